@@ -28,7 +28,7 @@ export async function runWitness(options: WitnessArguments, io: CliIo): Promise<
     signer,
     port,
     host,
-    onConflict: (origin, why) => report(`${origin}: refused, ${why}`),
+    onFork: (origin, why) => report(`${origin}: a fork, ${why}`),
     onError: (error) => report(error.message),
   })
   const ended = new Promise<void>((resolve) => {

@@ -12,7 +12,8 @@ const KEY_ID_BYTES = 4
 export const ED25519_TYPE = 0x01
 export const COSIGNATURE_TYPE = 0x04
 export type SignatureType = typeof ED25519_TYPE | typeof COSIGNATURE_TYPE
-const MAX_SIGNATURES = 16
+/** Signature lines of a note; more are refused. */
+export const MAX_SIGNATURES = 16
 const DASH = '\u2014 '
 const SIGNATURE_LINE = /^\u2014 ([^\s+]+) (\S+)$/
 // Below U+0020 only the newline may occur.
@@ -83,12 +84,12 @@ async function signatureOf(text: string, signer: NoteSigner): Promise<Uint8Array
 }
 
 /** Parses exactly one note; undefined for anything else. */
-export function parseNote(signed: string): Note | undefined {
+export function parseNote(signed: string, maxSignatures = MAX_SIGNATURES): Note | undefined {
   if (CONTROL.test(signed) || !signed.endsWith('\n')) return undefined
   const separator = signed.lastIndexOf('\n\n')
   if (separator < 1) return undefined
   const lines = signed.slice(separator + 2, -1).split('\n')
-  if (lines.length > MAX_SIGNATURES) return undefined
+  if (lines.length > maxSignatures) return undefined
   const signatures = lines.map(parseSignature)
   if (!signatures.every((signature) => signature !== undefined)) return undefined
   return { text: signed.slice(0, separator + 1), signatures }

@@ -1,5 +1,5 @@
-// What a witness has cosigned: one file for each log, replaced atomically and synced before an answer leaves. One
-// process at a time uses the directory.
+// What a witness has cosigned: for each log a file and a copy of it, each replaced atomically and synced before a
+// response leaves. A file that cannot be read is repaired from the copy. One process at a time uses the directory.
 
 import { hash } from 'node:crypto'
 import { join } from 'node:path'
@@ -16,19 +16,26 @@ import { tryLock } from '../files/kernel-lock.js'
 import { requireLocal } from '../files/local-file-system.js'
 import { AuditError } from '../format/errors.js'
 import { judgeCosignature } from '../seal/cosignature.js'
-import { parseNote } from '../seal/note.js'
+import { MAX_SIGNATURES, type Note, parseNote, signatureLine } from '../seal/note.js'
 import type { NamedKey } from '../seal/vkey.js'
-import { type Head, parseAnyCheckpoint } from '../tree/checkpoint.js'
+import { checkpointText, type Head, parseAnyCheckpoint } from '../tree/checkpoint.js'
 
 const LOCK = '.svc-witness-lock'
 const MAX_CONFLICT_BYTES = 1_048_576
+const COPIES = ['checkpoint', 'checkpoint-copy'] as const
+
+/** A cosigned checkpoint, and its note as it is stored. */
+export interface Cosigned {
+  readonly head: Head
+  readonly signed: string
+}
 
 export class WitnessState {
   readonly #dir: string
   readonly #port: FileSystem
   readonly #own: NamedKey
   readonly #lock: number
-  readonly #latest = new Map<string, Head>()
+  readonly #latest = new Map<string, Cosigned>()
 
   /** @throws {AuditError} `lock_failed` while another process uses the directory. */
   constructor(dir: string, port: FileSystem, own: NamedKey) {
@@ -45,78 +52,115 @@ export class WitnessState {
   }
 
   /**
-   * The newest checkpoint of the log that this witness cosigned; undefined where it never did.
+   * The newest checkpoint of the log that this witness cosigned; undefined if it never did.
    *
-   * @throws {AuditError} `read_failed` where the file is damaged: it must not count as none.
+   * @throws {AuditError} `read_failed` if the file and its copy are damaged: they must not count as none.
    */
-  latest(origin: string): Head | undefined {
+  latest(origin: string): Cosigned | undefined {
     const known = this.#latest.get(origin)
     if (known !== undefined) return known
-    const file = join(this.#dir, `${originHash(origin)}.checkpoint`)
-    const text = readExisting(this.#port, file, (fd) => readText(this.#port, fd))
-    if (text === undefined) return undefined
-    const checkpoint = this.#parse(text)
-    if (checkpoint?.origin !== origin) {
+    const name = originHash(origin)
+    const texts = this.#texts(name)
+    const states = texts.map((text) => this.#parse(text)).filter((state) => state?.head.origin === origin)
+    const newest = newestOf(states)
+    if (newest === undefined) {
+      if (texts.every((text) => text === undefined)) return undefined
       throw new AuditError(
         'read_failed',
-        `${file} is not a checkpoint of ${origin} that this witness cosigned`,
+        `no copy of ${name} in ${this.#dir} is a checkpoint of ${origin} that this witness cosigned: restore one from a backup`,
       )
     }
-    this.#latest.set(origin, checkpoint)
-    return checkpoint
+    if (texts.some((text) => text !== newest.signed)) this.store(newest.head, newest.signed)
+    this.#latest.set(origin, newest)
+    return newest
   }
 
   /** The newest cosigned checkpoint with its signatures, for the monitors of the log. */
   signedText(hashOfOrigin: string): string | undefined {
-    const text = readExisting(this.#port, join(this.#dir, `${hashOfOrigin}.checkpoint`), (fd) =>
-      readText(this.#port, fd),
-    )
-    return text === undefined || this.#parse(text) === undefined ? undefined : text
+    return newestOf(this.#texts(hashOfOrigin).map((text) => this.#parse(text)))?.signed
   }
 
-  /** Stores the cosigned checkpoint, on disk when it returns. */
-  store(checkpoint: Head, signed: string): void {
-    const port = this.#port
-    const file = join(this.#dir, `${originHash(checkpoint.origin)}.checkpoint`)
-    const temporary = `${file}.new`
-    const fd = port.openSync(temporary, READ_WRITE_CREATE, FILE_MODE)
-    try {
-      port.ftruncateSync(fd, 0)
-      writeFully(port, fd, Buffer.from(signed), 0, Buffer.byteLength(signed), 0)
-      port.fsyncSync(fd)
-    } finally {
-      port.closeSync(fd)
+  /**
+   * Stores the cosigned checkpoint, on disk when it returns.
+   *
+   * @throws {AuditError} `write_failed` for what this class would not read again.
+   */
+  store(head: Head, signed: string): void {
+    const state = this.#parse(signed)
+    if (state?.signed !== signed) {
+      throw new AuditError('write_failed', `the cosigned checkpoint of ${head.origin} cannot be read again`)
     }
-    port.renameSync(temporary, file)
-    syncDirectorySync(port, this.#dir)
-    this.#latest.set(checkpoint.origin, checkpoint)
+    for (const copy of COPIES) this.#replace(`${originHash(head.origin)}.${copy}`, signed)
+    syncDirectorySync(this.#port, this.#dir)
+    this.#latest.set(head.origin, state)
   }
 
-  /** Keeps a checkpoint that the log signed and that does not follow from the newest one: it may prove a fork. */
-  keepConflict({ origin }: Head, signed: string): void {
+  /**
+   * Keeps two heads of one size with different roots, each signed by the log: they prove a fork.
+   *
+   * @returns whether the fork is a new one, and there was room.
+   */
+  keepFork({ head, signed }: Cosigned, forked: Cosigned): boolean {
     const port = this.#port
-    const file = join(this.#dir, `${originHash(origin)}.conflicts`)
+    const file = join(this.#dir, `${originHash(head.origin)}.conflicts`)
     const fd = port.openSync(file, READ_WRITE_CREATE, FILE_MODE)
     try {
       const { size } = port.fstatSync(fd)
-      const bytes = Buffer.from(signed)
-      if (size + bytes.length > MAX_CONFLICT_BYTES || readText(port, fd).includes(signed)) return
+      const bytes = Buffer.from(signed + forked.signed)
+      if (size + bytes.length > MAX_CONFLICT_BYTES) return false
+      if (readText(port, fd).includes(checkpointText(forked.head))) return false
       writeFully(port, fd, bytes, 0, bytes.length, size)
       port.fsyncSync(fd)
     } finally {
       port.closeSync(fd)
     }
+    return true
   }
 
   close(): void {
     this.#port.closeSync(this.#lock)
   }
 
-  #parse(text: string): Head | undefined {
-    const note = parseNote(text)
-    if (note === undefined || judgeCosignature(note, this.#own).kind !== 'valid') return undefined
-    return parseAnyCheckpoint(note.text)
+  #texts(name: string): (string | undefined)[] {
+    return COPIES.map((copy) =>
+      readExisting(this.#port, join(this.#dir, `${name}.${copy}`), (fd) => readText(this.#port, fd)),
+    )
   }
+
+  #replace(name: string, text: string): void {
+    const port = this.#port
+    const file = join(this.#dir, name)
+    const fd = port.openSync(`${file}.new`, READ_WRITE_CREATE, FILE_MODE)
+    try {
+      port.ftruncateSync(fd, 0)
+      writeFully(port, fd, Buffer.from(text), 0, Buffer.byteLength(text), 0)
+      port.fsyncSync(fd)
+    } finally {
+      port.closeSync(fd)
+    }
+    port.renameSync(`${file}.new`, file)
+  }
+
+  /** The state in the form in which it is stored, whatever the number of signature lines that the text has. */
+  #parse(text: string | undefined): Cosigned | undefined {
+    const note = text === undefined ? undefined : parseNote(text, Number.POSITIVE_INFINITY)
+    if (note === undefined || judgeCosignature(note, this.#own).kind !== 'valid') return undefined
+    const head = parseAnyCheckpoint(note.text)
+    return head === undefined ? undefined : { head, signed: distinctSignatures(note) }
+  }
+}
+
+/** The note without repeated signatures, and with the last ones if a reader would refuse their number. */
+export function distinctSignatures({ text, signatures }: Note): string {
+  const lines = signatures.map(({ name, keyId, signature }) => signatureLine(name, keyId, signature))
+  return `${text}\n${[...new Set(lines)].slice(-MAX_SIGNATURES).join('')}`
+}
+
+function newestOf(states: readonly (Cosigned | undefined)[]): Cosigned | undefined {
+  const [first, ...rest] = states.filter((state) => state !== undefined)
+  return rest.reduce((newest, state) => {
+    return newest !== undefined && newest.head.size >= state.head.size ? newest : state
+  }, first)
 }
 
 /** Lower-case hexadecimal SHA-256. */

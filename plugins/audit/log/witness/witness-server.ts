@@ -70,19 +70,23 @@ async function answer(witness: Witness, request: IncomingMessage): Promise<Witne
   if (url !== '/add-checkpoint') return { status: 404, body: 'not found\n' }
   if (method !== 'POST') return { status: 405, body: 'use POST\n' }
   const body = await bodyOf(request)
-  return body === undefined
-    ? { status: 413, body: 'the request is too large\n' }
-    : witness.addCheckpoint(body)
+  return typeof body === 'string' ? witness.addCheckpoint(body) : body
 }
 
-/** Undefined where it is too large. */
-async function bodyOf(request: IncomingMessage): Promise<string | undefined> {
+/** The body, or the response if there is none to judge. */
+async function bodyOf(request: IncomingMessage): Promise<string | WitnessResponse> {
   const pieces: Buffer[] = []
   let bytes = 0
-  for await (const piece of request as AsyncIterable<Buffer>) {
-    bytes += piece.length
-    if (bytes > MAX_BODY_BYTES) return undefined
-    pieces.push(piece)
+  try {
+    for await (const piece of request as AsyncIterable<Buffer>) {
+      bytes += piece.length
+      if (bytes > MAX_BODY_BYTES) return { status: 413, body: 'the request is too large\n' }
+      pieces.push(piece)
+    }
+  } catch (error) {
+    // Anyone can begin a request and abort it: that is not an error of the witness, and nobody reads the response.
+    if (request.destroyed && !request.complete) return { status: 400, body: 'the request was aborted\n' }
+    throw error
   }
   return Buffer.concat(pieces).toString('utf8')
 }

@@ -7,10 +7,10 @@ import { AuditError } from '../format/errors.js'
 import { verifyConsistency } from '../merkle/proof.js'
 import { EMPTY_ROOT } from '../merkle/tree-hash.js'
 import { cosign } from '../seal/cosignature.js'
-import { COSIGNATURE_TYPE, judgeNote, type Note, noteKeyId, signatureLine } from '../seal/note.js'
+import { COSIGNATURE_TYPE, judgeNote, MAX_SIGNATURES, type Note, noteKeyId } from '../seal/note.js'
 import { formatVkey, namedKey } from '../seal/vkey.js'
 import { type AddCheckpoint, parseAddCheckpoint } from './request.js'
-import { WitnessState } from './state.js'
+import { type Cosigned, distinctSignatures, WitnessState } from './state.js'
 import { readTrustedLogs, type TrustedLog } from './trusted-logs.js'
 
 export interface WitnessOptions {
@@ -23,8 +23,8 @@ export interface WitnessOptions {
   readonly signer: Signer & { readonly publicKey: Uint8Array }
   readonly clock?: Pick<Clock, 'now'>
   readonly fileSystem?: FileSystem
-  /** Called for a checkpoint that its log signed and that does not follow from the one before. */
-  readonly onConflict?: (origin: string, why: string) => void
+  /** Called once for each head that its log signed with another root than the cosigned one of the same size. */
+  readonly onFork?: (origin: string, why: string) => void
 }
 
 export interface WitnessResponse {
@@ -85,35 +85,42 @@ export class Witness {
   #judge({ oldSize, proof, note, checkpoint }: AddCheckpoint, log: TrustedLog): WitnessResponse {
     if (oldSize > checkpoint.size) return refusal(400, 'the old size is larger than the checkpoint')
     const latest = this.#state.latest(checkpoint.origin)
-    const expected = latest?.size ?? 0
+    const expected = latest?.head.size ?? 0
+    const verified = distinctSignatures(verifiedPart(note, log))
+    if (latest !== undefined && checkpoint.size === expected && checkpoint.root !== latest.head.root) {
+      return this.#fork(latest, { head: checkpoint, signed: verified })
+    }
     if (oldSize !== expected) return { status: 409, body: `${expected}\n`, contentType: SIZE_TYPE }
     const follows =
       oldSize === 0 || latest === undefined
         ? proof.length === 0 && (checkpoint.size > 0 || checkpoint.root === EMPTY_ROOT)
-        : verifyConsistency(latest, checkpoint, proof)
-    const verified = verifiedPart(note, log)
-    if (!follows) return this.#conflict(checkpoint, verified, expected)
+        : verifyConsistency(latest.head, checkpoint, proof)
+    if (!follows) {
+      // A wrong proof says nothing of the log: anyone can send one with a checkpoint of the log.
+      return refusal(
+        422,
+        `the proof does not show that its leaves follow from the ${expected} that were cosigned`,
+      )
+    }
     const { name, signer, clock = Date } = this.#options
     const line = cosign(note.text, name, signer, clock.now())
     this.#state.store(checkpoint, verified + line)
     return { status: 200, body: line, contentType: PLAIN }
   }
 
-  #conflict(checkpoint: AddCheckpoint['checkpoint'], signed: string, expected: number): WitnessResponse {
-    const why = `its ${checkpoint.size} leaves do not follow from the ${expected} that were cosigned`
-    this.#state.keepConflict(checkpoint, signed)
-    this.#options.onConflict?.(checkpoint.origin, why)
+  #fork(latest: Cosigned, forked: Cosigned): WitnessResponse {
+    const why = `the log has signed another root of ${latest.head.size} leaves than the one that was cosigned`
+    if (this.#state.keepFork(latest, forked)) this.#options.onFork?.(latest.head.origin, why)
     return refusal(422, why)
   }
 }
 
-/** The note with the signatures of the log's trusted keys only. */
-function verifiedPart({ text, signatures }: Note, { name, keys }: TrustedLog): string {
+/** The note with the signatures of the log's trusted keys only, and with room for the cosignature. */
+function verifiedPart({ text, signatures }: Note, { name, keys }: TrustedLog): Note {
   const ids = keys.map((key) => Buffer.from(noteKeyId(name, key.publicKey)))
-  const lines = signatures
-    .filter((signed) => signed.name === name && ids.some((id) => id.equals(signed.keyId)))
-    .map(({ keyId, signature }) => signatureLine(name, keyId, signature))
-  return `${text}\n${lines.join('')}`
+  const own = signatures.filter((signed) => signed.name === name)
+  const first = ids.flatMap((id) => own.find(({ keyId }) => id.equals(keyId)) ?? [])
+  return { text, signatures: first.slice(0, MAX_SIGNATURES - 1) }
 }
 
 function refusal(status: number, why: string): WitnessResponse {

@@ -1,4 +1,6 @@
-import { readFileSync, writeFileSync } from 'node:fs'
+import { once } from 'node:events'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { connect } from 'node:net'
 import { join } from 'node:path'
 import { judgeCosignature, parseWitnessKey } from '@svc/plugin-audit/internal/log/seal/cosignature'
 import { parseNote, signNote } from '@svc/plugin-audit/internal/log/seal/note'
@@ -79,19 +81,70 @@ describe('a witness', () => {
     expect((await post(witness, await log.request(5, 8))).status).to.equal(200)
   })
 
-  it('refuses a fork, of the same size and of a larger one, and keeps it as evidence', async () => {
-    const conflicts: string[] = []
-    const witness = await start('a', { onConflict: (_, why) => conflicts.push(why) })
+  it('keeps two signed heads of one size with different roots as the evidence of a fork, once', async () => {
+    const forks: string[] = []
+    const witness = await start('a', { onFork: (_, why) => forks.push(why) })
     const forked = new MemoryLog((index) => (index < 4 ? `leaf ${index}` : `other ${index}`))
     await post(witness, await log.request(0, 6))
-    expect((await post(witness, await forked.request(6, 6))).status).to.equal(422)
-    expect((await post(witness, await forked.request(6, 6))).status).to.equal(422)
-    expect((await post(witness, await forked.request(6, 9))).status).to.equal(422)
-    expect((await post(witness, await forked.request(4, 9))).status).to.equal(409)
-    expect(conflicts).to.have.length(3)
+    const cosigned = await (await newest(witness)).text()
+    const repeated = (await forked.request(0, 6)).replace(/(.+\n)$/, '$1$1$1')
+    for (const body of [await forked.request(6, 6), repeated, await forked.request(4, 6)]) {
+      expect((await post(witness, body)).status).to.equal(422)
+    }
+    expect(forks).to.deep.equal([
+      'the log has signed another root of 6 leaves than the one that was cosigned',
+    ])
     const kept = readFileSync(join(dir.path, 'a', `${originHash(ORIGIN)}.conflicts`), 'utf8')
-    expect(kept).to.equal((await forked.checkpoint(6)) + (await forked.checkpoint(9)))
+    expect(kept).to.equal(cosigned + (await forked.checkpoint(6)))
     expect((await post(witness, await log.request(6, 9))).status).to.equal(200)
+  })
+
+  it('neither stores nor reports a checkpoint of the log that anyone sends with a wrong proof', async () => {
+    const forks: string[] = []
+    const witness = await start('a', { onFork: (_, why) => forks.push(why) })
+    const forked = new MemoryLog((index) => (index < 4 ? `leaf ${index}` : `other ${index}`))
+    await post(witness, await log.request(0, 6))
+    const checkpoint = await log.checkpoint(9)
+    for (const [body, status] of [
+      [`old 6\n\n${checkpoint}`, 422],
+      [`old 6\n${log.proof(5, 9)}\n${checkpoint}`, 422],
+      [`old 6\n${log.proof(6, 9)}${log.proof(6, 9)}\n${checkpoint}`, 422],
+      [await forked.request(6, 9), 422],
+      [await forked.request(4, 9), 409],
+    ] as const) {
+      expect((await post(witness, body)).status).to.equal(status)
+    }
+    expect(forks).to.deep.equal([])
+    expect(readdirSync(join(dir.path, 'a')).filter((name) => name.endsWith('.conflicts'))).to.deep.equal([])
+  })
+
+  it('reads what it stored again, however often the signature lines of a request are repeated', async () => {
+    for (const times of [1, 2, 15, 16]) {
+      const name = 'a'.repeat(times)
+      const first = await start(name)
+      const request = await log.request(0, 6)
+      const line = request.slice(request.indexOf('\u2014'))
+      expect((await post(first, request + line.repeat(times - 1))).status).to.equal(200)
+      const stored = await (await newest(first)).text()
+      expect(stored.split('\u2014')).to.have.length(3)
+      await first.close()
+      const second = await start(name)
+      expect(await (await newest(second)).text()).to.equal(stored)
+      expect((await post(second, await log.request(6, 9))).status).to.equal(200)
+    }
+  })
+
+  it('repairs a state with more signature lines than a note may have', async () => {
+    const first = await start('a')
+    await post(first, await log.request(0, 6))
+    await first.close()
+    const stored = readFileSync(stateFile('a'), 'utf8')
+    const line = /\u2014.*\n/.exec(stored)![0]
+    for (const copy of ['', '-copy'])
+      writeFileSync(`${stateFile('a')}${copy}`, stored.replace(line, line.repeat(16)))
+    const second = await start('a')
+    expect((await post(second, await log.request(6, 9))).status).to.equal(200)
+    expect(readFileSync(stateFile('a'), 'utf8').split('\u2014')).to.have.length(3)
   })
 
   it('cosigns one of several that come at once with the same old size', async () => {
@@ -114,20 +167,61 @@ describe('a witness', () => {
     expect((await post(second, await log.request(6, 9))).status).to.equal(200)
   })
 
-  it('refuses to answer for a log whose state is damaged: it is not as if there were none', async () => {
+  it('repairs a damaged state from its copy, and does not take it for none if both are damaged', async () => {
     const errors: Error[] = []
     const first = await start('a')
     await post(first, await log.request(0, 6))
     await first.close()
     const stored = readFileSync(stateFile('a'), 'utf8')
+    const [file, copy] = [stateFile('a'), `${stateFile('a')}-copy`]
     for (const damaged of ['', stored.slice(0, -10), stored.replace('\n6\n', '\n7\n')]) {
-      writeFileSync(stateFile('a'), damaged)
-      const second = await start('a', { onError: (error) => errors.push(error) })
-      expect((await post(second, await log.request(0, 4))).status).to.equal(500)
-      expect((await newest(second)).status).to.equal(404)
-      await second.close()
+      for (const [paths, status] of [
+        [[file], 409],
+        [[copy], 409],
+        [[file, copy], 500],
+      ] as const) {
+        for (const path of [file, copy]) writeFileSync(path, stored)
+        for (const path of paths) writeFileSync(path, damaged)
+        const second = await start('a', { onError: (error) => errors.push(error) })
+        expect((await newest(second)).status).to.equal(status === 500 ? 404 : 200)
+        expect((await post(second, await log.request(0, 4))).status).to.equal(status)
+        if (status === 409)
+          expect([file, copy].map((path) => readFileSync(path, 'utf8'))).to.deep.equal([stored, stored])
+        await second.close()
+      }
     }
     expect(errors).to.have.length(3)
+  })
+
+  it('takes the larger state if it died between writing the file and its copy', async () => {
+    const first = await start('a')
+    await post(first, await log.request(0, 6))
+    const older = readFileSync(stateFile('a'), 'utf8')
+    await post(first, await log.request(6, 9))
+    await first.close()
+    writeFileSync(`${stateFile('a')}-copy`, older)
+    const second = await start('a')
+    expect((await post(second, await log.request(6, 9))).text).to.equal('9\n')
+  })
+
+  it('says nothing of a request that its client aborts', async () => {
+    const errors: Error[] = []
+    const witness = await start('a', { onError: (error) => errors.push(error) })
+    const { hostname, port } = new URL(witness.url)
+    for (const bytes of [0, 5, 5_000]) {
+      const socket = connect(Number(port), hostname)
+      socket.write(
+        `POST /add-checkpoint HTTP/1.1\r\nhost: w\r\nexpect: 100-continue\r\ncontent-length: 60000\r\n\r\n`,
+      )
+      // The server is reading the body when it has said so.
+      await once(socket, 'data')
+      socket.write('x'.repeat(bytes))
+      socket.destroy()
+      await once(socket, 'close')
+    }
+    expect((await post(witness, await log.request(0, 6))).status).to.equal(200)
+    await witness.close()
+    expect(errors).to.deep.equal([])
   })
 
   for (const call of ['openSync', 'writeSync', 'fsyncSync', 'renameSync'] as const) {
