@@ -1,5 +1,5 @@
 // The command `svc-control-plane`: the control plane as a process, and the keys that it accepts.
-import { messageOf } from '@svc/core/json'
+import { messageOf, visible } from '@svc/core/json'
 import { Command, InvalidArgumentError } from 'commander'
 import { pino } from 'pino'
 import { startControlPlane } from './control-plane.js'
@@ -32,9 +32,14 @@ export async function main(args: readonly string[], name = 'svc-control-plane'):
   try {
     await commandNamed(name).parseAsync(args, { from: 'user' })
   } catch (fault) {
-    process.stderr.write(`${name}: ${messageOf(fault)}\n`)
+    output.writeErr(`${name}: ${messageOf(fault)}\n`)
     process.exitCode = 1
   }
+}
+
+const output = {
+  writeOut: (text: string) => void process.stdout.write(visible(text)),
+  writeErr: (text: string) => void process.stderr.write(visible(text)),
 }
 
 function commandNamed(name: string): Command {
@@ -46,6 +51,7 @@ function commandNamed(name: string): Command {
     .requiredOption('--client-name <name>', 'the client that uploads')
     .requiredOption('--client-version <version>', 'its version')
     .option('--read', 'a key that may download, and not upload, for `svc audit fetch`')
+    .configureOutput(output)
     .showHelpAfterError(`(see ${name} add-key --help)`)
     .action(printNewKey)
   // Commander would require this command's required options of its subcommand too, so `serve` checks them.
@@ -60,6 +66,7 @@ function commandNamed(name: string): Command {
     .option('--expires <seconds>', 'lifetime of an upload URL', secondsOf, 900)
     .option('--endpoint <url>', 'a store other than AWS (default: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL)')
     .option('--region <name>', 'region of the store (default: AWS_REGION)')
+    .configureOutput(output)
     .showHelpAfterError(`(see ${name} --help)`)
     .action(serve)
     .addCommand(addKeyCommand)
@@ -76,7 +83,10 @@ async function serve({ bucket, keys, expires, ...flags }: ServeFlags): Promise<v
     throw new Error('--bucket <name> and --keys <file> are required')
   }
   // Synchronous, so that the last lines are written before the process exits.
-  const logger = pino({ name: 'svc-control-plane' }, pino.destination({ dest: 1, sync: true }))
+  const logger = pino(
+    { name: 'svc-control-plane', hooks: { streamWrite: visible } },
+    pino.destination({ dest: 1, sync: true }),
+  )
   const server = await startControlPlane({ ...flags, bucket, keys, expiresSec: expires }, process.env, logger)
   let closing = false
   const close = (signal: NodeJS.Signals): void => {

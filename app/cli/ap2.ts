@@ -1,6 +1,6 @@
 // `svc ap2`: looks at mandates, and makes some for development.
 import { readFileSync } from 'node:fs'
-import { messageOf, parseJson } from '@svc/core/json'
+import { messageOf, parseJson, visibleInLine } from '@svc/core/json'
 import {
   bindingFromExample,
   type Inspection,
@@ -13,7 +13,6 @@ import { Command, InvalidArgumentError, Option } from 'commander'
 import { localKeys } from './ap2-keys.js'
 import { type PurchaseOptions, purchaseOf } from './ap2-purchase.js'
 import { type CliIo, processIo } from './io.js'
-import { printable } from './table.js'
 
 const FAILED = 1
 
@@ -94,7 +93,7 @@ function describe({ mandates, unsignedIntents, fault }: Inspection): string {
     (digest) => `intent without a signature, for information only: ${digest}`,
   )
   const end = fault === undefined ? 'every check passed' : `${fault.reason}: ${fault.detail}`
-  return [...lines, ...intents, end].map((line) => `${printable(line)}\n`).join('')
+  return [...lines, ...intents, end].map((line) => `${visibleInLine(line)}\n`).join('')
 }
 
 async function make(options: MakeOptions, io: CliIo): Promise<void> {

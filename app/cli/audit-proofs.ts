@@ -1,7 +1,7 @@
 // `svc audit prove`, `check-proof`, `consistency` and `vkey`: for a reader without a copy of the log.
 
 import { readFile, writeFile } from 'node:fs/promises'
-import { messageOf } from '@svc/core/json'
+import { messageOf, visibleInLine } from '@svc/core/json'
 import {
   AuditError,
   checkConsistency,
@@ -14,7 +14,6 @@ import {
   vkeysOfLog,
 } from '@svc/plugin-audit/log'
 import type { CliIo } from './io.js'
-import { printable } from './table.js'
 
 export interface ProveArguments extends LogFilter {
   spanId?: string
@@ -26,7 +25,7 @@ export async function prove(dir: string, options: ProveArguments, io: CliIo): Pr
   const { out, all = false, ...filter } = options
   const proof = all ? await proveRecords(dir, filter) : await proveRecord(dir, idsOf(filter))
   if (out === undefined) {
-    await io.out(proof)
+    await io.out(proof, true)
     return
   }
   try {
@@ -67,8 +66,8 @@ function described(judged: ProofJudgement): string {
   if (!judged.valid) return `NOT PROVEN: ${judged.reason}\n`
   const { record, origin, leaf, size, keyId } = judged
   const { ts, tenant, server, tool, trace_id, span_id } = record
-  const what = printable(`${ts} ${tenant} ${server}/${tool}, trace ${trace_id}, span ${span_id}`)
-  return `${what}\nleaf ${leaf} of the ${size} of ${printable(origin)}, sealed by ${keyId}\nproven\n`
+  const what = visibleInLine(`${ts} ${tenant} ${server}/${tool}, trace ${trace_id}, span ${span_id}`)
+  return `${what}\nleaf ${leaf} of the ${size} of ${visibleInLine(origin)}, sealed by ${keyId}\nproven\n`
 }
 
 export interface ConsistencyArguments {
@@ -90,7 +89,7 @@ export async function consistency(
   else if (judged.consistent) {
     const { origin, older: from, newer: to, proof } = judged
     await io.out(
-      `${printable(origin)}: ${from} leaves are a prefix of ${to} (${proof.length} hashes)\nconsistent\n`,
+      `${visibleInLine(origin)}: ${from} leaves are a prefix of ${to} (${proof.length} hashes)\nconsistent\n`,
     )
   } else await io.out(`NOT CONSISTENT: ${judged.reason}\n`)
 }

@@ -1,8 +1,9 @@
 // `svc audit show`: records in the format that a person or another system reads.
 
+import { visibleInLine } from '@svc/core/json'
 import { followLog, type LogFilter, readLog, type SignedEnvelope, toEcs, toOcsf } from '@svc/plugin-audit/log'
 import type { CliIo } from './io.js'
-import { milliseconds, printable, table } from './table.js'
+import { milliseconds, table } from './table.js'
 
 export const formats = ['ndjson', 'table', 'ocsf', 'ecs'] as const
 type Format = (typeof formats)[number]
@@ -81,7 +82,7 @@ function row(record: SignedEnvelope, mark: string | undefined): string[] {
     record.tool,
     why.join(' '),
     record.trace_id,
-  ].map(printable)
+  ].map(visibleInLine)
 }
 
 function inAMoment(): Promise<boolean> {

@@ -1,7 +1,8 @@
 // `svc audit stats` for people: statistics as tables and as a bar chart.
 
+import { visibleInLine } from '@svc/core/json'
 import type { LogStats, TimelineBucket, ToolStats } from '@svc/plugin-audit/log'
-import { milliseconds, printable, table } from './table.js'
+import { milliseconds, table } from './table.js'
 
 const steps = '\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588'
 const BAR_CELLS = 24
@@ -12,7 +13,7 @@ export function statsReport(stats: LogStats): string {
   if (stats.timeline.length > 1) parts.push(timeline(stats.timeline))
   const reasons = Object.entries(stats.denialsByReason)
   if (reasons.length > 0) {
-    const rows = reasons.map(([reason, count]) => [printable(reason), String(count)])
+    const rows = reasons.map(([reason, count]) => [visibleInLine(reason), String(count)])
     parts.push(table([['DENIED FOR', 'CALLS'], ...rows], [1]))
   }
   if (stats.tools.length > 0) parts.push(tools(stats.tools))
@@ -22,7 +23,7 @@ export function statsReport(stats: LogStats): string {
 function tools(tools: readonly ToolStats[]): string {
   const slowest = Math.max(...tools.map(({ p99 }) => p99))
   const rows = tools.map((tool) => [
-    printable(tool.tool),
+    visibleInLine(tool.tool),
     ...[tool.calls, tool.denials, tool.errors].map(String),
     ...[tool.p50, tool.p90, tool.p99, tool.max].map(milliseconds),
     bar(tool, slowest),

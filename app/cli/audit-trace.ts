@@ -1,10 +1,11 @@
 // `svc audit show --trace`: the calls of one trace as a tree.
 
 import { basename } from 'node:path'
+import { visibleInLine } from '@svc/core/json'
 import { AuditError, type TraceNode, traceTree } from '@svc/plugin-audit/log'
 import { badLines, reasonsOf } from './audit-show.js'
 import type { CliIo } from './io.js'
-import { milliseconds, printable } from './table.js'
+import { milliseconds } from './table.js'
 
 export async function showTrace(dirs: readonly string[], traceId: string, io: CliIo): Promise<void> {
   const roots = await traceTree(dirs, traceId, badLines(io))
@@ -37,5 +38,5 @@ function lineOf({ record, dir, unverified }: TraceNode, isOneLog: boolean): stri
     tenant,
     ...(isOneLog ? [] : [`[${basename(dir)}]`]),
   ]
-  return `${parts.map(printable).join('  ')}\n`
+  return `${parts.map(visibleInLine).join('  ')}\n`
 }

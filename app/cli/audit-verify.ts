@@ -1,5 +1,6 @@
 // `svc audit verify`: the report for a person, and progress on a terminal.
 
+import { visibleInLine } from '@svc/core/json'
 import {
   AuditError,
   readKeys,
@@ -10,7 +11,6 @@ import {
   verifyLog,
 } from '@svc/plugin-audit/log'
 import type { CliIo } from './io.js'
-import { printable } from './table.js'
 
 export interface VerifyArguments {
   keys?: string
@@ -57,14 +57,14 @@ export async function witnessPolicy(file: string | undefined, quorum: number | u
 }
 
 function line({ file, line, kind, message }: VerifyFailure): string {
-  return `${printable(file)}:${line}: ${kind}: ${message}\n`
+  return `${visibleInLine(file)}:${line}: ${kind}: ${message}\n`
 }
 
 function summary(report: VerifyReport, fast: boolean): string {
   const lines = report.tornTails.map(
     (tail) => `${tail.file}:${tail.line}: ${tail.kind}: ${tail.message} (no failure)`,
   )
-  if (report.origin !== undefined) lines.push(`log ${printable(report.origin)}`)
+  if (report.origin !== undefined) lines.push(`log ${visibleInLine(report.origin)}`)
   const verified = fast ? 'signatures not checked (--fast)' : `${report.verified} verified`
   lines.push(`${report.records} records in ${report.files} files, ${verified}`)
   const { sealed, unsealed, journalLines, checkpoints } = report
@@ -74,7 +74,9 @@ function summary(report: VerifyReport, fast: boolean): string {
   const { cosigned } = report
   if (cosigned !== undefined) {
     const { size, by, time } = cosigned
-    lines.push(`${size} leaves cosigned by ${by.length} witnesses at ${time}: ${printable(by.join(', '))}`)
+    lines.push(
+      `${size} leaves cosigned by ${by.length} witnesses at ${time}: ${visibleInLine(by.join(', '))}`,
+    )
   }
   for (const { line, from, to, before, after } of report.clockSetBacks) {
     lines.push(

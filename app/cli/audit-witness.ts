@@ -1,9 +1,9 @@
 // `svc audit witness`: runs a witness until SIGTERM or SIGINT.
 
 import { join } from 'node:path'
+import { visibleInLine } from '@svc/core/json'
 import { LocalDevSigner, startWitness } from '@svc/plugin-audit/log'
 import type { CliIo } from './io.js'
-import { printable } from './table.js'
 
 export interface WitnessArguments {
   readonly dir: string
@@ -20,7 +20,7 @@ export async function runWitness(options: WitnessArguments, io: CliIo): Promise<
   const { dir, key, port, host, logs = join(dir, 'logs') } = options
   const signer = LocalDevSigner.fromKeyRef(`file://${encodeURIComponent(key)}`)
   const name = options.name ?? defaultName(signer.keyId)
-  const report = (message: string) => io.err(`svc-sdk audit witness: ${printable(message)}\n`)
+  const report = (message: string) => io.err(`svc-sdk audit witness: ${visibleInLine(message)}\n`)
   const witness = await startWitness({
     dir,
     logs,

@@ -1,11 +1,11 @@
 // `svc doctor`: opens and reaches what a policy names, which `svc policy check` does not.
+import { visibleInLine } from '@svc/core/json'
 import { formatDiagnostic } from '@svc/core/policy'
 import { Command } from 'commander'
 import { runDoctor, type SectionCheck } from '../doctor/doctor.js'
 import { commandContext } from './command-context.js'
 import { type CliIo, processIo } from './io.js'
 import { baseDirOf, diagnosticsOf, loadPolicyFile } from './policy-file.js'
-import { printable } from './table.js'
 
 type Env = Readonly<Record<string, string | undefined>>
 
@@ -43,5 +43,5 @@ async function checksOf(file: string, env: Env): Promise<SectionCheck[]> {
 
 function lineOf({ section, severity, message, hint }: SectionCheck): string {
   const line = `${severity.padEnd(7)} ${section}: ${message}${hint === undefined ? '' : `; ${hint}`}`
-  return `${printable(line)}\n`
+  return `${visibleInLine(line)}\n`
 }

@@ -1,10 +1,10 @@
 // `svc escalations`: lists escalations and votes on them, over the API of the admin listener.
-import { sha256Hex } from '@svc/core/json'
+import { sha256Hex, visibleInLine } from '@svc/core/json'
 import { Command, Option } from 'commander'
 import { z } from 'zod'
 import { AdminClient, AdminError } from './admin-client.js'
 import { type CliIo, processIo } from './io.js'
-import { printable, table } from './table.js'
+import { table } from './table.js'
 
 type Env = Readonly<Record<string, string | undefined>>
 
@@ -144,7 +144,7 @@ async function showInput(id: string, flags: ShowFlags, io: CliIo, env: Env): Pro
   const hash = sha256Hex(text)
   if (etag !== `"${hash}"`) throw new AdminError('the input does not have the hash that came with it')
   if (flags.json === true) return io.out(`${JSON.stringify({ input: text, input_sha256: hash })}\n`)
-  await io.out(`${printable(text)}\n`)
+  await io.out(`${visibleInLine(text)}\n`)
   io.err(`to approve it: --input-sha256 ${hash}\n`)
 }
 
@@ -174,7 +174,7 @@ const headings = ['ID', 'STATUS', 'OPENED', 'EXPIRES', 'TENANT', 'CALLER', 'CALL
 function row(shown: Case): string[] {
   const { id, status, created_at, expires_at, tenant, principal, reference, reason } = shown
   return [id, status, created_at, expires_at, tenant, principal, reference, reason, tally(shown)].map(
-    printable,
+    visibleInLine,
   )
 }
 
@@ -211,7 +211,7 @@ async function print(
       `${reviewer} at ${at}${comment === undefined ? '' : `: ${comment}`}`,
     ]),
   ]
-  await io.out(lines.map(([name, text]) => `${name.padEnd(9)} ${printable(text)}\n`).join(''))
+  await io.out(lines.map(([name, text]) => `${name.padEnd(9)} ${visibleInLine(text)}\n`).join(''))
 }
 
 /** A refusal of the listener becomes one line; an internal error keeps its stack trace. */
@@ -220,7 +220,7 @@ async function guarded(io: CliIo, name: string, action: () => Promise<void>): Pr
     await action()
   } catch (fault) {
     if (!(fault instanceof AdminError)) throw fault
-    io.err(`svc-sdk escalations ${name}: ${printable(fault.message)}\n`)
+    io.err(`svc-sdk escalations ${name}: ${visibleInLine(fault.message)}\n`)
     io.exit(FAILED)
   }
 }

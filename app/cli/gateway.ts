@@ -4,8 +4,9 @@ import { bind, type Logger, tokens } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import { formatDiagnostic, PolicyError } from '@svc/core/policy'
 import { Command } from 'commander'
-import { pino } from 'pino'
+import { lineLogger } from '../gateway/line-logger.js'
 import { type GatewayHandle, startGatewayServer } from '../gateway/start.js'
+import { processIo } from './io.js'
 import { policyText } from './policy-file.js'
 import { portOf } from './port.js'
 
@@ -28,8 +29,7 @@ export function gatewayCommand(): Command {
 
 async function run(flags: GatewayFlags): Promise<void> {
   if (flags.workers !== undefined) throw new Error('--workers: not available yet')
-  // Synchronous, so that the last lines are out before the process is.
-  const logger = pino({ name: 'svc' }, pino.destination({ dest: 1, sync: true }))
+  const logger = lineLogger({ name: 'svc' }, 1)
   try {
     const gateway = startGatewayServer({
       policyYaml: policyText(flags.policy),
@@ -45,7 +45,7 @@ async function run(flags: GatewayFlags): Promise<void> {
   } catch (fault) {
     if (!(fault instanceof PolicyError))
       throw new Error(`the gateway did not start: ${messageOf(fault)}`, { cause: fault })
-    for (const mistake of fault.mistakes) process.stderr.write(`${formatDiagnostic(mistake)}\n`)
+    for (const mistake of fault.mistakes) processIo().err(`${formatDiagnostic(mistake)}\n`)
     process.exitCode = 1
   }
 }

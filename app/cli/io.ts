@@ -1,12 +1,35 @@
-// Output of commands, passed in so that tests can read it.
+// Output of commands, passed in so that tests can read it. What a command prints leaves here, and nothing in it can drive a
+// terminal.
+import { visible } from '@svc/core/json'
 
 export interface CliIo {
-  /** Waits while the reader is slow. */
-  out(text: string): Promise<void>
+  /**
+   * Waits while the reader is slow.
+   *
+   * @param isFile - For bytes whose hash must stay, such as a proof: they change only on a terminal.
+   */
+  out(text: string, isFile?: true): Promise<void>
   err(text: string): void
   exit(code: number): void
   /** Replaces the line shown before; absent where the output is no terminal. */
   progress?(line: string): void
+}
+
+interface Streams {
+  readonly stdout: { readonly isTTY?: boolean; write(text: string): Promise<void> }
+  readonly stderr: { readonly isTTY?: boolean; write(text: string): void }
+  exit(code: number): void
+}
+
+export function ioOf({ stdout, stderr, exit }: Streams): CliIo {
+  return {
+    out: (text, isFile) => stdout.write(isFile === true && stdout.isTTY !== true ? text : visible(text)),
+    err: (text) => stderr.write(visible(text)),
+    exit,
+    ...(stderr.isTTY === true
+      ? { progress: (line: string) => stderr.write(`\r${visible(line)}\x1b[K`) }
+      : {}),
+  }
 }
 
 let guarded = false
@@ -20,20 +43,23 @@ export function processIo(): CliIo {
       process.exit()
     })
   }
-  return {
-    out: (text) =>
-      new Promise((resolve) => {
-        if (process.stdout.write(text)) resolve()
-        else process.stdout.once('drain', resolve)
-      }),
-    err: (text) => {
-      process.stderr.write(text)
+  return ioOf({
+    stdout: {
+      isTTY: process.stdout.isTTY,
+      write: (text) =>
+        new Promise((resolve) => {
+          if (process.stdout.write(text)) resolve()
+          else process.stdout.once('drain', resolve)
+        }),
+    },
+    stderr: {
+      isTTY: process.stderr.isTTY,
+      write: (text) => {
+        process.stderr.write(text)
+      },
     },
     exit: (code) => {
       process.exitCode = code
     },
-    ...(process.stderr.isTTY
-      ? { progress: (line: string) => void process.stderr.write(`\r${line}\x1b[K`) }
-      : {}),
-  }
+  })
 }

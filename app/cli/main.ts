@@ -2,6 +2,7 @@
 import { createRequire } from 'node:module'
 import { messageOf } from '@svc/core/json'
 import { Command } from 'commander'
+import { processIo } from './io.js'
 
 /** In the order of the help. */
 const commands: Readonly<Record<string, () => Promise<Command>>> = {
@@ -26,19 +27,21 @@ const program = new Command('svc-sdk')
 
 for (const load of needed(process.argv[2])) program.addCommand(await load())
 
-pointToHelp(program, 'npx svc-sdk')
+const io = processIo()
+prepare(program, 'npx svc-sdk')
 
 try {
   await program.parseAsync()
 } catch (fault) {
-  process.stderr.write(`svc-sdk: ${messageOf(fault)}\n`)
-  process.exitCode = 1
+  io.err(`svc-sdk: ${messageOf(fault)}\n`)
+  io.exit(1)
 }
 
-/** An error in a command's options names the command's help. */
-function pointToHelp(command: Command, path: string): void {
+/** An error in a command's options names the command's help. Commander prints like the commands. */
+function prepare(command: Command, path: string): void {
+  command.configureOutput({ writeOut: (text) => void io.out(text), writeErr: (text) => io.err(text) })
   command.showHelpAfterError(`(${path} --help tells what it takes)`)
-  for (const one of command.commands) pointToHelp(one, `${path} ${one.name()}`)
+  for (const one of command.commands) prepare(one, `${path} ${one.name()}`)
 }
 
 /**

@@ -6,6 +6,7 @@ import { builtinPlugins } from '../gateway/plugins.js'
 import { isIdempotencyKey, keyExpected } from '../http/call-headers.js'
 import { hostSchema } from '../policy/config.js'
 import { type ExplainedCall, explainCall } from './explain.js'
+import { processIo } from './io.js'
 import { baseDirOf, diagnosticsOf, loadPolicyFile } from './policy-file.js'
 
 /** The surroundings of a command: output, environment, exit status. */
@@ -17,7 +18,7 @@ export interface PolicyConsole {
 }
 
 const processConsole: PolicyConsole = {
-  print: (line) => process.stdout.write(`${line}\n`),
+  print: (line) => void processIo().out(`${line}\n`),
   env: process.env,
   exit: (code) => {
     process.exitCode = code

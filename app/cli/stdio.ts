@@ -5,10 +5,11 @@ import { messageOf } from '@svc/core/json'
 import { formatNameSegment } from '@svc/core/match'
 import { formatDiagnostic, PolicyError } from '@svc/core/policy'
 import { Command } from 'commander'
-import { pino } from 'pino'
+import { lineLogger } from '../gateway/line-logger.js'
 import { serverNameOf } from '../stdio-gateway/command-target.js'
 import { type StdioGateway, serveStdio } from '../stdio-gateway/serve.js'
 import { policyCredentials } from '../stdio-gateway/sign-in/policy-credentials.js'
+import { processIo } from './io.js'
 import { policyText } from './policy-file.js'
 import { portOf } from './port.js'
 
@@ -52,8 +53,7 @@ async function run([command, ...args]: readonly string[], flags: StdioFlags): Pr
   if (command === undefined && flags.env.length > 0) {
     throw new Error('--env: only for a command after --; the targets of the policy have `env` there')
   }
-  // Synchronous, so that the last lines are out before the process is.
-  const logger = pino({ name: 'svc' }, pino.destination({ dest: flags.log ?? STDERR, sync: true }))
+  const logger = lineLogger({ name: 'svc' }, flags.log ?? STDERR)
   try {
     const server = await serveStdio({
       policy: {
@@ -80,7 +80,7 @@ async function run([command, ...args]: readonly string[], flags: StdioFlags): Pr
     if (!(fault instanceof PolicyError)) {
       throw new Error(`svc stdio did not start: ${messageOf(fault)}`, { cause: fault })
     }
-    for (const mistake of fault.mistakes) process.stderr.write(`${formatDiagnostic(mistake)}\n`)
+    for (const mistake of fault.mistakes) processIo().err(`${formatDiagnostic(mistake)}\n`)
     process.exitCode = 1
   }
 }

@@ -17,11 +17,6 @@ export function table(rows: readonly (readonly string[])[], right: readonly numb
   return `${lines.join('\n')}\n`
 }
 
-/** Text from a log, without the control characters that could drive a terminal. */
-export function printable(text: string): string {
-  return text.replaceAll(/\p{Cc}|\p{Cf}/gu, '\ufffd')
-}
-
 /** Milliseconds with about three metrics. */
 export function milliseconds(ms: number): string {
   return ms >= 100 ? ms.toFixed(0) : ms.toFixed(ms >= 10 ? 1 : 2)

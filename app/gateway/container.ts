@@ -13,9 +13,9 @@ import {
 } from '@svc/core'
 import { usedMandateStore } from '@svc/plugin-ap2'
 import { dedupeSchema, dedupeStore } from '@svc/plugin-dedupe'
-import { pino } from 'pino'
 import { type DependencyContainer, container as root } from 'tsyringe'
 import { GatewayMetrics, gatewayMetrics } from '../metrics/gateway-metrics.js'
+import { lineLogger } from './line-logger.js'
 import { builtinPlugins } from './plugins.js'
 
 /** A container of this gateway's own, with the plugins that ship; two gateways in one process share nothing. */
@@ -62,7 +62,7 @@ export function bindDefaults(container: DependencyContainer, isWatched: boolean)
   }
   bindDefault(container, tokens.Meter, { useFactory: () => new Counters() })
   bindDefault(container, tokens.Logger, {
-    useFactory: () => pino({ name: 'svc', level: 'warn' }, pino.destination({ dest: 2, sync: true })),
+    useFactory: () => lineLogger({ name: 'svc', level: 'warn' }, 2),
   })
 }
 

@@ -1,6 +1,6 @@
 // Runs a command of `svc` in process and keeps what it prints.
 import type { auditCommand } from 'svc-sdk/internal/cli/audit'
-import type { CliIo } from 'svc-sdk/internal/cli/io'
+import { type CliIo, ioOf } from 'svc-sdk/internal/cli/io'
 
 interface Run {
   out: string
@@ -13,17 +13,22 @@ export async function runCommand(
   args: readonly string[],
 ): Promise<Run> {
   const seen: Run = { out: '', err: '', code: 0 }
-  const command = make({
-    out: async (text) => {
-      seen.out += text
+  const io = ioOf({
+    stdout: {
+      write: async (text) => {
+        seen.out += text
+      },
     },
-    err: (text) => {
-      seen.err += text
+    stderr: {
+      write: (text) => {
+        seen.err += text
+      },
     },
     exit: (code) => {
       seen.code = code
     },
   })
+  const command = make(io)
   await command.parseAsync(args, { from: 'user' })
   return seen
 }
