@@ -41,7 +41,7 @@ export class RunningContainer {
   switchTo(current: DependencyContainer, plugins: readonly Plugin[]): void {
     this.#current = current
     for (const { token } of plugins.flatMap(({ owns = [] }) => owns)) {
-      if (this.container.isRegistered(token)) continue
+      if (this.container.isRegistered(token) || !current.isRegistered(token, true)) continue
       this.container.register(token, { useFactory: () => (this.#current ?? current).resolve(token) })
     }
   }
