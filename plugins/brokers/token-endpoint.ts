@@ -1,7 +1,7 @@
 // Exchanges a caller's token for one that the upstream accepts (RFC 8693). No error quotes the endpoint's answer,
 // because the answer may contain either token.
-import { HttpClient, HttpError } from '@svc/core/http-client'
 import { parseJsonObject } from '@svc/core/json'
+import { type Dispatcher, request } from 'undici'
 import { BrokerError } from './broker-error.js'
 import type { ClientAuth } from './client-auth.js'
 
@@ -46,7 +46,6 @@ export interface TokenEndpointOptions {
 export class TokenEndpoint {
   #options: TokenEndpointOptions
   #auth: ClientAuth
-  #client = new HttpClient()
 
   constructor(options: TokenEndpointOptions, auth: ClientAuth) {
     this.#options = options
@@ -75,26 +74,40 @@ export class TokenEndpoint {
     body: string,
   ): Promise<{ status: number; text: string }> {
     const { url, timeoutMs } = this.#options
+    const signal = AbortSignal.timeout(timeoutMs)
     try {
-      const { status, bytes, isCut } = await this.#client.send(url, {
+      const answer = await request(url, {
+        method: 'POST',
         headers: {
           ...headers,
           'content-type': 'application/x-www-form-urlencoded',
           accept: 'application/json',
         },
         body,
-        timeoutMs,
-        maxBytes,
+        // Exchanges are rare, so an idle connection would only become stale.
+        reset: true,
+        signal,
       })
-      if (isCut) throw new TokenEndpointError(`answered with more than ${maxBytes / 1024} KiB`)
-      return { status, text: bytes.toString('utf8') }
+      return { status: answer.statusCode, text: await textOf(answer.body) }
     } catch (fault) {
-      if (!(fault instanceof HttpError)) throw fault
-      if (fault.code === 'TIMEOUT')
-        throw new TokenEndpointError(`sent no complete answer within ${timeoutMs} ms`)
-      throw new TokenEndpointError(`cannot be reached (${fault.code})`)
+      if (fault instanceof BrokerError) throw fault
+      if (signal.aborted) throw new TokenEndpointError(`sent no complete answer within ${timeoutMs} ms`)
+      // Without the cause: an HTTP client's error may contain the request and with it the secrets.
+      const code = fault instanceof Error && 'code' in fault ? String(fault.code) : 'unknown fault'
+      throw new TokenEndpointError(`cannot be reached (${code})`)
     }
   }
+}
+
+async function textOf(body: Dispatcher.ResponseData['body']): Promise<string> {
+  const pieces: Uint8Array[] = []
+  let bytes = 0
+  for await (const piece of body as AsyncIterable<Uint8Array>) {
+    bytes += piece.byteLength
+    if (bytes > maxBytes) throw new TokenEndpointError(`answered with more than ${maxBytes / 1024} KiB`)
+    pieces.push(piece)
+  }
+  return Buffer.concat(pieces).toString('utf8')
 }
 
 /** A refused request is answered 400 or 401 (RFC 6749 §5.2); any other status is a failure of the endpoint. */

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type AppenderConfig, type AuditEnvelope, type SignedEnvelope, SvcAppender } from 'svc-sdk/audit'
 import { canonicalize, LocalDevSigner, type Signer } from 'svc-sdk/signer'
-import { type Cloud, type Fault, startCloud } from '../plugins/audit/log/upload/cloud.js'
+import { type Cloud, type CloudRequest, type Fault, startCloud } from '../plugins/audit/log/upload/cloud.js'
 
 const seed = new Uint8Array(32).fill(7)
 
@@ -17,7 +17,6 @@ export const presignFor = ({ url }: Pick<Cloud, 'url'>) => ({
   clientName: 'edge',
   clientVersion: '1.0.0',
   timeoutMs: 5_000,
-  intervalMs: 3_600_000,
 })
 
 export interface TestLog extends AsyncDisposable {
@@ -72,9 +71,28 @@ export async function openLog(
   }
 }
 
+/** A writer on the directory of a closed one. */
+export async function reopened(
+  { dir, signer, ...log }: TestLog,
+  config: Partial<AppenderConfig>,
+): Promise<TestLog> {
+  const appender = new SvcAppender({
+    config: { dir, retentionDays: 30, ...config },
+    signer,
+    onAsyncError: () => undefined,
+  })
+  return { ...log, dir, signer, appender, [Symbol.asyncDispose]: () => appender.close() }
+}
+
 export interface UploadingLog extends TestLog {
   readonly cloud: Cloud
+  /** The PUTs of records and payloads; checkpoints and the like are uploaded too. */
+  puts(): CloudRequest[]
+  /** The requests for URLs of those. */
+  asks(): CloudRequest[]
 }
+
+const isOfRecords = (text: string) => /\/(?:ingest|agents|raw)\//.test(text)
 
 /** Uploads when it is flushed. */
 export async function openUploadingLog(
@@ -86,7 +104,6 @@ export async function openUploadingLog(
   if (fault !== undefined) cloud.fault = fault
   const all = Object.entries({ ...presignFor(cloud), ...presign }).filter(([key]) => !without.includes(key))
   const config = {
-    checkpoints: false as const,
     presign: { apiBaseUrl: cloud.url, auditKey: 'Bearer key-1', ...Object.fromEntries(all) },
   }
   const open = async (): Promise<TestLog> => {
@@ -103,6 +120,8 @@ export async function openUploadingLog(
   return {
     ...log,
     cloud,
+    puts: () => cloud.asked('/store/').filter(({ path }) => isOfRecords(path)),
+    asks: () => cloud.asked('/api/svc/upload-url').filter(({ body }) => isOfRecords(String(body))),
     async [Symbol.asyncDispose]() {
       await log[Symbol.asyncDispose]()
       await cloud[Symbol.asyncDispose]()
@@ -113,17 +132,28 @@ export async function openUploadingLog(
 export const today = new Date().toISOString().slice(0, 10)
 export const daily = `audit-${today}.ndjson`
 
+/** Every field of the contract's table but `sig`, and no other. */
 export function envelope(changes: Partial<AuditEnvelope> = {}): AuditEnvelope {
   return {
     ts: `${today}T10:00:00.000Z`,
     trace_id: '4bf92f3577b34da6a3ce929d0e0e4736',
     span_id: '00f067aa0ba902b7',
     tenant: 'acme',
+    environment: 'prod',
+    client_name: 'edge',
+    client_version: '1.0.0',
     server: 'files@1.0.0',
     tool: 'read@1.0.0',
     status: 'ok',
     latency_ms: 1.5,
+    retries: 0,
+    input_sha256: 'a'.repeat(64),
+    output_sha256: null,
     policy: { decision: 'allow', retention: 'standard' },
+    idempotency_key: null,
+    nodeId: null,
+    agentRef: null,
+    agentVariables: null,
     ...changes,
   }
 }

@@ -1,8 +1,16 @@
-// A gateway in front of one tool server, as a user of the contract meets them.
+// A gateway in front of one tool server, configured with the contract's own keys and shapes: its writer and its quota
+// adapter are objects of the program, its entitlements those of a tenant with a plan.
 import { expect } from 'chai'
-import { type GatewayOptions, type GatewaySettings, PolicyError, startGatewayServer } from 'svc-sdk'
-import type { SignedEnvelope } from 'svc-sdk/audit'
+import {
+  type GatewayOptions,
+  type GatewaySettings,
+  PolicyError,
+  type QuotaAdapter,
+  startGatewayServer,
+} from 'svc-sdk'
+import { type SignedEnvelope, SvcAppender } from 'svc-sdk/audit'
 import { bind, tokens } from 'svc-sdk/core'
+import { LocalDevSigner } from 'svc-sdk/signer'
 import type { DependencyContainer } from 'tsyringe'
 import { startTestGateway, type TestGateway } from '../support/gateway.js'
 import { keepingLogger } from '../support/logger.js'
@@ -33,23 +41,63 @@ export interface ToolCall {
 type Settings = GatewaySettings | ((home: string, upstream: string) => GatewaySettings)
 type Answer = Parameters<typeof startUpstream>[0]
 
-/** The server is `files`; everything is allowed unless `settings` say otherwise. */
+/** Counts without limits of its own, as a user's adapter would. */
+function countingAdapter(): QuotaAdapter {
+  const counts = new Map<string, number>()
+  return {
+    async incrDaily(tenant, tool, _limit, now = Date.now()) {
+      const key = JSON.stringify([tenant, tool])
+      const count = (counts.get(key) ?? 0) + 1
+      counts.set(key, count)
+      return { count, resetAt: now + 86_400_000 }
+    },
+    takeToken: async (_tenant, _tool, _ratePerSec, burst = 1, now = Date.now()) => ({
+      tokens: burst,
+      resetAt: now,
+    }),
+  }
+}
+
+const everything = {
+  default_plan: 'free',
+  plans: { free: {} },
+  tenants: { acme: { plan: 'free', allowlist: ['*'] } },
+}
+
+/** The server is `files`; the tenant `acme` may use everything unless `settings` say otherwise. */
 export async function serving(settings: Settings = {}, answer?: Answer): Promise<Serving> {
   const upstream = await startUpstream(answer)
-  try {
-    const gateway = await startTestGateway((home) => ({
-      targets: { files: upstream.url },
-      sec0Dir: `${home}/state`,
-      ...(typeof settings === 'function' ? settings(home, upstream.url) : settings),
-    }))
-    return servingOf(gateway, upstream)
-  } catch (fault) {
+  let appender: SvcAppender | undefined
+  const end = async () => {
+    await appender?.close()
     await upstream[Symbol.asyncDispose]()
+  }
+  try {
+    const gateway = await startTestGateway((home) => {
+      const over = typeof settings === 'function' ? settings(home, upstream.url) : settings
+      if (over.audit === undefined) appender = appenderIn(home)
+      return {
+        targets: { files: upstream.url },
+        sec0Dir: `${home}/state`,
+        audit: { append: async (env) => appender?.append(env), gatewayName: 'gw', gatewayVersion: '1.0.0' },
+        quotas: { adapter: countingAdapter() },
+        entitlements: everything,
+        ...over,
+      }
+    })
+    return servingOf(gateway, upstream, end)
+  } catch (fault) {
+    await end()
     throw fault
   }
 }
 
-function servingOf(gateway: TestGateway, upstream: TestUpstream): Serving {
+function appenderIn(home: string): SvcAppender {
+  const signer = LocalDevSigner.fromKeyRef(`file://${home}/key`)
+  return new SvcAppender({ config: { dir: `${home}/audit`, retentionDays: 30 }, signer })
+}
+
+function servingOf(gateway: TestGateway, upstream: TestUpstream, end: () => Promise<void>): Serving {
   return {
     gateway,
     upstream,
@@ -62,8 +110,8 @@ function servingOf(gateway: TestGateway, upstream: TestUpstream): Serving {
       return { status: response.status, headers: response.headers, body, record }
     },
     async [Symbol.asyncDispose]() {
+      await end()
       await gateway[Symbol.asyncDispose]()
-      await upstream[Symbol.asyncDispose]()
     },
   }
 }
@@ -74,8 +122,8 @@ export const complete = {
   tenant: 'acme',
   targets: { files: 'http://127.0.0.1:9' },
   audit: { gatewayName: 'gw', gatewayVersion: '1.0.0', append: async () => undefined },
-  quotas: { adapter: 'memory' },
-  entitlements: 'open',
+  quotas: { adapter: countingAdapter() },
+  entitlements: everything,
   authn: { allowUnauthenticated: true },
   configure: (container: DependencyContainer) => {
     bind(container, tokens.Logger, { useValue: keepingLogger() })

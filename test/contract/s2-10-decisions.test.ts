@@ -13,8 +13,6 @@ const nothingAllowed: GatewaySettings['entitlements'] = {
   plans: { free: { allowlist: [] } },
   tenants: {},
 }
-const adminToken = 'a-token-of-the-tests-0123456789'
-const admin: GatewaySettings = { admin: { port: 0, tokenRef: 'env:ADMIN' }, env: { ADMIN: adminToken } }
 
 contractSection('2.10', 'privacy, enforcement', ({ holds }) => {
   holds('a', '`privacy.redact_identities` redacts identity data in gateway spans.', async () => {
@@ -61,7 +59,6 @@ contractSection('2.10', 'privacy, enforcement', ({ holds }) => {
   })
   holds('g', '`enforcement.escalate_on` names the reasons that cause escalation.', async () => {
     await using rig = await serving({
-      ...admin,
       security: { ...security, side_effects: { approve_high_risk: true } },
       enforcement: { escalate_on: ['egress_violation'] },
     })
@@ -123,7 +120,6 @@ contractSection('2.12', 'security', ({ holds }) => {
   holds('h', '`side_effects.approve_high_risk` enables escalations; without it there are none.', async () => {
     const enforcement = { escalate_on: ['egress_violation'] }
     await using on = await serving({
-      ...admin,
       enforcement,
       security: { ...security, side_effects: { approve_high_risk: true } },
     })

@@ -195,7 +195,14 @@ contractSection('2.14', 'audit (gateway integration)', ({ holds, differs }) => {
   const why = 'it is optional: without it the gateway signs and writes the log itself'
   differs('b', '`append` is required, a function.', why, async () => {
     refused({ audit: { ...audit, append: 'x' } }, 'audit.append', 'a function')
-    await using rig = await serving()
+    await using rig = await serving((home) => ({
+      audit: {
+        gatewayName: 'gw',
+        gatewayVersion: '1.0.0',
+        dir: `${home}/audit`,
+        signer: { keyRef: `file://${home}/key` },
+      },
+    }))
     expect((await rig.call()).record).to.include({ gateway: 'gw@1.0.0' })
   })
   holds('c', '`gatewayName` is required, and in every record.', async () => {

@@ -69,6 +69,32 @@ contractSection('2.15', 'ap2', ({ holds }) => {
       expect((await call(usual)).body['denial_reason']).to.equal('ap2_missing')
     })
   }
+  holds('l', 'The header of the cart mandate carries it: a purchase passes.', async () => {
+    const { instrument: _, ...checkoutOnly } = binding
+    const ap2 = { ...section, headers: { cart: 'x-cart' }, tools: { bind: { 'files/buy': checkoutOnly } } }
+    await using rig = await serving({ ap2 })
+    const issuedAt = Math.floor(Date.now() / 1000)
+    const { checkout } = await issueMandates('chain', { ...issuance, audience: 'files', issuedAt })
+    const headers = { 'x-cart': String(checkout) }
+    expect((await rig.call({ tool: 'buy@1.0.0', args, headers })).status).to.equal(200)
+  })
+  holds(
+    'm',
+    'The header of the intent mandate carries it: it is recorded, and authorizes nothing.',
+    async () => {
+      const intent = { natural_language_description: 'shoes', intent_expiry: '2030-01-01T00:00:00Z' }
+      const headers = { 'x-intent': JSON.stringify(intent) }
+      await using rig = await serving({ ap2: { ...section, headers: { intent: 'x-intent' } } })
+      expect((await rig.call({ tool: 'buy@1.0.0', args, headers })).body['denial_reason']).to.equal(
+        'ap2_missing',
+      )
+      const issuedAt = Math.floor(Date.now() / 1000)
+      const members = await issueMandates('chain', { ...issuance, audience: 'files', issuedAt })
+      const bundle = { 'x-ap2-bundle': Buffer.from(canonicalize({ ...members })).toString('base64url') }
+      const { record } = await rig.call({ tool: 'buy@1.0.0', args, headers: { ...headers, ...bundle } })
+      expect(record.agentMetadata).to.have.nested.property('ap2.unsigned_intents').with.length(1)
+    },
+  )
   holds('f', '`ap2.trust.didMethods` lists the allowed DID methods.', async () => {
     const trust = (didMethods: string[]) => ({
       ...section,
@@ -94,11 +120,16 @@ contractSection('2.15', 'ap2', ({ holds }) => {
     const only = (tool: string) => ({ ...section, tools: { ...section.tools, allow: [tool] } })
     expect(await withoutMandate(only('files/buy'))).to.equal('ap2_missing')
     expect(await withoutMandate(only('files/pay'))).to.equal(undefined)
+    for (const mode of ['partial', 'full'] as const) {
+      expect(await withoutMandate({ ...only('files/pay'), mode }), mode).to.equal('ap2_tool_not_allowed')
+    }
   })
   holds('j', '`ap2.mode` is empty, `observe`, `partial` or `full`.', async () => {
     for (const mode of ['', 'partial', 'full'] as const)
       expect(await withoutMandate({ ...section, mode }), mode).to.equal('ap2_missing')
     expect(await withoutMandate({ ...section, mode: 'observe' })).to.equal(undefined)
+    expect(await withoutMandate({ ...section, mode: 'full' }, 'search@1.0.0')).to.equal('ap2_missing')
+    expect(await withoutMandate({ ...section, mode: 'partial' }, 'search@1.0.0')).to.equal(undefined)
     refused({ ap2: { ...section, mode: 'half' } }, 'ap2.mode')
   })
   holds('k', '`ap2.policyWebhookUrl` is the address of a policy webhook.', async () => {

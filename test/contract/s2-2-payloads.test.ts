@@ -83,7 +83,7 @@ contractSection('2.3', 'Upload configuration', ({ holds }) => {
     await using log = await openUploadingLog(presign, without)
     await log.appender.append(envelope())
     await log.appender.flush()
-    const [request] = log.cloud.asked('/api/svc/upload-url')
+    const [request] = log.asks()
     return { headers: request?.headers, body: JSON.parse(String(request?.body)) as Record<string, unknown> }
   }
   holds('a', '`apiBaseUrl` is the base address of the control plane.', async () => {
@@ -154,12 +154,23 @@ async function expectRejected(
 contractSection('2.4', 'Signer interface', ({ holds }) => {
   const signer = LocalDevSigner.fromSeed(new Uint8Array(32).fill(3))
   const data = new TextEncoder().encode('data')
-  holds('a', '`keyId` identifies the key, and is in every record.', async () => {
-    expect(signer.keyId).to.equal(`ed25519:${sha256Hex(signer.publicKey)}`)
-    await using rig = await serving()
-    const { record } = await rig.call()
-    expect(record.key_id).to.match(/^ed25519:[0-9a-f]{64}$/)
-  })
+  holds(
+    'a',
+    '`keyId` identifies the key, and is in every record of the log that the gateway writes.',
+    async () => {
+      expect(signer.keyId).to.equal(`ed25519:${sha256Hex(signer.publicKey)}`)
+      await using rig = await serving((home) => ({
+        audit: {
+          gatewayName: 'gw',
+          gatewayVersion: '1.0.0',
+          dir: `${home}/audit`,
+          signer: { keyRef: `file://${home}/key` },
+        },
+      }))
+      const { record } = await rig.call()
+      expect(record.key_id).to.match(/^ed25519:[0-9a-f]{64}$/)
+    },
+  )
   holds('b', '`sign` takes bytes and returns the signature as bytes.', () => {
     const signature = signer.sign(data)
     expect(signature).to.be.instanceOf(Uint8Array).with.length(64)

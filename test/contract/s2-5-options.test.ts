@@ -2,11 +2,12 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import { startGatewayServer } from 'svc-sdk'
+import { stringify } from 'yaml'
 import { startTestGateway } from '../support/gateway.js'
 import { TestIssuer } from '../support/issuer.js'
 import { startUpstream } from '../support/upstream.js'
 import { openLog } from './log.js'
-import { complete, denialOf, refusal, refused, serving, starts } from './rig.js'
+import { complete, denialOf, lastCall, refusal, refused, serving, starts } from './rig.js'
 import { contractSection } from './section.js'
 
 /** A policy section in an override, and how to see that the gateway runs on it. */
@@ -27,23 +28,6 @@ const mapped: readonly Mapped[] = [
     section: { entitlements: { default_plan: 'p', plans: { p: { allowlist: [] } }, tenants: {} } },
     status: 403,
     code: 'TOOL_NOT_ALLOWED',
-  },
-  {
-    letter: 'o',
-    name: 'brokers',
-    section: {
-      brokers: {
-        files: {
-          type: 'oidc_on_behalf',
-          token_endpoint: 'http://127.0.0.1:9/',
-          client_id: 'gw',
-          client_secret_ref: 'env:SECRET',
-          inject: { header: 'x-key', format: 'raw' },
-        },
-      },
-    },
-    status: 502,
-    code: 'BROKER_UNAVAILABLE',
   },
   {
     letter: 'p',
@@ -70,6 +54,12 @@ const mapped: readonly Mapped[] = [
     status: 403,
     code: 'TOOL_NOT_ALLOWED',
   },
+]
+
+/** The same policy override as an object and in YAML. */
+const overrides = (policy: Record<string, unknown>) => [
+  { policyObject: policy },
+  { policyYaml: stringify(policy) },
 ]
 
 contractSection('2.5', 'Gateway start options', ({ holds }) => {
@@ -150,13 +140,24 @@ contractSection('2.5', 'Gateway start options', ({ holds }) => {
     expect((await rig.call({ args: { url: 'https://a.example/' } })).status).to.equal(200)
     expect(await denialOf(rig, { args: { path: '/etc/passwd' } })).to.equal('fs_violation')
   })
+  holds('o', 'The policy section `brokers` is mapped to the runtime configuration.', async () => {
+    const inject = { header: 'x-key', format: 'raw' }
+    const brokers = { files: { type: 'static', key_refs: ['env:SECRET'], inject } }
+    for (const policy of overrides({ brokers })) {
+      await using rig = await serving({ ...policy, env: { SECRET: 'secret' } })
+      expect((await rig.call()).status).to.equal(200)
+      expect(lastCall(rig).headers).to.include({ 'x-key': 'secret' })
+    }
+  })
   for (const { letter, name, section, status, code } of mapped) {
     holds(letter, `The policy section \`${name}\` is mapped to the runtime configuration.`, async () => {
-      await using rig = await serving({ policyObject: section, env: { SECRET: 'secret' } })
-      const response = await rig.gateway.invoke('/mcp/files/read@1.0.0', { url: 'https://a.example/' })
-      expect(await response.json()).to.include({ error: code })
-      expect(response.status).to.equal(status)
-      expect(rig.upstream.calls).to.have.length(0)
+      for (const policy of overrides(section)) {
+        await using rig = await serving(policy)
+        const response = await rig.gateway.invoke('/mcp/files/read@1.0.0', { url: 'https://a.example/' })
+        expect(await response.json()).to.include({ error: code })
+        expect(response.status).to.equal(status)
+        expect(rig.upstream.calls).to.have.length(0)
+      }
     })
   }
   holds('s', 'The policy section `enforcement` is mapped to the runtime configuration.', async () => {
@@ -182,8 +183,10 @@ contractSection('2.5', 'Gateway start options', ({ holds }) => {
     ['v', 'The policy section `security.ap2` is mapped to `ap2`.', { security: { ap2: { mode: 'full' } } }],
   ] as const) {
     holds(letter, text, async () => {
-      await using rig = await serving({ policyObject })
-      expect((await rig.call()).body['denial_reason']).to.equal('ap2_missing')
+      for (const policy of overrides(policyObject)) {
+        await using rig = await serving(policy)
+        expect((await rig.call()).body['denial_reason']).to.equal('ap2_missing')
+      }
     })
   }
 })

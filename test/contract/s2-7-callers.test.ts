@@ -129,7 +129,7 @@ const entitled = (tenant: Partial<Tenant>, plan: object = {}): GatewaySettings =
 const write = { tool: 'write@1.0.0' }
 const more = { allowlist: ['files/write'] }
 
-contractSection('2.8', 'entitlements', ({ holds }) => {
+contractSection('2.8', 'entitlements', ({ holds, differs }) => {
   const incomplete = (without: string) => {
     const { entitlements } = entitled({})
     return { entitlements: { ...(entitlements as Entitlements), [without]: undefined } }
@@ -191,22 +191,37 @@ contractSection('2.8', 'entitlements', ({ holds }) => {
     ['m', 'users', 'per-user', 'eve@x', { email: 'eve@x' }, { email: 'bob@x' }],
     ['n', 'user_ids', 'per-subject', 'eve', { sub: 'eve' }, { sub: 'bob' }],
     ['o', 'roles', 'per-role', 'clerk', { roles: ['clerk'] }, { roles: ['guest'] }],
-    ['p', 'agents', 'per-service-agent', 'batch', { email: undefined, azp: 'batch' }, { email: undefined }],
+    ['p', 'agents', 'per-service-agent', 'batch', { email: undefined, svc: 'batch' }, { email: undefined }],
   ]
   for (const [letter, key, what, name, matching, other] of overrides) {
     holds(letter, `\`${key}\` holds ${what} overrides.`, async () => {
-      await using all = await withTokens(entitled({ [key]: { [name]: more } }))
+      await using all = await withTokens(entitled({ [key]: { [name]: more } }), { clientIdClaim: 'svc' })
       expect((await all.as(matching, write)).status).to.equal(200)
       expect((await all.as(other, write)).body).to.include({ denial_reason: 'tool_not_in_allowlist' })
     })
   }
-  holds('q', '`agent_nodes` holds per-agent-node overrides.', async () => {
+  holds('q', '`agent_nodes` holds per-agent-node overrides: they restrict the node.', async () => {
+    const agent_nodes = {
+      edge: { denylist: ['files/read'], per_tool: { 'files/write': { calls_per_day: 1 } } },
+    }
+    await using all = await withTokens(entitled({ allowlist: ['*'], agent_nodes }))
+    const headers = { 'x-node-id': 'edge' }
+    expect((await all.as({}, { headers })).body).to.include({ denial_reason: 'tool_in_denylist' })
+    expect((await all.as({}, { ...write, headers })).status).to.equal(200)
+    expect((await all.as({}, { ...write, headers })).status).to.equal(429)
+    expect((await all.as({})).status).to.equal(200)
+  })
+  const needsClaim =
+    'it needs `nodeClaim` besides, the claim that names the node, which the contract has no key for: a node that a caller states grants nothing'
+  differs('r', 'An `allowlist` in `agent_nodes` allows the node more.', needsClaim, async () => {
     const agent_nodes = { edge: { ...more, denylist: ['files/read'] } }
     await using all = await withTokens(entitled({ agent_nodes }), { nodeClaim: 'node' })
     const headers = { 'x-node-id': 'edge' }
     expect((await all.as({ node: 'edge' }, { ...write, headers })).status).to.equal(200)
     expect((await all.as({ node: 'core' }, { ...write, headers })).status).to.equal(403)
     expect((await all.as({}, { headers })).body).to.include({ denial_reason: 'tool_in_denylist' })
+    await using bare = await withTokens(entitled({ agent_nodes: { edge: more } }))
+    expect((await bare.as({}, { ...write, headers })).status).to.equal(403)
   })
 })
 

@@ -5,7 +5,7 @@ import { failing } from '../plugins/audit/log/upload/cloud.js'
 import { TestIssuer } from '../support/issuer.js'
 import { startWebhook } from '../support/webhook.js'
 import { daily, envelope, isSigned, openUploadingLog } from './log.js'
-import { complete, lastCall, refusal, refused, serving } from './rig.js'
+import { complete, lastCall, refusal, refused, serving, starts } from './rig.js'
 import { contractSection } from './section.js'
 
 contractSection('3', 'States and transitions', ({ holds }) => {
@@ -27,18 +27,25 @@ contractSection('3', 'States and transitions', ({ holds }) => {
     const { record } = await rig.call({ args: { url: 'https://a.example' } })
     expect(record.policy.decision).to.equal('deny')
   })
-  holds('c', 'Enforcement `mode` is `observe` or `enforce`.', () =>
-    refused({ enforcement: { mode: '' } }, 'enforcement.mode', 'observe or enforce'),
-  )
-  holds('d', 'Approval strategies are the three named values.', () =>
-    refused(sideEffects({ approval_strategy: '' }), `${human}.approval_strategy`, 'accepted is auto_allow'),
-  )
-  holds('e', 'Time-out actions are the two named values.', () =>
-    refused(sideEffects({ timeout_action: '' }), `${human}.timeout_action`, 'accepted is auto_approve'),
-  )
-  holds('f', 'The dedupe policy is `replay` or `reject`.', () =>
-    refused({ dedupe: { duplicatePolicy: '' } }, 'dedupe.duplicatePolicy', 'replay or reject'),
-  )
+  holds('c', 'Enforcement `mode` is `observe` or `enforce`.', async () => {
+    for (const mode of ['observe', 'enforce']) await starts({ enforcement: { mode } })
+    refused({ enforcement: { mode: '' } }, 'enforcement.mode', 'observe or enforce')
+  })
+  holds('d', 'Approval strategies are the three named values.', async () => {
+    for (const approval_strategy of ['auto_allow', 'single_approver', 'human_quorum'])
+      await starts(sideEffects({ approval_strategy }))
+    refused(sideEffects({ approval_strategy: '' }), `${human}.approval_strategy`, 'accepted is auto_allow')
+  })
+  holds('e', 'Time-out actions are the two named values.', async () => {
+    for (const timeout_action of ['auto_approve', 'auto_reject'])
+      await starts(sideEffects({ timeout_action }))
+    refused(sideEffects({ timeout_action: '' }), `${human}.timeout_action`, 'accepted is auto_approve')
+  })
+  holds('f', 'The dedupe policy is `replay` or `reject`.', async () => {
+    for (const duplicatePolicy of ['replay', 'reject'])
+      await starts({ dedupe: { enabled: false, duplicatePolicy } })
+    refused({ dedupe: { duplicatePolicy: '' } }, 'dedupe.duplicatePolicy', 'replay or reject')
+  })
   holds('g', 'Upload progress is tracked per file in `.svc-presign-state.json`.', async () => {
     await using log = await openUploadingLog()
     await log.appender.append(envelope({ nodeId: 'n', agentRef: 'r' }))
@@ -52,18 +59,18 @@ contractSection('3', 'States and transitions', ({ holds }) => {
     await log.appender.append(envelope())
     await log.appender.flush()
     await log.appender.flush()
-    expect(log.cloud.asked('/store/')).to.have.length(1)
+    expect(log.puts()).to.have.length(1)
     await log.appender.append(envelope({ tool: 'later@1' }))
     await log.appender.flush()
-    expect(String(log.cloud.asked('/store/')[1]?.body)).to.match(/^\{[^\n]*later@1[^\n]*\}\n$/)
+    expect(String(log.puts()[1]?.body)).to.match(/^\{[^\n]*later@1[^\n]*\}\n$/)
   })
   holds('i', 'After an upload that failed the same bytes are sent again.', async () => {
     await using log = await openUploadingLog()
-    log.cloud.fault = failing('/store/', 503, 1)
+    log.cloud.fault = failing('/ingest/', 503, 1)
     await log.appender.append(envelope())
     await log.appender.flush()
-    await log.cloud.until(() => log.cloud.objects.size === 1)
-    const [first, second] = log.cloud.asked('/store/')
+    await log.cloud.until(() => log.puts().length === 2)
+    const [first, second] = log.puts()
     expect(second?.path).to.equal(first?.path)
     expect(second?.body).to.deep.equal(first?.body)
   })
@@ -87,15 +94,15 @@ contractSection('4', 'Endpoints', ({ holds }) => {
     await log.appender.append(envelope())
     await log.appender.flush()
     expect(log.cloud.asked('/api/auth/validate-key')).to.have.length(0)
-    expect(log.cloud.objects.size).to.equal(1)
+    expect(log.puts()).to.have.length(1)
   })
   holds('c', 'POST `/api/svc/upload-url` returns a presigned URL for a PUT of new audit bytes.', async () => {
     await using log = await openUploadingLog()
     await log.appender.append(envelope())
     await log.appender.flush()
-    const [request] = log.cloud.asked('/api/svc/upload-url')
+    const [request] = log.asks()
     expect(request).to.include({ method: 'POST' })
-    expect(String([...log.cloud.objects.values()][0])).to.equal(log.text(daily))
+    expect(String(log.puts()[0]?.body)).to.equal(log.text(daily))
   })
   holds('d', 'Both calls carry the `Authorization` header; the PUT to the store does not.', async () => {
     await using log = await openUploadingLog({}, ['tenant'])
@@ -103,7 +110,7 @@ contractSection('4', 'Endpoints', ({ holds }) => {
     await log.appender.flush()
     for (const path of ['/api/auth/validate-key', '/api/svc/upload-url'])
       expect(log.cloud.asked(path)[0]?.headers.authorization, path).to.equal('Bearer key-1')
-    expect(log.cloud.asked('/store/')[0]?.headers).to.not.have.property('authorization')
+    expect(log.puts()[0]?.headers).to.not.have.property('authorization')
   })
   for (const [letter, path, without] of [
     ['e', '/api/auth/validate-key', ['tenant']],
