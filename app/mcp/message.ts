@@ -9,7 +9,7 @@ import {
   outermostMembers,
   parseJson,
 } from '@svc/core/json'
-import { confusableSkeleton } from './confusables.js'
+import { foldName } from '@svc/core/match'
 import { invalidParams, invalidRequest, McpRefusal } from './mcp-refusal.js'
 import { rpcCodes } from './protocol.js'
 
@@ -106,13 +106,13 @@ export interface MemberNames {
 }
 
 export function memberNames(...names: readonly string[]): MemberNames {
-  return { exact: new Set(names), skeletons: new Set(names.map(confusableSkeleton)) }
+  return { exact: new Set(names), skeletons: new Set(names.map(foldName)) }
 }
 
 /** Refuses members that a lenient decoder would read as one of `read`, such as `Name` or `argumentſ` for `arguments`. */
 export function checkMembers(params: JsonObject, read: MemberNames): void {
   for (const name of Object.keys(params)) {
-    if (read.exact.has(name) || !read.skeletons.has(confusableSkeleton(name))) continue
+    if (read.exact.has(name) || !read.skeletons.has(foldName(name))) continue
     throw invalidParams('params: a member differs from one of the protocol only in its letters.')
   }
 }

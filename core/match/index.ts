@@ -1,5 +1,6 @@
 // References of tools, prompts and resources, and patterns over them.
 export { decodeEscapes, EscapeError } from './escapes.js'
+export { foldName } from './fold.js'
 export { type Glob, globMatches, globOf } from './glob.js'
 export {
   compilePatternMap,

@@ -1,6 +1,6 @@
 // Text of any characters costs about what ordinary text costs, wherever a caller's text is normalized. Told by
 // processor time, in relation to ordinary text of the same length.
-import { formatReference, normalized, ReferenceInputError, wordsOf } from '@svc/core/match'
+import { foldName, formatReference, normalized, ReferenceInputError, wordsOf } from '@svc/core/match'
 import { checkContent, contentRules, securityPlugin } from '@svc/plugin-security'
 import { expect } from 'chai'
 import fc from 'fast-check'
@@ -47,6 +47,7 @@ const places: Readonly<Record<string, (text: string) => unknown>> = {
   'a URL': (text) =>
     each(text, 2000, (host) => checkContent({ kind: 'tool', args: { url: `http://${host}/a` } }, rules)),
   'a key': (text) => each(text, 250, (key) => checkContent({ kind: 'tool', args: { [key]: '/a' } }, rules)),
+  'a folded name': (text) => foldName(text),
   'text in compatibility form': (text) => normalized(text, 'NFKC'),
 }
 
