@@ -16,6 +16,8 @@ import { compose, type PlacedStage } from '@svc/core/pipeline'
 import type { EffectivePolicy } from '@svc/core/policy'
 import type { HostConfig } from '../policy/config.js'
 import { noAgent, unsent, unsentTrace } from '../policy/unsent-call.js'
+import { addressesOf } from '../stdio-targets/config.js'
+import { targetOf } from '../upstream/target.js'
 import { commandContext } from './command-context.js'
 
 export interface ExplainedCall {
@@ -35,16 +37,17 @@ type Policy = EffectivePolicy<HostConfig>
 /** The explanation as lines, the verdict last. Throws what a plugin's `create` throws. */
 export async function explainCall(policy: Policy, asked: ExplainedCall, baseDir: string): Promise<string[]> {
   const lines: string[] = []
-  const call = callFor(asked)
+  const call = callFor(asked, isPlain(asked.server, policy.host))
   call.set(identity, identityOf(asked))
   const context = commandContext(policy, { baseDir, warn: (message) => lines.push(`warning: ${message}`) })
   const told = new Explanation(lines)
   const stages = policy.plugins.map((plugin) =>
     told.place(plugin, plugin.create(policy.sections.get(plugin.name), context)),
   )
-  const { reference } = await call.request()
+  const { reference, readings } = await call.request()
   lines.unshift(
     `call: ${reference} for ${describeCaller(asked)}`,
+    ...readings.slice(1).map((reading) => `reading: the server could also read ${reading}`),
     `plugins: ${policy.plugins.map((plugin) => describePlugin(plugin, policy)).join(', ')}`,
   )
   const unknown = unknownServer(asked.server, policy.host)
@@ -58,6 +61,12 @@ function unknownServer(server: string, { targets }: HostConfig): Outcome | undef
   if (Object.hasOwn(targets, server)) return undefined
   const known = Object.keys(targets).join(', ') || 'none'
   return denied('TARGET_NOT_FOUND', `There is no server "${server}" in targets; known: ${known}.`)
+}
+
+/** Whether names travel to the server in paths, not in messages. */
+function isPlain(server: string, { targets }: HostConfig): boolean {
+  const { [server]: address } = addressesOf(targets)
+  return address !== undefined && !targetOf(address).isMcp
 }
 
 class Explanation {
@@ -117,7 +126,7 @@ class Explanation {
   }
 }
 
-function callFor(asked: ExplainedCall): Call {
+function callFor(asked: ExplainedCall, isInPath: boolean): Call {
   const segment = asked.tool.includes('@') ? asked.tool : `${asked.tool}@unversioned`
   const { tool, version } = parseToolSegment(segment)
   const bytes = Buffer.from(asked.args)
@@ -127,6 +136,7 @@ function callFor(asked: ExplainedCall): Call {
     server: asked.server,
     name: tool,
     version,
+    isInPath,
     args: parseJson(bytes),
     bytes: bytes.byteLength,
     idempotencyKey: asked.idempotencyKey ?? null,

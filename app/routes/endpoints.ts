@@ -29,7 +29,7 @@ import { reportVersionMismatch } from '../mcp/tool-client.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
 import { dispatchInvoke } from '../upstream/invoke.js'
-import { type Invocation, readA2a, readInvoke, type ToolName } from './invoke.js'
+import { type Invocation, readA2a, readInvoke, type ToolName, validName } from './invoke.js'
 import type { Route } from './route.js'
 
 /** A request as a call: the facts in its head, and how to read, send and refuse it. */
@@ -243,7 +243,7 @@ export class Endpoints {
       idempotencyKey,
     } as const
     const { url, isMcp } = policy.target(server)
-    if (!isMcp) return callRequest(request)
+    if (!isMcp) return validName(() => callRequest({ ...request, isInPath: true }))
     const { mcp } = this.#parts
     return after(
       mcp.versionOf(url, () => policy.pipeline.ownCredential(server)),

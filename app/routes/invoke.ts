@@ -2,7 +2,7 @@
 import type { IncomingMessage } from 'node:http'
 import { Refusal } from '@svc/core'
 import { isJsonObject, type JsonObject, type JsonValue, messageOf, parseJson } from '@svc/core/json'
-import { parseNameSegment, parseToolSegment } from '@svc/core/match'
+import { parseNameSegment, parseToolSegment, ReferenceInputError } from '@svc/core/match'
 import { readBody } from '../http/body.js'
 import { idempotencyKeyOf } from '../http/call-headers.js'
 
@@ -56,12 +56,18 @@ export async function readA2a(message: IncomingMessage, maxBytes: number): Promi
   return { ...toolName(to, toolAtVersion), args, bytes: bytes.byteLength, idempotencyKey }
 }
 
-function toolName(to: string, toolAtVersion: string): ToolName {
+/** What `read` returns. Throws `Refusal` for names that it refuses. */
+export function validName<T>(read: () => T): T {
   try {
-    return { server: parseNameSegment(to), ...parseToolSegment(toolAtVersion) }
+    return read()
   } catch (cause) {
-    throw new Refusal('BAD_REQUEST', `Bad name: ${messageOf(cause)}`, { cause })
+    if (!(cause instanceof ReferenceInputError)) throw cause
+    throw new Refusal('BAD_REQUEST', `Bad name: ${cause.message}`, { cause })
   }
+}
+
+function toolName(to: string, toolAtVersion: string): ToolName {
+  return validName(() => ({ server: parseNameSegment(to), ...parseToolSegment(toolAtVersion) }))
 }
 
 function jsonObject(bytes: Uint8Array): JsonObject {

@@ -31,13 +31,15 @@ export function fakeCall(given: FakeCall = {}): Call {
     args = {},
   } = given
   const canonicalArgs = canonicalize(args)
+  const reference = given.request?.reference ?? `mcp://${server}/${tool}@${version}`
   const request: CallRequest = {
     kind: 'tool',
     method: protocol === 'mcp' ? 'tools/call' : null,
     server,
     name: tool,
     version,
-    reference: `mcp://${server}/${tool}@${version}`,
+    reference,
+    readings: [reference],
     args,
     canonicalArgs,
     bytes: Buffer.byteLength(canonicalArgs),

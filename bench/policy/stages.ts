@@ -29,8 +29,16 @@ export const stageNames = ['authn', 'entitlements', 'quotas'] as const
 const requests = Array.from({ length: TOOLS }, (_, i): CallRequest => {
   const name = `list-invoices-${i}`
   const reference = formatReference({ server: SERVER, tool: name, version: VERSION })
-  const named = { server: SERVER, name, version: VERSION, reference, idempotencyKey: null }
-  return { ...named, kind: 'tool', method: null, args: ARGUMENTS, canonicalArgs: '', bytes: 0 }
+  const named = { server: SERVER, name, version: VERSION, reference, readings: [reference] }
+  return {
+    ...named,
+    idempotencyKey: null,
+    kind: 'tool',
+    method: null,
+    args: ARGUMENTS,
+    canonicalArgs: '',
+    bytes: 0,
+  }
 })
 
 export class Stages {

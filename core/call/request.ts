@@ -1,6 +1,7 @@
 // The parsed request of a call, its agent, trace and target.
 import { canonicalize } from '../json/canonical.js'
 import type { JsonObject, JsonValue } from '../json/value.js'
+import { pathReadings } from '../match/readings.js'
 import { formatReference } from '../match/reference.js'
 
 export type CallProtocol = 'invoke' | 'a2a' | 'mcp'
@@ -19,6 +20,11 @@ export interface CallRequest {
   readonly version: string
   /** The canonical reference, such as `mcp://<server>/<tool>@<version>`; for kind `protocol` `mcp://<server>/`. */
   readonly reference: string
+  /**
+   * The reference, and others that the upstream may read instead: more than one only where a name with "@" travels in a
+   * URL path. All must be allowed, and the strictest rule on any of them counts.
+   */
+  readonly readings: readonly string[]
   readonly args: JsonValue
   /** Canonical JSON of `args`. */
   readonly canonicalArgs: string
@@ -40,12 +46,15 @@ export interface CallRequest {
   readonly round?: string
 }
 
-type DerivedField = 'reference' | 'canonicalArgs' | 'canonicalParams'
+type DerivedField = 'reference' | 'readings' | 'canonicalArgs' | 'canonicalParams'
 type OptionalField = 'params' | 'escalationId' | 'rpcId' | 'round'
 
 /** A request without its derived fields; `bytes` defaults to the size of the canonical arguments. */
 export type CallRequestInit = Omit<CallRequest, DerivedField | OptionalField | 'bytes'> & {
   readonly [K in OptionalField | 'bytes']?: CallRequest[K] | undefined
+} & {
+  /** Whether the tool's name travels in a URL path to the upstream. */
+  readonly isInPath?: boolean
 }
 
 /** Throws the errors of `formatReference` and `canonicalize` for invalid names and arguments. */
@@ -53,6 +62,8 @@ export function callRequest(init: CallRequestInit): CallRequest {
   const reference = requestReference(init)
   const canonicalArgs = canonicalize(init.args)
   const { kind, method, server, name, version, args, idempotencyKey } = init
+  const readings = [reference]
+  if (init.isInPath === true) readings.push(...pathReadings({ server, tool: name, version }))
   const bytes = init.bytes ?? Buffer.byteLength(canonicalArgs)
   const request: { -readonly [K in keyof CallRequest]: CallRequest[K] } = {
     kind,
@@ -61,6 +72,7 @@ export function callRequest(init: CallRequestInit): CallRequest {
     name,
     version,
     reference,
+    readings,
     args,
     canonicalArgs,
     bytes,

@@ -3,7 +3,8 @@
 import { membersLike } from '../json/members.js'
 import { isJsonObject } from '../json/parse-object.js'
 import type { JsonValue } from '../json/value.js'
-import { compilePatternMap } from '../match/matcher.js'
+import { foldName } from '../match/fold.js'
+import { compilePatternMap, type PatternMatches } from '../match/matcher.js'
 import { wordsOf } from '../match/words.js'
 import { Refusal } from './errors.js'
 import type { CallRequest } from './request.js'
@@ -48,8 +49,8 @@ const safeMethods: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS'])
 
 /** Sources that take precedence over the tool's name, in this order. */
 export interface SideEffectKnowledge {
-  /** The policy's `side_effects.tools`, for a canonical reference. */
-  readonly policy?: (reference: string) => boolean | undefined
+  /** The policy's `side_effects.tools`, for the readings of a call. */
+  readonly policy?: (readings: readonly string[]) => boolean | undefined
   /** The server's annotations, where the policy trusts them. */
   readonly annotations?: (reference: string) => boolean | undefined
 }
@@ -61,13 +62,13 @@ export interface SideEffectKnowledge {
  * @throws {Refusal} (`BAD_REQUEST`) if the argument decides, and programs could read different ones as `method`
  */
 export function isSideEffecting(
-  request: Pick<CallRequest, 'kind' | 'name' | 'reference' | 'args'>,
+  request: Pick<CallRequest, 'kind' | 'name' | 'reference' | 'args'> & Partial<Pick<CallRequest, 'readings'>>,
   knowledge: SideEffectKnowledge = {},
 ): boolean {
   if (request.kind !== 'tool') return false
-  const { reference } = request
+  const { reference, readings = [reference] } = request
   return (
-    knowledge.policy?.(reference) ??
+    knowledge.policy?.(readings) ??
     knowledge.annotations?.(reference) ??
     (isNamedForEffect(request.name) || hasEffectMethod(request.args))
   )
@@ -81,7 +82,8 @@ const MAX_NAME_LENGTH = 128
 function isNamedForEffect(name: string): boolean {
   const known = namedForEffect.get(name)
   if (known !== undefined) return known
-  const isNamed = wordsOf(name).some((word) => effectWords.has(word))
+  // Folded, too: `ｒｅｆｕｎｄ` is a refund. A part before an "@" has no word that the name has not.
+  const isNamed = [name, foldName(name)].some((text) => wordsOf(text).some((word) => effectWords.has(word)))
   if (name.length > MAX_NAME_LENGTH) return isNamed
   if (namedForEffect.size >= MAX_NAMES) namedForEffect.clear()
   namedForEffect.set(name, isNamed)
@@ -105,17 +107,22 @@ function hasEffectMethod(args: JsonValue): boolean {
 
 /**
  * Compiles the policy's `side_effects.tools`: the most specific matching pattern decides, and `true` wins
- * between equally specific ones.
+ * between equally specific ones. Of several readings `true` wins; undefined is one of which the policy says nothing.
  *
  * @throws {PatternError} for the first pattern that is wrong
  */
 export function sideEffectPolicy(
   tools: Readonly<Record<string, boolean>>,
-): (reference: string) => boolean | undefined {
+): (readings: readonly string[]) => boolean | undefined {
   const patterns = compilePatternMap(tools)
-  return (reference) => {
-    const found = patterns.lookup(reference)
-    const max = found[0]?.literals
-    return max === undefined ? undefined : found.some(({ value, literals }) => value && literals === max)
+  return (readings) => {
+    const decisions = patterns.lookup(readings).map(decisionOf)
+    if (decisions.includes(true)) return true
+    return decisions.includes(undefined) ? undefined : false
   }
+}
+
+function decisionOf(found: PatternMatches<boolean>): boolean | undefined {
+  const max = found[0]?.literals
+  return max === undefined ? undefined : found.some(({ value, literals }) => value && literals === max)
 }

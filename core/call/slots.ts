@@ -36,7 +36,7 @@ export interface TrustedCaller {
 
 /** A limit that applies to a call, with its own counter. */
 export interface Limit {
-  /** The key of the counter in the quota adapter: `<reference>` or `<reference>#<kind>:<id>`. */
+  /** The key of the counter in the quota adapter: folded `<reference>` or `<reference>#<kind>:<id>`. */
   readonly key: string
   readonly callsPerDay?: number
   readonly ratePerSec?: number

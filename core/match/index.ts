@@ -7,10 +7,12 @@ export {
   compilePatternSet,
   type PatternMap,
   type PatternMatch,
+  type PatternMatches,
   type PatternSet,
 } from './matcher.js'
 export { hasPiledUpMarks, normalized } from './normalize.js'
 export { compilePattern, type Pattern, type PatternCode, PatternError } from './pattern.js'
+export { foldReference, pathReadings } from './readings.js'
 export {
   formatNameSegment,
   formatReference,

@@ -1,17 +1,23 @@
-// Compiles many patterns into one matcher. A look-up costs a few hash probes and one pass over the reference; only
-// patterns whose rarest literal occurs in the reference are checked one by one.
+// Compiles the patterns of a policy. What allows compares references as they are written; what restricts compares every
+// reading of a call, also with its names folded, and the strictest rule counts.
 
-import { Automaton } from './automaton.js'
-import { type Glob, globMatches, globMeets, isLiteral, NAME } from './glob.js'
-import { compilePattern, hasLiteralServer, type Pattern } from './pattern.js'
-import { BEGIN, END, FRESH, Subject, serverSubject, subjectOf } from './subject.js'
+import { globMatches, globMeets, NAME } from './glob.js'
+import { compilePattern, foldPattern, hasLiteralServer, type Pattern } from './pattern.js'
+import { PatternIndex } from './pattern-index.js'
+import { FRESH, foldNames, referenceOf, Subject, serverSubject, subjectOf } from './subject.js'
 
 /** References must be canonical (`formatReference`); other text throws `ReferenceInputError`. */
 export interface PatternSet {
+  /** For lists that allow: whether some pattern matches the reference as it is written. */
   matches(reference: string): boolean
-  /** Whether some pattern matches some reference of the server, given by its decoded name. */
+  /**
+   * For lists that restrict: the first of the readings (`CallRequest.readings`) that some pattern matches; with its names
+   * folded, where only that matches.
+   */
+  findReading(readings: readonly string[]): string | undefined
+  /** For lists that allow: whether some pattern matches some reference of the server, given by its decoded name. */
   mayMatchServer(server: string): boolean
-  /** Whether a single pattern matches every reference of the server, given by its decoded name. */
+  /** For lists that restrict: whether one pattern matches every reference of the server, given by its decoded name. */
   coversServer(server: string): boolean
 }
 
@@ -22,27 +28,45 @@ export interface PatternMatch<T> {
   readonly literals: number
 }
 
+/** All matches, the most specific first; equally specific ones in the given order. */
+export type PatternMatches<T> = ReadonlyArray<PatternMatch<T>>
+
 /** References must be canonical (`formatReference`); other text throws `ReferenceInputError`. */
 export interface PatternMap<T> {
-  /** All matches, the most specific first; equally specific ones in the given order. */
-  lookup(reference: string): ReadonlyArray<PatternMatch<T>>
+  /**
+   * The matches of each of the readings (`CallRequest.readings`): two lists for each, as it is written and with its names
+   * folded. The strictest of them counts.
+   */
+  lookup(readings: readonly string[]): ReadonlyArray<PatternMatches<T>>
 }
 
 /** @throws {PatternError} for the first invalid pattern */
 export function compilePatternSet(patterns: Iterable<string>): PatternSet {
-  const compiled = [...new Set(patterns)].map(compilePattern)
-  const index = new PatternIndex(compiled)
-  const servers = new ServerIndex(compiled)
+  const indexes = new Indexes([...new Set(patterns)].map(compilePattern))
+  const servers = new ServerIndex(indexes.patterns)
   return {
-    matches: (reference) => index.some(subjectOf(reference)),
+    matches: (reference) => indexes.written.some(subjectOf(reference)),
+    findReading: (readings) => {
+      for (const reading of readings) {
+        const subject = subjectOf(reading)
+        if (indexes.written.some(subject)) return reading
+        if (indexes.isFoldedApart(subject) && indexes.folded.some(subject.folded))
+          return referenceOf(subject.folded)
+      }
+      return undefined
+    },
     mayMatchServer: (server) => servers.has(serverSubject(server)),
     coversServer: (server) => {
-      // A pattern that matches the character FRESH has a star there, and so matches any text in its place.
       const name = serverSubject(server)
-      const path = `${FRESH}@${FRESH}`
-      return index.some(new Subject(`${name}/${path}`, name, path))
+      return indexes.written.some(anyOf(name)) || indexes.folded.some(anyOf(foldNames(name)))
     },
   }
+}
+
+/** A pattern that matches the character FRESH has a star there, and so matches any text in its place. */
+function anyOf(server: string): Subject {
+  const path = `${FRESH}@${FRESH}`
+  return new Subject(`${server}/${path}`, server, path)
 }
 
 /** @throws {PatternError} for the first invalid pattern */
@@ -50,134 +74,58 @@ export function compilePatternMap<T>(patterns: Readonly<Record<string, T>>): Pat
   const entries = Object.entries(patterns)
     .map(([source, value]) => ({ value, compiled: compilePattern(source) }))
     .sort((a, b) => b.compiled.literals - a.compiled.literals)
-  const index = new PatternIndex(entries.map((entry) => entry.compiled))
+  const indexes = new Indexes(entries.map((entry) => entry.compiled))
   const matches = entries.map(({ compiled, value }) => ({
     pattern: compiled.source,
     value,
     literals: compiled.literals,
   }))
+  const matchesIn = (index: PatternIndex, subject: Subject): PatternMatches<T> => {
+    const found: Array<PatternMatch<T>> = []
+    // Positions are in order of specificity.
+    for (const position of index.all(subject).sort((a, b) => a - b)) {
+      const match = matches[position]
+      if (match !== undefined) found.push(match)
+    }
+    return found
+  }
   return {
-    lookup: (reference) => {
-      const found: Array<PatternMatch<T>> = []
-      // Positions are in order of specificity.
-      for (const position of index.all(subjectOf(reference)).sort((a, b) => a - b)) {
-        const match = matches[position]
-        if (match !== undefined) found.push(match)
+    lookup: (readings) => {
+      const lists: PatternMatches<T>[] = []
+      for (const reading of readings) {
+        const subject = subjectOf(reading)
+        const written = matchesIn(indexes.written, subject)
+        const isApart = indexes.isFoldedApart(subject)
+        lists.push(written, isApart ? matchesIn(indexes.folded, subject.folded) : written)
       }
-      return found
+      return lists
     },
   }
 }
 
-/**
- * Patterns whose parts are each a literal or a single star are found by hashing their literal parts:
- * `server/tool@version`, `server/tool@`, `/tool@version`, `/tool@`, `server/`, `/`. Others are found by their
- * rarest literal chunk, with marks for the begin and end of the text.
- */
-class PatternIndex {
-  private readonly fixed = new Map<string, number[]>()
-  private readonly starred: number[][] = []
-  /** Patterns without a literal. */
-  private readonly always: number[] = []
-  private readonly automaton: Automaton | undefined
+/** The patterns as they are written, and with their names folded. */
+class Indexes {
+  readonly written: PatternIndex
+  #folded: PatternIndex | undefined
 
-  constructor(private readonly patterns: readonly Pattern[]) {
-    const globs = new Map<number, string[]>()
-    for (const [position, pattern] of patterns.entries()) {
-      const key = fixedKey(pattern)
-      if (key === undefined) globs.set(position, chunksOf(pattern))
-      else add(this.fixed, key, position)
-    }
-    const sharing = new Map<string, number>()
-    for (const chunks of globs.values())
-      for (const chunk of new Set(chunks)) sharing.set(chunk, (sharing.get(chunk) ?? 0) + 1)
-    const byChunk = new Map<string, number[]>()
-    for (const [position, chunks] of globs) {
-      const rarest = rarestOf(chunks, sharing)
-      if (rarest === undefined) this.always.push(position)
-      else add(byChunk, rarest, position)
-    }
-    this.starred = [...byChunk.values()]
-    if (byChunk.size > 0) this.automaton = new Automaton([...byChunk.keys()])
+  constructor(readonly patterns: readonly Pattern[]) {
+    this.written = new PatternIndex(patterns)
   }
 
-  some(subject: Subject): boolean {
-    return this.each(subject, () => true)
-  }
-
-  all(subject: Subject): number[] {
-    const positions: number[] = []
-    this.each(subject, (position) => {
-      positions.push(position)
-      return false
-    })
-    return positions
-  }
-
-  /** Visits the positions of the patterns that match, until `visit` returns true. */
-  private each(subject: Subject, visit: (position: number) => boolean): boolean {
-    const check = (position: number): boolean => {
-      const pattern = this.patterns[position]
-      return pattern !== undefined && matchesSubject(pattern, subject) && visit(position)
+  /** Made on first use: lists that allow do without. */
+  get folded(): PatternIndex {
+    if (this.#folded === undefined) {
+      const folded = this.patterns.map(foldPattern)
+      const isSame = folded.every((pattern, i) => pattern === this.patterns[i])
+      this.#folded = isSame ? this.written : new PatternIndex(folded)
     }
-    if (this.fixed.size > 0) {
-      for (const key of subject.keys) if (this.fixed.get(key)?.some(visit)) return true
-    }
-    if (this.always.some(check)) return true
-    return (
-      this.automaton?.find(subject.marked, (string) => this.starred[string]?.some(check) ?? false) ?? false
-    )
+    return this.#folded
   }
-}
 
-function add(map: Map<string, number[]>, key: string, position: number): void {
-  const list = map.get(key)
-  if (list === undefined) map.set(key, [position])
-  else list.push(position)
-}
-
-function fixedKey(pattern: Pattern): string | undefined {
-  if (pattern.kind === 'whole') return undefined
-  const server = isLiteral(pattern.server) ? pattern.server[0] : isAny(pattern.server) ? '' : undefined
-  if (server === undefined) return undefined
-  const [first, second] = pattern.path
-  if (isLiteral(pattern.path)) return `${server}/${first}`
-  if (pattern.path.length === 2 && second === '' && first.endsWith('@')) return `${server}/${first}`
-  return globMatches(pattern.path, `${FRESH}@${FRESH}`) ? `${server}/` : undefined
-}
-
-function isAny(glob: Glob): boolean {
-  return glob.length === 2 && glob[0] === '' && glob[1] === ''
-}
-
-/** The literal chunks of the marked text that the automaton searches for. */
-function chunksOf(pattern: Pattern): string[] {
-  const chunks: string[] = pattern.kind === 'whole' ? [...pattern.text] : joined(pattern.server, pattern.path)
-  chunks[0] = `${BEGIN}${chunks[0] ?? ''}`
-  chunks.push(`${chunks.pop() ?? ''}${END}`)
-  return chunks.filter((chunk) => chunk !== '' && chunk !== BEGIN && chunk !== END)
-}
-
-function joined(server: Glob, path: Glob): string[] {
-  return [...server.slice(0, -1), `${server[server.length - 1] ?? ''}/${path[0]}`, ...path.slice(1)]
-}
-
-function rarestOf(chunks: readonly string[], sharing: ReadonlyMap<string, number>): string | undefined {
-  let best: string | undefined
-  for (const chunk of chunks) {
-    if (best === undefined) best = chunk
-    else {
-      const fewer = (sharing.get(chunk) ?? 0) - (sharing.get(best) ?? 0)
-      if (fewer < 0 || (fewer === 0 && chunk.length > best.length)) best = chunk
-    }
+  /** Whether folded names can match what written ones do not. */
+  isFoldedApart(subject: Subject): boolean {
+    return this.folded !== this.written || subject.folded !== subject
   }
-  return best
-}
-
-function matchesSubject(pattern: Pattern, subject: Subject): boolean {
-  return pattern.kind === 'whole'
-    ? globMatches(pattern.text, subject.text)
-    : globMatches(pattern.server, subject.server) && globMatches(pattern.path, subject.path)
 }
 
 /** Which servers a pattern of the set may match. Servers are few, so results are cached. */

@@ -4,7 +4,7 @@
 import { type Glob, globMeets, globOf, isLiteral, NAME } from './glob.js'
 import { REFERENCE_PREFIX } from './reference.js'
 import { readUri } from './resource-uri.js'
-import { placeholdersFor } from './subject.js'
+import { foldNames, placeholdersFor } from './subject.js'
 
 export type PatternCode =
   | 'empty'
@@ -172,6 +172,28 @@ function count(glob: Glob): number {
   let characters = 0
   for (const chunk of glob) characters += [...chunk].length
   return characters
+}
+
+/** Stands for a star while a glob is folded as one text. */
+const STAR = '\u0008'
+
+/** The pattern for folded references; the same object where that changes nothing. */
+export function foldPattern(pattern: Pattern): Pattern {
+  if (pattern.kind === 'whole') {
+    const text = foldGlob(pattern.text)
+    return text === pattern.text ? pattern : { ...pattern, text }
+  }
+  const server = foldGlob(pattern.server)
+  const path = foldGlob(pattern.path)
+  return server === pattern.server && path === pattern.path ? pattern : { ...pattern, server, path }
+}
+
+function foldGlob(glob: Glob): Glob {
+  const text = glob.join(STAR)
+  const folded = foldNames(text)
+  if (folded === text) return glob
+  const [first = '', ...rest] = folded.split(STAR)
+  return [first, ...rest]
 }
 
 /** Whether the pattern names a single server. */

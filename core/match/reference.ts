@@ -35,6 +35,7 @@ export type ReferenceCode =
   | 'ambiguous_uri'
   | 'bad_version'
   | 'piled_up_marks'
+  | 'ambiguous_at'
 
 /** The message may be shown to the caller: it does not contain the input. */
 export class ReferenceInputError extends Error {
@@ -71,6 +72,19 @@ export function formatReference(parts: ReferenceParts): string {
       ? `prompts/${encode(checkedName('prompt name', parts.prompt))}`
       : `resources/${encode(checkedUri(parts.resource))}`
   return canonicalText(server, path, version)
+}
+
+/**
+ * The reference of a tool whose version may be any text.
+ *
+ * @throws {ReferenceInputError} for the names
+ */
+export function referenceOfText({ server, tool, version }: ToolParts): string {
+  return canonicalText(
+    encode(checkedName('server name', server)),
+    encode(checkedName('tool name', tool)),
+    encode(version),
+  )
 }
 
 function canonicalText(server: string, path: string, version: string): string {

@@ -1,11 +1,16 @@
 // The text that patterns are matched against: the reference without its scheme, with one placeholder for each
 // percent-encoded character, so that a literal never matches inside an escape.
 
+import { foldName } from './fold.js'
 import { normalized } from './normalize.js'
 import { REFERENCE_PREFIX, ReferenceInputError } from './reference.js'
 
 /** Control characters cannot occur in names or patterns, so they serve as placeholders. */
 const PLACEHOLDERS: Readonly<Record<string, string>> = { '/': '\u0002', '@': '\u0003', '%': '\u0004' }
+
+const ESCAPES: Readonly<Record<string, string>> = Object.fromEntries(
+  Object.entries(PLACEHOLDERS).map(([sign, placeholder]) => [placeholder, encodeURIComponent(sign)]),
+)
 
 /** A character that is in no pattern, so that only a star matches it. */
 export const FRESH = '\u0007'
@@ -17,6 +22,7 @@ export const END = '\u0006'
 export class Subject {
   #marked: string | undefined
   #keys: readonly string[] | undefined
+  #folded: Subject | undefined
 
   constructor(
     /** `server/tool@version` */
@@ -36,6 +42,17 @@ export class Subject {
   get keys(): readonly string[] {
     this.#keys ??= this.#fixedKeys()
     return this.#keys
+  }
+
+  /** The subject with its names folded; itself where that changes nothing. */
+  get folded(): Subject {
+    this.#folded ??= this.#fold()
+    return this.#folded
+  }
+
+  #fold(): Subject {
+    const text = foldNames(this.text)
+    return text === this.text ? this : subjectOfText(text)
   }
 
   #fixedKeys(): readonly string[] {
@@ -63,8 +80,29 @@ function parseSubject(reference: string): Subject {
   const slash = text.indexOf('/')
   if (slash < 1 || text.indexOf('@', slash) < 0 || !reference.startsWith(REFERENCE_PREFIX))
     throw new ReferenceInputError('not_a_reference', 'only a whole reference can be matched against patterns')
+  return subjectOfText(text)
+}
+
+function subjectOfText(text: string): Subject {
+  const slash = text.indexOf('/')
   return new Subject(text, text.slice(0, slash), text.slice(slash + 1))
 }
+
+/** The reference of a subject, or of its fold. */
+export function referenceOf({ text }: Subject): string {
+  return `${REFERENCE_PREFIX}${text.replace(/\p{Cc}/gu, (sign) => ESCAPES[sign] ?? sign)}`
+}
+
+/** Folds each name in the text of a subject or of a pattern; a control character in it counts as a letter. */
+export function foldNames(text: string): string {
+  if (PLAIN.test(text)) return text.toLowerCase()
+  const parts = text.split(SEPARATOR)
+  return parts.map((name, i) => (i % 2 === 1 ? name : placeholdersFor(foldName(name)))).join('')
+}
+
+/** Of such text, which most references have, a fold changes only the case. */
+const PLAIN = /^[\w+-]+(?:\.[\w+-]+)*(?:[/@][\w+-]+(?:\.[\w+-]+)*)*$/
+const SEPARATOR = /([/@])/
 
 /** A server's decoded name as it is written in a subject. */
 export function serverSubject(server: string): string {

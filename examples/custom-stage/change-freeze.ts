@@ -30,7 +30,7 @@ const schema = z
     /** When the freeze begins and ends, ISO 8601 with a zone. The end is exclusive. */
     from: z.iso.datetime({ offset: true }),
     until: z.iso.datetime({ offset: true }),
-    /** Patterns over `mcp://<server>/<tool>@<version>`, as in an allowlist. */
+    /** Patterns over `mcp://<server>/<tool>@<version>`, as in a denylist. */
     tools: z.array(pattern).min(1),
   })
   .refine(({ from, until }) => Date.parse(from) < Date.parse(until), {
@@ -65,9 +65,9 @@ class ChangeFreeze implements Stage {
   async handle(call: Call, next: Next): Promise<Outcome> {
     if (!this.#isOn()) return next()
     // The same rule filters lists of tools, so a client does not see a tool that it cannot use.
-    call.addReferenceRule((reference) => this.#judge(reference))
-    const { kind, reference } = await call.request()
-    const finding = kind === 'tool' ? this.#judge(reference) : undefined
+    call.addReferenceRule((reference) => this.#judge([reference]))
+    const { kind, readings } = await call.request()
+    const finding = kind === 'tool' ? this.#judge(readings) : undefined
     if (finding !== undefined) call.addFinding(finding)
     return next()
   }
@@ -77,8 +77,8 @@ class ChangeFreeze implements Stage {
     return this.handle(call, next)
   }
 
-  #judge(reference: string): Finding | undefined {
-    return this.#tools.matches(reference) ? this.#finding : undefined
+  #judge(readings: readonly string[]): Finding | undefined {
+    return this.#tools.findReading(readings) === undefined ? undefined : this.#finding
   }
 
   #isOn(): boolean {

@@ -19,7 +19,7 @@ import type { Ap2Config } from './config.js'
 import type { MandateReason } from './mandate/fault.js'
 import type { Binding } from './verify/binding.js'
 
-type Judged = Pick<CallRequest, 'kind' | 'name' | 'reference' | 'args'>
+type Judged = Pick<CallRequest, 'kind' | 'name' | 'reference' | 'readings' | 'args'>
 
 export class Requirement {
   readonly mode: Ap2Config['mode']
@@ -35,23 +35,29 @@ export class Requirement {
   }
 
   /** Whether mandates apply to the call. */
-  applies({ kind, reference }: CallRequest): boolean {
-    return kind === 'tool' && this.#isAllowed(reference)
+  applies(request: Judged): boolean {
+    return this.readingOf(request) !== undefined
   }
 
-  #isAllowed(reference: string): boolean {
-    return this.#tools?.matches(reference) ?? true
+  /** The reading of the call that mandates apply to; undefined where they do not apply. */
+  readingOf({ kind, reference, readings }: Judged): string | undefined {
+    if (kind !== 'tool') return undefined
+    return this.#tools === undefined ? reference : this.#tools.findReading(readings)
   }
 
-  /** A finding for a call with side effects of a tool that mandates do not apply to, in the modes that require them. */
+  /**
+   * A finding for a call with side effects of a tool that mandates do not apply to, or that can be read as one, in the
+   * modes that require them.
+   */
   outside(request: Judged, knowledge: SideEffectKnowledge | undefined): Finding | undefined {
-    if (this.mode !== 'full' && this.mode !== 'partial') return undefined
-    const { kind, reference } = request
-    if (kind !== 'tool' || this.#isAllowed(reference) || !isSideEffecting(request, knowledge))
-      return undefined
+    const tools = this.#tools
+    if (tools === undefined || (this.mode !== 'full' && this.mode !== 'partial')) return undefined
+    const { kind, readings } = request
+    const outside = readings.find((reading) => tools.findReading([reading]) === undefined)
+    if (kind !== 'tool' || outside === undefined || !isSideEffecting(request, knowledge)) return undefined
     return this.finding(
       'ap2_tool_not_allowed',
-      `${reference} may have side effects, and ap2.tools.allow has no match`,
+      `${outside} may have side effects, and ap2.tools.allow has no match`,
     )
   }
 
@@ -59,10 +65,10 @@ export class Requirement {
   ruleFor(call: Call): ReferenceRule | undefined {
     if (this.#tools === undefined || (this.mode !== 'full' && this.mode !== 'partial')) return undefined
     return (reference, kind) => {
-      if (kind !== 'tool' || this.#isAllowed(reference)) return undefined
+      if (kind !== 'tool') return undefined
       const parts = parseReference(reference)
       const name = 'tool' in parts ? parts.tool : ''
-      return this.outside({ kind, name, reference, args: {} }, call.get(sideEffects))
+      return this.outside({ kind, name, reference, readings: [reference], args: {} }, call.get(sideEffects))
     }
   }
 
@@ -71,8 +77,11 @@ export class Requirement {
     return this.#forSideEffects && isSideEffecting(request, call.get(sideEffects))
   }
 
-  bindingOf({ reference }: CallRequest): Binding | undefined {
-    return this.#bindings.lookup(reference)[0]?.value
+  /** The most specific binding of each reading; undefined for one without any. */
+  bindingsOf({ readings }: CallRequest): ReadonlySet<Binding | undefined> {
+    const found = this.#bindings.lookup(readings).map((matches) => matches[0]?.value)
+    // As written and folded: a name that differs from a bound one only in its fold has no other binding.
+    return new Set(found.map((binding, i) => binding ?? found[i ^ 1]))
   }
 
   finding(reason: MandateReason, detail: string): Finding {

@@ -7,6 +7,7 @@ import {
   type Denied,
   denied,
   effectOf,
+  type Finding,
   type Identity,
   identity,
   type MandateReport,
@@ -105,6 +106,8 @@ export class Ap2Stage implements Stage {
     const { requirement, notice, meter } = this.#parts
     if (!requirement.applies(request)) return this.#outside(call, request, next)
     if (notice !== undefined) noticeOnDenial(call, this.#callerOf(call).tenant, notice)
+    const outside = requirement.outside(request, call.get(sideEffects))
+    if (outside !== undefined) this.#addFinding(call, outside)
     try {
       const found = await this.#verify(call, request)
       if (found === undefined) return this.#withoutMandates(call, request, next)
@@ -136,7 +139,7 @@ export class Ap2Stage implements Stage {
     }
     if (verified.length === 0) return undefined
     const terms = verified.map((mandate) => mandate.terms)
-    checkArguments(terms, request.args, requirement.bindingOf(request))
+    for (const binding of requirement.bindingsOf(request)) checkArguments(terms, request.args, binding)
     const intents = unsigned.map(({ digest }) => digest)
     return { verified, report: verifiedReport(call, verified, intents, headers) }
   }
@@ -189,12 +192,11 @@ export class Ap2Stage implements Stage {
 
   /** A call that mandates do not apply to. */
   #outside(call: Call, request: CallRequest, next: Next): MaybePromise<Outcome> {
-    const { requirement, notice, meter } = this.#parts
+    const { requirement, notice } = this.#parts
     const finding = requirement.outside(request, call.get(sideEffects))
     if (finding !== undefined) {
       if (notice !== undefined) noticeOnDenial(call, this.#callerOf(call).tenant, notice)
-      call.addFinding(finding)
-      meter?.count('svc_ap2_findings_total')
+      this.#addFinding(call, finding)
     }
     return this.#withoutMandates(call, request, next)
   }
@@ -210,10 +212,14 @@ export class Ap2Stage implements Stage {
   }
 
   #report(call: Call, reason: MandateReason, detail: string): void {
-    const { requirement, headers, meter } = this.#parts
-    call.addFinding(requirement.finding(reason, detail))
+    const { requirement, headers } = this.#parts
+    this.#addFinding(call, requirement.finding(reason, detail))
     call.set(mandates, unverifiedReport(headers, reason))
-    meter?.count('svc_ap2_findings_total')
+  }
+
+  #addFinding(call: Call, finding: Finding): void {
+    call.addFinding(finding)
+    this.#parts.meter?.count('svc_ap2_findings_total')
   }
 
   #callerOf(call: Call): Identity {

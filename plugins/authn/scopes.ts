@@ -27,9 +27,9 @@ export class RequiredScopes {
   async forCall(call: Call, server: string): Promise<readonly string[]> {
     const base = this.#servers.get(server) ?? this.#required
     if (this.#tools === undefined) return base
-    const { kind, reference } = await call.request()
+    const { kind, readings } = await call.request()
     if (kind === 'protocol') return base
-    const found = this.#tools.lookup(reference)
+    const found = this.#tools.lookup(readings).flat()
     return found.length === 0 ? base : [...new Set([...base, ...found.flatMap(({ value }) => value)])]
   }
 

@@ -1,7 +1,6 @@
 // What one caller may use: the combined grants of its plan, tenant and principals. Deny takes precedence.
 import type { CallRequest, Finding, Limit, ReferenceRule, RequestKind } from '@svc/core'
 import { parseNameSegment } from '@svc/core/match'
-import { foldCase } from './fold-case.js'
 import type { Grant } from './grant.js'
 import { limitsOf, type ToolLimits } from './limits.js'
 
@@ -22,7 +21,7 @@ export interface Decision {
 export class Entitlement {
   readonly grants: readonly Grant[]
   /** For `call.addReferenceRule`. */
-  readonly rule: ReferenceRule = (reference, kind) => this.#check(reference, kind)
+  readonly rule: ReferenceRule = (reference, kind) => this.#check([reference], kind)
   readonly #plan: ToolLimits
   /** The grants whose allowlists apply. */
   readonly allowing: readonly Grant[]
@@ -39,36 +38,39 @@ export class Entitlement {
   }
 
   /** Remembered, as callers repeat their calls. A reload of the policy makes new entitlements. */
-  decisionOn({ reference, kind }: Pick<CallRequest, 'reference' | 'kind'>): Decision {
-    const known = this.#decisions.get(reference)
+  decisionOn({ reference, readings, kind }: Pick<CallRequest, 'reference' | 'readings' | 'kind'>): Decision {
+    // Over MCP the same reference may have no other readings.
+    const isRemembered = readings.length === 1
+    const known = isRemembered ? this.#decisions.get(reference) : undefined
     if (known !== undefined) return known
     const decision = {
-      finding: this.#check(reference, kind),
-      limits: kind === 'protocol' ? NONE : limitsOf(reference, this.#plan, this.grants),
+      finding: this.#check(readings, kind),
+      limits: kind === 'protocol' ? NONE : limitsOf(readings, this.#plan, this.grants),
     }
-    if (reference.length > MAX_REMEMBERED_LENGTH) return decision
+    if (!isRemembered || reference.length > MAX_REMEMBERED_LENGTH) return decision
     if (this.#decisions.size >= MAX_DECISIONS) this.#decisions.clear()
     this.#decisions.set(reference, decision)
     return decision
   }
 
-  #check(reference: string, kind: RequestKind): Finding | undefined {
+  #check(readings: readonly string[], kind: RequestKind): Finding | undefined {
+    const [reference = ''] = readings
     if (kind === 'protocol') return this.#checkServer(serverOf(reference))
-    const folded = foldCase(reference)
     for (const grant of this.grants) {
-      if (grant.deny?.set.matches(folded)) return deniedBy(grant, reference)
+      const denied = grant.deny?.set.findReading(readings)
+      if (denied !== undefined) return deniedBy(grant, describeReading(denied, reference))
     }
-    for (const grant of this.allowing) {
-      if (grant.allow?.set.matches(reference)) return undefined
+    for (const reading of readings) {
+      if (!this.allowing.some(({ allow }) => allow?.set.matches(reading)))
+        return this.#notAllowed(describeReading(reading, reference))
     }
-    return this.#notAllowed(reference)
+    return undefined
   }
 
   /** Protocol requests are allowed to callers that may use anything on the server. */
   #checkServer(server: string): Finding | undefined {
     for (const grant of this.grants) {
-      if (grant.deny?.set.coversServer(foldCase(server)))
-        return deniedBy(grant, `everything on server "${server}"`)
+      if (grant.deny?.set.coversServer(server)) return deniedBy(grant, `everything on server "${server}"`)
     }
     for (const grant of this.allowing) {
       if (grant.allow?.set.mayMatchServer(server)) return undefined
@@ -97,6 +99,11 @@ function deniedBy({ level, title }: Grant, subject: string): Finding {
     level,
     detail: `the denylist of ${title} denies ${subject}`,
   }
+}
+
+/** Names what decides: the reference, or another reading of it. */
+function describeReading(reading: string, reference: string): string {
+  return reading === reference ? reference : `${reading}, as which ${reference} can be read`
 }
 
 function serverOf(reference: string): string {

@@ -2,7 +2,6 @@
 import type { CallRequest, Limit } from '@svc/core'
 import { compilePatternMap } from '@svc/core/match'
 import type { Entitlement } from './entitlement.js'
-import { foldCase } from './fold-case.js'
 import type { PatternList } from './grant.js'
 
 export function explainEntitlement(
@@ -10,7 +9,7 @@ export function explainEntitlement(
   request: CallRequest,
   say: (line: string) => void,
 ): void {
-  const { reference, kind } = request
+  const { reference, readings, kind } = request
   for (const { name } of entitlement.grants) say(`applies: ${name}`)
   const { finding, limits } = entitlement.decisionOn(request)
   if (finding !== undefined) say(`${finding.reason}: ${finding.detail}`)
@@ -20,20 +19,30 @@ export function explainEntitlement(
   }
   for (const grant of entitlement.grants) {
     const { name, deny, allow } = grant
-    for (const pattern of patternsFor(deny, foldCase(reference)))
+    for (const pattern of patternsFor(deny, readings)) {
       say(`denied by "${pattern}" in the denylist of ${name}`)
+    }
     if (finding?.reason === 'tool_in_denylist' || !entitlement.allowing.includes(grant)) continue
-    for (const pattern of patternsFor(allow, reference)) {
-      say(`allowed by "${pattern}" in the allowlist of ${name}`)
+    for (const reading of readings) {
+      const as = reading === reference ? '' : `, read as ${reading}`
+      for (const pattern of patternsFor(allow, [reading], 1)) {
+        say(`allowed by "${pattern}" in the allowlist of ${name}${as}`)
+      }
     }
   }
   for (const limit of limits) say(describeLimit(limit))
 }
 
-function patternsFor(list: PatternList | undefined, reference: string): string[] {
+/** The patterns that match a reading; without `spellings`, as it is written and folded. */
+function patternsFor(
+  list: PatternList | undefined,
+  readings: readonly string[],
+  spellings?: number,
+): string[] {
   if (list === undefined) return []
   const patterns = compilePatternMap(Object.fromEntries(list.sources.map((source) => [source, true])))
-  return patterns.lookup(reference).map(({ pattern }) => pattern)
+  const found = patterns.lookup(readings).slice(0, spellings).flat()
+  return [...new Set(found.map(({ pattern }) => pattern))]
 }
 
 function describeLimit({ key, level, callsPerDay, ratePerSec, burst }: Limit): string {

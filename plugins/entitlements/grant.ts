@@ -1,7 +1,6 @@
 // The lists and limits of one level of the policy: a plan, a tenant, or a principal of a tenant.
 import { compilePatternMap, compilePatternSet, type PatternMap, type PatternSet } from '@svc/core/match'
 import type { PrincipalConfig, ToolLimitConfig } from './config.js'
-import { foldCase } from './fold-case.js'
 import { parseLimits, type ToolLimits } from './limits.js'
 
 export type Level = 'plan' | 'tenant' | 'user' | 'role' | 'agent' | 'node'
@@ -22,7 +21,6 @@ export interface Grant {
   readonly keySuffix: string
   /** Absent: this level allows nothing. */
   readonly allow?: PatternList
-  /** Its patterns are folded: match a folded reference. */
   readonly deny?: PatternList
   readonly perTool?: PatternMap<ToolLimits>
   /** The allowlist and the limits replace those of the tenant and the plan. */
@@ -68,7 +66,7 @@ export function principalGrant(section: PrincipalSection, id: string, config: Pr
 export function compiledParts({ allowlist, denylist, per_tool }: PrincipalConfig): Partial<Grant> {
   return {
     ...(allowlist === undefined ? {} : { allow: compileList(allowlist) }),
-    ...(denylist === undefined ? {} : { deny: compileList(denylist.map(foldCase)) }),
+    ...(denylist === undefined ? {} : { deny: compileList(denylist) }),
     ...(per_tool === undefined ? {} : { perTool: compileLimits(per_tool) }),
   }
 }

@@ -1,6 +1,7 @@
 // The limits of one call: one for the tenant, and one for each principal with its own.
+import { isDeepStrictEqual } from 'node:util'
 import type { Limit } from '@svc/core'
-import type { PatternMap } from '@svc/core/match'
+import { foldReference, type PatternMatches } from '@svc/core/match'
 import type { ToolLimitConfig } from './config.js'
 import type { Grant, Level } from './grant.js'
 
@@ -19,6 +20,13 @@ export interface ToolLimits {
   readonly rate: RateLimit | undefined
 }
 
+interface CountedLimits {
+  /** Of the counter. */
+  readonly key: string
+  readonly level: Level
+  readonly limits: ToolLimits
+}
+
 const PREFIX = 'mcp://'
 
 export const NO_LIMITS: ToolLimits = { day: undefined, rate: undefined }
@@ -35,19 +43,41 @@ export function parseLimits({ calls_per_day, rate_per_sec, burst }: ToolLimitCon
 
 /**
  * The tenant's limits come from the most specific `per_tool` entry, and from the plan where that entry sets none. A
- * principal's limit that overrides replaces both. A tool is counted under its server and name, whatever version the
- * caller writes. Prompts and resources, of which a caller may name any number, are counted together: under the pattern
- * of the entry, or by their server and kind for the plan.
+ * principal's limit that overrides replaces both. A tool is counted under its server and name, folded, whatever version
+ * the caller writes. Prompts and resources, of which a caller may name any number, are counted together: under the
+ * pattern of the entry, or by their server and kind for the plan. All readings are counted, each under its own name.
  */
-export function limitsOf(reference: string, plan: ToolLimits, grants: readonly Grant[]): readonly Limit[] {
-  const counted = countedName(reference)
-  const found: Limit[] = []
-  const ofPrincipals: Limit[] = []
+export function limitsOf(
+  readings: readonly string[],
+  plan: ToolLimits,
+  grants: readonly Grant[],
+): readonly Limit[] {
+  const lists = grants.map(({ perTool }) => perTool?.lookup(readings))
+  // Each reading has two lists: as it is written, and with its names folded.
+  const found = readings.flatMap((reading, i) => {
+    const counted = countedName(foldReference(reading))
+    return [2 * i, 2 * i + 1].map((at) => {
+      const entries = lists.map((list) => mostSpecific(list?.[at]))
+      return limitsOfOne(counted, plan, grants, entries)
+    })
+  })
+  return strictest(found)
+}
+
+/** `entries` has the entry of each grant. */
+function limitsOfOne(
+  counted: Counted,
+  plan: ToolLimits,
+  grants: readonly Grant[],
+  entries: ReadonlyArray<Entry | undefined>,
+): CountedLimits[] {
+  const found: CountedLimits[] = []
+  const ofPrincipals: CountedLimits[] = []
   let tenantEntry: Entry | undefined
   let overriding = NO_LIMITS
   const keyOf = ({ pattern }: Entry) => (counted.isTool ? counted.key : escapeHash(pattern))
-  for (const { level, keySuffix, perTool, overrides } of grants) {
-    const entry = perTool && mostSpecific(perTool, reference)
+  for (const [i, { level, keySuffix, overrides }] of grants.entries()) {
+    const entry = entries[i]
     if (entry === undefined) continue
     if (keySuffix === '') tenantEntry = entry
     else push(ofPrincipals, keyOf(entry) + keySuffix, level, entry.limits)
@@ -58,6 +88,35 @@ export function limitsOf(reference: string, plan: ToolLimits, grants: readonly G
   found.push(...ofPrincipals)
   push(found, counted.key, 'plan', without(plan, firstOfEach(tenantLimits, overriding)))
   return found
+}
+
+/** All limits; of those that count the same under one key, the lower. */
+function strictest([first = [], ...others]: ReadonlyArray<readonly CountedLimits[]>): readonly Limit[] {
+  if (others.every((other) => isDeepStrictEqual(other, first))) return first.map(limitOf)
+  const lowest = new Map<string, CountedLimits>()
+  for (const part of [first, ...others].flat().flatMap(partsOf)) {
+    const counter = `${part.limits.day === undefined ? 'rate' : 'day'} ${part.key}`
+    const known = lowest.get(counter)
+    lowest.set(counter, known === undefined ? part : lowerOf(known, part))
+  }
+  return [...lowest.values()].map(limitOf)
+}
+
+/** A daily limit and a rate apart. */
+function partsOf({ key, level, limits: { day, rate } }: CountedLimits): CountedLimits[] {
+  return [
+    ...(day === undefined ? [] : [{ key, level, limits: { ...NO_LIMITS, day } }]),
+    ...(rate === undefined ? [] : [{ key, level, limits: { ...NO_LIMITS, rate } }]),
+  ]
+}
+
+function lowerOf(a: CountedLimits, b: CountedLimits): CountedLimits {
+  const limits = lowerOfEach(a.limits, b.limits)
+  return { key: a.key, level: isDeepStrictEqual(limits, a.limits) ? a.level : b.level, limits }
+}
+
+function limitOf({ key, level, limits: { day, rate } }: CountedLimits): Limit {
+  return Object.assign({ key, level }, day, rate)
 }
 
 function firstOfEach(a: ToolLimits, b: ToolLimits): ToolLimits {
@@ -72,8 +131,8 @@ function without({ day, rate }: ToolLimits, replacing: ToolLimits): ToolLimits {
   }
 }
 
-function push(found: Limit[], key: string, level: Level, { day, rate }: ToolLimits): void {
-  if (day !== undefined || rate !== undefined) found.push(Object.assign({ key, level }, day, rate))
+function push(found: CountedLimits[], key: string, level: Level, limits: ToolLimits): void {
+  if (limits.day !== undefined || limits.rate !== undefined) found.push({ key, level, limits })
 }
 
 interface Entry {
@@ -82,8 +141,7 @@ interface Entry {
 }
 
 /** Where several patterns are equally specific, the lower of each limit, under the first pattern. */
-function mostSpecific(perTool: PatternMap<ToolLimits>, reference: string): Entry | undefined {
-  const [first, ...rest] = perTool.lookup(reference)
+function mostSpecific([first, ...rest]: PatternMatches<ToolLimits> = []): Entry | undefined {
   if (first === undefined) return undefined
   let limits = first.value
   for (const { literals, value } of rest) {
@@ -94,25 +152,35 @@ function mostSpecific(perTool: PatternMap<ToolLimits>, reference: string): Entry
 }
 
 function lowerOfEach(a: ToolLimits, b: ToolLimits): ToolLimits {
-  return {
-    day: lowest(a.day, b.day, ({ callsPerDay }) => [callsPerDay]),
-    rate: lowest(a.rate, b.rate, ({ ratePerSec, burst = ratePerSec }) => [ratePerSec, burst]),
-  }
+  return { day: lower(a.day, b.day, lowerDay), rate: lower(a.rate, b.rate, lowerRate) }
 }
 
-/** Compares the numbers that `sortKey` returns, the most significant first. */
-function lowest<T>(a: T | undefined, b: T | undefined, sortKey: (limit: T) => number[]): T | undefined {
-  if (a === undefined || b === undefined) return a ?? b
-  const other = sortKey(b)
-  for (const [i, value] of sortKey(a).entries()) {
-    const difference = (other[i] ?? 0) - value
-    if (difference !== 0) return difference < 0 ? b : a
-  }
-  return a
+function lower<T>(a: T | undefined, b: T | undefined, lowerOf: (a: T, b: T) => T): T | undefined {
+  return a === undefined || b === undefined ? (a ?? b) : lowerOf(a, b)
+}
+
+function lowerDay(a: DayLimit, b: DayLimit): DayLimit {
+  return a.callsPerDay <= b.callsPerDay ? a : b
+}
+
+function lowerRate(a: RateLimit, b: RateLimit): RateLimit {
+  const ratePerSec = Math.min(a.ratePerSec, b.ratePerSec)
+  if (a.burst === undefined && b.burst === undefined) return { ratePerSec }
+  return { ratePerSec, burst: Math.min(burstOf(a), burstOf(b)) }
+}
+
+/** The default is that of `burst` in the policy. */
+function burstOf({ ratePerSec, burst = Math.max(1, ratePerSec) }: RateLimit): number {
+  return burst
+}
+
+interface Counted {
+  readonly key: string
+  readonly isTool: boolean
 }
 
 /** `mcp://server/tool`; for a prompt or a resource `mcp://server/prompts/*` or `mcp://server/resources/*`. */
-function countedName(reference: string): { readonly key: string; readonly isTool: boolean } {
+function countedName(reference: string): Counted {
   // In a canonical reference the one "@" precedes the version, and names hold no "/".
   const name = reference.slice(0, reference.lastIndexOf('@'))
   const slash = name.indexOf('/', PREFIX.length)

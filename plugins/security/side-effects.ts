@@ -22,11 +22,11 @@ export class SideEffectRule {
 
   /** For `svc policy explain`. */
   describe(request: CallRequest): string {
-    const { kind, reference } = request
+    const { kind, reference, readings } = request
     if (kind !== 'tool') return 'side_effects: applies only to tools'
     const { policy, annotations } = this.knowledge
     const effects = isSideEffecting(request, this.knowledge) ? 'may have side effects' : 'has no side effects'
-    const isInPolicy = policy?.(reference) !== undefined
+    const isInPolicy = policy?.(readings) !== undefined
     const isAnnotated = !isInPolicy && annotations?.(reference) !== undefined
     const source = isInPolicy
       ? 'side_effects.tools'

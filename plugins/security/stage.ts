@@ -90,12 +90,16 @@ export class SecurityStage implements Stage {
   }
 
   #inspect(call: Call, request: CallRequest): void {
-    const { reference, kind, bytes } = request
+    const { readings, kind, bytes } = request
     const { maxBytes, content, sideEffects: effects } = this.#rules
     if (this.#versionRule !== undefined) {
       call.addReferenceRule(this.#versionRule)
-      const unpinned = this.#versionRule(reference, kind)
-      if (unpinned !== undefined) call.addFinding(unpinned)
+      for (const reading of readings) {
+        const unpinned = this.#versionRule(reading, kind)
+        if (unpinned === undefined) continue
+        call.addFinding(unpinned)
+        break
+      }
     }
     for (const found of checkContent(request, content)) call.addFinding(found)
     if (effects !== undefined) {

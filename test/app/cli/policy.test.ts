@@ -213,6 +213,14 @@ describe('svc policy explain', () => {
     expect(exit).to.equal(0)
   })
 
+  it('names the reading that decides, where a server could read the name as another one', async () => {
+    const { lines } = await explain('delete_file%401.0@2.0')
+    expect(lines).to.include('reading: the server could also read mcp://files/delete_file@1.0')
+    expect(lines.at(-1)).to.include(
+      'mcp://files/delete_file@1.0%402.0, as which mcp://files/delete_file%401.0@2.0 can be read',
+    )
+  })
+
   it("judges by the caller's roles", async () => {
     const bills = ['explain', file, '--tenant', 'acme', '--server', 'bills', '--tool', 'list@1.0']
     expect((await policy(...bills)).lines.at(-1)).to.include('tool_not_in_allowlist')

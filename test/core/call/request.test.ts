@@ -13,6 +13,7 @@ describe('callRequest', () => {
       args: { b: 'é', a: 1 },
       idempotencyKey: 'k',
       reference: 'mcp://files/read@1',
+      readings: ['mcp://files/read@1'],
       canonicalArgs: '{"a":1,"b":"é"}',
       bytes: 16,
     })

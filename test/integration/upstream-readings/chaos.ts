@@ -4,6 +4,7 @@ import { parseArgs } from 'node:util'
 import { compareBoundMembers } from './bound-members.js'
 import { compareReadings } from './experiment.js'
 import { compareMembers } from './members.js'
+import { compareNames } from './names.js'
 
 const { values } = parseArgs({
   options: {
@@ -21,7 +22,8 @@ if (values.help || isWrong) {
   const seed = Number(values.seed ?? randomInt(2 ** 30))
   const requests = Number(values.requests ?? 700_000)
   for (const [what, compare] of Object.entries({
-    names: compareReadings,
+    references: compareReadings,
+    names: compareNames,
     members: compareMembers,
     'bound members': async (first: number, count: number) => compareBoundMembers(first, count),
   })) {

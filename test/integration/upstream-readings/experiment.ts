@@ -1,10 +1,11 @@
 // Sends generated requests through a whole gateway, whose dispatcher gives what it would send to the readers. Whatever
 // one of them runs must be what the record names, and what the policy allows.
-import { bind } from '@svc/core'
+import { bind, type Clock, tokens } from '@svc/core'
 import { startGatewayServer } from 'svc-sdk'
 import { upstreamDispatcher } from 'svc-sdk/internal/upstream/dispatcher'
 import { Pool } from 'undici'
 import { recordingTo } from '../../support/gateway.js'
+import { keepingLogger } from '../../support/logger.js'
 import { nameReaders, pathReaders, unquote, uriReaders } from './readers.js'
 import { type GeneratedRequest, requestOf } from './requests.js'
 
@@ -75,7 +76,11 @@ export class ReadersGateway implements AsyncDisposable {
   #records = new Map<string, Recorded[]>()
 
   /** `answer` makes the answer of an upstream from the body of the request to it. */
-  constructor(answer: (body: string) => string = answerTo) {
+  constructor(
+    answer: (body: string) => string = answerTo,
+    policyObject: Record<string, unknown> = policy,
+    clock?: Clock,
+  ) {
     const { audit, configure } = recordingTo({
       append: async (envelope) => {
         const record = envelope as Recorded
@@ -93,9 +98,11 @@ export class ReadersGateway implements AsyncDisposable {
       ...(audit === undefined ? {} : { audit }),
       quotas: { adapter: 'memory' },
       authn: { allowUnauthenticated: true },
-      policyObject: policy,
+      policyObject,
       configure: (container) => {
         configure?.(container)
+        bind(container, tokens.Logger, { useValue: keepingLogger() })
+        if (clock !== undefined) bind(container, tokens.Clock, { useValue: clock })
         bind(container, upstreamDispatcher, {
           useValue: {
             send: async (_target, { path, body, headers }, onSent) => {

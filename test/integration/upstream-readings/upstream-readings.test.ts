@@ -60,7 +60,7 @@ describe('what programs behind the gateway read', () => {
 
   for (const [what, request] of [
     ['a name with a slash', { face: 'invoke', text: 'get_a%2Fb@1.0.0' }],
-    ['a name with an at sign', { face: 'a2a', text: 'get_a%40b@1.0.0' }],
+    ['a name with an at sign in a message', { face: 'a2a-mcp', text: 'get_a%40b@1.0.0' }],
     ['a name with a percent sign', { face: 'invoke-mcp', text: 'get_100%25@1.0.0' }],
     ['a name in NFC', { face: 'tool', text: 'get_é' }],
     ['a URI with spaces', { face: 'resource', text: 'file:///srv/public/a%20b' }],

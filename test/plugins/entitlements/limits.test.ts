@@ -41,12 +41,27 @@ describe('entitlements: limits', () => {
     ])
   })
 
-  it('of a tool are not those of its name in another case', async () => {
-    const per_tool = { 'files/Echo': { calls_per_day: 1 } }
-    expect(await limitsOf({ per_tool }, { calls_per_day: 9 })).to.deep.equal([
-      { key: KEY, level: 'plan', callsPerDay: 9 },
-    ])
-  })
+  for (const [name, day, rate, level] of [
+    ['echo', 1, 2, 'tenant'],
+    ['Echo', 1, 2, 'tenant'],
+    ['ECHO\u200b', 1, 2, 'tenant'],
+    ['\uff25cho .', 1, 2, 'tenant'],
+    ['echo_', 9, 3, 'plan'],
+  ] as const) {
+    it(`of ${JSON.stringify(name)} are the lower of those of each name that a server could take it for`, async () => {
+      const per_tool = {
+        'files/Echo': { calls_per_day: 1, rate_per_sec: 9, burst: 4 },
+        'files/echo': { calls_per_day: 90, rate_per_sec: 2 },
+      }
+      const limits = await limitsOf({ per_tool }, { calls_per_day: 9, rate_per_sec: 3 }, {}, { tool: name })
+      const key = name === 'echo_' ? `${KEY}_` : KEY
+      const of = (unit: 'callsPerDay' | 'ratePerSec') => limits.filter((limit) => limit[unit] !== undefined)
+      expect(of('callsPerDay')).to.have.lengthOf(1)
+      expect(of('callsPerDay')[0]).to.include({ key, level, callsPerDay: day })
+      expect(of('ratePerSec')).to.have.lengthOf(1)
+      expect(of('ratePerSec')[0]).to.include({ key, level, ratePerSec: rate })
+    })
+  }
 
   it('are the lower of each limit of equally specific entries', async () => {
     const per_tool = {
@@ -55,7 +70,7 @@ describe('entitlements: limits', () => {
       'files/e*o': { rate_per_sec: 1, burst: 3 },
     }
     expect(await limitsOf({ per_tool })).to.deep.equal([
-      { key: KEY, level: 'tenant', callsPerDay: 4, ratePerSec: 1, burst: 3 },
+      { key: KEY, level: 'tenant', callsPerDay: 4, ratePerSec: 1, burst: 2 },
     ])
   })
 

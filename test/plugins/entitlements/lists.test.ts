@@ -49,6 +49,11 @@ describe('entitlements: lists', () => {
       ['files/ma\u00dfe', 'MASSE', DENIED],
       ['files/kill', '\u212aill', DENIED],
       ['files/a%2Fb', 'A%2FB', DENIED],
+      ['files/delete_customer', 'delete_customer .', DENIED],
+      ['files/delete_customer', '\ufeffdelete\u200b_cust\u00adomer', DENIED],
+      ['files/delete_customer', '\uff44elete_customer', DENIED],
+      ['files/Delete_* ', 'delete_all ', DENIED],
+      ['files/caf%C3%89', 'caf\u00e9', DENIED],
       ['files/delete_customer', 'delete_customers', 'allowed'],
     ] as const) {
       it(`deny ${name} where ${denied} is denied: ${reason}`, async () => {
@@ -59,6 +64,13 @@ describe('entitlements: lists', () => {
 
     it('allow the exact case only', async () => {
       expect(await reasonFor(acme({ allowlist: ['files/Echo'] }))).to.equal(NOT_LISTED)
+    })
+
+    it('name the reading that is denied', async () => {
+      const { findings } = await run(acme({ allowlist: ['*'], denylist: ['echo'] }), {}, { tool: 'Echo' })
+      expect(findings[0]?.detail).to.equal(
+        'the denylist of tenant "acme" denies mcp://files/echo@1.0.0, as which mcp://files/Echo@1.0.0 can be read',
+      )
     })
 
     it("include the plan's denylist", async () => {
