@@ -1,5 +1,5 @@
 // The contract of stages, plugins and calls: what a plugin is written against.
-export type { Abortable } from './call/abort.js'
+export { type Abortable, unlessAborted } from './call/abort.js'
 export { Call, type CallInit, type Hold, isCall, type ReferenceRule, type Settlement } from './call/call.js'
 export { brand, CORE_VERSION, hasBrand } from './call/contract.js'
 export type { AnswerHead, Credential } from './call/credential.js'

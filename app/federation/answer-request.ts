@@ -10,6 +10,7 @@ import type { ClientRequest } from './client-request.js'
 import { answerListen } from './listen.js'
 import { ownAnswerTo } from './own-answers.js'
 import { answerRouted, routerOf } from './routed-request.js'
+import type { RunningRequest } from './running-request.js'
 
 /** Requests that only revisions without sessions have. */
 const statelessMethods: ReadonlySet<unknown> = new Set(['server/discover', LISTEN_METHOD])
@@ -33,14 +34,11 @@ export async function answerRequest(
   if (message.method === LISTEN_METHOD) return answerListen(request, message, response, keepAliveMs)
   const route = routerOf(message.method)
   if (route === undefined) return answerItself(request, message, response, serverInfo)
-  const routed = await route(request, message)
   const { running } = request.session
-  running.set(message.id, routed.server)
-  try {
-    await answerRouted(request, routed, response)
-  } finally {
-    running.delete(message.id)
-  }
+  const answer = async (cancellable?: RunningRequest): Promise<void> =>
+    answerRouted(request, await route(request, message), response, cancellable)
+  // A client of a revision without sessions cancels a request by leaving, and may use its id again.
+  return isStateless(client.revision) ? answer() : running.run(message.id, answer)
 }
 
 async function answerItself(

@@ -1,9 +1,10 @@
 // Messages of a client that need no response: they go to the servers that they are for.
 import type { ServerResponse } from 'node:http'
-import type { JsonObject } from '@svc/core/json'
 import { writeOutcome, writeWhole } from '../http/answer.js'
 import { isRequestId, type RpcNotification, type RpcResponse } from '../mcp/message.js'
+import { isStateless } from '../mcp/protocol.js'
 import { type ClientRequest, serverRequest } from './client-request.js'
+import type { RunningRequest } from './running-request.js'
 import { replyTo } from './server-calls.js'
 import { toServer } from './server-ids.js'
 
@@ -16,10 +17,13 @@ export async function answerNotification(
   message: RpcNotification | RpcResponse,
   response: ServerResponse,
 ): Promise<void> {
-  const routed = toServer(message) ?? cancelled(request, message)
+  const cancelled = cancelledBy(request, message)
+  const notified = cancelled?.cancel()
+  const routed = notified === undefined ? toServer(message) : { server: notified, whole: message.whole }
   const links = await request.session.links.open()
   const link = links.find(({ server }) => server === routed?.server)
-  if (routed !== undefined && link !== undefined && request.servers.includes(link.server)) {
+  if (cancelled !== undefined && link !== undefined && isStateless(link.revision)) cancelled.leave()
+  else if (routed !== undefined && link !== undefined && request.servers.includes(link.server)) {
     return request.calls.run(serverRequest(request, link, routed.whole), (call, outcome, encoding) =>
       writeOutcome(response, call, outcome, (refused) => encoding.encode(refused, call)),
     )
@@ -31,13 +35,12 @@ export async function answerNotification(
   writeWhole(response, { status: 202, headers: {}, body: '' })
 }
 
-/** The server that runs the request which the client cancels. */
-function cancelled(
+/** The request of the session that the client cancels. */
+function cancelledBy(
   { session }: ClientRequest,
   message: RpcNotification | RpcResponse,
-): { readonly server: string; readonly whole: JsonObject } | undefined {
+): RunningRequest | undefined {
   if (message.type === 'response' || message.method !== 'notifications/cancelled') return undefined
   const { requestId } = message.params
-  const server = isRequestId(requestId) ? session.running.get(requestId) : undefined
-  return server === undefined ? undefined : { server, whole: message.whole }
+  return isRequestId(requestId) ? session.running.find(requestId) : undefined
 }

@@ -1,6 +1,6 @@
 // Requests that go to one server: the client's names are replaced by the server's own, and its answer is passed on.
 import type { ServerResponse } from 'node:http'
-import { type AnswerChunk, type AnswerStream, isStream, type Outcome, Refusal } from '@svc/core'
+import { type AnswerChunk, type AnswerStream, type Call, isStream, type Outcome, Refusal } from '@svc/core'
 import { isJsonObject, type JsonObject } from '@svc/core/json'
 import { writeOutcome } from '../http/answer.js'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
@@ -10,6 +10,7 @@ import { sourceOfName, sourceOfUri } from './catalog.js'
 import { type ClientRequest, serverRequest, withLink } from './client-request.js'
 import { withClientEventId } from './event-ids.js'
 import type { Source } from './names.js'
+import type { RunningRequest } from './running-request.js'
 import { type ServerLink, ServerUnavailable } from './server-link.js'
 
 /** The server of a request, and the request with its own names. */
@@ -83,12 +84,15 @@ export async function answerRouted(
   request: ClientRequest,
   { server, message }: Routed,
   response: ServerResponse,
+  cancellable?: RunningRequest,
 ): Promise<void> {
   let attempts = 0
   const send = async (link: ServerLink): Promise<{ readonly status: number }> => {
     const mayRepeat = ++attempts === 1 && link.sessionId !== undefined
     let status = 200
-    await request.calls.run(serverRequest(request, link, message), async (call, outcome, encoding) => {
+    const onCall = (call: Call): void => cancellable?.begin(call, server)
+    const sending = { ...serverRequest(request, link, message), onCall }
+    await request.calls.run(sending, async (call, outcome, encoding) => {
       if (mayRepeat && outcome.kind === 'completed' && outcome.status === 404) {
         status = 404
         return

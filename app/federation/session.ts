@@ -2,9 +2,9 @@
 import { randomBytes } from 'node:crypto'
 import type { Clock } from '@svc/core'
 import { canonicalize, type JsonObject, sha256Hex } from '@svc/core/json'
-import type { RequestId } from '../mcp/message.js'
 import { Links } from './links.js'
 import { ListCache } from './list-cache.js'
+import { RunningRequests } from './running-request.js'
 import type { ClientFacts } from './server-link.js'
 import { SubscribedUris } from './subscribed-uris.js'
 import { TaskServers } from './task-servers.js'
@@ -31,8 +31,7 @@ export class FederationSession {
   readonly lists: ListCache
   /** The servers that the caller was found to be allowed. */
   usable: UsableServers | undefined
-  /** The server that runs a request, by the id of the request: the client may cancel it. */
-  readonly running = new Map<RequestId, string>()
+  readonly running = new RunningRequests()
   readonly subscribed = new SubscribedUris()
   readonly tasks = new TaskServers()
   /** The params by which the client has set the level of log messages. */

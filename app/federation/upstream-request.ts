@@ -68,7 +68,7 @@ export function translationFrom(
   const isUpgraded = isStateless(client.revision) && !isStateless(link.revision)
   const isDowngraded = !isStateless(client.revision) && isStateless(link.revision)
   return {
-    mayResume: !isStateless(client.revision),
+    isClientStateless: isStateless(client.revision),
     response(response) {
       const { result } = response
       if (isJsonObject(result)) tasks.add(link.server, createdTaskId(result))

@@ -48,7 +48,7 @@ export function readBody(message: IncomingMessage, maxBytes: number): Promise<Bu
 }
 
 function incompleteBody(cause?: unknown): Refusal {
-  return new Refusal('BAD_REQUEST', 'The client disconnected before its request was complete.', { cause })
+  return new Refusal('CANCELLED', 'The client disconnected before its request was complete.', { cause })
 }
 
 /** Limits on reading and dropping a body that nobody needs. */

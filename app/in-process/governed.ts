@@ -9,11 +9,11 @@ import {
   type Outcome,
   resolve,
   tokens,
+  unlessAborted,
 } from '@svc/core'
 import { canonicalize, isJsonObject, type JsonObject, messageOf } from '@svc/core/json'
 import { traceparentOf } from '../upstream/headers.js'
 import { outcomeOfFault } from '../upstream/invoke.js'
-import { unlessAborted } from '../upstream/unless-aborted.js'
 import { errorOf } from './governance-error.js'
 import type { EmbeddedPipeline } from './pipeline.js'
 import { type CallerIdentity, callOf } from './tool-call.js'
@@ -76,7 +76,7 @@ export function governed<Args extends object, Result>(
     const { identity } = given
     const named = { server, tool: name, version, args: jsonOf(args), headers: headersOf(given) }
     const call = callOf(identity === undefined ? named : { ...named, identity }, ids, clock)
-    const cancel = (): void => call.abort('UPSTREAM_UNREACHABLE', 'The call was cancelled.')
+    const cancel = (): void => call.abort('CANCELLED', 'The call was cancelled.')
     given.signal?.addEventListener('abort', cancel, { once: true })
     const execution = new Execution(fn)
     try {

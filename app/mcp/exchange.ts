@@ -18,8 +18,8 @@ interface Learned {
 
 /** Changes what the server sends into what the client gets; the record is of the latter. */
 export interface Translation {
-  /** Whether the client can resume a stream: revisions without sessions have no such thing. */
-  readonly mayResume: boolean
+  /** Whether the client is of a revision without sessions: it resumes no stream, and cancels a request by leaving. */
+  readonly isClientStateless: boolean
   /** The response to the request. */
   response(response: Fields): Fields
   /** A request or notification of the server's; undefined where the client does not get it. */
@@ -43,6 +43,8 @@ export interface McpExchange {
   readonly translation?: Translation | undefined
   /** Whether the message came without HTTP headers of the protocol, which then need not repeat it. */
   readonly isHeaderless?: boolean | undefined
+  /** Names the connection of an MCP server in this process, where ids of requests are used once as in a session. */
+  readonly connection?: string | undefined
   /** The tag that came with the id of a session; `headers` have the id as the server gave it. */
   readonly sessionTag: string | undefined
   /** The tasks that the message names. */
@@ -101,12 +103,13 @@ export function openExchange(
     | 'credential'
     | 'service'
     | 'isHeaderless'
+    | 'connection'
     | 'sessionTag'
     | 'translation'
   >,
 ): McpExchange {
-  const { method, headers, server, upstream, credential, service, isHeaderless, sessionTag, translation } =
-    head
+  const { method, headers, server, upstream, credential, service } = head
+  const { isHeaderless, connection, sessionTag, translation } = head
   return {
     method,
     headers,
@@ -115,6 +118,7 @@ export function openExchange(
     credential,
     service,
     isHeaderless,
+    connection,
     sessionTag,
     translation,
     learned: {},
@@ -131,7 +135,8 @@ export function openExchange(
  * closing its stream; before, a disconnect has no meaning.
  */
 export function disconnectCancels(exchange: McpExchange): boolean {
-  return exchange.method === 'GET' || isStatelessExchange(exchange)
+  const { method, translation } = exchange
+  return method === 'GET' || (translation?.isClientStateless ?? isStatelessExchange(exchange))
 }
 
 /** Whether the request is of a revision without sessions. */

@@ -7,7 +7,6 @@ import {
   type Clock,
   type Credential,
   type Denied,
-  denied,
   type Failed,
   type Ids,
   isStream,
@@ -30,7 +29,6 @@ import { disconnectCancels, isStatelessExchange, type McpExchange, mcpExchange }
 import type { Implementation } from './implementation.js'
 import { LateResponses, type LateResponsesParts } from './late-responses.js'
 import { OpenCalls } from './open-calls.js'
-import { rpcCodes } from './protocol.js'
 import { readRequest } from './request.js'
 import { type LearningCaches, ResponseFilter } from './response-filter.js'
 import { RunningCalls } from './running-calls.js'
@@ -78,7 +76,7 @@ export class McpProxy {
     this.#parts = parts
     const { dispatcher, client, limits, clock, ids, annotations, state, streams, probeTimeoutMs } = parts
     this.#tasks = new KnownTasks(state)
-    this.#running = new RunningCalls(state, streams.abandonedMs)
+    this.#running = new RunningCalls(state, clock, streams.abandonedMs)
     const probe = versionProbe({
       dispatcher,
       client,
@@ -105,11 +103,18 @@ export class McpProxy {
   /** The request of an exchange; `bytes` is the body of a POST, null otherwise. Throws or rejects with `Refusal`. */
   read(call: Call, exchange: McpExchange, bytes: Uint8Array | null): MaybePromise<CallRequest> {
     const { passParams } = this.#parts
-    return after(readRequest(call, exchange, bytes, { versions: this.#versions, passParams }), (request) => {
-      const refreshing =
-        request.kind === 'tool' ? this.refreshAnnotations(exchange.upstream(), request) : undefined
-      return refreshing === undefined ? request : refreshing.then(() => request)
-    })
+    return after(
+      readRequest(call, exchange, bytes, {
+        versions: this.#versions,
+        passParams,
+        begin: () => this.#running.begin(call, exchange),
+      }),
+      (request) => {
+        const refreshing =
+          request.kind === 'tool' ? this.refreshAnnotations(exchange.upstream(), request) : undefined
+        return refreshing === undefined ? request : refreshing.then(() => request)
+      },
+    )
   }
 
   /** The version in a server's `serverInfo`. Rejects with `Refusal`. */
@@ -152,11 +157,12 @@ export class McpProxy {
       eventsMayPause: true,
       signal: call.abortState,
     }
-    if (!this.#running.add(call, exchange)) {
-      exchange.protocolError = { code: rpcCodes.invalidRequest }
-      return denied('BAD_REQUEST', 'A request with this id is running in the session.')
-    }
-    return after(call.commitHolds(), (refused) => refused ?? this.#exchange(call, exchange, request, sending))
+    const send = (): MaybePromise<Outcome> =>
+      after(call.commitHolds(), (refused) => refused ?? this.#exchange(call, exchange, request, sending))
+    if (message?.type !== 'notification') return after(this.#running.beforeSend(call, exchange), send)
+    return this.#running
+      .cancel(call, exchange, message)
+      .then((isForServer) => (isForServer ? send() : { ...accepted }))
   }
 
   #exchange(
@@ -178,13 +184,9 @@ export class McpProxy {
 
   /** The outcome for the client of what the server answered. */
   #passed(call: Call, exchange: McpExchange, outcome: Outcome): MaybePromise<Outcome> {
-    const { message } = exchange
     const isStreamed = outcome.kind === 'completed' && isStream(outcome.body)
     if (isStreamed) call.set(eventStreamRules, this.#parts.streams)
-    if (message?.type !== 'notification') return this.#withBoundSession(call, exchange, outcome)
-    return this.#running
-      .cancel(call, exchange, message)
-      .then(() => this.#withBoundSession(call, exchange, outcome))
+    return this.#withBoundSession(call, exchange, outcome)
   }
 
   encodeRefusal(exchange: McpExchange, outcome: Denied | Failed, traceId: string): WholeAnswer {
@@ -230,9 +232,19 @@ export class McpProxy {
   }
 }
 
+/** A notification that the server need not get. */
+const accepted: Outcome = {
+  kind: 'completed',
+  sent: 'no',
+  status: 202,
+  headers: {},
+  body: new Uint8Array(),
+  digest: null,
+}
+
 /** The server's id of the session whose streams the client may resume; undefined where it may not. */
 function resumableSession(exchange: McpExchange, begun: unknown): unknown {
   const { translation, isInBatch = false } = exchange
-  if (isInBatch || translation?.mayResume === false || isStatelessExchange(exchange)) return undefined
+  if (isInBatch || translation?.isClientStateless === true || isStatelessExchange(exchange)) return undefined
   return exchange.headers[SESSION_ID_HEADER] ?? begun
 }

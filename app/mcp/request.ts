@@ -28,6 +28,8 @@ export interface RequestRules {
   readonly versions: ServerVersions
   /** Params of guarded methods that the policy passes, beside those of the protocol. */
   readonly passParams: readonly string[]
+  /** Runs when the message is read. */
+  begin(): MaybePromise<void>
 }
 
 /** Completes the exchange and the call's target as far as the request is valid. Throws or rejects with `Refusal`. */
@@ -57,7 +59,7 @@ function read(
   call: Call,
   exchange: McpExchange,
   bytes: Uint8Array | null,
-  { versions, passParams }: RequestRules,
+  { versions, passParams, begin }: RequestRules,
 ): MaybePromise<CallRequest> {
   const { server } = exchange
   const subject =
@@ -71,9 +73,9 @@ function read(
   const { message } = exchange
   const round = roundOf(message)
   const isGuarded = subject.kind !== 'protocol'
-  const version = isGuarded
-    ? versions.of(upstream, exchange.credential)
-    : (versions.known(upstream) ?? UNVERSIONED)
+  const version = after(begin(), () =>
+    isGuarded ? versions.of(upstream, exchange.credential) : (versions.known(upstream) ?? UNVERSIONED),
+  )
   const { kind, method, name, args, params } = subject
   const rpcId = message?.type === 'request' ? message.id : undefined
   return after(version, (known) => {

@@ -1,88 +1,130 @@
-// Calls whose response the client waits for: the client may cancel them in a request of its own, which another gateway
-// may get. A cancelled request needs no response, so its upstream may keep it open for ever.
-import { type Call, identity, isRefusal, principalKeyOf, type SharedMap } from '@svc/core'
+// Calls whose response the client waits for, from when their message is read: the client may cancel them in a request of
+// its own, which another gateway may get. A call that is not sent yet ends at once. The server of one that is sent gets the
+// cancellation; it owes no response, so it may keep the call open for ever.
+import { type Call, type Clock, identity, isRefusal, type MaybePromise, type SharedMap } from '@svc/core'
+import { sha256Hex } from '@svc/core/json'
+import { MemoryMap } from '@svc/core/store'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
+import { callerOf } from '../upstream/send.js'
 import { isStatelessExchange, type McpExchange } from './exchange.js'
+import { invalidRequest } from './mcp-refusal.js'
 import type { RpcNotification } from './message.js'
 import type { SharedState } from './shared-state.js'
 
 /** Milliseconds between two looks for cancellations that other gateways got. */
 const pollMs = 1_000
 /** How long such a cancellation is kept, and how many of a tenant. */
-const bounds = { ttlMs: 60_000, maxEntries: 10_000 }
+const sharedBounds = { ttlMs: 60_000, maxEntries: 10_000 }
+/** A message of a batch waits for the first of it. Of a caller. */
+const earlyBounds = { ttlMs: 3_600_000, maxEntries: 1_000 }
 
 interface Running {
   readonly call: Call
   readonly exchange: McpExchange
+  /** By the monotonic clock. */
+  readonly since: number
 }
 
 export class RunningCalls {
   #state: SharedState
+  #clock: Clock
   /** By tenant: the names of requests that were cancelled at another gateway than the one that runs them. */
   #cancelled: SharedMap
+  /** By caller: when requests were cancelled that had not been read, as a cancellation may overtake its request. */
+  #early: MemoryMap
+  /** When the last entry of `#early` ends. */
+  #earlyUntil = Number.NEGATIVE_INFINITY
   #graceMs: number
   /** By the name of the request, which a caller without a session may use again. */
   #running = new Map<string, Set<Running>>()
   #timer: NodeJS.Timeout | undefined
 
-  /** A cancelled call may still be answered for `graceMs` milliseconds. */
-  constructor(state: SharedState, graceMs: number) {
+  /** A call that was sent may still be answered for `graceMs` milliseconds. */
+  constructor(state: SharedState, clock: Clock, graceMs: number) {
     this.#state = state
-    this.#cancelled = state.map('mcp-cancelled', bounds)
+    this.#clock = clock
+    this.#cancelled = state.map('mcp-cancelled', sharedBounds)
+    this.#early = new MemoryMap(earlyBounds, clock)
     this.#graceMs = graceMs
   }
 
   /**
-   * Until the call has settled. False where the session runs a request with this id, which may be used only once (MCP
-   * 2025-11-25, "Requests"): the server could answer either with the response of the other.
+   * Until the call has settled. Throws or rejects with `Refusal` where the call is cancelled already, or the session runs a
+   * request with this id, which may be used only once (MCP 2025-11-25, "Requests"): the server could answer either with
+   * the response of the other.
    */
-  add(call: Call, exchange: McpExchange): boolean {
-    const { message, headers } = exchange
-    // Since 2026-07-28 there are no sessions, and a client cancels a request by closing its stream.
-    if (message?.type !== 'request' || isStatelessExchange(exchange)) return true
+  begin(call: Call, exchange: McpExchange): MaybePromise<void> {
+    const { message } = exchange
+    if (message?.type !== 'request' || !isCancelledByMessage(exchange)) return
     const name = nameOf(call, exchange, message.id)
-    const running = { call, exchange }
+    const running = { call, exchange, since: this.#clock.monotonic() }
     const named = this.#running.get(name) ?? new Set()
-    if (named.size > 0 && headers[SESSION_ID_HEADER] !== undefined) return false
+    if (named.size > 0 && conversationOf(exchange) !== undefined) {
+      throw invalidRequest('A request with this id is running in the session.')
+    }
     this.#running.set(name, named.add(running))
     call.afterSettle(() => {
       named.delete(running)
       if (named.size === 0) this.#running.delete(name)
     })
     if (this.#state.isShared) this.#poll()
-    return true
+    return running.since < this.#earlyUntil ? this.#endIfCancelled(running, name) : undefined
+  }
+
+  /** To be awaited before a call is sent: whether another gateway got a cancellation that no look has found yet. */
+  beforeSend(call: Call, exchange: McpExchange): MaybePromise<void> {
+    const { message } = exchange
+    if (message?.type !== 'request' || !this.#state.isShared) return
+    const name = nameOf(call, exchange, message.id)
+    const named = this.#running.get(name) ?? []
+    // A client needs longer to cancel what it has just requested.
+    const before = this.#clock.monotonic() - pollMs / 10
+    if ([...named].some(({ since }) => since <= before)) return this.#stopCancelled([[name, named]])
   }
 
   /**
    * Stops the call that `message` cancels: that of the session or, without one, the only one of the caller with this id.
-   * Never rejects.
+   * Resolves to false where the server has not got that call, and so has nothing to cancel. Never rejects.
    */
-  async cancel(call: Call, exchange: McpExchange, { method, params }: RpcNotification): Promise<void> {
-    if (method !== 'notifications/cancelled') return
+  async cancel(call: Call, exchange: McpExchange, { method, params }: RpcNotification): Promise<boolean> {
+    if (method !== 'notifications/cancelled') return true
     const name = nameOf(call, exchange, params['requestId'])
     const [running, ...others] = this.#running.get(name) ?? []
-    if (running !== undefined) {
-      if (others.length === 0) this.#stop(running)
-      return
-    }
+    if (running !== undefined) return others.length > 0 || this.#stop(running)
+    this.#earlyUntil = this.#clock.monotonic() + earlyBounds.ttlMs
+    await this.#early.set(callerOf(call), [[sha256Hex(name), String(call.receivedAt)]])
     // Only in its session an id names one request for ever.
-    if (exchange.headers[SESSION_ID_HEADER] === undefined || !this.#state.isShared) return
+    if (exchange.headers[SESSION_ID_HEADER] === undefined || !this.#state.isShared) return true
     try {
       await this.#cancelled.set(tenantOf(call), [[name, '']])
     } catch (fault) {
-      // Logged already; the server has got the cancellation.
+      // Logged already; the server gets the cancellation.
       if (!isRefusal(fault)) throw fault
     }
+    return true
   }
 
-  #stop({ call, exchange }: Running): void {
-    if (exchange.isCancelled === true) return
+  /** Whether the server has got the call. */
+  #stop({ call, exchange }: Running): boolean {
+    const isSent = call.sent !== 'no'
+    if (exchange.isCancelled === true) return isSent
     exchange.isCancelled = true
-    const timer = setTimeout(
-      () => call.abort('CANCELLED', 'The caller cancelled the request.'),
-      this.#graceMs,
-    ).unref()
-    call.afterSettle(() => clearTimeout(timer))
+    const abort = (): void => call.abort('CANCELLED', 'The caller cancelled the request.')
+    if (isSent) {
+      const timer = setTimeout(abort, this.#graceMs).unref()
+      call.afterSettle(() => clearTimeout(timer))
+    } else abort()
+    return isSent
+  }
+
+  async #endIfCancelled(running: Running, name: string): Promise<void> {
+    const { call, exchange } = running
+    const [cancelledAt] = await this.#early.get(callerOf(call), [sha256Hex(name)])
+    // Without a session a later request may have the same id.
+    const isThis = conversationOf(exchange) !== undefined || call.receivedAt <= Number(cancelledAt)
+    if (cancelledAt === undefined || !isThis) return
+    this.#stop(running)
+    throw call.abortState.reason
   }
 
   /** As long as calls run. */
@@ -94,9 +136,9 @@ export class RunningCalls {
     }, pollMs).unref()
   }
 
-  async #stopCancelled(): Promise<void> {
+  async #stopCancelled(calls: Iterable<readonly [string, Iterable<Running>]> = this.#running): Promise<void> {
     const tenants = new Map<string, string[]>()
-    for (const [name, [running]] of this.#running) {
+    for (const [name, [running]] of calls) {
       if (running === undefined || running.exchange.headers[SESSION_ID_HEADER] === undefined) continue
       const tenant = tenantOf(running.call)
       tenants.set(tenant, [...(tenants.get(tenant) ?? []), name])
@@ -120,9 +162,17 @@ function tenantOf(call: Call): string {
   return call.get(identity)?.tenant ?? ''
 }
 
+/** Within which an id names one request: a session, or a connection of the program's own. */
+function conversationOf({ headers, connection }: McpExchange): unknown {
+  return headers[SESSION_ID_HEADER] ?? connection
+}
+
+/** From 2026-07-28 on a client of HTTP cancels a request by closing its stream. */
+function isCancelledByMessage(exchange: McpExchange): boolean {
+  return exchange.connection !== undefined || !isStatelessExchange(exchange)
+}
+
 /** Two callers may have one session id, as it is the server's own. */
-function nameOf(call: Call, { server, headers }: McpExchange, id: unknown): string {
-  const caller = call.get(identity)
-  const principal = caller === undefined ? null : principalKeyOf(caller)
-  return JSON.stringify([server, principal, headers[SESSION_ID_HEADER], id])
+function nameOf(call: Call, exchange: McpExchange, id: unknown): string {
+  return JSON.stringify([exchange.server, callerOf(call), conversationOf(exchange), id])
 }

@@ -13,6 +13,7 @@ import {
   type Outcome,
   principalKeyOf,
   slot,
+  unlessAborted,
   verdict,
 } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
@@ -27,7 +28,6 @@ import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
 import { upstreamHeaders } from '../upstream/headers.js'
 import { outcomeOfFault } from '../upstream/invoke.js'
 import { callerOf, sendCall, sendWith } from '../upstream/send.js'
-import { unlessAborted } from '../upstream/unless-aborted.js'
 import { readWholeBody } from './body.js'
 import type { Implementation } from './implementation.js'
 import { STATELESS_REVISION } from './protocol.js'

@@ -138,10 +138,12 @@ export class ActivePolicy {
   async drain(drainMs: number): Promise<void> {
     await this.#calls.idle(drainMs)
     for (const call of this.#calls) {
-      call.abort(
-        'UPSTREAM_UNREACHABLE',
-        'The gateway stopped waiting for the upstream; the call may have run.',
-      )
+      if (call.sent === 'no') call.abort('DRAINING', 'The gateway is shutting down; ask again later.')
+      else
+        call.abort(
+          'UPSTREAM_UNREACHABLE',
+          'The gateway stopped waiting for the upstream; the call may have run.',
+        )
     }
     await Promise.all([this.#calls.idle(abortedMs), this.#requests.idle(abortedMs)])
   }

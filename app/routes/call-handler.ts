@@ -19,7 +19,7 @@ import {
 import { writeOutcome, writeWhole } from '../http/answer.js'
 import { skipBody } from '../http/body.js'
 import { agentOf, repeatedHeader, traceOf } from '../http/call-headers.js'
-import { onDisconnect } from '../http/disconnect.js'
+import { isDisconnected, onDisconnect } from '../http/disconnect.js'
 import { batchAnswer, type MessageAnswer } from '../mcp/batch.js'
 import { LISTEN_METHOD } from '../mcp/subject.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
@@ -120,12 +120,15 @@ export class CallHandler {
   ): Promise<void> {
     const counted: Counted = { release: () => undefined }
     const call = this.#call(message, response, endpoint, policy, counted)
-    const stopListening = onDisconnect(response, () => {
+    const disconnect = (): void => {
       call.disconnect()
       if (endpoint.disconnectCancels?.()) {
         call.abort('CANCELLED', 'The caller disconnected before the answer.')
       }
-    })
+    }
+    const stopListening = onDisconnect(response, disconnect)
+    // One of several calls for one request may begin after the caller has left.
+    if (isDisconnected(response)) disconnect()
     const answerTo = (outcome: Outcome): MaybePromise<void> => {
       stopListening()
       this.#logFailure(call, outcome)

@@ -18,12 +18,20 @@ export interface BridgeParts extends EndpointParts {
   write(line: string): Promise<void>
 }
 
+interface RunningRequest {
+  readonly cancel: AbortController
+  readonly isStateless: boolean
+  /** Resolves when it is being sent. */
+  readonly begun: Promise<void>
+  isCancelled: boolean
+}
+
 export class Bridge {
   #parts: BridgeParts
   /** What must be sent in order: requests do not wait for the answers of others. */
   #queue: Promise<void> = Promise.resolve()
   /** By the ids of their requests. */
-  #running = new Map<unknown, { readonly cancel: AbortController; readonly isStateless: boolean }>()
+  #running = new Map<unknown, RunningRequest>()
   #answered = new Set<Promise<void>>()
   #session: EndpointSession
   /** The stream of what the server sends on its own. */
@@ -37,13 +45,26 @@ export class Bridge {
   /** One line of the client's. */
   receive(text: string): void {
     const message = readClientMessage(text)
-    if (this.#cancels(message)) return
-    this.#queue = this.#queue.then(async () => {
-      const done = this.#handle(message)
-      this.#answered.add(done)
-      void done.finally(() => this.#answered.delete(done))
+    const cancelled = this.#cancelledBy(message)
+    if (cancelled !== undefined) {
+      this.#cancel(message, cancelled)
+      return
+    }
+    const begun = this.#queue
+    const cancel = new AbortController()
+    if (message.id !== undefined) {
+      const isStateless = message.isStatelessRequest
+      this.#running.set(message.id, { cancel, isStateless, begun, isCancelled: false })
+    }
+    this.#queue = begun.then(async () => {
+      const done = this.#track(this.#handle(message, cancel))
       if (message.id === undefined || message.method === 'initialize') await done
     })
+  }
+
+  #track(done: Promise<void>): Promise<void> {
+    this.#answered.add(done)
+    return done.finally(() => this.#answered.delete(done))
   }
 
   /** Resolves when every message has been answered. */
@@ -64,19 +85,19 @@ export class Bridge {
     }
   }
 
-  /** Over HTTP a client cancels a request of a stateless revision by closing its stream. */
-  #cancels({ method, params }: ClientMessage): boolean {
-    const running = method === 'notifications/cancelled' ? this.#running.get(params['requestId']) : undefined
-    if (running?.isStateless !== true) return false
-    running.cancel.abort()
-    return true
+  #cancelledBy({ method, params }: ClientMessage): RunningRequest | undefined {
+    return method === 'notifications/cancelled' ? this.#running.get(params['requestId']) : undefined
   }
 
-  async #handle(message: ClientMessage): Promise<void> {
-    const cancel = new AbortController()
-    if (message.id !== undefined) {
-      this.#running.set(message.id, { cancel, isStateless: message.isStatelessRequest })
-    }
+  /** The cancellation waits for nothing but its request, so that no other message delays it. */
+  #cancel(message: ClientMessage, running: RunningRequest): void {
+    running.isCancelled = true
+    // Over HTTP a client cancels a request of a stateless revision by closing its stream.
+    if (running.isStateless) running.cancel.abort()
+    else void this.#track(running.begun.then(() => this.#handle(message, new AbortController())))
+  }
+
+  async #handle(message: ClientMessage, cancel: AbortController): Promise<void> {
     try {
       const isAnswered = await this.#relay(
         await this.#session.post(message, cancel.signal),
@@ -109,8 +130,10 @@ export class Bridge {
         lastEventId = eventId ?? lastEventId
         const result = message.method === 'initialize' ? resultIn(text) : undefined
         if (result !== undefined) this.#session.begin(message, answer, result)
-        isAnswered ||= isResponseTo(text, message.id)
-        await this.#write(text)
+        const isResponse = isResponseTo(text, message.id)
+        isAnswered ||= isResponse
+        // A client waits for no response to what it has cancelled.
+        if (!isResponse || this.#running.get(message.id)?.isCancelled !== true) await this.#write(text)
       }
     }
     await read(answer)

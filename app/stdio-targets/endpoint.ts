@@ -1,7 +1,7 @@
 // One target over stdio as Streamable HTTP shows it: a session begins with `initialize`, a POST carries one message, a
 // GET opens a stream, a DELETE ends the session; from 2026-07-28 on there are only POSTs, without sessions.
 import { randomUUID } from 'node:crypto'
-import type { Clock, Logger, Meter } from '@svc/core'
+import { type Clock, type Logger, type Meter, unlessAborted } from '@svc/core'
 import { isJsonObject, parseJsonObject } from '@svc/core/json'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
 import type { Implementation } from '../mcp/implementation.js'
@@ -9,7 +9,6 @@ import { HANDSHAKE_REVISION, isStateless, rpcCodes } from '../mcp/protocol.js'
 import { type Fields, isResponse } from '../mcp/rpc-response.js'
 import { revisionIn } from '../mcp/stateless-request.js'
 import { isUpstreamError, type UpstreamAnswer, type UpstreamRequest } from '../upstream/answer.js'
-import { unlessAborted } from '../upstream/unless-aborted.js'
 import { ClientSession } from './client-session.js'
 import type { StdioTarget } from './config.js'
 import { initializeResult, sharedCapabilities } from './description.js'

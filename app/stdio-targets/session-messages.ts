@@ -1,11 +1,11 @@
 // The messages of a client in its session (up to 2025-11-25), for a process of either era.
+import { unlessAborted } from '@svc/core'
 import { isJsonObject } from '@svc/core/json'
 import { META_LOG_LEVEL } from '../mcp/protocol.js'
 import { toHandshakeResponse, toStatelessRequest } from '../mcp/revision-translation.js'
 import { type Fields, isResponse } from '../mcp/rpc-response.js'
 import { clientMeta } from '../mcp/stateless-request.js'
 import type { UpstreamAnswer } from '../upstream/answer.js'
-import { unlessAborted } from '../upstream/unless-aborted.js'
 import type { ClientSession } from './client-session.js'
 import { type DispatchedRequest, forward } from './forward.js'
 import { jsonAnswer } from './request-answer.js'

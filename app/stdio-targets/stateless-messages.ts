@@ -1,11 +1,11 @@
 // The requests of a client of 2026-07-28, each by itself, for a process of either era.
+import { unlessAborted } from '@svc/core'
 import { handshakeRevisions, rpcCodes, STATELESS_REVISION, sessionMethods } from '../mcp/protocol.js'
 import { toHandshakeRequest, toStatelessResponse } from '../mcp/revision-translation.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import { revisionIn } from '../mcp/stateless-request.js'
 import { LISTEN_METHOD } from '../mcp/subject.js'
 import type { UpstreamAnswer } from '../upstream/answer.js'
-import { unlessAborted } from '../upstream/unless-aborted.js'
 import { discoverResult } from './description.js'
 import { type DispatchedRequest, forward } from './forward.js'
 import { openListen } from './listen-stream.js'

@@ -4,8 +4,8 @@ import { type Abortable, CallAbort } from './abort.js'
 import { brand, hasBrand } from './contract.js'
 import { type ErrorCode, Refusal } from './errors.js'
 import { type Effect, effectOf, type Finding } from './finding.js'
-import { firstResult, type MaybePromise } from './maybe-promise.js'
-import type { Denied, Outcome, Sent } from './outcome.js'
+import { after, firstResult, type MaybePromise } from './maybe-promise.js'
+import { type Denied, type Failed, type Outcome, type Sent, unsentOutcome } from './outcome.js'
 import type { CallAgent, CallProtocol, CallRequest, CallTarget, CallTrace, RequestKind } from './request.js'
 import { type SettleHandler, SettleHandlers } from './settle-handlers.js'
 import type { Slot } from './slot.js'
@@ -128,6 +128,7 @@ export class Call {
   }
 
   async #readOnce(): Promise<CallRequest> {
+    if (this.#abort.reason !== undefined) throw this.#abort.reason
     const request = await this.#read()
     this.#parsedRequest = request
     return request
@@ -148,7 +149,7 @@ export class Call {
     return this.#abort
   }
 
-  /** Stops the call; the dispatcher answers with this code. */
+  /** Stops the call. If it is not sent yet, it ends with this code; else the dispatcher answers with it. */
   abort(code: ErrorCode, message: string): void {
     this.#abort.abort(new Refusal(code, message))
   }
@@ -277,8 +278,15 @@ export class Call {
   }
 
   /** For the dispatcher, directly before the first byte goes upstream. */
-  commitHolds(): MaybePromise<Denied | undefined> {
-    return firstResult(this.#holds, (hold) => hold.commit())
+  commitHolds(): MaybePromise<Denied | Failed | undefined> {
+    const refused = firstResult(this.#holds, (hold) => this.endedUnsent ?? hold.commit())
+    return after(refused, (found) => found ?? this.endedUnsent)
+  }
+
+  /** The outcome of a call that was stopped before it was sent; undefined for others. */
+  get endedUnsent(): Denied | Failed | undefined {
+    const { reason } = this.#abort
+    return reason === undefined || this.sent !== 'no' ? undefined : unsentOutcome(reason)
   }
 
   /** For the pipeline, when nothing was sent. Releases every hold; errors are thrown together. */

@@ -1,7 +1,7 @@
 // The outcome of a call. Denials and failures are values, so that outer stages see them like answers; each says whether
 // the call was sent.
 import type { Call } from './call.js'
-import type { ErrorCode } from './errors.js'
+import type { ErrorCode, Refusal } from './errors.js'
 import type { EscalationStatus } from './escalation.js'
 
 /** Whether the call was sent: `unknown` when bytes may have been sent and no answer came. */
@@ -84,6 +84,12 @@ export function denied(code: ErrorCode, message: string, more: Partial<Omit<Deni
 
 export function failed(code: ErrorCode, message: string, more: Partial<Omit<Failed, 'kind'>> = {}): Failed {
   return { kind: 'failed', sent: 'no', code, message, ...more }
+}
+
+/** An unreachable upstream and a caller that left are failures and not denials. */
+export function unsentOutcome({ code, message, cause }: Refusal): Denied | Failed {
+  if (code !== 'UPSTREAM_UNREACHABLE' && code !== 'CANCELLED') return denied(code, message)
+  return failed(code, message, { cause })
 }
 
 export function isStream(body: Completed['body']): body is AnswerStream {

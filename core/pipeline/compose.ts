@@ -2,7 +2,7 @@
 import type { Call } from '../call/call.js'
 import { isRefusal } from '../call/errors.js'
 import { attempt, isPending, type MaybePromise } from '../call/maybe-promise.js'
-import { denied, failed, type Outcome } from '../call/outcome.js'
+import { failed, type Outcome, unsentOutcome } from '../call/outcome.js'
 import type { Next, Stage } from '../plugin/stage.js'
 
 /** Sends the call upstream. */
@@ -31,7 +31,8 @@ function layer(name: string, stage: Stage, inner: Dispatch): Dispatch {
     let passed: MaybePromise<Outcome> | undefined
     const next: Next = () => {
       if (passed !== undefined) throw new Error(`stage ${name} called next() twice`)
-      passed = inner(call)
+      // Before the request is read nothing waits for the caller, and the record needs to know who it is.
+      passed = (call.parsedRequest === undefined ? undefined : call.endedUnsent) ?? inner(call)
       return passed
     }
     try {
@@ -58,10 +59,7 @@ function settling(call: Call, name: string, outcome: MaybePromise<Outcome>): May
 
 function outcomeOf(call: Call, name: string, thrown: unknown): Outcome {
   if (isRefusal(thrown)) {
-    // An unreachable upstream is a failure and not a denial.
-    if (call.sent === 'no' && thrown.code !== 'UPSTREAM_UNREACHABLE') {
-      return denied(thrown.code, thrown.message)
-    }
+    if (call.sent === 'no') return unsentOutcome(thrown)
     return failed(thrown.code, thrown.message, { sent: call.sent, cause: thrown.cause })
   }
   return failed('INTERNAL', 'The gateway failed to handle this call.', {

@@ -89,7 +89,7 @@ class SettlingStream {
       throw fault
     } finally {
       // Not settled means that the caller disconnected before the end of the answer.
-      if (!this.#isSettled) await this.#settle(null, this.#codeOfAbort() ?? error ?? null)
+      if (!this.#isSettled) await this.#settle(null, this.#codeOfAbort() ?? 'CANCELLED')
     }
   }
 

@@ -9,6 +9,7 @@ import {
   type Outcome,
   Refusal,
   type Stage,
+  unlessAborted,
 } from '@svc/core'
 import type { Broker } from './broker.js'
 import { BrokerError } from './broker-error.js'
@@ -34,7 +35,7 @@ export class BrokersStage implements Stage {
     const broker = this.#brokers.get(server)
     if (broker === undefined) return next()
     try {
-      call.set(credential, await broker.forCall(call))
+      call.set(credential, await unlessAborted(call.abortState, broker.forCall(call)))
     } catch (fault) {
       if (fault instanceof BrokerError) return unavailable(server, fault.publicMessage, fault)
       throw fault

@@ -91,7 +91,7 @@ export class AnswerRecorder {
   }
 
   #giveUp(): void {
-    this.#call.abort('UPSTREAM_UNREACHABLE', 'The caller disconnected before the answer was complete.')
+    this.#call.abort('CANCELLED', 'The caller disconnected before the answer was complete.')
   }
 
   #recorded(body: AnswerStream): AnswerStream {

@@ -100,6 +100,7 @@ export class DedupeStage implements Stage {
         },
       )
     }
+    if (call.endedUnsent !== undefined && result.state === 'in_flight') return call.endedUnsent
     if (result.state === 'claimed') return this.#run(call, claims, claim, next)
     return stored === undefined ? this.#refuse(call, result) : this.#replay(call, request, stored)
   }

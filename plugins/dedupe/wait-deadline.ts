@@ -21,7 +21,7 @@ export class WaitDeadline implements Disposable {
     this.#cleanups.push(
       () => clearTimeout(timer),
       () => call.abortState.removeEventListener('abort', end),
-      call.onDisconnect(end),
+      call.onDisconnect(() => call.abort('CANCELLED', 'The caller disconnected before the answer.')),
     )
     if (call.abortState.aborted) end()
   }

@@ -1,5 +1,6 @@
 // One connection of a governed MCP server: every message of the client becomes a call of the pipeline, and the server's
 // response is its answer.
+import { randomUUID } from 'node:crypto'
 import { Call, type Clock, type Ids, isStream, type Logger, type Outcome } from '@svc/core'
 import { agentOf, traceOf } from '../../http/call-headers.js'
 import { encodeRpcError } from '../../mcp/encode-refusal.js'
@@ -30,9 +31,12 @@ export interface ConnectionParts {
 
 export class Connection implements Interceptor {
   #parts: ConnectionParts
+  readonly #id = randomUUID()
   #send: Transport['send']
   /** Calls whose response the server owes, by the id of their request. */
   #waiting = new Map<unknown, { readonly call: Call; answer(message: RpcMessage): void }>()
+  /** Those that have not settled. */
+  #calls = new Set<Call>()
 
   constructor(parts: ConnectionParts, send: Transport['send']) {
     this.#parts = parts
@@ -60,9 +64,7 @@ export class Connection implements Interceptor {
   }
 
   closed(): void {
-    for (const { call } of this.#waiting.values()) {
-      call.abort('UPSTREAM_UNREACHABLE', 'The connection closed before the answer.')
-    }
+    for (const call of this.#calls) call.abort('CANCELLED', 'The connection closed before the answer.')
     this.#waiting.clear()
   }
 
@@ -90,6 +92,7 @@ export class Connection implements Interceptor {
       server,
       upstream: () => upstream,
       isHeaderless: true,
+      connection: this.#id,
       sessionTag: undefined,
     })
     const { agent, refusal } = agentOf(headers)
@@ -112,6 +115,8 @@ export class Connection implements Interceptor {
       },
     })
     attachExchange(call, exchange)
+    this.#calls.add(call)
+    call.afterSettle(() => void this.#calls.delete(call))
     if (context.identity !== undefined) trustCaller(call, context.identity)
     return { call, exchange }
   }
@@ -148,6 +153,8 @@ export class Connection implements Interceptor {
   async #answer(id: RequestId, outcome: Outcome, exchange: McpExchange, call: Call): Promise<void> {
     const { traceId } = call.trace
     if (outcome.kind !== 'completed') {
+      // The client waits for no response (2025-11-25, "Cancellation").
+      if (outcome.code === 'CANCELLED') return
       await this.#send(JSON.parse(encodeRpcError(id, outcome, traceId, exchange.protocolError)), {
         relatedRequestId: id,
       })

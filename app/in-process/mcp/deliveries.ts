@@ -1,10 +1,9 @@
 // Stands for the upstream of a governed server: what the proxy sends is handed to the server of the same process.
-import type { Abortable } from '@svc/core'
+import { type Abortable, unlessAborted } from '@svc/core'
 import { parseJsonObject } from '@svc/core/json'
 import type { Implementation } from '../../mcp/implementation.js'
 import type { UpstreamAnswer, UpstreamRequest } from '../../upstream/answer.js'
 import type { UpstreamDispatcher } from '../../upstream/dispatcher.js'
-import { unlessAborted } from '../../upstream/unless-aborted.js'
 import type { RpcMessage } from './transport.js'
 
 /** Hands a judged message to the server; resolves with its response, undefined for a message without one. */

@@ -12,6 +12,7 @@ import {
   type Identity,
   type Ids,
   identity,
+  isRefusal,
   isSideEffecting,
   principalKeyOf,
   Refusal,
@@ -132,7 +133,7 @@ export class EscalationHandler {
   async #wait(found: StoredEscalation, waitMs: number, call: Call): Promise<StoredEscalation> {
     const { service, repository } = this.#parts
     const unsubscribe = call.onDisconnect(() => {
-      call.abort('UPSTREAM_UNREACHABLE', 'The caller disconnected before the decision.')
+      call.abort('CANCELLED', 'The caller disconnected before the decision.')
     })
     const resume = call.pauseTimeout()
     try {
@@ -147,7 +148,10 @@ export class EscalationHandler {
   #answer(value: StoredEscalation, escalated: EscalatedCall): Denied | undefined {
     const { repository, events } = this.#parts
     const { call, caller, key, findings, reasons } = escalated
-    if (call.abortState.aborted) return pending(value, findings)
+    const { abortState } = call
+    // Only a drain leaves a caller that can ask again.
+    if (isRefusal(abortState.reason) && abortState.reason.code !== 'DRAINING') throw abortState.reason
+    if (abortState.aborted) return pending(value, findings)
     const refusal = { denial: denialOf(findings), key }
     switch (approvalStateOf(value, repository.now, key)) {
       case 'pending':

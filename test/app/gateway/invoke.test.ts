@@ -303,7 +303,7 @@ describe('the invoke protocol', () => {
         await new Promise((resolve) => socket.once('close', resolve).resume())
         await gateway.handle.close()
         expect(upstream.calls).to.have.length(0)
-        expect(gateway.records()[0]).to.include({ error: 'BAD_REQUEST' })
+        expect(gateway.records()[0]).to.include({ error: 'CANCELLED' })
       }))
   })
 

@@ -36,11 +36,11 @@ async function refusalOf(reading: Promise<unknown>): Promise<Refusal> {
 describe('readBody', () => {
   it('refuses a request whose caller left before it was read', () =>
     afterLeaving('content-length: 10\r\n\r\n{"a":', async (message) => {
-      expect(await refusalOf(readBody(message, 100))).to.have.property('code', 'BAD_REQUEST')
+      expect(await refusalOf(readBody(message, 100))).to.have.property('code', 'CANCELLED')
     }))
 
   it('refuses it also when it had arrived completely', () =>
     afterLeaving('content-length: 2\r\n\r\n{}', async (message) => {
-      expect(await refusalOf(readBody(message, 100))).to.have.property('code', 'BAD_REQUEST')
+      expect(await refusalOf(readBody(message, 100))).to.have.property('code', 'CANCELLED')
     }))
 })

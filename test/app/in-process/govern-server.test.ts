@@ -201,7 +201,7 @@ describe('a governed MCP server', () => {
     await client.close()
     await call
     await rig.governed?.close()
-    expect(rig.calls()[0]).to.include({ status: 'error', error: 'UPSTREAM_UNREACHABLE' })
+    expect(rig.calls()[0]).to.include({ status: 'error', error: 'CANCELLED' })
   })
 
   it('knows the client that the transport has authenticated', async () => {

@@ -140,7 +140,7 @@ describe('a governed function', () => {
       return new Promise<never>(() => undefined)
     })
     const error = await refusalOf(run({}, { signal: cancel.signal }))
-    expect(error.code).to.equal('UPSTREAM_UNREACHABLE')
+    expect(error.code).to.equal('CANCELLED')
     expect(error.details.sent).to.equal('yes')
     let runs = 0
     const never = governed(rig.pipeline, refund, () => runs++)

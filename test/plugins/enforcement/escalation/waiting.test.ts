@@ -16,6 +16,12 @@ async function pendingId(rig: EscalationRig): Promise<string> {
   }
 }
 
+const refusalCodeOf = (calling: Promise<unknown>): Promise<unknown> =>
+  calling.then(
+    () => 'none',
+    (fault: { readonly code?: unknown }) => fault.code,
+  )
+
 describe('a caller who waits', () => {
   const headers = { 'x-escalation-wait': '30' }
 
@@ -79,13 +85,13 @@ describe('a caller who waits', () => {
     expect(summaryOf(await calling)).to.deep.equal({ code: 'sent' })
   })
 
-  it('is answered as pending when it has left', async () => {
+  it('ends as cancelled when it has left', async () => {
     await using rig = await startRig()
     const call = rig.make({ headers })
     const calling = rig.through(call, () => Promise.reject(new Error('it is not sent')))
-    const id = await pendingId(rig)
+    await pendingId(rig)
     call.disconnect()
-    expect(summaryOf(await calling)).to.deep.equal({ code: 'ESCALATION_PENDING', id, status: 'pending' })
+    expect(await refusalCodeOf(calling)).to.equal('CANCELLED')
   })
 
   it('is not let through when it left, though the approval came', async () => {
@@ -93,9 +99,9 @@ describe('a caller who waits', () => {
     const id = idOf(await rig.call())
     await rig.service.vote(id, reviewer('ann'), { vote: 'approve' })
     const call = rig.make({ headers })
-    call.abort('UPSTREAM_UNREACHABLE', 'The caller left.')
-    const outcome = await rig.through(call, () => Promise.reject(new Error('it is not sent')))
-    expect(summaryOf(outcome)).to.deep.equal({ code: 'ESCALATION_PENDING', id, status: 'approved' })
+    call.abort('CANCELLED', 'The caller left.')
+    const calling = rig.through(call, () => Promise.reject(new Error('it is not sent')))
+    expect(await refusalCodeOf(calling)).to.equal('CANCELLED')
     expect(await rig.service.find(id)).to.include({ isUsed: false })
   })
 
@@ -103,9 +109,11 @@ describe('a caller who waits', () => {
     await using rig = await startRig()
     const call = rig.make({ headers })
     call.disconnect()
-    const outcome = await rig.through(call, () => Promise.reject(new Error('it is not sent')))
-    await rig.service.vote(idOf(outcome), reviewer('ann'), { vote: 'approve' })
-    expect(await rig.service.find(idOf(outcome))).to.include({ isUsed: false })
+    const calling = rig.through(call, () => Promise.reject(new Error('it is not sent')))
+    expect(await refusalCodeOf(calling)).to.equal('CANCELLED')
+    const id = await pendingId(rig)
+    await rig.service.vote(id, reviewer('ann'), { vote: 'approve' })
+    expect(await rig.service.find(id)).to.include({ isUsed: false })
   })
 
   for (const wait of ['-1', '1.5', 'long', '1e3', '']) {

@@ -1,0 +1,167 @@
+// Every moment of a call × a cancellation, a disconnect or a drain, at every face: what was ended before it was sent is not
+// sent, and the record says what happened.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Call } from '@svc/core'
+import type { AuditEnvelope } from '@svc/plugin-audit/log'
+import { expect } from 'chai'
+import type { GatewaySettings } from 'svc-sdk'
+import { recordingTo, startTestGateway, type TestGateway } from '../../support/gateway.js'
+import { type Face, invokeFace, type Made, mcpFace, newTrace, stdioFace } from './faces.js'
+import { Gates, type Point, points } from './gates.js'
+import { type PayServer, startPayServer } from './server.js'
+
+/** Before the body of a request is read. */
+const unreadPoints: ReadonlySet<Point> = new Set(['before authn', 'authentication'])
+
+type Event = 'nothing' | 'cancel' | 'leave'
+
+/** What came of one call. */
+interface Ending {
+  readonly sent: boolean
+  /** The error of each of its records, null for success. */
+  readonly recorded: readonly (string | null)[]
+  readonly counted: boolean
+}
+
+const ok: Ending = { sent: true, recorded: [null], counted: true }
+const notSent: Ending = { sent: false, recorded: ['CANCELLED'], counted: false }
+const givenUp: Ending = { sent: true, recorded: ['CANCELLED'], counted: true }
+
+function expected(face: Face, point: Point, event: Event): Ending {
+  // Of a client that has left, nothing more can be read.
+  if (event === 'leave' && face.readsLate === true && unreadPoints.has(point)) return notSent
+  const isCancelled = event === 'cancel' || (event === 'leave' && face.cancels === 'leaving')
+  if (!isCancelled || point === 'answered') return ok
+  return point === 'upstream' ? givenUp : notSent
+}
+
+describe('a call that is ended while it waits', function () {
+  this.timeout(120_000)
+  const gates = new Gates()
+  const records: AuditEnvelope[] = []
+  const faces: Face[] = []
+  let server: PayServer
+  let gateway: TestGateway
+  let home: string
+  let lastCall = 0
+
+  before(async () => {
+    server = await startPayServer(gates)
+    home = mkdtempSync(join(tmpdir(), 'svc-test-'))
+    const { rest, session, plain, modern } = server.targets
+    const options = {
+      tenant: 'acme',
+      sec0Dir: home,
+      targets: { rest, session, plain, modern, tools: `mcp+${session}` },
+      quotas: { adapter: 'memory' },
+      entitlements: 'open',
+      authn: { allowUnauthenticated: true },
+      server: { mcp: { abandoned_ms: 20 } },
+      plugins: gates.plugins,
+      ...recordingTo({ append: async (record) => void records.push(record as AuditEnvelope) }),
+    } satisfies GatewaySettings
+    const federation = { groups: { current: ['modern'], older: ['session'] } }
+    gateway = await startTestGateway({ ...options, federation })
+    const at = (name: string, over: object = {}) =>
+      mcpFace(gateway.url, { name, path: '/mcp/session', ...over })
+    const stdio = { ...options, targets: { session } }
+    faces.push(
+      invokeFace(gateway.url, 'invoke', '/mcp/rest/pay@1'),
+      invokeFace(gateway.url, 'invoke at an MCP server', '/mcp/tools/pay@1.0.0'),
+      at('/mcp/<server> in a session'),
+      at('/mcp/<server> without a session', { path: '/mcp/plain', kind: 'plain' }),
+      at('/mcp/<server> in a batch', { kind: 'batch' }),
+      at('/mcp/<server> by 2026-07-28', { path: '/mcp/modern', kind: 'stateless' }),
+      at('/mcp of a session at a server with sessions', { path: '/mcp/older', tool: 'session__pay' }),
+      at('/mcp of a session at a server of 2026-07-28', { path: '/mcp/current', tool: 'modern__pay' }),
+      at('/mcp by 2026-07-28 at a server with sessions', {
+        path: '/mcp/older',
+        tool: 'session__pay',
+        kind: 'stateless',
+      }),
+      at('/mcp by 2026-07-28 at a server of 2026-07-28', {
+        path: '/mcp/current',
+        tool: 'modern__pay',
+        kind: 'stateless',
+      }),
+      stdioFace('svc stdio in a session', stdio, '/mcp', false),
+      stdioFace('svc stdio by 2026-07-28', stdio, '/mcp', true),
+    )
+    for (const face of faces) await face.open?.()
+  })
+
+  after(async () => {
+    for (const face of faces) await face.close?.()
+    await gateway[Symbol.asyncDispose]()
+    await server[Symbol.asyncDispose]()
+    rmSync(home, { recursive: true, force: true })
+  })
+
+  async function ending(face: Face, point: Point, event: Event): Promise<Ending> {
+    const n = ++lastCall
+    const trace = newTrace()
+    let counted = true
+    const held = gates.hold(point)
+    const made = face.call(n, trace)
+    const call = await Promise.race([held.reached, made.ended.then(() => undefined)])
+    if (call === undefined) throw new Error(`${face.name}: the call did not come to ${point}`)
+    call.hold({
+      commit: () => undefined,
+      release() {
+        counted = false
+      },
+    })
+    const settled = Promise.race([
+      new Promise<void>((resolve) => call.afterSettle(() => resolve())),
+      // Else a call that does not end stops all others.
+      delay(3_000, undefined, { ref: false }),
+    ])
+    await happen(event, made, call)
+    // What waits at the upstream ends without its response.
+    if (point === 'upstream' && expected(face, point, event) === givenUp) await settled
+    held.open()
+    await settled
+    return {
+      sent: server.paid.includes(n),
+      recorded: records
+        .filter(
+          ({ trace_id, span_id, mcp_method = 'tools/call' }) =>
+            span_id === call.trace.spanId || (trace_id === trace && mcp_method === 'tools/call'),
+        )
+        .map(({ error = null }) => error),
+      counted,
+    }
+  }
+
+  const facesOf = (event: Event) =>
+    faces.filter(({ name, cancels }) => {
+      if (event === 'cancel') return cancels === 'message'
+      return event === 'nothing' || !name.startsWith('svc stdio')
+    })
+
+  for (const event of ['nothing', 'cancel', 'leave'] as const) {
+    it(`by ${event}: is sent or not, and recorded as such`, async () => {
+      const wrong: string[] = []
+      for (const face of facesOf(event)) {
+        for (const point of points) {
+          const found = await ending(face, point, event)
+          const wanted = expected(face, point, event)
+          if (JSON.stringify(found) !== JSON.stringify(wanted))
+            wrong.push(`${face.name}, ${point}: ${JSON.stringify(found)}`)
+        }
+      }
+      expect(wrong).to.deep.equal([])
+    })
+  }
+})
+
+async function happen(event: Event, made: Made, call: Call): Promise<void> {
+  if (event === 'cancel') await made.cancel()
+  if (event !== 'leave') return
+  const left = new Promise<void>((resolve) => call.onDisconnect(resolve))
+  made.leave()
+  await left
+}

@@ -1,0 +1,228 @@
+// The faces of the gateway, each as a client that makes one call, cancels it and leaves.
+import { randomBytes } from 'node:crypto'
+import { type IncomingHttpHeaders, request } from 'node:http'
+import { Bridge } from 'svc-sdk/internal/stdio-gateway/bridge'
+import { PrivateServer } from 'svc-sdk/internal/stdio-gateway/private-server'
+import { type MountedGateway, mountGateway } from 'svc-sdk/node'
+import { keepingLogger } from '../../support/logger.js'
+
+const STATELESS = '2026-07-28'
+
+/** One call of a client. */
+export interface Made {
+  /** Resolves when the client has its response, or none will come. */
+  readonly ended: Promise<unknown>
+  /** Resolves when the gateway has got the cancellation. */
+  cancel(): Promise<unknown>
+  leave(): void
+}
+
+export interface Face {
+  readonly name: string
+  /** Whether the protocol has a message to cancel a call, or the client closes its stream for it. */
+  readonly cancels: 'message' | 'leaving' | 'no'
+  /** Whether the stages run before the request is read. */
+  readonly readsLate?: boolean
+  /** To be awaited once, before the calls. */
+  open?(): Promise<void>
+  call(n: number, trace: string): Made
+  close?(): Promise<void>
+}
+
+let lastId = 100
+
+/** Each request has a connection of its own: one that another client left may close under it. */
+function send(
+  url: string,
+  headers: Record<string, string>,
+  body: string,
+  signal: AbortSignal | undefined,
+): Promise<IncomingHttpHeaders> {
+  return new Promise((resolve, reject) => {
+    const options = {
+      method: 'POST',
+      agent: false,
+      headers: { 'content-type': 'application/json', ...headers },
+    }
+    request(url, signal === undefined ? options : { ...options, signal })
+      .once('error', reject)
+      .once('response', (response) => {
+        response
+          .resume()
+          .once('end', () => resolve(response.headers))
+          .once('error', reject)
+      })
+      .end(body)
+  })
+}
+
+const meta = {
+  'io.modelcontextprotocol/protocolVersion': STATELESS,
+  'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1' },
+  'io.modelcontextprotocol/clientCapabilities': {},
+}
+const initializeParams = {
+  protocolVersion: '2025-06-18',
+  capabilities: {},
+  clientInfo: { name: 't', version: '1' },
+}
+
+interface OverHttp {
+  readonly name: string
+  readonly path: string
+  readonly tool?: string
+  readonly kind?: 'session' | 'plain' | 'stateless' | 'batch'
+}
+
+/** MCP over HTTP, of each kind of revision. */
+export function mcpFace(gatewayUrl: string, { name, path, tool = 'pay', kind = 'session' }: OverHttp): Face {
+  const isOfSeveral = tool !== 'pay'
+  const url = `${gatewayUrl}${path}`
+  const isStateless = kind === 'stateless'
+  let session: Record<string, string> = {}
+  const post = (body: unknown, headers: Record<string, string> = {}, signal?: AbortSignal) =>
+    send(
+      url,
+      { accept: 'application/json, text/event-stream', ...session, ...headers },
+      JSON.stringify(body),
+      signal,
+    )
+  const standard = (method: string, named?: string): Record<string, string> =>
+    isStateless
+      ? {
+          'mcp-protocol-version': STATELESS,
+          'mcp-method': method,
+          ...(named === undefined ? {} : { 'mcp-name': named }),
+        }
+      : {}
+  const withMeta = (params: object) => (isStateless ? { ...params, _meta: meta } : params)
+  return {
+    name,
+    cancels: isStateless ? 'leaving' : 'message',
+    readsLate: !isOfSeveral,
+    async open() {
+      if (!isStateless) {
+        const head = await post({ jsonrpc: '2.0', id: 1, method: 'initialize', params: initializeParams })
+        const id = head['mcp-session-id']
+        session = typeof id === 'string' ? { 'mcp-session-id': id } : {}
+        await post({ jsonrpc: '2.0', method: 'notifications/initialized' })
+      }
+      // At several servers this opens the links, whose requests must not stop at the points.
+      await post(
+        { jsonrpc: '2.0', id: 2, method: 'tools/list', params: withMeta({}) },
+        standard('tools/list'),
+      )
+    },
+    call(n, trace) {
+      const id = lastId++
+      const leaving = new AbortController()
+      const params = withMeta({ name: tool, arguments: { n } })
+      const message = { jsonrpc: '2.0', id, method: 'tools/call', params }
+      const headers = { traceparent: `00-${trace}-00f067aa0ba902b7-01`, ...standard('tools/call', tool) }
+      return {
+        ended: post(kind === 'batch' ? [message] : message, headers, leaving.signal).catch(() => undefined),
+        cancel: () => post({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: id } }),
+        leave: () => leaving.abort(),
+      }
+    },
+  }
+}
+
+/** `path` is of a tool of the invoke protocol. */
+export function invokeFace(gatewayUrl: string, name: string, path: string): Face {
+  return {
+    name,
+    cancels: 'no',
+    readsLate: true,
+    call(n, trace) {
+      const leaving = new AbortController()
+      const headers = { traceparent: `00-${trace}-00f067aa0ba902b7-01` }
+      return {
+        ended: send(`${gatewayUrl}${path}`, headers, JSON.stringify({ n }), leaving.signal).catch(
+          () => undefined,
+        ),
+        cancel: () => Promise.reject(new Error('the invoke protocol has no cancellation')),
+        leave: () => leaving.abort(),
+      }
+    },
+  }
+}
+
+/** `svc stdio`, without its process. */
+export function stdioFace(
+  name: string,
+  options: Parameters<typeof mountGateway>[0],
+  path: string,
+  isStateless: boolean,
+): Face & { readonly gateway: MountedGateway } {
+  const gateway = mountGateway(options)
+  const server = new PrivateServer(gateway.handler)
+  const waiting = new Map<unknown, () => void>()
+  const bridge = new Bridge({
+    path,
+    logger: keepingLogger(),
+    send: (request) => server.send(request),
+    async write(line) {
+      const { id } = JSON.parse(line) as { id?: unknown }
+      waiting.get(id)?.()
+    },
+  })
+  const tell = (message: object) => bridge.receive(JSON.stringify({ jsonrpc: '2.0', ...message }))
+  const answered = (id: unknown) =>
+    new Promise<void>((resolve) => {
+      waiting.set(id, resolve)
+    })
+  const withMeta = (params: object, more: object = {}) => ({
+    ...params,
+    _meta: { ...(isStateless ? meta : {}), ...more },
+  })
+  return {
+    name,
+    cancels: 'message',
+    gateway,
+    async open() {
+      await gateway.ready()
+      if (!isStateless) {
+        const begun = answered(1)
+        tell({ id: 1, method: 'initialize', params: initializeParams })
+        await begun
+        tell({ method: 'notifications/initialized' })
+      }
+      const listed = answered(2)
+      tell({ id: 2, method: 'tools/list', params: withMeta({}) })
+      await listed
+    },
+    call(n, trace) {
+      const id = lastId++
+      const ended = answered(id)
+      tell({
+        id,
+        method: 'tools/call',
+        params: withMeta(
+          { name: 'session__pay', arguments: { n } },
+          { traceparent: `00-${trace}-00f067aa0ba902b7-01` },
+        ),
+      })
+      return {
+        ended,
+        async cancel() {
+          tell({ method: 'notifications/cancelled', params: { requestId: id } })
+          // The client gets nothing for it: what it asks next is answered after it was read.
+          for (let round = 0; round < 2; round++) {
+            const ping = lastId++
+            const pong = answered(ping)
+            tell({ id: ping, method: 'tools/list', params: withMeta({}) })
+            await pong
+          }
+        },
+        leave: () => undefined,
+      }
+    },
+    async close() {
+      await bridge.close()
+      await gateway.close()
+    },
+  }
+}
+
+export const newTrace = (): string => randomBytes(16).toString('hex')
