@@ -1,7 +1,7 @@
 // `svc audit report`: a signed report on a range of days, as JSON and as a page.
 
 import { readFileSync, writeFileSync } from 'node:fs'
-import { isJsonObject, messageOf } from '@svc/core/json'
+import { isJsonObject, messageOf, visibleInLine } from '@svc/core/json'
 import {
   AuditError,
   auditReport,
@@ -14,6 +14,8 @@ import {
 } from '@svc/plugin-audit/log'
 import { VERDICT_EXIT, witnessPolicy } from './audit-verify.js'
 import type { CliIo } from './io.js'
+
+const REFUTED = 1
 
 export interface ReportArguments {
   from: string
@@ -54,13 +56,28 @@ export async function report(dir: string, options: ReportArguments, io: CliIo): 
   write(`${out}.json`, `${signed}\n`)
   write(`${out}.html`, reportPage(made, signed))
   const { verdict } = made.verification
-  await io.out(`${verdict.replaceAll('_', ' ')}; ${out}.json and ${out}.html, signed by ${signer.keyId}\n`)
+  await io.out(`${verdictText(verdict)}; ${out}.json and ${out}.html, signed by ${signer.keyId}\n`)
   io.exit(VERDICT_EXIT[verdict])
 }
 
 export async function checkReportFile(file: string, options: { keys: string }, io: CliIo): Promise<void> {
-  const keyId = checkReport(read(file), await readKeys(options.keys))
-  await io.out(`the report is as ${keyId} signed it\n`)
+  const judged = checkReport(read(file), await readKeys(options.keys))
+  if (!judged.valid) {
+    io.exit(REFUTED)
+    await io.out(`NOT A REPORT OF THESE KEYS: ${judged.reason}\n`)
+    return
+  }
+  const { keyId, verdict, from, to, origin, selfVouched } = judged
+  io.exit(VERDICT_EXIT[verdict])
+  const vouched = selfVouched ? 'judged by the keys in the log itself: the log vouches for itself\n' : ''
+  await io.out(
+    `log ${visibleInLine(origin ?? 'without a journal')}\nfrom ${visibleInLine(from)} to ${visibleInLine(to)}\n${vouched}` +
+      `the report is as ${keyId} signed it\n${verdictText(verdict)}\n`,
+  )
+}
+
+function verdictText(verdict: keyof typeof VERDICT_EXIT): string {
+  return verdict === 'not_intact' ? 'NOT INTACT' : verdict.replaceAll('_', ' ')
 }
 
 /** The holds of the writer's policy, which the log itself does not state. */

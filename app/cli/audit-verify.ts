@@ -1,6 +1,7 @@
 // `svc audit verify`: the report for a person, and progress on a terminal.
 
-import { visibleInLine } from '@svc/core/json'
+import { writeFile } from 'node:fs/promises'
+import { messageOf, visibleInLine } from '@svc/core/json'
 import {
   AuditError,
   readKeys,
@@ -22,13 +23,14 @@ export interface VerifyArguments {
   witnessKeys?: string
   quorum?: number
   json?: boolean
+  writeKeys?: string
 }
 
 /** Exit codes by verdict. */
 export const VERDICT_EXIT = { intact: 0, not_intact: 1, cannot_be_judged: 2 } as const
 
 export async function verify(dir: string, options: VerifyArguments, io: CliIo): Promise<void> {
-  const { keys, witnessKeys, quorum, json = false, ...rest } = options
+  const { keys, witnessKeys, quorum, json = false, writeKeys, ...rest } = options
   const witnesses = await witnessPolicy(witnessKeys, quorum)
   const bar = progressBar(io)
   const clear = () => io.err(bar?.clear() ?? '')
@@ -42,6 +44,7 @@ export async function verify(dir: string, options: VerifyArguments, io: CliIo): 
     ...(bar === undefined ? {} : { onProgress: bar.show }),
   })
   clear()
+  if (writeKeys !== undefined && report.verdict === 'intact') await writeTrusted(writeKeys, report)
   await io.out(json ? `${JSON.stringify(report, null, 2)}\n` : summary(report, rest.fast === true))
   io.exit(VERDICT_EXIT[report.verdict])
 }
@@ -56,15 +59,27 @@ export async function witnessPolicy(file: string | undefined, quorum: number | u
   throw new AuditError('bad_config', `${file} has ${keys.length} keys, fewer than the quorum`)
 }
 
+/** The keys of the verified log, for a reader who keeps them with its head. */
+async function writeTrusted(path: string, { origin, head, keySpans }: VerifyReport): Promise<void> {
+  const lines = keySpans.map(([key, from, until]) => `${key} ${from}${until === null ? '' : ` ${until}`}\n`)
+  const of = `# keys of ${origin}, with the leaves that each may sign, as ${head?.size ?? 0} leaves state\n`
+  try {
+    await writeFile(path, of + lines.join(''))
+  } catch (cause) {
+    throw new AuditError('write_failed', `cannot write ${path}: ${messageOf(cause)}`, cause)
+  }
+}
+
 function line({ file, line, kind, message }: VerifyFailure): string {
   return `${visibleInLine(file)}:${line}: ${kind}: ${message}\n`
 }
 
 function summary(report: VerifyReport, fast: boolean): string {
-  const lines = report.tornTails.map(
-    (tail) => `${tail.file}:${tail.line}: ${tail.kind}: ${tail.message} (no failure)`,
-  )
-  if (report.origin !== undefined) lines.push(`log ${visibleInLine(report.origin)}`)
+  // First, since another intact log of the same key looks the same in all other lines.
+  const lines = report.origin === undefined ? [] : [`log ${visibleInLine(report.origin)}`]
+  for (const tail of report.tornTails) {
+    lines.push(`${tail.file}:${tail.line}: ${tail.kind}: ${tail.message} (no failure)`)
+  }
   const verified = fast ? 'signatures not checked (--fast)' : `${report.verified} verified`
   lines.push(`${report.records} records in ${report.files} files, ${verified}`)
   const { sealed, unsealed, journalLines, checkpoints } = report
@@ -98,11 +113,14 @@ function summary(report: VerifyReport, fast: boolean): string {
 }
 
 /** What this verification cannot detect. */
-function limits({ selfVouched, compared, cosigned, keys, verdict }: VerifyReport): string[] {
+function limits({ selfVouched, compared, pinned, cosigned, keys, verdict }: VerifyReport): string[] {
   if (verdict === 'cannot_be_judged') return []
   const lines: string[] = []
   if (selfVouched && keys.length > 0) {
     lines.push('judged by the keys in the log itself: the log vouches for itself (give --keys)')
+  }
+  if (!pinned && !compared) {
+    lines.push('not detectable without --origin: another log of the same key in place of this one')
   }
   if (cosigned !== undefined) {
     lines.push(
@@ -112,8 +130,8 @@ function limits({ selfVouched, compared, cosigned, keys, verdict }: VerifyReport
   }
   lines.push(
     compared
-      ? 'not detectable: what the holder of the key rewrote after the head that was kept elsewhere'
-      : 'not detectable without a head kept elsewhere (--against): a rollback of the whole directory, a fork, a log rewritten by the holder of the key',
+      ? 'not detectable: what the holder of a key rewrote after the head that was kept elsewhere'
+      : 'not detectable without a head kept elsewhere (--against): a rollback of the whole directory, a fork, a log rewritten by the holder of a key, a former one too',
   )
   return lines
 }

@@ -26,18 +26,21 @@ const CANNOT = 2
 const NOT_PROVEN = 1
 const FAILED = 1
 const DEFAULT_WITNESS_PORT = 8791
+const KEYS =
+  'public keys (ed25519:<base64>, one a line, with the leaves that it may sign) or a signing key file'
 
 export function auditCommand(io: CliIo = processIo()): Command {
   const audit = new Command('audit').description('verify and read the audit log')
 
   witnessed(audit.command('verify <dir>'))
     .description('check every record; exit 0 intact, 1 not intact, 2 cannot be judged')
-    .option('--keys <file>', 'public keys (ed25519:<base64>, one a line) or a signing key file')
+    .option('--keys <file>', KEYS)
     .option(
       '--against <checkpoint>',
       'a file with a checkpoint kept elsewhere, to which the log must still lead',
     )
     .option('--origin <origin>', 'the origin that the log must have')
+    .option('--write-keys <file>', 'if it is intact, write its keys there with the leaves that each may sign')
     .option('--fast', 'check the journal, the tree and its roots, not the signature of each record')
     .option('--agents', 'compare the files of agents with the daily logs')
     .option('--allow-unsealed', 'accept a log without a journal, of a signer without a public key')
@@ -57,10 +60,10 @@ export function auditCommand(io: CliIo = processIo()): Command {
   audit
     .command('check-proof <file>')
     .description('check a proof; exit 0 when its records were sealed by one of the keys')
-    .requiredOption('--keys <file>', 'public keys (ed25519:<base64>, one a line) or a signing key file')
+    .requiredOption('--keys <file>', KEYS)
     .option('--json', 'print the result as JSON')
     .action((file: string, options: CheckProofArguments) =>
-      guarded(io, 'check-proof', () => checkProofFile(file, options, io), NOT_PROVEN),
+      guarded(io, 'check-proof', () => checkProofFile(file, options, io)),
     )
 
   audit
@@ -125,10 +128,10 @@ export function auditCommand(io: CliIo = processIo()): Command {
 
   audit
     .command('check-report <file>')
-    .description('check the signature of a report')
+    .description('check a report; exit 0 when one of the keys signed that the log is intact, 1 when not')
     .requiredOption('--keys <file>', 'public keys (ed25519:<base64>, one a line) or a signing key file')
     .action((file: string, options: { keys: string }) =>
-      guarded(io, 'check-report', () => checkReportFile(file, options, io), NOT_PROVEN),
+      guarded(io, 'check-report', () => checkReportFile(file, options, io)),
     )
 
   filtered(audit.command('show <dirs...>'))

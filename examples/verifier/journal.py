@@ -114,8 +114,9 @@ def read_facts(data, given):
     trusted where the genesis is missing.
     """
     state, genesis, log_id, removals = State(), None, None, {}
-    for key in given:
-        state.keys.enter(key, 0, None)
+    for key, (first, until) in given.items():
+        state.keys.enter(key, first, None)
+        state.keys.leave(key_id(key), until)
     for number, (_, raw) in enumerate(lines_of(data)[0], 1):
         line = parse_line(raw)
         if line is None:

@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import re
 from hashlib import sha256
 
 from cryptography.exceptions import InvalidSignature
@@ -9,6 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 PREFIX = "ed25519:"
 NEVER = float("inf")
+LEAF = re.compile("0|[1-9][0-9]{0,15}")
 
 
 def strict_base64(text):
@@ -52,13 +54,20 @@ def key_lines(path):
 
 
 def read_keys(path):
-    """The keys of a file of public key lines; a ValueError names a line that is none."""
-    keys = []
+    """
+    The keys of a file of public key lines, each with the first leaf that it may sign and the first that it may not, which
+    may follow in the line; a ValueError names a line that is none.
+    """
+    keys = {}
     for number, line in key_lines(path):
-        key = public_key(line)
-        if key is None:
+        text, *leaves = line.split()
+        key = public_key(text)
+        if key is None or len(leaves) > 2 or not all(LEAF.fullmatch(leaf) for leaf in leaves):
             raise ValueError(f"{path}:{number} is not a public key line")
-        keys.append(key)
+        first, until = (*map(int, leaves), *(0, NEVER)[len(leaves) :])
+        if first >= until:
+            raise ValueError(f"{path}:{number} names no leaf")
+        keys[key] = (first, until)
     return keys
 
 
@@ -90,11 +99,13 @@ class Keys:
         return [term["key"] for name, term in self.terms.items() if self.at(name, leaf)]
 
     def only(self, trusted):
-        """Those that are among the ids `trusted`, or were introduced by one that is kept."""
+        """Those among `trusted`, for no more leaves, and those that one introduced at a leaf for which it is kept."""
+        given = {key_id(key): leaves for key, leaves in trusted.items()}
         kept = Keys()
         for name, term in sorted(self.terms.items(), key=lambda item: item[1]["from"]):
-            if name in trusted or term["by"] in kept.terms:
-                kept.terms[name] = term
+            if name in given or (term["by"] and kept.at(term["by"], term["from"] - 1)):
+                first, until = given.get(name, (0, NEVER))
+                kept.terms[name] = {**term, "from": max(term["from"], first), "until": min(term["until"], until)}
         return kept
 
     def given(self):

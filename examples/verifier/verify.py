@@ -32,6 +32,7 @@ class Verification:
     def __init__(self, folder, options):
         self.folder, self.options = folder, options
         self.files = None
+        self.genesis = None
         self.findings = []
         self.days = {}
         self.covers = {}
@@ -60,7 +61,7 @@ class Verification:
         data = self.files.read(journal.NAME) if has_journal else b""
         genesis, log_id, found, removals = journal.read_facts(data, given)
         if self.options.keys:
-            found = found.only({key_id(key) for key in given})
+            found = found.only(given)
         self.keys, self.removals, self.genesis = found, removals, genesis
         short = log_id[:16] if log_id else None
         for name in names:
@@ -80,7 +81,8 @@ class Verification:
             if not allowed or notes_days or names_log:
                 self.report(journal.NAME, 0, "missing_file")
         if self.options.agents:
-            check_agents(self.folder, [(day, self.days[day].data) for day in sorted(self.days)], self.report)
+            data_of = {day: self.days[day].data for day in self.days}
+            check_agents(self.folder, data_of, self.removals, self.report)
         if self.cosigned and has_journal:
             self.cosigned.finish(time.time(), self.report)
         if not self.judged and not (has_journal and self.checkpoints.newest) and not self.findings:
@@ -290,7 +292,8 @@ def verify(folder, options):
             verdict = "not_intact"
     except (CannotJudge, OSError, ValueError) as error:
         verdict, reason, verification.findings = "cannot_be_judged", str(error), []
-    return {"verdict": verdict, "reason": reason, "failures": verification.findings}
+    origin = verification.genesis["origin"] if verification.genesis else None
+    return {"verdict": verdict, "reason": reason, "failures": verification.findings, "origin": origin}
 
 
 def main():
@@ -311,9 +314,16 @@ def main():
     if options.json:
         print(json.dumps(result))
     else:
+        if result["origin"]:
+            print("log", result["origin"])
         for finding in result["failures"]:
             print("{file}:{line}: {kind}".format(**finding), file=sys.stderr)
-        print("not detectable without a head kept elsewhere: a rollback, a fork, a log rewritten by the holder of the key")
+        print(
+            "not detectable without a head kept elsewhere: a rollback, a fork, a log rewritten by the holder of a key,"
+            " a former one too"
+        )
+        if not options.origin and not options.against:
+            print("not detectable without --origin: another log of the same key in place of this one")
         print(verdict.replace("_", " ") + (f": {reason}" if reason else ""))
     sys.exit({"intact": 0, "not_intact": 1, "cannot_be_judged": 2}[verdict])
 

@@ -1,12 +1,14 @@
-import { readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type AuditReport, generateKeyFile } from '@svc/plugin-audit/log'
+import { canonicalize, toBase64 } from '@svc/core/json'
+import { type AuditReport, generateKeyFile, LocalDevSigner } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { auditCommand } from 'svc-sdk/internal/cli/audit'
 import { append } from '../../plugins/audit/log/seal/rig.js'
 import { ORIGIN, witnesses } from '../../plugins/audit/log/witness/rig.js'
 import { appenderIn, DAY, envelope, fixedClock, signer } from '../../plugins/audit/log/writer/records.js'
 import { temporaryDir } from '../../plugins/audit/temporary.js'
+import { LogBuilder } from '../../support/audit-log.js'
 import { runCommand } from '../../support/command.js'
 
 const audit = (...args: string[]) => runCommand(auditCommand, args)
@@ -22,6 +24,8 @@ describe('svc audit report', function () {
     generateKeyFile(path('auditor'))
     writeFileSync(path('keys'), `ed25519:${Buffer.from(signer.publicKey).toString('base64')}\n`)
   })
+
+  const auditor = () => LocalDevSigner.fromKeyRef(`file://${path('auditor')}`)
 
   /** One removed day, one with records of two tenants, one without. */
   async function writeLog(): Promise<string> {
@@ -144,19 +148,89 @@ describe('svc audit report', function () {
       .and.include('deleted')
   })
 
+  const check = (name: string, keys = 'auditor') => audit('check-report', path(name), '--keys', path(keys))
+  const make = (log: string, ...more: string[]) =>
+    audit('report', log, ...range, '--sign-with', path('auditor'), '--out', path('out'), ...more)
+
   it('is signed: check-report finds any change', async () => {
+    await make(await writeLog())
+    const signed = readFileSync(path('out.json'), 'utf8')
+    const record = { ...reported(), key_id: auditor().keyId }
+    const asRecord = toBase64(auditor().sign(Buffer.from(canonicalize(record))))
+    for (const [title, text, why] of [
+      ['a value', signed.replace('"denied":1', '"denied":0'), 'was changed after it was signed'],
+      ['a second member before', signed.replace('"from"', '"from":"1999-01-01","from"'), 'not in the form'],
+      ['a second member after', signed.replace(/}\n$/, ',"to":"2099-01-01"}\n'), 'not in the form'],
+      ['white space', signed.replace('{', '{ '), 'not in the form'],
+      ['a record of the same key', canonicalize({ ...record, sig: `ed25519:${asRecord}` }), 'was changed'],
+      ['another text', '{}', 'not a signed report'],
+    ] as const) {
+      writeFileSync(path('changed'), text)
+      const { code, out } = await check('changed')
+      expect([code, out.startsWith('NOT A REPORT OF THESE KEYS: ')], title).to.deep.equal([1, true])
+      expect(out, title).to.include(why)
+    }
+    expect((await check('out.json', 'keys')).out).to.include('signed by none of the keys')
+  })
+
+  it('is judged by check-report: 0 for intact, 1 for not intact, 2 for all else', async () => {
     const log = await writeLog()
-    await audit('report', log, ...range, '--sign-with', path('auditor'), '--out', path('out'))
-    const check = (name: string, keys = 'auditor') => audit('check-report', path(name), '--keys', path(keys))
-    expect((await check('out.json')).code).to.equal(0)
-    expect((await check('out.json', 'keys')).err).to.include('signed by none of the keys')
-    writeFileSync(path('changed'), readFileSync(path('out.json'), 'utf8').replace('"denied":1', '"denied":0'))
-    expect(await check('changed')).to.include({
-      code: 1,
-      err: 'svc-sdk audit check-report: the report was changed after it was signed\n',
-    })
-    writeFileSync(path('changed'), '{}')
-    expect((await check('changed')).err).to.include('not a signed report')
+    await make(log, '--keys', path('keys'))
+    const intact = await check('out.json')
+    expect([intact.code, intact.out]).to.deep.equal([
+      0,
+      `log ${reported().log?.origin}\nfrom 2026-11-18 to 2026-11-20\n` +
+        `the report is as ${auditor().keyId} signed it\nintact\n`,
+    ])
+    await make(log)
+    expect((await check('out.json')).out).to.include('the log vouches for itself')
+    const daily = join(log, 'audit-2026-11-20.ndjson')
+    writeFileSync(daily, readFileSync(daily, 'utf8').replace('globex', 'acme'))
+    await make(log)
+    expect(await check('out.json')).to.deep.include({ code: 1 })
+    expect((await check('out.json')).out).to.match(/NOT INTACT\n$/)
+    rmSync(log, { recursive: true })
+    mkdirSync(log)
+    await make(log)
+    expect((await check('out.json')).code).to.equal(2)
+    expect((await check('out.json', 'no such file')).code).to.equal(2)
+    expect((await check('no such file')).code).to.equal(2)
+  })
+
+  it('repeats no head, and no signature line, that was not checked', async () => {
+    const log = path('log')
+    mkdirSync(log)
+    const built = new LogBuilder(log, { at: '2026-11-18T10:00:00.000Z' })
+    for (const day of ['2026-11-18', '2026-11-19', '2026-11-20']) {
+      built.at = `${day}T10:00:00.000Z`
+      built.record(day)
+      built.seal()
+    }
+    built.finish()
+    const heads = () => reported().heads
+    expect((await make(log, '--keys', path('keys'))).code).to.equal(0)
+    const true1 = heads()
+    const stranger = `\u2014 ${built.origin} ${toBase64(new Uint8Array(68).fill(7))}\n`
+    const file = join(log, 'audit-2026-11-18.checkpoint')
+    const honest = readFileSync(file, 'utf8')
+    // Of an old checkpoint, which later ones vouch for: of the first, one signature is forged, and a line is added to others.
+    const forged = honest
+      .split(/(?<=\n)(?=svc-audit)/)
+      .map((note, i) => (i === 0 ? note.replace(/.{20}(?=.{8}\n$)/, 'A'.repeat(20)) : note))
+      .join('')
+    for (const [title, text] of [
+      ['forged', forged],
+      ['with lines of others', honest.replace(/(\u2014.*\n)/g, `${stranger}$1`)],
+    ] as const) {
+      writeFileSync(file, text)
+      expect((await make(log, '--keys', path('keys'))).code, title).to.equal(0)
+      for (const note of heads()) {
+        expect(honest + readFileSync(join(log, 'audit-2026-11-20.checkpoint'), 'utf8'), title).to.include(
+          note,
+        )
+      }
+    }
+    expect(true1).to.have.length(2)
   })
 
   it('has a page in which nothing of a record is markup', async () => {

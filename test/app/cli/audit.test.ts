@@ -195,11 +195,14 @@ describe('svc audit', () => {
       try {
         const alone = await audit('verify', earlier)
         expect(alone.code).to.equal(0)
+        expect(alone.out)
+          .to.match(/^log svc-audit\.invalid\//)
+          .and.include('not detectable without --origin')
         expect(alone.out).to.include('not detectable without a head kept elsewhere')
         const { out, err, code } = await audit('verify', earlier, '--against', kept)
         expect(code).to.equal(1)
         expect(err).to.equal(`audit.journal:0: rolled_back: ${kept} covers 7 leaves, the log has 5\n`)
-        expect(out).to.include('not detectable: what the holder of the key rewrote')
+        expect(out).to.include('not detectable: what the holder of a key rewrote')
       } finally {
         rmSync(earlier, { recursive: true })
       }
@@ -284,7 +287,32 @@ describe('svc audit', () => {
         'NOT PROVEN: the record does not lead to the root of its checkpoint\n',
         1,
       ])
-      expect((await audit('check-proof', join(dir.path, 'none'), '--keys', keyFile())).code).to.equal(1)
+      expect((await audit('check-proof', join(dir.path, 'none'), '--keys', keyFile())).code).to.equal(2)
+    })
+
+    it('do not take the signature of a key at leaves for which it is not trusted', async () => {
+      const proof = join(dir.path, 'b.tlog-proof')
+      const keys = join(dir.path, 'ranged.pub')
+      await audit('prove', dir.path, '--trace-id', 'bb', '--out', proof)
+      const written = await audit('verify', dir.path, '--keys', keyFile(), '--write-keys', keys)
+      expect(written.code).to.equal(0)
+      const [comment, line = ''] = readFileSync(keys, 'utf8').split('\n')
+      expect(comment).to.match(/^# keys of svc-audit\.invalid\/[0-9a-f]{32}, .* as 5 leaves state$/)
+      expect(line).to.match(/^ed25519:\S{44} 0$/)
+      for (const [leaves, code, why] of [
+        ['0', 0, 'proven'],
+        ['0 5', 0, 'proven'],
+        ['0 4', 1, 'its checkpoint of 5 leaves is signed by a key that is not trusted for them'],
+        ['3 9', 1, 'the record is at fault: '],
+        ['4 4', 2, ''],
+        ['0 4 5', 2, ''],
+        ['01', 2, ''],
+      ] as const) {
+        writeFileSync(keys, `${line.replace(/ 0$/, '')} ${leaves}\n`)
+        const checked = await audit('check-proof', proof, '--keys', keys)
+        expect([leaves, checked.code]).to.deep.equal([leaves, code])
+        expect(checked.out).to.include(why)
+      }
     })
 
     it('prove all records that match in one file', async () => {

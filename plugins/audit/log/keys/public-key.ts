@@ -13,6 +13,12 @@ export interface Verifier {
   verify(data: Uint8Array, sig: Uint8Array): boolean
 }
 
+/** A key with the leaves of a log for which it is trusted; without them, for all. */
+export interface TrustedKey extends Verifier {
+  /** The first leaf that it may sign, and the first that it may not. */
+  readonly leaves?: readonly [from: number, until: number]
+}
+
 export function keyIdOf(publicKey: Uint8Array): string {
   return PREFIX + sha256Hex(publicKey)
 }

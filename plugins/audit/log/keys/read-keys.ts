@@ -1,4 +1,5 @@
-// The keys for verification: public key lines, or a signing key file whose public half is used.
+// The keys for verification: public key lines, each with the leaves for which it is trusted if it is not for all, or a
+// signing key file whose public half is used.
 
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -6,14 +7,17 @@ import { messageOf } from '@svc/core/json'
 import { AuditError, SignerKeyError, systemCode } from '../format/errors.js'
 import { PUBLIC_KEYS_FILE } from '../format/paths.js'
 import { LocalDevSigner } from './local-dev-signer.js'
-import { parsePublicKeyLine, type Verifier, verifierFromPublicKey } from './public-key.js'
+import { parsePublicKeyLine, type TrustedKey, verifierFromPublicKey } from './public-key.js'
+
+const LEAF = /^(?:0|[1-9]\d{0,15})$/
 
 /**
- * Reads `ed25519:<base64>` lines (blank lines and `#` comments are ignored) or a signing key file.
+ * Reads `ed25519:<base64> [<first leaf> [<first leaf after>]]` lines (blank lines and `#` comments are ignored) or a
+ * signing key file.
  *
  * @throws {AuditError} `read_failed`, or {SignerKeyError} naming the line that is not a key.
  */
-export async function readKeys(path: string): Promise<Verifier[]> {
+export async function readKeys(path: string): Promise<TrustedKey[]> {
   let text: string
   try {
     text = await readFile(path, 'utf8')
@@ -32,7 +36,7 @@ export async function readKeys(path: string): Promise<Verifier[]> {
   return lines.flatMap((line, index) => {
     if (line === '' || line.startsWith('#')) return []
     try {
-      return [verifierFromPublicKey(parsePublicKeyLine(line))]
+      return [trustedKey(line)]
     } catch (error) {
       if (!(error instanceof SignerKeyError)) throw error
       throw new SignerKeyError(error.code, `${path}:${index + 1}: ${error.message}`, error)
@@ -40,8 +44,23 @@ export async function readKeys(path: string): Promise<Verifier[]> {
   })
 }
 
+/** @throws {SignerKeyError} */
+function trustedKey(line: string): TrustedKey {
+  const [key = '', from = '0', until, ...more] = line.split(/\s+/)
+  const verifier = verifierFromPublicKey(parsePublicKeyLine(key))
+  const leaves = [Number(from), until === undefined ? Number.POSITIVE_INFINITY : Number(until)] as const
+  const isRange = [from, until ?? '0'].every((leaf) => LEAF.test(leaf)) && leaves[0] < leaves[1]
+  if (!isRange || more.length > 0) {
+    throw new SignerKeyError(
+      'key_malformed',
+      'after a public key follow the first leaf that it may sign, and the first that it may not',
+    )
+  }
+  return { ...verifier, leaves }
+}
+
 /** The keys that the writer stored beside its log; none where there is no such file. */
-export async function keysOfLog(dir: string): Promise<Verifier[]> {
+export async function keysOfLog(dir: string): Promise<TrustedKey[]> {
   try {
     return await readKeys(join(dir, PUBLIC_KEYS_FILE))
   } catch (error) {

@@ -1,21 +1,19 @@
 // A report on a log for an auditor: what was verified, and what the log holds of a range of days.
 
-import { existsSync, readFileSync, statSync } from 'node:fs'
+import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { namesIn, nodeFileSystem } from '../files/file-system.js'
 import { daysBetween } from '../format/day.js'
 import { AuditError } from '../format/errors.js'
-import { checkpointFile, dailyLog, dayOfCheckpointFile, JOURNAL_FILE } from '../format/paths.js'
+import { dailyLog, JOURNAL_FILE } from '../format/paths.js'
 import { keyIdOf, parsePublicKeyLine } from '../keys/public-key.js'
 import { readLog } from '../read/read-log.js'
 import type { Hold } from '../seal/hold.js'
-import { notePieces } from '../seal/note-file.js'
-import { parseCheckpoint } from '../tree/checkpoint.js'
 import { isDay } from '../tree/journal-codec.js'
 import type { LineOf } from '../tree/journal-line.js'
 import { type JournalFacts, journalFacts } from '../verify/journal-facts.js'
 import type { FailureKind, VerifyFailure, VerifyReport } from '../verify/report.js'
 import { type VerifyOptions, verifyLog } from '../verify/verify-log.js'
+import { ReportedHeads } from './reported-heads.js'
 import { type TenantCounts, TenantTally } from './tenant-counts.js'
 import { type ReportedWitness, WitnessedHeads } from './witnessed-heads.js'
 
@@ -62,7 +60,7 @@ export interface AuditReport {
   } | null
   /** Of the whole log, not only of the range. */
   readonly verification: VerifyReport
-  /** The first and the last checkpoint that were signed in the range, as notes. */
+  /** The first and the last checkpoint that were signed in the range, as notes, with the signatures that were checked. */
   readonly heads: readonly string[]
   /** Those whose keys were given; else all that are named on checkpoints of the range. */
   readonly witnesses: readonly ReportedWitness[]
@@ -98,7 +96,8 @@ const NOT_COVERED = [
   'Calls that did not go through the gateway, and what a tool did with a call.',
   'Whether what callers said of themselves was true, beyond their tokens.',
   'The content of arguments and answers: records have their SHA-256.',
-  'Without a head kept elsewhere or a witness: a rollback of the whole directory, a fork, and a log rewritten by the holder of the key.',
+  'Without a head kept elsewhere or a witness: a rollback of the whole directory, a fork, and a log rewritten by the holder of a key, a former one too.',
+  'Without its origin: whether it is this log or another one of the same key.',
 ]
 
 /** @throws {AuditError} `bad_timestamp` for a wrong range, and as `verifyLog` and `readLog`. */
@@ -110,12 +109,11 @@ export async function auditReport(dir: string, options: AuditReportOptions): Pro
       'the range is two days, the first not after the last: 2026-01-01 2026-01-31',
     )
   }
-  const verification = await verifyLog(dir, verifying)
+  const witnessed = new WitnessedHeads(verifying.witnesses?.keys)
+  const heads = new ReportedHeads({ from, to }, witnessed, verifying.witnesses?.keys)
+  const verification = await verifyLog(dir, { ...verifying, onCheckpoint: heads.offer })
   const facts = await factsOf(dir)
   const { tenants, records, unreadable } = await countRecords(dir, from, to)
-  const origin = facts?.genesis?.origin ?? ''
-  const witnessed = new WitnessedHeads(origin, verifying.witnesses?.keys)
-  const heads = origin === '' ? [] : headsOf(dir, { origin, from, to }, witnessed)
   return {
     report: 1,
     generated_at: new Date(now).toISOString(),
@@ -123,7 +121,7 @@ export async function auditReport(dir: string, options: AuditReportOptions): Pro
     to,
     log: facts?.genesis === undefined ? null : identityOf(facts.genesis),
     verification,
-    heads,
+    heads: heads.notes(),
     witnesses: witnessed.witnesses(),
     days: daysOf(from, to).map((day) => ({
       day,
@@ -133,7 +131,7 @@ export async function auditReport(dir: string, options: AuditReportOptions): Pro
     tenants,
     unreadable_lines: unreadable,
     gaps: verification.failures.filter(({ kind }) => GAPS.has(kind)),
-    keys: (facts?.spans ?? []).map(([key, from_leaf, until_leaf, introduced_by]) => {
+    keys: verification.keySpans.map(([key, from_leaf, until_leaf, introduced_by]) => {
       return { key, key_id: keyIdOf(parsePublicKeyLine(key)), from_leaf, until_leaf, introduced_by }
     }),
     removals: [...(facts?.removals.values() ?? [])].map(({ line: { day, at, lines } }) => {
@@ -168,28 +166,6 @@ async function countRecords(dir: string, from: string, to: string) {
     tally.add(record)
   }
   return { tenants: tally.counts(), records, unreadable }
-}
-
-/** The smallest and the largest checkpoint of the range, as notes. */
-function headsOf(
-  dir: string,
-  { origin, from, to }: { origin: string; from: string; to: string },
-  witnessed: WitnessedHeads,
-): string[] {
-  let first: { text: string; size: number } | undefined
-  let last: { text: string; size: number } | undefined
-  for (const day of namesIn(nodeFileSystem, dir).flatMap((name) => dayOfCheckpointFile(name) ?? [])) {
-    if (day < from || day > to) continue
-    for (const { note, text } of notePieces(readFileSync(join(dir, checkpointFile(day))), `${origin}\n`)) {
-      const head = note === undefined ? undefined : parseCheckpoint(note.text)
-      if (note === undefined || head?.origin !== origin) continue
-      const { size } = head
-      witnessed.offer(note, size)
-      if (first === undefined || size < first.size) first = { text, size }
-      if (last === undefined || size >= last.size) last = { text, size }
-    }
-  }
-  return [first, last].flatMap((head) => head?.text ?? [])
 }
 
 function stateOf(dir: string, day: string, facts: JournalFacts | undefined): Pick<ReportedDay, 'state'> {

@@ -3,6 +3,7 @@
 import { isBy, judgeCosignature, timeOf } from '../seal/cosignature.js'
 import type { Note } from '../seal/note.js'
 import type { NamedKey } from '../seal/vkey.js'
+import type { KeptCheckpoint } from '../verify/checkpoint-walk.js'
 
 export interface ReportedWitness {
   readonly name: string
@@ -20,19 +21,17 @@ interface Cosigned {
 }
 
 export class WitnessedHeads {
-  readonly #origin: string
   readonly #keys: readonly NamedKey[] | undefined
   readonly #newest = new Map<string, Cosigned>()
 
   /** @param keys of the witnesses to report; without them all are reported, unchecked. */
-  constructor(origin: string, keys: readonly NamedKey[] | undefined) {
-    this.#origin = origin
+  constructor(keys: readonly NamedKey[] | undefined) {
     this.#keys = keys
   }
 
-  /** A checkpoint of the range. */
-  offer(note: Note, size: number): void {
-    for (const name of this.#namesOn(note)) {
+  /** A checkpoint of the range that the log has signed. */
+  offer({ note, size, origin }: KeptCheckpoint): void {
+    for (const name of this.#namesOn(note, origin)) {
       if (size >= (this.#newest.get(name)?.size ?? 0)) this.#newest.set(name, { note, size })
     }
   }
@@ -53,12 +52,12 @@ export class WitnessedHeads {
     })
   }
 
-  #namesOn({ signatures }: Note): string[] {
+  #namesOn({ signatures }: Note, origin: string): string[] {
     const keys = this.#keys
     if (keys !== undefined) {
       return keys.filter((key) => signatures.some((signed) => isBy(signed, key))).map(({ name }) => name)
     }
-    return signatures.flatMap(({ name }) => (name === this.#origin ? [] : [name]))
+    return signatures.flatMap(({ name }) => (name === origin ? [] : [name]))
   }
 }
 

@@ -71,6 +71,12 @@ export function signatureLine(name: string, keyId: Uint8Array, signature: Uint8A
   return `${DASH}${name} ${toBase64(Buffer.concat([keyId, signature]))}\n`
 }
 
+/** The text of the note without repeated signatures, and with the last ones if a reader would refuse their number. */
+export function formatNote({ text, signatures }: Note): string {
+  const lines = signatures.map(({ name, keyId, signature }) => signatureLine(name, keyId, signature))
+  return `${text}\n${[...new Set(lines)].slice(-MAX_SIGNATURES).join('')}`
+}
+
 async function signatureOf(text: string, signer: NoteSigner): Promise<Uint8Array> {
   const message = Buffer.from(text)
   let signature: Uint8Array

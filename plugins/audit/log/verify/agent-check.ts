@@ -2,7 +2,7 @@
 // run, in their order, up to a point.
 
 import { createHash, type Hash } from 'node:crypto'
-import { existsSync, lstatSync, readdirSync } from 'node:fs'
+import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { linesOf } from '../files/lines.js'
 import { agentLog, dailyLog } from '../format/paths.js'
@@ -14,18 +14,25 @@ interface Expected {
   readonly digest: Hash
 }
 
-export async function checkAgents(
-  dir: string,
-  { days, findings }: { readonly days: readonly string[]; readonly findings: Findings },
-): Promise<void> {
-  for (const day of days) {
-    const expected = await expectedOf(dir, day)
-    const present = agentFiles(dir, day)
-    for (const file of new Set([...expected.keys(), ...present])) {
-      const lines = expected.get(file)
-      const at = present.includes(file) ? await firstDifference(dir, file, lines) : 1
+interface Log {
+  /** Those with a daily log. */
+  readonly days: { has(day: string): boolean; keys(): Iterable<string> }
+  /** Those whose removal is stated: of their files some may be removed already. */
+  readonly removed: { has(day: string): boolean }
+  readonly findings: Findings
+}
+
+export async function checkAgents(dir: string, { days, removed, findings }: Log): Promise<void> {
+  const present = agentFiles(dir)
+  for (const day of new Set([...days.keys(), ...present.keys()])) {
+    const files = present.get(day) ?? []
+    const expected = days.has(day) ? await expectedOf(dir, day) : new Map<string, Expected>()
+    for (const file of new Set([...(removed.has(day) ? [] : expected.keys()), ...files])) {
+      const at = files.includes(file) ? await firstDifference(dir, file, expected.get(file)) : 1
       if (at === undefined) continue
-      const message = `from this line on it is not what the records of ${dailyLog(day)} lead to`
+      const message = days.has(day)
+        ? `from this line on it is not what the records of ${dailyLog(day)} lead to`
+        : `there is no ${dailyLog(day)} that shows its records`
       findings.fail({ file, line: at, kind: 'agent_file', message })
     }
   }
@@ -89,15 +96,23 @@ async function differingLine(dir: string, file: string): Promise<number> {
   return line + 1
 }
 
-function agentFiles(dir: string, day: string): string[] {
-  const folder = join(dir, 'agents')
-  if (!existsSync(folder)) return []
-  return readdirSync(folder).flatMap((node) => {
-    const ofDay = join(folder, node, day)
-    if (!existsSync(ofDay)) return []
-    const names = readdirSync(ofDay).filter((name) => name.endsWith('.ndjson'))
-    return names
-      .filter((name) => lstatSync(join(ofDay, name)).isFile())
-      .map((name) => `agents/${node}/${day}/${name}`)
-  })
+/** By the name of their day's folder. */
+function agentFiles(dir: string): Map<string, string[]> {
+  const found = new Map<string, string[]>()
+  const agents = join(dir, 'agents')
+  for (const node of foldersIn(agents)) {
+    for (const day of foldersIn(join(agents, node))) {
+      const entries = readdirSync(join(agents, node, day), { withFileTypes: true })
+      const names = entries.filter((entry) => entry.isFile() && entry.name.endsWith('.ndjson'))
+      const files = names.map(({ name }) => `agents/${node}/${day}/${name}`)
+      found.set(day, [...(found.get(day) ?? []), ...files])
+    }
+  }
+  return found
+}
+
+function foldersIn(path: string): string[] {
+  if (!existsSync(path)) return []
+  const entries = readdirSync(path, { withFileTypes: true })
+  return entries.filter((entry) => entry.isDirectory()).map(({ name }) => name)
 }

@@ -26,7 +26,11 @@ export interface CheckpointParts {
   readonly cosigned: CosignedHead | undefined
   readonly clock: ClockCheck
   readonly findings: Findings
+  readonly onCheckpoint: OnCheckpoint | undefined
 }
+
+/** Called for each checkpoint that agrees with the tree. Its own signature may be unchecked: `signatureFailure`. */
+export type OnCheckpoint = (checkpoint: KeptCheckpoint, keys: TrustedKeys) => void
 
 interface Unnoted {
   /** Of the first journal line. */
@@ -95,7 +99,7 @@ export class CheckpointCheck {
   judge(): Mark | undefined {
     const lines = this.#lines
     this.#lines = []
-    const { keys, clock, cosigned, findings } = this.#parts
+    const { keys, clock, cosigned, findings, onCheckpoint } = this.#parts
     const { valid, confirmed } = judgeLines(lines, {
       signersOf: ({ note, origin, size }) => signersOf(note, origin, keys.allAt(size - 1)),
       isSigned: (checkpoint) => this.#isSigned(checkpoint),
@@ -107,6 +111,7 @@ export class CheckpointCheck {
         findings.checkpoints++
         this.#newest = checkpoint
         cosigned?.offer(checkpoint)
+        onCheckpoint?.(checkpoint, keys)
         clock.checkpoint(checkpoint.note)
       }
       this.#note(entry, isNoted || checkpoints.length > 0)

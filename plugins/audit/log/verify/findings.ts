@@ -52,7 +52,8 @@ export class Findings {
 
   report(
     judged: { verdict: Verdict; reason?: string },
-    identity: Pick<VerifyReport, 'selfVouched' | 'compared' | 'keys'> & Partial<VerifyReport>,
+    identity: Pick<VerifyReport, 'selfVouched' | 'compared' | 'pinned' | 'keys' | 'keySpans'> &
+      Partial<VerifyReport>,
   ): VerifyReport {
     return {
       removedDays: [],

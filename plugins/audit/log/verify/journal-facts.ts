@@ -2,7 +2,6 @@
 // judged, because a key or a day may be withdrawn by a later line.
 
 import { lineBlocksOf } from '../files/lines.js'
-import { keyIdOf, parsePublicKeyLine } from '../keys/public-key.js'
 import { hasSigned, parseJournalLine } from '../tree/journal-codec.js'
 import type { JournalLine, KeySpan, LineOf } from '../tree/journal-line.js'
 import { KeyHistory } from '../tree/key-history.js'
@@ -66,22 +65,4 @@ function isSigned(line: JournalLine, history: KeyHistory): boolean {
   const own = line.kind === 'genesis' ? KeyHistory.of([[line.key, 0, null, null]]) : history
   const key = own.at(line.key_id, line.leaf)
   return key !== undefined && hasSigned(line, key)
-}
-
-/**
- * The spans of the keys that lead back to a trusted one: a key is trusted where it is among `trusted`, or was
- * introduced by a trusted key.
- */
-export function trustedSpans(
-  spans: readonly KeySpan[],
-  trusted: ReadonlySet<string> | undefined,
-): readonly KeySpan[] {
-  if (trusted === undefined) return spans
-  const known = new Set<string>()
-  return spans.filter(([line, , , by]) => {
-    const keyId = keyIdOf(parsePublicKeyLine(line))
-    const isTrusted = trusted.has(keyId) || (by !== null && known.has(by))
-    if (isTrusted) known.add(keyId)
-    return isTrusted
-  })
 }

@@ -1,5 +1,7 @@
 // The report of verification.
 
+import type { KeySpan } from '../tree/journal-line.js'
+
 export type FailureKind =
   | 'not_json'
   | 'not_canonical'
@@ -116,8 +118,12 @@ export interface VerifyReport {
   readonly selfVouched: boolean
   /** Whether the log was compared with a head kept elsewhere. */
   readonly compared: boolean
+  /** Whether the origin that the log must have was given, so that it cannot be another log of the same key. */
+  readonly pinned: boolean
   /** Ids of the keys used. */
   readonly keys: readonly string[]
+  /** The same keys with the leaves for which they were trusted. */
+  readonly keySpans: readonly KeySpan[]
   readonly files: number
   readonly records: number
   /** Records with valid form and signature; 0 where only the tree was checked. */

@@ -4,13 +4,12 @@
 import { join } from 'node:path'
 import { systemCode } from '../format/errors.js'
 import { JOURNAL_FILE } from '../format/paths.js'
-import { publicKeyLine, type Verifier } from '../keys/public-key.js'
+import type { TrustedKey } from '../keys/public-key.js'
 import { keysOfLog } from '../keys/read-keys.js'
-import type { KeySpan } from '../tree/journal-line.js'
 import { shortLogId } from '../tree/record-place.js'
 import { headsKeptElsewhere, headsOf } from './against.js'
 import { checkAgents } from './agent-check.js'
-import { CheckpointCheck } from './checkpoint-check.js'
+import { CheckpointCheck, type OnCheckpoint } from './checkpoint-check.js'
 import { CheckpointWalk } from './checkpoint-walk.js'
 import { ClockCheck } from './clock-check.js'
 import { CosignedHead, type WitnessPolicy } from './cosigned-head.js'
@@ -18,11 +17,11 @@ import { Covers } from './covers.js'
 import { DayChecks } from './day-checks.js'
 import { Findings } from './findings.js'
 import { type Inventory, originOfCheckpoints, takeInventory } from './inventory.js'
-import { type JournalFacts, journalFacts, trustedSpans } from './journal-facts.js'
+import { type JournalFacts, journalFacts } from './journal-facts.js'
 import { checkLog } from './log-check.js'
 import type { VerifyFailure, VerifyReport } from './report.js'
 import { scanPool } from './scan-pool.js'
-import { TrustedKeys } from './trusted-keys.js'
+import { spansOf, TrustedKeys, trustedSpans } from './trusted-keys.js'
 
 // Retention may remove a day while it is read; then everything is read again.
 const MAX_ATTEMPTS = 10
@@ -33,8 +32,11 @@ export interface VerifyProgress {
 }
 
 export interface VerifyOptions {
-  /** Trusted keys; those that they introduced in the journal are trusted too. Default: the log's own keys. */
-  keys?: readonly Verifier[]
+  /**
+   * Trusted keys, each for its leaves; those that they introduced there in the journal are trusted too. Default: the log's
+   * own keys.
+   */
+  keys?: readonly TrustedKey[]
   /** A file with a checkpoint of this log that was kept elsewhere and that the log must match. */
   against?: string
   /** The origin that the log must have. */
@@ -52,6 +54,7 @@ export interface VerifyOptions {
   /** Called for each failure; the report keeps the first 1000. */
   onFailure?: (failure: VerifyFailure) => void
   onProgress?: (progress: VerifyProgress) => void
+  onCheckpoint?: OnCheckpoint
 }
 
 /**
@@ -84,20 +87,21 @@ export async function verifyFiles(
   const findings = new Findings(options.onFailure ?? (() => undefined))
   const compared = options.against !== undefined
   const selfVouched = options.keys === undefined
+  const pinned = options.origin !== undefined
   if (typeof inventory === 'string') {
     return findings.report(
       { verdict: 'cannot_be_judged', reason: inventory },
-      { selfVouched, compared, keys: [] },
+      { selfVouched, compared, pinned, keys: [], keySpans: [] },
     )
   }
   const given = options.keys ?? (await keysOfLog(dir))
-  const spans = given.map(({ publicKey }): KeySpan => [publicKeyLine(publicKey), 0, null, null])
+  const spans = spansOf(given)
   const { journalSize } = inventory
   const facts =
     journalSize === undefined ? undefined : await journalFacts(join(dir, JOURNAL_FILE), journalSize, spans)
-  const trusted = selfVouched ? undefined : new Set(given.map(({ keyId }) => keyId))
-  const keys = new TrustedKeys(facts === undefined ? spans : trustedSpans(facts.spans, trusted))
-  const identity = { selfVouched, compared, keys: keys.ids }
+  const known = facts?.spans ?? spans
+  const keys = new TrustedKeys(selfVouched ? known : trustedSpans(known, given))
+  const identity = { selfVouched, compared, pinned, keys: keys.ids, keySpans: keys.spans }
   if (keys.ids.length === 0 && given.length === 0) {
     return findings.report({ verdict: 'cannot_be_judged', reason: 'no public key is known' }, identity)
   }
@@ -155,6 +159,7 @@ async function check(dir: string, options: VerifyOptions, subject: Subject): Pro
       cosigned,
       clock,
       findings,
+      onCheckpoint: options.onCheckpoint,
     })
     days.stateRemovals(facts.removals.keys())
     const covers = new Covers(dir, facts.removals, findings)
@@ -162,7 +167,7 @@ async function check(dir: string, options: VerifyOptions, subject: Subject): Pro
     const size = await checkLog(scan, { findings, facts, covers, checkpoints, days, onBytes })
     covers.finish()
     await days.finish(size)
-    if (options.agents === true) await checkAgents(dir, { days: [...sizes.keys()], findings })
+    if (options.agents === true) await checkAgents(dir, { days: sizes, removed: facts.removals, findings })
     const { head } = checkpoints
     const witnessed = cosigned?.finish(findings, Date.now())
     return {

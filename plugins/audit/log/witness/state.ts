@@ -16,7 +16,7 @@ import { tryLock } from '../files/kernel-lock.js'
 import { requireLocal } from '../files/local-file-system.js'
 import { AuditError } from '../format/errors.js'
 import { judgeCosignature } from '../seal/cosignature.js'
-import { MAX_SIGNATURES, type Note, parseNote, signatureLine } from '../seal/note.js'
+import { formatNote, parseNote } from '../seal/note.js'
 import type { NamedKey } from '../seal/vkey.js'
 import { checkpointText, type Head, parseAnyCheckpoint } from '../tree/checkpoint.js'
 
@@ -146,14 +146,8 @@ export class WitnessState {
     const note = text === undefined ? undefined : parseNote(text, Number.POSITIVE_INFINITY)
     if (note === undefined || judgeCosignature(note, this.#own).kind !== 'valid') return undefined
     const head = parseAnyCheckpoint(note.text)
-    return head === undefined ? undefined : { head, signed: distinctSignatures(note) }
+    return head === undefined ? undefined : { head, signed: formatNote(note) }
   }
-}
-
-/** The note without repeated signatures, and with the last ones if a reader would refuse their number. */
-export function distinctSignatures({ text, signatures }: Note): string {
-  const lines = signatures.map(({ name, keyId, signature }) => signatureLine(name, keyId, signature))
-  return `${text}\n${[...new Set(lines)].slice(-MAX_SIGNATURES).join('')}`
 }
 
 function newestOf(states: readonly (Cosigned | undefined)[]): Cosigned | undefined {

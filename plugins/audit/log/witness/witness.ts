@@ -7,10 +7,17 @@ import { AuditError } from '../format/errors.js'
 import { verifyConsistency } from '../merkle/proof.js'
 import { EMPTY_ROOT } from '../merkle/tree-hash.js'
 import { cosign } from '../seal/cosignature.js'
-import { COSIGNATURE_TYPE, judgeNote, MAX_SIGNATURES, type Note, noteKeyId } from '../seal/note.js'
+import {
+  COSIGNATURE_TYPE,
+  formatNote,
+  judgeNote,
+  MAX_SIGNATURES,
+  type Note,
+  noteKeyId,
+} from '../seal/note.js'
 import { formatVkey, namedKey } from '../seal/vkey.js'
 import { type AddCheckpoint, parseAddCheckpoint } from './request.js'
-import { type Cosigned, distinctSignatures, WitnessState } from './state.js'
+import { type Cosigned, WitnessState } from './state.js'
 import { readTrustedLogs, type TrustedLog } from './trusted-logs.js'
 
 export interface WitnessOptions {
@@ -86,7 +93,7 @@ export class Witness {
     if (oldSize > checkpoint.size) return refusal(400, 'the old size is larger than the checkpoint')
     const latest = this.#state.latest(checkpoint.origin)
     const expected = latest?.head.size ?? 0
-    const verified = distinctSignatures(verifiedPart(note, log))
+    const verified = formatNote(verifiedPart(note, log))
     if (latest !== undefined && checkpoint.size === expected && checkpoint.root !== latest.head.root) {
       return this.#fork(latest, { head: checkpoint, signed: verified })
     }

@@ -47,8 +47,10 @@ function logOf(path: string): string {
   return path.replace(/\.torn-[\w-]+$/, '')
 }
 
+/** The files of agents first: without their daily log nothing would show that they are not planted. */
 export function remove(port: FileSystem, dir: string, paths: readonly string[]): void {
-  for (const path of paths) {
+  const order = (path: string) => (path.startsWith('agents/') ? 0 : 1)
+  for (const path of paths.toSorted((a, b) => order(a) - order(b))) {
     port.rmSync(join(dir, path), { recursive: path.startsWith('agents/'), force: true })
   }
   const nodes = new Set(

@@ -3,13 +3,16 @@
 import type { LogBuilder } from '../../../../../support/audit-log.js'
 import type { BuildOptions, Files } from './fixture.js'
 
-interface VerifierOptions {
+export interface VerifierOptions {
   /** A file in the log's directory that is given as `--against`. */
   readonly against?: string
   readonly origin?: string
   readonly allowUnsealed?: boolean
   /** Trusts every key of the log, not the first one only. */
   readonly allKeys?: boolean
+  /** The leaves for which the first key is trusted, as its holder kept them elsewhere: the first, and the first after. */
+  readonly leaves?: readonly [number, number]
+  readonly agents?: boolean
 }
 
 export interface Manipulation {

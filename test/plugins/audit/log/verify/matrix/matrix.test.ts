@@ -11,13 +11,14 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { publicKeyLine } from '@svc/plugin-audit/internal/log/keys/public-key'
-import { type VerifyReport, verifierFromPublicKey, verifyLog } from '@svc/plugin-audit/log'
+import { readKeys, type VerifyReport, verifyLog } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import type { LogBuilder } from '../../../../../support/audit-log.js'
 import { checkpointManipulations } from './checkpoint-manipulations.js'
 import { allKeys, buildLog, Files, trusted } from './fixture.js'
 import { journalManipulations } from './journal-manipulations.js'
-import type { Manipulation } from './manipulation.js'
+import type { Manipulation, VerifierOptions } from './manipulation.js'
+import { partyManipulations } from './party-manipulations.js'
 import { type PythonVerdict, verifyInPython } from './python.js'
 import { recordManipulations } from './record-manipulations.js'
 import { sealingManipulations } from './sealing-manipulations.js'
@@ -29,6 +30,7 @@ const manipulations = [
   ...journalManipulations,
   ...checkpointManipulations,
   ...vouchingManipulations,
+  ...partyManipulations,
 ]
 const PAIRS = 60
 
@@ -63,6 +65,13 @@ describe('the matrix of manipulations', function () {
     return dir
   }
 
+  function keyFile({ allKeys: isAll = false, leaves }: VerifierOptions): string {
+    if (leaves === undefined) return join(root, isAll ? 'all-keys' : 'keys')
+    const path = join(root, `keys-${leaves.join('-')}`)
+    writeFileSync(path, trusted.map((key) => `${publicKeyLine(key)} ${leaves.join(' ')}\n`).join(''))
+    return path
+  }
+
   async function judge(
     jobs: readonly { dir: string; of: Manipulation }[],
     isFast = false,
@@ -70,18 +79,19 @@ describe('the matrix of manipulations', function () {
     const python = verifyInPython(
       jobs.map(({ dir, of: { options = {} } }) => ({
         folder: dir,
-        keys: join(root, options.allKeys ? 'all-keys' : 'keys'),
+        keys: keyFile(options),
         against: options.against === undefined ? undefined : join(dir, options.against),
         origin: options.origin,
         allow_unsealed: options.allowUnsealed ?? false,
+        agents: options.agents ?? false,
         fast: isFast,
       })),
     )
     const judged: Judged[] = []
     for (const [at, { dir, of }] of jobs.entries()) {
-      const { against, allKeys: isAll, ...options } = of.options ?? {}
+      const { against, allKeys: _all, leaves: _leaves, ...options } = of.options ?? {}
       const report = await verifyLog(dir, {
-        keys: (isAll ? allKeys : trusted).map(verifierFromPublicKey),
+        keys: await readKeys(keyFile(of.options ?? {})),
         ...options,
         fast: isFast,
         ...(against === undefined ? {} : { against: join(dir, against) }),
