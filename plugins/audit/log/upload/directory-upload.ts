@@ -1,6 +1,7 @@
 // Uploads one directory in rounds: finds new bytes, sends them, and applies retention. It runs on a thread of its
 // own, so its reads, hashing and waits never delay an append.
 
+import { sha256Hex } from '@svc/core/json'
 import { daysBetween } from '../format/day.js'
 import { ControlPlane } from './control-plane.js'
 import { UploadError } from './error.js'
@@ -52,7 +53,12 @@ export class DirectoryUpload {
     this.#controlPlane = new ControlPlane(task.config, task.idleMs)
     this.#throttle = new UploadThrottle(new AppendCounter(task.appends))
     const { dir } = task
-    this.#stored = new StoredFiles({ dir, controlPlane: this.#controlPlane, throttle: this.#throttle })
+    this.#stored = new StoredFiles({
+      dir,
+      controlPlane: this.#controlPlane,
+      throttle: this.#throttle,
+      state: () => this.#state,
+    })
   }
 
   /** Never rejects: errors go to the host. */
@@ -124,7 +130,13 @@ export class DirectoryUpload {
 
   async #loaded(isNewLog: boolean): Promise<UploadState> {
     if (this.#state !== undefined) return this.#state
-    const state = await UploadState.load({ dir: this.#task.dir, key: this.#host, now: () => this.#now })
+    const { dir, config } = this.#task
+    const state = await UploadState.load({
+      dir,
+      key: this.#host,
+      now: () => this.#now,
+      controlPlane: sha256Hex(config.apiBaseUrl),
+    })
     if (state.loss !== undefined && !isNewLog) {
       this.#restoration = new StateRestoration(state, state.loss, this.#stored)
     }
@@ -209,6 +221,9 @@ export class DirectoryUpload {
     } catch (error) {
       if (await this.#stored.isWithoutListing(error, this.#signal)) return false
       throw error
+    } finally {
+      // That the control plane lists objects is on record before a file is removed.
+      await state.save()
     }
   }
 

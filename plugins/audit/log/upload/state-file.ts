@@ -1,10 +1,9 @@
 // The uploaded offset of each file, in `.svc-presign-state.json`, signed. The file is replaced by a rename, so a crash
 // leaves the old state or the new one. Only the holder of the upload lock writes it.
 
-import { hash } from 'node:crypto'
 import { closeSync, fsyncSync, openSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { canonicalize, isJsonObject, messageOf, parseJsonObject } from '@svc/core/json'
+import { isJsonObject, type JsonObject, messageOf, parseJsonObject } from '@svc/core/json'
 import { systemCode } from '../format/errors.js'
 import { UploadError } from './error.js'
 import type { StateSignature } from './state-signature.js'
@@ -21,16 +20,23 @@ interface Progress {
   readonly updatedAt: string
 }
 
-/** Signs and checks the SHA-256 of the canonical JSON of all files. */
 export interface StateKey {
-  sign(sha256: string): Promise<StateSignature>
-  isSigned(sha256: string, signature: StateSignature): Promise<boolean>
+  sign(state: JsonObject): Promise<StateSignature>
+  isSigned(state: JsonObject): Promise<boolean>
 }
 
 interface StateParts {
   readonly dir: string
   readonly key: StateKey
   readonly now: () => number
+  /** SHA-256 of the URL of the control plane, hex. */
+  readonly controlPlane: string
+}
+
+interface Content {
+  readonly files: Map<string, Progress>
+  /** `controlPlane` of the one that has listed objects. */
+  readonly listedBy?: string | undefined
 }
 
 /** Why the state does not say what is uploaded. */
@@ -41,11 +47,13 @@ export class UploadState {
   readonly #files: Map<string, Progress>
   /** Undefined for a state that was read. */
   readonly loss: StateLoss | undefined
+  #listedBy: string | undefined
   #isSaved = true
 
-  private constructor(parts: StateParts, files: Map<string, Progress>, loss?: StateLoss) {
+  private constructor(parts: StateParts, content: Content | undefined, loss?: StateLoss) {
     this.#parts = parts
-    this.#files = files
+    this.#files = content?.files ?? new Map()
+    this.#listedBy = content?.listedBy
     this.loss = loss
   }
 
@@ -61,14 +69,13 @@ export class UploadState {
     try {
       text = readFileSync(path, 'utf8')
     } catch (error) {
-      if (systemCode(error) === 'ENOENT') return new UploadState(parts, new Map(), 'missing')
+      if (systemCode(error) === 'ENOENT') return new UploadState(parts, undefined, 'missing')
       throw new UploadError('upload_failed', `${path} cannot be read: ${messageOf(error)}`, { cause: error })
     }
     const stored = parse(text, path)
-    if (stored === undefined) return new UploadState(parts, new Map(), 'damaged')
-    const isTrusted = await key.isSigned(digestOf(stored.files), stored.signature)
-    if (!isTrusted) return new UploadState(parts, new Map(), 'untrusted')
-    return new UploadState(parts, new Map(Object.entries(stored.files)))
+    if (stored === undefined) return new UploadState(parts, undefined, 'damaged')
+    if (!(await key.isSigned(stored.signed))) return new UploadState(parts, undefined, 'untrusted')
+    return new UploadState(parts, stored.content)
   }
 
   get path(): string {
@@ -102,6 +109,18 @@ export class UploadState {
     return this.#files.get(path)?.pending
   }
 
+  /** Whether this control plane has listed objects before, also in another process. */
+  get hasListed(): boolean {
+    return this.#listedBy === this.#parts.controlPlane
+  }
+
+  /** Records that it has, so that a listing that fails later is not taken for a control plane without one. */
+  recordListing(): void {
+    if (this.hasListed) return
+    this.#listedBy = this.#parts.controlPlane
+    this.#isSaved = false
+  }
+
   paths(): string[] {
     return [...this.#files.keys()]
   }
@@ -132,9 +151,12 @@ export class UploadState {
     this.#isSaved = true
     try {
       // It may change while it is signed.
-      const files = Object.fromEntries(this.#files)
-      const { keyId, sig } = await this.#parts.key.sign(digestOf(files))
-      this.#replace({ version: VERSION, files, key_id: keyId, sig })
+      const state = {
+        version: VERSION,
+        files: Object.fromEntries([...this.#files].map(([path, progress]) => [path, { ...progress }])),
+        ...(this.#listedBy === undefined ? {} : { listed_by: this.#listedBy }),
+      }
+      this.#replace({ ...state, ...(await this.#parts.key.sign(state)) })
     } catch (cause) {
       this.#isSaved = false
       throw new UploadError('upload_failed', `${STATE_FILE} cannot be written: ${messageOf(cause)}`, {
@@ -167,20 +189,17 @@ export class UploadState {
   }
 }
 
-function digestOf(files: Readonly<Record<string, Progress>>): string {
-  return hash('sha256', canonicalize(files), 'hex')
-}
-
 interface StoredState {
-  readonly files: Readonly<Record<string, Progress>>
-  readonly signature: StateSignature
+  readonly content: Content
+  /** As it was read, with the signature. */
+  readonly signed: JsonObject
 }
 
 /** Undefined for a state that no release has written completely. */
 function parse(text: string, path: string): StoredState | undefined {
   const value = parseJsonObject(text)
   if (value === undefined) return undefined
-  const { version, files, key_id: keyId, sig } = value
+  const { version, files, listed_by: listedBy } = value
   if (typeof version === 'number' && version !== VERSION) {
     throw new UploadError(
       'upload_state',
@@ -189,9 +208,9 @@ function parse(text: string, path: string): StoredState | undefined {
     )
   }
   if (version !== VERSION || !isJsonObject(files)) return undefined
-  if (typeof keyId !== 'string' || typeof sig !== 'string') return undefined
-  if (!areProgress(files)) return undefined
-  return { files, signature: { keyId, sig } }
+  if (!areProgress(files) || (listedBy !== undefined && typeof listedBy !== 'string')) return undefined
+  // Its members were parsed from JSON.
+  return { content: { files: new Map(Object.entries(files)), listedBy }, signed: value as JsonObject }
 }
 
 function areProgress(files: Record<string, unknown>): files is Record<string, Progress> {

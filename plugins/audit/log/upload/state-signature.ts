@@ -2,48 +2,45 @@
 // were uploaded, and they never would be. The writer's thread has the signer; the upload thread asks it.
 
 import type { Signer } from '@svc/core'
-import { Base64Error, fromBase64, toBase64 } from '@svc/core/json'
+import { Base64Error, canonicalize, fromBase64, type JsonObject, toBase64 } from '@svc/core/json'
 import type { Verifier } from '../keys/public-key.js'
 
+/** The members that signing adds to the state. */
 export interface StateSignature {
-  readonly keyId: string
+  readonly key_id: string
+  /** Absent for a log without an id. */
+  readonly log_id?: string
   /** Base64. */
   readonly sig: string
 }
 
-/**
- * @param sha256 of the canonical JSON of the files, hex.
- * @param logId undefined for a log without one.
- */
+/** Signs the canonical JSON of the state with `key_id` and `log_id`. */
 export async function signState(
   signer: Signer,
   logId: string | undefined,
-  sha256: string,
+  state: JsonObject,
 ): Promise<StateSignature> {
-  const message = messageOf(logId, sha256)
+  const names = { key_id: signer.keyId, ...(logId === undefined ? {} : { log_id: logId }) }
+  const message = Buffer.from(canonicalize({ ...state, ...names }))
   const sig = signer.signAsync === undefined ? signer.sign(message) : await signer.signAsync(message)
-  return { keyId: signer.keyId, sig: toBase64(sig) }
+  return { ...names, sig: toBase64(sig) }
 }
 
 /** A key that may have signed the state. */
 export type StateVerifier = Pick<Verifier, 'keyId' | 'verify'>
 
-/** Whether one of `keys` has signed the state of this log. */
+/** Whether one of `keys` has signed the whole of this state of this log. */
 export function hasSignedState(
   keys: readonly StateVerifier[],
   logId: string | undefined,
-  sha256: string,
-  { keyId, sig }: StateSignature,
+  { sig, ...signed }: JsonObject,
 ): boolean {
-  const key = keys.find((one) => one.keyId === keyId)
+  if (typeof sig !== 'string' || signed['log_id'] !== logId) return false
+  const key = keys.find((one) => one.keyId === signed['key_id'])
   try {
-    return key?.verify(messageOf(logId, sha256), fromBase64(sig)) === true
+    return key?.verify(Buffer.from(canonicalize(signed)), fromBase64(sig)) === true
   } catch (error) {
     if (error instanceof Base64Error) return false
     throw error
   }
-}
-
-function messageOf(logId: string | undefined, sha256: string): Uint8Array {
-  return Buffer.from(`svc-presign-state/1\n${logId ?? ''}\n${sha256}\n`)
 }

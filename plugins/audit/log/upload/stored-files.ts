@@ -7,6 +7,7 @@ import type { ControlPlane } from './control-plane.js'
 import { UploadError } from './error.js'
 import type { FoundFile } from './scan.js'
 import { folderPrefix, keyPrefix, type Source } from './source.js'
+import type { UploadState } from './state-file.js'
 import { ObjectListing } from './stored-objects.js'
 import { type StoredRanges, storedRanges } from './stored-ranges.js'
 import type { UploadThrottle } from './throttle.js'
@@ -18,6 +19,8 @@ interface StoredFilesParts {
   readonly dir: string
   readonly controlPlane: ControlPlane
   readonly throttle: UploadThrottle
+  /** The state of the upload, which records whether the control plane has listed. */
+  readonly state: () => Pick<UploadState, 'hasListed' | 'recordListing'> | undefined
 }
 
 export class StoredFiles {
@@ -26,15 +29,15 @@ export class StoredFiles {
 
   constructor(parts: StoredFilesParts) {
     this.#parts = parts
-    this.#listing = new ObjectListing(parts.controlPlane)
+    this.#listing = new ObjectListing(parts.controlPlane, () => parts.state()?.recordListing())
   }
 
   /**
    * Whether the error says that the control plane has no listing, or none for a key that it accepts; never after it has
-   * listed. Rejects with `UploadError` where it does not accept the key.
+   * listed, in this process or an earlier one. Rejects with `UploadError` where it does not accept the key.
    */
   async isWithoutListing(error: unknown, signal: AbortSignal): Promise<boolean> {
-    if (this.#listing.hasAnswered || !(error instanceof UploadError)) return false
+    if (this.#parts.state()?.hasListed === true || !(error instanceof UploadError)) return false
     const { status = 0 } = error
     if (status !== 401 && status !== 403) return WITHOUT_LISTING.has(status)
     await this.#parts.controlPlane.checkKey(signal)

@@ -16,11 +16,12 @@ export interface StoredObject {
 
 export class ObjectListing {
   readonly #controlPlane: Pick<ControlPlane, 'ask'>
-  /** Whether the control plane has listed. */
-  hasAnswered = false
+  readonly #onListed: () => void
 
-  constructor(controlPlane: Pick<ControlPlane, 'ask'>) {
+  /** `onListed` is called for each page. */
+  constructor(controlPlane: Pick<ControlPlane, 'ask'>, onListed: () => void = () => undefined) {
     this.#controlPlane = controlPlane
+    this.#onListed = onListed
   }
 
   /**
@@ -38,7 +39,7 @@ export class ObjectListing {
       if (!Array.isArray(objects) || !objects.every(isStoredObject)) {
         throw new UploadError('upload_failed', `${PATH} answered without a list of objects`)
       }
-      this.hasAnswered = true
+      this.#onListed()
       yield* objects
       if (typeof next !== 'string') return
       if (after !== undefined && next <= after) {

@@ -1,5 +1,6 @@
 // Messages between the uploader and its thread.
 
+import type { JsonObject } from '@svc/core/json'
 import type { PresignConfig } from './presign.js'
 import type { UploadMode } from './source.js'
 import type { StateSignature } from './state-signature.js'
@@ -54,13 +55,10 @@ export interface SerializedError {
 /** Requests of the thread about the log and its key, which only the writer's thread may access. */
 export interface Requests {
   sizes: { readonly params: readonly SizeRequest[]; readonly result: SizeResponse }
-  /** The signature of the state with this SHA-256. */
-  sign: { readonly params: string; readonly result: StateSignature }
-  /** Whether it is of the log's key. */
-  isSigned: {
-    readonly params: { readonly sha256: string; readonly signature: StateSignature }
-    readonly result: boolean
-  }
+  /** The signature of the state. */
+  sign: { readonly params: JsonObject; readonly result: StateSignature }
+  /** Whether the signature of the state is of the log's key. */
+  isSigned: { readonly params: JsonObject; readonly result: boolean }
   /** Stored bytes of each file; the result is the paths that retention removed. */
   retain: { readonly params: ReadonlyMap<string, number>; readonly result: readonly string[] }
 }

@@ -2,6 +2,7 @@
 // another.
 
 import { Worker } from 'node:worker_threads'
+import type { JsonObject } from '@svc/core/json'
 import { messageOf } from '@svc/core/json'
 import { threadArgv } from '../thread/thread-argv.js'
 import { deserializeError, serializeError, UploadError } from './error.js'
@@ -21,8 +22,8 @@ import type {
 export interface ThreadHost {
   sizes(files: readonly SizeRequest[]): Promise<SizeResponse>
   retain(uploaded: ReadonlyMap<string, number>): Promise<readonly string[]>
-  sign(sha256: string): Promise<StateSignature>
-  isSigned(sha256: string, signature: StateSignature): Promise<boolean>
+  sign(state: JsonObject): Promise<StateSignature>
+  isSigned(state: JsonObject): Promise<boolean>
   pending(bytes: number, since: number | undefined): void
   uploaded(bytes: number): void
   /** `path` where the failure concerns one file. */
@@ -116,7 +117,7 @@ export class UploadThread {
     if (request.name === 'sizes') return this.#host.sizes(request.params)
     if (request.name === 'retain') return this.#host.retain(request.params)
     if (request.name === 'sign') return this.#host.sign(request.params)
-    return this.#host.isSigned(request.params.sha256, request.params.signature)
+    return this.#host.isSigned(request.params)
   }
 
   #send(message: ToThread): void {

@@ -23,8 +23,8 @@ const upload = new DirectoryUpload(
   {
     sizes: (files) => request<'sizes'>({ name: 'sizes', params: files }),
     retain: (uploaded) => request<'retain'>({ name: 'retain', params: uploaded }),
-    sign: (sha256) => request<'sign'>({ name: 'sign', params: sha256 }),
-    isSigned: (sha256, signature) => request<'isSigned'>({ name: 'isSigned', params: { sha256, signature } }),
+    sign: (state) => request<'sign'>({ name: 'sign', params: state }),
+    isSigned: (state) => request<'isSigned'>({ name: 'isSigned', params: state }),
     pending: (bytes, since) => send({ kind: 'pending', bytes, since }),
     uploaded: (bytes) => send({ kind: 'uploaded', bytes }),
     failed: (error, source) =>

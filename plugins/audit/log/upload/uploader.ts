@@ -93,9 +93,8 @@ export class Uploader {
       {
         sizes: (files) => this.#sizes(files),
         retain: (uploaded) => log.retainUploaded((path) => uploaded.get(path) ?? 0),
-        sign: async (sha256) => signState(signer, (await log.open()).logId, sha256),
-        isSigned: async (sha256, signature) =>
-          hasSignedState(await log.trustedKeys(), (await log.open()).logId, sha256, signature),
+        sign: async (state) => signState(signer, (await log.open()).logId, state),
+        isSigned: async (state) => hasSignedState(await log.trustedKeys(), (await log.open()).logId, state),
         pending: (bytes, since) => this.#metrics.found(bytes, since),
         uploaded: (bytes) => this.#metrics.uploaded(bytes),
         failed: (error, path) => this.#failed(error, path),

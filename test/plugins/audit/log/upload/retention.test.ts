@@ -1,12 +1,13 @@
-import { appendFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { appendFileSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { UploadError } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
+import { propertyRuns } from '../../../../support/property-runs.js'
 import { temporaryDir } from '../../temporary.js'
 import { append } from '../seal/rig.js'
 import { sealedLog } from '../seal/sealed-log.js'
 import { DAY, envelope, fixedClock } from '../writer/records.js'
-import { type Cloud, type CloudRequest, startCloud } from './cloud.js'
+import { type Cloud, type CloudRequest, failing, startCloud } from './cloud.js'
 import { stateOf, textOf, uploading } from './rig.js'
 
 const daily = `audit-${DAY}.ndjson`
@@ -199,6 +200,78 @@ describe('retention with upload', () => {
       cloud.objects.delete(await uploadOld())
       expect(await retain()).to.deep.equal([])
       expect(() => textOf(dir.path, old)).to.throw('ENOENT')
+    })
+  })
+
+  describe('after a restart, where the listing that worked fails', () => {
+    const older = 'audit-2026-09-01.ndjson'
+    const clock = fixedClock()
+    const lines = { [older]: '{"a":1}\n', [old]: '{"b":1}\n' }
+
+    async function opened(retentionDays: number, apiBaseUrl = cloud.url): Promise<UploadError[]> {
+      clock.ms += 3_600_000
+      const { appender, errors } = uploading(dir.path, cloud, { apiBaseUrl }, { retentionDays, clock })
+      await appender.ready()
+      await appender.close()
+      return errors
+    }
+
+    /** Uploads two days, and removes the older one, which the control plane lists. The store then loses the other. */
+    async function removedOne(): Promise<void> {
+      for (const [path, text] of Object.entries(lines)) writeFileSync(join(dir.path, path), text)
+      await opened(60)
+      expect(readdirSync(dir.path)).to.include(old).and.not.include(older)
+      for (const key of cloud.objects.keys()) if (key.includes('/2026-10-01/')) cloud.objects.delete(key)
+    }
+
+    const isHere = (): boolean => readdirSync(dir.path).includes(old)
+    const isStored = (): boolean => [...cloud.objects.values()].some((bytes) => String(bytes) === lines[old])
+
+    const state = () => join(dir.path, '.svc-presign-state.json')
+    const states: Readonly<Record<string, () => void>> = {
+      kept: () => undefined,
+      lost: () => rmSync(state()),
+      'without its record of the listing': () => {
+        const { listed_by: _, ...rest } = JSON.parse(readFileSync(state(), 'utf8')) as Record<string, unknown>
+        writeFileSync(state(), JSON.stringify(rest))
+      },
+      'with files that were never uploaded': () => {
+        const { files, ...rest } = stateOf(dir.path)
+        const progress = { offset: 8, updatedAt: new Date(0).toISOString() }
+        writeFileSync(state(), JSON.stringify({ ...rest, files: { ...files, [old]: progress } }))
+      },
+    }
+    // The other statuses are treated alike with each state.
+    const isSample = propertyRuns(1) === 1
+    for (const status of [400, 401, 403, 404, 405, 501, 503]) {
+      for (const [title, change] of Object.entries(states)) {
+        if (isSample && title !== 'kept' && status !== 404) continue
+        it(`with ${status}, and the state is ${title}: no file is removed that the store does not have`, async () => {
+          await removedOne()
+          change()
+          cloud.fault = failing('/api/svc/objects', status)
+          for (let restart = 0; restart < 2; restart++) {
+            const errors = await opened(10)
+            expect(isHere() || isStored(), `restart ${restart}`).to.equal(true)
+            if (title === 'kept')
+              expect(errors.map(({ code }) => code)).to.include(
+                status === 503 || status === 501 ? 'upload_failed' : 'upload_rejected',
+              )
+          }
+          if (title === 'kept') expect(isHere()).to.equal(true)
+          cloud.fault = () => false
+          for (let restart = 0; restart < 2; restart++) await opened(10)
+          expect([isHere(), isStored()]).to.deep.equal([false, true])
+        })
+      }
+    }
+
+    it('removes files by a control plane at another address that lists no objects', async () => {
+      await removedOne()
+      await using other = await startCloud()
+      other.lists = false
+      await opened(10, other.url)
+      expect(isHere()).to.equal(false)
     })
   })
 })

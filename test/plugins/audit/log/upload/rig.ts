@@ -1,9 +1,7 @@
 // An appender that uploads to a cloud of the test's own.
 
-import { hash } from 'node:crypto'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { canonicalize } from '@svc/core/json'
 import { signState } from '@svc/plugin-audit/internal/log/upload/state-signature'
 import type { AppenderOptions, PresignConfig, SvcAppender, UploadError } from '@svc/plugin-audit/log'
 import { appenderIn, signer } from '../writer/records.js'
@@ -74,6 +72,7 @@ export async function writeState(
   files: StateFile['files'],
   { by = signer, logId = undefined as string | undefined } = {},
 ): Promise<void> {
-  const { keyId: key_id, sig } = await signState(by, logId, hash('sha256', canonicalize(files)))
-  writeFileSync(join(dir, '.svc-presign-state.json'), JSON.stringify({ version: 1, files, key_id, sig }))
+  const state = { version: 1, files: { ...files } }
+  const signed = { ...state, ...(await signState(by, logId, state)) }
+  writeFileSync(join(dir, '.svc-presign-state.json'), JSON.stringify(signed))
 }
