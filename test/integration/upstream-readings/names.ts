@@ -19,6 +19,8 @@ interface Policy {
   readonly allowlist: readonly string[]
   readonly rules: ReadonlyMap<Tool, Rule>
   readonly patterns: ReadonlyMap<Tool, string>
+  /** Whether only versions 1.* are allowed. */
+  readonly isPinned: boolean
 }
 
 const allowlists = [
@@ -26,6 +28,8 @@ const allowlists = [
   ['*'],
   ['billing/*', 'crm/*', 'files/*'],
   ['re*', '*_*'],
+  ['*%40*', 'straße'],
+  ['*_*', '*x'],
   ['refund', 'task', 'straße', 'pay_invoice'],
 ] as const
 
@@ -51,10 +55,10 @@ function policyOf(chance: Chance): Policy {
     const written = chance.int(0, 2) === 0 ? capital(tool) : tool
     patterns.set(tool, chance.pick([written, `*/${written}`, `mcp://*/${written}@*`]))
   }
-  return { allowlist: chance.pick(allowlists), rules, patterns }
+  return { allowlist: chance.pick(allowlists), rules, patterns, isPinned: chance.int(0, 3) === 0 }
 }
 
-function sectionsOf({ allowlist, rules, patterns }: Policy): Record<string, unknown> {
+function sectionsOf({ allowlist, rules, patterns, isPinned }: Policy): Record<string, unknown> {
   const of = (kind: Rule['kind']) =>
     [...rules].flatMap(([tool, rule]) =>
       rule.kind === kind ? [{ rule, pattern: patterns.get(tool) ?? '' }] : [],
@@ -92,6 +96,7 @@ function sectionsOf({ allowlist, rules, patterns }: Policy): Record<string, unkn
       },
     },
     security: {
+      ...(isPinned ? { allow_versions: { billing: ['1.*'], crm: ['1.*'] } } : {}),
       side_effects: { require_idempotency_key: true, tools: { '*': false, ...all(patternsOf('key'), true) } },
     },
     ap2: { mode: 'full', tools: { allow: patternsOf('mandate') } },
@@ -141,7 +146,7 @@ function* readsOf({ sent }: Reading): Generator<readonly [string, ToolRead]> {
 const isLike = (tool: Tool, read: string) => tool === read || tool.toUpperCase() === read
 
 function wrong(
-  { allowlist, rules }: Policy,
+  { allowlist, rules, isPinned }: Policy,
   server: string,
   reading: Reading,
   counts: Map<string, number>,
@@ -150,6 +155,8 @@ function wrong(
     const tool = tools.find((known) => isLike(known, read))
     if (tool === undefined) continue
     const ran = `${reader}: runs ${tool}${version === undefined ? '' : `@${version}`}`
+    if (isPinned && version !== undefined && !/^1\.[\w.+-]*$/.test(version))
+      return `${ran}, a version that is not allowed`
     const isAllowed = allowlist.some((pattern) => {
       const glob = pattern.includes('/') ? pattern : `*/${pattern}`
       return new RegExp(`^${glob.replaceAll('*', '.*')}$`, 's').test(`${server}/${tool}`)

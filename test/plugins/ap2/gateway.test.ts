@@ -110,6 +110,9 @@ describe('a gateway with mandates', () => {
     const denyOthers = { deny_on: ['egress_violation'] }
     const cases = [
       ['full', 'search', {}, {}, 'ap2_missing'],
+      ['full', 'Search', {}, {}, 'ap2_missing'],
+      ['full', 'search%40x', {}, {}, 'ap2_missing'],
+      ['full', 'buy%40x', {}, {}, 'ap2_tool_not_allowed'],
       ['full', 'find', {}, {}, undefined],
       ['full', 'pay', {}, {}, 'ap2_tool_not_allowed'],
       ['full', 'pay', {}, { enforcement: denyOthers }, 'ap2_tool_not_allowed'],
@@ -187,6 +190,16 @@ describe('a gateway with mandates', () => {
     expect(conflict.body).to.have.property('denial_reason', 'ap2_mandate_conflict')
     const same = await buy({ 'x-ap2-cart-mandate': String(checkout), ...bundled })
     expect(same.status).to.equal(200)
+  })
+
+  it('compares the arguments of a name that a server could take for a bound one', async () => {
+    await start()
+    const pay = async (given: object) => {
+      const response = await gateway.invoke('/mcp/shop/Buy@1.0.0', { ...args, ...given }, await bundle())
+      return ((await response.json()) as { denial_reason?: string }).denial_reason
+    }
+    expect(await pay({ amount: args.amount + 1 })).to.equal('ap2_cart_mismatch')
+    expect(await pay({})).to.equal(undefined)
   })
 
   it('lets no card through for which no mandate was presented', async () => {
