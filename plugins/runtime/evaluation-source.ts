@@ -60,6 +60,7 @@ export function evaluationSource(
         slots: new RequestSlots(),
         refusesFailures: failureMode === 'deny',
         timeoutMs: remote?.timeoutMs ?? defaultTimeoutMs,
+        clock: resolve(container, tokens.Clock),
         logger: resolveOptional(container, tokens.Logger),
         meter: resolveOptional(container, tokens.Meter),
       })

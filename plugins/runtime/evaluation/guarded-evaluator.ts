@@ -1,6 +1,7 @@
 // Runs the evaluator for one call: behind the circuit breaker, within the time limit, and only while the caller waits.
 import {
   type Call,
+  type Clock,
   type DecisionEvaluator,
   type Evaluation,
   type EvaluationRequest,
@@ -10,10 +11,15 @@ import {
   principalKeyOf,
 } from '@svc/core'
 import { messageOf } from '@svc/core/json'
+import { BoundedMap } from '@svc/core/store'
 import type { CircuitBreaker } from './circuit-breaker.js'
 import { EvaluationError } from './error.js'
 import { type Decision, decisionOf } from './obligations.js'
 import type { RequestSlots } from './request-slots.js'
+
+/** Failures with one message take one log line in this time. */
+const logIntervalMs = 60_000
+const maxLoggedKinds = 16
 
 export interface GuardedEvaluatorOptions {
   readonly evaluator: DecisionEvaluator
@@ -23,14 +29,15 @@ export interface GuardedEvaluatorOptions {
   readonly refusesFailures: boolean
   /** Limit for one decision, retries included, in milliseconds. */
   readonly timeoutMs: number
+  readonly clock: Clock
   readonly logger: Logger | undefined
   readonly meter: Meter | undefined
 }
 
 export class GuardedEvaluator {
   #options: GuardedEvaluatorOptions
-  /** The last message logged: repeated failures of one kind take one log line, not one per call. */
-  #loggedMessage: string | undefined
+  /** When each message was logged, in monotonic milliseconds: one caller's failing calls must not fill the log. */
+  #logged = new BoundedMap<string, number>(maxLoggedKinds)
 
   constructor(options: GuardedEvaluatorOptions) {
     this.#options = options
@@ -43,9 +50,7 @@ export class GuardedEvaluator {
   /** Rejects with `EvaluationError`, or with the reason for which the call was aborted. */
   async evaluate(call: Call, request: EvaluationRequest): Promise<Decision> {
     try {
-      const decision = await this.#evaluateOnPermit(call, request)
-      this.#loggedMessage = undefined
-      return decision
+      return await this.#evaluateOnPermit(call, request)
     } catch (error) {
       if (error instanceof EvaluationError) this.#report(error)
       throw error
@@ -111,10 +116,11 @@ export class GuardedEvaluator {
 
   #report(error: EvaluationError): void {
     if (error.kind === 'circuit_open') return
-    const { logger, meter } = this.#options
+    const { logger, meter, clock } = this.#options
     meter?.count('svc_runtime_failures_total')
-    if (error.message === this.#loggedMessage) return
-    this.#loggedMessage = error.message
+    const now = clock.monotonic()
+    if (now - (this.#logged.get(error.message) ?? Number.NEGATIVE_INFINITY) < logIntervalMs) return
+    this.#logged.set(error.message, now)
     logger?.warn({ err: error }, 'a call could not be evaluated')
   }
 }

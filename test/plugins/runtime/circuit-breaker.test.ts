@@ -147,6 +147,23 @@ describe('the circuit breaker of a runtime', () => {
     expect(trial.evaluations).to.equal(8)
   })
 
+  it('logs failures of one kind once a minute, also where other calls succeed between them', async () => {
+    const fail = trial.evaluate
+    const failAndSucceed = async (): Promise<void> => {
+      for (let i = 0; i < 3; i++) {
+        trial.evaluate = fail
+        await trial.fail(1)
+        trial.recover()
+        await trial.call()
+      }
+    }
+    await failAndSucceed()
+    expect(trial.log.lines.map(({ message }) => message)).to.deep.equal(['a call could not be evaluated'])
+    trial.clock.advance(60_000)
+    await failAndSucceed()
+    expect(trial.log.lines).to.have.length(2)
+  })
+
   it('is a warning in /readyz, which stays ready, where the runtime cannot be connected to', async () => {
     await using setup = await startSetup({ endpoint: await unusedUrl(), remote: { maxRetries: 0 } })
     const ready = async () => (await fetch(`${setup.gateway.url}/readyz`)).json()
