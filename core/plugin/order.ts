@@ -48,6 +48,7 @@ export function checkOrder(order: readonly string[], plugins: readonly Plugin[])
     ...checkNames(order, byName),
     ...checkRecorderIsOutermost(order, byName),
     ...checkRedactorIsNext(order, byName),
+    ...checkFindingsAreJudged(order, byName),
     ...checkSlots(order, byName),
   ]
 }
@@ -93,6 +94,24 @@ function checkRedactorIsNext(order: readonly string[], byName: ReadonlyMap<strin
   if (name === undefined || recorder === undefined || outer === undefined || outer === name) return []
   const message = `stage "${outer}" is outside "${name}"; put "${name}" directly after "${recorder}", so that every record is redacted`
   return [{ name: outer, message }]
+}
+
+/** What reports findings stands before the stage that decides about them: by its phase, or because it declares reasons. */
+function checkFindingsAreJudged(
+  order: readonly string[],
+  byName: ReadonlyMap<string, Plugin>,
+): OrderMistake[] {
+  const judge = inPhase('decision', order, byName)
+  if (judge === undefined) return []
+  const decision = phases.indexOf('decision')
+  return [...byName].flatMap(([name, plugin]) => {
+    if (order.indexOf(name) <= order.indexOf(judge)) return []
+    const { reasons = [] } = plugin
+    if (reasons.length === 0 && phaseOf(plugin) >= decision) return []
+    const rest = reasons.length > 0 ? '' : ', or give its plugin a phase after "decision"'
+    const message = `stage "${name}" can report findings, and "${judge}" has decided before it; put "${name}" before "${judge}"${rest}`
+    return [{ name, message }]
+  })
 }
 
 function inPhase(phase: Phase, order: readonly string[], byName: ReadonlyMap<string, Plugin>) {

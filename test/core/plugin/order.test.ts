@@ -9,7 +9,9 @@ const audit = plugin('audit', { phase: 'record' })
 
 function plugin(
   name: string,
-  more: Partial<Pick<Plugin, 'requires' | 'uses' | 'provides' | 'mayProvide' | 'phase' | 'before'>> = {},
+  more: Partial<
+    Pick<Plugin, 'requires' | 'uses' | 'provides' | 'mayProvide' | 'phase' | 'before' | 'reasons'>
+  > = {},
 ): Plugin {
   return definePlugin({
     name,
@@ -91,6 +93,25 @@ describe('checkOrder', () => {
     ])
   })
 
+  const enforcement = plugin('enforcement', { phase: 'decision' })
+  const judged: [what: string, more: Parameters<typeof plugin>[1], accepted: boolean][] = [
+    ['without a phase', {}, false],
+    ['of an earlier phase', { phase: 'evaluation' }, false],
+    ['of a later phase', { phase: 'metering' }, true],
+    ['of a later phase that declares reasons', { phase: 'metering', reasons: ['too_hot'] }, false],
+  ]
+  for (const [what, more, accepted] of judged) {
+    it(`${accepted ? 'allows' : 'refuses'} a stage ${what} after the verdict`, () => {
+      const plugins = [audit, enforcement, plugin('probe', more)]
+      expect(messages(['audit', 'probe', 'enforcement'], plugins)).to.deep.equal([])
+      const found = messages(['audit', 'enforcement', 'probe'], plugins)
+      expect(found.length === 0).to.equal(accepted)
+      const rest =
+        /^stage "probe" can report findings, and "enforcement" has decided before it; put "probe" before "enforcement"/
+      for (const message of found) expect(message).to.match(rest)
+    })
+  }
+
   it('reports unknown, repeated and missing stages, all at once', () => {
     const found = messages(['audit', 'audit', 'nosuch'], [plugin('audit'), plugin('quotas')])
     expect(found).to.deep.equal([
@@ -120,7 +141,12 @@ describe('defaultOrder', () => {
   })
 
   it('places a stage directly before the one in its before', () => {
-    const order = defaultOrder([audit, enforcement, quotas, plugin('cache', { before: 'quotas' })])
+    const order = defaultOrder([
+      audit,
+      enforcement,
+      quotas,
+      plugin('cache', { before: 'quotas', phase: 'metering' }),
+    ])
     expect(order).to.deep.equal(['audit', 'enforcement', 'cache', 'quotas'])
   })
 

@@ -99,6 +99,19 @@ describe('the order of stages', () => {
     ])
   })
 
+  it('has what reports findings before the verdict, also where `before` places it', () => {
+    const judge = plugin('judge', z.strictObject({}), { phase: 'decision' })
+    const counter = plugin('counter', z.strictObject({}), { phase: 'metering' })
+    const late = plugin('late', z.strictObject({}), { before: 'counter' })
+    const plugins = [...defaults, judge, counter, late]
+    const why =
+      'stage "late" can report findings, and "judge" has decided before it; put "late" before "judge", or give its plugin a phase after "decision"'
+    const sections = `${base}judge: {}\ncounter: {}\nlate: {}\n`
+    expect(mistakesIn(sections, { plugins })).to.deep.equal([`p.yaml:5:1 pipeline: ${why}`])
+    const listed = `${sections}pipeline:\n  - audit\n  - authn\n  - judge\n  - late\n  - counter\n`
+    expect(mistakesIn(listed, { plugins })).to.deep.equal([`p.yaml:10:5 pipeline[3]: ${why}`])
+  })
+
   it('is checked for the default too, at the section', () => {
     const plugins = [
       audit,
