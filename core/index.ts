@@ -24,6 +24,8 @@ export {
 export type { ExternalDecision } from './call/external-decision.js'
 export {
   codeOfReason,
+  denialBy,
+  describeFinding,
   type Effect,
   effectOf,
   type Finding,
@@ -56,6 +58,7 @@ export {
   type CallTrace,
   callRequest,
   canonicalInput,
+  frozen,
   type RequestKind,
   requestReference,
 } from './call/request.js'

@@ -11,7 +11,7 @@ import {
 } from '@svc/core'
 import { notFound, ReviewerEscalations } from '../escalations/reviewer-escalations.js'
 import { readVote } from '../escalations/vote.js'
-import { refusalAnswer, type WholeAnswer, writeWhole } from '../http/answer.js'
+import { noCall, refusalAnswer, type WholeAnswer, writeWhole } from '../http/answer.js'
 import { errorAnswer } from '../http/error-answer.js'
 import { requestPath } from '../http/request-errors.js'
 import type { GatewayMetrics } from '../metrics/gateway-metrics.js'
@@ -47,7 +47,7 @@ export class AdminHandler {
     let answer: WholeAnswer
     try {
       const said = await this.#answer(message)
-      answer = 'kind' in said ? refusalAnswer(said, traceId) : said
+      answer = 'kind' in said ? refusalAnswer(said, noCall(traceId)) : said
     } catch (fault) {
       answer = errorAnswer(fault, { traceId, logger, realm: 'svc-admin' })
     }

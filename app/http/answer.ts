@@ -4,6 +4,7 @@ import {
   type AnswerHeaders,
   type AnswerStream,
   type Call,
+  type CallTrace,
   type Completed,
   type Denied,
   type Failed,
@@ -25,8 +26,21 @@ export interface WholeAnswer {
   readonly body: string | Uint8Array
 }
 
+/** What an error tells of its call. */
+export interface ErrorSubject extends Pick<Call, 'sent'> {
+  readonly trace: Pick<CallTrace, 'traceId'>
+}
+
+/** For a request that became no call. */
+export function noCall(traceId: string): ErrorSubject {
+  return { trace: { traceId }, sent: 'no' }
+}
+
 /** The error object of every refusal and failure. */
-export function errorObject(outcome: Denied | Failed, traceId: string): Record<string, unknown> {
+export function errorObject(
+  outcome: Denied | Failed,
+  { trace, sent }: ErrorSubject,
+): Record<string, unknown> {
   const { denial, escalation } = outcome.kind === 'denied' ? outcome : {}
   return {
     error: outcome.code,
@@ -37,8 +51,8 @@ export function errorObject(outcome: Denied | Failed, traceId: string): Record<s
     ...(escalation === undefined
       ? {}
       : { escalation_id: escalation.id, escalation_status: escalation.status }),
-    sent: sentOnTheWire(outcome.sent),
-    trace_id: traceId,
+    sent: sentOnTheWire(sent),
+    trace_id: trace.traceId,
   }
 }
 
@@ -47,7 +61,7 @@ function sentOnTheWire(sent: Sent): boolean | 'unknown' {
 }
 
 /** A refusal in the JSON error shape, under the status of its code. */
-export function refusalAnswer(outcome: Denied | Failed, traceId: string): WholeAnswer {
+export function refusalAnswer(outcome: Denied | Failed, call: ErrorSubject): WholeAnswer {
   const status = statusOf(outcome.code)
   return {
     status,
@@ -57,13 +71,13 @@ export function refusalAnswer(outcome: Denied | Failed, traceId: string): WholeA
       ...outcome.headers,
     },
     // The newline is for terminals.
-    body: `${JSON.stringify(errorObject(outcome, traceId))}\n`,
+    body: `${JSON.stringify(errorObject(outcome, call))}\n`,
   }
 }
 
 /** Writes the refusal of a request that became no call. */
 export function writeRefusal(response: ServerResponse, refusal: Denied, traceId: string): void {
-  const answer = refusalAnswer(refusal, traceId)
+  const answer = refusalAnswer(refusal, noCall(traceId))
   response.setHeader('x-trace-id', traceId)
   writeWhole(response, answer)
 }

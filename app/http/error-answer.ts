@@ -1,6 +1,6 @@
 // Answers a request outside any call with the error that was thrown.
 import { denied, isRefusal, type Logger } from '@svc/core'
-import { refusalAnswer, type WholeAnswer } from './answer.js'
+import { noCall, refusalAnswer, type WholeAnswer } from './answer.js'
 
 export interface ErrorAnswerOptions {
   readonly traceId: string
@@ -13,11 +13,11 @@ export interface ErrorAnswerOptions {
 export function errorAnswer(fault: unknown, { traceId, logger, realm }: ErrorAnswerOptions): WholeAnswer {
   if (!isRefusal(fault)) {
     logger.error({ err: fault, trace_id: traceId }, 'a request could not be answered')
-    return refusalAnswer(denied('INTERNAL', 'The request could not be answered.'), traceId)
+    return refusalAnswer(denied('INTERNAL', 'The request could not be answered.'), noCall(traceId))
   }
   const { code, message, cause } = fault
   if (code === 'STORE_UNAVAILABLE') logger.error({ err: cause, trace_id: traceId }, message)
   const isChallenge = code === 'UNAUTHENTICATED' || code === 'UNAUTHORIZED_TENANT'
   const headers = isChallenge ? { headers: { 'www-authenticate': `Bearer realm="${realm}"` } } : {}
-  return refusalAnswer(denied(code, message, headers), traceId)
+  return refusalAnswer(denied(code, message, headers), noCall(traceId))
 }

@@ -14,7 +14,7 @@ import type { SecureContextOptions, TlsOptions } from 'node:tls'
 import { after, attempt, denied, type Logger, type MaybePromise, type Meter } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import { AddressConnections } from './address-connections.js'
-import { refusalAnswer, writeRefusal } from './answer.js'
+import { noCall, refusalAnswer, writeRefusal } from './answer.js'
 import { Connections } from './connections.js'
 import { InFlight } from './in-flight.js'
 import { listenError } from './listen-error.js'
@@ -265,7 +265,7 @@ function parserError(error: Error & { code?: string }): string | undefined {
 
 function malformedAnswer(message: string): string {
   const traceId = newTraceId()
-  const { body } = refusalAnswer(denied('BAD_REQUEST', message), traceId)
+  const { body } = refusalAnswer(denied('BAD_REQUEST', message), noCall(traceId))
   return (
     `HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\nx-trace-id: ${traceId}\r\nconnection: close\r\n` +
     `content-length: ${Buffer.byteLength(body)}\r\n\r\n${String(body)}`

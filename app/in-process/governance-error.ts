@@ -1,4 +1,4 @@
-import { brand, type Denial, type ErrorCode, hasBrand, type Outcome, type Sent } from '@svc/core'
+import { brand, type Call, type Denial, type ErrorCode, hasBrand, type Outcome, type Sent } from '@svc/core'
 
 /** The error of a tool call that a stage refused or that could not be finished. */
 export class GovernanceError extends Error {
@@ -30,11 +30,14 @@ export function isGovernanceError(value: unknown): value is GovernanceError {
 }
 
 /** The error of an outcome that is no answer. */
-export function errorOf(outcome: Exclude<Outcome, { kind: 'completed' }>, traceId: string): GovernanceError {
-  const { code, message, sent } = outcome
+export function errorOf(
+  outcome: Exclude<Outcome, { kind: 'completed' }>,
+  { sent, trace }: Call,
+): GovernanceError {
+  const { code, message } = outcome
   return new GovernanceError(code, message, {
     sent,
-    traceId,
+    traceId: trace.traceId,
     ...(outcome.kind === 'denied'
       ? { denial: outcome.denial, escalationId: outcome.escalation?.id }
       : { cause: outcome.cause }),

@@ -103,8 +103,11 @@ class Execution<Args, Result> {
     const { args } = await call.request()
     const refused = await call.commitHolds()
     if (refused !== undefined) return refused
-    if (call.abortState.aborted) return outcomeOfFault(call, call.abortState.reason)
-    call.sent = 'yes'
+    if (call.abortState.aborted) {
+      call.markSent('no')
+      return outcomeOfFault(call, call.abortState.reason)
+    }
+    call.markSent('yes')
     try {
       const running = this.#fn(copyOf(args) as Args, new CallInProgress(call))
       const result = running instanceof Promise ? await unlessAborted(call.abortState, running) : running
@@ -121,7 +124,7 @@ class Execution<Args, Result> {
 
   /** Throws what the call failed with. */
   resultOf(outcome: Outcome, call: Call): Result {
-    if (outcome.kind !== 'completed') throw errorOf(outcome, call.trace.traceId)
+    if (outcome.kind !== 'completed') throw errorOf(outcome, call)
     const { body } = outcome
     if (this.#own !== undefined && body === this.#own.body) return this.#own.result
     if (this.#fault !== undefined) throw this.#fault.error
@@ -148,7 +151,7 @@ class CallInProgress implements RunningCall {
 }
 
 function completed(status: number, body: Uint8Array): Completed {
-  return { kind: 'completed', sent: 'yes', status, headers: { 'content-type': 'application/json' }, body }
+  return { kind: 'completed', status, headers: { 'content-type': 'application/json' }, body }
 }
 
 /**

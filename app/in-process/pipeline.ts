@@ -16,7 +16,8 @@ export interface EmbeddedPipeline {
   /**
    * Runs one call, and opens the pipeline first where that has not been done. `forward` sends the call, at most once, and
    * only when every stage lets it pass. It must `await call.commitHolds()` directly before it sends, and return what that
-   * gives, if anything. Where a broker is configured, the header in `call.get(credential)` goes with the request.
+   * gives, if anything. From then on the call may have been sent: what `forward` completes was, and where it fails it may
+   * say `call.markSent('no')`. Where a broker is configured, the header in `call.get(credential)` goes with the request.
    */
   run(call: Call | ToolCall, forward: Dispatch): Promise<Outcome>
   /**

@@ -115,9 +115,9 @@ export class McpAnswerStream implements AnswerStream {
   /** The last chunk of a stream that ends without its response. */
   #unanswered(): AnswerChunk {
     const message = 'The upstream ended its stream without an answer.'
-    if (this.#parts.isCancelled()) return this.#silent(failed('CANCELLED', message, { sent: 'yes' }))
+    if (this.#parts.isCancelled()) return this.#silent(failed('CANCELLED', message))
     if (this.#isResumable === true) return this.#silent(unknownOutcome)
-    return this.#inPlace(failed('UPSTREAM_UNREACHABLE', message, { sent: 'yes' }))
+    return this.#inPlace(failed('UPSTREAM_UNREACHABLE', message))
   }
 
   /** An error would end the request, which the client may resume (2025-11-25, "Resumability and Redelivery"). */
@@ -136,4 +136,4 @@ export class McpAnswerStream implements AnswerStream {
   #event = (outcome: Failed): Uint8Array => eventOf(this.#parts.encodeError(outcome))
 }
 
-const unknownOutcome = failed('OUTCOME_UNKNOWN', 'The stream broke off before the answer.', { sent: 'yes' })
+const unknownOutcome = failed('OUTCOME_UNKNOWN', 'The stream broke off before the answer.')

@@ -174,5 +174,5 @@ function completed(
 ): Completed {
   const headers = headersToClient(answer.headers)
   if (!keepType) delete headers['content-type']
-  return { kind: 'completed', sent: 'yes', status: answer.status, headers, body, ...verdict }
+  return { kind: 'completed', status: answer.status, headers, body, ...verdict }
 }

@@ -3,7 +3,7 @@
 import { type Completed, failed, isStream, type Outcome } from '@svc/core'
 import { readEvent, SseSplitter } from '@svc/core/http'
 import { isJsonObject } from '@svc/core/json'
-import type { WholeAnswer } from '../http/answer.js'
+import type { ErrorSubject, WholeAnswer } from '../http/answer.js'
 import { PROTOCOL_VERSION_HEADER } from '../http/header-names.js'
 import { encodeRefusal, encodeRpcError } from './encode-refusal.js'
 import type { McpExchange } from './exchange.js'
@@ -56,21 +56,21 @@ export interface MessageAnswer {
 export async function answerOf(
   exchange: McpExchange,
   outcome: Outcome,
-  traceId: string,
+  call: ErrorSubject,
 ): Promise<MessageAnswer> {
   const { id } = exchange
   if (outcome.kind !== 'completed') {
-    const whole = encodeRefusal(exchange, outcome, traceId)
+    const whole = encodeRefusal(exchange, outcome, call)
     // A notification has no answer; a value that is no message is answered without an id.
     if (id === undefined && exchange.message !== undefined) return { whole, response: undefined }
-    return { whole, response: encodeRpcError(id ?? null, outcome, traceId, exchange.protocolError) }
+    return { whole, response: encodeRpcError(id ?? null, outcome, call, exchange.protocolError) }
   }
   const { status, headers } = outcome
   const found = await responseIn(outcome, id)
   const body = isStream(outcome.body) ? '' : outcome.body
   if (id === undefined) return { whole: { status, headers, body }, response: undefined }
-  const missing = failed('UPSTREAM_UNREACHABLE', 'The upstream answered without a response.', { sent: 'yes' })
-  return { whole: { status, headers, body }, response: found ?? encodeRpcError(id, missing, traceId) }
+  const missing = failed('UPSTREAM_UNREACHABLE', 'The upstream answered without a response.')
+  return { whole: { status, headers, body }, response: found ?? encodeRpcError(id, missing, call) }
 }
 
 async function responseIn({ body }: Completed, id: RequestId | undefined): Promise<string | undefined> {

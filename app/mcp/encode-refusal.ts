@@ -1,32 +1,36 @@
 // Encodes refusals over MCP: as HTTP errors where the client's transport must see them, as JSON-RPC errors where its
 // caller waits for a response.
 import { type Denied, type Failed, statusOf } from '@svc/core'
-import { errorObject, refusalAnswer, type WholeAnswer } from '../http/answer.js'
+import { type ErrorSubject, errorObject, refusalAnswer, type WholeAnswer } from '../http/answer.js'
 import { isStatelessExchange, type McpExchange } from './exchange.js'
 import type { RequestId } from './message.js'
 import { type ProtocolError, rpcCodes } from './protocol.js'
 
-export function encodeRefusal(exchange: McpExchange, outcome: Denied | Failed, traceId: string): WholeAnswer {
+export function encodeRefusal(
+  exchange: McpExchange,
+  outcome: Denied | Failed,
+  call: ErrorSubject,
+): WholeAnswer {
   const { protocolError, id } = exchange
-  const plain = refusalAnswer(outcome, traceId)
+  const plain = refusalAnswer(outcome, call)
   if (protocolError !== undefined && outcome.code === 'BAD_REQUEST') {
     const status = statusOfProtocolError(protocolError, exchange)
-    return { ...plain, status, body: encodeRpcError(id ?? null, outcome, traceId, protocolError) }
+    return { ...plain, status, body: encodeRpcError(id ?? null, outcome, call, protocolError) }
   }
-  if (exchange.isForeignSession) return { ...plain, body: encodeRpcError(id ?? null, outcome, traceId) }
+  if (exchange.isForeignSession) return { ...plain, body: encodeRpcError(id ?? null, outcome, call) }
   if (id === undefined || isForTransport(outcome)) return plain
-  return { ...plain, status: 200, body: encodeRpcError(id, outcome, traceId) }
+  return { ...plain, status: 200, body: encodeRpcError(id, outcome, call) }
 }
 
 /** A JSON-RPC error: the HTTP status of the code as a positive integer unless the protocol has its own. */
 export function encodeRpcError(
   id: RequestId | null,
   outcome: Denied | Failed,
-  traceId: string,
+  call: ErrorSubject,
   protocolError?: ProtocolError,
 ): string {
   const { code = statusOf(outcome.code), data } = protocolError ?? {}
-  const error = { code, message: outcome.message, data: { ...errorObject(outcome, traceId), ...data } }
+  const error = { code, message: outcome.message, data: { ...errorObject(outcome, call), ...data } }
   return JSON.stringify({ jsonrpc: '2.0', id, error })
 }
 

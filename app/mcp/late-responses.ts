@@ -25,9 +25,8 @@ import { type LearningCaches, ResponseFilter } from './response-filter.js'
 import { checkResponse, verdictOf } from './rpc-response.js'
 import { eventShowing, type MessageBlock } from './stream-events.js'
 
-const withheld = failed('OUTCOME_UNRECORDED', 'The answer to this request was withheld.', { sent: 'yes' })
+const withheld = failed('OUTCOME_UNRECORDED', 'The answer to this request was withheld.')
 const noLongerAllowed = denied('TOOL_NOT_ALLOWED', 'The answer is to a request that may no longer be made.', {
-  sent: 'yes',
   denial: { level: 'gateway', type: 'mcp', reason: 'tool_not_in_allowlist' },
 })
 
@@ -134,7 +133,7 @@ export class LateResponses {
   }
 
   #errorIn(block: MessageBlock, id: RequestId | null, outcome: Denied | Failed): Uint8Array {
-    return withData(block.bytes, encodeRpcError(id, outcome, this.#call.trace.traceId))
+    return withData(block.bytes, encodeRpcError(id, outcome, { trace: this.#call.trace, sent: 'yes' }))
   }
 }
 

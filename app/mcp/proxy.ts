@@ -160,9 +160,11 @@ export class McpProxy {
     const send = (): MaybePromise<Outcome> =>
       after(call.commitHolds(), (refused) => refused ?? this.#exchange(call, exchange, request, sending))
     if (message?.type !== 'notification') return after(this.#running.beforeSend(call, exchange), send)
-    return this.#running
-      .cancel(call, exchange, message)
-      .then((isForServer) => (isForServer ? send() : { ...accepted }))
+    return this.#running.cancel(call, exchange, message).then((isForServer) => {
+      if (isForServer) return send()
+      call.markSent('no')
+      return { ...accepted }
+    })
   }
 
   #exchange(
@@ -189,15 +191,14 @@ export class McpProxy {
     return this.#withBoundSession(call, exchange, outcome)
   }
 
-  encodeRefusal(exchange: McpExchange, outcome: Denied | Failed, traceId: string): WholeAnswer {
-    return encodeRefusal(exchange, outcome, traceId)
+  encodeRefusal(exchange: McpExchange, outcome: Denied | Failed, call: Call): WholeAnswer {
+    return encodeRefusal(exchange, outcome, call)
   }
 
   #responseContext(call: Call, exchange: McpExchange, request: CallRequest): ResponseContext {
     const { method, message } = exchange
     const id = message?.type === 'request' ? message.id : undefined
     const isStanding = method === 'GET' || request.method === LISTEN_METHOD
-    const { traceId } = call.trace
     return {
       method,
       id,
@@ -205,7 +206,7 @@ export class McpProxy {
       drainWhenAbandoned: !isStanding && !disconnectCancels(exchange),
       review: new ResponseFilter(call, request, exchange, this.#caches),
       isCancelled: () => exchange.isCancelled === true,
-      encodeError: (outcome) => encodeRpcError(id ?? null, outcome, traceId),
+      encodeError: (outcome) => encodeRpcError(id ?? null, outcome, call),
       lateResponses: () => new LateResponses(call, exchange, this.#late),
       resumptionOf: (requestId, begun) =>
         this.#late.openCalls.resumption(call, exchange, request, {
@@ -235,7 +236,6 @@ export class McpProxy {
 /** A notification that the server need not get. */
 const accepted: Outcome = {
   kind: 'completed',
-  sent: 'no',
   status: 202,
   headers: {},
   body: new Uint8Array(),

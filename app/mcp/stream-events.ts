@@ -72,13 +72,12 @@ export function isInterruption(fault: unknown): boolean {
 
 /** The outcome of an error after the answer's head. Rethrows internal errors. */
 export function failureOf(fault: unknown): Failed {
-  const sent = 'yes'
-  if (isRefusal(fault)) return failed(fault.code, fault.message, { sent, cause: fault.cause })
+  if (isRefusal(fault)) return failed(fault.code, fault.message, { cause: fault.cause })
   if (fault instanceof SseOverflow) {
-    return failed('UPSTREAM_UNREACHABLE', `The upstream broke the protocol: ${fault.message}.`, { sent })
+    return failed('UPSTREAM_UNREACHABLE', `The upstream broke the protocol: ${fault.message}.`)
   }
   if (fault instanceof ProtocolViolation || isUpstreamError(fault)) {
-    return failed('UPSTREAM_UNREACHABLE', fault.message, { sent, cause: fault.cause ?? fault })
+    return failed('UPSTREAM_UNREACHABLE', fault.message, { cause: fault.cause ?? fault })
   }
   throw fault
 }

@@ -3,18 +3,13 @@ import {
   type Call,
   type CallRequest,
   type Completed,
-  codeOfReason,
   credential,
-  type Denied,
-  denied,
   type Finding,
   failed,
   identity,
   type Outcome,
   principalKeyOf,
-  slot,
   unlessAborted,
-  verdict,
 } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
 import {
@@ -42,9 +37,6 @@ import { pathOf } from './version-probe.js'
 const ID = 'svc-call'
 const accept = 'application/json, text/event-stream'
 
-/** The finding of a call whose request was read after enforcement gave its verdict. */
-const lateFinding = slot<Finding>('svc-sdk/lateVersionFinding')
-
 type NamedVersion = Pick<CallRequest, 'server' | 'version'>
 
 /** Reports a caller that names another version than the server's: it asks for a tool that does not exist. */
@@ -52,8 +44,6 @@ export function reportVersionMismatch(call: Call, requested: NamedVersion, versi
   const finding = versionMismatch(requested, version)
   if (finding === undefined) return
   call.addFinding(finding)
-  const effect = call.get(verdict)?.effectOf(finding.reason)
-  if (effect === 'deny' || effect === 'escalate') call.set(lateFinding, finding)
 }
 
 function versionMismatch(requested: NamedVersion, version: string): Finding | undefined {
@@ -81,8 +71,6 @@ export class McpToolClient {
 
   async dispatch(call: Call, upstream: URL): Promise<Outcome> {
     const request = await call.request()
-    const late = call.get(lateFinding)
-    if (late !== undefined) return denialOf(late)
     const owner = ownerOf(call, upstream)
     const send = this.#handshakeSend(call, upstream)
     try {
@@ -167,7 +155,7 @@ export class McpToolClient {
       return completedWith(status, headers['content-type'], await readWholeBody(body, maxAnswerBytes))
     const message = await responseIn(answer, maxAnswerBytes)
     if (message === undefined) {
-      return failed('UPSTREAM_UNREACHABLE', 'The upstream answered without a response.', { sent: 'yes' })
+      return failed('UPSTREAM_UNREACHABLE', 'The upstream answered without a response.')
     }
     checkResponse(message, ID)
     // Throws for a result that the record cannot hold, as over MCP.
@@ -177,15 +165,10 @@ export class McpToolClient {
   }
 }
 
-function denialOf({ reason, stage, level = 'gateway', detail = '' }: Finding): Denied {
-  const message = `Denied: ${reason} (${stage}, ${level}): ${detail}.`
-  return denied(codeOfReason(reason), message, { denial: { level, type: stage, reason } })
-}
-
 function completedWith(status: number, type: string | string[] | undefined, body: Uint8Array): Completed {
   const headers = typeof type === 'string' ? { 'content-type': type } : {}
   const error = status >= 400 ? { error: 'UPSTREAM' as const } : {}
-  return { kind: 'completed', sent: 'yes', status, headers, body, ...error }
+  return { kind: 'completed', status, headers, body, ...error }
 }
 
 /** The owner of a session: one caller at one server. */

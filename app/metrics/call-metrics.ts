@@ -1,6 +1,6 @@
 // Metrics of calls: count by outcome, duration, calls in flight. They are plain numbers until Prometheus scrapes them,
 // as this code runs for every call.
-import { type Call, type Clock, effectOf, type Settlement, verdict } from '@svc/core'
+import type { Call, Clock, Settlement } from '@svc/core'
 import { Counter, Gauge, type Registry } from 'prom-client'
 import { DurationHistogram } from './duration-histogram.js'
 import { ownMetrics } from './metric-table.js'
@@ -92,7 +92,5 @@ export class CallMetrics {
 /** The same as in the record of the call. */
 function decisionOf(call: Call, { outcome }: Settlement): Decision {
   if (outcome.kind === 'denied') return 'deny'
-  const rule = call.get(verdict)
-  if (rule === undefined) return 'allow'
-  return call.findings.some((finding) => effectOf(finding, rule) === 'deny') ? 'deny' : 'allow'
+  return call.judgedFindings().some(({ effect }) => effect === 'deny') ? 'deny' : 'allow'
 }

@@ -15,7 +15,6 @@ export const noAgent = { nodeId: null, agentRef: null, parentRef: null, variable
 /** What the stages get in place of an answer. */
 export const unsent: Outcome = {
   kind: 'completed',
-  sent: 'no',
   status: 200,
   headers: {},
   body: new Uint8Array(),

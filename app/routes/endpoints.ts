@@ -87,7 +87,7 @@ export class Endpoints {
       protocol: 'invoke',
       target: targetOf(route),
       dispatch: this.#toolDispatch(policy),
-      encode: encodeRefusal,
+      encode: refusalAnswer,
       read: (call) => {
         policy.target(route.server)
         return readInvoke(message, this.#parts.maxBodyBytes, route).then((invocation) =>
@@ -103,7 +103,7 @@ export class Endpoints {
       protocol: 'a2a',
       target: unknownTarget,
       dispatch: this.#toolDispatch(policy),
-      encode: encodeRefusal,
+      encode: refusalAnswer,
       read: async (call) => {
         const invocation = await readA2a(message, this.#parts.maxBodyBytes)
         call.refineTarget(targetOf(invocation))
@@ -167,7 +167,7 @@ export class Endpoints {
       target: { ...unknownTarget, tool: mcpMethod ?? method, mcpMethod },
       read: () => Promise.reject(refusal),
       dispatch: () => Promise.reject(refusal),
-      encode: (outcome, call) => mcp.encodeRefusal(exchange, outcome, call.trace.traceId),
+      encode: (outcome, call) => mcp.encodeRefusal(exchange, outcome, call),
       prepare(call) {
         call.set(usedResource, used)
         attachExchange(call, exchange)
@@ -199,8 +199,8 @@ export class Endpoints {
       target: targetOf({ server, tool: method, version: UNVERSIONED }),
       read: (call) => body(exchange).then((bytes) => mcp.read(call, exchange, bytes)),
       dispatch: (call) => mcp.dispatch(call),
-      encode: (outcome, call) => mcp.encodeRefusal(exchange, outcome, call.trace.traceId),
-      answer: (outcome, call) => answerOf(exchange, outcome, call.trace.traceId),
+      encode: (outcome, call) => mcp.encodeRefusal(exchange, outcome, call),
+      answer: (outcome, call) => answerOf(exchange, outcome, call),
       prepare: (call) => attachExchange(call, exchange),
       isStream: () => method === 'GET',
       disconnectCancels: () => disconnectCancels(exchange),
@@ -215,7 +215,7 @@ export class Endpoints {
       protocol: 'invoke',
       target: unknownTarget,
       dispatch: this.#toolDispatch(policy),
-      encode: encodeRefusal,
+      encode: refusalAnswer,
       read: () => Promise.reject(refusal),
     }
   }
@@ -259,8 +259,6 @@ export class Endpoints {
 }
 
 const noBatch = (): undefined => undefined
-
-const encodeRefusal: Endpoint['encode'] = (outcome, call) => refusalAnswer(outcome, call.trace.traceId)
 
 /** The messages of a batch, undefined for another body. Throws `McpRefusal`. */
 function batchIn(exchange: McpExchange, bytes: Uint8Array): ReturnType<typeof messagesIn> {

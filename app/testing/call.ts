@@ -1,6 +1,6 @@
 // A call as the gateway would make it, for tests of a single stage.
 import type { IncomingHttpHeaders } from 'node:http'
-import { Call, type CallAgent, type CallProtocol, type CallRequest, type CallTrace } from '@svc/core'
+import { Call, type CallAgent, type CallProtocol, type CallRequest, type CallTrace, frozen } from '@svc/core'
 import { canonicalize, type JsonValue } from '@svc/core/json'
 
 /** The parts of a call that a test chooses. */
@@ -32,7 +32,7 @@ export function fakeCall(given: FakeCall = {}): Call {
   } = given
   const canonicalArgs = canonicalize(args)
   const reference = given.request?.reference ?? `mcp://${server}/${tool}@${version}`
-  const request: CallRequest = {
+  const request = frozen({
     kind: 'tool',
     method: protocol === 'mcp' ? 'tools/call' : null,
     server,
@@ -45,7 +45,7 @@ export function fakeCall(given: FakeCall = {}): Call {
     bytes: Buffer.byteLength(canonicalArgs),
     idempotencyKey: null,
     ...given.request,
-  }
+  })
   return new Call({
     protocol,
     headers: given.headers ?? {},

@@ -3,17 +3,25 @@ import { strict as assert } from 'node:assert'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import {
+  type AnswerChunk,
   type Call,
   CORE_VERSION,
+  denied,
+  failed,
   identity,
+  isStream,
   limits,
+  type MaybePromise,
+  type Next,
   type Outcome,
   type Plugin,
   type Slot,
   type Stage,
   verdict,
 } from '@svc/core'
+import { Pipeline } from '@svc/core/pipeline'
 import { slotsSetBy } from '@svc/core/policy'
 import { satisfies, valid, validRange } from 'semver'
 import { fakeCall } from './call.js'
@@ -34,6 +42,8 @@ export interface ConformanceOptions {
    * temporary directory, removed after each test, which is also the context's `baseDir` and `stateDir`.
    */
   readonly validConfig?: unknown | ((directory: string) => unknown)
+  /** How long a call may take in a test, in milliseconds; default 5000. */
+  readonly timeoutMs?: number
   /** Binds what the stage resolves when it is created, and what a gateway would bind of your own. */
   configure?(context: FakeContext): void
   /** Fills the slots your stage requires that are your own; those of the built-in stages are filled. */
@@ -156,35 +166,54 @@ function lifeCycle(plugin: Plugin, options: ConformanceOptions): ConformanceTest
 
 function calls(plugin: Plugin, options: ConformanceOptions): ConformanceTest[] {
   return [
-    test('answers a call, asking the rest of the pipeline at most once, and says whether it was sent', () =>
+    test('returns an outcome and throws no error but a Refusal, whatever the rest of the pipeline returns', () =>
+      tryEndings(plugin, options, async (attempt) => {
+        assert.equal(attempt.stageFault, undefined, attempt.stageFault)
+      })),
+    test('calls next() at most once, and waits for what it returns', () =>
+      tryEndings(plugin, options, async ({ asked, isInside }) => {
+        assert.ok(asked <= 1, `next() was called ${asked} times`)
+        assert.ok(!isInside, 'handle() returned before next() had ended')
+      })),
+    test('denies a call that was sent only by a finding, so that the record says why', () =>
+      tryEndings(plugin, options, async ({ call, inside, outcome }) => {
+        if (call.sent === 'no' || outcome.kind !== 'denied' || inside?.kind === 'denied') return
+        assert.ok(call.findings.length > 0, `${outcome.code} after next(), without a finding`)
+      })),
+    test('ends when the call is aborted', () =>
       withStage(plugin, options, async (stage) => {
         await start(stage)
         const call = fillSlots(plugin, options, fakeCall())
-        let asked = 0
-        const outcome = await stage.handle(call, async () => {
-          asked++
-          return served
+        const aborted = new Promise<Outcome>((resolve) => {
+          call.abortState.addEventListener('abort', () =>
+            resolve(failed('CANCELLED', 'The call was aborted.')),
+          )
         })
-        await call.settle({ outcome, status: 200, sent: outcome.sent, bytes: 2, digest: null, error: null })
-        assert.ok(asked <= 1, `next() was called ${asked} times`)
-        assert.ok(['completed', 'denied', 'failed'].includes(outcome.kind), 'what it returned is no outcome')
-        assert.equal(outcome.sent, asked === 0 ? 'no' : 'yes')
+        const running = attemptOf(stage, call, () => aborted, options)
+        call.abort('CANCELLED', 'The call was aborted.')
+        await withinLimit(options, running)
       })),
     test('sets every slot in `provides` before it calls next, and none that it does not declare', () =>
       withStage(plugin, options, async (stage) => {
         await start(stage)
         for (const call of everyKindOfCall()) {
           const set = recordSlots(fillSlots(plugin, options, call))
-          const outcome = await stage.handle(call, async () => {
-            const missing = (plugin.provides ?? []).filter((slot) => call.get(slot) === undefined)
-            assert.deepEqual(
-              namesOf(missing),
-              [],
-              'empty for the stages after it; mayProvide is for such slots',
-            )
-            return served
-          })
-          await call.settle({ outcome, status: 200, sent: outcome.sent, bytes: 2, digest: null, error: null })
+          let missing: readonly Slot<unknown>[] = []
+          const { stageFault } = await attemptOf(
+            stage,
+            call,
+            () => {
+              missing = (plugin.provides ?? []).filter((slot) => call.get(slot) === undefined)
+              return served
+            },
+            options,
+          )
+          assert.equal(stageFault, undefined, stageFault)
+          assert.deepEqual(
+            namesOf(missing),
+            [],
+            'empty for the stages after it; mayProvide is for such slots',
+          )
           assert.deepEqual(undeclared(plugin, set), [], 'set, and neither in provides nor in mayProvide')
         }
       })),
@@ -235,12 +264,114 @@ function namesOf(slots: readonly Slot<unknown>[]): string[] {
   return slots.map(({ name }) => name)
 }
 
-const served: Outcome = {
-  kind: 'completed',
-  sent: 'yes',
-  status: 200,
-  headers: { 'content-type': 'application/json' },
-  body: new TextEncoder().encode('{}'),
+const headers = { 'content-type': 'application/json' }
+const served: Outcome = { kind: 'completed', status: 200, headers, body: new TextEncoder().encode('{}') }
+
+/** What the rest of a pipeline may return. */
+const endings: readonly (() => Outcome)[] = [
+  () => served,
+  () => ({ ...served, body: streamed() }),
+  () => ({ ...served, status: 500, error: 'UPSTREAM' }),
+  () => denied('RATE_LIMITED', 'Denied in a test.'),
+  () => failed('UPSTREAM_UNREACHABLE', 'Failed in a test.'),
+  () => failed('INTERNAL', 'Failed in a test.'),
+]
+
+async function* streamed(): AsyncGenerator<AnswerChunk> {
+  yield { bytes: new TextEncoder().encode('{}') }
+}
+
+/** A call through the stage alone, as a gateway runs it. */
+interface Attempt {
+  readonly call: Call
+  readonly outcome: Outcome
+  /** What `next()` returned; undefined where it was not called. */
+  readonly inside: Outcome | undefined
+  /** How often the stage called `next()`. */
+  readonly asked: number
+  /** Whether the stage returned before `next()` had ended. */
+  readonly isInside: boolean
+  /** What the stage did that no stage may do. */
+  readonly stageFault: string | undefined
+}
+
+/** Every kind of call with every ending. */
+function tryEndings(
+  plugin: Plugin,
+  options: ConformanceOptions,
+  check: (attempt: Attempt) => Promise<void>,
+): Promise<void> {
+  return withStage(plugin, options, async (stage) => {
+    await start(stage)
+    for (const ending of endings) {
+      for (const call of everyKindOfCall()) {
+        await check(await attemptOf(stage, fillSlots(plugin, options, call), ending, options))
+      }
+    }
+  })
+}
+
+async function attemptOf(
+  stage: Stage,
+  call: Call,
+  ending: () => MaybePromise<Outcome>,
+  options: ConformanceOptions,
+): Promise<Attempt> {
+  let asked = 0
+  let isRunning = false
+  let isInside = false
+  let inside: Outcome | undefined
+  const watched: Stage = {
+    async handle(given, next) {
+      const counted: Next = async () => {
+        asked++
+        isRunning = true
+        inside = await next()
+        isRunning = false
+        return inside
+      }
+      try {
+        return await stage.handle(given, counted)
+      } finally {
+        isInside = isRunning
+      }
+    },
+  }
+  const dispatch = async (): Promise<Outcome> => {
+    const outcome = await ending()
+    return outcome.kind === 'denied' ? outcome : ((await call.commitHolds()) ?? outcome)
+  }
+  const pipeline = new Pipeline([{ name: 'under test', stage: watched }], dispatch)
+  const outcome = await withinLimit(options, pipeline.run(call))
+  if (outcome.kind === 'completed' && isStream(outcome.body)) {
+    for await (const { bytes } of outcome.body) assert.ok(bytes instanceof Uint8Array, 'a chunk has no bytes')
+  }
+  const isFault = outcome.kind === 'failed' && outcome.code === 'INTERNAL' && outcome !== inside
+  return {
+    call,
+    outcome,
+    inside,
+    asked,
+    isInside,
+    stageFault: isFault ? describeCause(outcome.cause) : undefined,
+  }
+}
+
+async function withinLimit<T>({ timeoutMs = 5_000 }: ConformanceOptions, running: Promise<T>): Promise<T> {
+  const over = new AbortController()
+  const limit = setTimeout(timeoutMs, undefined, { signal: over.signal }).then(() =>
+    assert.fail(`handle() had not ended after ${timeoutMs} ms`),
+  )
+  try {
+    return await Promise.race([running, limit])
+  } finally {
+    over.abort()
+  }
+}
+
+function describeCause(cause: unknown): string {
+  if (!(cause instanceof Error)) return String(cause)
+  return cause.cause === undefined ? cause.message : `${cause.message}: ${describeCause(cause.cause)}`
 }
 
 function test(title: string, run: () => Promise<void> | void): ConformanceTest {

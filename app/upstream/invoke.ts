@@ -54,10 +54,10 @@ function invokePath(target: URL, { name, version }: CallRequest): string {
 /** The outcome of an error while a call is sent. */
 export function outcomeOfFault(call: Call, fault: unknown): Outcome {
   if (isUpstreamError(fault)) {
-    call.sent = fault.sent
-    return failed('UPSTREAM_UNREACHABLE', fault.message, { sent: fault.sent, cause: fault.cause })
+    call.markSent(fault.sent)
+    return failed('UPSTREAM_UNREACHABLE', fault.message, { cause: fault.cause })
   }
-  if (isRefusal(fault)) return failed(fault.code, fault.message, { sent: call.sent, cause: fault.cause })
+  if (isRefusal(fault)) return failed(fault.code, fault.message, { cause: fault.cause })
   throw fault
 }
 
@@ -69,7 +69,7 @@ function completed(answer: UpstreamAnswer): Outcome {
   }
   const { status } = answer
   const body = answer.body instanceof Uint8Array ? answer.body : chunks(answer.body)
-  const outcome = { kind: 'completed', sent: 'yes', status, headers, body } as const
+  const outcome = { kind: 'completed', status, headers, body } as const
   return status >= 400 ? { ...outcome, error: 'UPSTREAM' } : outcome
 }
 

@@ -4,7 +4,7 @@ import { isUpstreamError, type UpstreamAnswer, UpstreamError, type UpstreamReque
 import { discard } from './discard.js'
 import type { UpstreamDispatcher } from './dispatcher.js'
 
-/** Updates `call.sent`, and counts a repetition. Rejects like the dispatcher. */
+/** Marks what was sent, and counts a repetition. Rejects like the dispatcher. */
 export function sendCall(
   call: Call,
   upstream: UpstreamDispatcher,
@@ -13,12 +13,11 @@ export function sendCall(
 ): Promise<UpstreamAnswer> {
   const caller = (): string => callerOf(call)
   const onHead = (): void => call.firstByte()
-  const onSent = (): void => {
-    call.sent = 'unknown'
-  }
+  call.markSent('no')
+  const onSent = (): void => call.markSent('unknown')
   const answered = (answer: UpstreamAnswer): UpstreamAnswer => {
     call.firstByte()
-    call.sent = 'yes'
+    call.markSent('yes')
     return answer
   }
   const send = ({ method, path, headers, body, eventsMayPause, signal }: UpstreamRequest) =>

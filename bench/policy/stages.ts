@@ -103,7 +103,7 @@ export class Stages {
 
 const trace = { traceId: '', spanId: '', flags: '01', state: null, causeTraceId: null, causeSpanId: null }
 const agent = { nodeId: null, agentRef: null, parentRef: null, variables: null, metadata: null }
-const served: Outcome = { kind: 'completed', sent: 'yes', status: 200, headers: {}, body: new Uint8Array() }
+const served: Outcome = { kind: 'completed', status: 200, headers: {}, body: new Uint8Array() }
 const answer = () => Promise.resolve(served)
 
 function contextOf(): PluginContext {

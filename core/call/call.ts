@@ -3,9 +3,9 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { type Abortable, CallAbort } from './abort.js'
 import { brand, hasBrand } from './contract.js'
 import { type ErrorCode, Refusal } from './errors.js'
-import { type Effect, effectOf, type Finding } from './finding.js'
+import { denialBy, type Effect, effectOf, type Finding, type RecordedFinding } from './finding.js'
 import { after, firstResult, type MaybePromise } from './maybe-promise.js'
-import { type Denied, type Failed, type Outcome, type Sent, unsentOutcome } from './outcome.js'
+import { type Denied, type Failed, failed, type Outcome, type Sent, unsentOutcome } from './outcome.js'
 import type { CallAgent, CallProtocol, CallRequest, CallTarget, CallTrace, RequestKind } from './request.js'
 import { type SettleHandler, SettleHandlers } from './settle-handlers.js'
 import type { Slot } from './slot.js'
@@ -51,14 +51,15 @@ export interface CallInit {
 
 const empty = Symbol('empty')
 
+/** How far a call has come: holds are committed by the dispatcher alone, once, and only then something is sent. */
+type Phase = 'stages' | 'dispatch' | 'committing' | 'sending' | 'dispatched'
+
 export class Call {
   readonly [brand] = 'Call'
   readonly protocol: CallProtocol
   readonly headers: IncomingHttpHeaders
   readonly agent: CallAgent
   readonly receivedAt: number
-  /** Set when the first byte is sent upstream. */
-  sent: Sent = 'no'
   /** How often the gateway has repeated the call. */
   retries = 0
 
@@ -69,6 +70,7 @@ export class Call {
   #parsedRequest: CallRequest | undefined
   #slots: unknown[] = []
   #findings: Finding[] = []
+  #lateFindings: Set<Finding> | undefined
   #rules: ReferenceRule[] = []
   #holds: Hold[] = []
   #settleHandlers = new SettleHandlers()
@@ -78,6 +80,9 @@ export class Call {
   #pauseListeners: ((isPaused: boolean) => void)[] | undefined
   #isDraining = false
   #isSettled = false
+  #phase: Phase = 'stages'
+  #sent: Sent = 'no'
+  #isSentStated = false
   #firstByteListener: (() => void) | undefined
   #abort = new CallAbort()
 
@@ -228,12 +233,43 @@ export class Call {
     this.#slots[slot.index] = value
   }
 
+  /**
+   * Before the verdict, enforcement decides about the finding. After it, one that denies under the verdict refuses the call
+   * at once. Once the call has settled it has no effect and is not kept.
+   */
   addFinding(finding: Finding): void {
+    if (this.#isSettled) return
     this.#findings.push(finding)
+    if (this.get(verdict) === undefined) return
+    this.#lateFindings ??= new Set()
+    this.#lateFindings.add(finding)
   }
 
   get findings(): readonly Finding[] {
     return this.#findings
+  }
+
+  /** The findings with their effects; `reported` where no stage has set a verdict. */
+  judgedFindings(): RecordedFinding[] {
+    return this.#findings.map((finding) => ({ ...finding, effect: this.#effectOfFinding(finding) }))
+  }
+
+  /** What the findings make of the call; undefined where none denies. */
+  refusalByFindings(): Denied | Failed | undefined {
+    if (this.#findings.length === 0) return undefined
+    const [first, ...others] = this.#findings.filter((finding) => this.#effectOfFinding(finding) === 'deny')
+    if (first === undefined) return undefined
+    const refusal = denialBy([first, ...others])
+    const isAnnounced = this.#sent === 'no' || first.isLate === true
+    return isAnnounced ? refusal : failed(refusal.code, refusal.message)
+  }
+
+  /** What would escalate after the verdict denies, since an approval is no longer possible. */
+  #effectOfFinding(finding: Finding): Effect {
+    const rule = this.get(verdict)
+    if (rule === undefined) return 'reported'
+    const isLate = this.#lateFindings?.has(finding) === true
+    return effectOf(isLate ? { ...finding, isLate } : finding, rule)
   }
 
   /** Adds a rule on references: it applies to this call's reference and to the entries of lists in its answer. */
@@ -271,26 +307,70 @@ export class Call {
     return strictest
   }
 
+  /** Throws where the call is being sent, or has ended: a hold would be neither committed nor released. */
   hold(hold: Hold): void {
+    if (this.#phase === 'sending' || this.#phase === 'dispatched' || this.#isSettled) {
+      throw new Error('a hold is taken before the call is sent')
+    }
     const firstLast = hold.isLast === true ? -1 : this.#holds.findIndex(({ isLast }) => isLast === true)
     if (firstLast < 0) this.#holds.push(hold)
     else this.#holds.splice(firstLast, 0, hold)
   }
 
-  /** For the dispatcher, directly before the first byte goes upstream. */
-  commitHolds(): MaybePromise<Denied | Failed | undefined> {
-    const refused = firstResult(this.#holds, (hold) => this.endedUnsent ?? hold.commit())
-    return after(refused, (found) => found ?? this.endedUnsent)
-  }
-
   /** The outcome of a call that was stopped before it was sent; undefined for others. */
   get endedUnsent(): Denied | Failed | undefined {
     const { reason } = this.#abort
-    return reason === undefined || this.sent !== 'no' ? undefined : unsentOutcome(reason)
+    return reason === undefined || this.#sent !== 'no' ? undefined : unsentOutcome(reason)
   }
 
-  /** For the pipeline, when nothing was sent. Releases every hold; errors are thrown together. */
+  /** Whether the upstream was asked: `unknown` from the commit of the holds until the dispatcher knows better. */
+  get sent(): Sent {
+    return this.#sent
+  }
+
+  /**
+   * For the dispatcher, directly before the first byte goes upstream; it returns what this gives, if anything. Throws
+   * outside the dispatcher, the second time, and once the call has ended.
+   */
+  commitHolds(): MaybePromise<Denied | Failed | undefined> {
+    if (this.#phase !== 'dispatch') throw new Error('only the dispatcher commits the holds, and once')
+    const refusal = this.refusalByFindings()
+    if (refusal !== undefined) return refusal
+    this.#phase = 'committing'
+    return after(
+      firstResult(this.#holds, (hold) => this.endedUnsent ?? hold.commit()),
+      (found) => {
+        const refused = found ?? this.endedUnsent
+        if (refused !== undefined) return refused
+        if (this.#isSettled) throw new Error('the call has ended')
+        this.#phase = 'sending'
+        this.#sent = 'unknown'
+        return undefined
+      },
+    )
+  }
+
+  /** For the dispatcher: what it knows of the send, anything but `no` after the commit. What was sent stays so. */
+  markSent(sent: Sent): void {
+    if (this.#phase === 'sending') this.#sent = this.#sent === 'yes' ? 'yes' : sent
+    else if (sent !== 'no') throw new Error('only the dispatcher states what was sent, after the commit')
+    if (this.#phase !== 'stages') this.#isSentStated = true
+  }
+
+  /** For the pipeline: runs the dispatcher, unless a finding denies the call. What it completes without stating more was sent. */
+  dispatch(run: () => MaybePromise<Outcome>): MaybePromise<Outcome> {
+    if (this.#phase !== 'stages' || this.#isSettled) throw new Error('a call is dispatched once')
+    this.#phase = 'dispatch'
+    return after(this.refusalByFindings() ?? run(), (outcome) => {
+      if (outcome.kind === 'completed' && !this.#isSentStated) this.#sent = 'yes'
+      this.#phase = 'dispatched'
+      return outcome
+    })
+  }
+
+  /** For the pipeline. Releases every hold where nothing was sent; errors are thrown together. */
   async releaseHolds(): Promise<void> {
+    if (this.#sent !== 'no') throw new Error('the call was sent')
     const faults: unknown[] = []
     for (const hold of this.#holds.splice(0).reverse()) {
       try {

@@ -1,6 +1,7 @@
-// Findings: what stages report about a call. Only enforcement decides about them, by the same rule
-// before and after the send.
+// Findings: what stages report about a call. Enforcement decides about those before its verdict, the pipeline about those
+// after it, by the same rule.
 import type { ErrorCode } from './errors.js'
+import { type Denied, denied } from './outcome.js'
 
 /** Reason tokens of the built-in stages. A custom stage may use a token of its own. */
 export const reasons = [
@@ -49,7 +50,10 @@ export interface Finding {
   readonly detail?: string
   /** The level of the rule: `plan`, `tenant`, `user`, `role`, `agent`, `node`, `gateway`, … */
   readonly level?: string
-  /** Found after the send: an approval is no longer possible, so what would escalate denies. */
+  /**
+   * Expected to come after the verdict, such as one about the response: where it denies, the call is denied even though
+   * it was sent. Without it such a call fails.
+   */
   readonly isLate?: true
   /** The rule of its stage, in place of `deny_on` and `escalate_on`; nothing denies in observe mode. */
   readonly ruling?: 'report' | 'deny'
@@ -72,6 +76,18 @@ export function effectOf({ reason, isLate, ruling }: Finding, rule: Verdict): Ef
   const effect = rule.effectOf(reason)
   if (ruling === 'report') return effect === 'reported' ? effect : 'would_deny'
   return isLate === true && effect === 'escalate' ? 'deny' : effect
+}
+
+/** The denial of a call by these findings; the first gives the code and the reason. */
+export function denialBy(findings: readonly [Finding, ...Finding[]]): Denied {
+  const [{ reason, stage, level }] = findings
+  const denial = { ...(level === undefined ? {} : { level }), type: stage, reason }
+  return denied(codeOfReason(reason), `Denied: ${findings.map(describeFinding).join('; ')}.`, { denial })
+}
+
+export function describeFinding({ reason, stage, level, detail }: Finding): string {
+  const where = level === undefined ? stage : `${stage}, ${level}`
+  return detail === undefined ? `${reason} (${where})` : `${reason} (${where}): ${detail}`
 }
 
 /** The error code of a finding that denies. */

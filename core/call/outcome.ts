@@ -1,5 +1,5 @@
-// The outcome of a call. Denials and failures are values, so that outer stages see them like answers; each says whether
-// the call was sent.
+// The outcome of a call. Denials and failures are values, so that outer stages see them like responses. Whether the call
+// was sent is not part of it: `call.sent` knows.
 import type { Call } from './call.js'
 import type { ErrorCode, Refusal } from './errors.js'
 import type { EscalationStatus } from './escalation.js'
@@ -36,7 +36,6 @@ export interface AnswerStream extends AsyncIterable<AnswerChunk> {
 
 export interface Completed {
   readonly kind: 'completed'
-  readonly sent: Sent
   readonly status: number
   readonly headers: AnswerHeaders
   readonly body: Uint8Array | AnswerStream
@@ -57,7 +56,6 @@ export interface Denial {
 
 export interface Denied {
   readonly kind: 'denied'
-  readonly sent: Sent
   readonly code: ErrorCode
   readonly message: string
   readonly denial?: Denial
@@ -68,7 +66,6 @@ export interface Denied {
 
 export interface Failed {
   readonly kind: 'failed'
-  readonly sent: Sent
   readonly code: ErrorCode
   readonly message: string
   readonly headers?: AnswerHeaders
@@ -78,12 +75,20 @@ export interface Failed {
 
 export type Outcome = Completed | Denied | Failed
 
-export function denied(code: ErrorCode, message: string, more: Partial<Omit<Denied, 'kind'>> = {}): Denied {
-  return { kind: 'denied', sent: 'no', code, message, ...more }
+export function denied(
+  code: ErrorCode,
+  message: string,
+  more: Omit<Denied, 'kind' | 'code' | 'message'> = {},
+): Denied {
+  return { kind: 'denied', code, message, ...more }
 }
 
-export function failed(code: ErrorCode, message: string, more: Partial<Omit<Failed, 'kind'>> = {}): Failed {
-  return { kind: 'failed', sent: 'no', code, message, ...more }
+export function failed(
+  code: ErrorCode,
+  message: string,
+  more: Omit<Failed, 'kind' | 'code' | 'message'> = {},
+): Failed {
+  return { kind: 'failed', code, message, ...more }
 }
 
 /** An unreachable upstream and a caller that left are failures and not denials. */

@@ -85,7 +85,20 @@ export function callRequest(init: CallRequestInit): CallRequest {
   if (init.escalationId !== undefined) request.escalationId = init.escalationId
   if (init.rpcId !== undefined) request.rpcId = init.rpcId
   if (init.round !== undefined) request.round = init.round
-  return request
+  return frozen(request)
+}
+
+/** The request, immutable in depth: a stage must not change what others have judged. */
+export function frozen(request: CallRequest): CallRequest {
+  freeze(request.args)
+  if (request.params !== undefined) freeze(request.params)
+  return Object.freeze(request)
+}
+
+function freeze(value: JsonValue): void {
+  if (typeof value !== 'object' || value === null) return
+  for (const member of Object.values(value)) freeze(member)
+  Object.freeze(value)
 }
 
 /**

@@ -44,7 +44,7 @@ function runFrom(
     try {
       const ended = handler(failure === undefined ? settlement : withCodeOf(failure, settlement))
       if (isPending(ended)) {
-        return ended.then(
+        return Promise.resolve(ended).then(
           () => runFrom(handlers, settlement, failure),
           (fault: unknown) => runFrom(handlers, settlement, failure ?? { fault }),
         )

@@ -1,9 +1,10 @@
 // Composes the stages, outermost first, with the dispatcher innermost.
 import type { Call } from '../call/call.js'
-import { isRefusal } from '../call/errors.js'
-import { attempt, isPending, type MaybePromise } from '../call/maybe-promise.js'
-import { failed, type Outcome, unsentOutcome } from '../call/outcome.js'
+import { errorTable, isRefusal } from '../call/errors.js'
+import { after, attempt, isPending, type MaybePromise } from '../call/maybe-promise.js'
+import { failed, isStream, type Outcome, unsentOutcome } from '../call/outcome.js'
 import type { Next, Stage } from '../plugin/stage.js'
+import { outcomeIn } from './check-outcome.js'
 
 /** Sends the call upstream. */
 export type Dispatch = (call: Call) => MaybePromise<Outcome>
@@ -15,55 +16,113 @@ export interface PlacedStage {
 }
 
 /**
- * Composes the stages into one function. An error of a stage becomes an outcome at that stage, so that the outer stages
- * get a value; a second `next()` is such an error. A stage that returns without a promise costs one closure per call,
- * for the check of the second `next()`.
+ * Composes the stages into one function, which neither throws nor rejects. An error of a stage, and what it returns that
+ * is not an outcome, becomes an outcome at that stage, so that the outer stages get a value. A stage that returns without
+ * a promise costs one closure per call, for the checks of `next()`.
  */
 export function compose(stages: readonly PlacedStage[], dispatch: Dispatch): Dispatch {
   return stages.reduceRight<Dispatch>(
     (inner, { name, stage }) => layer(name, stage, inner),
-    guarded('dispatcher', dispatch),
+    dispatcherLayer(dispatch),
   )
 }
 
 function layer(name: string, stage: Stage, inner: Dispatch): Dispatch {
   return (call) => {
     let passed: MaybePromise<Outcome> | undefined
+    let isOver = false
     const next: Next = () => {
-      if (passed !== undefined) throw new Error(`stage ${name} called next() twice`)
+      if (passed !== undefined) return internal(new Error(`stage ${name} called next() twice`))
+      if (isOver || call.isSettled) return internal(new Error(`stage ${name} called next() after its end`))
       // Before the request is read nothing waits for the caller, and the record needs to know who it is.
       passed = (call.parsedRequest === undefined ? undefined : call.endedUnsent) ?? inner(call)
       return passed
     }
+    const conclude = (value: unknown): MaybePromise<Outcome> => {
+      isOver = true
+      if (passed === undefined || !isPending(passed)) return concluded(call, name, value, passed)
+      return whenEnded(call, name, passed).then((inside) => concluded(call, name, value, inside))
+    }
     try {
-      const outcome = stage.handle(call, next)
-      // The outcome of `next()` never rejects, as the inner layer has handled its errors.
-      return outcome === passed ? outcome : settling(call, name, outcome)
+      const returned = adopted(stage.handle(call, next))
+      // What `next()` gave is checked already, and never rejects.
+      if (returned === passed && passed !== undefined) return passed
+      if (!isPending(returned)) return conclude(returned)
+      return returned.then(conclude, (thrown: unknown) => conclude(outcomeOf(call, name, thrown)))
     } catch (thrown) {
-      return outcomeOf(call, name, thrown)
+      return conclude(outcomeOf(call, name, thrown))
     }
   }
 }
 
-function guarded(name: string, dispatch: Dispatch): Dispatch {
-  return (call) =>
-    attempt(
-      () => dispatch(call),
-      (thrown) => outcomeOf(call, name, thrown),
-    )
+/** Rejects like the value; a promise of another library becomes one of ours. */
+function adopted<T>(value: MaybePromise<T>): MaybePromise<T> {
+  return isPending(value) && !(value instanceof Promise) ? Promise.resolve(value) : value
 }
 
-function settling(call: Call, name: string, outcome: MaybePromise<Outcome>): MaybePromise<Outcome> {
-  return isPending(outcome) ? outcome.then(undefined, (thrown) => outcomeOf(call, name, thrown)) : outcome
-}
-
-function outcomeOf(call: Call, name: string, thrown: unknown): Outcome {
-  if (isRefusal(thrown)) {
-    if (call.sent === 'no') return unsentOutcome(thrown)
-    return failed(thrown.code, thrown.message, { sent: call.sent, cause: thrown.cause })
-  }
-  return failed('INTERNAL', 'The gateway failed to handle this call.', {
-    sent: call.sent === 'no' ? 'no' : 'unknown',
-    cause: new Error(`stage ${name} failed`, { cause: thrown }),
+/** A stage that did not wait for `next()` ends the call: what it passed on is aborted, and ends before the call does. */
+function whenEnded(call: Call, name: string, passed: Promise<Outcome>): Promise<Outcome> {
+  let hasEnded = false
+  const ended = passed.then((outcome) => {
+    hasEnded = true
+    return outcome
   })
+  // A promise that was settled before has run its handler by then.
+  queueMicrotask(() => {
+    if (!hasEnded) call.abort('INTERNAL', `Stage ${name} did not wait for the rest of the pipeline.`)
+  })
+  return ended
+}
+
+/** The outcome of a stage that returned `value`, under the findings; `inside` is what `next()` gave it, and is checked. */
+function concluded(call: Call, name: string, value: unknown, inside: Outcome | undefined): Outcome {
+  const outcome = inside !== undefined && value === inside ? inside : checked(name, value)
+  const ruled = underFindings(call, outcome)
+  const isDropped = inside?.kind === 'completed' && isStream(inside.body)
+  if (isDropped && (ruled.kind !== 'completed' || !isStream(ruled.body))) {
+    call.abort('CANCELLED', 'The response is not read.')
+  }
+  return ruled
+}
+
+function checked(name: string, value: unknown): Outcome {
+  try {
+    return outcomeIn(value) ?? internal(new Error(`${name} returned what is not an outcome`))
+  } catch (cause) {
+    return internal(new Error(`${name} returned what cannot be read`, { cause }))
+  }
+}
+
+/** A call that a finding denies does not complete. A failure for another reason stays. */
+export function underFindings(call: Call, outcome: Outcome): Outcome {
+  if (outcome.kind === 'denied') return outcome
+  const refusal = call.refusalByFindings()
+  if (refusal === undefined || (outcome.kind === 'failed' && outcome.code !== refusal.code)) return outcome
+  return refusal
+}
+
+function dispatcherLayer(dispatch: Dispatch): Dispatch {
+  const name = 'dispatcher'
+  return (call) => {
+    const failedBy = (thrown: unknown) => outcomeOf(call, name, thrown)
+    const send = () => after(adopted(dispatch(call)), (value) => checked(name, value))
+    return attempt(() => call.dispatch(() => attempt(send, failedBy)), failedBy)
+  }
+}
+
+function internal(cause: Error): Outcome {
+  return failed('INTERNAL', 'The gateway failed to handle this call.', { cause })
+}
+
+/** The outcome of what a stage threw. */
+export function outcomeOf(call: Call, name: string, thrown: unknown): Outcome {
+  try {
+    if (isRefusal(thrown) && Object.hasOwn(errorTable, thrown.code)) {
+      if (call.sent === 'no') return unsentOutcome(thrown)
+      return failed(thrown.code, thrown.message, { cause: thrown.cause })
+    }
+  } catch (cause) {
+    return internal(new Error(`${name} threw what cannot be read`, { cause }))
+  }
+  return internal(new Error(`stage ${name} failed`, { cause: thrown }))
 }

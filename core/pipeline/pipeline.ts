@@ -1,10 +1,10 @@
 // Runs calls through composed stages, and starts and stops the stages in order.
 import type { Call } from '../call/call.js'
 import type { Credential } from '../call/credential.js'
-import { after } from '../call/maybe-promise.js'
+import { after, isPending, type MaybePromise } from '../call/maybe-promise.js'
 import { failed, type Outcome } from '../call/outcome.js'
 import { messageOf } from '../json/message.js'
-import { compose, type Dispatch, type PlacedStage } from './compose.js'
+import { compose, type Dispatch, outcomeOf, type PlacedStage, underFindings } from './compose.js'
 import { settled } from './settle.js'
 
 export class Pipeline {
@@ -77,14 +77,43 @@ export class Pipeline {
     })
   }
 
-  /** Never rejects. A complete answer has settled when this resolves; a streamed one settles while it is sent. */
+  /**
+   * Never rejects. A complete response has settled when this resolves; a streamed one settles while it is sent. Where a
+   * stage or the dispatcher goes on after an abort, the call ends without it.
+   */
   run(call: Call): Promise<Outcome> {
-    const end = (outcome: Outcome) =>
-      outcome.sent === 'no' && call.hasHolds
+    const end = (returned: Outcome): MaybePromise<Outcome> => {
+      const outcome = underFindings(call, returned)
+      return call.sent === 'no' && call.hasHolds
         ? released(call, outcome).then((rest) => settled(call, rest))
         : settled(call, outcome)
-    return Promise.resolve(after(this.#run(call), end))
+    }
+    const running = this.#run(call)
+    return Promise.resolve(after(isPending(running) ? untilAbandoned(call, running) : running, end))
   }
+}
+
+/** Milliseconds that stages and the dispatcher have to end a call once it is aborted. */
+const ABORTED_MS = 3_000
+
+/** The outcome, or that of the abort where the call has not ended by itself some time after it. */
+function untilAbandoned(call: Call, running: Promise<Outcome>): Promise<Outcome> {
+  return new Promise((resolve) => {
+    let timer: NodeJS.Timeout | undefined
+    const onAbort = (): void => {
+      timer = setTimeout(
+        () => resolve(outcomeOf(call, 'that was aborted', call.abortState.reason)),
+        ABORTED_MS,
+      )
+    }
+    if (call.abortState.aborted) onAbort()
+    else call.abortState.addEventListener('abort', onAbort)
+    running.then((outcome) => {
+      clearTimeout(timer)
+      call.abortState.removeEventListener('abort', onAbort)
+      resolve(outcome)
+    })
+  })
 }
 
 /** The outcome once the holds are released, or the failure that replaces it. */

@@ -6,6 +6,7 @@ import type { MaybePromise } from '../call/maybe-promise.js'
 import {
   type AnswerChunk,
   type Completed,
+  type Denied,
   type Failed,
   failed,
   isStream,
@@ -21,15 +22,12 @@ export function settled(call: Call, outcome: Outcome): MaybePromise<Outcome> {
     const drainWhenAbandoned = outcome.body.drainWhenAbandoned === true
     return { ...outcome, body: { drainWhenAbandoned, [Symbol.asyncIterator]: () => stream.flow() } }
   }
-  return call.settle(settlementOf(outcome)).then(
-    () => outcome,
-    (cause: unknown) => failureOf(cause, outcome.sent),
-  )
+  return call.settle(settlementOf(outcome, call.sent)).then(() => outcome, failureOf)
 }
 
-function settlementOf(outcome: Outcome): Settlement {
+function settlementOf(outcome: Outcome, sent: Sent): Settlement {
   if (outcome.kind !== 'completed') {
-    const { code, sent } = outcome
+    const { code } = outcome
     return { outcome, status: statusOf(code), sent, bytes: 0, digest: null, error: code }
   }
   const body = outcome.body
@@ -37,7 +35,7 @@ function settlementOf(outcome: Outcome): Settlement {
   return {
     outcome,
     status: outcome.status,
-    sent: outcome.sent,
+    sent,
     bytes: whole ? body.byteLength : 0,
     digest: outcome.digest === undefined && whole ? sha256Hex(body) : (outcome.digest ?? null),
     error: outcome.error ?? null,
@@ -45,9 +43,9 @@ function settlementOf(outcome: Outcome): Settlement {
 }
 
 /** The failure that replaces the answer of a call that did not settle. */
-function failureOf(cause: unknown, sent: Sent): Failed {
-  if (isRefusal(cause)) return failed(cause.code, cause.message, { sent, cause: cause.cause })
-  return failed('INTERNAL', 'The gateway failed after the call; the answer is withheld.', { sent, cause })
+function failureOf(cause: unknown): Failed {
+  if (isRefusal(cause)) return failed(cause.code, cause.message, { cause: cause.cause })
+  return failed('INTERNAL', 'The gateway failed after the call; the answer is withheld.', { cause })
 }
 
 class SettlingStream {
@@ -67,6 +65,13 @@ class SettlingStream {
     const hash = digest === undefined ? createHash('sha256') : undefined
     try {
       for await (const chunk of body) {
+        if (!(chunk.bytes instanceof Uint8Array))
+          throw new Refusal('INTERNAL', 'A chunk of the response has no bytes.')
+        const refusal = this.#isSettled ? undefined : this.#call.refusalByFindings()
+        if (refusal !== undefined) {
+          yield await this.#refused(chunk, refusal)
+          return
+        }
         this.#bytes += chunk.bytes.byteLength
         hash?.update(chunk.bytes)
         if (chunk.answer?.call !== undefined) {
@@ -79,6 +84,8 @@ class SettlingStream {
         }
       }
       if (!this.#isSettled) {
+        const refusal = this.#call.refusalByFindings()
+        if (refusal !== undefined) throw new Refusal(refusal.code, refusal.message)
         const failure = await this.#settle(hash?.digest('hex') ?? digest ?? null, error ?? null)
         // The head was sent already: the body must not end as if it were complete.
         if (failure !== undefined) throw new Refusal(failure.code, failure.message, { cause: failure.cause })
@@ -93,15 +100,20 @@ class SettlingStream {
     }
   }
 
+  /** An error message in place of the response where the protocol has one; else the body must not look complete. */
+  async #refused({ answer }: AnswerChunk, { code, message }: Denied | Failed): Promise<AnswerChunk> {
+    if (answer === undefined || answer.call !== undefined) throw new Refusal(code, message)
+    const failure = await this.#settle(null, code)
+    return { bytes: answer.instead(failure ?? failed(code, message)) }
+  }
+
   #settle(digest: string | null, error: ErrorCode | null): Promise<Failed | undefined> {
     this.#isSettled = true
-    const { status, sent } = this.#outcome
+    const { status } = this.#outcome
+    const { sent } = this.#call
     return this.#call
       .settle({ outcome: this.#outcome, status, sent, bytes: this.#bytes, digest, error })
-      .then(
-        () => undefined,
-        (cause: unknown) => failureOf(cause, sent),
-      )
+      .then(() => undefined, failureOf)
   }
 
   #codeOfAbort(): ErrorCode | undefined {
@@ -116,11 +128,11 @@ function settledOther(
   answer: NonNullable<AnswerChunk['answer']>,
 ): Promise<AnswerChunk> {
   const { digest, error = null } = answer
-  const outcome: Completed = { kind: 'completed', sent: 'yes', status: 200, headers: {}, body: bytes }
+  const outcome: Completed = { kind: 'completed', status: 200, headers: {}, body: bytes }
   const settlement = { outcome, status: 200, sent: 'yes', bytes: bytes.byteLength, digest, error } as const
   return call.settle(settlement).then(
     () => ({ bytes }),
-    (cause: unknown) => ({ bytes: answer.instead(failureOf(cause, 'yes')) }),
+    (cause: unknown) => ({ bytes: answer.instead(failureOf(cause)) }),
   )
 }
 

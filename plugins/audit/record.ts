@@ -3,7 +3,6 @@ import {
   type Call,
   canonicalInput,
   dedupe,
-  effectOf,
   escalation,
   type GatewayEvent,
   type Identity,
@@ -13,8 +12,8 @@ import {
   mcpFacts,
   type RecordedFinding,
   redactor,
+  type Sent,
   type Settlement,
-  verdict,
 } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
 import { OUTCOME_UNKNOWN } from './intent/entry.js'
@@ -50,6 +49,7 @@ export interface RecordedCall {
 interface Result {
   readonly latencyMs: number
   readonly firstByteMs?: number | undefined
+  readonly sent: Sent
   readonly isDenied: boolean
   readonly isOk: boolean
   readonly error: string | null
@@ -59,11 +59,12 @@ interface Result {
 
 export function recordOf(context: RecordContext, recorded: RecordedCall): AuditEnvelope {
   const { call, settlement, latencyMs, firstByteMs, inputSha256 } = recorded
-  const { error, digest, status, outcome } = settlement
+  const { error, digest, status, sent, outcome } = settlement
   const isOk = error === null && status < 400
   return envelopeOf(context, call, {
     latencyMs,
     firstByteMs,
+    sent,
     isDenied: outcome.kind === 'denied',
     isOk,
     error,
@@ -76,6 +77,7 @@ export function recordOf(context: RecordContext, recorded: RecordedCall): AuditE
 export function unknownRecordOf(context: RecordContext, call: Call, latencyMs: number): AuditEnvelope {
   return envelopeOf(context, call, {
     latencyMs,
+    sent: 'unknown',
     isDenied: false,
     isOk: false,
     error: OUTCOME_UNKNOWN,
@@ -87,7 +89,7 @@ export function unknownRecordOf(context: RecordContext, call: Call, latencyMs: n
 function envelopeOf(context: RecordContext, call: Call, result: Result): AuditEnvelope {
   const caller = call.get(identity)
   const { trace, agent, target, parsedRequest } = call
-  const findings = judged(call)
+  const findings = recordedFindings(call)
   const isDenied = result.isDenied || findings.some(({ effect }) => effect === 'deny')
   const envelope: AuditEnvelope = {
     ts: new Date(call.receivedAt).toISOString(),
@@ -99,6 +101,7 @@ function envelopeOf(context: RecordContext, call: Call, result: Result): AuditEn
     server: `${target.server}@${target.serverVersion}`,
     tool: `${target.tool}@${target.toolVersion}`,
     status: result.isOk ? 'ok' : 'error',
+    sent: result.sent,
     latency_ms: microseconds(result.latencyMs),
     retries: call.retries,
     input_sha256:
@@ -237,12 +240,8 @@ function commonFields(context: RecordContext) {
   }
 }
 
-function judged(call: Call): RecordedFinding[] {
-  if (call.findings.length === 0) return []
-  const rule = call.get(verdict)
-  return call.findings.map((finding) => {
-    const { reason, stage, detail } = finding
-    const effect = rule === undefined ? 'reported' : effectOf(finding, rule)
+function recordedFindings(call: Call): RecordedFinding[] {
+  return call.judgedFindings().map(({ reason, stage, effect, detail }) => {
     return { reason, stage, effect, ...(detail === undefined ? {} : { detail }) }
   })
 }

@@ -5,7 +5,6 @@ import {
   type Call,
   type Completed,
   isStream,
-  type Outcome,
   type Settlement,
 } from '@svc/core'
 import { encodeAnswer, replayableHeaders, type StoredAnswer } from './stored-answer.js'
@@ -128,8 +127,4 @@ export class AnswerRecorder {
 function isDelivered({ outcome, error }: Settlement): boolean {
   if (error === null || error === 'UPSTREAM' || error === 'PAYLOAD_TOO_LARGE') return true
   return outcome.kind === 'denied' && outcome.code === error
-}
-
-export function isRecordable(outcome: Outcome): outcome is Completed {
-  return outcome.kind === 'completed' && outcome.sent !== 'no'
 }

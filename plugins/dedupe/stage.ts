@@ -18,7 +18,7 @@ import {
   type Stage,
 } from '@svc/core'
 import type { StoreResource } from '@svc/core/store'
-import { AnswerRecorder, isRecordable } from './answer-recorder.js'
+import { AnswerRecorder } from './answer-recorder.js'
 import { type ClaimRule, claimOf } from './claim.js'
 import { ClaimHold } from './claim-hold.js'
 import { Claims } from './claims.js'
@@ -127,8 +127,8 @@ export class DedupeStage implements Stage {
     // After the audit record is on disk: one that could not be written makes the outcome unknown.
     call.afterSettle((settlement) => this.#end(claims, claim, recorder, settlement))
     const outcome = await next()
-    if (outcome.sent === 'no') return outcome
-    const recorded = isRecordable(outcome) ? recorder.record(outcome) : outcome
+    if (call.sent === 'no') return outcome
+    const recorded = outcome.kind === 'completed' ? recorder.record(outcome) : outcome
     return { ...recorded, headers: Object.assign({}, recorded.headers, { 'x-dedupe': 'first' }) }
   }
 

@@ -44,8 +44,6 @@ export function replayOf(stored: StoredAnswer, body: Uint8Array = stored.body): 
   const { status, headers, digest, error } = stored
   return {
     kind: 'completed',
-    // Not by this call.
-    sent: 'no',
     status,
     headers: { ...headers, 'x-dedupe': 'replay' },
     body,

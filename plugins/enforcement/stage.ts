@@ -1,9 +1,10 @@
 // Turns the findings of earlier stages into one verdict, and leaves the rule in a slot for later findings.
 import {
   type Call,
-  codeOfReason,
   type Denied,
+  denialBy,
   denied,
+  describeFinding,
   type EscalationRule,
   effectOf,
   externalDecision,
@@ -64,7 +65,7 @@ export class EnforcementStage implements Stage {
     for (const line of this.#description) say(line)
     if (call.findings.length === 0) say('nothing was found: the call goes on')
     for (const finding of call.findings) {
-      say(`${effectOf(finding, rule)}: ${describe(finding)}`)
+      say(`${effectOf(finding, rule)}: ${describeFinding(finding)}`)
     }
     const denial = judge(call.findings, rule)
     if (denial !== undefined || this.#escalation === undefined) return denial ?? next()
@@ -94,11 +95,8 @@ export class EnforcementStage implements Stage {
 
 function judge(findings: readonly Finding[], rule: Verdict): Denied | undefined {
   const denying = findings.filter((finding) => effectOf(finding, rule) === 'deny')
-  const [first] = denying
-  if (first === undefined) return undefined
-  return denied(codeOfReason(first.reason), `Denied: ${denying.map(describe).join('; ')}.`, {
-    denial: denialOf(first),
-  })
+  const [first, ...others] = denying
+  return first === undefined ? undefined : denialBy([first, ...others])
 }
 
 function escalating(findings: readonly Finding[], rule: Verdict): Finding[] {
@@ -107,9 +105,4 @@ function escalating(findings: readonly Finding[], rule: Verdict): Finding[] {
 
 function denialOf({ level, stage, reason }: Finding) {
   return { ...(level === undefined ? {} : { level }), type: stage, reason }
-}
-
-function describe({ reason, stage, level, detail }: Finding): string {
-  const where = level === undefined ? stage : `${stage}, ${level}`
-  return detail === undefined ? `${reason} (${where})` : `${reason} (${where}): ${detail}`
 }

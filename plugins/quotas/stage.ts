@@ -94,7 +94,7 @@ export class QuotasStage implements Stage {
       return after(refusal ?? next(), (outcome) => {
         // V8 gives an object a new hidden class each time where properties follow a spread.
         const headers: AnswerHeaders = Object.assign({}, outcome.headers)
-        count.usage.addTo(headers, clock.now(), outcome.sent)
+        count.usage.addTo(headers, clock.now(), call.sent)
         return { ...outcome, headers }
       })
     })

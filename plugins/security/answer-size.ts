@@ -13,17 +13,17 @@ import {
 import { type LateFinding, lateFinding, refusal, verdictOn } from './findings.js'
 
 export function limitAnswerSize(call: Call, kind: RequestKind, answer: Completed, maxBytes: number): Outcome {
-  const { body, sent } = answer
+  const { body } = answer
   if (!isStream(body)) {
     const over = body.byteLength > maxBytes ? tooLarge(call, maxBytes) : undefined
-    return over === undefined ? answer : refusal(over, sent)
+    return over === undefined ? answer : refusal(over)
   }
   // With a content-length over the limit, the stream need not start.
   if (Number(answer.headers['content-length']) > maxBytes) {
     const over = tooLarge(call, maxBytes)
     if (over === undefined) return answer
     call.abort(over.code, over.message)
-    return refusal(over, sent)
+    return refusal(over)
   }
   return { ...answer, body: limitStream(call, kind, body, maxBytes) }
 }
@@ -61,7 +61,7 @@ async function* limited(
 /** Ends with an error message where the protocol has one; else throws, so that the answer does not look complete. */
 function* terminate({ answer }: AnswerChunk, { code, message }: LateFinding): Generator<AnswerChunk> {
   if (answer === undefined) throw new Refusal(code, message)
-  const bytes = answer.instead(failed(code, message, { sent: 'yes' }))
+  const bytes = answer.instead(failed(code, message))
   const { content: _, ...others } = answer
   yield {
     bytes,

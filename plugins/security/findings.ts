@@ -7,7 +7,6 @@ import {
   type ErrorCode,
   effectOf,
   type Finding,
-  type Sent,
   verdict,
 } from '@svc/core'
 
@@ -32,8 +31,8 @@ export function lateFinding(code: ErrorCode, reason: string, detail: string): La
   }
 }
 
-export function refusal({ code, message, denial }: LateFinding, sent: Sent): Denied {
-  return denied(code, message, { sent, denial })
+export function refusal({ code, message, denial }: LateFinding): Denied {
+  return denied(code, message, { denial })
 }
 
 /** The verdict's effect on the finding; `undecided` before the enforcement stage. */

@@ -81,9 +81,9 @@ export class SecurityStage implements Stage {
       if (settled.kind !== 'completed') {
         // The abort fails the call with the same code, but without the reason.
         const isAborted = settled.kind === 'failed' && settled.code === late?.code
-        return isAborted && late !== undefined ? refusal(late, settled.sent) : settled
+        return isAborted && late !== undefined ? refusal(late) : settled
       }
-      if (late !== undefined) return refusal(late, settled.sent)
+      if (late !== undefined) return refusal(late)
       return maxBytes === undefined ? settled : limitAnswerSize(call, request.kind, settled, maxBytes)
     }
     return after(outcome, limit)

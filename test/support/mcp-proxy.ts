@@ -165,7 +165,7 @@ export class TestProxy implements AsyncDisposable {
       const text = Buffer.from(await bytesOf(outcome)).toString()
       return { ...asked, status: outcome.status, text, json: () => JSON.parse(text) as unknown }
     }
-    const { status, body } = this.proxy.encodeRefusal(exchange, outcome, call.trace.traceId)
+    const { status, body } = this.proxy.encodeRefusal(exchange, outcome, call)
     const text = String(body)
     return { ...asked, status, text, json: () => JSON.parse(text) as unknown }
   }

@@ -151,11 +151,10 @@ export class Connection implements Interceptor {
   }
 
   async #answer(id: RequestId, outcome: Outcome, exchange: McpExchange, call: Call): Promise<void> {
-    const { traceId } = call.trace
     if (outcome.kind !== 'completed') {
       // The client waits for no response (2025-11-25, "Cancellation").
       if (outcome.code === 'CANCELLED') return
-      await this.#send(JSON.parse(encodeRpcError(id, outcome, traceId, exchange.protocolError)), {
+      await this.#send(JSON.parse(encodeRpcError(id, outcome, call, exchange.protocolError)), {
         relatedRequestId: id,
       })
       return

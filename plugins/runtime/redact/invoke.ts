@@ -61,7 +61,7 @@ export async function redactInvokeStream(
   } catch (error) {
     if (isRefusal(error)) throw error
     const message = 'The upstream closed the connection before its response was complete.'
-    return failed('UPSTREAM_UNREACHABLE', message, { sent: answer.sent, cause: error })
+    return failed('UPSTREAM_UNREACHABLE', message, { cause: error })
   }
   const headers = size <= maxBuffered ? answer.headers : { 'content-type': 'application/octet-stream' }
   return redactInvokeBody({ ...answer, headers }, Buffer.concat(chunks), rules)

@@ -58,9 +58,7 @@ export class RedactedMcpStream implements AnswerStream {
       return { bytes: eventOf(content), answer: { ...answer, digest: redacted.digest, content } }
     }
     // The stream ended early. Without event ids the client cannot resume it, so it gets an error.
-    const outcome = failed('UPSTREAM_UNREACHABLE', 'The upstream ended its stream without a response.', {
-      sent: 'yes',
-    })
+    const outcome = failed('UPSTREAM_UNREACHABLE', 'The upstream ended its stream without a response.')
     return { bytes: answer.instead(outcome), answer: { ...answer, digest: null } }
   }
 

@@ -1,13 +1,13 @@
 import { denied } from '@svc/core'
 import { expect } from 'chai'
-import { errorObject } from 'svc-sdk/internal/http/answer'
+import { errorObject, noCall } from 'svc-sdk/internal/http/answer'
 
 describe('the error object', () => {
   it('names the escalation that decides of the call', () => {
     const outcome = denied('ESCALATION_PENDING', 'A person decides.', {
       escalation: { id: 'esc-1', status: 'pending' },
     })
-    expect(errorObject(outcome, 'a'.repeat(32))).to.deep.equal({
+    expect(errorObject(outcome, noCall('a'.repeat(32)))).to.deep.equal({
       error: 'ESCALATION_PENDING',
       message: 'A person decides.',
       escalation_id: 'esc-1',

@@ -1,10 +1,12 @@
 import { denied, failed } from '@svc/core'
 import { expect } from 'chai'
+import { noCall } from 'svc-sdk/internal/http/answer'
 import { encodeRefusal } from 'svc-sdk/internal/mcp/encode-refusal'
 import type { McpExchange } from 'svc-sdk/internal/mcp/exchange'
 import { rpcCodes } from 'svc-sdk/internal/mcp/protocol'
 
 const trace = '0af7651916cd43dd8448eb211c80319c'
+const call = noCall(trace)
 
 function exchange(over: Partial<McpExchange> = {}): McpExchange {
   return {
@@ -30,7 +32,7 @@ const bodyOf = (answer: { body: string | Uint8Array }): unknown => JSON.parse(St
 
 describe('a refusal over MCP', () => {
   it('of a request is HTTP 200 with a JSON-RPC error: the status as code, the error object as data', () => {
-    const answer = encodeRefusal(exchange(), notAllowed, trace)
+    const answer = encodeRefusal(exchange(), notAllowed, call)
     expect(answer.status).to.equal(200)
     expect(answer.headers['content-type']).to.equal('application/json')
     expect(bodyOf(answer)).to.deep.equal({
@@ -55,7 +57,7 @@ describe('a refusal over MCP', () => {
     const answer = encodeRefusal(
       exchange(),
       denied('RATE_LIMITED', 'Slow.', { headers: { 'retry-after': '3' } }),
-      trace,
+      call,
     )
     expect(answer.status).to.equal(200)
     expect(answer.headers['retry-after']).to.equal('3')
@@ -63,11 +65,10 @@ describe('a refusal over MCP', () => {
   })
 
   it('says of a failure whether the upstream was asked', () => {
-    const answer = encodeRefusal(
-      exchange(),
-      failed('UPSTREAM_UNREACHABLE', 'Gone.', { sent: 'unknown' }),
-      trace,
-    )
+    const answer = encodeRefusal(exchange(), failed('UPSTREAM_UNREACHABLE', 'Gone.'), {
+      ...call,
+      sent: 'unknown',
+    })
     expect(bodyOf(answer)).to.have.nested.property('error.data.sent', 'unknown')
   })
 
@@ -76,7 +77,7 @@ describe('a refusal over MCP', () => {
     ['a GET', { id: undefined, method: 'GET' }],
   ] as const) {
     it(`of ${what} is a plain HTTP error`, () => {
-      const answer = encodeRefusal(exchange(over), notAllowed, trace)
+      const answer = encodeRefusal(exchange(over), notAllowed, call)
       expect(answer.status).to.equal(403)
       expect(bodyOf(answer)).to.include({ error: 'TOOL_NOT_ALLOWED' })
     })
@@ -84,8 +85,8 @@ describe('a refusal over MCP', () => {
 
   it('stays HTTP where the OAuth flow of the client must see it', () => {
     const challenge = { headers: { 'www-authenticate': 'Bearer error="insufficient_scope"' } }
-    expect(encodeRefusal(exchange(), denied('UNAUTHENTICATED', 'Who?'), trace).status).to.equal(401)
-    const scope = encodeRefusal(exchange(), denied('TOOL_NOT_ALLOWED', 'More.', challenge), trace)
+    expect(encodeRefusal(exchange(), denied('UNAUTHENTICATED', 'Who?'), call).status).to.equal(401)
+    const scope = encodeRefusal(exchange(), denied('TOOL_NOT_ALLOWED', 'More.', challenge), call)
     expect(scope.status).to.equal(403)
     expect(scope.headers['www-authenticate']).to.include('insufficient_scope')
   })
@@ -96,7 +97,7 @@ describe('a refusal over MCP', () => {
   ] as const) {
     it(`of a session is HTTP 404 with a JSON-RPC error: for ${what}`, () => {
       const over = { isForeignSession: true, id: id ?? undefined }
-      const answer = encodeRefusal(exchange(over), denied('TARGET_NOT_FOUND', 'No session.'), trace)
+      const answer = encodeRefusal(exchange(over), denied('TARGET_NOT_FOUND', 'No session.'), call)
       expect(answer.status).to.equal(404)
       expect(bodyOf(answer)).to.include({ jsonrpc: '2.0', id }).and.have.nested.property('error.code', 404)
     })
@@ -115,7 +116,7 @@ describe('a refusal over MCP', () => {
       const answer = encodeRefusal(
         exchange({ ...over, protocolError: { code } }),
         denied('BAD_REQUEST', 'Bad.'),
-        trace,
+        call,
       )
       expect(answer.status).to.equal(status)
       expect(bodyOf(answer)).to.have.nested.property('error.code', code)

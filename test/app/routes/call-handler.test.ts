@@ -55,7 +55,7 @@ describe('a call whose request has the head of its answer already', () => {
     const stage = {
       async handle(call: Parameters<Pipeline['run']>[0]) {
         await Promise.resolve(call.request()).catch((fault: unknown) => faults.push(fault))
-        return { kind: 'completed', sent: 'no', status: 200, headers: {}, body: new Uint8Array() } as const
+        return { kind: 'completed', status: 200, headers: {}, body: new Uint8Array() } as const
       },
     }
     const host = hostSchema.parse({ tenant: 'acme', port: 0, targets: {} })

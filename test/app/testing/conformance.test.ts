@@ -1,4 +1,13 @@
-import { definePlugin, type Plugin, type Resources, type Stage, slot } from '@svc/core'
+import {
+  type Call,
+  definePlugin,
+  denied,
+  type Next,
+  type Plugin,
+  type Resources,
+  type Stage,
+  slot,
+} from '@svc/core'
 import { expect } from 'chai'
 import { type ConformanceOptions, conformance } from 'svc-sdk/testing'
 import { z } from 'zod'
@@ -23,6 +32,26 @@ async function failures(plugin: Plugin, options: ConformanceOptions = {}): Promi
 /** A stage that answers calls properly, with a life cycle of its own. */
 function living(life: Partial<Stage>): Stage {
   return { handle: (_call, next) => next(), ...life }
+}
+
+const ok = { kind: 'completed', status: 200, headers: {}, body: new Uint8Array() }
+
+const failsUnlessCompleted: Handle = async (_call, next) => {
+  const outcome = await next()
+  if (outcome.kind !== 'completed') throw new Error('not completed')
+  return outcome
+}
+
+const changesRequest: Handle = async (call, next) => {
+  Object.assign((await call.request()).args as object, { amount: 1 })
+  return next()
+}
+
+/** As in JavaScript, where nothing checks what a stage returns. */
+type Handle = (call: Call, next: Next) => unknown
+
+function misbehaving(mistake: string, handle: Handle, title: RegExp): [string, Plugin, RegExp] {
+  return [mistake, { ...sound, create: () => ({ handle: handle as Stage['handle'] }) }, title]
 }
 
 function leasing(resources: Resources): Stage {
@@ -71,34 +100,34 @@ describe('the plugin conformance suite', () => {
       },
       /lets go of every shared resource/,
     ],
-    [
-      'an answer of its own that claims to have been sent',
-      {
-        ...sound,
-        create: () => ({
-          handle: async () => ({ kind: 'denied', sent: 'yes', code: 'TOOL_NOT_ALLOWED', message: 'no' }),
-        }),
-      },
-      /says whether it was sent/,
-    ],
-    [
-      'a second next()',
-      {
-        ...sound,
-        create: () => ({
-          handle: async (_call, next) => {
-            await next()
-            return next()
-          },
-        }),
-      },
-      /at most once/,
-    ],
+    misbehaving('no outcome', async (_call, next) => void (await next()), /returns an outcome/),
+    misbehaving('an outcome of another shape', () => ({ status: 200, body: 'done' }), /returns an outcome/),
+    misbehaving('a response whose body is a text', () => ({ ...ok, body: 'done' }), /returns an outcome/),
+    misbehaving('an error', () => Promise.reject(new Error('boom')), /throws no error/),
+    misbehaving('an error where the call was denied', failsUnlessCompleted, /throws no error/),
+    misbehaving('a change of the request', changesRequest, /throws no error/),
+    misbehaving(
+      'a change of the outcome',
+      async (_call, next) => Object.assign(await next(), ok),
+      /throws no error/,
+    ),
+    misbehaving('a second next()', async (_call, next) => [await next(), await next()][0], /at most once/),
+    misbehaving(
+      'a next() that it does not wait for',
+      (_call, next) => [next(), ok][1],
+      /waits for what it returns/,
+    ),
+    misbehaving(
+      'a denial after next() without a finding',
+      async (_call, next) => [await next(), denied('TOOL_NOT_ALLOWED', 'no')][1],
+      /only by a finding/,
+    ),
+    misbehaving('a stage that hangs', () => new Promise(() => undefined), /when the call is aborted/),
   ]
 
   for (const [mistake, plugin, title] of broken) {
     it(`catches ${mistake}`, async () => {
-      expect((await failures(plugin)).some((failed) => title.test(failed))).to.equal(true)
+      expect((await failures(plugin, { timeoutMs: 50 })).some((failed) => title.test(failed))).to.equal(true)
     })
   }
 

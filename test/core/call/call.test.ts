@@ -104,7 +104,7 @@ describe('Call', () => {
     call.hold(hold('audit', true))
     call.hold(hold('dedupe'))
     call.hold(hold('quotas'))
-    await call.commitHolds()
+    await call.dispatch(async () => (await call.commitHolds()) ?? failed('INTERNAL', 'x'))
     expect(log).to.deep.equal(['dedupe', 'quotas', 'audit'])
   })
 
@@ -117,7 +117,7 @@ describe('Call', () => {
     })
     call.afterSettle(({ error }) => void seen.push(`after ${error}`))
     call.onSettle(({ error }) => void seen.push(`inner ${error}`))
-    const outcome = failed('UPSTREAM_UNREACHABLE', 'gone', { sent: 'unknown' })
+    const outcome = failed('UPSTREAM_UNREACHABLE', 'gone')
     const settling = call.settle({
       outcome,
       status: 502,

@@ -45,7 +45,7 @@ describe('compose', () => {
       async () => served,
     )
     const outcome = await run(makeCall())
-    expect(outcome).to.include({ kind: 'failed', code: 'INTERNAL', sent: 'no' })
+    expect(outcome).to.include({ kind: 'failed', code: 'INTERNAL' })
     if (outcome.kind !== 'failed') return expect.fail('not failed')
     expect(outcome.message).not.to.contain('password')
     expect(outcome.cause).to.have.property('message', 'stage leaky failed')
@@ -90,15 +90,17 @@ describe('compose', () => {
 
   it('treats an unreachable upstream as a failure, not as a denial', async () => {
     const run = compose([], () => Promise.reject(new Refusal('UPSTREAM_UNREACHABLE', 'down')))
-    expect(await run(makeCall())).to.include({ kind: 'failed', code: 'UPSTREAM_UNREACHABLE', sent: 'no' })
+    expect(await run(makeCall())).to.include({ kind: 'failed', code: 'UPSTREAM_UNREACHABLE' })
   })
 
   it('reports an unknown outcome for an error after the send', async () => {
-    const run = compose([], (call) => {
-      call.sent = 'yes'
-      return Promise.reject(new Error('boom'))
+    const call = makeCall()
+    const run = compose([], async () => {
+      await call.commitHolds()
+      throw new Error('boom')
     })
-    expect(await run(makeCall())).to.include({ kind: 'failed', sent: 'unknown' })
+    expect(await run(call)).to.include({ kind: 'failed' })
+    expect(call.sent).to.equal('unknown')
   })
 
   it('returns without a promise where no stage and no dispatcher needs one', () => {

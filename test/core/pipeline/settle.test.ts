@@ -16,7 +16,7 @@ import { makeCall } from '../../support/call.js'
 const bytes = (text: string): Uint8Array => Buffer.from(text)
 
 function answering(body: Completed['body'], more: Partial<Completed> = {}): () => Promise<Outcome> {
-  return async () => ({ kind: 'completed', sent: 'yes', status: 200, headers: {}, body, ...more })
+  return async () => ({ kind: 'completed', status: 200, headers: {}, body, ...more })
 }
 
 async function* pieces(...texts: string[]): AsyncGenerator<AnswerChunk> {
@@ -113,7 +113,7 @@ describe('settlement', () => {
   it('withholds the answer when a handler refuses, with its code, and says whether the call may have run', async () => {
     const { stage } = recorder(new Refusal('OUTCOME_UNRECORDED', 'disk full'))
     const outcome = await pipelineOf(stage, answering(bytes('secret answer'))).run(makeCall())
-    expect(outcome).to.include({ kind: 'failed', code: 'OUTCOME_UNRECORDED', sent: 'yes' })
+    expect(outcome).to.include({ kind: 'failed', code: 'OUTCOME_UNRECORDED' })
   })
 
   it('answers INTERNAL when a handler fails', async () => {
@@ -121,7 +121,7 @@ describe('settlement', () => {
     const outcome = await pipelineOf(stage, async () => failed('UPSTREAM_UNREACHABLE', 'down')).run(
       makeCall(),
     )
-    expect(outcome).to.include({ kind: 'failed', code: 'INTERNAL', sent: 'no' })
+    expect(outcome).to.include({ kind: 'failed', code: 'INTERNAL' })
   })
 
   it('runs the outer handlers after an inner one failed, with the resulting error', async () => {
@@ -132,7 +132,7 @@ describe('settlement', () => {
       { name: 'inner', stage: inner.stage },
     ]
     const outcome = await new Pipeline(stages, answering(bytes('hello'))).run(makeCall())
-    expect(outcome).to.include({ code: 'INTERNAL', sent: 'yes' })
+    expect(outcome).to.include({ code: 'INTERNAL' })
     expect(inner.settlements[0]).to.include({ error: null })
     expect(outer.settlements).to.have.length(1)
     expect(outer.settlements[0]).to.include({ error: 'INTERNAL', digest: sha256Hex('hello') })
@@ -246,7 +246,7 @@ describe('holds', () => {
     const call = makeCall()
     await pipelineOf(holding(log), async () => {
       await call.commitHolds()
-      return { kind: 'completed', sent: 'yes', status: 200, headers: {}, body: bytes('') }
+      return { kind: 'completed', status: 200, headers: {}, body: bytes('') }
     }).run(call)
     expect(log).to.deep.equal(['commit'])
   })

@@ -139,7 +139,7 @@ describe('svc policy explain', () => {
     let passed = 0
     const next = async () => {
       passed++
-      return { kind: 'denied', sent: 'no', code: 'INTERNAL', message: '' } as const
+      return { kind: 'denied', code: 'INTERNAL', message: '' } as const
     }
     await stage.explain?.(fakeCall({ server: 'shop', tool }), next, (line) => said.push(line))
     expect(passed).to.equal(1)

@@ -39,8 +39,7 @@ describe('the store of used mandates', () => {
       call.set(verdict, { mode: 'enforce', effectOf: () => 'deny' })
       const refused = await call.commitHolds()
       if (refused !== undefined) return refused
-      call.sent = 'yes'
-      return { kind: 'completed', sent: 'yes', status: 200, headers: {}, body: Buffer.from('{}') }
+      return { kind: 'completed', status: 200, headers: {}, body: Buffer.from('{}') }
     })
     await whole.start()
     const call = fakeCall({
@@ -59,7 +58,7 @@ describe('the store of used mandates', () => {
     it(`refuses a call where ${fails} fails, and returns what was reserved`, async () => {
       store.fails = fails
       const { outcome } = await run({})
-      expect(outcome).to.include({ kind: 'denied', code: 'STORE_UNAVAILABLE', sent: 'no' })
+      expect(outcome).to.include({ kind: 'denied', code: 'STORE_UNAVAILABLE' })
       store.fails = undefined
       expect((await run({}, 'order-2')).outcome).to.include({ kind: 'completed' })
     })

@@ -141,7 +141,6 @@ describe("authn: the issuer's keys", () => {
       const answer = refusal(await present(stage, await rig.issuer.sign()))
       expect(answer).to.deep.include({
         kind: 'failed',
-        sent: 'no',
         code: 'STORE_UNAVAILABLE',
         message:
           "The token cannot be checked now, because the issuer's keys cannot be fetched. Try again later.",

@@ -54,7 +54,6 @@ describe('authn: scopes', () => {
     const outcome = await call(await stage(), { scope: 'tools' })
     expect(outcome).to.deep.equal({
       kind: 'denied',
-      sent: 'no',
       code: 'TOOL_NOT_ALLOWED',
       message: 'The token lacks the scope files.',
       denial: { level: 'gateway', type: 'authn', reason: 'insufficient_scope' },

@@ -67,7 +67,6 @@ export class DedupeRig extends StageRig {
       const refused = await call.commitHolds()
       if (refused !== undefined) return refused
       this.sent++
-      call.sent = 'yes'
       return answer(call)
     })
     await whole.start()

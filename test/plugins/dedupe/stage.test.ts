@@ -37,14 +37,14 @@ describe('the dedupe stage', () => {
   it('does not send a call when the store fails', async () => {
     rig.store.instead.claim = () => Promise.reject(new Error('it is down'))
     const outcome = await (await rig.pipeline()).run(keyed())
-    expect(outcome).to.deep.include({ kind: 'failed', code: 'STORE_UNAVAILABLE', sent: 'no' })
+    expect(outcome).to.deep.include({ kind: 'failed', code: 'STORE_UNAVAILABLE' })
     expect(rig.sent).to.equal(0)
   })
 
   it('does not send a call that cannot be marked, and frees its key', async () => {
     rig.store.instead.markSent = () => Promise.reject(new Error('it is down'))
     const outcome = await (await rig.pipeline()).run(keyed())
-    expect(outcome).to.deep.include({ kind: 'denied', code: 'STORE_UNAVAILABLE', sent: 'no' })
+    expect(outcome).to.deep.include({ kind: 'denied', code: 'STORE_UNAVAILABLE' })
     expect(rig.sent).to.equal(0)
     expect(rig.store.names).to.deep.equal(['claim', 'markSent', 'release'])
   })
@@ -52,7 +52,7 @@ describe('the dedupe stage', () => {
   it('does not send a call whose claim was lost', async () => {
     rig.store.instead.markSent = () => Promise.resolve(false)
     const outcome = await (await rig.pipeline()).run(keyed())
-    expect(outcome).to.deep.include({ kind: 'denied', code: 'IDEMPOTENT_DUPLICATE', sent: 'no' })
+    expect(outcome).to.deep.include({ kind: 'denied', code: 'IDEMPOTENT_DUPLICATE' })
     expect(outcome).to.have.deep.property('headers', { 'retry-after': '1' })
     expect(rig.sent).to.equal(0)
   })
@@ -65,7 +65,7 @@ describe('the dedupe stage', () => {
     })
     expect(await running.run(call)).to.deep.include({ kind: 'failed', code: 'OUTCOME_UNRECORDED' })
     expect(rig.store.names).to.deep.equal(['claim', 'markSent', 'markUnknown'])
-    expect(await running.run(keyed())).to.deep.include({ code: 'IDEMPOTENT_OUTCOME_UNKNOWN', sent: 'no' })
+    expect(await running.run(keyed())).to.deep.include({ code: 'IDEMPOTENT_OUTCOME_UNKNOWN' })
     expect(rig.sent).to.equal(1)
   })
 
@@ -78,8 +78,8 @@ describe('the dedupe stage', () => {
           name: 'judge',
           stage: {
             async handle(_call, next) {
-              const { sent } = await next()
-              return { kind: 'denied', sent, code: 'PAYLOAD_TOO_LARGE', message: 'no' }
+              await next()
+              return { kind: 'denied', code: 'PAYLOAD_TOO_LARGE', message: 'no' }
             },
           },
         },
@@ -87,7 +87,6 @@ describe('the dedupe stage', () => {
       ],
       async (call) => {
         await call.commitHolds()
-        call.sent = 'yes'
         return answered()
       },
     )

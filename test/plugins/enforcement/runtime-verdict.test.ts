@@ -31,7 +31,6 @@ describe('enforcement after a decision of a runtime', () => {
     )
     expect(outcome).to.deep.equal({
       kind: 'denied',
-      sent: 'no',
       code: 'TOOL_NOT_ALLOWED',
       message: 'Denied: runtime_denied (runtime, gateway): outside office hours (late).',
       denial: { level: 'gateway', type: 'runtime', reason: 'runtime_denied' },

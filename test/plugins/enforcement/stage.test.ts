@@ -42,7 +42,6 @@ describe('enforcement', () => {
   it('names the reason and the level of the rule, and says that nothing was sent', async () => {
     expect(await handle({ deny_on: ['tool_not_in_allowlist'] }, callWith(notListed))).to.deep.equal({
       kind: 'denied',
-      sent: 'no',
       code: 'TOOL_NOT_ALLOWED',
       message:
         'Denied: tool_not_in_allowlist (entitlements, tenant): no allowlist of tenant "acme" matches mcp://files/echo@1.0.0.',

@@ -75,7 +75,7 @@ export class EvaluatedCalls extends StageRig {
           : outcome.code
     const rule = call.get(verdict)
     return {
-      isSent: outcome.sent !== 'no',
+      isSent: call.sent !== 'no',
       refusal,
       findings: call.findings.map(({ reason }) => `${reason} ${rule?.effectOf(reason) ?? 'reported'}`),
       elapsedMs,

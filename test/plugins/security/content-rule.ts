@@ -67,7 +67,6 @@ export function testContentRule(suite: ContentRuleSuite): void {
     expect(isSent).to.equal(false)
     expect(outcome).to.deep.include({
       kind: 'denied',
-      sent: 'no',
       code: 'TOOL_NOT_ALLOWED',
       denial: { level: 'gateway', type: 'security', reason },
     })

@@ -20,11 +20,11 @@ describe('security: duration', () => {
   /** An upstream that answers after `ms` milliseconds, or fails when the call is aborted. */
   function upstreamTaking(ms: number, answer: Outcome = served) {
     return async (call: Call): Promise<Outcome> => {
-      call.sent = 'yes'
+      await call.commitHolds()
       await clock.tickAsync(ms)
       const reason: unknown = call.signal.reason
       if (!isRefusal(reason)) return answer
-      return failed(reason.code, reason.message, { sent: 'unknown' })
+      return failed(reason.code, reason.message)
     }
   }
 
@@ -41,7 +41,6 @@ describe('security: duration', () => {
     expect(outcome).to.deep.include({
       kind: 'denied',
       code: 'DURATION_EXCEEDED',
-      sent: 'unknown',
       denial: { level: 'gateway', type: 'security', reason: 'duration_too_long' },
     })
     expect(call.findings).to.deep.equal([
@@ -93,7 +92,6 @@ describe('security: duration', () => {
     expect(await run({ security }, makeCall(), late)).to.deep.include({
       kind: 'denied',
       code: 'DURATION_EXCEEDED',
-      sent: 'yes',
       denial: { level: 'gateway', type: 'security', reason: 'duration_too_long' },
     })
   })
@@ -110,7 +108,7 @@ describe('security: duration', () => {
     }
     const upstream = sinon.fake.resolves(served)
     const denied = await run({ security, between: slow }, makeCall(), upstream)
-    expect(denied).to.include({ kind: 'denied', code: 'DURATION_EXCEEDED', sent: 'no' })
+    expect(denied).to.include({ kind: 'denied', code: 'DURATION_EXCEEDED' })
     expect(upstream.called).to.equal(false)
     const call = makeCall()
     const enforcement = { mode: 'observe' }

@@ -25,7 +25,6 @@ describe('security: payload size', () => {
       })
       expect(outcome).to.deep.include({
         kind: 'denied',
-        sent: 'no',
         code: 'PAYLOAD_TOO_LARGE',
         message: 'Denied: payload_too_large (security, gateway): the request has 1025 bytes, more than 1024.',
         denial: { level: 'gateway', type: 'security', reason: 'payload_too_large' },
@@ -58,7 +57,6 @@ describe('security: payload size', () => {
       const outcome = await run({ security }, makeCall(), async () => answerOf(new Uint8Array(1025)))
       expect(outcome).to.deep.include({
         kind: 'denied',
-        sent: 'yes',
         code: 'PAYLOAD_TOO_LARGE',
         message: 'Denied: payload_too_large (security, gateway): the answer has more than 1024 bytes.',
         denial: { level: 'gateway', type: 'security', reason: 'payload_too_large' },
@@ -100,7 +98,7 @@ describe('security: payload size', () => {
       const body = streamOf(1025)
       const call = makeCall()
       const outcome = await run({ security }, call, async () => answerOf(body, { 'content-length': '1025' }))
-      expect(outcome).to.include({ kind: 'denied', code: 'PAYLOAD_TOO_LARGE', sent: 'yes' })
+      expect(outcome).to.include({ kind: 'denied', code: 'PAYLOAD_TOO_LARGE' })
       expect(body.read).to.equal(0)
       expect(call.signal.aborted).to.equal(true)
     })
@@ -153,7 +151,6 @@ describe('security: payload size', () => {
   it('does not change a failed call', async () => {
     const outcome = await run({ security }, makeCall(), async () => ({
       kind: 'failed',
-      sent: 'unknown',
       code: 'UPSTREAM_UNREACHABLE',
       message: 'gone',
     }))

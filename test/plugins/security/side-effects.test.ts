@@ -34,7 +34,6 @@ describe('security: side effects', () => {
     expect(isSent).to.equal(false)
     expect(outcome).to.deep.include({
       kind: 'denied',
-      sent: 'no',
       code: 'TOOL_NOT_ALLOWED',
       denial: { level: 'gateway', type: 'security', reason: 'missing_idempotency_for_side_effect' },
     })

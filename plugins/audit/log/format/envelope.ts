@@ -1,6 +1,6 @@
 // The records of the log.
 
-import type { RecordedFinding } from '@svc/core'
+import type { RecordedFinding, Sent } from '@svc/core'
 
 /** The caller, as far as the gateway knows it and privacy settings allow. */
 export interface EnvelopePrincipal {
@@ -27,6 +27,8 @@ export interface AuditEnvelope {
   /** `<name>@<version>`. */
   tool: string
   status: 'ok' | 'error'
+  /** Whether the upstream was asked; `unknown` where bytes may have been sent and no response came. */
+  sent?: Sent
   /** Milliseconds. */
   latency_ms: number
   /** Retries by the gateway itself. */

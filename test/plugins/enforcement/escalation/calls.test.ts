@@ -15,7 +15,6 @@ describe('a call that escalates', () => {
     const outcome = await rig.call()
     expect(outcome).to.deep.include({
       kind: 'denied',
-      sent: 'no',
       code: 'ESCALATION_PENDING',
       denial: { level: 'gateway', type: 'security', reason: 'egress_violation' },
     })
@@ -262,7 +261,7 @@ describe('a call that does not escalate', () => {
     await using rig = await startRig({ section: { mode: 'observe', deny_on: [] } })
     const call = rig.make()
     expect(summaryOf(await rig.call())).to.deep.equal({ code: 'sent' })
-    await rig.through(call, async () => ({ kind: 'failed', sent: 'no', code: 'INTERNAL', message: '' }))
+    await rig.through(call, async () => ({ kind: 'failed', code: 'INTERNAL', message: '' }))
     expect(call.need(verdict).effectOf(risky.reason)).to.equal('would_deny')
     expect(await rig.service.list({ limit: 1 })).to.deep.equal([])
     expect(rig.events).to.deep.equal([])

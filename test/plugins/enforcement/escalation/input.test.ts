@@ -110,7 +110,7 @@ describe('the input of an escalation', () => {
     }
     await using auto = await startRig({ store, clock, rule: { strategy: 'auto_allow' } })
     const sent = auto.make({ args: { ...long, more: 1 } })
-    await auto.through(sent, async () => ({ kind: 'failed', sent: 'no', code: 'INTERNAL', message: '' }))
+    await auto.through(sent, async () => ({ kind: 'failed', code: 'INTERNAL', message: '' }))
     const [newest] = await auto.service.list({ limit: 1 })
     expect(newest).to.include({ decidedBy: 'strategy' })
     expect(await store.input(newest?.id ?? '')).to.equal(undefined)

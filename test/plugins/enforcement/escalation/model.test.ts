@@ -76,7 +76,8 @@ async function act(rigs: readonly EscalationRig[], clock: FakeClock, step: Actio
     const call = rig.make(options)
     await rig.through(call, async () => {
       const refused = await call.commitHolds()
-      return refused ?? { kind: 'denied', sent: 'no', code: 'RATE_LIMITED', message: 'after all' }
+      if (refused === undefined) call.markSent('no')
+      return refused ?? { kind: 'denied', code: 'RATE_LIMITED', message: 'after all' }
     })
   }
 }

@@ -124,8 +124,8 @@ export async function startRig(options: RigOptions = {}): Promise<EscalationRig>
     return call
   }
   const through = async (call: Call, next: () => Promise<Outcome>): Promise<Outcome> => {
-    const outcome = await stage.handle(call, next)
-    if (outcome.sent === 'no') await call.releaseHolds()
+    const outcome = await stage.handle(call, () => call.dispatch(next))
+    if (call.sent === 'no') await call.releaseHolds()
     return outcome
   }
   return {

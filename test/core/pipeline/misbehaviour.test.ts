@@ -1,0 +1,142 @@
+import {
+  type Call,
+  type Finding,
+  type Next,
+  type Outcome,
+  type Settlement,
+  type Verdict,
+  verdict,
+} from '@svc/core'
+import { Pipeline } from '@svc/core/pipeline'
+import { expect } from 'chai'
+import sinon from 'sinon'
+import { makeCall } from '../../support/call.js'
+import { served } from '../../support/stage-rig.js'
+
+const found: Finding = { reason: 'too_hot', stage: 'probe' }
+const denying: Verdict = { mode: 'enforce', effectOf: () => 'deny' }
+
+/** The call through a stage like this, behind one that gives the verdict; `executed` counts what was sent. */
+async function run(handle: (call: Call, next: Next) => unknown, rule: Verdict = denying) {
+  const call = makeCall()
+  const settlements: Settlement[] = []
+  call.onSettle((settlement) => void settlements.push(settlement))
+  let executed = 0
+  const judge = (judged: Call, next: Next) => {
+    judged.set(verdict, rule)
+    return next()
+  }
+  const stages = [
+    { name: 'judge', stage: { handle: judge } },
+    { name: 'probe', stage: { handle: handle as (call: Call, next: Next) => Outcome } },
+  ]
+  const pipeline = new Pipeline(stages, async () => {
+    const refused = await call.commitHolds()
+    if (refused !== undefined) return refused
+    executed++
+    return served
+  })
+  return { outcome: await pipeline.run(call), call, settlements, executed }
+}
+
+describe('a finding after the verdict', () => {
+  const reporting = (finding: Finding) => (call: Call, next: Next) => {
+    call.addFinding(finding)
+    return next()
+  }
+  const reportingLate = (finding: Finding) => async (call: Call, next: Next) => {
+    const outcome = await next()
+    call.addFinding(finding)
+    return outcome
+  }
+
+  it('denies a call that was not sent', async () => {
+    const { outcome, executed } = await run(reporting(found))
+    expect(outcome).to.deep.include({ kind: 'denied', code: 'TOOL_NOT_ALLOWED' })
+    expect(executed).to.equal(0)
+  })
+
+  it('fails a call that was sent, and denies it where the finding is marked as late', async () => {
+    const failing = await run(reportingLate(found))
+    expect(failing.outcome).to.include({ kind: 'failed', code: 'TOOL_NOT_ALLOWED' })
+    expect(failing.settlements[0]).to.include({ sent: 'yes', error: 'TOOL_NOT_ALLOWED' })
+    const late = await run(reportingLate({ ...found, isLate: true }))
+    expect(late.outcome).to.include({ kind: 'denied', code: 'TOOL_NOT_ALLOWED' })
+    expect(late.settlements[0]).to.include({ sent: 'yes' })
+  })
+
+  it('denies where it would have escalated, as an approval is no longer possible', async () => {
+    const { outcome, call } = await run(reporting(found), { mode: 'enforce', effectOf: () => 'escalate' })
+    expect(outcome).to.include({ kind: 'denied' })
+    expect(call.judgedFindings()).to.deep.equal([{ ...found, effect: 'deny' }])
+  })
+
+  it('has no effect in observe mode', async () => {
+    const { outcome, executed } = await run(reporting(found), {
+      mode: 'observe',
+      effectOf: () => 'would_deny',
+    })
+    expect(outcome).to.equal(served)
+    expect(executed).to.equal(1)
+  })
+
+  it('does not exist once the call has settled', async () => {
+    const { call } = await run((_call, next) => next())
+    call.addFinding(found)
+    expect(call.findings).to.deep.equal([])
+  })
+})
+
+describe('a stage that ignores the abort', () => {
+  it('is left behind: the call ends with the reason of the abort, and is not sent afterwards', async () => {
+    const clock = sinon.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    try {
+      let resume = (): void => undefined
+      let late: unknown
+      const waits = new Promise<void>((resolve) => {
+        resume = resolve
+      })
+      const running = run(async (call, next) => {
+        queueMicrotask(() => call.abort('CANCELLED', 'stop'))
+        await waits
+        late = await next()
+        return late
+      })
+      await clock.tickAsync(60_000)
+      const { outcome, executed, call } = await running
+      expect(outcome).to.include({ kind: 'failed', code: 'CANCELLED' })
+      resume()
+      await clock.tickAsync(1)
+      expect(late).to.include({ kind: 'failed', code: 'INTERNAL' })
+      expect({ executed, sent: call.sent }).to.deep.equal({ executed: 0, sent: 'no' })
+    } finally {
+      clock.restore()
+    }
+  })
+})
+
+describe('a stage that denies after next()', () => {
+  it('does not change that the call was sent, and gets no hold released', async () => {
+    let released = 0
+    const { settlements, outcome } = await run(async (call, next) => {
+      call.hold({ commit: () => undefined, release: () => void released++ })
+      await next()
+      return { kind: 'denied', sent: 'no', code: 'RATE_LIMITED', message: 'no' }
+    })
+    expect(outcome).to.include({ kind: 'denied', code: 'RATE_LIMITED' })
+    expect(settlements[0]).to.include({ sent: 'yes', error: 'RATE_LIMITED' })
+    expect(released).to.equal(0)
+  })
+})
+
+describe('a stage that does not wait for next()', () => {
+  it('aborts what it passed on, and the call ends after it, with the truth of what was sent', async () => {
+    const { outcome, settlements, executed, call } = await run((_call, next) => {
+      void next()
+      return { kind: 'denied', code: 'RATE_LIMITED', message: 'no' }
+    })
+    expect(outcome).to.include({ kind: 'denied', code: 'RATE_LIMITED' })
+    expect(call.abortState.aborted).to.equal(true)
+    expect(settlements[0]?.sent).to.equal(executed === 0 ? 'no' : 'yes')
+  })
+})

@@ -1,0 +1,272 @@
+// A gateway with a custom stage at each position, and what came of one call: at the upstream, in the record, in the
+// counts, and for the client. `wrongOf` compares them.
+import { request as httpRequest } from 'node:http'
+import type { Call, Next, Outcome, Plugin, QuotaAdapter } from '@svc/core'
+import { sha256Hex } from '@svc/core/json'
+import type { AuditEnvelope } from '@svc/plugin-audit/log'
+import { definePlugin } from 'svc-sdk/core'
+import { z } from 'zod'
+import { recordingTo, startTestGateway, type TestGateway } from '../../support/gateway.js'
+import { startUpstream, type TestUpstream, type UpstreamCall } from '../../support/upstream.js'
+import { behaviours, REASON, reportings } from './behaviours.js'
+
+/** The stage directly before which the probe stands, and a phase that may stand there. */
+const positions = {
+  authn: 'authentication',
+  entitlements: 'authorization',
+  security: 'inspection',
+  enforcement: 'inspection',
+  dedupe: 'idempotency',
+  quotas: 'metering',
+  brokers: 'credential',
+} as const
+const modes = ['enforce', 'observe', 'deny_on others'] as const
+const responses = ['ok', 'error', 'reset', 'stream', 'broken stream'] as const
+
+export interface Case {
+  readonly position: keyof typeof positions
+  readonly mode: (typeof modes)[number]
+  readonly response: (typeof responses)[number]
+  readonly reporting: string
+  readonly behaviour: string
+}
+
+/** Every case, in an order that a number of it names for ever. */
+export function allCases(): Case[] {
+  const cases: Case[] = []
+  for (const behaviour of behaviours.keys())
+    for (const reporting of Object.keys(reportings))
+      for (const position of Object.keys(positions) as (keyof typeof positions)[])
+        for (const mode of modes)
+          for (const response of responses) cases.push({ position, mode, response, reporting, behaviour })
+  return cases
+}
+
+interface Reply {
+  readonly status: number
+  readonly body: Buffer
+  /** False where the connection ended before the body did. */
+  readonly isWhole: boolean
+}
+
+/** A case, with what it left. */
+interface Trial {
+  readonly tool: string
+  readonly trial: Case
+  /** Runs when the call has ended, for what the stage does then. */
+  readonly late: (() => unknown)[]
+}
+
+class CountingAdapter implements QuotaAdapter {
+  readonly counts = new Map<string, number>()
+
+  async incrDaily(_tenant: string, tool: string, _limit: number) {
+    return { count: this.#add(tool, 1), resetAt: Date.now() + 60_000 }
+  }
+
+  async takeToken() {
+    return { tokens: 1, resetAt: Date.now() + 1000 }
+  }
+
+  async refundDaily(_tenant: string, tool: string): Promise<void> {
+    this.#add(tool, -1)
+  }
+
+  #add(tool: string, by: number): number {
+    const count = (this.counts.get(tool) ?? 0) + by
+    this.counts.set(tool, count)
+    return count
+  }
+}
+
+export class StagesExperiment implements AsyncDisposable {
+  readonly #records = new Map<string, AuditEnvelope[]>()
+  readonly #executed = new Map<string, number>()
+  readonly #quotas = new CountingAdapter()
+  readonly #trials = new Map<string, Trial>()
+  readonly #gateways = new Map<string, TestGateway>()
+  #upstream: TestUpstream | undefined
+  #tools = 0
+
+  async start(): Promise<this> {
+    this.#upstream = await startUpstream((call, response) => {
+      const tool = toolOf(call)
+      this.#executed.set(tool, (this.#executed.get(tool) ?? 0) + 1)
+      const { trial } = this.#trials.get(tool) ?? {}
+      const kind = trial?.response ?? 'ok'
+      if (kind === 'reset') response.destroy()
+      else if (kind === 'stream' || kind === 'broken stream') {
+        response.writeHead(200, { 'content-type': 'text/event-stream' })
+        response.write('data: 1\n\n')
+        setImmediate(() => (kind === 'stream' ? response.end('data: 2\n\n') : response.destroy()))
+      } else {
+        response.writeHead(kind === 'ok' ? 200 : 500, { 'content-type': 'application/json' })
+        response.end(call.body)
+      }
+    })
+    for (const mode of modes) this.#gateways.set(mode, await this.#gateway(mode, this.#upstream.url))
+    return this
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const gateway of this.#gateways.values()) await gateway[Symbol.asyncDispose]()
+    await this.#upstream?.[Symbol.asyncDispose]()
+  }
+
+  /** Runs the case, then the same call with a stage that passes it on. Resolves with what is wrong. */
+  async wrongOf(trial: Case): Promise<string[]> {
+    const tool = `tool${this.#tools++}`
+    const late: (() => unknown)[] = []
+    this.#trials.set(tool, { tool, trial, late })
+    const reply = await this.#post(trial, tool)
+    await new Promise(setImmediate)
+    // What it throws then is an error of the stage's own.
+    for (const work of late)
+      await Promise.resolve()
+        .then(work)
+        .catch(() => undefined)
+    await new Promise(setImmediate)
+    const executed = this.#executed.get(tool) ?? 0
+    const records = this.#records.get(tool) ?? []
+    const count = this.#quotas.counts.get(`mcp://files/${tool}`) ?? 0
+    const wrong = [...compare(trial, reply, executed, records, count)]
+    this.#trials.delete(tool)
+    const again = await this.#post(trial, tool)
+    const total = this.#executed.get(tool) ?? 0
+    if (executed > 0 && total > executed) wrong.push('a repetition of the key was sent again')
+    if (executed === 0 && total === 0)
+      wrong.push(`the key of a call that was not sent is not free (${again?.status})`)
+    return wrong
+  }
+
+  #gateway(mode: Case['mode'], upstream: string): Promise<TestGateway> {
+    const probes = Object.keys(positions).map((position) => this.#probe(position as keyof typeof positions))
+    const { audit, configure } = recordingTo({
+      append: async (record: AuditEnvelope) => {
+        const [tool = ''] = record.tool.split('@')
+        this.#records.set(tool, [...(this.#records.get(tool) ?? []), record])
+      },
+    })
+    const enforcement = { mode: mode === 'observe' ? 'observe' : 'enforce' } as const
+    return startTestGateway({
+      audit,
+      configure,
+      targets: { files: upstream },
+      plugins: probes,
+      ...Object.fromEntries(probes.map(({ name }) => [name, {}])),
+      quotas: { adapter: this.#quotas },
+      entitlements: {
+        default_plan: 'all',
+        plans: { all: { allowlist: ['*'], calls_per_day: 1000 } },
+        tenants: {},
+      },
+      security: { limits: { max_payload_kb: 64, max_duration_ms: 60_000 } },
+      enforcement:
+        mode === 'deny_on others' ? { ...enforcement, deny_on: ['egress_violation'] } : enforcement,
+      dedupe: {},
+      brokers: {},
+    })
+  }
+
+  #probe(position: keyof typeof positions): Plugin {
+    const handle = (call: Call, next: Next): unknown => {
+      const one = this.#trials.get(call.target.tool)
+      if (one === undefined || one.trial.position !== position) return next()
+      const late = (work: () => unknown): void => {
+        one.late.push(work)
+      }
+      const passing = reportings[one.trial.reporting]?.(call, next, late) ?? next
+      return behaviours.get(one.trial.behaviour)?.(call, passing, late)
+    }
+    return definePlugin({
+      name: `probe_${position}`,
+      version: '1.0.0',
+      core: '^1.0.0',
+      schema: z.strictObject({}),
+      phase: positions[position],
+      before: position,
+      create: () => ({ handle: handle as (call: Call, next: Next) => Outcome }),
+    })
+  }
+
+  #post({ mode }: Case, tool: string): Promise<Reply | undefined> {
+    const body = '{"amount":1}'
+    return new Promise((resolve) => {
+      const sending = httpRequest(this.#gateways.get(mode)?.url ?? '', {
+        method: 'POST',
+        path: `/mcp/files/${tool}@1.0.0`,
+        headers: {
+          'content-type': 'application/json',
+          'content-length': body.length,
+          'idempotency-key': tool,
+        },
+        timeout: 5000,
+      })
+      sending.once('timeout', () => sending.destroy())
+      sending.once('error', () => resolve(undefined))
+      sending.once('response', (message) => {
+        const pieces: Buffer[] = []
+        message.on('data', (piece: Buffer) => pieces.push(piece))
+        message.once('close', () =>
+          resolve({
+            status: message.statusCode ?? 0,
+            body: Buffer.concat(pieces),
+            isWhole: message.complete,
+          }),
+        )
+        message.on('error', () => undefined)
+      })
+      sending.end(body)
+    })
+  }
+}
+
+function toolOf({ path }: UpstreamCall): string {
+  return path.slice('/invoke/'.length).split('@')[0] ?? ''
+}
+
+/** Everything in which upstream, record, counts and client differ. */
+function* compare(
+  { reporting, mode, behaviour }: Case,
+  reply: Reply | undefined,
+  executed: number,
+  records: readonly AuditEnvelope[],
+  count: number,
+): Generator<string> {
+  if (executed > 1) yield `sent ${executed} times`
+  if (records.length !== 1) yield `${records.length} records`
+  if (count !== executed) yield `executed ${executed} times and counted ${count} times`
+  if (reply === undefined) yield 'the client got no response'
+  const [record] = records
+  if (reply === undefined || record === undefined) return
+  const isOk = reply.isWhole && reply.status < 400
+  const { status, policy, findings = [], sent } = record
+  if (sent === undefined) yield 'the record does not say whether it was sent'
+  else if ((sent !== 'no') !== executed > 0) yield `executed ${executed} times and recorded as sent: ${sent}`
+  const told = reply.status >= 400 ? sentIn(reply.body) : undefined
+  if (told !== undefined && (told !== false) !== executed > 0)
+    yield `executed ${executed} times and told sent: ${told}`
+  if (isOk !== (status === 'ok'))
+    yield `the client got ${reply.status}, whole: ${reply.isWhole}, and the record says ${status}`
+  if (isOk && record.output_sha256 !== sha256Hex(reply.body)) yield 'the record has the hash of another body'
+  if (isOk && policy.decision === 'deny') yield 'the client got a response and the record says deny'
+  const found = findings.filter(({ reason }) => reason === REASON)
+  if (isOk && found.some(({ effect }) => effect === 'deny' || effect === 'escalate')) {
+    yield 'a finding is recorded as denying a call that passed'
+  }
+  if (mode === 'observe' && found.some(({ effect }) => effect === 'deny'))
+    yield 'a finding denied in observe mode'
+  const denies = reporting === 'before next, to deny' || reporting === 'before next'
+  const isDecided = mode === 'enforce' || (mode !== 'observe' && reporting === 'before next, to deny')
+  if (denies && isDecided && executed > 0) yield 'a call was sent although a finding denies it'
+  if (denies && isDecided && isOk && !behaviour.includes('answer'))
+    yield 'a call passed although a finding denies it'
+}
+
+function sentIn(body: Buffer): unknown {
+  try {
+    return (JSON.parse(body.toString()) as { sent?: unknown }).sent
+  } catch {
+    return undefined
+  }
+}
