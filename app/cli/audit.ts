@@ -19,11 +19,9 @@ import { formats, type ShowOptions, show } from './audit-show.js'
 import { showTrace } from './audit-trace.js'
 import { type VerifyArguments, verify } from './audit-verify.js'
 import { runWitness, type WitnessArguments } from './audit-witness.js'
+import { judging, UNDECIDED } from './exit-codes.js'
 import { type CliIo, processIo } from './io.js'
 
-// The exit code of a command that cannot run, the same as when `audit verify` cannot judge a log.
-const CANNOT = 2
-const NOT_PROVEN = 1
 const FAILED = 1
 const DEFAULT_WITNESS_PORT = 8791
 const KEYS =
@@ -32,7 +30,7 @@ const KEYS =
 export function auditCommand(io: CliIo = processIo()): Command {
   const audit = new Command('audit').description('verify and read the audit log')
 
-  witnessed(audit.command('verify <dir>'))
+  judging(witnessed(audit.command('verify <dir>')))
     .description('check every record; exit 0 intact, 1 not intact, 2 cannot be judged')
     .option('--keys <file>', KEYS)
     .option(
@@ -45,7 +43,9 @@ export function auditCommand(io: CliIo = processIo()): Command {
     .option('--agents', 'compare the files of agents with the daily logs')
     .option('--allow-unsealed', 'accept a log without a journal, of a signer without a public key')
     .option('--json', 'print the report as JSON')
-    .action((dir: string, options: VerifyArguments) => guarded(io, 'verify', () => verify(dir, options, io)))
+    .action((dir: string, options: VerifyArguments) =>
+      guarded(io, 'verify', () => verify(dir, options, io), UNDECIDED),
+    )
 
   filtered(audit.command('prove <dir>'))
     .description(
@@ -53,17 +53,14 @@ export function auditCommand(io: CliIo = processIo()): Command {
     )
     .option('--all', 'prove every record that matches, in one file')
     .option('--out <file>', 'write the proof there, in place of standard output')
-    .action((dir: string, options: ProveArguments) =>
-      guarded(io, 'prove', () => prove(dir, options, io), NOT_PROVEN),
-    )
+    .action((dir: string, options: ProveArguments) => guarded(io, 'prove', () => prove(dir, options, io)))
 
-  audit
-    .command('check-proof <file>')
+  judging(audit.command('check-proof <file>'))
     .description('check a proof; exit 0 when its records were sealed by one of the keys')
     .requiredOption('--keys <file>', KEYS)
     .option('--json', 'print the result as JSON')
     .action((file: string, options: CheckProofArguments) =>
-      guarded(io, 'check-proof', () => checkProofFile(file, options, io)),
+      guarded(io, 'check-proof', () => checkProofFile(file, options, io), UNDECIDED),
     )
 
   audit
@@ -73,7 +70,7 @@ export function auditCommand(io: CliIo = processIo()): Command {
     .requiredOption('--keys <file>', 'public keys (ed25519:<base64>, one a line) or a signing key file')
     .option('--json', 'print the result with the proof as JSON')
     .action((older: string, newer: string, options: ConsistencyArguments) =>
-      guarded(io, 'consistency', () => consistency(older, newer, options, io), NOT_PROVEN),
+      guarded(io, 'consistency', () => consistency(older, newer, options, io)),
     )
 
   audit
@@ -84,12 +81,12 @@ export function auditCommand(io: CliIo = processIo()): Command {
   audit
     .command('resume <dir>')
     .description('continue a log that was copied, restored or moved; only where the original is gone')
-    .action((dir: string) => guarded(io, 'resume', () => resume(dir, io), FAILED))
+    .action((dir: string) => guarded(io, 'resume', () => resume(dir, io)))
 
   audit
     .command('fork <dir>')
     .description('set a log aside, and let the next writer begin one that names it as its parent')
-    .action((dir: string) => guarded(io, 'fork', () => fork(dir, io), FAILED))
+    .action((dir: string) => guarded(io, 'fork', () => fork(dir, io)))
 
   audit
     .command('witness')
@@ -124,14 +121,15 @@ export function auditCommand(io: CliIo = processIo()): Command {
     .option('--against <checkpoint>', 'a file with a checkpoint kept elsewhere')
     .option('--policy <file>', "the writer's policy, whose holds are reported")
     .option('--out <name>', 'names of the files, without .json and .html')
-    .action((dir: string, options: ReportArguments) => guarded(io, 'report', () => report(dir, options, io)))
+    .action((dir: string, options: ReportArguments) =>
+      guarded(io, 'report', () => report(dir, options, io), UNDECIDED),
+    )
 
-  audit
-    .command('check-report <file>')
+  judging(audit.command('check-report <file>'))
     .description('check a report; exit 0 when one of the keys signed that the log is intact, 1 when not')
     .requiredOption('--keys <file>', 'public keys (ed25519:<base64>, one a line) or a signing key file')
     .action((file: string, options: { keys: string }) =>
-      guarded(io, 'check-report', () => checkReportFile(file, options, io)),
+      guarded(io, 'check-report', () => checkReportFile(file, options, io), UNDECIDED),
     )
 
   filtered(audit.command('show <dirs...>'))
@@ -209,7 +207,7 @@ function port(text: string): number {
 }
 
 /** An error in the log or the keys becomes one line; an internal error keeps its stack trace. */
-async function guarded(io: CliIo, name: string, action: () => Promise<void>, code = CANNOT): Promise<void> {
+async function guarded(io: CliIo, name: string, action: () => Promise<void>, code = FAILED): Promise<void> {
   try {
     await action()
   } catch (error) {

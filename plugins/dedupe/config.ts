@@ -68,7 +68,7 @@ export const dedupeSchema = z
       .max(3600)
       .default(60)
       .describe('The longest wait of a duplicate for the first call, in seconds.'),
-    maxAnswerKb: z
+    maxResponseKb: z
       .int()
       .min(1)
       .max(1024)

@@ -120,10 +120,10 @@ export class DedupeStage implements Stage {
   }
 
   async #run(call: Call, claims: Claims, claim: DedupeClaim, next: Next): Promise<Outcome> {
-    const { maxAnswerKb, waitSec } = this.#config
+    const { maxResponseKb, waitSec } = this.#config
     call.set(dedupe, 'first')
     call.hold(new ClaimHold(claims, claim))
-    const recorder = new AnswerRecorder(call, { maxBytes: maxAnswerKb * 1024, drainMs: waitSec * 1000 })
+    const recorder = new AnswerRecorder(call, { maxBytes: maxResponseKb * 1024, drainMs: waitSec * 1000 })
     // After the audit record is on disk: one that could not be written makes the outcome unknown.
     call.afterSettle((settlement) => this.#end(claims, claim, recorder, settlement))
     const outcome = await next()

@@ -279,7 +279,7 @@ describe('calls with an idempotency key', () => {
 
   it('say that they ran where the answer was too large to be kept', async () => {
     answer = (response) => response.end(Buffer.alloc(1025))
-    await using gateway = await start({ maxAnswerKb: 1 })
+    await using gateway = await start({ maxResponseKb: 1 })
     expect((await gateway.invoke(READ, {}, key)).status).to.equal(200)
     const refused = await gateway.invoke(READ, {}, key)
     expect(refused.status).to.equal(409)
@@ -339,7 +339,7 @@ describe('calls with an idempotency key', () => {
         })
         open = response
       }
-      await using gateway = await start({ maxAnswerKb: 1 })
+      await using gateway = await start({ maxResponseKb: 1 })
       const leaving = new AbortController()
       await fetch(gateway.url + READ, {
         method: 'POST',

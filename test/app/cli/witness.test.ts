@@ -158,7 +158,7 @@ describe('svc audit witness', function () {
   it('says why it cannot start', async () => {
     generateKeyFile(path('a.key'))
     const { err, code } = await audit('witness', '--dir', path('a'), '--key', path('a.key'))
-    expect(code).to.equal(2)
+    expect(code).to.equal(1)
     expect(err).to.match(/^svc-sdk audit witness: cannot read the logs at .*\/a\/logs: /)
   })
 

@@ -129,7 +129,7 @@ describe('the dedupe stage', () => {
   })
 
   it('sets the result of the key on the call', async () => {
-    const running = await rig.pipeline({ maxAnswerKb: 1 }, () => answered('x'.repeat(2000)))
+    const running = await rig.pipeline({ maxResponseKb: 1 }, () => answered('x'.repeat(2000)))
     const calls = [keyed(), keyed(), keyed({ args: { other: true } }), makeCall()]
     for (const call of calls) await running.run(call)
     expect(calls.map((call) => call.get(dedupe))).to.deep.equal(['first', 'duplicate', undefined, undefined])
