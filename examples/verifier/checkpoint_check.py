@@ -14,6 +14,7 @@ class CheckpointCheck:
         self.notes = []  # ascending by size
         self.judged = {}
         self.newest = None  # of those that agree
+        self.retention = []  # pairs of a retention and the day of a line at which it was in force
         self.sealed = []  # seals, and whether each has a checkpoint
         self.pending = []  # journal lines, and checkpoints that agree with the tree, whose signatures are not judged
 
@@ -45,6 +46,9 @@ class CheckpointCheck:
         line, `before`: the size of the tree before it, `settle`: how the tree leads to the root of a claim.
         """
         size, noted, agreed = entry["leaf"] + 1, False, []
+        in_force = (entry["retention"], entry["line"]["at"][:10])
+        if in_force not in self.retention[-1:]:
+            self.retention.append(in_force)
         while self.notes and self.notes[0]["note"]["size"] <= size:
             note = self.notes.pop(0)
             if note["note"]["size"] == size:
@@ -94,14 +98,13 @@ class CheckpointCheck:
                 self.sealed.append((item["entry"], item["noted"] or item["valid"] != []))
         return confirmed
 
-    def finish(self, journal_lines, genesis):
+    def finish(self, journal_lines):
         if [note for note in self.notes if self.is_signed(note)]:
             self.report(journal.NAME, journal_lines + 1, "truncated")
         # A writer that died may leave its last seal without a checkpoint; the next one adds it.
         days = {entry["line"]["at"][:10] for entry, noted in self.sealed[:-1] if not noted}
         for day in sorted(days):
-            age = days_between(day, self.sealed[-1][0]["line"]["at"][:10])
-            if genesis is None or age <= genesis["retention_days"]:
+            if not any(days is not None and days_between(day, last) > days for days, last in self.retention):
                 self.report(f"audit-{day}.checkpoint", 0, "missing_checkpoint")
         # The first checkpoint follows the genesis and at most one seal.
         if journal_lines > 2 and self.newest is None and not days:

@@ -1,12 +1,13 @@
 """The journal: what its lines state one after the other, and the places of the sealed ranges in the tree."""
 
-from journal_lines import parse_line
+from journal_lines import SEAL_REPEATS, parse_line
 from keys import Keys, key_id, public_key
-from lines import check_line, lines_of, same_json
+from lines import check_line, lines_of, same_json, seconds_between
 from merkle import leaf_hash
 
 NAME = "audit.journal"
 PIECE = 4096
+LONGEST_STEP = 36 * 3_600
 
 
 class State:
@@ -18,6 +19,9 @@ class State:
         self.ends = {}
         self.removed = set()
         self.keys = Keys()
+        self.retention = None  # in force, days
+        self.at = None  # time of the last line
+        self.since = None  # time of the first line after the last long step between two lines
 
     def why_not(self, line):
         """Why the line does not continue the journal, None where it does."""
@@ -50,9 +54,25 @@ class State:
             if leaf // PIECE != (leaf + lines - 1) // PIECE:
                 return "a range crosses a multiple of 4096 leaves"
             before, ends[day], leaf = day, end, leaf + lines
-        if "ends" in line and not same_json(line["ends"], sorted([day, end] for day, end in ends.items())):
-            return "ends"
         return None
+
+    def repeats_wrongly(self, line):
+        """Whether what a seal repeats is not what the lines before it say."""
+        if line["kind"] != "seal" or not any(name in line for name in SEAL_REPEATS):
+            return False
+        ends = {**self.ends, **{day: end for day, _, end, _ in line["ranges"]}}
+        expected = {
+            "ends": sorted([day, end] for day, end in ends.items()),
+            "keys": self.keys.spans(),
+            "retention_days": self.retention,
+            "since": self._since_at(line["at"]),
+        }
+        return not same_json({name: line.get(name) for name in expected}, expected)
+
+    def _since_at(self, at):
+        if self.at is not None and (at[:13] == self.at[:13] or abs(seconds_between(self.at, at)) <= LONGEST_STEP):
+            return self.since
+        return at
 
     def why_not_keys(self, line):
         kind = line["kind"]
@@ -100,6 +120,9 @@ class State:
             self.removed.add(line["day"])
         if line["kind"] == "fault":
             self.ends[line["day"]] = line["resume"]
+        if line["kind"] in ("genesis", "retention"):
+            self.retention = line["retention_days" if line["kind"] == "genesis" else "days"]
+        self.since, self.at = self._since_at(line["at"]), line["at"]
         self.log_id = line["log_id"]
         self.size = int(line["leaf"]) + 1
 
@@ -182,19 +205,24 @@ def walk(data, keys, report):
     """
     state, gaps, entries, ends = State(), [], [], AssumedEnds()
     damaged = incomplete = False
+    is_whole = True  # each line so far continues the one before and counts
     whole, _ = lines_of(data)
     for number, (_, raw) in enumerate(whole, 1):
         line = parse_line(raw)
         if line is None:
             report(number, check_line(raw, keys, None)[0] or "bad_journal")
-            damaged = True
+            damaged, is_whole = True, False
             continue
         wrong = check_line(raw, keys, line["leaf"])[0]
         # A seal that continues the journal is used before its signature counts: checkpoints may vouch for it.
         trusted = keys.at(line["key_id"], line["leaf"])
-        failure = wrong if line["kind"] != "seal" or not trusted or state.why_not(line) else None
-        if failure:
-            report(number, failure)
+        continues = state.why_not(line) is None
+        repeats_wrongly = is_whole and continues and state.repeats_wrongly(line)
+        is_deferred = line["kind"] == "seal" and trusted and continues and not repeats_wrongly
+        failure = None if is_deferred else wrong
+        if failure or repeats_wrongly:
+            report(number, failure or "bad_journal")
+        is_whole = is_whole and continues and not failure
         say = (lambda number, kind: None) if failure else report
         if state.size == 0 and line["kind"] != "genesis":
             if state.log_id is None and not damaged:
@@ -235,7 +263,10 @@ def walk(data, keys, report):
             ends.forget()
             state.size, first = leaf + 1, leaf
         else:
+            before = state.retention
             state.apply(line)
+            # A line that does not count states no retention.
+            state.retention = before if failure else state.retention
             for day, start, end, lines in line["ranges"] if line["kind"] == "seal" else []:
                 ranges.append((day, int(start), int(end), int(lines), at))
                 at += int(lines)
@@ -247,6 +278,7 @@ def walk(data, keys, report):
                 "first": first,
                 "hash": leaf_hash(raw),
                 "ranges": ranges,
+                "retention": state.retention,
                 "failed": bool(failure),
                 "wrong": wrong if not failure else None,
             }

@@ -41,6 +41,10 @@ def is_root(value):
     return data is not None and len(data) == 32
 
 
+def is_retention(value):
+    return isinstance(value, float) and value >= 1
+
+
 def is_key(value):
     return public_key(value) is not None
 
@@ -81,7 +85,7 @@ MEMBERS = {
     "genesis": {
         "format": lambda value: value == 1.0 and not isinstance(value, bool),
         "origin": is_text(ORIGIN),
-        "retention_days": lambda value: isinstance(value, float) and value >= 1,
+        "retention_days": is_retention,
         "key": is_key,
     },
     "seal": {"ranges": list_of(is_day, is_count, is_count, is_count)},
@@ -89,16 +93,21 @@ MEMBERS = {
     "fault": {"day": is_day, "sealed": is_count, "found": is_count, "resume": is_count},
     "key": {},
     "revoke": {"revoked": is_text(KEY_ID), "until": is_count},
+    "retention": {"days": is_retention},
 }
 OPTIONAL = {
     "genesis": {"parent": is_parent},
     "seal": {
         "ends": list_of(is_day, is_count),
         "keys": list_of(is_key, is_count, or_null(is_count), or_null(is_text(KEY_ID))),
+        "retention_days": is_retention,
         "since": is_instant,
     },
     "key": {"key": is_key, "retired": is_text(KEY_ID), "until": is_count},
 }
+
+# What the first seal of an hour repeats of the lines before.
+SEAL_REPEATS = tuple(OPTIONAL["seal"])
 
 
 def parse_line(data):

@@ -98,6 +98,14 @@ class Keys:
     def all_at(self, leaf):
         return [term["key"] for name, term in self.terms.items() if self.at(name, leaf)]
 
+    def spans(self):
+        """All keys, as a seal repeats them."""
+        spans = [
+            [PREFIX + base64.b64encode(one["key"]).decode(), one["from"], None if one["until"] == NEVER else one["until"], one["by"]]
+            for one in self.terms.values()
+        ]
+        return sorted(spans, key=lambda span: (span[1], span[0]))
+
     def only(self, trusted):
         """Those among `trusted`, for no more leaves, and those that one introduced at a leaf for which it is kept."""
         given = {key_id(key): leaves for key, leaves in trusted.items()}

@@ -112,5 +112,11 @@ def days_between(earlier, later):
     return (date(later) - date(earlier)).days
 
 
+def seconds_between(earlier, later):
+    """Between two instants of the journal."""
+    instant = lambda text: datetime.datetime.strptime(text, "%Y-%m-%dT%H:%M:%S.%fZ")
+    return (instant(later) - instant(earlier)).total_seconds()
+
+
 def same_json(left, right):
     return json.dumps(left) == json.dumps(right)

@@ -107,7 +107,7 @@ class Verification:
             size = entry["leaf"] + 1
         self.confirm()
         self.finish_tree()
-        self.checkpoints.finish(self.journal_lines, self.genesis)
+        self.checkpoints.finish(self.journal_lines)
         for head in against:
             if head["open"]:
                 self.report(journal.NAME, 0, "forked" if head["note"]["size"] <= size else "rolled_back")
@@ -225,7 +225,7 @@ class Verification:
             if lines != line["lines"] and not self.incomplete:
                 self.report(journal.NAME, number, "bad_journal")
             age = days_between(line["day"], line["at"][:10])
-            if self.genesis and age <= self.genesis["retention_days"]:
+            if entry["retention"] is not None and age <= entry["retention"]:
                 self.report(journal.NAME, number, "early_removal")
         if line["kind"] == "fault":
             self.report_line(number, "fault")

@@ -52,7 +52,9 @@ export class LogBuilder {
   /** Those that sign checkpoints. */
   checkpointSigners: LocalDevSigner[]
   /** What a removal states in place of the truth. */
-  removed: { lines?: number; cover?: Buffer } = {}
+  removed: { lines?: number; cover?: Buffer; more?: object } = {}
+  /** The lines of the journal. */
+  readonly lines: string[] = []
   readonly #tree = new CompactRange()
   readonly #dir: string
   readonly #numbers = new Map<string, number>()
@@ -146,6 +148,7 @@ export class LogBuilder {
   journal(body: JournalBody, signer = this.signer, changes: Record<string, unknown> = {}): string {
     const line = this.journalLine(body, signer, changes)
     this.#leaf(line)
+    this.lines.push(line)
     appendFileSync(join(this.#dir, 'audit.journal'), `${line}\n`)
     return line
   }
@@ -183,6 +186,7 @@ export class LogBuilder {
       day,
       lines: this.removed.lines ?? sealed,
       cover: hash('sha256', cover, 'base64'),
+      ...this.removed.more,
     })
     this.checkpoint()
     rmSync(join(this.#dir, `audit-${day}.ndjson`))

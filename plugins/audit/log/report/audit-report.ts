@@ -119,7 +119,7 @@ export async function auditReport(dir: string, options: AuditReportOptions): Pro
     generated_at: new Date(now).toISOString(),
     from,
     to,
-    log: facts?.genesis === undefined ? null : identityOf(facts.genesis),
+    log: facts?.genesis === undefined ? null : identityOf(facts.genesis, facts.retentionDays),
     verification,
     heads: heads.notes(),
     witnesses: witnessed.witnesses(),
@@ -148,8 +148,11 @@ async function factsOf(dir: string): Promise<JournalFacts | undefined> {
   return size === 0 ? undefined : journalFacts(path, size, [])
 }
 
-function identityOf({ origin, log_id, at, retention_days, parent }: LineOf<'genesis'>): AuditReport['log'] {
-  return { origin, log_id, began_at: at, retention_days, parent: parent ?? null }
+function identityOf(
+  { origin, log_id, at, retention_days, parent }: LineOf<'genesis'>,
+  inForce = retention_days,
+): AuditReport['log'] {
+  return { origin, log_id, began_at: at, retention_days: inForce, parent: parent ?? null }
 }
 
 async function countRecords(dir: string, from: string, to: string) {

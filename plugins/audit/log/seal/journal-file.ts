@@ -11,7 +11,6 @@ import type { JournalLine, LineOf } from '../tree/journal-line.js'
 const CHUNK_BYTES = 131_072
 const FIRST_TAIL_BYTES = 65_536
 const NEWLINE = 0x0a
-const ENDS_MEMBER = Buffer.from('"ends":[')
 
 export interface StoredJournalLine {
   /** Without the newline. Valid until the next line is requested. */
@@ -31,17 +30,6 @@ export function* journalLines(
   from: number,
   to: number,
 ): Generator<StoredJournalLine, void, void> {
-  for (const { bytes, start, end } of rawLines(port, dir, from, to)) {
-    yield { bytes, line: parseJournalLine(bytes), start, end }
-  }
-}
-
-function* rawLines(
-  port: FileSystem,
-  dir: string,
-  from: number,
-  to: number,
-): Generator<{ bytes: Buffer; start: number; end: number }, void, void> {
   const fd = openExisting(port, join(dir, JOURNAL_FILE), READ)
   if (fd === undefined) return
   try {
@@ -58,7 +46,8 @@ function* rawLines(
       for (let at = 0; at >= 0; ) {
         at = buffer.subarray(0, filled).indexOf(NEWLINE, start)
         if (at < 0) break
-        yield { bytes: buffer.subarray(start, at), start: offset + start, end: offset + at + 1 }
+        const bytes = buffer.subarray(start, at)
+        yield { bytes, line: parseJournalLine(bytes), start: offset + start, end: offset + at + 1 }
         start = at + 1
       }
       buffer.copy(buffer, 0, start, filled)
@@ -115,22 +104,25 @@ export function cutTornLine(port: FileSystem, dir: string, logger: Logger): void
 }
 
 /**
- * The offset of the last seal with `ends` whose leaf is at most `leaf`, else of the genesis. Reads from the end, so the
- * age of the log does not matter.
+ * The last seal of at most `leaf` that repeats the lines before it; undefined where there is none. Reads from the end, so
+ * the age of the log does not matter.
  */
-export function offsetOfEnds(port: FileSystem, dir: string, end: number, leaf: number): number {
+export function sealThatRepeats(
+  port: FileSystem,
+  dir: string,
+  end: number,
+  leaf: number,
+): StoredJournalLine | undefined {
   for (let length = FIRST_TAIL_BYTES; ; length *= 4) {
     const from = Math.max(0, end - length)
-    let found: number | undefined
-    let isFirst = from > 0
-    for (const { bytes, start } of rawLines(port, dir, from, end)) {
+    let found: StoredJournalLine | undefined
+    for (const stored of journalLines(port, dir, from, end)) {
       // The first one may be the rest of a line.
-      const isWhole = !isFirst
-      isFirst = false
-      if (!isWhole || !bytes.includes(ENDS_MEMBER)) continue
-      const line = parseJournalLine(bytes)
-      if (line?.kind === 'seal' && line.ends !== undefined && line.leaf <= leaf) found = start
+      if (stored.start === from && from > 0) continue
+      const { line } = stored
+      if (line?.kind !== 'seal' || line.ends === undefined || line.leaf > leaf) continue
+      found = { ...stored, bytes: Buffer.from(stored.bytes) }
     }
-    if (found !== undefined || from === 0) return found ?? 0
+    if (found !== undefined || from === 0) return found
   }
 }

@@ -8,21 +8,21 @@ import type { FileSystem } from '../files/file-system.js'
 import { dayOfInstant } from '../format/day.js'
 import { AuditError } from '../format/errors.js'
 import { checkpointFile } from '../format/paths.js'
-import { parsePublicKeyLine, verifierFromPublicKey } from '../keys/public-key.js'
 import { CompactRange } from '../merkle/compact-range.js'
 import { inclusionRanges, verifyInclusion } from '../merkle/proof.js'
 import { type Digest, leafHash } from '../merkle/tree-hash.js'
-import { checkpointText, parseCheckpoint } from '../tree/checkpoint.js'
-import { digestToBase64, encodeJournalLine, hasSigned, signJournalLine } from '../tree/journal-codec.js'
-import type { JournalBody, JournalLine, LineOf } from '../tree/journal-line.js'
+import { checkpointText, type Head, parseCheckpoint } from '../tree/checkpoint.js'
+import { digestToBase64, encodeJournalLine, signJournalLine } from '../tree/journal-codec.js'
+import type { JournalBody, LineOf } from '../tree/journal-line.js'
 import { JournalState } from '../tree/journal-state.js'
 import { newestCheckpoint, type StoredCheckpoint } from './checkpoint-file.js'
-import { cutTornLine, journalLines, journalSize, offsetOfEnds, readGenesis } from './journal-file.js'
+import { cutTornLine, journalLines, journalSize, readGenesis } from './journal-file.js'
 import { JournalMoved } from './journal-moved.js'
 import { rewriteJournal, syncJournal, writeJournalLine } from './journal-writes.js'
 import { judgeNote, type NoteSigner, signNote } from './note.js'
 import type { NotePiece } from './note-file.js'
 import { appendNote } from './note-tail.js'
+import { followingLine, ownCheckpoint, resumedState } from './resumed-state.js'
 import { addSealedLeaves, type CoverOffsets } from './sealed-leaves.js'
 import { TreeStore, TreeWriter } from './tree-store.js'
 import { rebuilding, unlinked } from './unlinked.js'
@@ -50,6 +50,8 @@ export class LogTree {
   #journalEnd = 0
   /** Size of the newest checkpoint. */
   #checkpointed = 0
+  /** The newest checkpoint that the writer's own key had signed when the tree was loaded. */
+  #own: Head | undefined
   readonly #covers: CoverOffsets = new Map()
 
   private constructor(parts: TreeParts, genesis: LineOf<'genesis'>, inode: number) {
@@ -157,7 +159,7 @@ export class LogTree {
       },
       signer,
     )
-    const wrong = this.state.whyNot(line)
+    const wrong = this.state.whyNot(line) ?? this.state.whyNotSummary(line)
     if (wrong !== undefined) throw refused(body, wrong)
     const stored = Buffer.concat([encodeJournalLine(line), Buffer.from('\n')])
     this.#writer.add(leafHash(stored.subarray(0, -1)))
@@ -210,15 +212,17 @@ export class LogTree {
   }
 
   async #resume({ head, note }: StoredCheckpoint, end: number): Promise<void> {
-    const { port, dir } = this.#parts
-    const { state, line, offset } = this.#stateAt(head.size, end)
+    this.#own = ownCheckpoint(this.#parts, head.origin)
+    const { state, range, offset } = await resumedState(
+      this.#parts,
+      this.genesis,
+      { head, own: this.#own },
+      end,
+    )
     if (judgeNote(note, head.origin, state.keys.allAt(head.size - 1)).kind !== 'verified') {
       throw unlinked('its newest checkpoint is not signed by a key that was trusted then')
     }
-    const store = new TreeStore(dir, port)
-    const range = store.range(head.size)
-    const isLinked = range?.root() === head.root && store.hashes(0, head.size - 1, 1)[0] === leafHash(line)
-    if (isLinked && range !== undefined) {
+    if (range !== undefined) {
       this.state = state
       this.#writer = this.#writerFor(range)
       this.#journalEnd = offset
@@ -229,28 +233,6 @@ export class LogTree {
       }
     }
     this.#checkpointed = head.size
-  }
-
-  /** The state after the journal line that a checkpoint of `size` covers, that line, and the offset after it. */
-  #stateAt(size: number, end: number): { state: JournalState; line: Buffer; offset: number } {
-    const { port, dir } = this.#parts
-    let state: JournalState | undefined
-    for (const stored of journalLines(port, dir, offsetOfEnds(port, dir, end, size - 1), end)) {
-      const { line, start } = stored
-      if (line === undefined) throw unlinked(`byte ${start} of audit.journal begins no journal line`)
-      const resumed = state === undefined ? JournalState.after(line) : undefined
-      if (resumed === undefined) {
-        state ??= new JournalState()
-        const wrong = state.whyNot(line)
-        if (wrong !== undefined) throw unlinked(`the journal line at byte ${start} does not follow: ${wrong}`)
-        state.apply(line)
-      } else {
-        state = resumed
-      }
-      if (state.size === size) return { state, line: Buffer.from(stored.bytes), offset: stored.end }
-      if (state.size > size) break
-    }
-    throw unlinked(`its newest checkpoint has size ${size}, and no journal line is leaf ${size - 1}`)
   }
 
   async #rebuild(end: number): Promise<void> {
@@ -269,12 +251,8 @@ export class LogTree {
     const { port, dir } = this.#parts
     for (const stored of journalLines(port, dir, this.#journalEnd, end)) {
       const where = `the journal line at byte ${stored.start}`
-      const { line } = stored
-      if (line === undefined) throw unlinked(`byte ${stored.start} of audit.journal begins no journal line`)
+      const line = followingLine(this.state, stored)
       const bytes = Buffer.from(stored.bytes)
-      const wrong = this.state.whyNot(line)
-      if (wrong !== undefined) throw unlinked(`${where} does not follow: ${wrong}`)
-      if (!this.#isSigned(line)) throw unlinked(`${where} is not signed by a key that is trusted there`)
       if (line.kind === 'seal') await addSealedLeaves(this.#parts, line.ranges, this.#writer, this.#covers)
       if (digestToBase64(this.#writer.range.root()) !== line.root) {
         const days = line.kind === 'seal' ? line.ranges.map(([day]) => day) : []
@@ -282,19 +260,14 @@ export class LogTree {
         throw unlinked(`the leaves before ${where} do not lead to its root: sealed records${of} were changed`)
       }
       this.#writer.add(leafHash(bytes))
+      if (this.size === this.#own?.size && this.#writer.range.root() !== this.#own.root) {
+        throw unlinked(`${where} does not lead to the root of a checkpoint that this key has signed`)
+      }
       this.state.apply(line)
       this.#journalEnd = stored.end
       if (this.#writer.pending > FLUSHED_HASHES) this.#writer.flush()
     }
     this.#writer.flush()
-  }
-
-  #isSigned(line: JournalLine): boolean {
-    const key =
-      line.kind === 'genesis'
-        ? verifierFromPublicKey(parsePublicKeyLine(line.key))
-        : this.state.keys.at(line.key_id, line.leaf)
-    return key !== undefined && hasSigned(line, key)
   }
 
   #trusted(leaf: number): NoteSigner[] {

@@ -60,7 +60,7 @@ export async function stateRemoval(
     return []
   }
   const today = tree.now().slice(0, 10)
-  const old = days.filter((day) => daysBetween(day, today) > tree.genesis.retention_days).sort()
+  const old = days.filter((day) => daysBetween(day, today) > tree.state.retentionDays).sort()
   const sealed = await sealedDays(
     parts,
     tree.journalEnd,

@@ -101,14 +101,12 @@ async function sealDays(parts: RoundParts, tree: LogTree, grown: readonly GrownD
   return isAll
 }
 
-async function appendSeal(tree: LogTree, ranges: SealBody['ranges']): Promise<void> {
+/** Appends a seal of leaves that the tree's writer has got. */
+export async function appendSeal(tree: LogTree, ranges: SealBody['ranges']): Promise<void> {
   const { state } = tree
   const at = tree.now()
   const isFirstOfHour = state.endsAt === '' || hourOf(at) !== hourOf(state.endsAt)
-  const body: SealBody = { kind: 'seal', ranges }
-  if (!isFirstOfHour) return tree.append(body, at)
-  const ends = state.endsAfter(ranges)
-  return tree.append({ ...body, ends, keys: state.keys.spans(), since: state.sinceAt(at) }, at)
+  return tree.append({ kind: 'seal', ranges, ...(isFirstOfHour ? state.summary(ranges, at) : {}) }, at)
 }
 
 /** Appends a fault, once it is confirmed. Sealing continues after the lines that are still as they were sealed. */

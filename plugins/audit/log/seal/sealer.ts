@@ -21,6 +21,8 @@ const AFTER_MIDNIGHT_MS = 100
 
 export interface SealerParts extends RoundParts {
   readonly intervalMs: number
+  /** Days that records are kept. */
+  readonly retentionDays: number
   readonly meter: Meter
   readonly onError: (error: Error) => void
   /** Called when everything is sealed and the newest checkpoint is on disk. */
@@ -65,21 +67,23 @@ export class Sealer {
 
   /**
    * Links the log's parts and seals forward what a writer that died left; lets the retiring signer introduce the key of
-   * `signer` where the log does not know it.
+   * `signer` where the log does not know it, and states the retention where it has changed.
    *
    * @throws {AuditError} `log_unlinked`, `key_refused`, `journal_busy`.
    */
   open(signer: NoteSigner): Promise<void> {
     return this.withTree(async (tree) => {
       const { keys } = tree.state
-      // Before new records hide that bytes are missing.
       if (keys.at(signer.keyId, tree.size) !== undefined) {
-        return stateFaults(this.#parts, tree, this.#parts.onError)
-      }
-      if (keys.has(signer.keyId)) {
+        // Before new records hide that bytes are missing.
+        await stateFaults(this.#parts, tree, this.#parts.onError)
+      } else if (keys.has(signer.keyId)) {
         throw new AuditError('key_refused', `key ${signer.keyId} was retired or revoked and can sign no more`)
+      } else await tree.append({ kind: 'key', key: publicKeyLine(signer.publicKey) })
+      const { retentionDays } = this.#parts
+      if (retentionDays !== tree.state.retentionDays) {
+        await tree.append({ kind: 'retention', days: retentionDays })
       }
-      await tree.append({ kind: 'key', key: publicKeyLine(signer.publicKey) })
       await tree.checkpoint()
     })
   }

@@ -77,6 +77,7 @@ const isInstant: Check = (value) => {
   return typeof value === 'string' && isDay(value.slice(0, DAY_LENGTH)) && TIME.test(value.slice(DAY_LENGTH))
 }
 const isRoot = isText(DIGEST)
+const isRetention: Check = (value) => typeof value === 'number' && value >= 1
 const orNull = (check: Check): Check => {
   return (value) => value === null || check(value)
 }
@@ -117,7 +118,7 @@ const MEMBERS: Record<JournalKind, Record<string, Check>> = {
   genesis: {
     format: (value) => value === 1,
     origin: isOrigin,
-    retention_days: (value) => typeof value === 'number' && value >= 1,
+    retention_days: isRetention,
     key: isPublicKey,
   },
   seal: { ranges: isListOf(isTuple(isDay, isCount, isCount, isCount)) },
@@ -125,6 +126,7 @@ const MEMBERS: Record<JournalKind, Record<string, Check>> = {
   fault: { day: isDay, sealed: isCount, found: isCount, resume: isCount },
   key: {},
   revoke: { revoked: isText(KEY_ID), until: isCount },
+  retention: { days: isRetention },
 }
 
 const OPTIONAL: Partial<Record<JournalKind, Record<string, Check>>> = {
@@ -132,6 +134,7 @@ const OPTIONAL: Partial<Record<JournalKind, Record<string, Check>>> = {
   seal: {
     ends: isListOf(isTuple(isDay, isCount)),
     keys: isListOf(isTuple(isPublicKey, isCount, orNull(isCount), orNull(isText(KEY_ID)))),
+    retention_days: isRetention,
     since: isInstant,
   },
   key: { key: isPublicKey, retired: isText(KEY_ID), until: isCount },
@@ -158,6 +161,7 @@ const CHECKS: Record<JournalKind, readonly MemberCheck[]> = {
   fault: checksOfKind('fault'),
   key: checksOfKind('key'),
   revoke: checksOfKind('revoke'),
+  retention: checksOfKind('retention'),
 }
 
 /** Whether `value` can be the origin of a log. */

@@ -28,11 +28,14 @@ export interface GenesisBody {
 export interface SealBody {
   readonly kind: 'seal'
   readonly ranges: readonly SealRange[]
-  /** Sealed bytes of every day that is not removed, after this line. In the first seal of an hour. */
+  // In the first seal of an hour, or none of them: what the lines before say, so that a writer need not read them all.
+  /** Sealed bytes of every day that is not removed, after this line. */
   readonly ends?: readonly (readonly [day: string, end: number])[]
-  /** Every key of the log so far. Present with `ends`. */
+  /** Every key of the log so far. */
   readonly keys?: readonly KeySpan[]
-  /** `at` of the first journal line after the last step of more than 36 hours. Present with `ends`. */
+  /** The retention in force. */
+  readonly retention_days?: number
+  /** `at` of the first journal line after the last step of more than 36 hours. */
   readonly since?: string
 }
 
@@ -74,7 +77,20 @@ export interface RevokeBody {
   readonly until: number
 }
 
-export type JournalBody = GenesisBody | SealBody | RemoveBody | FaultBody | KeyBody | RevokeBody
+export interface RetentionBody {
+  readonly kind: 'retention'
+  /** In force from this line on: a removal of a younger day is a failure. */
+  readonly days: number
+}
+
+export type JournalBody =
+  | GenesisBody
+  | SealBody
+  | RemoveBody
+  | FaultBody
+  | KeyBody
+  | RevokeBody
+  | RetentionBody
 
 export interface JournalPlace {
   /** 32 hexadecimal digits. */

@@ -1,12 +1,17 @@
-// What the journal states, line by line: the size of the tree, the sealed bytes of each day, the keys. Checks that a
-// line continues the ones before it; hashes and signatures are the caller's.
+// What the journal states, line by line: the size of the tree, the sealed bytes of each day, the keys, the retention.
+// Checks that a line continues the ones before it; hashes and signatures are the caller's.
 
-import type { JournalLine, LineOf, SealRange } from './journal-line.js'
+import type { JournalLine, LineOf, SealBody, SealRange } from './journal-line.js'
 import { KeyHistory } from './key-history.js'
 import { LEAVES_PER_PIECE, type PlacedRange, placeRanges } from './seal-ranges.js'
 
 /** A larger step between two lines is one of the clock, or a writer that was stopped. */
 export const MAX_STEP_MS = 36 * 3_600_000
+
+const SUMMARY = ['ends', 'keys', 'retention_days', 'since'] as const
+
+/** What the first seal of an hour repeats of the lines before. */
+export type Summary = Required<Omit<SealBody, 'kind' | 'ranges'>>
 
 export class JournalState {
   /** Leaves up to and including the last journal line. */
@@ -17,6 +22,8 @@ export class JournalState {
   /** Removed days; only those since the line where this state began. */
   removed: Set<string> = new Set()
   keys = new KeyHistory()
+  /** The retention in force. */
+  retentionDays = 0
   /** `at` of the last line. */
   lastAt = ''
   /** `at` of the first line after the last step of more than 36 hours in either direction. */
@@ -24,16 +31,18 @@ export class JournalState {
   /** `at` of the last seal with `ends`. */
   endsAt = ''
 
-  /** The state after a seal that carries `ends`; undefined for another line. */
+  /** The state that a seal repeats; undefined for another line. Only of a line that a reader has checked before. */
   static after(line: JournalLine): JournalState | undefined {
     if (line.kind !== 'seal') return undefined
-    const { ends, keys, since } = line
-    if (ends === undefined || keys === undefined || since === undefined) return undefined
+    const { ends, keys, since, retention_days: retentionDays } = line
+    if (ends === undefined || keys === undefined || since === undefined || retentionDays === undefined)
+      return undefined
     const state = new JournalState()
     state.size = line.leaf + 1
     state.logId = line.log_id
     state.ends = new Map(ends)
     state.keys = KeyHistory.of(keys)
+    state.retentionDays = retentionDays
     state.lastAt = line.at
     state.since = since
     state.endsAt = line.at
@@ -56,6 +65,27 @@ export class JournalState {
     return this.keys.whyNot(line)
   }
 
+  /** Why what the line repeats is not what the lines before it say; undefined where it is, or repeats nothing. */
+  whyNotSummary(line: JournalLine): string | undefined {
+    if (line.kind !== 'seal') return undefined
+    if (SUMMARY.every((name) => line[name] === undefined)) return undefined
+    const expected = this.summary(line.ranges, line.at)
+    const wrong = SUMMARY.find((name) => JSON.stringify(line[name]) !== JSON.stringify(expected[name]))
+    return wrong && `its ${wrong} is not what the lines before it say`
+  }
+
+  /** What a seal of `ranges` at `at` repeats. */
+  summary(ranges: readonly SealRange[], at: string): Summary {
+    const ends = new Map(this.ends)
+    for (const [day, , end] of ranges) ends.set(day, end)
+    return {
+      ends: [...ends].sort(([a], [b]) => (a < b ? -1 : 1)),
+      keys: this.keys.spans(),
+      retention_days: this.retentionDays,
+      since: this.sinceAt(at),
+    }
+  }
+
   /**
    * Takes the effect of a line that continues the journal and whose signature is checked.
    *
@@ -70,6 +100,8 @@ export class JournalState {
       this.removed.add(line.day)
     }
     if (line.kind === 'fault') this.ends.set(line.day, line.resume)
+    if (line.kind === 'genesis') this.retentionDays = line.retention_days
+    if (line.kind === 'retention') this.retentionDays = line.days
     this.since = this.sinceAt(line.at)
     this.lastAt = line.at
     if (line.kind === 'seal' && line.ends !== undefined) this.endsAt = line.at
@@ -83,13 +115,6 @@ export class JournalState {
     if (this.lastAt === '') return at
     if (hourOf(at) === hourOf(this.lastAt)) return this.since
     return Math.abs(Date.parse(at) - Date.parse(this.lastAt)) > MAX_STEP_MS ? at : this.since
-  }
-
-  /** `ends` after sealing `ranges`, days ascending. */
-  endsAfter(ranges: readonly SealRange[]): [string, number][] {
-    const ends = new Map(this.ends)
-    for (const [day, , end] of ranges) ends.set(day, end)
-    return [...ends].sort(([a], [b]) => (a < b ? -1 : 1))
   }
 
   #whyNotSeal(line: LineOf<'seal'>): string | undefined {
@@ -108,11 +133,7 @@ export class JournalState {
       }
       ends.set(day, end)
     }
-    if (line.ends === undefined) return undefined
-    const stated = JSON.stringify(line.ends)
-    return stated === JSON.stringify(this.endsAfter(line.ranges))
-      ? undefined
-      : 'its ends are not those of its ranges and the lines before'
+    return undefined
   }
 }
 

@@ -18,8 +18,6 @@ export interface CheckpointParts {
   readonly walk: CheckpointWalk
   readonly keys: TrustedKeys
   readonly against: readonly KeptCheckpoint[]
-  /** Checkpoints of older days may be removed. */
-  readonly retentionDays: number
   /** Bytes of the journal before the checkpoints were looked at; later seals may have theirs since. */
   readonly coveredSize: number
   /** Where witnesses are required. */
@@ -38,6 +36,13 @@ interface Unnoted {
   count: number
 }
 
+/** Lines at which one retention was in force. */
+interface RetentionPeriod {
+  readonly days: number | undefined
+  /** On which the last of them was written. */
+  last: string
+}
+
 export class CheckpointCheck {
   readonly #parts: CheckpointParts
   /** Those whose signature does not count. */
@@ -51,8 +56,7 @@ export class CheckpointCheck {
   #newest: KeptCheckpoint | undefined
   #end = 0
   #isGrowing = false
-  /** On which the last journal line was written. */
-  #lastDay = ''
+  readonly #retention: RetentionPeriod[] = []
 
   constructor(parts: CheckpointParts) {
     this.#parts = parts
@@ -85,7 +89,7 @@ export class CheckpointCheck {
       checkpoints = [...checkpoints.filter((other) => !isOther(other)), { checkpoint, mark: agreed }]
     }
     this.#end = size
-    this.#lastDay = entry.line.at.slice(0, 10)
+    this.#retain(entry)
     this.#lines.push({ entry, mark, checkpoints, isNoted })
     for (const head of this.#parts.against) {
       const refuted = () => this.#fork(head)
@@ -198,11 +202,19 @@ export class CheckpointCheck {
     this.#pending = isNoted ? undefined : entry
   }
 
+  #retain({ line, retentionDays: days }: JournalEntry): void {
+    const last = line.at.slice(0, 10)
+    const period = this.#retention.at(-1)
+    if (period !== undefined && period.days === days) period.last = last
+    else this.#retention.push({ days, last })
+  }
+
   /** A writer that died may leave its last seal without a checkpoint; the next one adds it. */
   #reportUnnoted(): void {
-    const { findings, retentionDays } = this.#parts
+    const { findings } = this.#parts
     for (const [day, { number, count }] of this.#unnoted) {
-      if (daysBetween(day, this.#lastDay) > retentionDays) continue
+      if (this.#retention.some(({ days, last }) => days !== undefined && daysBetween(day, last) > days))
+        continue
       const message = `${count} seals have no checkpoint, the first is ${JOURNAL_FILE}:${number}`
       findings.fail({ file: checkpointFile(day), line: 0, kind: 'missing_checkpoint', message })
     }

@@ -19,9 +19,9 @@ export interface JournalFacts {
   /** Every key that a valid line introduced. */
   readonly spans: readonly KeySpan[]
   readonly removals: ReadonlyMap<string, Removal>
+  /** The retention in force at the end. */
+  readonly retentionDays: number | undefined
 }
-
-const SEAL = '"kind":"seal"'
 
 /**
  * Reads the first `size` bytes of the journal. Lines with a wrong signature are passed over.
@@ -37,28 +37,30 @@ export async function journalFacts(
   const removals = new Map<string, Removal>()
   let genesis: LineOf<'genesis'> | undefined
   let logId: string | undefined
+  let retentionDays: number | undefined
   let offset = 0
   for await (const lines of lineBlocksOf(path)) {
     for (const { bytes, number, complete } of lines) {
       offset += bytes.length + 1
       if (offset > size || !complete) break
-      // Nearly all lines are seals, which state none of this.
-      if (logId !== undefined && bytes.includes(SEAL)) continue
-      const line = parseJournalLine(Buffer.from(bytes))
+      const line = parseJournalLine(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length))
       if (line === undefined) continue
       logId ??= line.log_id
-      if (line.log_id !== logId || !isSigned(line, history)) continue
+      // Nearly all lines are seals, which state none of this.
+      if (line.kind === 'seal' || line.log_id !== logId || !isSigned(line, history)) continue
       if (line.kind === 'genesis') {
         if (number > 1) continue
         genesis = line
         history = new KeyHistory()
       }
+      if (line.kind === 'genesis') retentionDays = line.retention_days
+      if (line.kind === 'retention') retentionDays = line.days
       if (line.kind === 'remove') removals.set(line.day, { number, line })
       if (history.whyNot(line) === undefined) history.apply(line)
     }
     if (offset > size) break
   }
-  return { genesis, logId, spans: history.spans(), removals }
+  return { genesis, logId, spans: history.spans(), removals, retentionDays }
 }
 
 function isSigned(line: JournalLine, history: KeyHistory): boolean {

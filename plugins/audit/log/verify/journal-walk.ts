@@ -25,6 +25,8 @@ export interface JournalEntry {
   readonly first: number
   /** Checks the line's own signature, once, and reports one that does not fit. */
   readonly isSigned: () => boolean
+  /** The retention in force, days; undefined where no line before states it. */
+  readonly retentionDays: number | undefined
 }
 
 export interface JournalSink {
@@ -61,6 +63,8 @@ export async function* walkJournal(
   const gaps: Gap[] = []
   const ends = new AssumedEnds()
   let damaged = false
+  /** Whether each line so far continues the one before and counts, so that what a seal repeats can be compared. */
+  let isWhole = true
   let offset = 0
   const take = (own: Buffer, number: number): JournalEntry | undefined => {
     const line = parseJournalLine(own)
@@ -69,12 +73,18 @@ export async function* walkJournal(
       const notJournal: LineFailure = { kind: 'bad_journal', message: 'not a journal line' }
       sink.fail(number, checked.failure ?? notJournal)
       damaged = true
+      isWhole = false
       return undefined
     }
     const isSigned = signatureOf(own, { number, leaf: line.leaf, keys }, sink)
     const continues = state.whyNot(line) === undefined
-    const isDeferred = continues && line.kind === 'seal' && keys.at(line.key_id, line.leaf) !== undefined
+    const wrong = continues && isWhole ? state.whyNotSummary(line) : undefined
+    const isKnown = keys.at(line.key_id, line.leaf) !== undefined
+    const isDeferred = continues && line.kind === 'seal' && isKnown && wrong === undefined
     const failed = !isDeferred && !isSigned()
+    if (wrong !== undefined && !failed) sink.fail(number, { kind: 'bad_journal', message: wrong })
+    isWhole &&= continues && !failed
+    const { retentionDays } = state
     let first: number | undefined
     if (continues) {
       ends.assume(state, line)
@@ -88,16 +98,19 @@ export async function* walkJournal(
       return undefined
     }
     damaged = false
-    const isWhole = line.kind === 'seal' && first + coveredBy(line) === line.leaf
+    // A line that does not count states no retention.
+    if (failed) state.retentionDays = retentionDays
+    const isSeal = line.kind === 'seal' && first + coveredBy(line) === line.leaf
     return {
       number,
       end: offset,
       leaf: line.leaf,
       hash: leafHash(own),
       line,
-      ranges: isWhole ? placeRanges(line.ranges, first) : [],
-      first: isWhole ? first : line.leaf,
+      ranges: isSeal ? placeRanges(line.ranges, first) : [],
+      first: isSeal ? first : line.leaf,
       isSigned,
+      retentionDays: state.retentionDays || undefined,
     }
   }
   for await (const lines of lineBlocksOf(path)) {

@@ -164,12 +164,12 @@ class LogCheck {
     }
   }
 
-  #commitLine({ number, line, isSigned }: JournalEntry, isChanged: boolean): void {
-    const { days, facts } = this.#parts
+  #commitLine({ number, line, isSigned, retentionDays }: JournalEntry, isChanged: boolean): void {
+    const { days } = this.#parts
     if (isChanged && isSigned() && !this.#failedLines.has(number)) {
       this.#failLine(number, 'edited', 'not the line that was sealed here')
     }
-    if (line.kind === 'remove') days.remove(line, number, facts.genesis?.retention_days)
+    if (line.kind === 'remove') days.remove(line, number, retentionDays)
     if (line.kind !== 'fault') return
     const { day, sealed, found, resume } = line
     const message = `sealed bytes of ${day} had changed: ${sealed} were sealed, ${found} found, ${resume} unchanged`

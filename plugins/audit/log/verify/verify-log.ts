@@ -147,14 +147,12 @@ async function check(dir: string, options: VerifyOptions, subject: Subject): Pro
     const kept = options.against === undefined ? [] : await headsKeptElsewhere(options.against)
     const against = headsOf(kept, { origin, keys, findings })
     const walk = new CheckpointWalk(dir, inventory.checkpoints, origin, findings)
-    const retentionDays = facts.genesis?.retention_days ?? Number.POSITIVE_INFINITY
     const cosigned = options.witnesses && new CosignedHead(options.witnesses)
     const clock = new ClockCheck(options.witnesses?.keys ?? [])
     const checkpoints = new CheckpointCheck({
       walk,
       keys,
       against,
-      retentionDays,
       coveredSize,
       cosigned,
       clock,

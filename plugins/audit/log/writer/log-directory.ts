@@ -206,10 +206,6 @@ export class LogDirectory {
       if (origin !== undefined && origin !== genesis.origin) {
         logger.warn({ origin, stated: genesis.origin }, 'a log keeps the origin that its genesis states')
       }
-      const { retention_days: stated } = genesis
-      if (retentionDays < stated) {
-        logger.warn({ retentionDays, stated }, 'days are kept as long as the genesis of the log states')
-      }
       return genesis
     }
     if (readGenesis(port, this.#dir) === undefined) return undefined
@@ -241,6 +237,7 @@ export class LogDirectory {
       // It reads without the port, so that an injected one would not see its reads.
       thread: usesThreads(config) && port === nodeFileSystem ? new HashingThread(logger) : undefined,
       intervalMs: intervalMs ?? DEFAULT_CHECKPOINT_INTERVAL_MS,
+      retentionDays: config.retentionDays,
       onError: onAsyncError,
       ...(cosigning === undefined ? {} : { onSealed: () => cosigning.request() }),
     })

@@ -10,7 +10,7 @@ import { journalLines } from '../seal/journal-file.js'
 import { untilCurrent } from '../seal/journal-moved.js'
 import { LogTree, type TreeParts } from '../seal/log-tree.js'
 import { canSignNotes, type NoteSigner } from '../seal/note.js'
-import { sealNewLines } from '../seal/seal-round.js'
+import { appendSeal, sealNewLines } from '../seal/seal-round.js'
 import { systemClock, warningLogger } from './config.js'
 import { identify } from './log-identity.js'
 import { recordPublicKey } from './public-keys.js'
@@ -26,7 +26,7 @@ export async function rotateKey(
   { from, to, retire = false }: { readonly from: Signer; readonly to: Signer; readonly retire?: boolean },
 ): Promise<void> {
   const [old, next] = [noteSigner(from), noteSigner(to)]
-  await changeKeys(dir, [old, next], async (tree, parts) => {
+  await changeKeys(dir, [next, old], async (tree, parts) => {
     await sealNewLines(parts, tree, (error) => parts.logger.error({ err: error }, error.message))
     const isNew = !tree.state.keys.has(next.keyId)
     const isLeaving = retire && tree.state.keys.at(old.keyId, tree.size) !== undefined
@@ -37,6 +37,9 @@ export async function rotateKey(
       ...(isLeaving ? { retired: old.keyId, until: tree.size + 1 } : {}),
     })
     await parts.lock.run(() => recordPublicKey(parts.port, parts.dir, next.publicKey))
+    // The new key signs the checkpoint of a further line: its writers then need not read the whole journal.
+    await tree.checkpoint()
+    await appendSeal(tree, [])
   })
 }
 

@@ -68,7 +68,7 @@ describe('the keys of a log over time', () => {
     await appender.close()
     expect(errors).to.deep.equal([])
     const { journal, sealed } = sealedLog(dir.path)
-    expect(journal.map(({ kind }) => kind)).to.deep.equal(['genesis', 'seal', 'seal', 'key', 'seal'])
+    expect(journal.map(({ kind }) => kind)).to.deep.equal(['genesis', 'seal', 'seal', 'key', 'seal', 'seal'])
     expect(sealed.get(DAY)).to.equal(3)
   })
 

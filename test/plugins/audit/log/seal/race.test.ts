@@ -106,6 +106,7 @@ describe('two processes that append to one journal', () => {
         ...parts,
         meter,
         intervalMs: HOUR,
+        retentionDays: 30,
         onError: ({ message }) => expect.fail(message),
       })
       const other = await LogTree.load(otherParts())

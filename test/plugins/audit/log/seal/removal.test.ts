@@ -1,10 +1,19 @@
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { nodeFileSystem } from '@svc/plugin-audit/internal/log/files/file-system'
-import type { Hold } from '@svc/plugin-audit/log'
+import { type Hold, verifierFromPublicKey, verifyLog } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { temporaryDir } from '../../temporary.js'
-import { appenderIn, codeOf, DAY, diskWith, envelope, fixedClock, memoryLogger } from '../writer/records.js'
+import {
+  appenderIn,
+  codeOf,
+  DAY,
+  diskWith,
+  envelope,
+  fixedClock,
+  memoryLogger,
+  signer,
+} from '../writer/records.js'
 import { append } from './rig.js'
 import { journalOf, sealedLog } from './sealed-log.js'
 
@@ -56,7 +65,11 @@ describe('removal by retention', () => {
     await opened({ clock })
     expect([isThere(OLD), isThere(NEXT)]).to.deep.equal([false, false])
     const after = sealedLog(dir.path)
-    expect(after.size).to.equal(size + 2)
+    expect(after.journal.filter(({ leaf }) => leaf >= size).map(({ kind }) => kind)).to.deep.equal([
+      'retention',
+      'remove',
+      'remove',
+    ])
     const removed = after.journal.filter(({ kind }) => kind === 'remove')
     expect(removed.map(({ day, lines }) => [day, lines])).to.deep.equal([
       [OLD, 3],
@@ -70,11 +83,19 @@ describe('removal by retention', () => {
     expect(sealedLog(dir.path).sealed.get(DAY)).to.equal(2)
   })
 
-  it('does not remove a day earlier than the genesis says', async () => {
+  it('goes by the retention in force, which the journal states before it removes or keeps a day', async () => {
     const clock = await oldLog({ config: { retentionDays: 5 } })
-    expect(await opened({ clock })).to.include('days are kept as long as the genesis of the log states')
+    await opened({ clock, config: { retentionDays: 3 } })
     expect(isThere()).to.equal(true)
-    expect(journalOf(dir.path).some(({ kind }) => kind === 'remove')).to.equal(false)
+    await opened({ clock, config: { retentionDays: 2 } })
+    expect([isThere(OLD), isThere(NEXT)]).to.deep.equal([false, true])
+    await opened({ clock, config: { retentionDays: 3 } })
+    const stated = journalOf(dir.path).flatMap(({ kind, days, day }) =>
+      ['retention', 'remove'].includes(kind) ? [days ?? day] : [],
+    )
+    expect(stated).to.deep.equal([9, 3, 2, OLD, 3])
+    const report = await verifyLog(dir.path, { keys: [verifierFromPublicKey(signer.publicKey)] })
+    expect(report.failures).to.deep.equal([])
   })
 
   it('rejects what is appended to a removed day later, by any writer', async () => {

@@ -127,9 +127,7 @@ describe('the journal format', () => {
       {
         kind: 'seal',
         ranges,
-        ends: first.endsAfter(ranges),
-        keys: first.keys.spans(),
-        since: first.since,
+        ...first.summary(ranges, first.lastAt),
       },
       4,
     )

@@ -22,6 +22,7 @@ import { partyManipulations } from './party-manipulations.js'
 import { type PythonVerdict, verifyInPython } from './python.js'
 import { recordManipulations } from './record-manipulations.js'
 import { sealingManipulations } from './sealing-manipulations.js'
+import { summaryManipulations } from './summary-manipulations.js'
 import { vouchingManipulations } from './vouching-manipulations.js'
 
 const manipulations = [
@@ -31,6 +32,7 @@ const manipulations = [
   ...checkpointManipulations,
   ...vouchingManipulations,
   ...partyManipulations,
+  ...summaryManipulations,
 ]
 const PAIRS = 60
 

@@ -1,0 +1,135 @@
+// What the journal states up to a checkpoint, for a writer that opens the log. A seal that repeats what the lines before
+// it say is believed only where a checkpoint of the writer's own key covers it: whoever held that key has compared it with
+// those lines. A key that has signed none, as after a rotation, reads the journal from its first line.
+
+import { parsePublicKeyLine, verifierFromPublicKey } from '../keys/public-key.js'
+import { alignedSubtrees } from '../merkle/aligned-subtrees.js'
+import { CompactRange } from '../merkle/compact-range.js'
+import { inclusionRanges, verifyInclusion } from '../merkle/proof.js'
+import { type Digest, leafHash } from '../merkle/tree-hash.js'
+import type { Head } from '../tree/checkpoint.js'
+import { hasSigned } from '../tree/journal-codec.js'
+import type { JournalLine, LineOf } from '../tree/journal-line.js'
+import { JournalState } from '../tree/journal-state.js'
+import { newestCheckpoint } from './checkpoint-file.js'
+import { journalLines, type StoredJournalLine, sealThatRepeats } from './journal-file.js'
+import type { TreeParts } from './log-tree.js'
+import { judgeNote, signersOf } from './note.js'
+import { TreeStore } from './tree-store.js'
+import { unlinked } from './unlinked.js'
+
+// Lines between two turns of the event loop.
+const SLICE = 512
+
+/** What the lines up to and including `line` state. */
+export interface ResumedState {
+  readonly state: JournalState
+  /** The leaves up to there; undefined where the files of the tree do not lead to the checkpoint with these lines. */
+  readonly range: CompactRange | undefined
+  /** Offset after the line. */
+  readonly offset: number
+}
+
+/**
+ * The state after the journal line that `head` covers. Every line that counts is one of the tree under its root; the roots
+ * of the records between them are those in the files of the tree.
+ *
+ * @param own the newest checkpoint that the writer's own key has signed.
+ * @param end bytes of the journal.
+ * @throws {AuditError} `log_unlinked` where a line does not follow, or is not signed by a key that is trusted there.
+ */
+export async function resumedState(
+  { port, dir }: TreeParts,
+  genesis: LineOf<'genesis'>,
+  { head, own }: { readonly head: Head; readonly own: Head | undefined },
+  end: number,
+): Promise<ResumedState> {
+  const store = new TreeStore(dir, port)
+  const known = own && confirmedSeal({ port, dir }, store, genesis, own, end)
+  const state = known?.state ?? new JournalState()
+  let range = known === undefined ? new CompactRange() : store.range(state.size)
+  let offset = known?.offset ?? 0
+  let count = 0
+  for (const stored of journalLines(port, dir, offset, end)) {
+    if (state.size >= head.size) break
+    const line = followingLine(state, stored, true)
+    range = range && extended(range, store, line, leafHash(stored.bytes))
+    state.apply(line)
+    offset = stored.end
+    if (state.size === own?.size && range?.root() !== own.root) range = undefined
+    if (++count % SLICE === 0) await new Promise((resolve) => setImmediate(resolve))
+  }
+  if (state.size === head.size)
+    return { state, offset, range: range?.root() === head.root ? range : undefined }
+  throw unlinked(`its newest checkpoint has size ${head.size}, and no journal line is leaf ${head.size - 1}`)
+}
+
+/** Adds the leaves of the line's ranges, as the files of the tree have them, and the line; undefined where they have not. */
+function extended(
+  range: CompactRange,
+  store: TreeStore,
+  { leaf }: JournalLine,
+  hash: Digest,
+): CompactRange | undefined {
+  for (const { start, level } of alignedSubtrees(range.size, leaf)) {
+    const root = store.node(level, start / 2 ** level)
+    if (root === undefined) return undefined
+    range.appendSubtree(root, level)
+  }
+  if (store.hashes(0, leaf, 1)[0] !== hash) return undefined
+  range.append(hash)
+  return range
+}
+
+/**
+ * The line, where it follows those in `state` and a key that is trusted there has signed it.
+ *
+ * @param isCovered whether a signed root covers the line; the signature of a seal then needs no check.
+ */
+export function followingLine(
+  state: JournalState,
+  { line, start }: StoredJournalLine,
+  isCovered = false,
+): JournalLine {
+  if (line === undefined) throw unlinked(`byte ${start} of audit.journal begins no journal line`)
+  const where = `the journal line at byte ${start}`
+  const wrong = state.whyNot(line) ?? state.whyNotSummary(line)
+  if (wrong !== undefined) throw unlinked(`${where} does not follow: ${wrong}`)
+  const key =
+    line.kind === 'genesis'
+      ? verifierFromPublicKey(parsePublicKeyLine(line.key))
+      : state.keys.at(line.key_id, line.leaf)
+  if (key !== undefined && ((isCovered && line.kind === 'seal') || hasSigned(line, key))) return line
+  throw unlinked(`${where} is not signed by a key that is trusted there`)
+}
+
+/** The newest checkpoint that the writer's own key has signed, at the ends of the newest files. */
+export function ownCheckpoint({ dir, port, signers }: TreeParts, origin: string): Head | undefined {
+  const own = signers.slice(0, 1).map(({ publicKey }) => verifierFromPublicKey(publicKey))
+  const found = newestCheckpoint(port, dir, origin, (note) => signersOf(note, origin, own).length > 0)
+  return found && judgeNote(found.note, origin, own).kind === 'verified' ? found.head : undefined
+}
+
+/** The state that the newest seal repeats which the files of the tree prove to be under `own`. */
+function confirmedSeal(
+  { dir, port }: Pick<TreeParts, 'dir' | 'port'>,
+  store: TreeStore,
+  genesis: LineOf<'genesis'>,
+  own: Head,
+  end: number,
+): { readonly state: JournalState; readonly offset: number } | undefined {
+  const seal = sealThatRepeats(port, dir, end, own.size - 1)
+  const state = seal?.line && JournalState.after(seal.line)
+  if (seal?.line === undefined || state === undefined) return undefined
+  // A damaged leaf beside the genesis is no reason to read everything, so its own signature is checked instead.
+  const first = verifierFromPublicKey(parsePublicKeyLine(genesis.key))
+  const isOfLog = state.logId === genesis.log_id && state.keys.has(first.keyId) && hasSigned(genesis, first)
+  const isConfirmed = isOfLog && isLeafOf(store, own, leafHash(seal.bytes), seal.line.leaf)
+  return isConfirmed ? { state, offset: seal.end } : undefined
+}
+
+/** Whether the files of the tree prove that `leaf` has this index under the root of `head`. */
+function isLeafOf(store: TreeStore, { size, root }: Head, leaf: Digest, index: number): boolean {
+  const path = inclusionRanges(index, size).flatMap((range) => store.rootOf(range) ?? [])
+  return verifyInclusion(leaf, { index, size }, path, root)
+}
