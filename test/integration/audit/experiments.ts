@@ -5,6 +5,14 @@ import type { Experiment } from './experiment.js'
 import { failedSync } from './failed-sync.js'
 import { fullDisk } from './full-disk.js'
 import { killedWriter } from './killed-writer.js'
+import { lateSigner } from './late-signer.js'
 import { midnight } from './midnight.js'
 
-export const experiments: readonly Experiment[] = [killedWriter, dyingWriter, fullDisk, failedSync, midnight]
+export const experiments: readonly Experiment[] = [
+  killedWriter,
+  dyingWriter,
+  fullDisk,
+  failedSync,
+  midnight,
+  lateSigner,
+]

@@ -108,6 +108,7 @@ export class SvcAppender {
       directory: this.#directory,
       status: this.#status,
       maxPendingBytes: limits.maxPendingBytes,
+      signatureMs: limits.signatureMs,
       isSealed: config.checkpoints !== false,
     })
     if (config.presign === undefined) return

@@ -48,10 +48,17 @@ export class Batch {
   readonly agents: AgentRange[] = []
   /** Numbers of the session that are lost if the batch cannot be written. */
   readonly numbers: number[] = []
+  /** Called where they are. */
+  onLost: () => void = () => undefined
+  isLost = false
   #resolve: () => void = unset
   #reject: (error: Error) => void = unset
 
-  constructor(memory: SharedBatch) {
+  /** @param failuresBefore batches of its file that had failed when it was begun. */
+  constructor(
+    memory: SharedBatch,
+    readonly failuresBefore: number,
+  ) {
     this.memory = memory
     this.buffer = memory.bytes
     this.settled = new Promise((resolve, reject) => {
@@ -67,6 +74,12 @@ export class Batch {
   /** Records that are not signed yet. */
   get unsigned(): number {
     return this.memory.count
+  }
+
+  /** Its numbers are lost. */
+  lose(): void {
+    this.isLost = true
+    this.onLost()
   }
 
   resolve(): void {

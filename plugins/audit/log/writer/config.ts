@@ -41,6 +41,8 @@ export interface AppenderLimits {
   batchBytes: number
   /** Maximum bytes of accepted records that wait for the disk; further records are refused. Default 64 MiB. */
   maxPendingBytes: number
+  /** How long `signAsync` may take; later records wait for it, ms. Default 30 000. */
+  signatureMs: number
   /** Per-agent files kept open. Default 128. */
   agentHandles: number
   /** Daily files kept open, for records of earlier days. Default 4. */
@@ -86,6 +88,7 @@ const MAX_INTERVAL_MS = 2 ** 31 - 1
 export const DEFAULT_LIMITS: AppenderLimits = {
   batchBytes: 1_048_576,
   maxPendingBytes: 67_108_864,
+  signatureMs: 30_000,
   agentHandles: 128,
   logHandles: 4,
   lockWaitMs: 5_000,

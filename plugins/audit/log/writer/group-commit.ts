@@ -79,7 +79,7 @@ export class GroupCommit {
       const first = this.#next(open)
       let written = first instanceof Promise ? await first : first
       while (written.length > 0) {
-        const errors = await Promise.all(written.map(([queue]) => this.#sync(queue)))
+        const errors = await Promise.all(written.map((one) => this.#sync(one)))
         this.#queues.closeOldest()
         let next: QueuedBatch[] | Promise<QueuedBatch[]> = []
         try {
@@ -118,7 +118,12 @@ export class GroupCommit {
 
   /** Runs before the lock is taken, because other processes should not wait for signatures. */
   #takeSigned(): QueuedBatch[] {
-    return this.#queues.take().filter(([, batch]) => {
+    return this.#queues.take().filter(([queue, batch]) => {
+      // Its records do not name the numbers that were lost with a batch before it, and would be written after the gap.
+      if (batch.numbers.length > 0 && batch.failuresBefore !== queue.failures) {
+        this.#settle([queue, batch], new AuditError('write_failed', 'records before it could not be written'))
+        return false
+      }
       if (batch.unsigned === 0) return true
       try {
         this.#status.signedByThread += batch.sign(this.#sign)
@@ -126,6 +131,7 @@ export class GroupCommit {
         return true
       } catch (error) {
         const failure = signerFailure(error)
+        lose([queue, batch])
         this.#status.batchUnsigned(batch.records, batch.length, failure)
         batch.reject(failure)
         this.#queues.release(batch)
@@ -150,11 +156,13 @@ export class GroupCommit {
     return written
   }
 
-  async #sync(queue: WriteQueue): Promise<AuditError | undefined> {
+  async #sync([queue, batch]: QueuedBatch): Promise<AuditError | undefined> {
     const start = this.#monotonic()
     try {
       await queue.file.sync()
     } catch (error) {
+      // Its lines are in the file, so that those of later batches follow no gap, unless the disk loses them.
+      batch.lose()
       return asAuditError(error)
     }
     this.#status.lastSyncMs = this.#monotonic() - start
@@ -166,6 +174,7 @@ export class GroupCommit {
       this.#status.batchWritten(batch.records, batch.length, queue.day)
       batch.resolve()
     } else {
+      lose([queue, batch])
       this.#status.batchFailed(batch.records, batch.length, error)
       batch.reject(error)
     }
@@ -177,6 +186,13 @@ export class GroupCommit {
     for (let some = this.#queues.take(); some.length > 0; some = this.#queues.take()) all.push(...some)
     return all
   }
+}
+
+/** Before anything else of the file is written: the next line has to name the numbers, and batches begun before do not. */
+function lose([queue, batch]: QueuedBatch): void {
+  if (batch.isLost) return
+  queue.failures++
+  batch.lose()
 }
 
 function asAuditError(error: unknown): AuditError {

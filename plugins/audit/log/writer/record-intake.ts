@@ -9,7 +9,7 @@ import { canUseThread, type SigningThread } from '../signing/signing-thread.js'
 import { type Batch, maxLineBytes, SIGNATURE_MEMBER } from './batch.js'
 import type { GroupCommit } from './group-commit.js'
 import type { LogDirectory } from './log-directory.js'
-import { RecordSequence, type SequencedRecord } from './record-sequence.js'
+import { RecordSequence, rangesOf, type SequencedRecord } from './record-sequence.js'
 import type { StatusTracker } from './status.js'
 import type { WriteQueues } from './write-queues.js'
 
@@ -21,6 +21,8 @@ export interface IntakeParts {
   readonly directory: LogDirectory
   readonly status: StatusTracker
   readonly maxPendingBytes: number
+  /** After so many milliseconds, a signature of `signAsync` has failed. */
+  readonly signatureMs: number
   /** Whether records name their log and their number in it. */
   readonly isSealed: boolean
 }
@@ -30,9 +32,8 @@ interface UnsignedRecord {
   readonly cut: CutObject
   readonly day: string
   readonly agent: string | undefined
-  /** Upper bound of its line's bytes. */
-  readonly room: number
-  readonly numbers: readonly number[]
+  /** Undefined where records have none. */
+  readonly number: number | undefined
 }
 
 export class RecordIntake {
@@ -42,6 +43,8 @@ export class RecordIntake {
   readonly #signsBatches: boolean
   // Records that are in no batch yet: the log is not open, or their signature is pending.
   readonly #waiting = new Set<Promise<unknown>>()
+  /** Resolves when the day's records so far are in a batch, or rejected. */
+  readonly #turns = new Map<string, Promise<unknown>>()
   #sequence: RecordSequence | undefined
 
   constructor(parts: IntakeParts) {
@@ -80,7 +83,7 @@ export class RecordIntake {
   }
 
   #add(envelope: AuditEnvelope, day: string): Batch | Promise<Batch> {
-    if (!this.#parts.isSealed) return this.#place(envelope, day, [], [])
+    if (!this.#parts.isSealed) return this.#place(envelope, day)
     const sequence = this.#sequenceOfLog()
     if (sequence !== undefined) return this.#addNumbered(sequence, envelope, day)
     const text = canonicalize(envelope)
@@ -110,28 +113,25 @@ export class RecordIntake {
   }
 
   #addNumbered(sequence: RecordSequence, envelope: AuditEnvelope, day: string): Batch | Promise<Batch> {
-    const { members, numbers } = sequence.next(day)
+    const number = sequence.next(day)
+    // With `signAsync`, the line that is written next names them, which need not be this one.
+    const lost = this.#parts.signer.signAsync === undefined ? sequence.takeLost(day) : []
     try {
-      return this.#place(envelope, day, numbers, positionText(members))
+      return this.#place(envelope, day, { number, lost, text: positionText(sequence.members(number, lost)) })
     } catch (error) {
-      sequence.lose(day, numbers)
+      sequence.lose(day, [...lost, number])
       throw error
     }
   }
 
-  #place(
-    envelope: AuditEnvelope,
-    day: string,
-    numbers: readonly number[],
-    position: readonly WrittenMember[],
-  ): Batch | Promise<Batch> {
+  #place(envelope: AuditEnvelope, day: string, position?: Position): Batch | Promise<Batch> {
     const { signer, thread } = this.#parts
-    const cut = canonicalizeAround(envelope, SIGNATURE_MEMBER, position)
+    const cut = canonicalizeAround(envelope, SIGNATURE_MEMBER, position?.text ?? [])
     const agent = agentPathOf(envelope, day)
-    const room = maxLineBytes(cut.head.length + cut.tail.length)
+    const room = roomOf(cut)
     if (signer.signAsync !== undefined) {
       this.#requireRoom(room)
-      return this.#signLater({ cut, day, agent, room, numbers })
+      return this.#signLater({ cut, day, agent, number: position?.number })
     }
     const batch = this.#batch(dailyLog(day), day, room)
     const start = batch.length
@@ -141,18 +141,47 @@ export class RecordIntake {
     } else {
       this.#signed(() => batch.addSigned(cut, this.#sign))
     }
-    this.#number(batch, day, numbers)
+    if (position !== undefined) this.#number(batch, day, [...position.lost, position.number])
     return this.#enqueue(batch, start, agent)
   }
 
-  /** Records are written in the order in which their signatures arrive. */
-  async #signLater({ cut, day, agent, room, numbers }: UnsignedRecord): Promise<Batch> {
-    const { signer, queues } = this.#parts
+  /** Records are signed in parallel, and written in the order of their numbers. */
+  #signLater(record: UnsignedRecord): Promise<Batch> {
+    const { day, cut } = record
+    const before = this.#turns.get(day)
+    const turn = this.#reserve(roomOf(cut), () => this.#writeInTurn(record, before))
+    const ended = turn.then(
+      () => undefined,
+      // `turn` reports the error to the caller.
+      () => undefined,
+    )
+    this.#turns.set(day, ended)
+    void ended.then(() => {
+      if (this.#turns.get(day) === ended) this.#turns.delete(day)
+    })
+    return turn
+  }
+
+  async #writeInTurn(
+    { cut, day, agent, number }: UnsignedRecord,
+    before: Promise<unknown> | undefined,
+  ): Promise<Batch> {
+    const { queues } = this.#parts
+    const numbers = number === undefined ? [] : [number]
     try {
-      const sig = await this.#reserve(room, () => signer.signAsync?.(Buffer.from(joinCut(cut))))
-      const batch = queues.batch(queues.queue(dailyLog(day), day), room)
+      const [result] = await Promise.allSettled([this.#signature(cut), before])
+      if (result.status === 'rejected') throw result.reason
+      let own = cut
+      let sig = result.value
+      // Numbers that were lost since it was signed: nothing after them is written before a line names them.
+      for (let lost = this.#takeLost(day); lost.length > 0; lost = this.#takeLost(day)) {
+        numbers.unshift(...lost)
+        own = naming(cut, numbers.slice(0, -1))
+        sig = await this.#signature(own)
+      }
+      const batch = queues.batch(queues.queue(dailyLog(day), day), roomOf(own))
       const start = batch.length
-      this.#signed(() => batch.addWithSignature(cut, sig ?? new Uint8Array()))
+      this.#signed(() => batch.addWithSignature(own, sig))
       this.#number(batch, day, numbers)
       return this.#enqueue(batch, start, agent)
     } catch (error) {
@@ -161,8 +190,18 @@ export class RecordIntake {
     }
   }
 
+  #takeLost(day: string): readonly number[] {
+    return this.#sequence?.takeLost(day) ?? []
+  }
+
+  async #signature(cut: CutObject): Promise<Uint8Array> {
+    const { signer, signatureMs } = this.#parts
+    const sig = signer.signAsync?.(Buffer.from(joinCut(cut)))
+    return (await inTime(sig, signatureMs)) ?? new Uint8Array()
+  }
+
   /** Runs `work` while the upper bound of a line counts as pending. */
-  async #reserve<T>(room: number, work: () => Promise<T> | undefined): Promise<T | undefined> {
+  async #reserve<T>(room: number, work: () => Promise<T>): Promise<T> {
     const { status } = this.#parts
     status.addPending(room)
     try {
@@ -195,9 +234,8 @@ export class RecordIntake {
   /** If the batch fails, the session's next record of the day names its numbers. */
   #number(batch: Batch, day: string, numbers: readonly number[]): void {
     if (numbers.length === 0) return
-    const isFirst = batch.numbers.length === 0
     for (const number of numbers) batch.numbers.push(number)
-    if (isFirst) batch.settled.catch(() => this.#sequence?.lose(day, batch.numbers))
+    batch.onLost = () => this.#sequence?.lose(day, batch.numbers)
   }
 
   #signed(add: () => unknown): void {
@@ -214,6 +252,37 @@ export class RecordIntake {
     this.#parts.status.signerFailed(failure)
     return failure
   }
+}
+
+/** The place of a record in its log. */
+interface Position {
+  readonly number: number
+  readonly lost: readonly number[]
+  readonly text: readonly WrittenMember[]
+}
+
+/** Later records wait for the signature, so one that never comes must fail. */
+async function inTime<T>(signing: Promise<T> | undefined, ms: number): Promise<T | undefined> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`it gave no signature within ${ms} ms`)), ms)
+  })
+  try {
+    return await Promise.race([signing, late])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** Upper bound of the bytes of its line. */
+function roomOf(cut: CutObject): number {
+  return maxLineBytes(cut.head.length + cut.tail.length)
+}
+
+/** The record with the numbers that are lost. */
+function naming(cut: CutObject, lost: readonly number[]): CutObject {
+  const record: Record<string, unknown> = JSON.parse(joinCut(cut))
+  return canonicalizeAround({ ...record, lost: rangesOf(lost) }, SIGNATURE_MEMBER)
 }
 
 /** The members in canonical order. */

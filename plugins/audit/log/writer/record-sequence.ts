@@ -12,7 +12,7 @@ export interface SequencedRecord {
 interface DayNumbers {
   next: number
   /** Numbers whose records may be missing and that no later record has named. */
-  lost: number[]
+  readonly lost: number[]
 }
 
 export class RecordSequence {
@@ -25,16 +25,22 @@ export class RecordSequence {
     this.#session = session
   }
 
-  /** The members of the day's next record, and all numbers that are lost if it cannot be written. */
-  next(day: string): { members: SequencedRecord; numbers: readonly number[] } {
+  /** The day's next number. */
+  next(day: string): number {
     const known = this.#days.get(day) ?? { next: 0, lost: [] }
     this.#days.set(day, known)
-    const { lost } = known
-    const number = known.next++
+    return known.next++
+  }
+
+  /** The numbers that the day's next line has to name, which are then its own to lose. */
+  takeLost(day: string): readonly number[] {
+    return this.#days.get(day)?.lost.splice(0) ?? []
+  }
+
+  /** The members of the record that has the number, and names what is `lost`. */
+  members(number: number, lost: readonly number[]): SequencedRecord {
     const members = { log_id: this.#logId, seq: `${this.#session}:${number}` }
-    if (lost.length === 0) return { members, numbers: [number] }
-    known.lost = []
-    return { members: { ...members, lost: rangesOf(lost) }, numbers: [...lost, number] }
+    return lost.length === 0 ? members : { ...members, lost: rangesOf(lost) }
   }
 
   /** The next record of the day names these numbers. */
@@ -43,7 +49,8 @@ export class RecordSequence {
   }
 }
 
-function rangesOf(numbers: readonly number[]): LostRange[] {
+/** The numbers as ranges. */
+export function rangesOf(numbers: readonly number[]): LostRange[] {
   const ranges: [number, number][] = []
   for (const number of numbers.toSorted((a, b) => a - b)) {
     const last = ranges.at(-1)

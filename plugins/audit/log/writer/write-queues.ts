@@ -11,6 +11,8 @@ export interface WriteQueue {
   readonly file: LogFile
   /** The last one still accepts records. */
   readonly batches: Batch[]
+  /** Batches that could not be signed, written or synced. */
+  failures: number
 }
 
 export class WriteQueues {
@@ -32,7 +34,7 @@ export class WriteQueues {
   queue(path: string, day: string): WriteQueue {
     const known = this.#queues.get(path)
     if (known !== undefined) return known
-    const queue: WriteQueue = { day, file: this.#make(join(this.#dir, path)), batches: [] }
+    const queue: WriteQueue = { day, file: this.#make(join(this.#dir, path)), batches: [], failures: 0 }
     this.#queues.set(path, queue)
     return queue
   }
@@ -46,7 +48,7 @@ export class WriteQueues {
       queue.batches.pop()
       this.release(last)
     }
-    const batch = new Batch(this.#pool.acquire(room))
+    const batch = new Batch(this.#pool.acquire(room), queue.failures)
     queue.batches.push(batch)
     this.#pending.add(batch)
     return batch

@@ -1,7 +1,8 @@
+import { verifierFromPublicKey, verifyLog } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { temporaryDir } from '../../temporary.js'
-import { appenderIn, codeOf, envelope, recordsOf, signer, spansOf } from './records.js'
+import { appenderIn, codeOf, DAY, envelope, linesOf, recordsOf, signer, spansOf } from './records.js'
 
 /** A signer whose key lives elsewhere: every signature is given, or refused, when the test says so. */
 function remoteSigner() {
@@ -26,7 +27,7 @@ describe('a log with an asynchronous signer', () => {
   const dir = temporaryDir()
   const config = { checkpoints: false } as const
 
-  it('has the right signature for each record, in whatever order they arrive', async () => {
+  it('has the records in the order of their numbers, in whatever order their signatures arrive', async () => {
     await fc.assert(
       fc.asyncProperty(fc.shuffledSubarray([0, 1, 2, 3, 4, 5, 6, 7], { minLength: 8 }), async (order) => {
         const remote = remoteSigner()
@@ -37,8 +38,7 @@ describe('a log with an asynchronous signer', () => {
         for (const i of order) remote.asked[i]?.give()
         await Promise.all(appended)
         await appender.close()
-        const inOrder = order.map((i) => records[i]?.span_id)
-        expect(spansOf(dir.path)).to.deep.equal([...before, ...inOrder])
+        expect(spansOf(dir.path)).to.deep.equal([...before, ...records.map(({ span_id }) => span_id)])
       }),
       { numRuns: 20 },
     )
@@ -55,18 +55,60 @@ describe('a log with an asynchronous signer', () => {
     expect(spansOf(dir.path)).to.deep.equal(records.map(({ span_id }) => span_id))
   })
 
-  it('does not delay other records for a slow signature', async () => {
+  it('asks for signatures in parallel, and writes no record before the ones before it', async () => {
     const remote = remoteSigner()
     const appender = appenderIn(dir.path, { signer: remote, config })
     const slow = appender.append(envelope())
     const quick = appender.append(envelope())
+    expect(remote.asked).to.have.length(2)
     remote.asked[1]?.give()
-    await quick
-    expect(recordsOf(dir.path)).to.have.length(1)
+    const onTheNextDay = appender.append(envelope({ ts: '2026-11-22T00:00:00Z' }))
+    remote.asked[2]?.give()
+    await onTheNextDay
+    expect(recordsOf(dir.path)).to.have.length(0)
     remote.asked[0]?.give()
-    await slow
+    await Promise.all([slow, quick])
     await appender.close()
     expect(recordsOf(dir.path)).to.have.length(2)
+  })
+
+  it('names the number of a refused signature in the next line, which is signed again', async () => {
+    const remote = remoteSigner()
+    const appender = appenderIn(dir.path, { signer: remote })
+    const ready = appender.ready()
+    const answering = setInterval(() => remote.asked.shift()?.give(), 1)
+    await ready
+    clearInterval(answering)
+    const [lost, kept, later] = [0, 1, 2].map(() => appender.append(envelope()))
+    const [first, second, third] = remote.asked.splice(0)
+    second?.give()
+    third?.give()
+    first?.refuse()
+    expect(await codeOf(lost!)).to.equal('signer_failed')
+    // It was signed without the number that it has to name.
+    remote.asked.shift()?.give()
+    await Promise.all([kept, later])
+    const written = linesOf(dir.path, `audit-${DAY}.ndjson`).map((line) => JSON.parse(line))
+    expect(written.map(({ seq, lost: named }) => [seq.split(':')[1], named])).to.deep.equal([
+      ['1', [[0, 0]]],
+      ['2', undefined],
+    ])
+    const closed = appender.close()
+    const closing = setInterval(() => remote.asked.shift()?.give(), 1)
+    await closed
+    clearInterval(closing)
+    const report = await verifyLog(dir.path, { keys: [verifierFromPublicKey(signer.publicKey)] })
+    expect(report.failures).to.deep.equal([])
+  })
+
+  it('counts a signature that never comes as refused', async () => {
+    const remote = remoteSigner()
+    const limits = { signatureMs: 5 }
+    const appender = appenderIn(dir.path, { signer: remote, config, limits })
+    const error = await appender.append(envelope()).catch((cause: unknown) => cause)
+    expect(error).to.include({ code: 'signer_failed' })
+    expect(appender.status()).to.include({ failed: 1, pendingBytes: 0 })
+    await appender.close()
   })
 
   it('rejects only the record whose signature is refused', async () => {
