@@ -100,7 +100,6 @@ export { type LateBoundMembers, lateBound } from './plugin/late-bound.js'
 export { type Notice, type Notices, type NoticeType, noticeTypes } from './plugin/notices.js'
 export type { Phase } from './plugin/order.js'
 export {
-  type ConsolePanel,
   definePlugin,
   type MetricEntry,
   type OwnedToken,

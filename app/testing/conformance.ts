@@ -50,19 +50,14 @@ export interface ConformanceOptions {
   fill?(call: Call): void
 }
 
-/**
- * The promises of the plugin contract (`core/plugin.ts`, `core/stage.ts`). Of a plugin that is not
- * available yet, only what its metadata promises.
- */
+/** The promises of the plugin contract (`core/plugin.ts`, `core/stage.ts`). */
 export function conformance(plugin: Plugin, options: ConformanceOptions = {}): ConformanceTest[] {
-  return plugin.available === false
-    ? metadata(plugin)
-    : [
-        ...metadata(plugin),
-        ...schema(plugin, options),
-        ...lifeCycle(plugin, options),
-        ...calls(plugin, options),
-      ]
+  return [
+    ...metadata(plugin),
+    ...schema(plugin, options),
+    ...lifeCycle(plugin, options),
+    ...calls(plugin, options),
+  ]
 }
 
 const sectionName = /^[a-z][a-z0-9_]*$/

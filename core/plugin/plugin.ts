@@ -54,12 +54,6 @@ export interface OwnedToken {
   readonly chosenBy?: readonly (readonly string[])[]
 }
 
-/** A panel of the console. */
-export interface ConsolePanel {
-  readonly title: string
-  rows(): Promise<readonly Readonly<Record<string, string | number>>[]>
-}
-
 export type Presence = 'required' | 'always' | 'optional'
 
 export interface Plugin<Config = unknown> {
@@ -76,8 +70,6 @@ export interface Plugin<Config = unknown> {
    * defaults, or on what it makes of `undefined`, when the section is absent. `optional` (the default): no section, no stage.
    */
   readonly presence?: Presence
-  /** False for a section of a later release: it is refused at load, never accepted and ignored. */
-  readonly available?: false
   /** The position in the default order; default: `inspection`. */
   readonly phase?: Phase
   /** The stage directly before which it is placed, where that one runs. */
@@ -123,8 +115,6 @@ export interface Plugin<Config = unknown> {
    * It leaves nothing behind, and its messages contain no secret.
    */
   doctor?(config: Config, context: PluginContext): Promise<readonly DoctorCheck[]>
-  /** For the console: the panel of the running stage. */
-  panel?(stage: Stage): ConsolePanel | undefined
 }
 
 /**

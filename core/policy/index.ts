@@ -4,7 +4,6 @@ export { formatDiagnostic, PolicyError } from './diagnostic.js'
 export { policySchema } from './json-schema.js'
 export { type KeyReference, keysReference } from './keys-reference.js'
 export { loadPolicy, pluginUses } from './load.js'
-export { notAvailable, notAvailableMessage } from './not-available.js'
 export { nearest, unknownServer } from './spelling.js'
 export type {
   Diagnostic,

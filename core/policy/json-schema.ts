@@ -28,9 +28,8 @@ export function policySchema(host: z.ZodType, plugins: readonly Plugin[]): JsonS
 }
 
 /** The schema of one section, in the schema's own spelling. */
-function sectionSchema({ name, schema, available }: Plugin): JsonSchema {
+function sectionSchema({ name, schema }: Plugin): JsonSchema {
   const { $schema: _, ...section } = z.toJSONSchema(schema, options)
-  if (available === false) return { title: name, description: 'Not available yet.', not: {} }
   return { title: name, ...section }
 }
 

@@ -8,7 +8,6 @@ import { policyDigest } from './digest.js'
 import { withoutSecrets } from './environment.js'
 import { Sections } from './layers.js'
 import { type MapNode, type PolicyNode, secretsOf } from './node.js'
-import { notAvailableMessage } from './not-available.js'
 import { orderStages } from './order-stages.js'
 import { checkVersions, pluginFaults, readUses, type UseEntry } from './plugin-uses.js'
 import { type Position, unknownKey } from './read.js'
@@ -228,10 +227,6 @@ class PolicyLoader<Host> {
       const entry = this.#sections.entries.get(plugin.name)
       if (entry === undefined) {
         this.#handleAbsent(plugin, values)
-      } else if (plugin.available === false) {
-        this.#mistakes.push(
-          mistakeAt(entry.origin, entry.key, notAvailableMessage(`the section "${plugin.name}"`)),
-        )
       } else {
         const position = { origin: entry.origin, path: entry.key }
         values.set(plugin.name, this.#validate(entry.node, plugin.schema, position).value)
@@ -243,7 +238,6 @@ class PolicyLoader<Host> {
   #handleAbsent(plugin: Plugin, values: Map<string, unknown>): void {
     const { name, presence } = plugin
     const { root } = this.#sections
-    if (plugin.available === false) return
     if (plugin.absent !== undefined) this.#warnings.push(warningAt(root, name, plugin.absent))
     if (presence === 'required') {
       this.#mistakes.push(mistakeAt(root, name, `the section "${name}" is missing; every policy needs it`))

@@ -207,12 +207,6 @@ describe('the plugin conformance suite', () => {
     expect(await failures(once)).to.deep.equal(['starts again after a stop'])
   })
 
-  it('asks only the metadata of a plugin that is not available yet', () => {
-    const titles = conformance({ ...sound, available: false }).map(({ title }) => title)
-    expect(titles).to.have.length(6)
-    expect(titles.join()).not.to.include('stop')
-  })
-
   it('fills the slots of a plugin’s own through `fill`', async () => {
     const own = slot<string>('own')
     const reader: Plugin = {

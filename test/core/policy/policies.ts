@@ -1,12 +1,6 @@
 // Schemas of a small gateway to load policies with, and short forms of calls to the loader.
 import { definePlugin, type Plugin, slot } from '@svc/core'
-import {
-  formatDiagnostic,
-  loadPolicy,
-  notAvailable,
-  type PolicyInput,
-  type PolicyResult,
-} from '@svc/core/policy'
+import { formatDiagnostic, loadPolicy, type PolicyInput, type PolicyResult } from '@svc/core/policy'
 import { z } from 'zod'
 
 const hostSchema = z.strictObject({
@@ -60,14 +54,11 @@ export const limits = plugin(
     per_tool: z.record(z.string(), z.strictObject({ calls_per_day: z.int().min(0) })).optional(),
     mode: z.enum(['observe', 'enforce']).optional(),
     adapter: z.union([z.enum(['memory', 'lmdb']), z.custom((value) => typeof value === 'object')]).optional(),
-    burst: notAvailable('a burst'),
   }),
   { phase: 'metering', requires: [who] },
 )
 
-const later = plugin('later', z.strictObject({}), { available: false })
-
-export const defaults = [audit, authn, limits, later]
+export const defaults = [audit, authn, limits]
 
 type Options = Partial<Omit<PolicyInput<Host>, 'layers'>>
 
