@@ -1,4 +1,4 @@
-// `svc doctor`: opens and reaches what a policy names, which `svc policy check` does not.
+// `svc doctor`: opens and reaches what a policy names; `svc policy check` only lists the tools of servers that rules are about.
 import { visibleInLine } from '@svc/core/json'
 import { formatDiagnostic } from '@svc/core/policy'
 import { Command } from 'commander'

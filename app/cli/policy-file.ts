@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
-import type { PluginContext } from '@svc/core'
+import type { Contradiction, PluginContext } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import { type Diagnostic, loadPolicy, type PolicyResult, pluginUses } from '@svc/core/policy'
 import { importPlugins } from '../gateway/custom-plugins.js'
@@ -11,11 +11,15 @@ import { checkHost } from '../policy/check-host.js'
 import { type HostConfig, hostSchema } from '../policy/config.js'
 import { hostFacts, placeOf } from '../policy/facts.js'
 
-/** A file that cannot be read is a mistake of the policy; so is a key file where `checksFiles` is true. */
+/**
+ * A file that cannot be read is a mistake of the policy; so is a key file where `checksFiles` is true. `found` is what else
+ * is wrong with it.
+ */
 export async function loadPolicyFile(
   file: string,
   env: NonNullable<PluginContext['env']>,
   checksFiles: boolean,
+  found: readonly Contradiction[] = [],
 ): Promise<PolicyResult<HostConfig>> {
   let text: string
   try {
@@ -33,7 +37,7 @@ export async function loadPolicyFile(
       ...hostFacts(host),
       ...(checksFiles ? { place: placeOf(host, baseDir, env) } : {}),
     }),
-    checkHost,
+    checkHost: (host, facts) => [...checkHost(host, facts), ...found],
     plugins: builtinPlugins,
     custom: await importPlugins(pluginUses({ layers, env }), builtinPlugins, baseDir),
     env,

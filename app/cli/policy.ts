@@ -1,10 +1,12 @@
 // `svc policy`: check a policy, explain its decision on a call, print its JSON Schema.
-import { messageOf } from '@svc/core/json'
-import { type Diagnostic, formatDiagnostic, policySchema } from '@svc/core/policy'
+import { messageOf, visibleInLine } from '@svc/core/json'
+import { type Diagnostic, formatDiagnostic, type PolicyResult, policySchema } from '@svc/core/policy'
 import { Command, InvalidArgumentError, Option } from 'commander'
+import { refusedTools } from '../doctor/refused-tools.js'
 import { builtinPlugins } from '../gateway/plugins.js'
 import { isIdempotencyKey, keyExpected } from '../http/call-headers.js'
-import { hostSchema } from '../policy/config.js'
+import { type HostConfig, hostSchema } from '../policy/config.js'
+import { commandContext } from './command-context.js'
 import { type ExplainedCall, explainCall } from './explain.js'
 import { processIo } from './io.js'
 import { baseDirOf, diagnosticsOf, loadPolicyFile } from './policy-file.js'
@@ -78,7 +80,7 @@ export function policyCommand(io: PolicyConsole = processConsole): Command {
 }
 
 async function check(file: string, { strict, json }: CheckOptions, io: PolicyConsole): Promise<void> {
-  const result = await loadPolicyFile(file, io.env, true)
+  const result = await checkedPolicy(file, io)
   const diagnostics = diagnosticsOf(result)
   const isOk = result.ok && (strict !== true || diagnostics.length === 0)
   if (!isOk) io.exit(1)
@@ -90,6 +92,15 @@ async function check(file: string, { strict, json }: CheckOptions, io: PolicyCon
   for (const diagnostic of diagnostics) io.print(lineOf(diagnostic))
   if (isOk) io.print(`${file}: OK, ${stages.length} stages: ${stages.join(', ')}`)
   else if (result.ok) io.print(`${file}: refused by --strict, ${diagnostics.length} warnings`)
+}
+
+/** With what the tools of its servers show, of those that can be reached. */
+async function checkedPolicy(file: string, { env }: PolicyConsole): Promise<PolicyResult<HostConfig>> {
+  const result = await loadPolicyFile(file, env, true)
+  if (!result.ok) return result
+  const context = commandContext(result.policy, { baseDir: baseDirOf(file), env, warn: () => undefined })
+  const refused = await refusedTools(result.policy, context)
+  return refused.length === 0 ? result : loadPolicyFile(file, env, true, refused)
 }
 
 async function schema(file: string | undefined, io: PolicyConsole): Promise<void> {
@@ -124,7 +135,7 @@ async function explain(file: string, options: ExplainOptions, io: PolicyConsole)
 }
 
 function lineOf(diagnostic: Diagnostic): string {
-  const line = formatDiagnostic(diagnostic)
+  const line = visibleInLine(formatDiagnostic(diagnostic))
   return diagnostic.severity === 'warning' ? `warning: ${line}` : line
 }
 

@@ -28,10 +28,7 @@ export async function accessTo(
   policy: Policy,
   context: PluginContext,
 ): Promise<ToolAccess[]> {
-  const stages = policy.plugins.map(
-    (plugin): PlacedStage =>
-      explaining(plugin.name, plugin.create(policy.sections.get(plugin.name), context)),
-  )
+  const stages = stagesOf(policy, policy.plugins, context)
   const section = policy.sections.get('entitlements')
   const listed =
     isJsonObject(section) && isJsonObject(section['tenants']) ? Object.keys(section['tenants']) : []
@@ -41,6 +38,30 @@ export async function accessTo(
   ]
   return Promise.all(
     groups.map(async ({ who, tenant }) => ({ who, usable: await usableBy(tenant, tools, stages) })),
+  )
+}
+
+/** The tools that rules on the content of calls refuse under the policy's verdict, with the reasons: for all callers. */
+export async function refusalsOf(
+  { server, version, names }: ListedTools,
+  policy: Policy,
+  context: PluginContext,
+): Promise<{ readonly tool: string; readonly reason: string }[]> {
+  const judging = policy.plugins.filter(
+    ({ phase = 'inspection' }) => phase === 'inspection' || phase === 'decision',
+  )
+  const call = listingOf('', server, version)
+  await compose(stagesOf(policy, judging, context), () => Promise.resolve(unsent))(call)
+  return names.flatMap((tool) => {
+    const reference = toolReference(server, tool, version)
+    const denial = reference === undefined ? undefined : call.denialOf(reference, 'tool')
+    return denial === undefined ? [] : [{ tool, reason: denial.reason }]
+  })
+}
+
+function stagesOf(policy: Policy, plugins: Policy['plugins'], context: PluginContext): PlacedStage[] {
+  return plugins.map((plugin) =>
+    explaining(plugin.name, plugin.create(policy.sections.get(plugin.name), context)),
   )
 }
 

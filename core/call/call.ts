@@ -284,27 +284,30 @@ export class Call {
 
   /** True where no rule has a finding that denies or escalates under the verdict. */
   mayUse(reference: string, kind: RequestKind): boolean {
-    const effect = this.#effectOn(reference, kind)
-    return effect !== 'deny' && effect !== 'escalate'
+    return this.#rules.every((rule) => {
+      const finding = rule(reference, kind)
+      const effect = finding === undefined ? 'reported' : this.#effectOf(finding)
+      return effect !== 'deny' && effect !== 'escalate'
+    })
   }
 
   /** True where the reference may be used, or may be used after an approval. */
   mayRequest(reference: string, kind: RequestKind): boolean {
-    return this.#effectOn(reference, kind) !== 'deny'
+    return this.denialOf(reference, kind) === undefined
   }
 
-  /** The strictest effect of all rules. */
-  #effectOn(reference: string, kind: RequestKind): Effect {
-    let strictest: Effect = 'reported'
-    const decided = this.get(verdict)
+  /** The first finding of a rule that denies the reference. */
+  denialOf(reference: string, kind: RequestKind): Finding | undefined {
     for (const rule of this.#rules) {
       const finding = rule(reference, kind)
-      if (finding === undefined) continue
-      const effect = decided === undefined ? 'deny' : effectOf(finding, decided)
-      if (effect === 'deny') return effect
-      if (effect === 'escalate') strictest = effect
+      if (finding !== undefined && this.#effectOf(finding) === 'deny') return finding
     }
-    return strictest
+    return undefined
+  }
+
+  #effectOf(finding: Finding): Effect {
+    const decided = this.get(verdict)
+    return decided === undefined ? 'deny' : effectOf(finding, decided)
   }
 
   /** Throws where the call is being sent, or has ended: a hold would be neither committed nor released. */

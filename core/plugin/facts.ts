@@ -32,6 +32,8 @@ export interface PolicyFacts {
   readonly serversWithoutHeaders?: readonly string[]
   /** Where relative paths and key references start; absent where key files are not checked. From the host. */
   readonly place?: Pick<PluginContext, 'baseDir' | 'stateDir' | 'env'>
+  /** Whether rules refuse tools by name, so that `svc policy check` asks servers for theirs. From `ap2`. */
+  readonly refusesTools?: true
   /** Reason tokens of custom stages. From the plugins' `reasons`. */
   readonly reasons?: readonly string[]
 }

@@ -39,6 +39,10 @@ export const ap2Plugin = definePlugin({
   uses: [identity, sideEffects],
   mayProvide: [mandates],
   metrics,
+  facts: ({ enabled, mode, tools }) =>
+    enabled && (mode === 'full' || mode === 'partial') && tools.allow !== undefined
+      ? { refusesTools: true }
+      : {},
   check: (config, facts, _isBound, bindingOf) =>
     checkSection(config, facts, Object.keys(bindingOf(didMethods) ?? {})),
 

@@ -77,9 +77,12 @@ function checkIssuers({ trust }: Ap2Config): Contradiction[] {
   )
 }
 
-function checkTools({ tools }: Ap2Config): Contradiction[] {
-  if (tools.allow?.length === 0)
-    return [warning(['tools', 'allow'], 'is empty, so mandates apply to no tool')]
+function checkTools({ mode, tools }: Ap2Config): Contradiction[] {
+  if (tools.allow?.length === 0) {
+    const refused =
+      mode === 'full' || mode === 'partial' ? ', and every call with side effects is refused' : ''
+    return [warning(['tools', 'allow'], `is empty, so mandates apply to no tool${refused}`)]
+  }
   if (Object.keys(tools.bind).length > 0) return []
   return [warning(['tools'], 'without bind, a mandate that bounds a total, items or a merchant is refused')]
 }

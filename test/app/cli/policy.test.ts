@@ -1,10 +1,11 @@
-import { copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { copyFileSync, cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { auditPlugin } from '@svc/plugin-audit'
 import { expect } from 'chai'
 import { PolicyError, startGatewayServer } from 'svc-sdk'
 import { policyCommand } from 'svc-sdk/internal/cli/policy'
+import { json, result, serverOf } from '../../support/mcp-server.js'
 import { fixtures, policy, secret } from './policy-console.js'
 
 function namesIn(folder: string): string[] {
@@ -82,6 +83,56 @@ describe('svc policy check', () => {
       )
     } finally {
       rmSync(folder, { recursive: true })
+    }
+  })
+
+  describe('on ap2.tools.allow', () => {
+    const tools = ['buy', 'pay', 'Refund', 'search', 'find']
+    const cases = [
+      ['names the tools with side effects that it misses', { mode: 'full' }, {}, 'pay, Refund'],
+      [
+        'asks the rules on side effects',
+        { mode: 'partial' },
+        { 'shop/pay': false, 'shop/find': true },
+        'Refund, find',
+      ],
+      ['is silent where other tools are not refused', { mode: '' }, {}, undefined],
+      ['is silent where it is absent', { mode: 'full', tools: {} }, {}, undefined],
+    ] as const
+    for (const [what, ap2, known, named] of cases) {
+      it(what, async () => {
+        const folder = mkdtempSync(join(tmpdir(), 'svc-tools-'))
+        const { upstream } = await serverOf((message, response) =>
+          json(
+            response,
+            result(message, { tools: tools.map((name) => ({ name, inputSchema: { type: 'object' } })) }),
+          ),
+        )
+        try {
+          cpSync(`${fixtures}valid/keys`, join(folder, 'keys'), { recursive: true })
+          const file = join(folder, 'policy.yaml')
+          const text = readFileSync(`${fixtures}valid/least.yaml`, 'utf8')
+          const targets = JSON.stringify({ shop: `${upstream.url}/mcp`, gone: 'http://127.0.0.1:1/mcp' })
+          const sections = {
+            ap2: { trust: { issuersAllowlist: ['did:key:z'] }, tools: { allow: ['shop/buy'] }, ...ap2 },
+            security: { side_effects: { tools: known } },
+          }
+          const more = Object.entries(sections).map(
+            ([name, section]) => `${name}: ${JSON.stringify(section)}`,
+          )
+          writeFileSync(file, `${text.replace(/^targets:.*$/m, `targets: ${targets}`)}\n${more.join('\n')}\n`)
+          const { lines, exit } = await policy('check', file)
+          const found = lines.filter((line) => line.includes('lists tools'))
+          const expected = `targets.shop: the server lists tools that are refused with ap2_tool_not_allowed: ${named}`
+          expect(found.map((line) => line.replace(/^.*?(?=targets\.)/, ''))).to.deep.equal(
+            named === undefined ? [] : [expected],
+          )
+          expect(exit).to.equal(0)
+        } finally {
+          await upstream[Symbol.asyncDispose]()
+          rmSync(folder, { recursive: true })
+        }
+      })
     }
   })
 

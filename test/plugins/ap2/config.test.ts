@@ -74,6 +74,11 @@ describe('the section ap2', () => {
     expect(checkSection(ap2Plugin, { ...trusting, tools: { allow: [], ...bound } })).to.deep.equal([
       'warning ap2.tools.allow: is empty, so mandates apply to no tool',
     ])
+    expect(
+      checkSection(ap2Plugin, { ...trusting, mode: 'full', tools: { allow: [], ...bound } }),
+    ).to.deep.equal([
+      'warning ap2.tools.allow: is empty, so mandates apply to no tool, and every call with side effects is refused',
+    ])
     const denies = { mode: 'enforce', denyOn: ['egress_violation'] } as const
     expect(checkSection(ap2Plugin, trusting, { denies })).to.have.lengthOf(1)
     expect(checkSection(ap2Plugin, { ...trusting, mode: 'full' }, { denies })).to.deep.equal([])

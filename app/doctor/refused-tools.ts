@@ -1,0 +1,55 @@
+// For `svc policy check`: the tools of reachable servers that rules of the policy refuse, whoever calls them. A pattern
+// that forgot a tool shows here before its first call does.
+import type { Contradiction, PluginContext } from '@svc/core'
+import type { EffectivePolicy } from '@svc/core/policy'
+import type { HostConfig } from '../policy/config.js'
+import { targetOf } from '../upstream/target.js'
+import { listHttpTools } from './http-tools.js'
+import { type ListedTools, refusalsOf } from './tool-access.js'
+
+/** For each server; all are asked at the same time. */
+const timeoutMs = 3_000
+const maxShown = 50
+
+/** Warnings. Servers that cannot be listed are left out, and so are commands, which are not started for a check. */
+export async function refusedTools(
+  policy: EffectivePolicy<HostConfig>,
+  context: PluginContext,
+): Promise<Contradiction[]> {
+  if (policy.facts.refusesTools !== true) return []
+  const listed = await Promise.all(
+    Object.entries(policy.host.targets).map(([server, target]) =>
+      typeof target === 'string' ? listedBy(server, target) : undefined,
+    ),
+  )
+  const found = await Promise.all(
+    listed.map((tools) => (tools === undefined ? [] : warningsOn(tools, policy, context))),
+  )
+  return found.flat()
+}
+
+async function listedBy(server: string, target: string): Promise<ListedTools | undefined> {
+  try {
+    return await listHttpTools(server, targetOf(target).url, timeoutMs)
+  } catch {
+    // Not reachable from here, or not an MCP server: nothing is known of its tools.
+    return undefined
+  }
+}
+
+async function warningsOn(
+  tools: ListedTools,
+  policy: EffectivePolicy<HostConfig>,
+  context: PluginContext,
+): Promise<Contradiction[]> {
+  const refusals = await refusalsOf(tools, policy, context)
+  return [...new Set(refusals.map(({ reason }) => reason))].map((reason) => {
+    const names = refusals.flatMap((refusal) => (refusal.reason === reason ? [refusal.tool] : []))
+    const more = names.length > maxShown ? ` and ${names.length - maxShown} more` : ''
+    return {
+      path: ['targets', tools.server],
+      message: `the server lists tools that are refused with ${reason}: ${names.slice(0, maxShown).join(', ')}${more}`,
+      severity: 'warning',
+    }
+  })
+}
