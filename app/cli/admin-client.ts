@@ -1,9 +1,12 @@
 // HTTP client of the admin listener, for the operators' commands. The token is sent in a header only.
 import { isLoopbackHost } from '@svc/core/http'
+import { HttpClient, type HttpResponse } from '@svc/core/http-client'
 import { messageOf } from '@svc/core/json'
 import { isKeyError, KeyReader } from '@svc/core/secret'
 
 const timeoutMs = 10_000
+/** A page of escalations with long inputs is smaller. */
+const maxBytes = 64 * 1024 * 1024
 
 /** An error that the command prints in one line. */
 export class AdminError extends Error {
@@ -48,35 +51,40 @@ export class AdminClient {
   }
 
   /** The answer's JSON as it was sent, with its entity tag. Rejects like `ask`. */
-  async text(path: string): Promise<{ text: string; etag: string | null }> {
+  async text(path: string): Promise<{ text: string; etag: string | undefined }> {
     const { text, response } = await this.#send(path)
-    return { text, etag: response.headers.get('etag') }
+    return { text, etag: response.headers.etag }
   }
 
-  async #send(path: string, body?: object): Promise<{ response: Response; text: string; answer: unknown }> {
+  async #send(
+    path: string,
+    body?: object,
+  ): Promise<{ response: HttpResponse; text: string; answer: unknown }> {
     const address = new URL(path, this.#base)
-    let response: Response
-    let text: string
+    const client = new HttpClient()
+    let response: HttpResponse
     try {
-      response = await fetch(address, {
+      response = await client.send(address, {
         headers: {
           authorization: `Bearer ${this.#token}`,
           ...(body === undefined ? {} : { 'content-type': 'application/json' }),
         },
-        ...(body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) }),
-        // It would take the token elsewhere.
-        redirect: 'error',
-        signal: AbortSignal.timeout(timeoutMs),
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+        timeoutMs,
+        maxBytes,
       })
-      text = await response.text()
     } catch (cause) {
-      throw new AdminError(`${this.#base.origin}: ${reasonOf(cause)}`, { cause })
+      throw new AdminError(`${this.#base.origin}: ${messageOf(cause)}`, { cause })
+    } finally {
+      await client.close()
     }
+    const text = response.bytes.toString('utf8')
     const answer = jsonOf(text)
     if (response.status === 200 && answer !== undefined) return { response, text, answer }
-    throw new AdminError(
-      refusalIn(answer) ?? `${address.href}: HTTP ${response.status}, and not from a gateway`,
-    )
+    const { status } = response
+    const isRedirect = status >= 300 && status < 400
+    const reason = isRedirect ? 'a redirect, which is not followed' : 'not from a gateway'
+    throw new AdminError(refusalIn(answer) ?? `${address.href}: HTTP ${status}, ${reason}`)
   }
 }
 
@@ -104,14 +112,6 @@ async function readToken(ref: string, env: Readonly<Record<string, string | unde
     throw new AdminError(`--token-ref: ${fault.message}`, { cause: fault })
   }
   throw new AdminError('--token-ref: what is there is no token: it holds white space or worse')
-}
-
-/** fetch puts the reason into the cause. */
-function reasonOf(fault: unknown): string {
-  const { cause } = fault instanceof Error ? fault : {}
-  return cause instanceof Error
-    ? messageOf(cause) || ('code' in cause ? String(cause.code) : 'no answer')
-    : messageOf(fault)
 }
 
 function jsonOf(text: string): unknown {

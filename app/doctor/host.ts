@@ -9,7 +9,7 @@ import {
   resolve,
   tokens,
 } from '@svc/core'
-import { isLoopbackHost, publicLookup } from '@svc/core/http'
+import { isLoopbackHost } from '@svc/core/http'
 import { messageOf } from '@svc/core/json'
 import { KeyReader, loadOrCreateKey } from '@svc/core/secret'
 import { checkDirectory } from '@svc/core/store'
@@ -94,7 +94,7 @@ async function checkWebhooks({ notices }: HostConfig, context: PluginContext): P
   const checks = notices.map(async ({ url, secretRef: ref, allowPrivate }, index) => {
     const mayBePrivate = allowPrivate || isLoopbackHost(new URL(url).hostname)
     const subject = `the webhook notices[${index}]`
-    const server = await checkServer(subject, url, mayBePrivate ? undefined : publicLookup)
+    const server = await checkServer(subject, url, mayBePrivate ? 'any' : 'public')
     if (ref === undefined) return server
     const read = async () => readSecret(await reader.read(ref))
     return [...server, await checkUsable(`the secret of ${subject}`, hint, read)]

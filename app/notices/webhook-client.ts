@@ -1,42 +1,27 @@
-// Posts to webhooks. Redirects are not followed, and a name with a private address is refused unless the policy allows it.
-import type { LookupFunction } from 'node:net'
-import { isLoopbackHost, publicLookup } from '@svc/core/http'
-import { Agent } from 'undici'
+// Posts to webhooks. A name with a private address is refused unless the policy allows it.
+import { isLoopbackHost } from '@svc/core/http'
+import { HttpClient } from '@svc/core/http-client'
 
-const connectTimeoutMs = 5_000
-const connections = 4
-/** Of an answer, which nobody reads. */
-const maxAnswerBytes = 64 * 1024
+const limits = { connections: 4, connectTimeoutMs: 5_000, keepAlive: true }
+/** Nobody reads the body of a response. */
+const maxBytes = 64 * 1024
 
 export class WebhookClient {
-  #public = agent({ lookup: publicLookup })
-  #any = agent({})
+  #public = new HttpClient({ ...limits, addresses: 'public' })
+  #any = new HttpClient(limits)
 
-  /** The status of the answer. Rejects where there is none. */
+  /** The status of the response. Rejects where there is none. */
   async post(
     url: string,
     allowPrivate: boolean,
     { headers, body, signal }: { headers: Record<string, string>; body: string; signal: AbortSignal },
   ): Promise<number> {
-    const { origin, pathname, search, hostname } = new URL(url)
-    const dispatcher = allowPrivate || isLoopbackHost(hostname) ? this.#any : this.#public
-    const answer = await dispatcher.request({
-      origin,
-      path: `${pathname}${search}`,
-      method: 'POST',
-      headers: { 'content-type': 'application/json', ...headers },
-      body,
-      signal,
-    })
-    await answer.body.dump({ limit: maxAnswerBytes, signal })
-    return answer.statusCode
+    const client = allowPrivate || isLoopbackHost(new URL(url).hostname) ? this.#any : this.#public
+    const sent = { 'content-type': 'application/json', ...headers }
+    return (await client.send(url, { headers: sent, body, signal, maxBytes })).status
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.#public.destroy(), this.#any.destroy()])
+    await Promise.all([this.#public.close(), this.#any.close()])
   }
-}
-
-function agent(connect: { readonly lookup?: LookupFunction }): Agent {
-  return new Agent({ connections, connect: { timeout: connectTimeoutMs, ...connect } })
 }

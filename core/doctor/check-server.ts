@@ -1,7 +1,5 @@
 // For `svc doctor`: whether a server answers, and how far its clock is from this machine's.
-import { request as requestHttp } from 'node:http'
-import { request as requestHttps } from 'node:https'
-import type { LookupFunction } from 'node:net'
+import { HttpClient, type HttpResponse } from '../http/client.js'
 import { messageOf } from '../json/message.js'
 import type { DoctorCheck } from './check.js'
 
@@ -14,25 +12,28 @@ const maxSkewMs = 3000
 /**
  * Sends HEAD, which changes nothing. Every answer counts, a redirect or a refusal too; it is not followed. An answer from
  * 500 on is a warning. `subject` is how the messages call the server. What follows the first check is about its clock.
- * `lookup` resolves the name in place of the system.
+ * With `public` a private address counts as one that cannot be reached.
  */
 export async function checkServer(
   subject: string,
   url: string,
-  lookup?: LookupFunction,
+  addresses: 'any' | 'public' = 'any',
 ): Promise<readonly [DoctorCheck, ...DoctorCheck[]]> {
   const { origin, pathname } = new URL(url)
   const place = `${subject} at ${origin}${pathname}`
   const sentAt = Date.now()
-  let response: Head
+  const client = new HttpClient({ addresses })
+  let response: HttpResponse
   try {
-    response = await head(url, lookup)
-  } catch (fault) {
-    const message = `${place} cannot be reached: ${reasonOf(fault)}`
+    response = await client.send(url, { method: 'HEAD', timeoutMs, maxBytes: 0 })
+  } catch (error) {
+    const message = `${place} cannot be reached: ${messageOf(error)}`
     const hint = 'check the address, and name resolution, firewall, proxy and certificate on the way to it'
     return [{ severity: 'error', message, hint }]
+  } finally {
+    await client.close()
   }
-  const clock = clockCheck(subject, response.date, sentAt, Date.now())
+  const clock = clockCheck(subject, response.headers.date, sentAt, Date.now())
   if (response.status >= 500) {
     const message = `${place} answers with ${response.status}`
     return [{ severity: 'warning', message, hint: 'see the log of that server' }, ...clock]
@@ -56,33 +57,4 @@ function clockCheck(
   const side = behindMs > aheadMs ? 'behind' : 'ahead of'
   const message = `the clock of this machine is ${Math.round(skewMs / 1000)} s ${side} that of ${subject}`
   return [{ severity: 'warning', message, hint: 'synchronise both clocks, by NTP for example' }]
-}
-
-interface Head {
-  readonly status: number
-  readonly date: string | undefined
-}
-
-/** Not by fetch, which refuses some ports. */
-function head(url: string, lookup: LookupFunction | undefined): Promise<Head> {
-  const request = url.startsWith('https:') ? requestHttps : requestHttp
-  return new Promise((resolve, reject) => {
-    const sending = request(url, { method: 'HEAD', agent: false, lookup })
-    const timer = setTimeout(() => {
-      sending.destroy(new Error(`no answer within ${timeoutMs / 1000} s`))
-    }, timeoutMs)
-    sending.once('error', reject)
-    sending.once('response', ({ statusCode = 0, headers: { date } }) => {
-      resolve({ status: statusCode, date })
-      sending.destroy()
-    })
-    sending.once('close', () => clearTimeout(timer))
-    sending.end()
-  })
-}
-
-/** An error of several addresses has no message of its own. */
-function reasonOf(fault: unknown): string {
-  const code = fault instanceof Error && 'code' in fault ? String(fault.code) : 'no answer'
-  return messageOf(fault) || code
 }

@@ -1,5 +1,6 @@
 // For `svc doctor`: the issuer's key set, its metadata and its clock.
 import { checkServer, type DoctorCheck, type PluginContext, resolve } from '@svc/core'
+import { HttpClient } from '@svc/core/http-client'
 import { messageOf, parseJsonObject } from '@svc/core/json'
 import type { AuthnConfig, OidcConfig } from './config.js'
 import { type JwksSource, jwksSource } from './jwks-source.js'
@@ -51,12 +52,13 @@ async function checkMetadata({ issuer, jwks_uri: uri, jwks }: OidcConfig): Promi
   return [{ severity: 'warning', message, hint: 'take both from there, character by character' }]
 }
 
+const maxMetadataBytes = 256 * 1024
+
 /** Undefined where there is none. */
 async function metadataAt(url: string, timeoutMs: number): Promise<Record<string, unknown> | undefined> {
   try {
-    const response = await fetch(url, { redirect: 'manual', signal: AbortSignal.timeout(timeoutMs) })
-    const text = await response.text()
-    return response.ok ? parseJsonObject(text) : undefined
+    const { status, bytes } = await new HttpClient().send(url, { timeoutMs, maxBytes: maxMetadataBytes })
+    return status === 200 ? parseJsonObject(bytes.toString('utf8')) : undefined
   } catch {
     return undefined
   }

@@ -1,6 +1,6 @@
 // The source of the issuer's key set: an interface, and its default implementation over HTTP.
 import { token } from '@svc/core'
-import { type Dispatcher, request } from 'undici'
+import { HttpClient, type HttpClientOptions } from '@svc/core/http-client'
 
 /**
  * Fetches a key set. Bind `jwksSource` to read it from elsewhere: a file, a service mesh, an authenticated proxy.
@@ -20,35 +20,20 @@ export const jwksSource = token<JwksSource>('authn/JwksSource')
 const maxBytes = 256 * 1024
 
 export class HttpJwksSource implements JwksSource {
-  #dispatcher: Dispatcher | undefined
+  #client: HttpClient
 
-  /** `dispatcher`: an undici agent, for a proxy or a private certificate authority. */
-  constructor(options: { dispatcher?: Dispatcher } = {}) {
-    this.#dispatcher = options.dispatcher
+  /** `options`: a private certificate authority, for example. */
+  constructor(options: HttpClientOptions = {}) {
+    this.#client = new HttpClient(options)
   }
 
   async load(uri: string, signal: AbortSignal): Promise<unknown> {
-    const { statusCode, body } = await request(uri, {
-      headers: { accept: 'application/jwk-set+json, application/json' },
-      // Fetches are minutes apart, so an idle connection would only become stale.
-      reset: true,
-      signal,
-      ...(this.#dispatcher === undefined ? {} : { dispatcher: this.#dispatcher }),
-    })
-    // Redirects are not followed, because the policy names the only trusted address.
-    if (statusCode !== 200) {
-      await body.dump({ limit: 1 })
-      throw new Error(`the key set's URL answered ${statusCode}`)
-    }
-    const pieces: Uint8Array[] = []
-    let bytes = 0
-    for await (const piece of body as AsyncIterable<Uint8Array>) {
-      bytes += piece.byteLength
-      if (bytes > maxBytes) throw new Error(`the key set is larger than ${maxBytes / 1024} KiB`)
-      pieces.push(piece)
-    }
+    const headers = { accept: 'application/jwk-set+json, application/json' }
+    const { status, bytes, isCut } = await this.#client.send(uri, { headers, signal, maxBytes })
+    if (status !== 200) throw new Error(`the key set's URL answered ${status}`)
+    if (isCut) throw new Error(`the key set is larger than ${maxBytes / 1024} KiB`)
     try {
-      return JSON.parse(Buffer.concat(pieces).toString('utf8'))
+      return JSON.parse(bytes.toString('utf8'))
     } catch (cause) {
       throw new Error("the key set's URL did not answer with JSON", { cause })
     }

@@ -1,7 +1,7 @@
 // Exchanges a caller's token for one that the upstream accepts (RFC 8693). No error quotes the endpoint's answer,
 // because the answer may contain either token.
+import { HttpClient, HttpError } from '@svc/core/http-client'
 import { parseJsonObject } from '@svc/core/json'
-import { type Dispatcher, request } from 'undici'
 import { BrokerError } from './broker-error.js'
 import type { ClientAuth } from './client-auth.js'
 
@@ -46,6 +46,7 @@ export interface TokenEndpointOptions {
 export class TokenEndpoint {
   #options: TokenEndpointOptions
   #auth: ClientAuth
+  #client = new HttpClient()
 
   constructor(options: TokenEndpointOptions, auth: ClientAuth) {
     this.#options = options
@@ -74,40 +75,26 @@ export class TokenEndpoint {
     body: string,
   ): Promise<{ status: number; text: string }> {
     const { url, timeoutMs } = this.#options
-    const signal = AbortSignal.timeout(timeoutMs)
     try {
-      const answer = await request(url, {
-        method: 'POST',
+      const { status, bytes, isCut } = await this.#client.send(url, {
         headers: {
           ...headers,
           'content-type': 'application/x-www-form-urlencoded',
           accept: 'application/json',
         },
         body,
-        // Exchanges are rare, so an idle connection would only become stale.
-        reset: true,
-        signal,
+        timeoutMs,
+        maxBytes,
       })
-      return { status: answer.statusCode, text: await textOf(answer.body) }
+      if (isCut) throw new TokenEndpointError(`answered with more than ${maxBytes / 1024} KiB`)
+      return { status, text: bytes.toString('utf8') }
     } catch (fault) {
-      if (fault instanceof BrokerError) throw fault
-      if (signal.aborted) throw new TokenEndpointError(`sent no complete answer within ${timeoutMs} ms`)
-      // Without the cause: an HTTP client's error may contain the request and with it the secrets.
-      const code = fault instanceof Error && 'code' in fault ? String(fault.code) : 'unknown fault'
-      throw new TokenEndpointError(`cannot be reached (${code})`)
+      if (!(fault instanceof HttpError)) throw fault
+      if (fault.code === 'TIMEOUT')
+        throw new TokenEndpointError(`sent no complete answer within ${timeoutMs} ms`)
+      throw new TokenEndpointError(`cannot be reached (${fault.code})`)
     }
   }
-}
-
-async function textOf(body: Dispatcher.ResponseData['body']): Promise<string> {
-  const pieces: Uint8Array[] = []
-  let bytes = 0
-  for await (const piece of body as AsyncIterable<Uint8Array>) {
-    bytes += piece.byteLength
-    if (bytes > maxBytes) throw new TokenEndpointError(`answered with more than ${maxBytes / 1024} KiB`)
-    pieces.push(piece)
-  }
-  return Buffer.concat(pieces).toString('utf8')
 }
 
 /** A refused request is answered 400 or 401 (RFC 6749 §5.2); any other status is a failure of the endpoint. */

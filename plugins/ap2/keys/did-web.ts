@@ -1,10 +1,10 @@
 // `did:web`: the document is at a URL that follows from the identifier. Fetched without redirects, within limits, from
 // public addresses only, and cached.
 import type { Clock } from '@svc/core'
-import { classifyHost, parseAuthority, publicLookup } from '@svc/core/http'
+import { parseAuthority } from '@svc/core/http'
+import { HttpClient } from '@svc/core/http-client'
 import { parseJson } from '@svc/core/json'
 import { BoundedMap } from '@svc/core/store'
-import { Agent, request } from 'undici'
 import { assertionKeysOf } from './did-document.js'
 import type { DidMethod } from './did-method.js'
 import type { VerificationKey } from './verification-key.js'
@@ -38,18 +38,13 @@ interface Cached {
 
 export class DidWeb implements DidMethod {
   #options: DidWebOptions
-  #agent: Agent
+  #client: HttpClient
   #cache = new BoundedMap<string, Cached>(MAX_CACHED)
 
   constructor(options: DidWebOptions) {
     this.#options = options
-    this.#agent = new Agent({
-      connect: {
-        timeout: options.timeoutMs,
-        ...(options.ca === undefined ? {} : { ca: options.ca }),
-        ...(options.allowPrivate ? {} : { lookup: publicLookup }),
-      },
-    })
+    const { allowPrivate, ca } = options
+    this.#client = new HttpClient({ addresses: allowPrivate ? 'any' : 'public', ca })
   }
 
   resolve(did: string): Promise<readonly VerificationKey[]> {
@@ -91,33 +86,19 @@ export class DidWeb implements DidMethod {
 
   async close(): Promise<void> {
     this.#cache.clear()
-    if (!this.#agent.destroyed) await this.#agent.destroy()
+    await this.#client.close()
   }
 
   async #fetch(did: string): Promise<readonly VerificationKey[]> {
     const url = documentUrlOf(did)
-    const host = url.hostname.replace(/^\[|\]$/g, '')
-    if (!this.#options.allowPrivate && classifyHost(host) !== 'public') {
-      throw new Error(`${url.host} is not a public host`)
-    }
-    const { statusCode, body } = await request(url, {
-      dispatcher: this.#agent,
+    const { status, bytes, isCut } = await this.#client.send(url, {
       headers: { accept: 'application/did+json, application/json' },
-      reset: true,
-      signal: AbortSignal.timeout(this.#options.timeoutMs),
+      timeoutMs: this.#options.timeoutMs,
+      maxBytes: MAX_BYTES,
     })
-    if (statusCode !== 200) {
-      await body.dump({ limit: 1 })
-      throw new Error(`${url.href} answered ${statusCode}; redirects are not followed`)
-    }
-    const pieces: Uint8Array[] = []
-    let bytes = 0
-    for await (const piece of body as AsyncIterable<Uint8Array>) {
-      bytes += piece.byteLength
-      if (bytes > MAX_BYTES) throw new Error(`the document at ${url.href} is larger than ${MAX_BYTES} bytes`)
-      pieces.push(piece)
-    }
-    return assertionKeysOf(parseJson(Buffer.concat(pieces)), did)
+    if (status !== 200) throw new Error(`${url.href} answered ${status}; redirects are not followed`)
+    if (isCut) throw new Error(`the document at ${url.href} is larger than ${MAX_BYTES} bytes`)
+    return assertionKeysOf(parseJson(bytes), did)
   }
 }
 

@@ -284,7 +284,7 @@ describe('svc escalations, at an address that is no admin listener', () => {
 
   it('says so when what answers is another', async () => {
     answer = (response) => response.writeHead(500).end('<h1>oops</h1>')
-    expect((await run(['list'], env())).err).to.match(/HTTP 500, and not from a gateway/)
+    expect((await run(['list'], env())).err).to.match(/HTTP 500, not from a gateway/)
     answer = (response) => response.end('{"escalations":[{}]}')
     expect((await run(['list'], env())).err).to.match(/not of an admin listener that this command knows/)
     answer = (response) => response.socket?.destroy()

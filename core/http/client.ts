@@ -1,0 +1,145 @@
+// The HTTP client for the requests of the gateway itself: key sets, tokens, DID documents, decisions, webhooks. A request
+// is one exchange within a time limit, its response is read whole up to a limit, and redirects are not followed: only the
+// policy names addresses. Calls to tool servers are streamed, by a client of their own.
+import type { IncomingHttpHeaders } from 'node:http'
+import type { LookupFunction } from 'node:net'
+import { Agent } from 'undici'
+import { messageOf } from '../json/message.js'
+import { classifyHost } from './host.js'
+import { publicLookup } from './lookup.js'
+
+export interface HttpClientOptions {
+  /** `public` refuses addresses that are private, and names that have one (`EPRIVATE`). Default: `any`. */
+  readonly addresses?: 'any' | 'public'
+  /** PEM, in place of the certificate authorities of Node. */
+  readonly ca?: string | undefined
+  /** Time limit of a connection, in milliseconds. Default: that of the exchange alone. */
+  readonly connectTimeoutMs?: number
+  /** Connections to one origin. Default: any number. */
+  readonly connections?: number
+  /** Whether connections are kept for the next exchange. Default: false, as rare requests find them stale. */
+  readonly keepAlive?: boolean
+}
+
+export interface HttpExchange {
+  /** Default: GET, with a body POST. */
+  readonly method?: 'GET' | 'HEAD' | 'POST'
+  readonly headers?: Readonly<Record<string, string>>
+  readonly body?: string
+  /** Time limit of the exchange, the body included, in milliseconds. */
+  readonly timeoutMs?: number
+  readonly signal?: AbortSignal
+  /** The largest body that is read; what follows is cut. */
+  readonly maxBytes: number
+}
+
+export interface HttpResponse {
+  readonly status: number
+  readonly headers: IncomingHttpHeaders
+  /** Up to `maxBytes` of the body. */
+  readonly bytes: Buffer
+  /** Whether the body is longer. */
+  readonly isCut: boolean
+}
+
+/** There is no response. The message holds nothing of the request. */
+export class HttpError extends Error {
+  override readonly name = 'HttpError'
+  /** `TIMEOUT`, `EPRIVATE`, or the code of the system or of undici. */
+  readonly code: string
+  /** Whether no connection could be made, so that nothing was sent. */
+  readonly isConnectError: boolean
+
+  constructor(code: string, message: string, isConnectError: boolean) {
+    super(message)
+    this.code = code
+    this.isConnectError = isConnectError
+  }
+}
+
+export class HttpClient {
+  #options: HttpClientOptions
+  #agent: Agent | undefined
+  #connectErrors = new WeakSet<Error>()
+
+  constructor(options: HttpClientOptions = {}) {
+    this.#options = options
+  }
+
+  /** Rejects with `HttpError`, or with the reason of the signal. */
+  async send(url: URL | string, exchange: HttpExchange): Promise<HttpResponse> {
+    const { origin, pathname, search, hostname } = new URL(url)
+    const { body, timeoutMs, maxBytes, headers = {} } = exchange
+    const { method = body === undefined ? 'GET' : 'POST' } = exchange
+    const host = hostname.replace(/^\[|\]$/g, '')
+    if (this.#options.addresses === 'public' && classifyHost(host) !== 'public') {
+      throw new HttpError('EPRIVATE', `${host} is not a public host`, true)
+    }
+    const timeout = timeoutMs === undefined ? undefined : AbortSignal.timeout(timeoutMs)
+    const signals = [exchange.signal, timeout].filter((signal) => signal !== undefined)
+    try {
+      const response = await this.#running.request({
+        origin,
+        path: `${pathname}${search}`,
+        method,
+        headers,
+        reset: this.#options.keepAlive !== true,
+        ...(body === undefined ? {} : { body }),
+        ...(signals.length === 0 ? {} : { signal: AbortSignal.any(signals) }),
+      })
+      const { statusCode: status } = response
+      return { status, headers: response.headers, ...(await readLimited(response.body, maxBytes)) }
+    } catch (error) {
+      exchange.signal?.throwIfAborted()
+      const isConnectError = error instanceof Error && this.#connectErrors.has(error)
+      if (timeout?.aborted) {
+        throw new HttpError('TIMEOUT', `no complete response within ${timeoutMs} ms`, isConnectError)
+      }
+      const code = error instanceof Error && 'code' in error ? String(error.code) : 'UNKNOWN'
+      throw new HttpError(code, messageOf(error) || code, isConnectError)
+    }
+  }
+
+  /** Ends its connections, and the exchanges that run. */
+  async close(): Promise<void> {
+    const agent = this.#agent
+    this.#agent = undefined
+    await agent?.destroy()
+  }
+
+  get #running(): Agent {
+    if (this.#agent === undefined) {
+      const { addresses, ca, connections, connectTimeoutMs } = this.#options
+      const lookup: { lookup?: LookupFunction } = addresses === 'public' ? { lookup: publicLookup } : {}
+      this.#agent = new Agent({
+        pipelining: 1,
+        // The limit of the exchange holds for its parts.
+        headersTimeout: 0,
+        bodyTimeout: 0,
+        ...(connections === undefined ? {} : { connections }),
+        connect: {
+          ...lookup,
+          ...(connectTimeoutMs === undefined ? {} : { timeout: connectTimeoutMs }),
+          ...(ca === undefined ? {} : { ca }),
+        },
+      })
+      this.#agent.on('connectionError', (_origin, _targets, error) => this.#connectErrors.add(error))
+    }
+    return this.#agent
+  }
+}
+
+/** Reads up to `maxBytes`; leaving the loop destroys the stream. */
+async function readLimited(
+  body: AsyncIterable<Uint8Array>,
+  maxBytes: number,
+): Promise<Pick<HttpResponse, 'bytes' | 'isCut'>> {
+  const pieces: Uint8Array[] = []
+  let size = 0
+  for await (const piece of body) {
+    pieces.push(piece)
+    size += piece.byteLength
+    if (size > maxBytes) break
+  }
+  return { bytes: Buffer.concat(pieces).subarray(0, maxBytes), isCut: size > maxBytes }
+}
