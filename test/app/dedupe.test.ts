@@ -180,7 +180,7 @@ describe('calls with an idempotency key', () => {
       second.once('error', () => undefined)
       second.end('{}', () => second.destroy())
       await until(async () => gateway.records().length > 0)
-      expect(gateway.records()[0]).to.include({ dedupe: 'duplicate', error: 'IDEMPOTENT_DUPLICATE' })
+      expect(gateway.records()[0]).to.include({ error: 'CANCELLED', sent: 'no' })
       held[0]?.end('done')
       expect((await first).status).to.equal(200)
     })
