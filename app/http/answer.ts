@@ -95,8 +95,17 @@ export function writeOutcome(
   return writeWhole(response, { status, headers, body }, call)
 }
 
+/** A browser must not read a body that an upstream wrote as another type than it says. */
+const NO_SNIFF = 'x-content-type-options'
+
 /** Headers that only `writeWhole` sets. */
-const ownHeaders: ReadonlySet<string> = new Set(['content-length', 'x-trace-id', 'x-span-id', 'traceparent'])
+const ownHeaders: ReadonlySet<string> = new Set([
+  'content-length',
+  NO_SNIFF,
+  'x-trace-id',
+  'x-span-id',
+  'traceparent',
+])
 
 export function writeWhole(response: ServerResponse, answer: WholeAnswer, call?: Call): void {
   if (isDisconnected(response)) return
@@ -105,6 +114,7 @@ export function writeWhole(response: ServerResponse, answer: WholeAnswer, call?:
   const list: OutgoingHttpHeader[] = []
   for (const name in answer.headers) if (!ownHeaders.has(name)) list.push(name, answer.headers[name] ?? '')
   if (!bodyless(answer.status)) list.push('content-length', length)
+  list.push(NO_SNIFF, 'nosniff')
   if (call !== undefined) {
     const { traceId, spanId } = call.trace
     list.push('x-trace-id', traceId, 'x-span-id', spanId, 'traceparent', traceparentOf(call))
@@ -140,6 +150,7 @@ async function writeStream(
 ): Promise<void> {
   const headers: AnswerHeaders = { ...outcome.headers }
   delete headers['content-length']
+  headers[NO_SNIFF] = 'nosniff'
   headers['x-trace-id'] = call.trace.traceId
   headers['x-span-id'] = call.trace.spanId
   headers['traceparent'] = traceparentOf(call)

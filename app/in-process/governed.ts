@@ -62,7 +62,7 @@ export type Governed<Args extends object, Result> = (args: Args, context?: CallC
 export function governed<Args extends object, Result>(
   pipeline: EmbeddedPipeline,
   tool: GovernedTool,
-  fn: (args: Args, call: RunningCall) => Promise<Result> | Result,
+  fn: (args: Args, call: RunningCall) => PromiseLike<Result> | Result,
   context: () => CallContext = () => ({}),
 ): Governed<Args, Result> {
   const { server, name, version = 'unversioned' } = tool
@@ -90,12 +90,12 @@ export function governed<Args extends object, Result>(
 
 /** One run of the function. */
 class Execution<Args, Result> {
-  #fn: (args: Args, call: RunningCall) => Promise<Result> | Result
+  #fn: (args: Args, call: RunningCall) => PromiseLike<Result> | Result
   /** What it returned, as long as no stage puts another body in its place. */
   #own: { readonly result: Result; readonly body: Uint8Array } | undefined
   #fault: { readonly error: unknown } | undefined
 
-  constructor(fn: (args: Args, call: RunningCall) => Promise<Result> | Result) {
+  constructor(fn: (args: Args, call: RunningCall) => PromiseLike<Result> | Result) {
     this.#fn = fn
   }
 
@@ -109,7 +109,7 @@ class Execution<Args, Result> {
     }
     call.markSent('yes')
     try {
-      const running = this.#fn(copyOf(args) as Args, new CallInProgress(call))
+      const running = adopted(this.#fn(copyOf(args) as Args, new CallInProgress(call)))
       const result = running instanceof Promise ? await unlessAborted(call.abortState, running) : running
       const body = Buffer.from(canonicalize(result ?? null))
       this.#own = { result, body }
@@ -131,6 +131,17 @@ class Execution<Args, Result> {
     if (isStream(body)) throw new TypeError('the result of a function is not a stream')
     return JSON.parse(Buffer.from(body).toString()) as Result
   }
+}
+
+/**
+ * A promise for a thenable of any library or realm; any other value as it is. `then` is read once and called once, as
+ * query builders run with each call of it.
+ */
+function adopted<T>(value: PromiseLike<T> | T): Promise<T> | T {
+  if ((typeof value !== 'object' && typeof value !== 'function') || value === null) return value
+  const then: unknown = Reflect.get(value, 'then')
+  if (typeof then !== 'function') return value as T
+  return new Promise<T>((resolve, reject) => Reflect.apply(then, value, [resolve, reject]))
 }
 
 /** The signal and the trace are made only where the function asks for them. */

@@ -1,18 +1,32 @@
 // One connection of a governed MCP server: every message of the client becomes a call of the pipeline, and the server's
 // response is its answer.
 import { randomUUID } from 'node:crypto'
-import { Call, type Clock, type Ids, isStream, type Logger, type Outcome } from '@svc/core'
+import {
+  attempt,
+  Call,
+  type CallRequest,
+  type Clock,
+  type Ids,
+  isStream,
+  type Logger,
+  type MaybePromise,
+  type Outcome,
+  unlessAborted,
+} from '@svc/core'
+import { type JsonObject, messageOf } from '@svc/core/json'
 import { agentOf, traceOf } from '../../http/call-headers.js'
 import { encodeRpcError } from '../../mcp/encode-refusal.js'
 import { attachExchange, type McpExchange, openExchange } from '../../mcp/exchange.js'
 import type { RequestId } from '../../mcp/message.js'
 import type { McpProxy } from '../../mcp/proxy.js'
 import { UNVERSIONED } from '../../mcp/server-versions.js'
+import { withTrace } from '../../mcp/trace-context.js'
 import type { CallContext } from '../governed.js'
 import type { InProcessPipeline } from '../pipeline.js'
 import { trustCaller } from '../tool-call.js'
 import type { Deliveries } from './deliveries.js'
 import type { Interceptor, MessageExtra, RpcMessage, Transport } from './transport.js'
+import { completedForRecord, requestForRecord } from './unjudged.js'
 
 export interface ConnectionParts {
   readonly pipeline: InProcessPipeline
@@ -25,6 +39,10 @@ export interface ConnectionParts {
   readonly ids: Ids
   readonly clock: Clock
   readonly logger: Logger
+  /** The version in the server's `serverInfo`. */
+  readonly version: string
+  /** Whether messages are recorded and none is refused. */
+  readonly recordsOnly: boolean
   /** The caller of a message. */
   contextOf(extra: MessageExtra | undefined): CallContext
 }
@@ -75,17 +93,36 @@ export class Connection implements Interceptor {
   ): Promise<void> {
     const { pipeline, proxy, deliveries } = this.#parts
     const { call, exchange } = this.#callOf(message, extra)
+    const id = 'method' in message && 'id' in message ? message['id'] : undefined
+    if (this.#parts.recordsOnly) return this.#record(call, message, deliver)
     deliveries.expect(call.abortState, (judged) => this.#exchange(call, judged, deliver))
     const outcome = await pipeline.run(call, (running) => proxy.dispatch(running))
-    const id = 'method' in message && 'id' in message ? message['id'] : undefined
     if (isRequestId(id)) await this.#answer(id, outcome, exchange, call)
   }
 
+  /** The server gets the message as it came, but for the trace, and the client its response as it is. */
+  async #record(call: Call, message: RpcMessage, deliver: (message: RpcMessage) => void): Promise<void> {
+    let response: RpcMessage | undefined
+    const outcome = await this.#parts.pipeline.run(call, async (running) => {
+      const refused = await running.commitHolds()
+      if (refused !== undefined) return refused
+      running.sent = 'yes'
+      const traced = withTrace(running, message as JsonObject, true)
+      const exchanged = unlessAborted(running.abortState, this.#exchange(running, traced, deliver))
+      response = await exchanged
+      return completedForRecord(response)
+    })
+    const { id } = message
+    if (outcome.kind === 'completed') {
+      if (response !== undefined) await this.#send(response, { relatedRequestId: id })
+    } else if (isRequestId(id) && outcome.code !== 'CANCELLED') {
+      await this.#send(JSON.parse(encodeRpcError(id, outcome, call.trace.traceId)), { relatedRequestId: id })
+    }
+  }
+
   #callOf(message: RpcMessage, extra: MessageExtra | undefined): { call: Call; exchange: McpExchange } {
-    const { proxy, server, upstream, ids, clock } = this.#parts
-    const context = this.#parts.contextOf(extra)
-    const headers = headersOf(extra, context)
-    const bytes = Buffer.from(JSON.stringify(message))
+    const { proxy, server, version, recordsOnly, upstream, ids, clock } = this.#parts
+    const { headers, identity, fault } = this.#contextOf(extra)
     const exchange = openExchange({
       method: 'POST',
       headers,
@@ -110,15 +147,41 @@ export class Connection implements Interceptor {
       },
       receivedAt: clock.now(),
       read: () => {
-        if (refusal !== undefined) throw refusal
-        return proxy.read(call, exchange, bytes)
+        if (fault !== undefined) throw fault
+        const read = (): MaybePromise<CallRequest> => {
+          if (refusal !== undefined) throw refusal
+          return proxy.read(call, exchange, Buffer.from(JSON.stringify(message)))
+        }
+        return recordsOnly
+          ? attempt(read, () => requestForRecord(call, message, { server, version }))
+          : read()
       },
     })
     attachExchange(call, exchange)
     this.#calls.add(call)
     call.afterSettle(() => void this.#calls.delete(call))
-    if (context.identity !== undefined) trustCaller(call, context.identity)
+    if (identity !== undefined) trustCaller(call, identity)
     return { call, exchange }
+  }
+
+  /** A fault of `contextOf` refuses the call: nobody knows whose it is. */
+  #contextOf(extra: MessageExtra | undefined): {
+    readonly headers: Record<string, string>
+    readonly identity?: CallContext['identity']
+    readonly fault?: Error
+  } {
+    try {
+      const context = this.#parts.contextOf(extra)
+      const { identity } = context
+      const headers = headersOf(extra, context)
+      // They say who calls and under which rules, which a record alone does not need.
+      if (this.#parts.recordsOnly) for (const name of judgedHeaders) delete headers[name]
+      return identity === undefined ? { headers } : { headers, identity }
+    } catch (cause) {
+      const fault = new Error(`contextOf failed: ${messageOf(cause)}`, { cause })
+      this.#parts.logger.error({ err: fault }, 'the caller of a message is not known')
+      return { headers: {}, fault }
+    }
   }
 
   /** Hands what was judged to the server; resolves with its response, undefined for a message without one. */
@@ -130,6 +193,10 @@ export class Connection implements Interceptor {
     const id = 'method' in message ? message['id'] : undefined
     if (id === undefined) {
       this.#cancel(message)
+      deliver(message)
+      return undefined
+    }
+    if (this.#waiting.has(id) && this.#parts.recordsOnly) {
       deliver(message)
       return undefined
     }
@@ -164,6 +231,8 @@ export class Connection implements Interceptor {
     await this.#send(JSON.parse(Buffer.from(body).toString()), { relatedRequestId: id })
   }
 }
+
+const judgedHeaders = ['authorization', 'x-tenant', 'idempotency-key', 'x-idempotency-key']
 
 /** Headers of HTTP, where there are any, without what belongs to the transport. */
 function headersOf(

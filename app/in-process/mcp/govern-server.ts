@@ -4,6 +4,7 @@ import { type Appender, bind, resolve, tokens } from '@svc/core'
 import type { DependencyContainer } from 'tsyringe'
 import type { PipelineOptions } from '../../gateway/options.js'
 import { createMcpProxy } from '../../gateway/upstreams.js'
+import { UNVERSIONED } from '../../mcp/server-versions.js'
 import { SessionBinding } from '../../mcp/session-binding.js'
 import { SharedState } from '../../mcp/shared-state.js'
 import type { CallContext } from '../governed.js'
@@ -47,6 +48,15 @@ export function governServer(
   config: PipelineOptions,
   options: GovernServerOptions = {},
 ): GovernedServer {
+  return intercepted(server, config, options, false)
+}
+
+function intercepted(
+  server: McpServerLike,
+  config: PipelineOptions,
+  options: GovernServerOptions,
+  recordsOnly: boolean,
+): GovernedServer {
   const info = serverInfoOf(server)
   const name = options.name ?? info.name
   if (name === undefined || name === '') throw new TypeError('the server has no name; pass options.name')
@@ -65,6 +75,8 @@ export function governServer(
       proxy,
       deliveries,
       server: name,
+      version: info.version ?? UNVERSIONED,
+      recordsOnly,
       upstream,
       ids: resolve(bindings, tokens.Ids),
       clock,
@@ -93,7 +105,8 @@ export interface InstrumentOptions extends Pick<GovernServerOptions, 'contextOf'
 }
 
 /**
- * Records each message of an MCP server and nothing else: every call passes. The records continue the trace that the
+ * Records each message of an MCP server and nothing else: every call passes, also one that `governServer` refuses to read.
+ * Arguments and results that canonical JSON does not carry are recorded as `{ "json": … }` with their JSON text. The records continue the trace that the
  * client sends, in `traceparent` or `_meta`, and the server's handlers get this hop as its parent.
  */
 export function instrument(
@@ -113,7 +126,7 @@ export function instrument(
     enforcement: { mode: 'observe' },
     configure: (container) => bind<Appender>(container, tokens.SvcAppender, { useValue: unowned(appender) }),
   }
-  return governServer(server, config, options)
+  return intercepted(server, config, options, true)
 }
 
 /** The appender without its `close`. */

@@ -83,6 +83,23 @@ describe('the invoke protocol', () => {
       expect(gateway.records()[0]).to.include({ server: 'files@1.2.0', tool: 'read@1.2.0' })
     }))
 
+  it('forbids browsers to guess the type of a body: whole, streamed, an error of the upstream or its own', () =>
+    withGateway(
+      async (gateway) => {
+        for (const tool of ['whole@1', 'events@1', 'broken@1', 'no%20version']) {
+          const response = await gateway.invoke(`/mcp/files/${tool}`)
+          await response.text()
+          expect(response.headers.get('x-content-type-options'), tool).to.equal('nosniff')
+        }
+      },
+      {},
+      ({ path }, response) => {
+        const type = path.includes('events') ? 'text/event-stream' : 'text/plain'
+        response.writeHead(path.includes('broken') ? 500 : 200, { 'content-type': type })
+        response.end('<script>')
+      },
+    ))
+
   it('continues the trace of the caller and names itself as the parent upstream', () =>
     withGateway(async (gateway, upstream) => {
       const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'

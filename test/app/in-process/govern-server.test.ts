@@ -249,4 +249,65 @@ describe('an instrumented MCP server', () => {
     await appender.close()
     expect((await verifyLog(rig.dir)).verdict).to.equal('intact')
   })
+
+  const deep = (levels: number): unknown => {
+    let value: unknown = 'end'
+    for (let level = 0; level < levels; level++) value = [value]
+    return value
+  }
+  const add = { name: 'add', arguments: { a: 1, b: 2 } }
+
+  for (const [what, message, tool] of [
+    ['a lone surrogate', { params: { ...add, arguments: { a: 1, b: 2, note: '\ud800' } } }, 'add@1.2.0'],
+    ['a deep array', { params: { ...add, arguments: { a: 1, b: 2, note: deep(600) } } }, 'add@1.2.0'],
+    ['a deeper array', { params: { ...add, arguments: { a: 1, b: 2, note: deep(20_000) } } }, 'add@1.2.0'],
+    ['a member that the method does not know', { params: { ...add, more: 1 } }, 'add@1.2.0'],
+    ['a bad idempotency key', { params: { ...add, _meta: { 'svc/idempotency-key': 7 } } }, 'add@1.2.0'],
+    ['a method that is not a method', { method: 'Tools/Call\ud800', params: {} }, 'Tools/Call\ufffd@1.2.0'],
+  ] as const) {
+    it(`lets ${what} pass as it came, and records it once`, async () => {
+      await using rig = new ServerRig()
+      const records: Record<string, unknown>[] = []
+      const append = async (record: object): Promise<void> => void records.push({ ...record })
+      rig.governed = instrument(rig.register().server, { appender: { append }, tenant: 'acme' })
+      const [ours, theirs] = InMemoryTransport.createLinkedPair()
+      await rig.server.connect(ours)
+      const answered = new Promise((resolve) => {
+        theirs.onmessage = resolve
+      })
+      await theirs.start()
+      const { onmessage } = ours
+      const whole = { jsonrpc: '2.0', id: 7, method: 'tools/call', ...message }
+      onmessage?.(whole as never)
+      expect(await answered).to.include({ id: 7 })
+      expect(records).to.have.length(1)
+      expect(records[0]).to.include({ tool, policy: records[0]?.['policy'] })
+      expect(records[0]?.['policy']).to.include({ decision: 'allow' })
+      expect(records[0]?.['input_sha256']).to.match(/^[0-9a-f]{64}$/)
+      if (tool.startsWith('add')) expect(rig.ran).to.deep.equal(['add'])
+    })
+  }
+})
+
+describe('a governed server whose contextOf throws', () => {
+  for (const allowUnauthenticated of [true, false]) {
+    it(`refuses the message with a response and a record, ${allowUnauthenticated ? 'also where' : 'and where not'} anybody may call`, async () => {
+      await using rig = new ServerRig()
+      let fails = false
+      const contextOf = () => {
+        if (fails) throw new Error('no session store')
+        return { identity: { tenant: 'acme' } }
+      }
+      rig.register().govern({ authn: { allowUnauthenticated } }, { contextOf })
+      const client = await rig.connect()
+      fails = true
+      const error = await errorOf(client.callTool({ name: 'add', arguments: { a: 1, b: 2 } }))
+      const code = allowUnauthenticated ? 'INTERNAL' : 'UNAUTHENTICATED'
+      expect(error.data).to.include({ error: code, sent: false })
+      expect(rig.ran).to.deep.equal([])
+      const refused = rig.records().filter((record) => record['error'] === code)
+      expect(refused).to.have.length(1)
+      expect(refused[0]).to.include({ status: 'error', output_sha256: null })
+    })
+  }
 })

@@ -1,0 +1,113 @@
+// Functions whose result is a promise of another library or realm.
+import { createContext, runInContext } from 'node:vm'
+import { expect } from 'chai'
+import { governed } from 'svc-sdk'
+import { FunctionsRig } from './rig.js'
+
+type Settle = (value: unknown) => void
+type Then = (resolve: Settle, reject: Settle) => unknown
+
+const pay = { server: 'billing', name: 'pay' }
+const paid = { paid: 10 }
+const broken = new Error('the bank is closed')
+
+/** As Bluebird: a class with a `then` of its own, which calls back later. */
+class OtherPromise {
+  readonly #outcome: readonly [isFailed: boolean, value: unknown]
+
+  constructor(isFailed: boolean, value: unknown) {
+    this.#outcome = [isFailed, value]
+  }
+
+  then(resolve: Settle, reject: Settle): OtherPromise {
+    const [isFailed, value] = this.#outcome
+    setImmediate(() => (isFailed ? reject(value) : resolve(value)))
+    return this
+  }
+}
+
+const realm = createContext({ paid, broken, setImmediate })
+const inRealm = (code: string): PromiseLike<unknown> => runInContext(code, realm) as PromiseLike<unknown>
+
+/** Counts how often `then` is read and called: a query builder runs the query with each call. */
+function lazy(then: Then) {
+  const counts = { read: 0, called: 0 }
+  const query = {
+    get then(): Then {
+      counts.read++
+      return (resolve, reject) => {
+        counts.called++
+        return then(resolve, reject)
+      }
+    },
+  }
+  return { counts, query: query as unknown as PromiseLike<unknown> }
+}
+
+const succeeding: Record<string, () => unknown> = {
+  'of a library': () => new OtherPromise(false, paid),
+  'of another realm': () => inRealm('Promise.resolve(paid)'),
+  'that is a function': () => Object.assign(() => undefined, { then: (resolve: Settle) => resolve(paid) }),
+  'of a promise of a library': () => Promise.resolve(new OtherPromise(false, paid)),
+  'that runs when it is asked': () => lazy((resolve) => setImmediate(resolve, paid)).query,
+}
+
+const failing: Record<string, () => unknown> = {
+  'of a library': () => new OtherPromise(true, broken),
+  'of another realm': () => inRealm('Promise.reject(broken)'),
+  'that runs when it is asked': () => lazy((_, reject) => setImmediate(reject, broken)).query,
+  'whose then throws': () =>
+    lazy(() => {
+      throw broken
+    }).query,
+  'whose then cannot be read': () => ({
+    get then(): never {
+      throw broken
+    },
+  }),
+}
+
+describe('the promise of a governed function', () => {
+  for (const [which, result] of Object.entries(succeeding)) {
+    it(`${which} gives its value to the caller, the record and the repeat`, async () => {
+      await using rig = new FunctionsRig({ dedupe: { enabled: true } })
+      let runs = 0
+      const run = governed<object, unknown>(rig.pipeline, pay, () => {
+        runs++
+        return result() as PromiseLike<unknown>
+      })
+      const key = { idempotencyKey: 'k1' }
+      expect(await run({}, key)).to.deep.equal(paid)
+      expect(await run({}, key)).to.deep.equal(paid)
+      expect(runs).to.equal(1)
+      const [first, repeat] = rig.records()
+      expect(first).to.include({ status: 'ok', dedupe: 'first' })
+      expect(repeat).to.include({ status: 'ok', dedupe: 'replay', output_sha256: first?.output_sha256 })
+    })
+  }
+
+  for (const [which, result] of Object.entries(failing)) {
+    it(`${which} that fails is recorded as a failure`, async () => {
+      await using rig = new FunctionsRig()
+      const run = governed<object, unknown>(rig.pipeline, pay, () => result() as PromiseLike<unknown>)
+      const error = await run({}).catch((thrown: unknown) => thrown)
+      expect(error).to.equal(broken)
+      expect(rig.records()[0]).to.include({ status: 'error', error: 'UPSTREAM' })
+    })
+  }
+
+  it('of a library ends where the call takes too long', async () => {
+    await using rig = new FunctionsRig({ security: { limits: { max_duration_ms: 20 } } })
+    const never = { then: () => undefined } as unknown as PromiseLike<unknown>
+    const run = governed<object, unknown>(rig.pipeline, pay, () => never)
+    expect(await run({}).catch((thrown: unknown) => thrown)).to.have.property('code', 'DURATION_EXCEEDED')
+    expect(rig.records()[0]).to.include({ error: 'DURATION_EXCEEDED' })
+  })
+
+  it('has its then read once and called once', async () => {
+    await using rig = new FunctionsRig()
+    const { counts, query } = lazy((resolve) => resolve(paid))
+    await governed<object, unknown>(rig.pipeline, pay, () => query)({})
+    expect(counts).to.deep.equal({ read: 1, called: 1 })
+  })
+})
