@@ -1,5 +1,6 @@
 // Caches exchanged tokens until shortly before they expire: one exchange at a time per caller, a maximum number of
-// callers, and exponential backoff while the token endpoint fails.
+// callers, and exponential backoff while the token endpoint fails: for the caller whose exchanges fail, as its token may be
+// the cause, and for all while the endpoint cannot be reached.
 import type { Clock, Meter } from '@svc/core'
 import { BoundedMap } from '@svc/core/store'
 import { type ExchangedToken, TokenEndpointError } from './token-endpoint.js'
@@ -17,6 +18,18 @@ export interface CachedToken {
   readonly until: number
 }
 
+/** Whose token is exchanged. */
+export interface Exchanging {
+  readonly digest: string
+  readonly principal: string
+}
+
+interface Backoff {
+  failures: number
+  /** Monotonic milliseconds. */
+  until: number
+}
+
 export interface ExchangedTokenCacheOptions {
   readonly size: number
   readonly marginMs: number
@@ -29,16 +42,21 @@ export class ExchangedTokenCache {
   /** By the hash of the caller's token, which itself is not stored. */
   #cached: BoundedMap<string, CachedToken>
   #exchanging = new Map<string, Promise<CachedToken>>()
-  #failures = 0
-  #backoffUntil = Number.NEGATIVE_INFINITY
+  #unreachable: Backoff = { failures: 0, until: Number.NEGATIVE_INFINITY }
+  /** By caller, of those whose last exchange failed. */
+  #failing: BoundedMap<string, Backoff>
 
   constructor(options: ExchangedTokenCacheOptions) {
     this.#options = options
     this.#cached = new BoundedMap(options.size)
+    this.#failing = new BoundedMap(options.size)
   }
 
   /** The cached token of the caller, or a new one; concurrent calls share one exchange. Rejects with `BrokerError`. */
-  async get(digest: string, exchange: () => Promise<ExchangedToken>): Promise<CachedToken> {
+  async get(
+    { digest, principal }: Exchanging,
+    exchange: () => Promise<ExchangedToken>,
+  ): Promise<CachedToken> {
     const kept = this.#cached.get(digest)
     if (kept !== undefined && this.#now() < kept.until) {
       this.#cached.set(digest, kept)
@@ -46,7 +64,9 @@ export class ExchangedTokenCache {
     }
     const exchanging = this.#exchanging.get(digest)
     if (exchanging !== undefined) return exchanging
-    const exchanged = this.#exchange(digest, exchange).finally(() => this.#exchanging.delete(digest))
+    const exchanged = this.#exchange({ digest, principal }, exchange).finally(() =>
+      this.#exchanging.delete(digest),
+    )
     this.#exchanging.set(digest, exchanged)
     return exchanged
   }
@@ -64,41 +84,56 @@ export class ExchangedTokenCache {
     return this.#options.clock.monotonic()
   }
 
-  async #exchange(digest: string, exchange: () => Promise<ExchangedToken>): Promise<CachedToken> {
+  async #exchange(
+    { digest, principal }: Exchanging,
+    exchange: () => Promise<ExchangedToken>,
+  ): Promise<CachedToken> {
     const since = this.#now()
-    if (since < this.#backoffUntil) {
-      const seconds = Math.ceil((this.#backoffUntil - since) / 1000)
+    for (const backoff of [this.#unreachable, this.#failing.get(principal)]) {
+      if (backoff === undefined || since >= backoff.until) continue
+      const seconds = Math.ceil((backoff.until - since) / 1000)
       throw new TokenEndpointError(
-        `failed ${this.#failures} times in a row and is not asked again for ${seconds} s`,
+        `failed ${backoff.failures} times in a row and is not asked again for ${seconds} s`,
       )
     }
-    const kept = cachedToken(await this.#counted(exchange), since, this.#options.marginMs)
+    const kept = cachedToken(await this.#counted(principal, exchange), since, this.#options.marginMs)
     this.#keep(digest, kept)
     return kept
   }
 
-  async #counted(exchange: () => Promise<ExchangedToken>): Promise<ExchangedToken> {
+  async #counted(principal: string, exchange: () => Promise<ExchangedToken>): Promise<ExchangedToken> {
     const { meter } = this.#options
     meter?.count('svc_broker_exchanges_total')
     try {
       const exchanged = await exchange()
-      this.#failures = 0
+      this.#answered(principal)
       return exchanged
     } catch (fault) {
       meter?.count('svc_broker_exchange_failures_total')
-      if (fault instanceof TokenEndpointError) this.#recordFailure()
-      else this.#failures = 0
+      if (!(fault instanceof TokenEndpointError)) this.#answered(principal)
+      else if (fault.isUnreachable) this.#recordFailure(this.#unreachable)
+      else {
+        const own = this.#failing.get(principal) ?? { failures: 0, until: Number.NEGATIVE_INFINITY }
+        this.#recordFailure(own)
+        this.#failing.set(principal, own)
+        this.#unreachable.failures = 0
+      }
       throw fault
     }
   }
 
-  #recordFailure(): void {
+  #answered(principal: string): void {
+    this.#unreachable.failures = 0
+    this.#failing.delete(principal)
+  }
+
+  #recordFailure(backoff: Backoff): void {
     // Concurrent exchanges fail together: that counts as one failure.
-    if (this.#now() < this.#backoffUntil) return
-    this.#failures++
-    const beyond = this.#failures - failuresBeforeBackoff
+    if (this.#now() < backoff.until) return
+    backoff.failures++
+    const beyond = backoff.failures - failuresBeforeBackoff
     if (beyond < 0) return
-    this.#backoffUntil = this.#now() + Math.min(minBackoffMs * 2 ** beyond, maxBackoffMs)
+    backoff.until = this.#now() + Math.min(minBackoffMs * 2 ** beyond, maxBackoffMs)
   }
 
   #keep(digest: string, kept: CachedToken): void {

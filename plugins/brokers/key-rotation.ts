@@ -1,25 +1,45 @@
 // State of a key pool: which key is next, which are in cooldown, and which MCP session uses which key. It survives a
 // reload, so that a reload does not end the cooldowns.
+//
+// A caller's input can be why the upstream refuses a call, so a key is in cooldown for the caller to whom it was refused.
+// Only where it was refused to several callers and worked for none, it is in cooldown for all.
 import { BoundedMap } from '@svc/core/store'
 
+/** In place of a caller, for requests of the gateway's own. */
+export const GATEWAY = 'gateway'
 const maxSessions = 10_000
+/** Cooldowns of single callers. */
+const maxCooldowns = 10_000
+/** Callers to whom a key was refused without a success of anybody, from which on it is in cooldown for all. */
+const refusedCallers = 3
+
+interface Key {
+  /** Monotonic milliseconds at which the cooldown for all ends. */
+  until: number
+  /** Since it worked last. */
+  readonly refusedTo: Set<string>
+}
 
 export class KeyRotation {
-  /** Monotonic milliseconds at which the cooldown of each key ends. */
-  #cooldownUntil: number[]
+  #keys: readonly Key[]
+  /** Monotonic milliseconds, by key and caller. */
+  #cooldowns = new BoundedMap<string, number>(maxCooldowns)
   #next = 0
   #sessions = new BoundedMap<string, number>(maxSessions)
 
   constructor(size: number) {
-    this.#cooldownUntil = new Array<number>(size).fill(Number.NEGATIVE_INFINITY)
+    this.#keys = Array.from({ length: size }, () => ({
+      until: Number.NEGATIVE_INFINITY,
+      refusedTo: new Set(),
+    }))
   }
 
   /**
    * Indexes of the keys that are not in cooldown, in the order in which to try them: `preferred` first, else
    * round-robin.
    */
-  usable(now: number, preferred?: number): number[] {
-    const available = this.#cooldownUntil.flatMap((until, index) => (now < until ? [] : [index]))
+  usable(caller: string, now: number, preferred?: number): number[] {
+    const available = this.#keys.flatMap((_, index) => (now < this.#until(index, caller) ? [] : [index]))
     if (available.length === 0) return []
     if (preferred !== undefined && available.includes(preferred)) {
       return [preferred, ...available.filter((index) => index !== preferred)]
@@ -33,20 +53,38 @@ export class KeyRotation {
 
   /** The key was used: the next call starts with the one after it. */
   used(index: number): void {
-    this.#next = (index + 1) % this.#cooldownUntil.length
+    this.#next = (index + 1) % this.#keys.length
   }
 
-  coolDown(index: number, until: number): void {
-    this.#cooldownUntil[index] = until
+  /** No caller's input is in the requests of the gateway's own. */
+  coolDown(index: number, caller: string, until: number): void {
+    this.#cooldowns.set(nameOf(index, caller), until)
+    const key = this.#keys[index]
+    if (key === undefined) return
+    if (caller !== GATEWAY && key.refusedTo.add(caller).size < refusedCallers) return
+    key.until = until
+    key.refusedTo.clear()
   }
 
-  endCooldown(index: number): void {
-    this.#cooldownUntil[index] = Number.NEGATIVE_INFINITY
+  /** The refusal was not the key's. */
+  endCooldown(index: number, caller: string): void {
+    this.#cooldowns.delete(nameOf(index, caller))
+    this.#keys[index]?.refusedTo.delete(caller)
   }
 
-  /** Milliseconds until a key is available; 0 where one is. */
-  nextAvailableIn(now: number): number {
-    return Math.max(0, Math.min(...this.#cooldownUntil) - now)
+  worked(index: number): void {
+    this.#keys[index]?.refusedTo.clear()
+  }
+
+  /** Milliseconds until a key is available to the caller; 0 where one is. */
+  nextAvailableIn(caller: string, now: number): number {
+    const ends = this.#keys.map((_, index) => this.#until(index, caller))
+    return Math.max(0, Math.min(...ends) - now)
+  }
+
+  #until(index: number, caller: string): number {
+    const own = this.#cooldowns.get(nameOf(index, caller)) ?? Number.NEGATIVE_INFINITY
+    return Math.max(own, this.#keys[index]?.until ?? own)
   }
 
   /** The key of the session; undefined where it is not known. `session` is the hash of its id. */
@@ -58,4 +96,8 @@ export class KeyRotation {
   setKeyOf(session: string, index: number): void {
     this.#sessions.set(session, index)
   }
+}
+
+function nameOf(index: number, caller: string): string {
+  return `${index} ${caller}`
 }

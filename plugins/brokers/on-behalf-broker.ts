@@ -1,10 +1,10 @@
 // Calls the upstream with the caller's own rights: the caller's token is exchanged for one that the upstream accepts
 // (RFC 8693). It is never forwarded itself.
-import { type Call, type Clock, type Credential, identity, type Lease } from '@svc/core'
+import { type Call, type Clock, type Credential, identity, type Lease, principalKeyOf } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
 import type { Broker } from './broker.js'
 import { BrokerError } from './broker-error.js'
-import type { CachedToken, ExchangedTokenCache } from './exchanged-token-cache.js'
+import type { CachedToken, ExchangedTokenCache, Exchanging } from './exchanged-token-cache.js'
 import type { HeaderWriter } from './header.js'
 import type { TokenEndpoint } from './token-endpoint.js'
 
@@ -23,9 +23,8 @@ export interface OnBehalfBrokerOptions {
   leaseTokens(): Lease<ExchangedTokenCache>
 }
 
-interface Caller {
+interface Caller extends Exchanging {
   readonly token: string
-  readonly digest: string
 }
 
 export class OnBehalfBroker implements Broker {
@@ -70,8 +69,8 @@ export class OnBehalfBroker implements Broker {
     return this.#lease.value
   }
 
-  #token(tokens: ExchangedTokenCache, { token, digest }: Caller): Promise<CachedToken> {
-    return tokens.get(digest, () => this.#options.endpoint.exchange(token))
+  #token(tokens: ExchangedTokenCache, caller: Caller): Promise<CachedToken> {
+    return tokens.get(caller, () => this.#options.endpoint.exchange(caller.token))
   }
 
   #credentialOf({ token }: CachedToken): Credential {
@@ -98,8 +97,11 @@ export class OnBehalfBroker implements Broker {
 
 /** Undefined unless an earlier stage has validated the token. */
 function callerOf(call: Call): Caller | undefined {
-  if (call.get(identity)?.authenticated !== true) return undefined
+  const known = call.get(identity)
+  if (known?.authenticated !== true) return undefined
   const { authorization } = call.headers
   const token = typeof authorization === 'string' ? bearer.exec(authorization)?.[1] : undefined
-  return token === undefined ? undefined : { token, digest: sha256Hex(token) }
+  return token === undefined
+    ? undefined
+    : { token, digest: sha256Hex(token), principal: principalKeyOf(known) }
 }

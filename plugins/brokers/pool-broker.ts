@@ -1,12 +1,22 @@
 // Several keys of one vendor, used round-robin. A key that the upstream refuses is put into cooldown, and the refused
 // call is repeated once with the next key.
-import type { AnswerHead, Call, Clock, Credential, Lease, Logger, Meter } from '@svc/core'
+import {
+  type AnswerHead,
+  type Call,
+  type Clock,
+  type Credential,
+  identity,
+  type Lease,
+  type Logger,
+  type Meter,
+  principalKeyOf,
+} from '@svc/core'
 import { retryAfterMs } from '@svc/core/http'
 import { sha256Hex } from '@svc/core/json'
 import type { Broker } from './broker.js'
 import { BrokerError } from './broker-error.js'
 import type { HeaderWriter } from './header.js'
-import type { KeyRotation } from './key-rotation.js'
+import { GATEWAY, type KeyRotation } from './key-rotation.js'
 import type { Keys } from './keys.js'
 
 const SESSION = 'mcp-session-id'
@@ -32,6 +42,7 @@ export interface PoolBrokerOptions {
 /** The key selected for one call. */
 interface SelectedKey {
   readonly index: number
+  readonly caller: string
   readonly credential: Credential
 }
 
@@ -57,11 +68,13 @@ export class PoolBroker implements Broker {
     const header = call.headers[SESSION]
     const session = typeof header === 'string' ? sha256Hex(header) : undefined
     const preferred = session === undefined ? undefined : this.#rotation.keyOf(session)
-    return this.#credentialFor(await this.#selectKey(preferred), session)
+    const caller = call.get(identity)
+    const name = caller === undefined ? '' : principalKeyOf(caller)
+    return this.#credentialFor(await this.#selectKey(name, preferred), session)
   }
 
   async own(): Promise<Credential> {
-    return this.#credentialFor(await this.#selectKey(undefined), undefined)
+    return this.#credentialFor(await this.#selectKey(GATEWAY, undefined), undefined)
   }
 
   describe(): string {
@@ -83,7 +96,7 @@ export class PoolBroker implements Broker {
     session: string | undefined,
   ): Promise<Credential | undefined> {
     if (!refusals.includes(head.status)) {
-      this.#recordSession(head, used, session)
+      this.#recordWork(head, used, session)
       return undefined
     }
     this.#coolDown(head, used)
@@ -93,7 +106,7 @@ export class PoolBroker implements Broker {
     return {
       ...next.credential,
       answered: (last) => {
-        if (!refusals.includes(last.status)) this.#recordSession(last, next, session)
+        if (!refusals.includes(last.status)) this.#recordWork(last, next, session)
         else this.#coolDown(last, next)
         // 403 with two keys: the call is refused, not the key. A caller must not be able to exhaust the pool.
         if (head.status === 403 && last.status === 403) this.#endCooldown(used, next)
@@ -103,18 +116,19 @@ export class PoolBroker implements Broker {
   }
 
   /** An MCP session stays with its key, as a server may bind sessions to credentials. */
-  #recordSession({ status, headers }: AnswerHead, { index }: SelectedKey, session: string | undefined): void {
+  #recordWork({ status, headers }: AnswerHead, { index }: SelectedKey, session: string | undefined): void {
+    if (status < 500) this.#rotation.worked(index)
     if (status >= 300) return
     const created = headers[SESSION]
     const id = session ?? (typeof created === 'string' ? sha256Hex(created) : undefined)
     if (id !== undefined && this.#rotation.keyOf(id) !== index) this.#rotation.setKeyOf(id, index)
   }
 
-  #coolDown({ status, headers }: AnswerHead, { index }: SelectedKey): void {
+  #coolDown({ status, headers }: AnswerHead, { index, caller }: SelectedKey): void {
     const { clock, keys, refs, cooldownMs, maxCooldownMs, server, logger, meter } = this.#options
     const requested = retryAfterMs(headers['retry-after'], clock.now()) ?? cooldownMs
     const ms = Math.min(Math.max(requested, minCooldownMs), maxCooldownMs)
-    this.#rotation.coolDown(index, clock.monotonic() + ms)
+    this.#rotation.coolDown(index, caller, clock.monotonic() + ms)
     keys.forget(refs[index] ?? '')
     meter?.count('svc_broker_key_cooldowns_total')
     logger?.warn(
@@ -124,7 +138,7 @@ export class PoolBroker implements Broker {
   }
 
   #endCooldown(...used: readonly SelectedKey[]): void {
-    for (const { index } of used) this.#rotation.endCooldown(index)
+    for (const { index, caller } of used) this.#rotation.endCooldown(index, caller)
     const keys = used.map(({ index }) => nameOf(index))
     this.#options.logger?.info(
       { server: this.#options.server, keys },
@@ -132,9 +146,9 @@ export class PoolBroker implements Broker {
     )
   }
 
-  async #nextKey({ index, credential }: SelectedKey): Promise<SelectedKey | undefined> {
+  async #nextKey({ index, caller, credential }: SelectedKey): Promise<SelectedKey | undefined> {
     try {
-      const next = await this.#selectKey(undefined, index)
+      const next = await this.#selectKey(caller, undefined, index)
       // The same key under another reference would be refused again.
       return next.credential.value === credential.value ? undefined : next
     } catch (fault) {
@@ -145,28 +159,28 @@ export class PoolBroker implements Broker {
   }
 
   /** Rejects with `BrokerError` when every key is in cooldown or cannot be read. */
-  async #selectKey(preferred: number | undefined, except?: number): Promise<SelectedKey> {
+  async #selectKey(caller: string, preferred: number | undefined, except?: number): Promise<SelectedKey> {
     const { clock, refs, keys, header } = this.#options
     const faults: string[] = []
-    for (const index of this.#rotation.usable(clock.monotonic(), preferred)) {
+    for (const index of this.#rotation.usable(caller, clock.monotonic(), preferred)) {
       const ref = refs[index]
       if (ref === undefined || index === except) continue
       // Before the await, so that concurrent calls get different keys. The key of a session does not advance the round-robin.
       if (index !== preferred) this.#rotation.used(index)
       try {
         const value = header.value(await keys.get(ref))
-        return { index, credential: { header: header.name, value } }
+        return { index, caller, credential: { header: header.name, value } }
       } catch (fault) {
         if (!(fault instanceof BrokerError)) throw fault
         faults.push(`${nameOf(index)}: ${fault.message}`)
       }
     }
-    throw this.#noKeyAvailable(faults)
+    throw this.#noKeyAvailable(caller, faults)
   }
 
-  #noKeyAvailable(faults: readonly string[]): BrokerError {
+  #noKeyAvailable(caller: string, faults: readonly string[]): BrokerError {
     const { clock, refs } = this.#options
-    const seconds = Math.ceil(this.#rotation.nextAvailableIn(clock.monotonic()) / 1000)
+    const seconds = Math.ceil(this.#rotation.nextAvailableIn(caller, clock.monotonic()) / 1000)
     const cooling = refs.length - faults.length
     const parts = [
       ...(cooling > 0

@@ -29,9 +29,12 @@ export interface ExchangedToken {
   readonly expiresInSec: number | undefined
 }
 
-/** The endpoint is unreachable or broke the protocol: a failure for every caller. */
+/** The endpoint is unreachable, which concerns every caller, or broke the protocol, which the caller's token may cause. */
 export class TokenEndpointError extends BrokerError {
-  constructor(message: string) {
+  constructor(
+    message: string,
+    readonly isUnreachable = false,
+  ) {
     super(`the token endpoint ${message}`, 'the token endpoint is not available')
   }
 }
@@ -53,7 +56,7 @@ export class TokenEndpoint {
     this.#auth = auth
   }
 
-  /** Rejects with `BrokerError`; with `TokenEndpointError` where the failure does not concern this caller alone. */
+  /** Rejects with `BrokerError`; with `TokenEndpointError` where the exchange may succeed later. */
   async exchange(subjectToken: string): Promise<ExchangedToken> {
     const { headers, form } = await this.#auth.authenticate()
     const body = new URLSearchParams({
@@ -92,7 +95,7 @@ export class TokenEndpoint {
       if (!(fault instanceof HttpError)) throw fault
       if (fault.code === 'TIMEOUT')
         throw new TokenEndpointError(`sent no complete answer within ${timeoutMs} ms`)
-      throw new TokenEndpointError(`cannot be reached (${fault.code})`)
+      throw new TokenEndpointError(`cannot be reached (${fault.code})`, true)
     }
   }
 }
