@@ -106,7 +106,7 @@ export class Connection implements Interceptor {
     const outcome = await this.#parts.pipeline.run(call, async (running) => {
       const refused = await running.commitHolds()
       if (refused !== undefined) return refused
-      running.sent = 'yes'
+      running.markSent('yes')
       const traced = withTrace(running, message as JsonObject, true)
       const exchanged = unlessAborted(running.abortState, this.#exchange(running, traced, deliver))
       response = await exchanged
@@ -116,7 +116,7 @@ export class Connection implements Interceptor {
     if (outcome.kind === 'completed') {
       if (response !== undefined) await this.#send(response, { relatedRequestId: id })
     } else if (isRequestId(id) && outcome.code !== 'CANCELLED') {
-      await this.#send(JSON.parse(encodeRpcError(id, outcome, call.trace.traceId)), { relatedRequestId: id })
+      await this.#send(JSON.parse(encodeRpcError(id, outcome, call)), { relatedRequestId: id })
     }
   }
 

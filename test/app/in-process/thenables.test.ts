@@ -1,3 +1,4 @@
+// biome-ignore-all lint/suspicious/noThenProperty: the test is about thenables.
 // Functions whose result is a promise of another library or realm.
 import { createContext, runInContext } from 'node:vm'
 import { expect } from 'chai'

@@ -35,13 +35,13 @@ describe('brokers: two callers', () => {
   }
 
   for (const retry_on of [[401, 403, 429], []]) {
-    it(`keep their keys where the other's calls are refused, ${retry_on.length === 0 ? 'not repeated' : 'repeated'} (seed ${seed})`, async () => {
+    it(`keep their keys where the other's calls are refused, ${retry_on.length === 0 ? 'not repeated' : 'repeated'}`, async () => {
       const stage = await pool({ retry_on })
       const chance = new Chance(seed)
       for (let round = 0; round < 200; round++) {
         await refused(stage, ada, [chance.pick([401, 403, 429]), chance.pick([200, 401, 403, 429])])
         const call = await sendWith(stage, {}, bob)
-        expect(call.credential, `round ${round}`).to.not.equal(undefined)
+        expect(call.credential, `seed ${seed}, round ${round}`).to.not.equal(undefined)
         // Nobody's success but bob's own may be what keeps the keys.
         if (round % 2 === 0 && call.credential !== undefined) await answered(call.credential, 200)
         rig.clock.advance(chance.int(0, 5_000))
@@ -57,7 +57,7 @@ describe('brokers: two callers', () => {
     expect((await sendWith(stage, {}, bob)).credential).to.include({ value: 'a' })
   })
 
-  it(`keep their token exchange where that of the other fails (seed ${seed})`, async () => {
+  it('keep their token exchange where that of the other fails', async () => {
     const stage = await rig.stage({
       type: 'oidc_on_behalf',
       token_endpoint: endpoint.url,
@@ -72,7 +72,7 @@ describe('brokers: two callers', () => {
       await sendWith(stage, { authorization: `Bearer ada${round}` }, ada)
       endpoint.issue({})
       const call = await sendWith(stage, { authorization: `Bearer bob${round}` }, bob)
-      expect(call.credential, `round ${round}`).to.not.equal(undefined)
+      expect(call.credential, `seed ${seed}, round ${round}`).to.not.equal(undefined)
       endpoint.answer((_, response) => json(response, 500, {}))
       for (let more = 0; more < 3; more++) {
         await sendWith(stage, { authorization: `Bearer ada${round}-${more}` }, ada)
