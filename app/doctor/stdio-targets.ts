@@ -41,7 +41,7 @@ async function checkStdio(
     clock: resolve(context.container, tokens.Clock),
     logger: resolve(context.container, tokens.Logger),
     client: gatewayImplementation,
-    maxMessageBytes: policy.host.server.maxAnswerBytes,
+    maxMessageBytes: policy.host.server.maxResponseBytes,
     answerTimeoutMs: listMs,
     launcher: new Launcher(target, {
       baseDir,

@@ -36,14 +36,23 @@ export async function wholeList(
   request: ClientRequest,
   kind: ListKind,
 ): Promise<{ readonly entries: readonly Fields[]; readonly results: readonly ServerResult<ServerList>[] }> {
-  const results = await onUsableServers(request, (server, hooks) => listOf(request, server, kind, hooks))
+  const results = await listsOf(request, kind)
   checkAnyAvailable(results)
+  for (const result of results) {
+    if ('value' in result && result.value.isCut)
+      request.logMissing(result.server, 'Its list is too long to be kept.')
+  }
   const listed = uniqueEntries(results, kind)
-  const names = namesOf(request, kind, listed)
+  const templates = kind === 'resources' ? await listsOf(request, 'resourceTemplates') : []
+  const names = namesOf(request, kind, listed, uniqueEntries(templates, 'resourceTemplates'))
   const entries = listed.map(({ source, entry }, index) =>
     shownEntry(kind, source, entry, names[index] ?? ''),
   )
   return { entries, results }
+}
+
+function listsOf(request: ClientRequest, kind: ListKind): Promise<ServerResult<ServerList>[]> {
+  return onUsableServers(request, (server, hooks) => listOf(request, server, kind, hooks))
 }
 
 /** An empty list would say that the caller may use nothing. */
@@ -95,9 +104,20 @@ const nameMembers: Readonly<Record<ListKind, string>> = {
   resourceTemplates: 'uriTemplate',
 }
 
-function namesOf({ config }: ClientRequest, kind: ListKind, listed: readonly Listed[]): string[] {
+function namesOf(
+  { config, servers }: ClientRequest,
+  kind: ListKind,
+  listed: readonly Listed[],
+  templates: readonly Listed[],
+): string[] {
   const sources = listed.map(({ source }) => source)
-  if (kind === 'resources' || kind === 'resourceTemplates') return listedUris(sources)
+  if (isUriKind(kind)) {
+    return listedUris(
+      sources,
+      templates.map(({ source }) => source),
+      servers,
+    )
+  }
   try {
     return listedNames(sources, config.prefix)
   } catch (fault) {
@@ -144,7 +164,7 @@ export async function sourceOfName(
     const sources = listed.map(({ source }) => source)
     return findSources(name, sources, prefix)
   }
-  const [found, ...others] = needsList(name, prefix) ? await firstFound(request, [kind], find) : []
+  const [found, ...others] = needsList(name, prefix) ? await firstFound(request, kind, find) : []
   if (found === undefined)
     throw invalidParams(`Unknown ${kind === 'tools' ? 'tool' : 'prompt'}: no such name.`)
   if (others.length > 0) {
@@ -158,29 +178,47 @@ export async function sourceOfName(
 export async function sourceOfUri(request: ClientRequest, uri: string): Promise<Source> {
   const wrapped = sourceOfWrapped(uri)
   if (wrapped !== undefined && request.servers.includes(wrapped.server)) return wrapped
-  const kinds = ['resources', 'resourceTemplates'] as const
-  const candidates = await firstFound(
-    request,
-    kinds,
-    (listed) => serversWith(uri, listed),
-    (listed) => serversOfScheme(uri, listed),
+  const listed = await listedResources(request)
+  const exact = serversWhere(listed, (name) => name === uri)
+  const having = serversWhere(
+    listed,
+    (name) => name === uri || (name.includes('{') && mayExpandTo(name, uri)),
   )
-  const [server, ...others] = candidates
-  if (server === undefined)
+  // A server that others come after keeps what it has, whatever these list.
+  const [first, ...others] = request.servers.filter((server) => having.includes(server))
+  if (first !== undefined && (exact.length < 2 || !exact.includes(first))) {
+    if (others.length > 0) request.logConflict(uri, [first, ...others])
+    return { server: first, name: uri }
+  }
+  const candidates = first === undefined ? serversOfScheme(uri, listed) : exact
+  const [only, another] = candidates
+  if (only === undefined)
     throw invalidParams('Unknown resource: no server lists this URI or a template of it.')
-  if (others.length > 0) {
+  if (another !== undefined) {
     const wrappedUris = candidates.map((one) => wrappedUri({ server: one, name: uri }))
     throw invalidParams(`Several servers have this URI; name one of ${wrappedUris.join(', ')}.`)
   }
-  return { server, name: uri }
+  return { server: only, name: uri }
 }
 
-/** The servers that list the URI, else those with a template of it. */
-function serversWith(uri: string, listed: readonly Listed[]): string[] {
-  const exact = serversWhere(listed, (name) => name === uri)
-  return exact.length > 0
-    ? exact
-    : serversWhere(listed, (name) => name.includes('{') && mayExpandTo(name, uri))
+const uriKinds = ['resources', 'resourceTemplates'] as const
+
+/**
+ * The resources and templates of all servers: a part of them would give a URI to another server than all do. A server that
+ * is unavailable has those that were read last.
+ */
+async function listedResources(request: ClientRequest): Promise<Listed[]> {
+  const { session, scope } = request
+  const lists = await Promise.all(uriKinds.map((kind) => listsOf(request, kind)))
+  return lists.flatMap((results, index) => {
+    const kind = uriKinds[index] ?? 'resources'
+    const known = results.map((result) => {
+      if ('value' in result) return result
+      const value = session.lists.last({ server: result.server, kind, scope })
+      return value === undefined ? result : { server: result.server, value }
+    })
+    return uniqueEntries(known, kind)
+  })
 }
 
 /** The servers with resources of the scheme: tools may name resources that are on no list. */
@@ -193,31 +231,19 @@ function serversWhere(listed: readonly Listed[], test: (name: string) => boolean
   return [...new Set(listed.filter(({ source }) => test(source.name)).map(({ source }) => source.server))]
 }
 
-/** What `find` finds in the lists that were read last, else in those of now, else what `guess` finds in these. */
+/** What `find` finds in the lists that were read last, else in those of now. */
 async function firstFound<T>(
   request: ClientRequest,
-  kinds: readonly ListKind[],
+  kind: ListKind,
   find: (listed: readonly Listed[]) => T[],
-  guess: (listed: readonly Listed[]) => T[] = () => [],
 ): Promise<T[]> {
   const { servers, session, scope } = request
-  const known = kinds.flatMap((kind) =>
-    uniqueEntries(
-      servers.flatMap((server) => {
-        const value = session.lists.last({ server, kind, scope })
-        return value === undefined ? [] : [{ server, value }]
-      }),
-      kind,
-    ),
-  )
-  const found = find(known)
-  if (found.length > 0) return found
-  const results = await Promise.all(
-    kinds.map((kind) => onUsableServers(request, (server, hooks) => listOf(request, server, kind, hooks))),
-  )
-  const now = results.flatMap((result, index) => uniqueEntries(result, kinds[index] ?? 'resources'))
-  const listed = find(now)
-  return listed.length > 0 ? listed : guess(now)
+  const known = servers.flatMap((server) => {
+    const value = session.lists.last({ server, kind, scope })
+    return value === undefined ? [] : [{ server, value }]
+  })
+  const found = find(uniqueEntries(known, kind))
+  return found.length > 0 ? found : find(uniqueEntries(await listsOf(request, kind), kind))
 }
 
 function conflict(fault: NameConflict): ReturnType<typeof invalidParams> {

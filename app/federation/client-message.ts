@@ -2,7 +2,8 @@
 import { isJsonObject, type JsonObject } from '@svc/core/json'
 import { type McpExchange, revisionOf } from '../mcp/exchange.js'
 import { checkContentType, validateHeaders } from '../mcp/header-validation.js'
-import { invalidRequest, McpRefusal } from '../mcp/mcp-refusal.js'
+import { MAX_DESCRIPTION } from '../mcp/kept-names.js'
+import { invalidParams, invalidRequest, McpRefusal } from '../mcp/mcp-refusal.js'
 import { idOf, type Message, parseBody, type RpcRequest, readMessage } from '../mcp/message.js'
 import {
   handshakeRevisions,
@@ -71,5 +72,8 @@ export function clientOfMessage(message: Message): ClientFacts {
 
 function objectIn(fields: JsonObject, name: string): JsonObject {
   const value = fields[name]
-  return isJsonObject(value) ? value : {}
+  if (!isJsonObject(value)) return {}
+  // A session keeps it.
+  if (JSON.stringify(value).length > MAX_DESCRIPTION) throw invalidParams(`${name}: too long.`)
+  return value
 }

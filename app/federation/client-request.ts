@@ -30,8 +30,10 @@ export interface ClientRequest {
   readonly scope: string
   /** Records a request for which no server is called. */
   recordOwn(message: Message): Promise<void>
-  /** For the log: a server that gave nothing to what several were asked for. */
+  /** For the log: a server that gave nothing, or not all, of what several were asked for. */
   logMissing(server: string, reason: string): void
+  /** For the log: a URI that several servers have; the first of them keeps it. */
+  logConflict(uri: string, servers: readonly string[]): void
 }
 
 /** What is observed of the calls of one server; the first call that is judged tells what the caller may use. */

@@ -1,16 +1,15 @@
 // Ids of events: a client resumes after the last one it got, so each id names the server of the event.
+import { withIds } from '@svc/core/http'
 import { parseJsonObject } from '@svc/core/json'
 
-const idLine = /^id:[ ]?(.*)$/m
+const COLON = 0x3a
 
 /** The event with the id for the client. */
 export function withClientEventId(server: string, bytes: Uint8Array): Uint8Array {
-  const event = Buffer.from(bytes)
-  if (!event.includes('id:')) return bytes
-  const text = event.toString()
-  const [line, id] = idLine.exec(text) ?? []
-  if (line === undefined || id === undefined || id.trim() === '') return bytes
-  return Buffer.from(text.replace(idLine, () => `id: ${clientEventId(server, id.trim())}`))
+  // A comment has none, and need not be UTF-8.
+  if (bytes[0] === COLON || !Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).includes('id'))
+    return bytes
+  return withIds(bytes, (id) => clientEventId(server, id))
 }
 
 function clientEventId(server: string, id: string): string {

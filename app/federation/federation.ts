@@ -155,6 +155,11 @@ export class Federation {
           { server, reason, trace_id: trace.traceId },
           'a server is missing from an answer of several',
         ),
+      logConflict: (uri, servers) =>
+        this.#parts.limitedLogger.warn(
+          { uri: uri.slice(0, 256), servers, trace_id: trace.traceId },
+          'several servers have a URI; the first of the policy keeps it',
+        ),
       recordOwn: (message) => recordOwn(message, caller, policy, trace),
     }
   }

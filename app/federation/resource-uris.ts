@@ -27,14 +27,34 @@ function decodedSegment(segment: string): string | undefined {
   }
 }
 
-/** The listed URI of each source. */
-export function listedUris(sources: readonly Source[]): string[] {
+/**
+ * The listed URI of each source. `templates` are those of all servers, and `order` the servers in the order of the
+ * configuration: the URI that a template of an earlier server may expand to is that server's.
+ */
+export function listedUris(
+  sources: readonly Source[],
+  templates: readonly Source[] = [],
+  order: readonly string[] = [],
+): string[] {
   const servers = new Map<string, Set<string>>()
   for (const { server, name } of sources) servers.set(name, (servers.get(name) ?? new Set()).add(server))
+  const places = new Map(order.map((server, place) => [server, place]))
+  const placeOf = ({ server }: Source): number => places.get(server) ?? order.length
+  let budget = maxCompared
+  const isOfEarlier = (source: Source): boolean =>
+    templates.some((template) => {
+      if (placeOf(template) >= placeOf(source)) return false
+      budget -= source.name.length + template.name.length
+      // Below the name of its server it is found in any case.
+      return budget < 0 || mayExpandTo(template.name, source.name)
+    })
   return sources.map((source) =>
-    (servers.get(source.name)?.size ?? 0) > 1 ? wrappedUri(source) : source.name,
+    (servers.get(source.name)?.size ?? 0) > 1 || isOfEarlier(source) ? wrappedUri(source) : source.name,
   )
 }
+
+/** Characters of URIs and templates that are compared for one list, so that servers cannot make it slow. */
+const maxCompared = 67_108_864
 
 /**
  * Whether a URI may be an expansion of the template (RFC 6570): its literals are in the URI in their order, at the begin

@@ -1,7 +1,9 @@
 // How the requests of one client reach one server: in a session of the server's, or without sessions (2026-07-28).
 import type { IncomingHttpHeaders } from 'node:http'
+import { failed } from '@svc/core'
 import { isJsonObject, type JsonObject } from '@svc/core/json'
 import { PROTOCOL_VERSION_HEADER } from '../http/header-names.js'
+import { MAX_DESCRIPTION } from '../mcp/kept-names.js'
 import { HANDSHAKE_REVISION, isStateless, STATELESS_REVISION } from '../mcp/protocol.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import { sessionHeaders } from '../mcp/server-sessions.js'
@@ -76,6 +78,7 @@ async function initialize(server: string, client: ClientFacts, parts: LinkParts)
   const described = resultOf(reply)
   const revision = described?.['protocolVersion']
   if (described === undefined || typeof revision !== 'string' || isStateless(revision)) return { reply }
+  checkDescription(server, described, reply)
   const link = { server, revision, sessionId: reply.sessionId, described }
   await send(server, { method: 'notifications/initialized' }, linkHeaders(link), parts)
   return { reply, link }
@@ -87,7 +90,18 @@ async function discover(server: string, client: ClientFacts, parts: LinkParts): 
   const reply = await send(server, { id: 'svc-discover', method: 'server/discover', params }, headers, parts)
   const described = resultOf(reply)
   if (described === undefined || !isJsonObject(described['capabilities'])) return { reply }
+  checkDescription(server, described, reply)
   return { reply, link: { server, revision: STATELESS_REVISION, sessionId: undefined, described } }
+}
+
+/** A link keeps it for as long as the session of the client. Throws `ServerUnavailable`. */
+function checkDescription(server: string, described: Fields, reply: Reply): void {
+  if (JSON.stringify(described).length <= MAX_DESCRIPTION) return
+  const message = `What the server says of itself is over ${MAX_DESCRIPTION} characters.`
+  throw new ServerUnavailable(server, {
+    ...reply,
+    outcome: failed('PAYLOAD_TOO_LARGE', message, { sent: 'yes' }),
+  })
 }
 
 /** What a request without a session says of the client. */

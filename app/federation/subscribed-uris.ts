@@ -2,6 +2,7 @@
 import { isJsonObject } from '@svc/core/json'
 import { BoundedMap } from '@svc/core/store'
 import { RESOURCE_UPDATED } from '../mcp/change-notifications.js'
+import { MAX_URI } from '../mcp/kept-names.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import type { Source } from './names.js'
 
@@ -12,7 +13,7 @@ export class SubscribedUris {
   #listed = new BoundedMap<string, string>(maxUris)
 
   add(source: Source, listed: string): void {
-    if (listed !== source.name) this.#listed.set(keyOf(source), listed)
+    if (listed !== source.name && listed.length <= MAX_URI) this.#listed.set(keyOf(source), listed)
   }
 
   /** The notification with the URI of the client. */

@@ -25,7 +25,7 @@ export function createDispatcher(
         connectTimeoutMs: server.connectTimeoutMs,
         headersTimeoutMs: server.upstreamTimeoutMs,
         idleTimeoutMs: server.upstreamIdleMs,
-        wholeUpToBytes: Math.min(server.maxAnswerBytes, wholeUpToBytes),
+        wholeUpToBytes,
       }),
   })
   return new StdioDispatcher({
@@ -34,7 +34,7 @@ export function createDispatcher(
     logger: resolve(container, tokens.Logger),
     meter: resolve(container, tokens.Meter),
     client: gatewayImplementation,
-    maxMessageBytes: server.maxAnswerBytes,
+    maxMessageBytes: server.maxResponseBytes,
     answerTimeoutMs: server.upstreamTimeoutMs,
   })
 }
@@ -62,7 +62,7 @@ export function createMcpProxy(
     clock,
     ids: resolve(container, tokens.Ids),
     annotations,
-    limits: { maxAnswerBytes: server.maxAnswerBytes, maxEventBytes: server.maxAnswerBytes },
+    limits: { maxResponseBytes: server.maxResponseBytes },
     streams: {
       keepAliveMs: server.mcp.keep_alive_ms,
       abandonedMs: server.mcp.abandoned_ms,

@@ -7,6 +7,7 @@ import type { GatewaySettings, PipelineOptions } from '../gateway/options.js'
 import { Policies } from '../gateway/policies.js'
 import { SerialQueue } from '../gateway/serial-queue.js'
 import { dispatch } from '../upstream/dispatch-slot.js'
+import { limitOutcome } from '../upstream/response-limit.js'
 import { callOf, type ToolCall } from './tool-call.js'
 
 /** A pipeline without a server. */
@@ -62,7 +63,9 @@ export class InProcessPipeline implements EmbeddedPipeline {
   async run(call: Call | ToolCall, forward: Dispatch): Promise<Outcome> {
     const { current } = await this.#start()
     const running = callOf(call, resolve(this.container, tokens.Ids), resolve(this.container, tokens.Clock))
-    running.set(dispatch, forward)
+    const limited = async (sent: Call): Promise<Outcome> =>
+      limitOutcome(await forward(sent), current.maxResponseBytes)
+    running.set(dispatch, limited)
     return current.run(running)
   }
 

@@ -13,6 +13,7 @@ import { SESSION_ID_HEADER } from '../http/header-names.js'
 import { EVENT_STREAM_TYPE, JSON_TYPE, mediaType } from '../http/media-type.js'
 import type { UpstreamAnswer } from '../upstream/answer.js'
 import { discard } from '../upstream/discard.js'
+import { limitBody } from '../upstream/response-limit.js'
 import { McpAnswerStream, type Resumption } from './answer-stream.js'
 import { readWholeBody } from './body.js'
 import type { LateResponses } from './late-responses.js'
@@ -32,8 +33,8 @@ import { failureOf } from './stream-events.js'
 import { headersToClient } from './wire-headers.js'
 
 export interface AnswerLimits {
-  readonly maxAnswerBytes: number
-  readonly maxEventBytes: number
+  /** Of the response to one call, and of each event of a standing stream. */
+  readonly maxResponseBytes: number
 }
 
 /** The request that an answer belongs to, and how its response is handled. */
@@ -92,7 +93,7 @@ function answered(
   id: RequestId,
   limits: AnswerLimits,
 ): MaybePromise<Outcome> {
-  return after(readWholeBody(answer.body, limits.maxAnswerBytes), (bytes) => {
+  return after(readWholeBody(answer.body, limits.maxResponseBytes), (bytes) => {
     const text = readText(bytes)
     const message = readServerMessage(text)
     checkResponse(message, id)
@@ -111,7 +112,7 @@ async function refusedByUpstream(
   const type = mediaType(answer.headers['content-type'])
   if (type === EVENT_STREAM_TYPE)
     throw new ProtocolViolation('The upstream sent an error as a stream of events.')
-  const bytes = await readWholeBody(answer.body, limits.maxAnswerBytes)
+  const bytes = await readWholeBody(answer.body, limits.maxResponseBytes)
   if (type !== JSON_TYPE) return completed(answer, bytes, { digest: null, error: 'UPSTREAM' })
   const text = readLoosely(() => readText(bytes))
   const message = text === undefined ? undefined : readLoosely(() => readServerMessage(text))
@@ -141,23 +142,23 @@ function bodyOf(bytes: Uint8Array, text: string, message: Fields, reviewed: Fiel
 function streamed(answer: UpstreamAnswer, context: ResponseContext, limits: AnswerLimits): Completed {
   const { body, headers } = answer
   const { id, isStanding, drainWhenAbandoned, review } = context
-  const { maxEventBytes } = limits
+  const { maxResponseBytes } = limits
   const encodeError = (outcome: Failed): string => context.encodeError(outcome)
   const stream =
     id === undefined || isStanding
       ? new StandingStream({
           body,
           id,
-          maxEventBytes,
+          maxEventBytes: maxResponseBytes,
           review,
           lateResponses: context.lateResponses(),
           encodeError,
         })
       : new McpAnswerStream({
-          body,
+          body: limitBody(body, maxResponseBytes),
           id,
           drainWhenAbandoned,
-          maxEventBytes,
+          maxEventBytes: maxResponseBytes,
           review,
           resumption: context.resumptionOf(id, headers[SESSION_ID_HEADER]),
           isCancelled: () => context.isCancelled(),

@@ -1,12 +1,15 @@
 // The body of an upstream's answer, read whole.
 import type { MaybePromise } from '@svc/core'
 import type { UpstreamAnswer } from '../upstream/answer.js'
-import { ProtocolViolation } from './rpc-response.js'
+import { responseTooLarge } from '../upstream/response-limit.js'
 
-/** Throws or rejects with `ProtocolViolation` over `maxBytes`, with `UpstreamError` or the signal's reason when it is interrupted. */
+/**
+ * Throws or rejects with `Refusal` (`PAYLOAD_TOO_LARGE`) over `maxBytes`, with `UpstreamError` or the signal's reason when it
+ * is interrupted.
+ */
 export function readWholeBody(body: UpstreamAnswer['body'], maxBytes: number): MaybePromise<Uint8Array> {
   if (!(body instanceof Uint8Array)) return joined(body, maxBytes)
-  if (body.byteLength > maxBytes) throw tooLarge(maxBytes)
+  if (body.byteLength > maxBytes) throw responseTooLarge(maxBytes)
   return body
 }
 
@@ -15,12 +18,8 @@ async function joined(body: AsyncIterable<Uint8Array>, maxBytes: number): Promis
   let size = 0
   for await (const piece of body) {
     size += piece.byteLength
-    if (size > maxBytes) throw tooLarge(maxBytes)
+    if (size > maxBytes) throw responseTooLarge(maxBytes)
     pieces.push(piece)
   }
   return Buffer.concat(pieces)
-}
-
-function tooLarge(maxBytes: number): ProtocolViolation {
-  return new ProtocolViolation(`The upstream's answer is over ${maxBytes} bytes.`)
 }

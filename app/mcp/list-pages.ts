@@ -1,4 +1,4 @@
-// Reads a list of a server page by page.
+// Reads a list of a server page by page, up to what the gateway keeps of one.
 import { isJsonObject } from '@svc/core/json'
 import type { Fields } from './rpc-response.js'
 
@@ -15,6 +15,10 @@ export const noList: ServerList = { entries: [], ttlMs: undefined, isCut: false 
 /** Of one server; a cursor that never ends must not keep the gateway reading. */
 const maxPages = 100
 const maxEntries = 10_000
+/** Of one server, as JSON. */
+const maxCharacters = 8_388_608
+/** It is sent back with the next request. */
+const maxCursor = 16_384
 
 /** `member` of a result has the list; `ask` requests one page and returns its result. Rejects like `ask`. */
 export async function readPages(
@@ -22,18 +26,21 @@ export async function readPages(
   ask: (params: Readonly<Record<string, string>>) => Promise<Fields>,
 ): Promise<ServerList> {
   const entries: Fields[] = []
+  let characters = 0
   let ttlMs: number | undefined
-  let cursor: unknown
-  for (let page = 0; page < maxPages && entries.length < maxEntries; page++) {
-    const {
-      [member]: listed,
-      ttlMs: given,
-      nextCursor,
-    } = await ask(typeof cursor === 'string' ? { cursor } : {})
-    if (Array.isArray(listed)) entries.push(...listed.filter(isJsonObject))
+  let cursor: string | undefined
+  for (let page = 0; page < maxPages; page++) {
+    const { [member]: listed, ttlMs: given, nextCursor } = await ask(cursor === undefined ? {} : { cursor })
     if (typeof given === 'number') ttlMs = Math.min(given, ttlMs ?? given)
+    for (const entry of Array.isArray(listed) ? listed : []) {
+      if (!isJsonObject(entry)) continue
+      characters += JSON.stringify(entry).length
+      if (entries.length === maxEntries || characters > maxCharacters) return { entries, ttlMs, isCut: true }
+      entries.push(entry)
+    }
+    if (typeof nextCursor !== 'string') return { entries, ttlMs, isCut: false }
+    if (nextCursor.length > maxCursor) break
     cursor = nextCursor
-    if (typeof cursor !== 'string') return { entries, ttlMs, isCut: false }
   }
   return { entries, ttlMs, isCut: true }
 }

@@ -81,7 +81,7 @@ export class McpProxy {
       dispatcher,
       client,
       timeoutMs: probeTimeoutMs,
-      maxBytes: limits.maxAnswerBytes,
+      maxBytes: limits.maxResponseBytes,
     })
     this.#versions = new ServerVersions(probe, state, clock)
     this.#caches = {
@@ -95,7 +95,7 @@ export class McpProxy {
     this.#tools = new McpToolClient({
       dispatcher,
       client,
-      maxAnswerBytes: limits.maxAnswerBytes,
+      maxResponseBytes: limits.maxResponseBytes,
       timeoutMs: probeTimeoutMs,
     })
   }

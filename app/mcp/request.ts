@@ -14,6 +14,7 @@ import { ReferenceInputError } from '@svc/core/match'
 import { idempotencyKeyOf, isIdempotencyKey, keyExpected } from '../http/call-headers.js'
 import { isStatelessExchange, type McpExchange } from './exchange.js'
 import { checkContentType, validateHeaders } from './header-validation.js'
+import { MAX_NAME } from './kept-names.js'
 import { invalidParams, McpRefusal } from './mcp-refusal.js'
 import { idOf, type Message, parseBody, readMessage } from './message.js'
 import { META_ESCALATION_ID, META_IDEMPOTENCY_KEY } from './protocol.js'
@@ -165,6 +166,7 @@ function inMeta(message: Message | undefined, name: string): JsonValue | undefin
 
 /** Throws `McpRefusal` for a name that can have no reference. */
 export function referenceOf(server: string, kind: RequestKind, name: string, version: string): string {
+  if (kind !== 'resource' && name.length > MAX_NAME) throw invalidParams('Bad name: it is too long.')
   return validName(() => requestReference({ server, kind, name, version }))
 }
 

@@ -1,8 +1,8 @@
 // Reads JSON-RPC messages of an upstream. Unlike a caller's message, they are read as clients will read them: a number
 // that a double cannot represent is legal here, and the bytes are passed on unchanged where every parser reads them
 // alike.
-import type { ErrorCode } from '@svc/core'
-import { canonicalize, isJsonObject, sha256Hex } from '@svc/core/json'
+import { type ErrorCode, Refusal } from '@svc/core'
+import { canonicalize, isJsonObject, isTooCostly, MAX_COST, sha256Hex } from '@svc/core/json'
 import type { RequestId } from './message.js'
 
 /** The upstream broke the protocol; the message may be shown to the caller. */
@@ -12,8 +12,9 @@ export class ProtocolViolation extends Error {
 
 export type Fields = Readonly<Record<string, unknown>>
 
-/** One JSON-RPC message. Throws `ProtocolViolation`. */
+/** One JSON-RPC message. Throws `ProtocolViolation`, and `Refusal` (`PAYLOAD_TOO_LARGE`) where it costs too much to read. */
 export function readServerMessage(text: string): Fields {
+  if (isTooCostly(text)) throw tooCostly()
   let value: unknown
   try {
     value = JSON.parse(text)
@@ -31,8 +32,16 @@ export function readServerMessage(text: string): Fields {
 
 const utf8 = new TextDecoder('utf-8', { fatal: true })
 
-/** UTF-8 text. Throws `ProtocolViolation`. */
+export function tooCostly(): Refusal {
+  return new Refusal(
+    'PAYLOAD_TOO_LARGE',
+    "The upstream's response has too much, or too deep, structure to be read.",
+  )
+}
+
+/** UTF-8 text of a message. Throws like `readServerMessage`. */
 export function readText(bytes: Uint8Array): string {
+  if (bytes.byteLength > MAX_COST) throw tooCostly()
   try {
     return utf8.decode(bytes)
   } catch (cause) {

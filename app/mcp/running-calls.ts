@@ -172,7 +172,7 @@ function isCancelledByMessage(exchange: McpExchange): boolean {
   return exchange.connection !== undefined || !isStatelessExchange(exchange)
 }
 
-/** Two callers may have one session id, as it is the server's own. */
+/** Two callers may have one session id, as it is the server's own. An id of a request may have any length. */
 function nameOf(call: Call, exchange: McpExchange, id: unknown): string {
-  return JSON.stringify([exchange.server, callerOf(call), conversationOf(exchange), id])
+  return sha256Hex(JSON.stringify([exchange.server, callerOf(call), conversationOf(exchange), id]))
 }

@@ -1,14 +1,14 @@
 // The gateway's own sessions with MCP servers, in which it calls tools for callers of the invoke protocol. A server may keep
 // things in a session, so no two callers share one.
-import { SseOverflow } from '@svc/core/http'
 import { isJsonObject } from '@svc/core/json'
 import { BoundedMap } from '@svc/core/store'
 import { PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
 import { type UpstreamAnswer, UpstreamError, type UpstreamRequest } from '../upstream/answer.js'
 import { discard } from '../upstream/discard.js'
 import type { Implementation } from './implementation.js'
+import { MAX_NAME } from './kept-names.js'
 import { HANDSHAKE_REVISION, isStateless, STATELESS_REVISION } from './protocol.js'
-import { responseIn } from './response.js'
+import { isUnreadable, responseIn } from './response.js'
 import { ProtocolViolation } from './rpc-response.js'
 
 /** The one used longest ago goes first; its server ends it in its own time. */
@@ -89,10 +89,11 @@ async function chosenRevision(answer: UpstreamAnswer): Promise<string | undefine
     const result = message?.['result']
     const revision = isJsonObject(result) ? result['protocolVersion'] : undefined
     if (answer.status >= 400 || typeof revision !== 'string' || isStateless(revision)) return undefined
+    if (revision.length > MAX_NAME) throw new UpstreamError('The MCP server named no revision.', 'no')
     return revision
   } catch (fault) {
     if (fault instanceof ProtocolViolation && answer.status >= 400) return undefined
-    if (fault instanceof ProtocolViolation || fault instanceof SseOverflow) {
+    if (isUnreadable(fault)) {
       throw new UpstreamError(fault.message, 'no', { cause: fault })
     }
     throw fault

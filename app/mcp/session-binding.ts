@@ -6,6 +6,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { type Call, identity, principalKeyOf } from '@svc/core'
 import { BoundedMap } from '@svc/core/store'
 import { PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
+import { MAX_NAME } from './kept-names.js'
 import { isStateless } from './protocol.js'
 
 /** A tag of 128 bits in base64url, a dot, the server's id. */
@@ -76,7 +77,7 @@ export class SessionBinding {
     const bound = this.#remembered.get(tag)
     if (bound?.server === server && bound.principal === principal && bound.id === id) return true
     if (!isEqual(tag, this.#tagOf(call, id))) return false
-    this.#remembered.set(tag, { server, principal, id })
+    if (id.length <= MAX_NAME) this.#remembered.set(tag, { server, principal, id })
     return true
   }
 

@@ -1,9 +1,9 @@
 // Reads the events of an upstream's stream, and says what a stream that broke off means for its call.
 import { type Failed, failed, isRefusal } from '@svc/core'
 import { readEvent, type SseEvent, SseOverflow, SseSplitter, withData } from '@svc/core/http'
-import { hasDuplicateMembers } from '@svc/core/json'
+import { hasDuplicateMembers, MAX_COST } from '@svc/core/json'
 import { isUpstreamError, type UpstreamAnswer } from '../upstream/answer.js'
-import { type Fields, ProtocolViolation, readServerMessage } from './rpc-response.js'
+import { type Fields, isResponse, ProtocolViolation, readServerMessage } from './rpc-response.js'
 
 /** A block of a stream; one that is no event, such as a comment, has bytes only. */
 export interface ReceivedBlock {
@@ -20,24 +20,24 @@ export function hasMessage(block: ReceivedBlock): block is MessageBlock {
   return block.message !== undefined
 }
 
-/** Throws `ProtocolViolation`, `SseOverflow`, `UpstreamError`, or the reason of the abort. */
+/** Throws `ProtocolViolation`, `SseOverflow`, `Refusal`, `UpstreamError`, or the reason of the abort. */
 export async function* receivedBlocks(
   body: UpstreamAnswer['body'],
   maxEventBytes: number,
 ): AsyncGenerator<ReceivedBlock> {
-  const splitter = new SseSplitter(maxEventBytes)
+  const splitter = new SseSplitter(Math.min(maxEventBytes, MAX_COST))
   for await (const piece of body instanceof Uint8Array ? [body] : body) {
     for (const { bytes, isEvent } of splitter.push(piece)) yield isEvent ? received(bytes) : { bytes }
   }
 }
 
 function received(bytes: Uint8Array): ReceivedBlock {
-  const event = read(bytes)
+  const event = eventIn(bytes)
   const message = messageIn(event)
   return message === undefined ? { bytes, event } : { bytes, event, message }
 }
 
-function read(bytes: Uint8Array): SseEvent {
+function eventIn(bytes: Uint8Array): SseEvent {
   try {
     return readEvent(bytes)
   } catch (cause) {
@@ -45,9 +45,17 @@ function read(bytes: Uint8Array): SseEvent {
   }
 }
 
-/** Only events of type `message` must hold a message; clients ignore other types. */
+/** Only events of type `message` must hold a message; most clients ignore other types. */
 function messageIn(event: SseEvent): Fields | undefined {
   if (event.data === '') return undefined
+  const message = read(event)
+  if (message !== undefined && event.type !== 'message' && isResponse(message)) {
+    throw new ProtocolViolation('The upstream sent a response in an event that clients may ignore.')
+  }
+  return message
+}
+
+function read(event: SseEvent): Fields | undefined {
   try {
     return readServerMessage(event.data)
   } catch (fault) {
@@ -74,7 +82,7 @@ export function isInterruption(fault: unknown): boolean {
 export function failureOf(fault: unknown): Failed {
   if (isRefusal(fault)) return failed(fault.code, fault.message, { cause: fault.cause })
   if (fault instanceof SseOverflow) {
-    return failed('UPSTREAM_UNREACHABLE', `The upstream broke the protocol: ${fault.message}.`)
+    return failed('PAYLOAD_TOO_LARGE', `The response is too large: ${fault.message}.`)
   }
   if (fault instanceof ProtocolViolation || isUpstreamError(fault)) {
     return failed('UPSTREAM_UNREACHABLE', fault.message, { cause: fault.cause ?? fault })

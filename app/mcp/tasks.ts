@@ -1,8 +1,9 @@
 // Binds MCP tasks to the caller whose tool call made them, as sessions are bound. The task id of a client has a tag and
 // the tool before the server's own id: the id that another caller saw or guessed names no task.
-import { type Call, identity, isRefusal, type SharedMap } from '@svc/core'
+import { type Call, identity, isRefusal, Refusal, type SharedMap } from '@svc/core'
 import { isJsonObject, type JsonObject } from '@svc/core/json'
 import { z } from 'zod'
+import { MAX_NAME } from './kept-names.js'
 import type { Message } from './message.js'
 import type { Fields } from './rpc-response.js'
 import { type BoundTask, clientTaskId, type SessionBinding } from './session-binding.js'
@@ -140,7 +141,14 @@ export class TaskIds {
     return kept
   }
 
+  /** Rejects with `Refusal` (`PAYLOAD_TOO_LARGE`) for an id that is too long to be kept. */
   async #began(tool: string, id: string): Promise<BoundTask> {
+    if (id.length > MAX_NAME || tool.length > MAX_NAME) {
+      throw new Refusal(
+        'PAYLOAD_TOO_LARGE',
+        `The task or its tool has a name of over ${MAX_NAME} characters.`,
+      )
+    }
     const task = this.#sessions.bindTask(this.#call, tool, id)
     await this.#known.add(this.#call, task)
     return task
@@ -151,7 +159,8 @@ export class TaskIds {
   }
 
   async #ownedAmong(ids: readonly unknown[]): Promise<Map<unknown, BoundTask>> {
-    const names = ids.filter((id) => typeof id === 'string')
+    // A longer one is not kept.
+    const names = ids.filter((id): id is string => typeof id === 'string' && id.length <= MAX_NAME)
     const known = names.length === 0 ? [] : await this.#known.among(this.#call, names)
     return new Map([...known].filter(([, task]) => this.#sessions.isBoundTask(this.#call, task)))
   }

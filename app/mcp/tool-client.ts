@@ -55,7 +55,7 @@ function versionMismatch(requested: NamedVersion, version: string): Finding | un
 export interface McpToolClientOptions {
   readonly dispatcher: UpstreamDispatcher
   readonly client: Implementation
-  readonly maxAnswerBytes: number
+  readonly maxResponseBytes: number
   /** Time limit of each request that opens a session, in milliseconds. */
   readonly timeoutMs: number
 }
@@ -148,12 +148,12 @@ export class McpToolClient {
 
   async #read(answer: UpstreamAnswer): Promise<Outcome> {
     const { status, headers, body } = answer
-    const { maxAnswerBytes } = this.#parts
+    const { maxResponseBytes } = this.#parts
     if (status >= 300 && status < 400)
       throw new ProtocolViolation('The upstream redirects; redirects are not followed.')
     if (status >= 400)
-      return completedWith(status, headers['content-type'], await readWholeBody(body, maxAnswerBytes))
-    const message = await responseIn(answer, maxAnswerBytes)
+      return completedWith(status, headers['content-type'], await readWholeBody(body, maxResponseBytes))
+    const message = await responseIn(answer, maxResponseBytes)
     if (message === undefined) {
       return failed('UPSTREAM_UNREACHABLE', 'The upstream answered without a response.')
     }

@@ -1,7 +1,9 @@
 import { formatReference, ReferenceInputError } from '@svc/core/match'
+import { MAX_NAME } from './kept-names.js'
 
 /** The reference of a tool that a server lists; undefined for a name that can have none. */
 export function toolReference(server: string, tool: string, version: string): string | undefined {
+  if (tool.length > MAX_NAME) return undefined
   try {
     return formatReference({ server, tool, version })
   } catch (fault) {

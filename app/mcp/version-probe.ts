@@ -1,6 +1,5 @@
 // Asks a server for its version: with `initialize`, and servers without sessions with `server/discover`.
 import { Refusal } from '@svc/core'
-import { SseOverflow } from '@svc/core/http'
 import { PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
 import { isUpstreamError, type UpstreamAnswer, type UpstreamRequest } from '../upstream/answer.js'
 import { discard } from '../upstream/discard.js'
@@ -8,8 +7,7 @@ import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
 import { sendWith } from '../upstream/send.js'
 import type { Implementation } from './implementation.js'
 import { HANDSHAKE_REVISION, STATELESS_REVISION } from './protocol.js'
-import { responseIn } from './response.js'
-import { ProtocolViolation } from './rpc-response.js'
+import { isUnreadable, responseIn } from './response.js'
 import { serverVersionIn } from './server-info.js'
 import type { Probe } from './server-versions.js'
 import { clientMeta, headersOfRequest } from './stateless-request.js'
@@ -91,7 +89,7 @@ async function versionOf(answer: UpstreamAnswer, maxBytes: number): Promise<stri
     return message === undefined ? undefined : serverVersionIn(message['result'])
   } catch (fault) {
     // An answer outside the protocol counts as a server without a version.
-    if (fault instanceof ProtocolViolation || fault instanceof SseOverflow) return undefined
+    if (isUnreadable(fault)) return undefined
     throw fault
   } finally {
     await discard(answer.body)

@@ -35,6 +35,8 @@ export class ActivePolicy {
   /** Undefined where the policy has no admin section. */
   readonly authorizer: AdminAuthorizer | undefined
   readonly federation: FederationConfig
+  /** Hard cap on the response to one call. */
+  readonly maxResponseBytes: number
   readonly #metrics: CallMetrics | undefined
   readonly #targets: ReadonlyMap<string, Target>
   readonly #configured: HostConfig['targets']
@@ -53,6 +55,7 @@ export class ActivePolicy {
     this.origins = new AllowedOrigins(server)
     this.authorizer = authorizer
     this.federation = federation
+    this.maxResponseBytes = server.maxResponseBytes
     this.#metrics = calls
     this.#configured = targets
     this.#targets = new Map(

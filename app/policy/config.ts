@@ -51,7 +51,11 @@ const serverSchema = z
     allowedHosts: allowedHostsSchema,
     allowedOrigins: allowedOriginsSchema,
     maxBodyBytes: bytes(1, 4_194_304, "Hard cap on a request's body; larger is PAYLOAD_TOO_LARGE"),
-    maxAnswerBytes: bytes(1, 67_108_864, "Hard cap on an upstream's answer that is not streamed"),
+    maxResponseBytes: bytes(
+      1,
+      67_108_864,
+      'Hard cap on the response to a call, over every protocol, and on each event of a stream of notifications; larger is PAYLOAD_TOO_LARGE',
+    ),
     maxHeaderBytes: bytes(1024, 16_384, "Hard cap on all of a request's headers together"),
     maxHeaders: count(defaultLimits.maxHeaders, "Hard cap on the number of a request's headers"),
     maxConnections: count(

@@ -225,7 +225,9 @@ export class Endpoints {
       after(call.request(), ({ server }) => {
         const { mcp, upstream } = this.#parts
         const { url, isMcp } = policy.target(server)
-        return isMcp ? mcp.dispatchTool(call, url) : dispatchInvoke(call, url, upstream)
+        return isMcp
+          ? mcp.dispatchTool(call, url)
+          : dispatchInvoke(call, url, upstream, policy.maxResponseBytes)
       })
   }
 

@@ -9,6 +9,8 @@ import type { StdioServer } from './stdio-server.js'
 
 /** Messages that wait for a stream to the client. */
 const maxWaiting = 100
+/** Of one, as JSON. */
+const maxWaitingCharacters = 65_536
 
 /** A request of the client that the process works on. */
 export interface RunningRequest {
@@ -67,7 +69,8 @@ export class ClientSession {
     const running = [...this.running.values()].at(-1)
     if (running?.answer.offer(message) === true) return
     const isTaken = [...this.#streams.keys()].some((stream) => stream.offer(message))
-    if (!isTaken && this.#waiting.length < maxWaiting) this.#waiting.push(message)
+    if (isTaken || this.#waiting.length >= maxWaiting) return
+    if (JSON.stringify(message).length <= maxWaitingCharacters) this.#waiting.push(message)
   }
 
   subscribe(uri: string, isAsked: boolean): void {

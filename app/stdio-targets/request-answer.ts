@@ -4,7 +4,7 @@ import type { Abortable } from '@svc/core'
 import { eventOf } from '@svc/core/http'
 import { eventStreamHeaders } from '../http/event-stream-rules.js'
 import type { Fields } from '../mcp/rpc-response.js'
-import type { UpstreamAnswer, UpstreamError } from '../upstream/answer.js'
+import type { UpstreamAnswer } from '../upstream/answer.js'
 import type { PendingRequest } from './rpc-channel.js'
 
 /** What a reader may leave unread before notifications for it are dropped. */
@@ -115,7 +115,7 @@ export class RequestAnswer implements PendingRequest {
     return this.#acceptsEvents && !this.#isSettled && this.#events().offer(message)
   }
 
-  failed(fault: UpstreamError): void {
+  failed(fault: Parameters<PendingRequest['failed']>[0]): void {
     this.abort(fault)
   }
 

@@ -1,6 +1,6 @@
 // JSON-RPC with one process. Several clients share it, so each request gets an id and a progress token of the channel's
 // own, and what the process sends gets back those of the client.
-import type { Abortable } from '@svc/core'
+import type { Abortable, Refusal } from '@svc/core'
 import { isJsonObject } from '@svc/core/json'
 import { type Fields, isResponse } from '../mcp/rpc-response.js'
 import { UpstreamError } from '../upstream/answer.js'
@@ -12,8 +12,8 @@ export interface PendingRequest {
   progress(message: Fields): void
   /** The response with the client's own id; `text` is the same as the process wrote it, but for the id. */
   response(response: Fields, text: string): void
-  /** The process has ended. */
-  failed(fault: UpstreamError): void
+  /** The process has ended, or its response is too large. */
+  failed(fault: UpstreamError | Refusal): void
 }
 
 interface Running {
@@ -107,6 +107,14 @@ export class RpcChannel {
     const own = running === undefined ? undefined : tokenOf(running.request)
     if (running === undefined || own === undefined || !isJsonObject(params)) return
     running.pending.progress({ ...message, params: { ...params, progressToken: own } })
+  }
+
+  /** A response that is not read. Without its id it can only be told whose it is where one request waits. */
+  refuse(fault: Refusal, id?: unknown): void {
+    const [only, ...others] = this.#running.keys()
+    const known = id ?? (others.length === 0 ? only : undefined)
+    this.#running.get(known)?.pending.failed(fault)
+    this.#running.delete(known)
   }
 
   /** `message` is for callers, `cause` for the operator. */

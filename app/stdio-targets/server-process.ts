@@ -25,6 +25,8 @@ export interface ProcessLimits {
 export interface ProcessListener {
   /** A line of standard output. */
   readonly onLine: (line: string) => void
+  /** A line of standard output is over the limit; the process is killed. */
+  readonly onLineTooLong: () => void
   /** A line of standard error. */
   readonly onErrorLine: (line: string) => void
   /** Called once, when the process and its group have ended. */
@@ -151,6 +153,7 @@ export class ServerProcess {
       } catch (fault) {
         if (!(fault instanceof LineTooLong)) throw fault
         stream.destroy()
+        this.#listener.onLineTooLong()
         this.kill(`it wrote ${fault.message}`)
       }
     })

@@ -1,8 +1,9 @@
 // Supervises the process of a server: at most one at a time, started when it is needed, started again after it failed.
-import type { Clock, Logger, Meter } from '@svc/core'
-import { messageOf, parseJsonObject } from '@svc/core/json'
-import type { Fields } from '../mcp/rpc-response.js'
+import type { Clock, Logger, Meter, Refusal } from '@svc/core'
+import { isTooCostly, MAX_COST, messageOf, outermostMembers, parseJsonObject } from '@svc/core/json'
+import { type Fields, tooCostly } from '../mcp/rpc-response.js'
 import { UpstreamError } from '../upstream/answer.js'
+import { responseTooLarge } from '../upstream/response-limit.js'
 import type { StdioTarget } from './config.js'
 import { type HandshakeClient, HandshakeRefused, type ServerDescription, shakeHands } from './handshake.js'
 import type { Launcher } from './launcher.js'
@@ -54,6 +55,8 @@ interface Run {
   readyAt?: number
   /** The gateway ended it. */
   isStopped?: true
+  /** It wrote a line that is over the limit. */
+  refusal?: Refusal
 }
 
 export class Supervisor {
@@ -143,11 +146,15 @@ export class Supervisor {
     const { launch, secrets } = await this.#parts.launcher.prepare()
     if (run.isStopped) throw new Error('it was stopped')
     const stderr = new StderrLog(name, secrets, logger, clock)
+    const maxLineBytes = Math.min(this.#parts.maxMessageBytes, MAX_COST)
     const started = new ServerProcess(
       launch,
-      { maxLineBytes: this.#parts.maxMessageBytes, stopTimeoutMs: target.stop_timeout_ms },
+      { maxLineBytes, stopTimeoutMs: target.stop_timeout_ms },
       {
         onLine: (line) => receive(line, channel, stderr),
+        onLineTooLong: () => {
+          run.refusal = responseTooLarge(maxLineBytes)
+        },
         onErrorLine: (line) => stderr.add(line),
         onExit: (reason) => this.#ended(run, channel, reason),
       },
@@ -191,12 +198,18 @@ export class Supervisor {
       meter?.count('svc_stdio_server_failures_total')
       logger.error({ server: name, reason, stderr: stderr?.last }, 'the MCP server has exited')
     }
+    if (run.refusal !== undefined) channel.refuse(run.refusal)
     channel.close(`The MCP server "${name}" has ended.`, new Error(run.reason))
     if (readyAt !== undefined) this.#parts.onExit()
   }
 }
 
 function receive(line: string, channel: RpcChannel, stderr: StderrLog): void {
+  if (isTooCostly(line)) {
+    const { id, method } = outermostMembers(Buffer.from(line), ['id', 'method'])
+    if (id !== undefined && method === undefined) channel.refuse(tooCostly(), id)
+    return
+  }
   const message = parseJsonObject(line)
   if (message?.['jsonrpc'] === '2.0') channel.receive(message, line)
   else stderr.add(`(standard output, no message) ${line}`)

@@ -13,6 +13,7 @@ import { formatToolSegment } from '@svc/core/match'
 import { isUpstreamError, type UpstreamAnswer } from './answer.js'
 import type { UpstreamDispatcher } from './dispatcher.js'
 import { upstreamHeaders } from './headers.js'
+import { limitAnswer } from './response-limit.js'
 import { sendCall } from './send.js'
 
 /** The upstream's headers about the body; the others belong to the hop. */
@@ -26,7 +27,12 @@ const bodyHeaders: ReadonlySet<string> = new Set([
   'etag',
 ])
 
-export function dispatchInvoke(call: Call, target: URL, upstream: UpstreamDispatcher): MaybePromise<Outcome> {
+export function dispatchInvoke(
+  call: Call,
+  target: URL,
+  upstream: UpstreamDispatcher,
+  maxResponseBytes: number,
+): MaybePromise<Outcome> {
   return after(call.request(), (request) => {
     const headers = upstreamHeaders(call, request)
     headers['content-type'] = 'application/json'
@@ -36,7 +42,8 @@ export function dispatchInvoke(call: Call, target: URL, upstream: UpstreamDispat
         const path = invokePath(target, request)
         const body = JSON.stringify(request.args)
         const sending = { method: 'POST', path, headers, body, signal: call.abortState } as const
-        return completed(await sendCall(call, upstream, target, sending))
+        const answer = await sendCall(call, upstream, target, sending)
+        return completed(await limitAnswer(answer, maxResponseBytes))
       } catch (fault) {
         return outcomeOfFault(call, fault)
       }
@@ -57,6 +64,8 @@ export function outcomeOfFault(call: Call, fault: unknown): Outcome {
     call.markSent(fault.sent)
     return failed('UPSTREAM_UNREACHABLE', fault.message, { cause: fault.cause })
   }
+  // A request is measured before it is sent, so this is the response.
+  if (isRefusal(fault) && fault.code === 'PAYLOAD_TOO_LARGE') call.markSent('yes')
   if (isRefusal(fault)) return failed(fault.code, fault.message, { cause: fault.cause })
   throw fault
 }

@@ -40,7 +40,7 @@ export const errorTable = {
   },
   PAYLOAD_TOO_LARGE: {
     status: 413,
-    when: "The finding `payload_too_large` denies, or the body is over the server's hard cap.",
+    when: "The finding `payload_too_large` denies, or the request or the response is over a hard cap of the server's. With `sent: true` it was the response: the call has run.",
   },
   IDEMPOTENCY_KEY_REUSED: { status: 422, when: 'The idempotency key was used with other arguments.' },
   RATE_LIMITED: {

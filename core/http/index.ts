@@ -12,5 +12,5 @@ export {
   resourceUrl,
 } from './protected-resource.js'
 export { retryAfterMs } from './retry-after.js'
-export { eventOf, readEvent, type SseEvent, withData } from './sse/event.js'
+export { eventOf, readEvent, type SseEvent, withData, withIds } from './sse/event.js'
 export { type SseBlock, SseOverflow, SseSplitter } from './sse/splitter.js'

@@ -1,5 +1,7 @@
 // Bounds on the structure of JSON text. The engine spends several times as long on a byte of a container or of a new
 // member name as on a byte of ordinary text, so text made mostly of them is refused before it is parsed.
+import { randomInt } from 'node:crypto'
+import { getHeapStatistics } from 'node:v8'
 
 /** Maximum number of arrays and objects in one text. */
 export const MAX_CONTAINERS = 50_000
@@ -38,7 +40,72 @@ export function isTooLargeToParse(bytes: Uint8Array): boolean {
   return false
 }
 
+/** The index of the closing quote; the end of the text where there is none. */
+function endOfString(text: string, start: number): number {
+  for (let at = text.indexOf('"', start); at !== -1; at = text.indexOf('"', at + 1)) {
+    let first = at
+    while (first > start && text.charCodeAt(first - 1) === BACKSLASH) first--
+    if ((at - first) % 2 === 0) return at
+  }
+  return text.length
+}
+
+function hashOf(text: string, start: number, end: number): number {
+  let hash = seed
+  for (let at = start; at < end; at++) hash = mix(hash, text.charCodeAt(at))
+  return hash
+}
+
 /** A step of FNV-1a. */
 function mix(hash: number, byte: number | undefined): number {
   return Math.imul(hash ^ (byte ?? 0), 0x01000193)
+}
+
+/**
+ * Cost of a text that the gateway parses although it may not refuse it for its form: what a server sends. One unit is the
+ * time for a byte of a string, from parsing to the canonical form; the weights of other things are measured in it. With
+ * 64 Mi units that is about a second. A smaller heap takes less, as the parsed value is several times the text.
+ */
+export const MAX_COST = Math.min(67_108_864, Math.floor(getHeapStatistics().heap_size_limit / 16))
+const CONTAINER_COST = 64
+const VALUE_COST = 24
+/** The engine makes a new shape, or a table, for a name that it has not seen. */
+const NAME_COST = 256
+/** Deeper values have no canonical form, and other code reads them recursively. */
+const MAX_DEPTH = 512
+const COMMA = 0x2c
+const CLOSING_BRACE = 0x7d
+const CLOSING_BRACKET = 0x5d
+
+/** Differs between processes, so that names with equal hashes cannot be prepared. */
+const seed = randomInt(2 ** 32)
+
+/** Whether parsing the text, hashing its canonical form and writing it again costs too much, or it is nested too deeply. */
+export function isTooCostly(text: string): boolean {
+  if (text.length <= MAX_DEPTH) return false
+  const names = new Set<number>()
+  let cost = text.length
+  let depth = 0
+  // Of the string read last, without its quotes.
+  let start = 0
+  let end = 0
+  for (let at = 0; at < text.length && cost <= MAX_COST; at++) {
+    const unit = text.charCodeAt(at)
+    if (unit === QUOTE) {
+      start = at + 1
+      at = end = endOfString(text, start)
+    } else if (unit === COMMA) cost += VALUE_COST
+    else if (unit === COLON) {
+      const hash = hashOf(text, start, end)
+      // Another colon is not JSON, and need not cost the name again.
+      start = end
+      if (names.has(hash)) continue
+      names.add(hash)
+      cost += NAME_COST
+    } else if (unit === BRACE || unit === BRACKET) {
+      if (++depth > MAX_DEPTH) return true
+      cost += CONTAINER_COST
+    } else if (unit === CLOSING_BRACE || unit === CLOSING_BRACKET) depth--
+  }
+  return cost > MAX_COST
 }

@@ -53,9 +53,10 @@ export class AnswerRecorder {
   /** Asked once a call that was sent has settled. */
   ending(settlement: Settlement): Ending {
     for (const cleanup of this.#cleanups.splice(0)) cleanup()
+    // The call was sent, so it was the response that was too large: it has run.
+    if (settlement.error === 'PAYLOAD_TOO_LARGE' && !this.#isComplete) return { answer: null }
     if (this.#head === undefined) return 'unknown'
     const { status } = this.#head
-    if (settlement.error === 'PAYLOAD_TOO_LARGE' && !this.#isComplete) return { answer: null }
     if (!this.#isComplete || !isDelivered(settlement)) return 'unknown'
     if ((this.#isMcp ? notAccepted : notActed).has(status)) return 'released'
     if (this.#isTooLarge) return { answer: null }

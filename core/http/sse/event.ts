@@ -9,7 +9,6 @@ export interface SseEvent {
 }
 
 const lineEnd = /\r\n|\r|\n/
-const byteOrderMark = '\ufeff'
 
 /** Throws `TypeError` for bytes that are not UTF-8. */
 export function readEvent(bytes: Uint8Array): SseEvent {
@@ -32,14 +31,26 @@ export function withData(bytes: Uint8Array, data: string): Uint8Array {
   return Buffer.from(`${[...kept, ...written].join('\n')}\n\n`)
 }
 
+/** The event with each id changed by `change`; everything else yields what it did. Throws like `readEvent`. */
+export function withIds(bytes: Uint8Array, change: (id: string) => string): Uint8Array {
+  let isSame = true
+  const lines = linesOf(bytes).map((line) => {
+    const { name, value } = fieldOf(line)
+    // An empty one resets the id, and clients ignore one with a NUL.
+    if (name !== 'id' || value === '' || value.includes('\0')) return line
+    isSame = false
+    return `id: ${change(value)}`
+  })
+  return isSame ? bytes : Buffer.from(lines.join('\n'))
+}
+
 /** An event of the gateway itself. */
 export function eventOf(data: string): Uint8Array {
   return Buffer.from(`event: message\ndata: ${data}\n\n`)
 }
 
 function linesOf(bytes: Uint8Array): string[] {
-  const text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
-  return (text.startsWith(byteOrderMark) ? text.slice(1) : text).split(lineEnd)
+  return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes).split(lineEnd)
 }
 
 function fieldOf(line: string): { name: string; value: string } {

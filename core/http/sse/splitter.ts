@@ -13,6 +13,12 @@ export class SseOverflow extends Error {
   override readonly name = 'SseOverflow'
 }
 
+/** Of one event: each line is an object while the event is read. */
+const MAX_LINES = 262_144
+
+/** A stream may begin with it; anywhere else it is part of a field. */
+const BYTE_ORDER_MARK = Buffer.from('\ufeff')
+
 const LF = 0x0a
 const CR = 0x0d
 const COLON = 0x3a
@@ -23,8 +29,12 @@ export class SseSplitter {
   #pendingBytes = 0
   /** Bytes of the current line. */
   #lineBytes = 0
+  /** Lines of the current event. */
+  #lines = 0
   #hasField = false
   #afterCr = false
+  /** Bytes at the begin of the stream that may be the mark; undefined once that is known. */
+  #mark: Uint8Array | undefined = new Uint8Array()
 
   /** @param maxBytes of one event, its line ends included */
   constructor(maxBytes: number) {
@@ -32,7 +42,8 @@ export class SseSplitter {
   }
 
   /** The blocks that `chunk` completes. A comment is complete at the end of its line, as it keeps the connection alive. */
-  *push(chunk: Uint8Array): Generator<SseBlock> {
+  *push(given: Uint8Array): Generator<SseBlock> {
+    const chunk = this.#mark === undefined ? given : this.#withoutMark(this.#mark, given)
     let start = 0
     for (let at = 0; at < chunk.length; at++) {
       const byte = chunk[at]
@@ -47,7 +58,11 @@ export class SseSplitter {
       this.#afterCr = byte === CR && chunk[at] === CR
       const isBlank = this.#lineBytes === 0 && !endsCrLf
       this.#lineBytes = 0
-      if (!isBlank && this.#hasField) continue
+      if (!isBlank && this.#hasField) {
+        if (++this.#lines > MAX_LINES) throw new SseOverflow(`an event has more than ${MAX_LINES} lines`)
+        continue
+      }
+      this.#lines = 0
       const isEvent = this.#hasField
       this.#hasField = false
       yield { bytes: this.#take(chunk.subarray(start, at + 1)), isEvent }
@@ -59,6 +74,19 @@ export class SseSplitter {
   /** Bytes of an incomplete event. At the end of the stream it is dropped, as clients must drop it. */
   get unfinished(): number {
     return this.#pendingBytes
+  }
+
+  /** Without the mark, as the client gets other bytes before it: a comment, or what a stage adds. */
+  #withoutMark(before: Uint8Array, given: Uint8Array): Uint8Array {
+    const begin = before.length === 0 ? given : Buffer.concat([before, given])
+    const length = Math.min(begin.length, BYTE_ORDER_MARK.length)
+    const isMark = BYTE_ORDER_MARK.subarray(0, length).equals(begin.subarray(0, length))
+    if (isMark && length < BYTE_ORDER_MARK.length) {
+      this.#mark = begin
+      return new Uint8Array()
+    }
+    this.#mark = undefined
+    return isMark ? begin.subarray(length) : begin
   }
 
   #hold(piece: Uint8Array): void {

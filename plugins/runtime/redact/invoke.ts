@@ -8,6 +8,7 @@ import {
   type Outcome,
 } from '@svc/core'
 import { readEvent, SseSplitter } from '@svc/core/http'
+import { isTooCostly } from '@svc/core/json'
 import { type OutputRule, redactJson, redactText, rulesFor } from './rule.js'
 
 /** A large streamed body is buffered up to this size and replaced beyond it. */
@@ -127,6 +128,7 @@ function redactTextBy(rules: readonly OutputRule[], text: string): string {
 }
 
 function redactedJson(text: string, rules: readonly OutputRule[]): string | undefined {
+  if (isTooCostly(text)) return undefined
   try {
     const value: unknown = JSON.parse(text)
     return JSON.stringify(rules.reduce((result, rule) => redactJson(result, rule), value))

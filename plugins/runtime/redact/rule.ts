@@ -1,4 +1,5 @@
 // One compiled redaction rule, applied to JSON values and to text.
+import { isTooCostly } from '@svc/core/json'
 import { redactPii } from '@svc/core/pii'
 import { type JsonPath, mapChildren, parsePath, replacePath } from './json-path.js'
 import type { OutputRuleParams } from './rule-schema.js'
@@ -77,10 +78,10 @@ export function redactJson(value: unknown, rule: OutputRule): unknown {
 
 /**
  * Text that holds a JSON array or object is parsed, redacted and serialized again, so that duplicate members cannot hide
- * content. Paths cannot select in other text: a rule with paths replaces it whole.
+ * content. Paths cannot select in other text: a rule with paths replaces it whole, as text is that costs too much to parse.
  */
 export function redactText(text: string, rule: OutputRule): string {
-  if (rule.isAll) return rule.replacement
+  if (rule.isAll || isTooCostly(text)) return rule.replacement
   const value = parseContainer(text)
   if (value !== undefined) return JSON.stringify(redactJson(value, rule))
   return rule.paths.length > 0 ? rule.replacement : applyDetectors(text, rule)

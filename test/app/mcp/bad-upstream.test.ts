@@ -49,10 +49,6 @@ describe('an upstream that misbehaves over MCP', () => {
         response.writeHead(200, { 'content-type': 'application/json', 'content-encoding': 'gzip' }).end('x'),
     ],
     [
-      'sends more than the cap',
-      (message, response) => json(response, result(message, { a: 'x'.repeat(2_000) })),
-    ],
-    [
       'sends half a surrogate pair',
       (message, response) =>
         response
@@ -78,8 +74,7 @@ describe('an upstream that misbehaves over MCP', () => {
   for (const [what, part] of [
     ['an event that is not JSON', 'data: nonsense\n\n'],
     ['an event with the answer to another request', event(result({ id: 2 }))],
-    ['an event over the cap', `data: ${'x'.repeat(2_000)}\n\n`],
-    ['an event without an end, over the cap', `data: ${'x'.repeat(2_000)}`],
+    ['a response in an event of another type', `event: x\n${event(result({ id: 1 }))}`],
     ['a batch', event([result({ id: 1 })])],
     ['a request that is a response too', event({ ...result({ id: 1 }), method: 'ping' })],
   ] as const) {
@@ -93,6 +88,25 @@ describe('an upstream that misbehaves over MCP', () => {
           expect(settlements[0]).to.include({ error: 'UPSTREAM_UNREACHABLE', digest: null })
         },
         { maxBytes: 1_000 },
+      )
+    })
+  }
+
+  for (const [what, write] of [
+    ['an event over the cap', (response) => events(response, `data: ${'x'.repeat(2_000)}\n\n`)],
+    ['an event without an end, over the cap', (response) => events(response, `data: ${'x'.repeat(2_000)}`)],
+    ['an answer over the cap', (response) => json(response, { big: 'x'.repeat(2_000) })],
+    ['deep nesting', (response) => json(response, JSON.parse(`${'['.repeat(600)}${']'.repeat(600)}`))],
+  ] satisfies [string, (response: ServerResponse) => void][]) {
+    it(`is too large when it sends ${what}`, async () => {
+      await withProxy(
+        (_message, response) => write(response),
+        async (proxy) => {
+          const { text, settlements } = await proxy.answer({ body: callEcho })
+          expect(JSON.parse(text.split('data: ').at(-1) ?? '')).to.have.nested.property('error.code', 413)
+          expect(settlements[0]).to.include({ error: 'PAYLOAD_TOO_LARGE', digest: null, sent: 'yes' })
+        },
+        { maxBytes: 1_500 },
       )
     })
   }

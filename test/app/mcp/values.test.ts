@@ -55,7 +55,7 @@ describe('a tool call over MCP that has nothing to wait for', () => {
         const body = Buffer.from('{"jsonrpc":"2.0","id":1,"result":{"content":[]}}')
         const answer = { status: 200, headers: { 'content-type': 'application/json' }, body }
         const context = { method: 'POST', id: 1, review } as ResponseContext
-        return [outcomeOf(answer, context, { maxAnswerBytes: 1000, maxEventBytes: 1000 })]
+        return [outcomeOf(answer, context, { maxResponseBytes: 1000 })]
       })
       expect(outcome).to.include({ kind: 'completed', status: 200 })
     })

@@ -250,12 +250,12 @@ describe('the process of a target', () => {
   })
 
   it('is ended for a line over the limit', async () => {
-    const server = { maxAnswerBytes: 1_000_000 }
+    const server = { maxResponseBytes: 1_000_000 }
     await withStdio(
       scriptedTarget(),
       async (gateway) => {
         await using client = await connect(gateway)
-        expect(await messageOf(say(client, 'long'))).to.include('has ended')
+        expect(await messageOf(say(client, 'long'))).to.include('The response is over 1000000 bytes')
         expect(JSON.stringify(gateway.log.lines)).to.include('it wrote a line of more than 1000000 bytes')
         expect(await say(client, 'echo', { said: 'again' })).to.equal('again')
       },

@@ -1,4 +1,12 @@
-import { eventOf, readEvent, type SseBlock, SseOverflow, SseSplitter, withData } from '@svc/core/http'
+import {
+  eventOf,
+  readEvent,
+  type SseBlock,
+  SseOverflow,
+  SseSplitter,
+  withData,
+  withIds,
+} from '@svc/core/http'
 import { expect } from 'chai'
 import fc from 'fast-check'
 
@@ -87,6 +95,19 @@ describe('the event stream splitter', () => {
     expect(unfinished).to.equal(8)
   })
 
+  it('drops a byte order mark at the begin of the stream alone, as clients do', () => {
+    const stream = Buffer.from('\ufeffdata: 1\n\n\ufeffdata: 2\n\n')
+    for (let cut = 0; cut <= stream.length; cut++) {
+      const { blocks } = split([stream.subarray(0, cut), stream.subarray(cut)])
+      expect(blocks.map(({ bytes }) => text(bytes)).join('')).to.equal('data: 1\n\n\ufeffdata: 2\n\n')
+    }
+    expect(split([Buffer.from([0xef]), Buffer.from('x\n')]).unfinished).to.equal(3)
+  })
+
+  it('refuses an event of very many lines', () => {
+    expect(() => split([Buffer.from('data:\n'.repeat(300_000))], 10_000_000)).to.throw(SseOverflow)
+  })
+
   it('refuses an event above the maximum size, in one chunk or several', () => {
     expect(() => split([Buffer.from(`data: ${'x'.repeat(30)}\n\n`)], 20)).to.throw(SseOverflow)
     const trickle = Array.from({ length: 40 }, () => Buffer.from('x'))
@@ -100,12 +121,16 @@ describe('an event', () => {
     expect(event).to.deep.equal({ type: 'ping', id: ' 7', data: 'a\nb' })
   })
 
-  it('has the type message by default, and ignores a byte order mark', () => {
-    expect(readEvent(Buffer.from('\ufeffdata: a\n\n'))).to.deep.equal({
-      type: 'message',
-      id: null,
-      data: 'a',
-    })
+  it('has the type message by default', () => {
+    expect(readEvent(Buffer.from('data: a\n\n'))).to.deep.equal({ type: 'message', id: null, data: 'a' })
+  })
+
+  it('has its ids changed, and no text of other lines', () => {
+    const event = 'id: 1\rdata: "\u2028id: 2"\r\ndata: \u2029id: 3\nid:\nid: a\0b\nid:  4\n\n'
+    const changed = withIds(Buffer.from(event), (id) => `<${id}>`)
+    expect(text(changed)).to.equal(
+      'id: <1>\ndata: "\u2028id: 2"\ndata: \u2029id: 3\nid:\nid: a\0b\nid: < 4>\n\n',
+    )
   })
 
   it('is refused when it is not UTF-8', () => {

@@ -1,0 +1,50 @@
+// The hard cap on the response to one call, which holds on every face: `server.maxResponseBytes`.
+import { type AnswerChunk, failed, isStream, type Outcome, Refusal } from '@svc/core'
+import type { UpstreamAnswer } from './answer.js'
+import { discard } from './discard.js'
+
+export function responseTooLarge(maxBytes: number): Refusal {
+  return new Refusal('PAYLOAD_TOO_LARGE', `The response is over ${maxBytes} bytes.`)
+}
+
+/** The body up to `maxBytes`. Throws, or rejects while it is read, with `Refusal` (`PAYLOAD_TOO_LARGE`). */
+export function limitBody(body: UpstreamAnswer['body'], maxBytes: number): UpstreamAnswer['body'] {
+  if (!(body instanceof Uint8Array)) return limited(body, maxBytes, ({ byteLength }) => byteLength)
+  if (body.byteLength > maxBytes) throw responseTooLarge(maxBytes)
+  return body
+}
+
+/** The response with its body up to `maxBytes`, refused at once where its head says that it is longer. */
+export async function limitAnswer(answer: UpstreamAnswer, maxBytes: number): Promise<UpstreamAnswer> {
+  if (answer.body instanceof Uint8Array || !(Number(answer.headers['content-length']) > maxBytes)) {
+    return { ...answer, body: limitBody(answer.body, maxBytes) }
+  }
+  await discard(answer.body)
+  throw responseTooLarge(maxBytes)
+}
+
+/** The outcome of a program's own dispatch, with a response up to `maxBytes`. */
+export function limitOutcome(outcome: Outcome, maxBytes: number): Outcome {
+  if (outcome.kind !== 'completed') return outcome
+  const { body, sent } = outcome
+  if (isStream(body)) {
+    const chunks = (): AsyncGenerator<AnswerChunk> => limited(body, maxBytes, ({ bytes }) => bytes.byteLength)
+    return { ...outcome, body: { ...body, [Symbol.asyncIterator]: chunks } }
+  }
+  if (body.byteLength <= maxBytes) return outcome
+  const { code, message } = responseTooLarge(maxBytes)
+  return failed(code, message, { sent })
+}
+
+async function* limited<T>(
+  pieces: AsyncIterable<T>,
+  maxBytes: number,
+  sizeOf: (piece: T) => number,
+): AsyncGenerator<T> {
+  let bytes = 0
+  for await (const piece of pieces) {
+    bytes += sizeOf(piece)
+    if (bytes > maxBytes) throw responseTooLarge(maxBytes)
+    yield piece
+  }
+}

@@ -1,0 +1,28 @@
+import { expect } from 'chai'
+import { allCases, attack, type Case } from './experiment.js'
+
+const bytes = 24 * 1_048_576
+/** What one response may hold up others for, on a busy machine. */
+const boundMs = 5_000
+
+describe('a gateway with a small heap', function () {
+  this.timeout(60_000)
+
+  const sample: readonly Case[] = [
+    { channel: 'invoke', shape: 'an endless list' },
+    { channel: 'a response over MCP', shape: 'many objects' },
+    { channel: 'an event over MCP', shape: 'deep nesting' },
+    { channel: 'a standing stream', shape: 'many members' },
+    { channel: 'a list of several servers', shape: 'pages of many tools' },
+    { channel: 'a call at several servers', shape: 'long ids' },
+    { channel: 'a process over stdio', shape: 'many rows' },
+  ]
+  for (const one of sample) {
+    it(`lives and serves others while a server sends ${one.shape} by ${one.channel}`, async () => {
+      expect(allCases).to.deep.include(one)
+      const { statuses, longestMs } = await attack(one, bytes)
+      expect(statuses).to.not.include(undefined)
+      expect(longestMs).to.be.lessThan(boundMs)
+    })
+  }
+})

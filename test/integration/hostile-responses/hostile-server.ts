@@ -1,0 +1,123 @@
+// Servers that behave, but for one request, which they answer with a shape.
+import { createServer, type ServerResponse } from 'node:http'
+import { listenOnLoopback } from '../../support/loopback.js'
+import type { Place } from './shapes.js'
+
+/** What the next attack sends. */
+export interface Attack {
+  /** The JSON-RPC method that is answered with the text; undefined for any POST. */
+  readonly rpc: string | undefined
+  readonly place: Place
+  text(): Iterable<string>
+}
+
+export interface HostileServer extends AsyncDisposable {
+  /** Of the target of that name. */
+  url(target: string): string
+  attack: Attack | undefined
+}
+
+type Request = { readonly id?: unknown; readonly method?: string } | undefined
+
+export async function startHostileServer(): Promise<HostileServer> {
+  const server = createServer((message, response) => {
+    const target = message.url?.split('/')[1]
+    // A gateway that breaks off is what is tried.
+    response.on('error', () => undefined)
+    const pieces: Buffer[] = []
+    message.on('data', (piece: Buffer) => pieces.push(piece))
+    message.once('end', () => {
+      const text = Buffer.concat(pieces).toString()
+      const request = text === '' ? undefined : (JSON.parse(text) as Request)
+      void answer(hostile.attack, target, message.method ?? '', request, response)
+    })
+  })
+  const listening = await listenOnLoopback(server)
+  const hostile: HostileServer = {
+    url: (target) => `${listening.url}/${target}`,
+    attack: undefined,
+    [Symbol.asyncDispose]: listening[Symbol.asyncDispose],
+  }
+  return hostile
+}
+
+async function answer(
+  attack: Attack | undefined,
+  target: string | undefined,
+  method: string,
+  request: Request,
+  response: ServerResponse,
+): Promise<void> {
+  if (target === 'plain' || target === 'good') {
+    response.writeHead(200, { 'content-type': 'application/json' })
+    if (target === 'plain' && attack !== undefined) await write(response, attack.text())
+    response.end(target === 'good' ? '{"isGood":true}' : '')
+    return
+  }
+  if (method === 'GET' && target === 'stream' && attack !== undefined) {
+    response.writeHead(200, { 'content-type': 'text/event-stream' })
+    await write(response, ['data: {"jsonrpc":"2.0","method":"notifications/message","params":{"data":'])
+    await write(response, asData(attack.text()))
+    response.end('}}\n\n')
+    return
+  }
+  if (method !== 'POST') {
+    response.writeHead(405).end()
+    return
+  }
+  if (request?.id === undefined) {
+    response.writeHead(202).end()
+    return
+  }
+  const isAttacked = attack !== undefined && attack.rpc === request.method
+  const head = `{"jsonrpc":"2.0","id":${JSON.stringify(request.id)},"result":`
+  if (!isAttacked) {
+    const headers = { 'content-type': 'application/json', 'mcp-session-id': 'session' }
+    response.writeHead(200, headers).end(`${head}${JSON.stringify(resultOf(request.method))}}`)
+    return
+  }
+  const isEvent = target === 'events'
+  const [open, close] = around(attack.place)
+  response.writeHead(200, { 'content-type': isEvent ? 'text/event-stream' : 'application/json' })
+  await write(response, [isEvent ? 'data: ' : '', head, open])
+  await write(response, isEvent ? asData(attack.text()) : attack.text())
+  response.end(`${close}}${isEvent ? '\n\n' : ''}`)
+}
+
+/** What stands around the text in the result. */
+export function around(place: Place): readonly [open: string, close: string] {
+  switch (place) {
+    case 'pages':
+      return ['{"nextCursor":"more","tools":', '}']
+    case 'id':
+      return ['{"task":{"status":"working","taskId":', '}}']
+    default:
+      return ['{"content":[],"structuredContent":{"value":', '},"tools":[]}']
+  }
+}
+
+function resultOf(method: string | undefined): object {
+  if (method === 'tools/list') return { tools: [{ name: 'attack', inputSchema: { type: 'object' } }] }
+  if (method !== 'initialize') return {}
+  const serverInfo = { name: 'hostile', version: '1.0.0' }
+  return { protocolVersion: '2025-11-25', capabilities: { tools: {}, logging: {} }, serverInfo }
+}
+
+/** Line ends in the text of an event begin another line of its data. */
+function* asData(pieces: Iterable<string>): Iterable<string> {
+  for (const piece of pieces) yield piece.replaceAll('\n', '\ndata:')
+}
+
+async function write(response: ServerResponse, pieces: Iterable<string>): Promise<void> {
+  for (const piece of pieces) {
+    if (response.destroyed) return
+    if (response.write(piece)) continue
+    await new Promise<void>((resolve) => {
+      const done = (): void => {
+        response.off('drain', done).off('close', done)
+        resolve()
+      }
+      response.once('drain', done).once('close', done)
+    })
+  }
+}
