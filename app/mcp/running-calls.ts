@@ -92,7 +92,7 @@ export class RunningCalls {
     const [running, ...others] = this.#running.get(name) ?? []
     if (running !== undefined) return others.length > 0 || this.#stop(running)
     this.#earlyUntil = this.#clock.monotonic() + earlyBounds.ttlMs
-    await this.#early.set(callerOf(call), [[sha256Hex(name), String(call.receivedAt)]])
+    await this.#early.set(callerOf(call), [[name, String(call.receivedAt)]])
     // Only in its session an id names one request for ever.
     if (exchange.headers[SESSION_ID_HEADER] === undefined || !this.#state.isShared) return true
     try {
@@ -119,7 +119,7 @@ export class RunningCalls {
 
   async #endIfCancelled(running: Running, name: string): Promise<void> {
     const { call, exchange } = running
-    const [cancelledAt] = await this.#early.get(callerOf(call), [sha256Hex(name)])
+    const [cancelledAt] = await this.#early.get(callerOf(call), [name])
     // Without a session a later request may have the same id.
     const isThis = conversationOf(exchange) !== undefined || call.receivedAt <= Number(cancelledAt)
     if (cancelledAt === undefined || !isThis) return

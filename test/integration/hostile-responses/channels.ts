@@ -2,7 +2,7 @@
 import type { Place } from './shapes.js'
 
 /** The targets of the gateway; `good` behaves. */
-export type Target = 'plain' | 'tools' | 'json' | 'events' | 'stream' | 'federated' | 'stdio' | 'good'
+type Target = 'plain' | 'tools' | 'json' | 'events' | 'stream' | 'federated' | 'stdio' | 'good'
 
 export interface Channel {
   readonly target: Target

@@ -4,7 +4,7 @@ import { listenOnLoopback } from '../../support/loopback.js'
 import type { Place } from './shapes.js'
 
 /** What the next attack sends. */
-export interface Attack {
+interface Attack {
   /** The JSON-RPC method that is answered with the text; undefined for any POST. */
   readonly rpc: string | undefined
   readonly place: Place
