@@ -100,7 +100,7 @@ function checkDescription(server: string, described: Fields, reply: Reply): void
   const message = `What the server says of itself is over ${MAX_DESCRIPTION} characters.`
   throw new ServerUnavailable(server, {
     ...reply,
-    outcome: failed('PAYLOAD_TOO_LARGE', message, { sent: 'yes' }),
+    outcome: failed('PAYLOAD_TOO_LARGE', message),
   })
 }
 

@@ -26,14 +26,14 @@ export async function limitAnswer(answer: UpstreamAnswer, maxBytes: number): Pro
 /** The outcome of a program's own dispatch, with a response up to `maxBytes`. */
 export function limitOutcome(outcome: Outcome, maxBytes: number): Outcome {
   if (outcome.kind !== 'completed') return outcome
-  const { body, sent } = outcome
+  const { body } = outcome
   if (isStream(body)) {
     const chunks = (): AsyncGenerator<AnswerChunk> => limited(body, maxBytes, ({ bytes }) => bytes.byteLength)
     return { ...outcome, body: { ...body, [Symbol.asyncIterator]: chunks } }
   }
   if (body.byteLength <= maxBytes) return outcome
   const { code, message } = responseTooLarge(maxBytes)
-  return failed(code, message, { sent })
+  return failed(code, message)
 }
 
 async function* limited<T>(
