@@ -3,6 +3,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Logger } from '@svc/core'
 import { messageOf, parseJson } from '@svc/core/json'
+import { whyNotContinued } from './continuation.js'
 import { type Answer, type ListeningServer, listen, type Request } from './http.js'
 import type { KeyGrant, KeyRing } from './key-file.js'
 import { judgeDownload, judgeListing } from './read-request.js'
@@ -28,7 +29,8 @@ interface ServerParts {
 
 /** What a request asks of the store, or why it is refused. */
 type Judged =
-  | { readonly verdict: 'ok'; answer(): Promise<object> }
+  /** `whyNot`: what the store has speaks against the request. */
+  | { readonly verdict: 'ok'; whyNot?(): Promise<string | undefined>; answer(): Promise<object> }
   | { readonly verdict: 'bad' | 'forbidden'; readonly why: string }
 
 type Judge = (body: unknown, grant: KeyGrant, store: ServerParts['store']) => Judged
@@ -37,7 +39,11 @@ const judges: Readonly<Record<string, Judge>> = {
   '/api/auth/validate-key': (_, { owner }) => ({ verdict: 'ok', answer: async () => owner }),
   '/api/svc/upload-url': (body, { owner, access }, store) =>
     access === 'write'
-      ? permitted(judgeUpload(body, owner), (request) => store.presign(request))
+      ? permitted(
+          judgeUpload(body, owner),
+          (request) => store.presign(request),
+          (request) => whyNotContinued(request, owner, store),
+        )
       : { verdict: 'forbidden', why: 'this API key may not upload' },
   '/api/svc/download-url': (body, { owner, access }, store) =>
     access === 'read'
@@ -50,8 +56,11 @@ const judges: Readonly<Record<string, Judge>> = {
 function permitted<T>(
   judged: { readonly verdict: 'ok'; readonly request: T } | Exclude<Judged, { verdict: 'ok' }>,
   answer: (request: T) => Promise<object>,
+  whyNot: (request: T) => Promise<string | undefined> = async () => undefined,
 ): Judged {
-  return judged.verdict === 'ok' ? { verdict: 'ok', answer: () => answer(judged.request) } : judged
+  if (judged.verdict !== 'ok') return judged
+  const { request } = judged
+  return { verdict: 'ok', whyNot: () => whyNot(request), answer: () => answer(request) }
 }
 
 export type ControlPlaneHandle = ListeningServer
@@ -108,6 +117,11 @@ async function answerTo(
     return refuse(judged.verdict === 'bad' ? 'BAD_REQUEST' : 'FORBIDDEN', judged.why, traceId)
   }
   try {
+    const why = await judged.whyNot?.()
+    if (why !== undefined) {
+      logger.warn({ trace_id: traceId, path, tenant: owner.tenant, reason: why }, 'refused a request')
+      return refuse('BAD_REQUEST', why, traceId)
+    }
     return { status: 200, body: await judged.answer() }
   } catch (fault) {
     logger.error({ trace_id: traceId, path, err: fault }, 'the store could not be used')

@@ -17,6 +17,19 @@ const FOLDERS = {
   checkpoint: 'checkpoints',
 } as const
 
+/** Names of files without range and hash. */
+const FILES = {
+  audit: /^audit-\d{4}-\d\d-\d\d$/,
+  agent: /^[\w.%-]+$/,
+  raw: /^raw-\d{4}-\d\d-\d\d$/,
+  tree: /^audit-[0-9a-f]{16}-(0|[1-9]\d?)-(0|[1-9]\d{0,11})$/,
+  cover: /^audit-\d{4}-\d\d-\d\d$/,
+  journal: /^audit-[0-9a-f]{16}$/,
+  checkpoint: /^audit-\d{4}-\d\d-\d\d$/,
+} as const
+/** Modes whose files name the date. */
+const DATED: ReadonlySet<string> = new Set(['audit', 'raw', 'cover', 'checkpoint'])
+
 const uploadRequestSchema = z.strictObject({
   key: z.string().min(1).max(1_024),
   tenant: z.string(),
@@ -33,7 +46,7 @@ const uploadRequestSchema = z.strictObject({
     .optional(),
 })
 
-type UploadRequest = z.output<typeof uploadRequestSchema>
+export type UploadRequest = z.output<typeof uploadRequestSchema>
 
 export type Judged =
   | { readonly verdict: 'ok'; readonly request: UploadRequest }
@@ -80,9 +93,13 @@ function faultOfKey(
   if (segments.some((segment) => segment === '.' || segment === '..' || !/^[\w.%-]+$/.test(segment))) {
     return 'key: a segment has characters outside A-Z a-z 0-9 . _ % -, or is . or ..'
   }
-  const [, start, end, digest = ''] =
-    /-(\d{1,16})-(\d{1,16})-([0-9a-f]{16})\.ndjson$/.exec(segments.at(-1) ?? '') ?? []
-  if (Number(end) - Number(start) !== contentLength) {
+  const [, file = '', start, end, digest = ''] =
+    /^(.+)-(0|[1-9]\d{0,15})-([1-9]\d{0,15})-([0-9a-f]{16})\.ndjson$/.exec(segments.at(-1) ?? '') ?? []
+  const isDay = new Date(Date.parse(`${date}T00:00Z`) || 0).toISOString().startsWith(date)
+  if (!isDay || !FILES[mode].test(file) || (DATED.has(mode) && !file.endsWith(date))) {
+    return 'key: expected a file of this mode and date'
+  }
+  if (Number(end) - Number(start) !== contentLength || !Number.isSafeInteger(Number(end))) {
     return 'key: expected <file>-<start>-<end>-<16 hex digits>.ndjson, of contentLength bytes'
   }
   // Other bytes under this name would keep the right ones out.

@@ -2,12 +2,13 @@
 
 import { readFileSync } from 'node:fs'
 import { messageOf } from '@svc/core/json'
-import { AuditError, controlPlaneSource, fetchLog, type ObjectSource } from '@svc/plugin-audit/log'
+import { AuditError, controlPlaneSource, fetchLog, type ObjectSource, readKeys } from '@svc/plugin-audit/log'
 import { loadControlPlane } from './control-plane.js'
 import type { CliIo } from './io.js'
 
 export interface FetchArguments {
   log?: string
+  keys?: string
   keyFile?: string
   tenant?: string
   environment?: string
@@ -32,9 +33,10 @@ export async function fetchUploaded(
     ? await bucketSource(from, options, env)
     : await controlPlane(from, options, env)
   try {
-    const { log: logId } = options
+    const { log: logId, keys } = options
     const report = await fetchLog(source, dir, {
       ...(logId === undefined ? {} : { logId }),
+      ...(keys === undefined ? {} : { keys: await readKeys(keys) }),
       onFile: (path, bytes) => io.err(`${path}: ${bytes} bytes\n`),
     })
     const { files, objects, bytes, head, problems } = report

@@ -103,6 +103,7 @@ export function auditCommand(io: CliIo = processIo()): Command {
     .command('fetch <source> <dir>')
     .description('restore an uploaded log from a control plane (URL) or a bucket (s3://BUCKET[/PREFIX])')
     .option('--log <id>', 'the id of the log, where the client has several')
+    .option('--keys <file>', 'the public keys of the log, with which its beginning is checked')
     .option('--key-file <file>', 'a file with the API key of the control plane (default: SVC_AUDIT_KEY)')
     .option('--tenant <tenant>', 'the owner of the upload: its tenant')
     .option('--environment <name>', 'its environment')

@@ -56,6 +56,9 @@ describe('svc-control-plane', () => {
     ...changes,
   })
 
+  const named = (file: string, range: string, day = '2026-11-21') =>
+    `${folder}/ingest/${day}/${file}-${range}-0123456789abcdef.ndjson`
+
   it('answers a refused request after its body and keeps the connection open', async () => {
     const head =
       'POST /api/svc/upload-url HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer svck_wrong\r\n'
@@ -118,10 +121,11 @@ describe('svc-control-plane', () => {
     it('gives a URL under which only bytes with the stated checksum can be put', async () => {
       const checksumSha256 = createHash('sha256').update('four\n').digest('base64')
       const digest = Buffer.from(checksumSha256, 'base64').toString('hex').slice(0, 16)
-      const named = (digits: string) => `${folder}/ingest/2026-11-21/audit-2026-11-21-5-10-${digits}.ndjson`
-      const misnamed = upload({ key: named('0123456789abcdef'), checksumSha256 })
+      const named = (digits: string) => `${folder}/ingest/2026-11-24/audit-2026-11-24-0-5-${digits}.ndjson`
+      const date = '2026-11-24'
+      const misnamed = upload({ date, key: named('0123456789abcdef'), checksumSha256 })
       expect((await post('/api/svc/upload-url', misnamed)).status).to.equal(400)
-      const { body } = await post('/api/svc/upload-url', upload({ key: named(digest), checksumSha256 }))
+      const { body } = await post('/api/svc/upload-url', upload({ date, key: named(digest), checksumSha256 }))
       const headers = { 'x-amz-checksum-sha256': checksumSha256 }
       expect(body['headers']).to.deep.include(headers)
       expect((await put(body['url'], 'four\n')).status).to.equal(403)
@@ -142,6 +146,26 @@ describe('svc-control-plane', () => {
       ['another type', { contentType: 'text/html' }, 400],
       ['no bytes', { contentLength: 0 }, 400],
       ['an unknown member', { acl: 'public-read' }, 400],
+      [
+        'a day that is none',
+        { date: '2026-02-30', key: named('audit-2026-02-30', '0-5', '2026-02-30') },
+        400,
+      ],
+      ['the file of another day', { key: named('audit-2026-11-20', '0-5') }, 400],
+      ["another mode's file", { key: named('raw-2026-11-21', '0-5') }, 400],
+      [
+        'a journal without the id of its log',
+        { mode: 'journal', key: named('audit', '0-5').replace('ingest', 'journal') },
+        400,
+      ],
+      ['a range that no object ends at', { key: named('audit-2026-11-21', '7-12') }, 400],
+      ['a range at 1e15', { key: named('audit-2026-11-21', '1000000000000000-1000000000000005') }, 400],
+      [
+        'a range beyond a safe number',
+        { key: named('audit-2026-11-21', '9999999999999990-9999999999999995') },
+        400,
+      ],
+      ['a range with leading zeroes', { key: named('audit-2026-11-21', '00-05') }, 400],
     ] as const) {
       it(`refuses ${title}`, async () => {
         const told = await post('/api/svc/upload-url', upload(changes))
@@ -151,6 +175,41 @@ describe('svc-control-plane', () => {
         ])
       })
     }
+
+    it('lets ranges continue what the store has, near or far, and begin again at 0', async () => {
+      const day = '2026-11-25'
+      const key = (range: string) => named(`audit-${day}`, range, day)
+      const ends = [0, 700, 1_500, 9_999, 10_000, 123_456, 98_765_432]
+      for (const [i, start] of ends.slice(0, -1).entries())
+        await bucket.damage(key(`${start}-${ends[i + 1]}`), 'x')
+      const status = async (range: string) => {
+        const [start = 0, end = 0] = range.split('-').map(Number)
+        const asked = upload({ key: key(range), date: day, contentLength: end - start })
+        return (await post('/api/svc/upload-url', asked)).status
+      }
+      for (const start of ends)
+        expect([start, await status(`${start}-${start + 5}`)]).to.deep.equal([start, 200])
+      for (const start of [1, 701, 10_001, 98_765_431])
+        expect(await status(`${start}-${start + 5}`)).to.equal(400)
+    })
+
+    it('refuses the beginning of a journal in the folder of another day than the one it has', async () => {
+      const journal = (day: string) =>
+        `${folder}/journal/${day}/audit-0011223344556677-0-5-0123456789abcdef.ndjson`
+      await bucket.damage(
+        `${folder}/journal/2026-10-01/audit-ffff223344556677-0-5-0123456789abcdef.ndjson`,
+        'x',
+      )
+      await bucket.damage(journal('2026-10-02'), 'x')
+      for (const [day, status] of [
+        ['2026-10-01', 400],
+        ['2026-10-02', 200],
+        ['2026-10-03', 400],
+      ] as const) {
+        const asked = upload({ mode: 'journal', date: day, key: journal(day) })
+        expect((await post('/api/svc/upload-url', asked)).status, day).to.equal(status)
+      }
+    })
 
     it('refuses what is no JSON, and what is too long', async () => {
       expect((await post('/api/svc/upload-url', '{"a":1,"a":2}')).status).to.equal(400)

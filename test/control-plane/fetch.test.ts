@@ -1,7 +1,9 @@
+import { createHash } from 'node:crypto'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type AppenderConfig, SvcAppender, verifyLog } from '@svc/plugin-audit/log'
+import { canonicalize } from '@svc/core/json'
+import { type AppenderConfig, LocalDevSigner, SvcAppender, verifyLog } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { auditCommand } from 'svc-sdk/internal/cli/audit'
 import { append } from '../plugins/audit/log/seal/rig.js'
@@ -166,6 +168,123 @@ describe('svc audit fetch', function () {
     expect(err).to.match(/audit-2026-10-01\.ndjson: the bytes from \d+ to \d+ are in no object/)
     expect(err).to.include('does not have the bytes that its key names')
     expect((await verify(copy)).verdict).to.equal('not_intact')
+  })
+
+  describe('of a client whose upload key is stolen', () => {
+    const nameOf = (bytes: string, start: number) =>
+      `${start}-${start + Buffer.byteLength(bytes)}-${createHash('sha256').update(bytes).digest('hex').slice(0, 16)}.ndjson`
+    const folder = () => `${prefix}tenants/acme/prod/clients/${client.clientName}/${client.clientVersion}`
+    let id: string
+    const text = (name: string) => readFileSync(join(dir, name), 'utf8')
+    const lines = (name: string) => text(name).split(/(?<=\n)/)
+    const put = async (path: string, bytes: string, start: number) => {
+      const key = `${folder()}/${path}-${nameOf(bytes, start)}`
+      await bucket.damage(key, bytes)
+      return key.slice(prefix.length)
+    }
+
+    const daily = 'audit-2026-10-01.ndjson'
+    const inDaily = (bytes: string, start: number, day = '2026-10-01') =>
+      put(`ingest/${day}/audit-2026-10-01`, bytes, start)
+    const journal = (bytes: string, start: number, day = '2026-10-01') =>
+      put(`journal/${day}/audit-${id}`, bytes, start)
+    const strangers = LocalDevSigner.fromSeed(new Uint8Array(32).fill(99))
+    const planted = () => {
+      const { sig: _, ...record } = JSON.parse(lines(daily)[0]!)
+      return `${canonicalize({ ...record, sig: 'ed25519:AAAA' })}\n`
+    }
+
+    // What the store gets beside the honest objects. The objects must be named, and the log restored as it is.
+    const poisons: Record<string, () => Promise<string[]>> = {
+      'records that nobody signed, over the first ones': async () => [await inDaily(planted(), 0)],
+      'records that nobody signed, from within an object': async () => [
+        await inDaily(planted(), lines(daily)[0]!.length),
+      ],
+      'records that nobody signed, after the last one': async () => [
+        await inDaily(planted(), text(daily).length),
+      ],
+      'copies of later records, over the first ones': async () => [
+        await inDaily(lines(daily).slice(4, 6).join(''), 0),
+      ],
+      'copies of records, after the last one': async () => [
+        await inDaily(lines(daily).slice(0, 2).join(''), text(daily).length),
+      ],
+      'a copy of a record at 1e15': async () => [await inDaily(lines(daily)[0]!, 1e15)],
+      'a copy of a record in the folder of another day': async () => [
+        await inDaily(lines(daily)[0]!, 0, '2026-10-02'),
+      ],
+      'a record of another day': async () => [
+        await inDaily(planted().replace('2026-10-01', '2026-10-02'), 0),
+      ],
+      'half a line': async () => [await inDaily(`${lines(daily)[0]}{"half`, 0)],
+      'a journal line that nobody signed': async () => [
+        await journal(lines('audit.journal')[1]!.replace(/"sig":"ed25519:..../, '"sig":"ed25519:AAAA'), 0),
+      ],
+      'copies of later journal lines': async () => [
+        await journal(lines('audit.journal').slice(2).join(''), lines('audit.journal')[0]!.length),
+      ],
+      'a journal in the folder of another day': async () => [
+        await journal(`${canonicalize({ journal: 1 })}\n`, 0, '2026-09-01'),
+      ],
+      'a journal line at 1e15': async () => [await journal(lines('audit.journal')[0]!, 1e15)],
+      'a journal of another key': async () => {
+        const { sig: _, ...genesis } = JSON.parse(lines('audit.journal')[0]!)
+        const key = `ed25519:${Buffer.from(strangers.publicKey).toString('base64')}`
+        const own = { ...genesis, key, key_id: strangers.keyId, at: '2026-01-01T00:00:00.000Z' }
+        const sig = Buffer.from(strangers.sign(Buffer.from(canonicalize(own)))).toString('base64')
+        return [await journal(`${canonicalize({ ...own, sig: `ed25519:${sig}` })}\n`.padEnd(20), 0)]
+      },
+      'a checkpoint that nobody signed': async () => {
+        const note = text('audit-2026-10-01.checkpoint').split(/(?<=\n)(?=svc-audit)/)[0]!
+        return [
+          await put(
+            'checkpoints/2026-10-01/audit-2026-10-01',
+            note.replace(/.{20}(?=.{8}\n$)/, 'A'.repeat(20)),
+            0,
+          ),
+        ]
+      },
+      'a checkpoint at 1e15': async () => [
+        await put(
+          'checkpoints/2026-10-01/audit-2026-10-01',
+          text('audit-2026-10-01.checkpoint').replace(/\n\d+\n/, '\n99\n'),
+          1e15,
+        ),
+      ],
+      'hashes of the tree beyond its end': async () => [
+        await put(`tree/2026-10-01/audit-${id}-0-0`, 'x'.repeat(32), 1e15),
+      ],
+    }
+
+    for (const [title, poison] of Object.entries(poisons)) {
+      it(`restores what is the log's, and names the rest: ${title}`, async () => {
+        for (let i = 0; i < 2; i++) {
+          const appender = appenderIn(dir)
+          await append(appender, 4, '2026-10-01')
+          await appender.close()
+        }
+        id = JSON.parse(lines('audit.journal')[0]!).log_id.slice(0, 16)
+        const keys = join(home, 'keys.pub')
+        writeFileSync(keys, `ed25519:${Buffer.from(signer.publicKey).toString('base64')}\n`)
+        const named = await poison()
+        const { code, err } = await fetchAll('--keys', keys)
+        expect(code, err).to.equal(1)
+        for (const key of named) expect(err).to.include(key)
+        expect(contents(copy)).to.deep.equal(contents(dir))
+        expect((await verify(copy)).verdict).to.equal('intact')
+      })
+    }
+
+    it('leaves out hashes of the tree that several objects claim, and the log is intact without them', async () => {
+      const appender = appenderIn(dir)
+      await append(appender, 4, '2026-10-01')
+      await appender.close()
+      id = JSON.parse(lines('audit.journal')[0]!).log_id.slice(0, 16)
+      const key = await put(`tree/2026-10-01/audit-${id}-0-0`, 'x'.repeat(32), 0)
+      const { code, err } = await fetchAll()
+      expect([code, err.includes(key)]).to.deep.equal([1, true])
+      expect((await verify(copy)).verdict).to.equal('intact')
+    })
   })
 
   function wrongKey(): string {

@@ -5,13 +5,17 @@ import { dailyFiles } from '../files/daily-files.js'
 import { nodeFileSystem } from '../files/file-system.js'
 import { linesOf } from '../files/lines.js'
 import { AuditError } from '../format/errors.js'
-import { dailyLog } from '../format/paths.js'
+import { dailyLog, JOURNAL_FILE } from '../format/paths.js'
 import { isEnvelope, objectIn } from '../format/stored-record.js'
 import { inclusionRanges, verifyInclusion } from '../merkle/proof.js'
 import { leafHash } from '../merkle/tree-hash.js'
 import { compileFilter, type LogFilter } from '../read/filter.js'
 import { newestCheckpoint, type StoredCheckpoint } from '../seal/checkpoint-file.js'
 import { readGenesis } from '../seal/journal-file.js'
+import { judgeNote, type Note } from '../seal/note.js'
+import type { Head } from '../tree/checkpoint.js'
+import { journalFacts } from '../verify/journal-facts.js'
+import { TrustedKeys } from '../verify/trusted-keys.js'
 import { proofText } from './proof-text.js'
 import { leavesOf, type RecordPlace } from './record-leaves.js'
 import { rootsOf } from './tree-paths.js'
@@ -66,16 +70,25 @@ export async function proveRecords(dir: string, filter: LogFilter): Promise<stri
 }
 
 async function prove(dir: string, matches: readonly Match[]): Promise<string> {
-  const newest = checkpointOf(dir)
+  const newest = await checkpointOf(dir)
   const leaves = await leavesOf(dir, matches)
   return matches.map((match, at) => proofOf(dir, match, leaves[at], newest)).join('')
 }
 
-function checkpointOf(dir: string): StoredCheckpoint {
+/** The newest checkpoint that a key of the log has signed: a proof must not repeat another one. */
+async function checkpointOf(dir: string): Promise<StoredCheckpoint> {
   const genesis = readGenesis(nodeFileSystem, dir)
-  const newest = genesis === undefined ? undefined : newestCheckpoint(nodeFileSystem, dir, genesis.origin)
+  const keys = new TrustedKeys(genesis === undefined ? [] : await spansOfLog(dir))
+  const isSigned = (note: Note, head: Head) =>
+    judgeNote(note, head.origin, keys.allAt(head.size - 1)).kind === 'verified'
+  const newest =
+    genesis === undefined ? undefined : newestCheckpoint(nodeFileSystem, dir, genesis.origin, isSigned)
   if (newest !== undefined) return newest
   throw new AuditError('not_sealed', `the log at ${dir} has no checkpoint`)
+}
+
+async function spansOfLog(dir: string) {
+  return (await journalFacts(join(dir, JOURNAL_FILE), Number.POSITIVE_INFINITY, [])).spans
 }
 
 function proofOf(

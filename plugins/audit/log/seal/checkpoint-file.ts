@@ -18,12 +18,12 @@ export interface StoredCheckpoint {
   readonly day: string
 }
 
-/** The checkpoint with the largest size at the ends of the newest files, of those that `counts`; no signature is checked. */
+/** The checkpoint with the largest size at the ends of the newest files, of those that `counts`, which may check the signature. */
 export function newestCheckpoint(
   port: FileSystem,
   dir: string,
   origin: string,
-  counts: (note: Note) => boolean = () => true,
+  counts: (note: Note, head: Head) => boolean = () => true,
 ): StoredCheckpoint | undefined {
   const days = port.readdirSync(dir).flatMap((name) => dayOfCheckpointFile(name) ?? [])
   let newest: StoredCheckpoint | undefined
@@ -32,8 +32,8 @@ export function newestCheckpoint(
     for (const { note, text } of pieces) {
       const head = note === undefined ? undefined : parseCheckpoint(note.text)
       if (note === undefined || head === undefined || head.origin !== origin) continue
-      if (!counts(note)) continue
-      if (head.size >= (newest?.head.size ?? 0)) newest = { head, note, signed: text, day }
+      if (head.size < (newest?.head.size ?? 0) || !counts(note, head)) continue
+      newest = { head, note, signed: text, day }
     }
   }
   return newest

@@ -115,5 +115,6 @@ export interface ObjectName {
 export function parseObjectKey(key: string): ObjectName | undefined {
   const [, file, start, end, digest] = /^(.+)-(\d{1,16})-(\d{1,16})-([0-9a-f]{16})\.ndjson$/.exec(key) ?? []
   if (file === undefined || digest === undefined) return undefined
-  return { file, start: Number(start), end: Number(end), digest }
+  const range = { start: Number(start), end: Number(end) }
+  return Number.isSafeInteger(range.end) && range.start < range.end ? { file, ...range, digest } : undefined
 }

@@ -80,6 +80,22 @@ describe('proveRecord', () => {
     }
   })
 
+  it('proves with the newest checkpoint that the log has signed, not with a forged one after it', async () => {
+    await logOf(3)
+    const path = join(dir.path, `audit-${DAY}.checkpoint`)
+    const newest = readFileSync(path, 'utf8')
+      .split(/(?<=\n)(?=svc-audit)/)
+      .at(-1)!
+    for (const forged of [
+      newest.replace(/.{20}(?=.{8}\n$)/, 'A'.repeat(20)),
+      newest.replace(/\n5\n/, '\n6\n'),
+    ]) {
+      expect(forged).to.not.equal(newest)
+      appendFileSync(path, forged)
+      expect(checkProof(await proveRecord(dir.path, { traceId: trace(1) }), keys)).to.include({ valid: true })
+    }
+  })
+
   it('requires the span id where several records have the trace id', async () => {
     const appender = appenderIn(dir.path)
     const records = [envelope({ trace_id: 'aa' }), envelope({ trace_id: 'aa' }), envelope({ trace_id: 'bb' })]
