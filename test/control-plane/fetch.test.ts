@@ -145,7 +145,7 @@ describe('svc audit fetch', function () {
     }
     const unnamed = await fetchAll()
     const id = JSON.parse(readFileSync(join(dir, 'audit.journal'), 'utf8').split('\n')[0] ?? '').log_id
-    expect(unnamed.code).to.equal(2)
+    expect(unnamed.code).to.equal(1)
     expect(unnamed.err).to.include('there are several logs').and.include(id.slice(0, 16))
     expect((await fetchAll('--log', id)).code).to.equal(0)
     expect(contents(copy)).to.deep.equal(contents(dir))
@@ -300,7 +300,7 @@ describe('svc audit fetch', function () {
     it(`refuses ${title} with one line`, async () => {
       const [source = '', ...options] = args()
       const { code, err } = await fetchFrom(source, ...options)
-      expect(code).to.equal(2)
+      expect(code).to.equal(1)
       expect(err)
         .to.include(message)
         .and.match(/^svc-sdk audit fetch: [^\n]*\n$/)
@@ -313,7 +313,7 @@ describe('svc audit fetch', function () {
     await appender.close()
     writeFileSync(keyFile, auditKey.slice('Bearer '.length))
     const { code, err } = await fetchAll()
-    expect(code).to.equal(2)
+    expect(code).to.equal(1)
     expect(err).to.include('this API key may not download')
   })
 
