@@ -9,8 +9,8 @@ import type { AuditEnvelope } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import type { GatewaySettings } from 'svc-sdk'
 import { recordingTo, startTestGateway, type TestGateway } from '../../support/gateway.js'
-import { type Face, invokeFace, type Made, mcpFace, newTrace, stdioFace } from './faces.js'
-import { Gates, type Point, points } from './gates.js'
+import { type Face, governedFace, invokeFace, type Made, mcpFace, newTrace, stdioFace } from './faces.js'
+import { Gates, type Point, points, unsentPoints } from './gates.js'
 import { type PayServer, startPayServer } from './server.js'
 
 /** Before the body of a request is read. */
@@ -37,6 +37,9 @@ function expected(face: Face, point: Point, event: Event): Ending {
   if (!isCancelled || point === 'answered') return ok
   return point === 'upstream' ? givenUp : notSent
 }
+
+/** Until the gateway stops waiting for calls. */
+const drainMs = 30
 
 describe('a call that is ended while it waits', function () {
   this.timeout(120_000)
@@ -67,6 +70,7 @@ describe('a call that is ended while it waits', function () {
     gateway = await startTestGateway({ ...options, federation })
     const at = (name: string, over: object = {}) =>
       mcpFace(gateway.url, { name, path: '/mcp/session', ...over })
+    const { targets: _, ...inProcess } = options
     const stdio = { ...options, targets: { session } }
     faces.push(
       invokeFace(gateway.url, 'invoke', '/mcp/rest/pay@1'),
@@ -89,6 +93,10 @@ describe('a call that is ended while it waits', function () {
       }),
       stdioFace('svc stdio in a session', stdio, '/mcp', false),
       stdioFace('svc stdio by 2026-07-28', stdio, '/mcp', true),
+      governedFace(inProcess, async (n) => {
+        server.paid.push(n)
+        await gates.atUpstream()
+      }),
     )
     for (const face of faces) await face.open?.()
   })
@@ -141,7 +149,7 @@ describe('a call that is ended while it waits', function () {
   const facesOf = (event: Event) =>
     faces.filter(({ name, cancels }) => {
       if (event === 'cancel') return cancels === 'message'
-      return event === 'nothing' || !name.startsWith('svc stdio')
+      return event === 'nothing' || !(name.startsWith('svc stdio') || name === 'governServer')
     })
 
   for (const event of ['nothing', 'cancel', 'leave'] as const) {
@@ -156,6 +164,31 @@ describe('a call that is ended while it waits', function () {
         }
       }
       expect(wrong).to.deep.equal([])
+    })
+  }
+
+  for (const point of [...unsentPoints, 'upstream'] as const) {
+    it(`by a drain at ${point}: is sent or not, and recorded as such`, async () => {
+      const recorded: AuditEnvelope[] = []
+      const { rest } = server.targets
+      const draining = await startTestGateway({
+        targets: { rest },
+        plugins: gates.plugins,
+        server: { drainMs },
+        ...recordingTo({ append: async (record) => void recorded.push(record as AuditEnvelope) }),
+      })
+      const n = ++lastCall
+      const held = gates.hold(point)
+      const made = invokeFace(draining.url, 'invoke', '/mcp/rest/pay@1').call(n, newTrace())
+      const call = await held.reached
+      const aborted = new Promise<void>((resolve) => call.abortState.addEventListener('abort', resolve))
+      const closed = draining[Symbol.asyncDispose]()
+      await aborted
+      held.open()
+      await Promise.all([made.ended, closed])
+      expect(server.paid.includes(n)).to.equal(point === 'upstream')
+      const error = point === 'upstream' ? 'UPSTREAM_UNREACHABLE' : 'DRAINING'
+      expect(recorded.map((record) => record.error)).to.deep.equal([error])
     })
   }
 })

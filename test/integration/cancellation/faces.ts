@@ -1,9 +1,13 @@
 // The faces of the gateway, each as a client that makes one call, cancels it and leaves.
 import { randomBytes } from 'node:crypto'
 import { type IncomingHttpHeaders, request } from 'node:http'
+import { InMemoryTransport } from '@modelcontextprotocol/sdk/inMemory.js'
+import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'
 import { Bridge } from 'svc-sdk/internal/stdio-gateway/bridge'
 import { PrivateServer } from 'svc-sdk/internal/stdio-gateway/private-server'
+import { governServer } from 'svc-sdk/mcp'
 import { type MountedGateway, mountGateway } from 'svc-sdk/node'
+import { z } from 'zod'
 import { keepingLogger } from '../../support/logger.js'
 
 const STATELESS = '2026-07-28'
@@ -226,3 +230,59 @@ export function stdioFace(
 }
 
 export const newTrace = (): string => randomBytes(16).toString('hex')
+
+/** A server of the program, behind `governServer`; `pay` is its tool. */
+export function governedFace(
+  config: Parameters<typeof governServer>[1],
+  pay: (n: unknown) => Promise<void>,
+): Face {
+  const server = new McpServer({ name: 'own', version: '1.0.0' })
+  server.registerTool('pay', { inputSchema: { n: z.number() } }, async ({ n }) => {
+    await pay(n)
+    return { content: [{ type: 'text', text: 'paid' }] }
+  })
+  const governed = governServer(server, config)
+  const [ours, theirs] = InMemoryTransport.createLinkedPair()
+  const waiting = new Map<unknown, () => void>()
+  theirs.onmessage = (message) => waiting.get('id' in message ? message.id : undefined)?.()
+  const tell = (message: object) => theirs.send({ jsonrpc: '2.0', ...message } as never)
+  async function ask(method: string, params: object): Promise<void> {
+    const id = lastId++
+    const answered = new Promise<void>((resolve) => {
+      waiting.set(id, resolve)
+    })
+    await tell({ id, method, params })
+    await answered
+  }
+  return {
+    name: 'governServer',
+    cancels: 'message',
+    async open() {
+      await governed.ready()
+      await server.connect(ours)
+      await theirs.start()
+      await ask('initialize', initializeParams)
+      await tell({ method: 'notifications/initialized' })
+    },
+    call(n, trace) {
+      const id = lastId++
+      const ended = new Promise<void>((resolve) => {
+        waiting.set(id, resolve)
+      })
+      const _meta = { traceparent: `00-${trace}-00f067aa0ba902b7-01` }
+      void tell({ id, method: 'tools/call', params: { name: 'pay', arguments: { n }, _meta } })
+      return {
+        ended,
+        async cancel() {
+          await tell({ method: 'notifications/cancelled', params: { requestId: id } })
+          for (let round = 0; round < 2; round++) await ask('ping', {})
+        },
+        leave: () => undefined,
+      }
+    },
+    async close() {
+      await theirs.close()
+      await governed.close()
+    },
+  }
+}
