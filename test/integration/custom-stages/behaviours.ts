@@ -79,7 +79,7 @@ const values: Readonly<Record<string, () => unknown>> = {
   'a denial with an unknown code': () => ({ kind: 'denied', sent: 'no', code: 'NOPE', message: 'no' }),
   'a failure without a message': () => ({ kind: 'failed', sent: 'no', code: 'INTERNAL' }),
   'an object that throws when it is read': () => new Proxy({}, { get: fail, has: fail, ownKeys: fail }),
-  'a promise of another library': () =>
+  'an answer in a promise of another library': () =>
     Object.fromEntries([['then', (resolve: (value: unknown) => void) => resolve(own())]]),
 }
 
