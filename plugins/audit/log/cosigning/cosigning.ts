@@ -8,11 +8,12 @@ import type { DirectoryLock } from '../files/directory-lock.js'
 import { type FileSystem, syncPath } from '../files/file-system.js'
 import { dayOfInstant } from '../format/day.js'
 import { checkpointFile } from '../format/paths.js'
+import type { Verifier } from '../keys/public-key.js'
 import { consistencyRanges } from '../merkle/proof.js'
 import { rootsOf } from '../prove/tree-paths.js'
 import { newestCheckpoint, type StoredCheckpoint } from '../seal/checkpoint-file.js'
 import { isBy, judgeCosignature, parseWitnessKey } from '../seal/cosignature.js'
-import { signatureLine } from '../seal/note.js'
+import { judgeNote, type Note, signatureLine } from '../seal/note.js'
 import { appendNote } from '../seal/note-tail.js'
 import { Backoff } from '../upload/backoff.js'
 import type { WitnessConfig } from './config.js'
@@ -33,6 +34,8 @@ export interface CosigningParts {
   readonly clock: Clock
   readonly meter: Meter
   readonly origin: string
+  /** Those that sign its checkpoints now: no other checkpoint is shown to a witness. */
+  readonly keys: readonly Verifier[]
   readonly witnesses: readonly WitnessConfig[]
   readonly quorum: number
   readonly random: () => number
@@ -102,8 +105,8 @@ export class Cosigning {
 
   /** When the last member of a quorum has cosigned, by its clock, milliseconds since the epoch. */
   get witnessedAt(): number | undefined {
-    const { dir, port, origin, quorum } = this.#parts
-    const newest = newestCheckpoint(port, dir, origin)
+    const { quorum } = this.#parts
+    const newest = this.#newest()
     if (newest !== undefined) this.#takeOver(newest)
     const times = this.#members.flatMap(({ time }) => time ?? []).sort((a, b) => b - a)
     const time = times[quorum - 1]
@@ -137,8 +140,8 @@ export class Cosigning {
   }
 
   async #round(): Promise<void> {
-    const { dir, port, origin, clock, quorum } = this.#parts
-    const newest = newestCheckpoint(port, dir, origin)
+    const { dir, port, clock, quorum } = this.#parts
+    const newest = this.#newest()
     if (newest === undefined) return
     const { size } = newest.head
     this.#takeOver(newest)
@@ -161,6 +164,13 @@ export class Cosigning {
       const why = this.#members.flatMap(({ client, error }) => (error ? `${client.key.name}: ${error}` : []))
       this.#warning = `${have} of ${quorum} witnesses have cosigned the newest checkpoint (${why.join('; ')})`
     }
+  }
+
+  /** The newest checkpoint that the log has signed: a process without its key can append others. */
+  #newest(): StoredCheckpoint | undefined {
+    const { dir, port, origin, keys } = this.#parts
+    const isSigned = (note: Note) => judgeNote(note, origin, keys).kind === 'verified'
+    return newestCheckpoint(port, dir, origin, isSigned)
   }
 
   /** What the file has already, after a restart. */
@@ -204,8 +214,7 @@ export class Cosigning {
 
   /** Another process may have sealed more, and shown it. @throws {Error} where none has. */
   #requireAhead(size: number): void {
-    const { dir, port, origin } = this.#parts
-    if ((newestCheckpoint(port, dir, origin)?.head.size ?? 0) >= size) {
+    if ((this.#newest()?.head.size ?? 0) >= size) {
       this.#isStale = true
       return
     }

@@ -18,6 +18,7 @@ import { requireLocal } from '../files/local-file-system.js'
 import { LogFile } from '../files/log-file.js'
 import { AuditError } from '../format/errors.js'
 import { dayOfDailyLog, dayOfRawLog } from '../format/paths.js'
+import { verifierFromPublicKey } from '../keys/public-key.js'
 import { readGenesis } from '../seal/journal-file.js'
 import { canSignNotes, type NoteSigner } from '../seal/note.js'
 import type { Sealer } from '../seal/sealer.js'
@@ -255,7 +256,8 @@ export class LogDirectory {
     const { witnesses = [], quorum = witnesses.length } = config
     if (witnesses.length === 0) return undefined
     const { Cosigning } = await import('../cosigning/cosigning.js')
-    const log = { dir: this.#dir, port, lock, origin }
+    const keys = this.#signers.map(({ publicKey }) => verifierFromPublicKey(publicKey))
+    const log = { dir: this.#dir, port, lock, origin, keys }
     return new Cosigning({ ...log, logger, clock, meter, witnesses, quorum, random, onError })
   }
 }

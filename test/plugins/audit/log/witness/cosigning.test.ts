@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { appendFileSync, cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -99,6 +99,30 @@ describe('cosigning', () => {
     expect(Math.abs(Date.now() - Date.parse(report.cosigned?.time ?? ''))).to.be.below(HOUR_MS)
     // Those that the log did not name are not among them.
     expect((await verified([await start('ccc')])).failureCounts).to.deep.equal({ missing_cosignature: 1 })
+  })
+
+  it('shows a witness the newest checkpoint that the log has signed, not a forged one', async () => {
+    const witness = await start('a')
+    const appender = open([witness])
+    const cosigned = () => appender.status().cosigning?.size
+    await append(appender, 1)
+    await appender.seal()
+    await until(async () => cosigned() !== undefined)
+    const path = join(log(), file)
+    appendFileSync(
+      path,
+      (
+        readFileSync(path, 'utf8')
+          .split(/(?<=\n)(?=audit\.|svc-audit)/)
+          .at(-1) ?? ''
+      ).replace(/\n\d+\n/, '\n999\n'),
+    )
+    const before = cosigned()
+    await append(appender, 1)
+    await appender.seal()
+    await until(async () => cosigned() !== before)
+    expect(appender.status().warning).to.equal(undefined)
+    await appender.close()
   })
 
   it('asks no witness again after a restart without new records', async () => {
