@@ -2,9 +2,9 @@
 // with a remote key (a KMS, a worker thread).
 
 export interface Signer {
-  /** `ed25519:` and the SHA-256, in lower-case hex, of the 32-byte public key. */
+  /** With a `publicKey`, `ed25519:` and the SHA-256 of it in lower-case hex; else any name of the key. */
   readonly keyId: string
-  /** The 32-byte public key, where the signer has it; the log then contains the public keys of its signatures. */
+  /** The 32-byte public key, where the signer has it; without it a log has no journal and cannot show that it is complete. */
   readonly publicKey?: Uint8Array
   /** The 64-byte Ed25519 signature of `data` (RFC 8032 §5.1.6). `data` is only valid during the call. */
   sign(data: Uint8Array): Uint8Array

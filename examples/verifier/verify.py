@@ -77,9 +77,10 @@ class Verification:
             self.days[day].finish(None if self.incomplete else size, stored, self.report)
         if not has_journal:
             names_log = any(day.names_log for day in self.days.values())
-            allowed = self.options.allow_unsealed and self.cosigned is None
-            if not allowed or notes_days or names_log:
+            if notes_days or names_log or self.cosigned:
                 self.report(journal.NAME, 0, "missing_file")
+            elif not self.options.allow_unsealed and not self.findings:
+                raise CannotJudge("the log has no journal, so that missing records cannot be detected")
         if self.options.agents:
             data_of = {day: self.days[day].data for day in self.days}
             check_agents(self.folder, data_of, self.removals, self.report)

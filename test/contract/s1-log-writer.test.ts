@@ -1,3 +1,4 @@
+import { writeFileSync } from 'node:fs'
 import { expect } from 'chai'
 import * as audit from 'svc-sdk/audit'
 import { fromBase64, LocalDevSigner } from 'svc-sdk/signer'
@@ -161,8 +162,7 @@ contractSection('1', 'What the service does', ({ holds }) => {
     const signed: Uint8Array[] = []
     const key = LocalDevSigner.fromSeed(new Uint8Array(32).fill(9))
     const signer = {
-      keyId: key.keyId,
-      publicKey: key.publicKey,
+      keyId: 'projects/audit/keys/1',
       sign: (data: Uint8Array) => {
         signed.push(Uint8Array.from(data))
         return key.sign(data)
@@ -173,6 +173,14 @@ contractSection('1', 'What the service does', ({ holds }) => {
     await log.appender.append(envelope())
     expect(signed).to.not.have.length(0)
     expect(isSigned(log.lines(daily)[0]!, key.publicKey)).to.equal(true)
+    const file = `${log.dir}.pub`
+    writeFileSync(file, `ed25519:${Buffer.from(key.publicKey).toString('base64')}\n`)
+    const options = { keys: await audit.readKeys(file) }
+    expect(await audit.verifyLog(log.dir, options)).to.have.property('verdict', 'cannot_be_judged')
+    expect(await audit.verifyLog(log.dir, { ...options, allowUnsealed: true })).to.have.property(
+      'verdict',
+      'intact',
+    )
   })
 
   holds(

@@ -29,12 +29,12 @@ describe('the recipes of docs/analysis.md', function () {
     const deny = { decision: 'deny', retention: 'standard' } as const
     const finding = (reason: string, effect: 'deny' | 'reported') => ({ reason, effect, stage: 'security' })
     const records = [
-      { trace_id: 't1', span_id: 'a', tool: 'plan@1', principal: { user: 'ann', roles: [] } },
+      { trace_id: 'e1', span_id: 'a', tool: 'plan@1', principal: { user: 'ann', roles: [] } },
       {
-        trace_id: 't1',
+        trace_id: 'e1',
         span_id: 'b',
         ts: `${DAY}T11:00:01Z`,
-        cause_trace_id: 't1',
+        cause_trace_id: 'e1',
         cause_span_id: 'a',
         policy: deny,
         status: 'error' as const,

@@ -23,25 +23,25 @@ describe('svc audit show --trace', () => {
 
   it('prints the calls of several logs below the calls that caused them', async () => {
     await write('edge', [
-      { trace_id: 'other', span_id: 'x' },
-      { trace_id: 't1', span_id: 'a', tool: 'plan@1', ts: at(0) },
+      { trace_id: 'f0', span_id: 'f2' },
+      { trace_id: 'e1', span_id: 'a', tool: 'plan@1', ts: at(0) },
     ])
     // The grandchild is read before the call that caused it, and has a trace of its own.
     await write('inner', [
-      { trace_id: 't3', span_id: 'd', tool: 'fourth@1', ts: at(4), ...caused('t2', 'c') },
+      { trace_id: 'e3', span_id: 'd', tool: 'fourth@1', ts: at(4), ...caused('e2', 'c') },
       {
-        trace_id: 't1',
+        trace_id: 'e1',
         span_id: 'b',
         tool: 'second@1',
         ts: at(1),
         status: 'error',
         error: 'TOOL_NOT_ALLOWED',
         policy: { decision: 'deny', retention: 'standard' },
-        ...caused('t1', 'a'),
+        ...caused('e1', 'a'),
       },
-      { trace_id: 't2', span_id: 'c', tool: 'third@1', ts: at(2), ...caused('t1', 'a') },
+      { trace_id: 'e2', span_id: 'c', tool: 'third@1', ts: at(2), ...caused('e1', 'a') },
     ])
-    const { out, code } = await trace('t1', 'edge', 'inner')
+    const { out, code } = await trace('e1', 'edge', 'inner')
     expect(code).to.equal(0)
     expect(out).to.equal(
       [
@@ -56,12 +56,12 @@ describe('svc audit show --trace', () => {
 
   it('prints calls whose causes are missing, or name each other', async () => {
     await write('log', [
-      { trace_id: 't', span_id: 'a', tool: 'a@1', ts: at(0), ...caused('t', 'b') },
-      { trace_id: 't', span_id: 'b', tool: 'b@1', ts: at(1), ...caused('t', 'a') },
-      { trace_id: 't', span_id: 'c', tool: 'c@1', ts: at(2), ...caused('t', 'missing') },
-      { trace_id: 't', span_id: 'd', tool: 'd@1', ts: at(3), ...caused('t', 'd') },
+      { trace_id: 'e0', span_id: 'a', tool: 'a@1', ts: at(0), ...caused('e0', 'b') },
+      { trace_id: 'e0', span_id: 'b', tool: 'b@1', ts: at(1), ...caused('e0', 'a') },
+      { trace_id: 'e0', span_id: 'c', tool: 'c@1', ts: at(2), ...caused('e0', 'f1') },
+      { trace_id: 'e0', span_id: 'd', tool: 'd@1', ts: at(3), ...caused('e0', 'd') },
     ])
-    const { out } = await trace('t', 'log')
+    const { out } = await trace('e0', 'log')
     const calls = out.split('\n').map((line) => line.split('  allow')[0])
     expect(calls.map((call) => call?.replace('files@1.0.0/', ''))).to.have.members(
       ['a@1', 'b@1', 'c@1', 'd@1', ''].map((call) => (call === 'a@1' ? '└─ a@1' : call)),
@@ -69,10 +69,10 @@ describe('svc audit show --trace', () => {
   })
 
   it('marks a record whose signature is wrong', async () => {
-    await write('log', [{ trace_id: 't', span_id: 'a', tool: 'a@1' }])
+    await write('log', [{ trace_id: 'e0', span_id: 'a', tool: 'a@1' }])
     const file = join(log('log'), `audit-${DAY}.ndjson`)
     writeFileSync(file, readFileSync(file, 'utf8').replace('"tool":"a@1"', '"tool":"b@1"'))
-    expect((await trace('t', 'log')).out).to.include('/b@1  allow  ok  BAD_SIGNATURE')
+    expect((await trace('e0', 'log')).out).to.include('/b@1  allow  ok  BAD_SIGNATURE')
   })
 
   it('says in one line that there is no such trace, and that several logs need --trace', async () => {

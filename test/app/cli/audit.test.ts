@@ -67,7 +67,7 @@ describe('svc keys rotate and revoke', () => {
       '--sign-with',
       next,
     ])
-    expect(revoked.out).to.equal(`${first.keyId} is not trusted from leaf 6 on\n`)
+    expect(revoked.out).to.equal(`${first.keyId} is not trusted from leaf 7 on\n`)
     expect(await write(old).catch((error: AuditError) => error.code)).to.equal('key_refused')
     const stranger = join(dir.path, 'stranger')
     generateKeyFile(stranger)
@@ -383,7 +383,7 @@ describe('svc audit', () => {
       const appender = appenderIn(dir.path)
       const own = {
         trace_id: 'dd',
-        span_id: 'sought',
+        span_id: '50',
         principal: { user: 'ada', user_id: '7', client_id: 'tool' },
         escalation_id: 'esc-1',
         policy_sha256: 'abcdef0123',
@@ -400,7 +400,7 @@ describe('svc audit', () => {
         ['--principal', 'ada'],
         ['--principal', '7'],
         ['--principal', 'tool'],
-        ['--span-id', 'sought'],
+        ['--span-id', '50'],
         ['--escalation', 'esc-1'],
         ['--policy', 'abcdef'],
       ]) {

@@ -26,7 +26,7 @@ async function round(chance: Chance, dir: string): Promise<Figures> {
   await using cloud = await startCloud()
   const victim = chance.int(0, 2)
   const kill = momentOf(chance, cloud, () => void writers[victim]?.child.kill('SIGKILL'))
-  const writers: Writer[] = ['a-', 'b-', 'c-'].map((name, index) =>
+  const writers: Writer[] = ['a0', 'b0', 'c0'].map((name, index) =>
     startWriter(dir, {
       name,
       total: TOTAL,

@@ -38,7 +38,7 @@ async function round(chance: Chance, dir: string): Promise<Figures> {
     clock.ms = crosses ? MIDNIGHT - chance.int(1, count - 1) : MIDNIGHT + chance.int(-2 * HOUR, 2 * HOUR)
     const written = Array.from({ length: count }, () => {
       const ts = new Date(clock.ms++).toISOString()
-      const record = envelope({ ts, span_id: `${name}-${serial++}` })
+      const record = envelope({ ts, span_id: `${name}${serial++}` })
       days.set(ts.slice(0, 10), [...(days.get(ts.slice(0, 10)) ?? []), record.span_id])
       return appender.append(record)
     })

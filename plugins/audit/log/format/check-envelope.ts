@@ -7,18 +7,20 @@ import { AuditError } from './errors.js'
  * Reads each member by its name, which the engine does ten times as fast as by a name in a variable: it runs for every
  * record.
  *
- * @throws {AuditError} `bad_record`, naming the field and the type that it needs.
+ * @throws {AuditError} `bad_envelope`, naming the field and the type that it needs.
  */
 export function checkEnvelope(envelope: AuditEnvelope): void {
   // `journal` would make a record look like a line of the journal.
   if ('journal' in envelope || 'log_id' in envelope || 'seq' in envelope || 'lost' in envelope) {
-    throw new AuditError('bad_record', 'journal, log_id, seq and lost are set by the log itself')
+    throw new AuditError('bad_envelope', 'journal, log_id, seq and lost are set by the log itself')
   }
-  filled('trace_id', envelope.trace_id)
-  filled('span_id', envelope.span_id)
+  hexadecimal('trace_id', envelope.trace_id)
+  hexadecimal('span_id', envelope.span_id)
+  if (typeof envelope.cause_trace_id === 'string') hexadecimal('cause_trace_id', envelope.cause_trace_id)
+  if (typeof envelope.cause_span_id === 'string') hexadecimal('cause_span_id', envelope.cause_span_id)
   filled('tenant', envelope.tenant)
-  filled('server', envelope.server)
-  filled('tool', envelope.tool)
+  versioned('server', envelope.server)
+  versioned('tool', envelope.tool)
   if (envelope.status !== 'ok' && envelope.status !== 'error') throw wrong('status', 'ok or error')
   // Canonicalization rejects numbers that JSON cannot hold.
   if (typeof envelope.latency_ms !== 'number') throw wrong('latency_ms', 'a number')
@@ -39,6 +41,17 @@ export function checkEnvelope(envelope: AuditEnvelope): void {
   objectOrNull('agentMetadata', envelope.agentMetadata)
 }
 
+const HEXADECIMAL = /^[0-9a-fA-F]+$/
+const VERSIONED = /^.+@[^@]+$/s
+
+function hexadecimal(field: string, value: unknown): void {
+  if (typeof value !== 'string' || !HEXADECIMAL.test(value)) throw wrong(field, 'hexadecimal')
+}
+
+function versioned(field: string, value: unknown): void {
+  if (typeof value !== 'string' || !VERSIONED.test(value)) throw wrong(field, '<name>@<version>')
+}
+
 function filled(field: string, value: unknown): void {
   if (typeof value !== 'string' || value === '') throw wrong(field, 'a string that is not empty')
 }
@@ -57,7 +70,7 @@ function objectOrNull(field: string, value: unknown): void {
 }
 
 function wrong(field: string, what: string): AuditError {
-  return new AuditError('bad_record', `${field} must be ${what}`)
+  return new AuditError('bad_envelope', `${field} must be ${what}`)
 }
 
 /** The metadata of `config.presign`. */

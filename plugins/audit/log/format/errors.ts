@@ -2,7 +2,7 @@
 
 export type AuditErrorCode =
   | 'bad_config'
-  | 'bad_record'
+  | 'bad_envelope'
   | 'bad_timestamp'
   | 'presign_required'
   | 'closed'

@@ -77,6 +77,8 @@ const isInstant: Check = (value) => {
   return typeof value === 'string' && isDay(value.slice(0, DAY_LENGTH)) && TIME.test(value.slice(DAY_LENGTH))
 }
 const isRoot = isText(DIGEST)
+/** Whether `value` has the form of the id of a public key. */
+export const isKeyId = isText(KEY_ID)
 const isRetention: Check = (value) => typeof value === 'number' && value >= 1
 const orNull = (check: Check): Check => {
   return (value) => value === null || check(value)
@@ -110,7 +112,7 @@ const COMMON: Record<string, Check> = {
   leaf: isCount,
   root: isRoot,
   at: isInstant,
-  key_id: isText(KEY_ID),
+  key_id: isKeyId,
   sig: (value) => typeof value === 'string',
 }
 
@@ -125,7 +127,7 @@ const MEMBERS: Record<JournalKind, Record<string, Check>> = {
   remove: { day: isDay, lines: isCount, cover: isRoot },
   fault: { day: isDay, sealed: isCount, found: isCount, resume: isCount },
   key: {},
-  revoke: { revoked: isText(KEY_ID), until: isCount },
+  revoke: { revoked: isKeyId, until: isCount },
   retention: { days: isRetention },
 }
 
@@ -133,11 +135,11 @@ const OPTIONAL: Partial<Record<JournalKind, Record<string, Check>>> = {
   genesis: { parent: isParent },
   seal: {
     ends: isListOf(isTuple(isDay, isCount)),
-    keys: isListOf(isTuple(isPublicKey, isCount, orNull(isCount), orNull(isText(KEY_ID)))),
+    keys: isListOf(isTuple(isPublicKey, isCount, orNull(isCount), orNull(isKeyId))),
     retention_days: isRetention,
     since: isInstant,
   },
-  key: { key: isPublicKey, retired: isText(KEY_ID), until: isCount },
+  key: { key: isPublicKey, retired: isKeyId, until: isCount },
 }
 
 interface MemberCheck {

@@ -16,6 +16,8 @@ export class Findings {
   readonly counts: Partial<Record<FailureKind, number>> = {}
   readonly failures: VerifyFailure[] = []
   readonly tornTails: TornTail[] = []
+  /** Why what was read does not show whether the log is intact. */
+  unjudged: string | undefined
   readonly #onFailure: (failure: VerifyFailure) => void
 
   constructor(onFailure: (failure: VerifyFailure) => void) {
@@ -45,6 +47,7 @@ export class Findings {
   /** @param judged false where only the tree and its checkpoints were checked. */
   verdict(judged: boolean): { verdict: Verdict; reason?: string } {
     if (Object.keys(this.counts).length > 0) return { verdict: 'not_intact' }
+    if (this.unjudged !== undefined) return { verdict: 'cannot_be_judged', reason: this.unjudged }
     if (!judged && this.checkpoints === 0)
       return { verdict: 'cannot_be_judged', reason: 'there are no checkpoints' }
     return { verdict: 'intact' }

@@ -18,7 +18,7 @@ import {
   type AppenderLimits,
   type AppenderOptions,
   checkConfig,
-  checkSigner,
+  configFor,
   DEFAULT_LIMITS,
   DEFAULT_MIN_FREE_BYTES,
   noMeter,
@@ -53,10 +53,10 @@ export class SvcAppender {
 
   /** @throws {AuditError} `bad_config`. The directory itself is opened by `ready` or the first record. */
   constructor(options: AppenderOptions) {
-    const { config, signer } = options
+    const { signer } = options
     this.#limits = { ...DEFAULT_LIMITS, ...options.limits }
-    checkConfig(config, this.#limits)
-    checkSigner(signer, config)
+    checkConfig(options.config, this.#limits)
+    const config = configFor(options)
     // A gateway's `audit.append` is often taken from its object.
     this.append = this.append.bind(this)
     this.appendRawPayload = this.appendRawPayload.bind(this)
@@ -65,6 +65,12 @@ export class SvcAppender {
     const clock = options.clock ?? systemClock
     const port = options.fileSystem ?? nodeFileSystem
     const logger = options.logger ?? warningLogger
+    if (config !== options.config) {
+      logger.warn(
+        { keyId: signer.keyId },
+        'the signer has no publicKey: the audit log has no journal, and cannot show that it is complete',
+      )
+    }
     const onAsyncError =
       options.onAsyncError ?? ((err) => logger.error({ err }, 'the audit log has a fault in the background'))
     const dir = resolvePath(config.dir)
@@ -234,7 +240,7 @@ export class SvcAppender {
   #admit(record: { ts: string }): string {
     if (this.#closing !== undefined) throw closedError()
     if (typeof record !== 'object' || record === null || Array.isArray(record)) {
-      throw new AuditError('bad_record', 'a record is an object')
+      throw new AuditError('bad_envelope', 'a record is an object')
     }
     const day = utcDayOf(record.ts)
     if (day === undefined) throw new AuditError('bad_timestamp', 'ts is not an ISO 8601 instant with a zone')

@@ -21,7 +21,7 @@ export interface AppenderConfig {
   presign?: PresignConfig
   /**
    * How often new records are sealed by a signed checkpoint, ms; default 10 000. False: never, and missing records are
-   * not detected; a signer without a public key needs that.
+   * not detected, as with a signer without a public key.
    */
   checkpoints?: { readonly intervalMs?: number } | false
   /** Name of the log in its checkpoints, for a new log; default `svc-audit.invalid/<log id>`. */
@@ -158,26 +158,35 @@ export function checkConfig(config: AppenderConfig, limits: AppenderLimits): voi
 }
 
 /**
- * Without a public key of its own signer, a log could not be sealed, and removed records would not be detected.
+ * The configuration of a log that the signer can write: without a public key it has no journal.
  *
  * @throws {AuditError} `bad_config`.
  */
-export function checkSigner(signer: Signer | undefined, { checkpoints }: AppenderConfig): void {
-  if (typeof signer?.keyId !== 'string' || typeof signer.sign !== 'function') {
-    throw configError('signer', 'is missing; pass a Signer, such as LocalDevSigner.fromKeyRef(…)')
-  }
-  if (checkpoints === false) return
-  const { keyId, publicKey } = signer
-  if (publicKey === undefined) {
-    const unless = 'without it missing records cannot be detected (checkpoints: false accepts that)'
-    throw configError('signer', `has no publicKey; ${unless}`)
-  }
-  if (keyIdOf(publicKey) !== keyId) {
+export function configFor({ config, signer, retiringSigner }: AppenderOptions): AppenderConfig {
+  requireSigner('signer', signer)
+  if (retiringSigner !== undefined) requireSigner('retiringSigner', retiringSigner)
+  if (signer.publicKey !== undefined || config.checkpoints === false) return config
+  const cannot = 'needs a journal, and a log whose signer has no publicKey has none'
+  if ((config.witnesses ?? []).length > 0) throw configError('witnesses', cannot)
+  if (retiringSigner !== undefined) throw configError('retiringSigner', cannot)
+  return { ...config, checkpoints: false }
+}
+
+/** A program may have no types. */
+function requireSigner(path: string, signer: Signer | undefined): void {
+  if (
+    typeof signer?.keyId !== 'string' ||
+    typeof signer.sign !== 'function' ||
+    typeof signer.verify !== 'function'
+  ) {
     throw configError(
-      'signer',
-      `has the keyId ${keyId}, but the id of its publicKey is ${keyIdOf(publicKey)}`,
+      path,
+      'has no keyId, sign or verify; pass a Signer, such as LocalDevSigner.fromKeyRef(…)',
     )
   }
+  const { keyId, publicKey } = signer
+  if (publicKey === undefined || keyIdOf(publicKey) === keyId) return
+  throw configError(path, `has the keyId ${keyId}, but the id of its publicKey is ${keyIdOf(publicKey)}`)
 }
 
 /** With one core, a thread would only compete with the event loop. */

@@ -88,7 +88,7 @@ describe('recovery of intents of dead processes', () => {
     const lost = envelope()
     await left(lost)
     await appender.append(envelope({ agentVariables: { span_id: lost.span_id, trace_id: lost.trace_id } }))
-    await appender.append(envelope({ trace_id: 'another', span_id: lost.span_id }))
+    await appender.append(envelope({ trace_id: 'a0', span_id: lost.span_id }))
     expect(await new IntentRecovery(parts()).recover()).to.equal(1)
   })
 

@@ -21,7 +21,7 @@ const writer = `
   process.stdin.once('data', () => { ending = true })
   const work = async (i) => {
     for (let next = 0; !ending; next++) {
-      const span_id = name + i + '-' + next
+      const span_id = name + i + 'ff' + next
       await appender.append({
         ts: '${DAY}T10:00:00Z', trace_id: 'aa', span_id, tenant: 'acme', server: 's@1', tool: 't@1', status: 'ok',
         latency_ms: 1, policy: { decision: 'allow', retention: 'standard' }, key_id: signer.keyId,
@@ -73,7 +73,7 @@ describe('several processes that seal', () => {
     this.timeout(60_000)
     const moments = fc.sample(fc.integer({ min: 1, max: 120 }), 3)
     for (const [round, moment] of moments.entries()) {
-      const writers = ['a', 'b', 'c'].map((name) => new Writer(dir.path, `${name}${round}-`))
+      const writers = ['a', 'b', 'c'].map((name) => new Writer(dir.path, `${name}${round}0`))
       const alive = new Set(writers)
       for (const victim of writers.slice(0, 2)) {
         await victim.acknowledges(moment)

@@ -11,13 +11,26 @@ import {
 import { join } from 'node:path'
 import type { Signer } from '@svc/core'
 import { nodeFileSystem } from '@svc/plugin-audit/internal/log/files/file-system'
+import { publicKeyLine } from '@svc/plugin-audit/internal/log/keys/public-key'
+import { COSIGNATURE_TYPE } from '@svc/plugin-audit/internal/log/seal/note'
 import { TreeStore } from '@svc/plugin-audit/internal/log/seal/tree-store'
+import { formatVkey } from '@svc/plugin-audit/internal/log/seal/vkey'
 import { verifierFromPublicKey, verifyLog } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import fc from 'fast-check'
 import sinon from 'sinon'
 import { temporaryDir } from '../../temporary.js'
-import { appenderIn, DAY, diskWith, envelope, fixedClock, linesOf, signer } from '../writer/records.js'
+import { verifyInPython } from '../verify/matrix/python.js'
+import {
+  appenderIn,
+  DAY,
+  diskWith,
+  envelope,
+  fixedClock,
+  linesOf,
+  memoryLogger,
+  signer,
+} from '../writer/records.js'
 import { append } from './rig.js'
 import { journalOf, sealedLog } from './sealed-log.js'
 
@@ -118,18 +131,49 @@ describe('the sealer', () => {
     }
   })
 
-  it('can be turned off, which a signer without a public key of its id needs', async () => {
-    const { keyId, publicKey } = signer
+  it('is absent with a signer without a public key, which may name its key as it likes; a warning says so', async () => {
+    const { publicKey } = signer
     const sign = (data: Uint8Array) => signer.sign(data)
-    const without = { keyId, sign, verify: () => true }
-    const start = (other: Signer) => () =>
-      appenderIn(dir.path, { signer: other, config: { checkpoints: {} } })
-    expect(start(without)).to.throw('signer has no publicKey')
-    expect(start({ ...without, publicKey, keyId: 'kms-1' })).to.throw('signer has the keyId kms-1, but')
-    const off = appenderIn(dir.path, { signer: without, config: { checkpoints: false } })
+    const without: Signer = { keyId: 'kms-1', sign, verify: () => true }
+    const logger = memoryLogger()
+    const start = (other: Signer, more: object = {}) =>
+      appenderIn(dir.path, { signer: other, logger, config: { checkpoints: {} }, ...more })
+    expect(() => start({ ...without, publicKey })).to.throw('signer has the keyId kms-1, but')
+    const witnesses = [
+      { url: 'http://127.0.0.1:9', key: formatVkey('w.example', COSIGNATURE_TYPE, publicKey) },
+    ]
+    for (const [what, more] of [
+      ['witnesses', { config: { checkpoints: {}, witnesses } }],
+      ['retiringSigner', { retiringSigner: signer }],
+    ] as const) {
+      expect(() => start(without, more)).to.throw(
+        `${what} needs a journal, and a log whose signer has no publicKey`,
+      )
+    }
+    const off = start(without)
     await append(off, 1)
     await off.close()
+    expect(logger.entries.map(({ level, message }) => [level, message])).to.deep.equal([
+      [
+        'warn',
+        'the signer has no publicKey: the audit log has no journal, and cannot show that it is complete',
+      ],
+    ])
     expect(readdirSync(dir.path)).to.not.include('audit.journal')
+    const keys = [verifierFromPublicKey(publicKey)]
+    const trusted = path('trusted-keys')
+    writeFileSync(trusted, `${publicKeyLine(publicKey)}\n`)
+    const [python] = verifyInPython([
+      { folder: dir.path, keys: trusted, against: undefined, origin: undefined, allow_unsealed: false },
+    ])
+    const report = await verifyLog(dir.path, { keys })
+    expect([report.verdict, python?.verdict]).to.deep.equal(['cannot_be_judged', 'cannot_be_judged'])
+    expect(python?.reason).to.equal(report.reason)
+    const [accepted] = verifyInPython([
+      { folder: dir.path, keys: trusted, against: undefined, origin: undefined, allow_unsealed: true },
+    ])
+    expect((await verifyLog(dir.path, { keys, allowUnsealed: true })).verdict).to.equal('intact')
+    expect(accepted?.verdict).to.equal('intact')
     expect(JSON.parse(linesOf(dir.path, `audit-${DAY}.ndjson`)[0]!)).to.not.have.any.keys('log_id', 'seq')
   })
 

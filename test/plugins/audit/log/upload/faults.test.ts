@@ -1,5 +1,6 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { canonicalize } from '@svc/core/json'
 import { LocalDevSigner } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { temporaryDir } from '../../temporary.js'
@@ -293,6 +294,14 @@ describe('upload failures', () => {
 
   describe('the state file', () => {
     const state = () => join(dir.path, '.svc-presign-state.json')
+
+    it('has a signature over the canonical JSON of the object without it', async () => {
+      const { appender } = uploading(dir.path, cloud)
+      await appender.append(envelope())
+      await appender.close()
+      const { sig, ...signed } = JSON.parse(textOf(dir.path, '.svc-presign-state.json'))
+      expect(signer.verify(Buffer.from(canonicalize(signed)), Buffer.from(sig, 'base64'))).to.equal(true)
+    })
 
     for (const [title, content] of [
       ['truncated to zero', ''],

@@ -22,7 +22,7 @@ const writer = `
   })
   for (let i = 0; ; i++) {
     await appender.append({
-      ts: '${DAY}T10:00:00Z', trace_id: 'aa', span_id: 's' + i, tenant: 'acme', server: 's@1', tool: 't@1', status: 'ok',
+      ts: '${DAY}T10:00:00Z', trace_id: 'aa', span_id: '5' + i, tenant: 'acme', server: 's@1', tool: 't@1', status: 'ok',
       latency_ms: 1, policy: { decision: 'allow', retention: 'standard' }, nodeId: 'n', agentRef: 'r' + (i % 3),
     })
   }`

@@ -203,12 +203,12 @@ describe('SvcAppender', () => {
       ['a ts of a day that does not exist', envelope({ ts: '2026-02-30T10:00:00Z' }), 'bad_timestamp'],
       ['a ts in words', envelope({ ts: 'Sat, 21 Nov 2026 10:00:00 GMT' }), 'bad_timestamp'],
       ['a missing ts', { tenant: 'acme' } as AuditEnvelope, 'bad_timestamp'],
-      ['something that is no object', 'record' as unknown as AuditEnvelope, 'bad_record'],
-      ['an array', [] as unknown as AuditEnvelope, 'bad_record'],
+      ['something that is no object', 'record' as unknown as AuditEnvelope, 'bad_envelope'],
+      ['an array', [] as unknown as AuditEnvelope, 'bad_envelope'],
       [
         'an agent that is no string',
         envelope({ nodeId: 3 as unknown as string, agentRef: 'r' }),
-        'bad_record',
+        'bad_envelope',
       ],
       ['NaN', envelope({ latency_ms: Number.NaN }), 'non_finite_number'],
       ['an envelope that is signed already', { ...envelope(), sig: 'x' } as AuditEnvelope, 'reserved_member'],
@@ -268,7 +268,10 @@ describe('SvcAppender', () => {
     it('an envelope that breaks the types of the contract', async () => {
       const appender = appenderIn(dir.path)
       const wrong = {
-        trace_id: 1,
+        trace_id: 'x1',
+        span_id: '',
+        cause_span_id: 'no hexadecimal',
+        tool: 'read',
         tenant: '',
         server: undefined,
         status: 'denied',
@@ -278,9 +281,15 @@ describe('SvcAppender', () => {
         agentVariables: [],
         environment: null,
       }
-      for (const [field, value] of Object.entries(wrong)) {
+      const rows = [
+        ...Object.entries(wrong),
+        ['server', 'files@'],
+        ['server', '@1.0.0'],
+        ['trace_id', 7],
+      ] as const
+      for (const [field, value] of rows) {
         const fault = await appender.append(envelope({ [field]: value })).catch((error: Error) => error)
-        expect(String(fault), field).to.match(new RegExp(`bad_record|${field}\\S* must be `))
+        expect(String(fault), field).to.match(new RegExp(`bad_envelope|${field}\\S* must be `))
       }
       await appender.close()
       expect(recordsOf(dir.path)).to.deep.equal([])
@@ -288,7 +297,7 @@ describe('SvcAppender', () => {
 
     it('without a signer, at construction', () => {
       const signer = undefined as unknown as AppenderOptions['signer']
-      expect(() => appenderIn(dir.path, { signer })).to.throw('signer is missing')
+      expect(() => appenderIn(dir.path, { signer })).to.throw('signer has no keyId, sign or verify')
     })
 
     it('when signAsync rejects', async () => {

@@ -33,7 +33,7 @@ const program = `
   await appender.close()`
 
 export interface WriterOptions {
-  /** What its spans begin with. */
+  /** Hexadecimal; what its spans begin with. */
   readonly name: string
   readonly total: number
   /** The records' days, in equal shares one after the other. */
