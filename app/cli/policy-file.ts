@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
-import type { Contradiction, PluginContext } from '@svc/core'
+import type { ConfigConflict, PluginContext } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import { type Diagnostic, loadPolicy, type PolicyResult, pluginUses } from '@svc/core/policy'
 import { importPlugins } from '../gateway/custom-plugins.js'
@@ -19,7 +19,7 @@ export async function loadPolicyFile(
   file: string,
   env: NonNullable<PluginContext['env']>,
   checksFiles: boolean,
-  found: readonly Contradiction[] = [],
+  found: readonly ConfigConflict[] = [],
 ): Promise<PolicyResult<HostConfig>> {
   let text: string
   try {

@@ -1,6 +1,6 @@
 // For `svc policy check`: the tools of reachable servers that rules of the policy refuse, whoever calls them. A pattern
 // that forgot a tool shows here before its first call does.
-import type { Contradiction, PluginContext } from '@svc/core'
+import type { ConfigConflict, PluginContext } from '@svc/core'
 import type { EffectivePolicy } from '@svc/core/policy'
 import type { HostConfig } from '../policy/config.js'
 import { targetOf } from '../upstream/target.js'
@@ -15,7 +15,7 @@ const maxShown = 50
 export async function refusedTools(
   policy: EffectivePolicy<HostConfig>,
   context: PluginContext,
-): Promise<Contradiction[]> {
+): Promise<ConfigConflict[]> {
   if (policy.facts.refusesTools !== true) return []
   const listed = await Promise.all(
     Object.entries(policy.host.targets).map(([server, target]) =>
@@ -41,7 +41,7 @@ async function warningsOn(
   tools: ListedTools,
   policy: EffectivePolicy<HostConfig>,
   context: PluginContext,
-): Promise<Contradiction[]> {
+): Promise<ConfigConflict[]> {
   const refusals = await refusalsOf(tools, policy, context)
   return [...new Set(refusals.map(({ reason }) => reason))].map((reason) => {
     const names = refusals.flatMap((refusal) => (refusal.reason === reason ? [refusal.tool] : []))

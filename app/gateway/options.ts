@@ -86,13 +86,13 @@ export function bindGiven(
 ): GatewaySettings {
   const rest: Record<string, unknown> = { ...options }
   for (const { name, owns = [] } of plugins) {
-    for (const { token, given } of owns) {
+    for (const { token, fromOption } of owns) {
       const section = rest[name]
-      if (given === undefined || typeof section !== 'object' || section === null) continue
-      const value = given.bind(Reflect.get(section, given.key))
+      if (fromOption === undefined || typeof section !== 'object' || section === null) continue
+      const value = fromOption.bind(Reflect.get(section, fromOption.key))
       if (value === undefined || container.isRegistered(token, true)) continue
       bind(container, token, { useValue: value })
-      rest[name] = Object.fromEntries(Object.entries(section).filter(([key]) => key !== given.key))
+      rest[name] = Object.fromEntries(Object.entries(section).filter(([key]) => key !== fromOption.key))
     }
   }
   return rest

@@ -1,5 +1,5 @@
 // Checks the host's keys of a policy: key files that cannot be read, and an address without TLS.
-import type { Contradiction, PolicyFacts } from '@svc/core'
+import type { ConfigConflict, PolicyFacts } from '@svc/core'
 import { KeyReader } from '@svc/core/secret'
 import { isLocalAddress } from '../http/allowed-hosts.js'
 import { findCommand } from '../stdio-targets/command.js'
@@ -16,7 +16,7 @@ export interface HostKey {
   readonly directories?: readonly string[]
 }
 
-export function checkHost(host: HostConfig, { place }: PolicyFacts): Contradiction[] {
+export function checkHost(host: HostConfig, { place }: PolicyFacts): ConfigConflict[] {
   return [
     ...plainHttp(host),
     ...checkFederation(host.federation, Object.keys(host.targets)),
@@ -26,10 +26,10 @@ export function checkHost(host: HostConfig, { place }: PolicyFacts): Contradicti
 }
 
 /** Warnings: the other servers work without the command. */
-function commands({ targets }: HostConfig, place: PolicyFacts['place']): Contradiction[] {
+function commands({ targets }: HostConfig, place: PolicyFacts['place']): ConfigConflict[] {
   if (place === undefined) return []
   const { baseDir } = place
-  return [...stdioTargetsOf(targets).values()].flatMap(({ server, target }): Contradiction[] => {
+  return [...stdioTargetsOf(targets).values()].flatMap(({ server, target }): ConfigConflict[] => {
     const path = target.env['PATH'] ?? process.env['PATH']
     const program = target.pin ? 'npm' : target.command
     if (findCommand(program, baseDir, path) !== undefined) return []
@@ -39,13 +39,13 @@ function commands({ targets }: HostConfig, place: PolicyFacts['place']): Contrad
 }
 
 /** Behind a proxy that ends TLS, `publicUrl` is https. */
-function plainHttp({ server: { host, tls, publicUrl } }: HostConfig): Contradiction[] {
+function plainHttp({ server: { host, tls, publicUrl } }: HostConfig): ConfigConflict[] {
   if (tls !== undefined || isLocalAddress(host) || publicUrl?.startsWith('https:') === true) return []
   const message = 'not a loopback address, and there is no TLS: tokens and arguments can be read in transit'
   return [{ path: ['server', 'host'], message, severity: 'warning' }]
 }
 
-function keyFiles(host: HostConfig, place: PolicyFacts['place']): Contradiction[] {
+function keyFiles(host: HostConfig, place: PolicyFacts['place']): ConfigConflict[] {
   if (place === undefined) return []
   return hostKeys(host).flatMap(({ path, ref, directories }) => {
     const message = new KeyReader(place, directories).fileFault(ref)

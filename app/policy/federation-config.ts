@@ -1,5 +1,5 @@
 // The `federation` section of a policy: what /mcp and /mcp/<group> serve, and under which names.
-import type { Contradiction } from '@svc/core'
+import type { ConfigConflict } from '@svc/core'
 import { unknownServer } from '@svc/core/policy'
 import { z } from 'zod'
 
@@ -49,8 +49,8 @@ export type FederationConfig = z.output<typeof federationSchema>
 export function checkFederation(
   { servers = [], groups }: FederationConfig,
   targets: readonly string[],
-): Contradiction[] {
-  const unknown = (path: readonly (string | number)[], named: readonly string[]): Contradiction[] =>
+): ConfigConflict[] {
+  const unknown = (path: readonly (string | number)[], named: readonly string[]): ConfigConflict[] =>
     named.flatMap((server, index) => {
       const message = unknownServer(server, targets)
       return message === undefined ? [] : [{ path: [...path, index], message }]

@@ -22,7 +22,6 @@ import {
   verdict,
 } from '@svc/core'
 import { Pipeline } from '@svc/core/pipeline'
-import { slotsSetBy } from '@svc/core/policy'
 import { satisfies, valid, validRange } from 'semver'
 import { fakeCall } from './call.js'
 import { type FakeContext, fakeContext } from './context.js'
@@ -46,7 +45,7 @@ export interface ConformanceOptions {
   readonly timeoutMs?: number
   /** Binds what the stage resolves when it is created, and what a gateway would bind of your own. */
   configure?(context: FakeContext): void
-  /** Fills the slots your stage requires that are your own; those of the built-in stages are filled. */
+  /** Fills the slots that your stage reads and that are your own; those of the built-in stages are filled. */
   fill?(call: Call): void
 }
 
@@ -63,7 +62,7 @@ export function conformance(plugin: Plugin, options: ConformanceOptions = {}): C
 const sectionName = /^[a-z][a-z0-9_]*$/
 
 function metadata(plugin: Plugin): ConformanceTest[] {
-  const { name, version, core, before, requires = [], uses = [], metrics = {} } = plugin
+  const { name, version, core, before, uses = [], provides = [], metrics = {} } = plugin
   return [
     test('is named like a section: lower-case letters, digits and underscores', () => {
       assert.match(name, sectionName)
@@ -76,7 +75,7 @@ function metadata(plugin: Plugin): ConformanceTest[] {
       assert.ok(satisfies(CORE_VERSION, core), `${core} does not hold ${CORE_VERSION}`)
     }),
     test('names the slots it reads and fills once each, and reads none that it fills', () => {
-      const slots = [...requires, ...uses, ...slotsSetBy(plugin)].map(({ index }) => index)
+      const slots = [...uses, ...provides].map(({ index }) => index)
       assert.equal(new Set(slots).size, slots.length, 'a slot is named twice')
     }),
     test('names its metrics as operators expect them: counters, and only they, end in _total', () => {
@@ -188,28 +187,14 @@ function calls(plugin: Plugin, options: ConformanceOptions): ConformanceTest[] {
         call.abort('CANCELLED', 'The call was aborted.')
         await withinLimit(options, running)
       })),
-    test('sets every slot in `provides` before it calls next, and none that it does not declare', () =>
+    test('sets no slot that is not in `provides`', () =>
       withStage(plugin, options, async (stage) => {
         await start(stage)
         for (const call of everyKindOfCall()) {
           const set = recordSlots(fillSlots(plugin, options, call))
-          let missing: readonly Slot<unknown>[] = []
-          const { stageFault } = await attemptOf(
-            stage,
-            call,
-            () => {
-              missing = (plugin.provides ?? []).filter((slot) => call.get(slot) === undefined)
-              return served
-            },
-            options,
-          )
+          const { stageFault } = await attemptOf(stage, call, () => served, options)
           assert.equal(stageFault, undefined, stageFault)
-          assert.deepEqual(
-            namesOf(missing),
-            [],
-            'empty for the stages after it; mayProvide is for such slots',
-          )
-          assert.deepEqual(undeclared(plugin, set), [], 'set, and neither in provides nor in mayProvide')
+          assert.deepEqual(undeclared(plugin, set), [], 'set, and not in provides')
         }
       })),
     test('explains a call without having been started, without an error', () =>
@@ -223,7 +208,7 @@ function calls(plugin: Plugin, options: ConformanceOptions): ConformanceTest[] {
           }
           await stage.explain?.(call, next, (line) => assert.equal(typeof line, 'string'))
           assert.ok(asked <= 1, `next() was called ${asked} times`)
-          assert.deepEqual(undeclared(plugin, set), [], 'set, and neither in provides nor in mayProvide')
+          assert.deepEqual(undeclared(plugin, set), [], 'set, and not in provides')
         }
       })),
   ]
@@ -251,7 +236,7 @@ function recordSlots(call: Call): readonly Slot<unknown>[] {
 }
 
 function undeclared(plugin: Plugin, set: readonly Slot<unknown>[]): string[] {
-  const declared = new Set(slotsSetBy(plugin).map(({ index }) => index))
+  const declared = new Set((plugin.provides ?? []).map(({ index }) => index))
   return namesOf(set.filter(({ index }) => !declared.has(index)))
 }
 
@@ -410,7 +395,7 @@ function written({ validConfig = {} }: ConformanceOptions, directory: string): u
 
 /** What earlier stages would have left on the call, where this one does not leave it itself. */
 function fillSlots(plugin: Plugin, { fill }: ConformanceOptions, call: Call): Call {
-  const own = new Set(slotsSetBy(plugin).map(({ index }) => index))
+  const own = new Set((plugin.provides ?? []).map(({ index }) => index))
   if (!own.has(identity.index)) {
     call.set(identity, { tenant: 'acme', authenticated: true, user: 'ada@example.com', roles: [] })
   }

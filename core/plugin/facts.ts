@@ -39,7 +39,7 @@ export interface PolicyFacts {
 }
 
 /** Sections of a policy that are valid by themselves and not together. */
-export interface Contradiction {
+export interface ConfigConflict {
   /** From the policy's root, in the schemas' spelling: `['security', 'side_effects', …]`. */
   readonly path: readonly (string | number)[]
   /** What is wrong, what is accepted. */

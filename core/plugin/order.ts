@@ -1,6 +1,5 @@
-// The default order of stages, and the check of an order against the slots that stages require and provide.
+// The default order of stages, and the check of an order against the slots that stages read and set.
 
-import type { Slot } from '../call/slot.js'
 import type { Plugin } from './plugin.js'
 
 export interface OrderMistake {
@@ -122,7 +121,7 @@ function checkSlots(order: readonly string[], byName: ReadonlyMap<string, Plugin
   const mistakes: OrderMistake[] = []
   const filler = new Map<number, string>()
   for (const name of order) {
-    for (const slot of slotsSetBy(byName.get(name))) {
+    for (const slot of byName.get(name)?.provides ?? []) {
       const other = filler.get(slot.index)
       if (other === undefined) filler.set(slot.index, name)
       else if (other !== name) {
@@ -136,32 +135,10 @@ function checkSlots(order: readonly string[], byName: ReadonlyMap<string, Plugin
       name,
       message: `stage "${name}" reads the slot "${slot}" before "${from}" fills it; put "${from}" before "${name}"`,
     })
-    for (const slot of plugin?.requires ?? []) {
-      const from = filler.get(slot.index)
-      if (from === undefined) {
-        mistakes.push({
-          name,
-          message: `stage "${name}" reads the slot "${slot.name}", which no stage fills`,
-        })
-      } else if (order.indexOf(from) >= at) mistakes.push(tooEarly(slot.name, from))
-      else if (hasSlot(byName.get(from)?.mayProvide, slot)) {
-        const message = `stage "${name}" requires the slot "${slot.name}", which "${from}" may leave empty; its plugin has to list it in uses`
-        mistakes.push({ name, message })
-      }
-    }
     for (const slot of plugin?.uses ?? []) {
       const from = filler.get(slot.index)
       if (from !== undefined && order.indexOf(from) > at) mistakes.push(tooEarly(slot.name, from))
     }
   }
   return mistakes
-}
-
-/** Those that its stage always sets, and those that it may set. */
-export function slotsSetBy(plugin: Pick<Plugin, 'provides' | 'mayProvide'> | undefined): Slot<unknown>[] {
-  return [...(plugin?.provides ?? []), ...(plugin?.mayProvide ?? [])]
-}
-
-function hasSlot(slots: readonly Slot<unknown>[] = [], { index }: Slot<unknown>): boolean {
-  return slots.some((slot) => slot.index === index)
 }

@@ -3,7 +3,7 @@ import type { DependencyContainer } from 'tsyringe'
 import type { z } from 'zod'
 import type { Slot } from '../call/slot.js'
 import type { DoctorCheck } from '../doctor/check.js'
-import type { Contradiction, PolicyFacts } from './facts.js'
+import type { ConfigConflict, PolicyFacts } from './facts.js'
 import type { Phase } from './order.js'
 import type { Resources } from './resources.js'
 import type { Stage } from './stage.js'
@@ -46,17 +46,18 @@ export interface PluginContext {
 export interface OwnedToken {
   readonly token: Token<unknown>
   /** A key of the section that holds an implementation where code passes the section: it counts as a binding. */
-  readonly given?: { readonly key: string; readonly bind: (value: unknown) => unknown }
+  readonly fromOption?: { readonly key: string; readonly bind: (value: unknown) => unknown }
   /**
-   * Keys by which a policy chooses an implementation, from the section down in the schema's spelling, such as
+   * Keys by which a policy selects an implementation, from the section down in the schema's spelling, such as
    * `['remote', 'endpoint']`: together with a binding made in code, they are a mistake.
    */
-  readonly chosenBy?: readonly (readonly string[])[]
+  readonly selectedBy?: readonly (readonly string[])[]
 }
 
 export type Presence = 'required' | 'always' | 'optional'
 
-export interface Plugin<Config = unknown> {
+/** What a plugin is. The first five members are needed. */
+interface PluginIdentity<Config = unknown> {
   /** The policy section it owns. */
   readonly name: string
   /** This plugin's own version (semver). */
@@ -65,6 +66,8 @@ export interface Plugin<Config = unknown> {
   readonly core: string
   /** A strict schema, which refuses unknown keys, with the defaults. */
   readonly schema: z.ZodType<Config>
+  /** Opens nothing. */
+  create(config: Config, context: PluginContext): Stage
   /**
    * `required`: a policy without the section is refused. `always`: the stage runs on the schema's
    * defaults, or on what it makes of `undefined`, when the section is absent. `optional` (the default): no section, no stage.
@@ -76,26 +79,22 @@ export interface Plugin<Config = unknown> {
   readonly before?: string
   /** A section inside which this one may be written as well: `security` for `security.ap2`. */
   readonly nestedIn?: string
-  /** Slots that an earlier stage must have in `provides`. */
-  readonly requires?: readonly Slot<unknown>[]
-  /** Optional slots: a stage that sets or may set one must be earlier. */
-  readonly uses?: readonly Slot<unknown>[]
-  /** Slots that only this stage sets, before it calls `next`, for every call. */
-  readonly provides?: readonly Slot<unknown>[]
-  /** Slots that only this stage sets, and that stay empty for some calls or settings. */
-  readonly mayProvide?: readonly Slot<unknown>[]
-  /** A warning for the operator when the policy has no such section. */
-  readonly absent?: string
   /** Reason tokens of its stage's findings, where they are not core's: a policy's `deny_on` may name them. */
   readonly reasons?: readonly string[]
-  /** The metrics of its stage by name; `/metrics` shows them from the start. */
-  readonly metrics?: Readonly<Record<string, MetricEntry>>
+}
+
+/** How a plugin is connected with others. */
+interface PluginWiring<Config = unknown> {
+  /** Slots that its stage reads: the stage that sets one must be earlier. */
+  readonly uses?: readonly Slot<unknown>[]
+  /** Slots that only its stage sets, before it calls `next`. Some may stay empty. */
+  readonly provides?: readonly Slot<unknown>[]
   /** The tokens that `register` binds; the gateway's container resolves them to the running objects. */
   readonly owns?: readonly OwnedToken[]
   /** Facts that other plugins need. */
   facts?(config: Config): PolicyFacts
   /**
-   * Contradictions to other sections or to bindings in code, and key files that cannot be read. Called when every
+   * Conflicts with other sections or with bindings in code, and key files that cannot be read. Called when every
    * section is valid by itself. `bindingOf` gives what code bound.
    */
   check?(
@@ -103,19 +102,31 @@ export interface Plugin<Config = unknown> {
     facts: PolicyFacts,
     isBound: (token: Token<unknown>) => boolean,
     bindingOf: <T>(token: Token<T>) => T | undefined,
-  ): readonly Contradiction[]
+  ): readonly ConfigConflict[]
   /**
    * Binds the defaults of its tokens with `bindDefault` in the context's container, of which each policy has its own. A
    * binding in code takes precedence. Every running plugin registers before any stage is created.
    */
   register?(config: Config, context: PluginContext): void
-  create(config: Config, context: PluginContext): Stage
+}
+
+/** What a plugin tells operators. */
+interface PluginDiagnostics<Config = unknown> {
+  /** A warning for the operator when the policy has no such section. */
+  readonly absent?: string
+  /** The metrics of its stage by name; `/metrics` shows them from the start. */
+  readonly metrics?: Readonly<Record<string, MetricEntry>>
   /**
    * For `svc doctor`, after every plugin has registered: opens the resources of the section, checks them and closes them.
    * It leaves nothing behind, and its messages contain no secret.
    */
   doctor?(config: Config, context: PluginContext): Promise<readonly DoctorCheck[]>
 }
+
+export interface Plugin<Config = unknown>
+  extends PluginIdentity<Config>,
+    PluginWiring<Config>,
+    PluginDiagnostics<Config> {}
 
 /**
  * Infers the type of a plugin: `config` is the output of `schema`; name, schema and presence give the type of the section

@@ -1,5 +1,5 @@
 // Loads and validates policies: for programs that host a pipeline.
-export { checkOrder, defaultOrder, type OrderMistake, slotsSetBy } from '../plugin/order.js'
+export { checkOrder, defaultOrder, type OrderMistake } from '../plugin/order.js'
 export { formatDiagnostic, PolicyError } from './diagnostic.js'
 export { policySchema } from './json-schema.js'
 export { type KeyReference, keysReference } from './keys-reference.js'

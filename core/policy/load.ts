@@ -1,7 +1,7 @@
 // Loads a policy: parses, merges, validates every section, checks versions and order, and reports all mistakes at once.
 import type { z } from 'zod'
 import { contractName } from '../call/contract.js'
-import type { Contradiction, PolicyFacts } from '../plugin/facts.js'
+import type { ConfigConflict, PolicyFacts } from '../plugin/facts.js'
 import type { OwnedToken, Plugin } from '../plugin/plugin.js'
 import { mistakeAt, sortedByPosition, warningAt } from './diagnostic.js'
 import { policyDigest } from './digest.js'
@@ -125,7 +125,7 @@ class PolicyLoader<Host> {
     }
   }
 
-  #report(found: readonly Contradiction[]): void {
+  #report(found: readonly ConfigConflict[]): void {
     for (const { path, message, severity } of found) {
       const { origin, path: written } = this.#sections.locate(path)
       if (severity === 'warning') this.#warnings.push(warningAt(origin, written, message))
@@ -137,8 +137,8 @@ class PolicyLoader<Host> {
   #checkChoices(section: string, owns: readonly OwnedToken[]): Diagnostic[] {
     return owns
       .filter(({ token }) => this.#isBound(token))
-      .flatMap(({ token, chosenBy = [] }) =>
-        chosenBy.flatMap((path) => {
+      .flatMap(({ token, selectedBy = [] }) =>
+        selectedBy.flatMap((path) => {
           const found = this.#sections.locate([section, ...path])
           if (found.node === undefined) return []
           const message = `chooses an implementation, and code binds its own ${contractName(token)}; remove one of the two`

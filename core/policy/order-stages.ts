@@ -1,5 +1,5 @@
 // Orders the stages, and reports mistakes of the order at the wrong entry of `pipeline`.
-import { checkOrder, defaultOrder, slotsSetBy } from '../plugin/order.js'
+import { checkOrder, defaultOrder } from '../plugin/order.js'
 import type { Plugin } from '../plugin/plugin.js'
 import { mistakeAt } from './diagnostic.js'
 import { withoutSecrets } from './environment.js'
@@ -11,7 +11,7 @@ export interface OrderInput {
   readonly sections: Sections
   readonly plugins: readonly Plugin[]
   readonly env: Env
-  /** Modules are still to be imported: unknown names and unfilled slots are no mistakes yet. */
+  /** Modules are still to be imported: unknown names are not mistakes yet. */
   readonly isPending: boolean
 }
 
@@ -30,7 +30,7 @@ export function orderStages({ sections, plugins, env, isPending }: OrderInput): 
   const names = listed?.flatMap(({ name }) => name ?? []) ?? defaultOrder(plugins)
   const checked = isPending ? names.filter((name) => plugins.some((plugin) => plugin.name === name)) : names
   const secrets = secretsOf(pipeline.node, env)
-  const mistakes = checkOrder(checked, isPending ? withoutUnfilled(plugins) : plugins).map((mistake) => {
+  const mistakes = checkOrder(checked, plugins).map((mistake) => {
     const entries = listed?.filter(({ name }) => name === mistake.name) ?? []
     const entry = /twice/.test(mistake.message) ? entries.at(-1) : entries[0]
     const fallback = pipeline.node === undefined ? sections.locate([mistake.name]) : pipeline
@@ -39,12 +39,4 @@ export function orderStages({ sections, plugins, env, isPending }: OrderInput): 
   })
   const ordered = names.flatMap((name) => plugins.find((plugin) => plugin.name === name) ?? [])
   return { plugins: ordered, mistakes }
-}
-
-function withoutUnfilled(plugins: readonly Plugin[]): Plugin[] {
-  const filled = new Set(plugins.flatMap((plugin) => slotsSetBy(plugin).map(({ index }) => index)))
-  return plugins.map((plugin): Plugin => {
-    const requires = (plugin.requires ?? []).filter(({ index }) => filled.has(index))
-    return Object.create(plugin, { requires: { value: requires } })
-  })
 }

@@ -1,6 +1,6 @@
 // Types of policy loading: layers in, one effective policy or all mistakes out.
 import type { z } from 'zod'
-import type { Contradiction, PolicyFacts } from '../plugin/facts.js'
+import type { ConfigConflict, PolicyFacts } from '../plugin/facts.js'
 import type { Plugin } from '../plugin/plugin.js'
 import type { Token } from '../plugin/tokens.js'
 import type { Secret } from './environment.js'
@@ -30,7 +30,7 @@ export interface PolicyInput<Host> {
   /** Facts from the host's keys that plugins need. */
   readonly hostFacts?: (host: Host) => PolicyFacts
   /** The `check` of the host's keys. */
-  readonly checkHost?: (host: Host, facts: PolicyFacts) => readonly Contradiction[]
+  readonly checkHost?: (host: Host, facts: PolicyFacts) => readonly ConfigConflict[]
   /** Of two with one name the later counts, so that a user's plugin replaces a built-in one. */
   readonly plugins: readonly Plugin[]
   /**

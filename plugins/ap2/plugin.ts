@@ -37,7 +37,7 @@ export const ap2Plugin = definePlugin({
   phase: 'inspection',
   nestedIn: 'security',
   uses: [identity, sideEffects],
-  mayProvide: [mandates],
+  provides: [mandates],
   metrics,
   facts: ({ enabled, mode, tools }) =>
     enabled && (mode === 'full' || mode === 'partial') && tools.allow !== undefined

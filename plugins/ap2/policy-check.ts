@@ -1,7 +1,7 @@
 // What is wrong or without effect in the section, beyond its schema.
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
-import type { Contradiction, PolicyFacts } from '@svc/core'
+import type { ConfigConflict, PolicyFacts } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import type { Ap2Config } from './config.js'
 import { pinnedKeys } from './keys/pinned.js'
@@ -13,7 +13,7 @@ export function checkSection(
   config: Ap2Config,
   facts: PolicyFacts,
   added: readonly string[],
-): Contradiction[] {
+): ConfigConflict[] {
   if (!config.enabled) {
     return config.mode === '' ? [] : [warning(['mode'], 'has no effect with enabled: false')]
   }
@@ -26,7 +26,7 @@ export function checkSection(
   ]
 }
 
-function checkFiles({ trust }: Ap2Config, { place }: PolicyFacts): Contradiction[] {
+function checkFiles({ trust }: Ap2Config, { place }: PolicyFacts): ConfigConflict[] {
   if (place === undefined) return []
   const found = Object.entries(trust.issuers).flatMap(([issuer, pinned]) =>
     attempt(['trust', 'issuers', issuer], () => pinnedKeys({ [issuer]: pinned }, place.baseDir)),
@@ -39,7 +39,7 @@ function checkFiles({ trust }: Ap2Config, { place }: PolicyFacts): Contradiction
   ]
 }
 
-function attempt(path: readonly string[], read: () => unknown): Contradiction[] {
+function attempt(path: readonly string[], read: () => unknown): ConfigConflict[] {
   try {
     read()
     return []
@@ -48,7 +48,7 @@ function attempt(path: readonly string[], read: () => unknown): Contradiction[] 
   }
 }
 
-function checkMethods({ trust }: Ap2Config, added: readonly string[]): Contradiction[] {
+function checkMethods({ trust }: Ap2Config, added: readonly string[]): ConfigConflict[] {
   const known: readonly string[] = [...builtinMethods, ...added]
   return (trust.didMethods ?? []).flatMap((method, index) => {
     if (known.includes(method)) return []
@@ -57,7 +57,7 @@ function checkMethods({ trust }: Ap2Config, added: readonly string[]): Contradic
   })
 }
 
-function checkIssuers({ trust }: Ap2Config): Contradiction[] {
+function checkIssuers({ trust }: Ap2Config): ConfigConflict[] {
   const { issuersAllowlist, issuers } = trust
   const allowed = issuersAllowlist ?? Object.keys(issuers)
   if (allowed.length === 0) {
@@ -77,7 +77,7 @@ function checkIssuers({ trust }: Ap2Config): Contradiction[] {
   )
 }
 
-function checkTools({ mode, tools }: Ap2Config): Contradiction[] {
+function checkTools({ mode, tools }: Ap2Config): ConfigConflict[] {
   if (tools.allow?.length === 0) {
     const refused =
       mode === 'full' || mode === 'partial' ? ', and every call with side effects is refused' : ''
@@ -88,7 +88,7 @@ function checkTools({ mode, tools }: Ap2Config): Contradiction[] {
 }
 
 /** With `deny_on`, what it does not name is recorded and lets the call pass. */
-function checkDenials({ mode }: Ap2Config, { denies }: PolicyFacts): Contradiction[] {
+function checkDenials({ mode }: Ap2Config, { denies }: PolicyFacts): ConfigConflict[] {
   if (mode === 'observe' || mode === 'full' || denies?.mode !== 'enforce') return []
   const { denyOn } = denies
   if (denyOn === undefined || denyOn.includes('ap2_bad_signature')) return []
@@ -100,6 +100,6 @@ function checkDenials({ mode }: Ap2Config, { denies }: PolicyFacts): Contradicti
   ]
 }
 
-function warning(path: readonly string[], message: string): Contradiction {
+function warning(path: readonly string[], message: string): ConfigConflict {
   return { path: ['ap2', ...path], message, severity: 'warning' }
 }

@@ -3,7 +3,7 @@ import {
   type Appender,
   bind,
   bindDefault,
-  type Contradiction,
+  type ConfigConflict,
   definePlugin,
   type LateBoundMembers,
   lateBound,
@@ -51,16 +51,19 @@ export const auditPlugin = definePlugin({
   presence: 'required',
   metrics,
   owns: [
-    { token: tokens.Signer, chosenBy: [['signer', 'keyRef']] },
+    { token: tokens.Signer, selectedBy: [['signer', 'keyRef']] },
     {
       token: tokens.SvcAppender,
-      given: { key: 'append', bind: (append) => (typeof append === 'function' ? { append } : undefined) },
-      chosenBy: [['append'], ['signer'], ['presign']],
+      fromOption: {
+        key: 'append',
+        bind: (append) => (typeof append === 'function' ? { append } : undefined),
+      },
+      selectedBy: [['append'], ['signer'], ['presign']],
     },
   ],
 
   check({ signer, presign }, { place, tenant }, isBound) {
-    const found: Contradiction[] = []
+    const found: ConfigConflict[] = []
     if (presign?.tenant !== undefined && tenant !== undefined && presign.tenant !== tenant) {
       const message = `is "${presign.tenant}", and the gateway's tenant is "${tenant}"; give one, or both the same`
       found.push({ path: ['audit', 'presign', 'tenant'], message })

@@ -1,5 +1,5 @@
 // Checks a broker against the rest of the policy: its server is a target with a URL, and its keys can be read.
-import type { Contradiction, PolicyFacts } from '@svc/core'
+import type { ConfigConflict, PolicyFacts } from '@svc/core'
 import { unknownServer } from '@svc/core/policy'
 import { KeyReader } from '@svc/core/secret'
 import type { BrokerConfig } from './config.js'
@@ -12,7 +12,7 @@ interface CheckInput {
   readonly hasSource: boolean
 }
 
-export function checkBroker({ server, broker, facts, hasSource }: CheckInput): Contradiction[] {
+export function checkBroker({ server, broker, facts, hasSource }: CheckInput): ConfigConflict[] {
   const { servers, serversWithoutHeaders = [], place } = facts
   const path = ['brokers', server]
   const unknown = servers && unknownServer(server, servers)
@@ -27,7 +27,7 @@ export function checkBroker({ server, broker, facts, hasSource }: CheckInput): C
   ]
 }
 
-function unusable(server: string, path: readonly string[]): Contradiction {
+function unusable(server: string, path: readonly string[]): ConfigConflict {
   const message = `the server "${server}" is a command, which gets no HTTP headers and so not this credential; set it in targets.${server}.env`
   return { path, message, severity: 'warning' }
 }

@@ -29,7 +29,7 @@ export const brokersPlugin = definePlugin({
   phase: 'credential',
   metrics,
   uses: [identity],
-  mayProvide: [credential],
+  provides: [credential],
 
   check: (config, facts, isBound) =>
     Object.entries(config).flatMap(([server, broker]) =>

@@ -43,9 +43,9 @@ export const dedupePlugin = definePlugin({
   phase: 'idempotency',
   metrics,
   uses: [identity],
-  mayProvide: [dedupe],
+  provides: [dedupe],
   facts: ({ enabled }) => ({ hasDedupe: enabled }),
-  owns: [{ token: tokens.DedupeStore, chosenBy: [['redisUrl'], ['dir']] }],
+  owns: [{ token: tokens.DedupeStore, selectedBy: [['redisUrl'], ['dir']] }],
 
   register(config, context) {
     if (!config.enabled) return

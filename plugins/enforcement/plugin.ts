@@ -1,7 +1,7 @@
 // Turns findings into one verdict. No other stage denies for a finding.
 import {
   bindDefault,
-  type Contradiction,
+  type ConfigConflict,
   definePlugin,
   type EscalationStore,
   escalation,
@@ -53,8 +53,7 @@ export const enforcementPlugin = definePlugin({
   presence: 'always',
   metrics,
   uses: [externalDecision, identity, sideEffects, redactor],
-  provides: [verdict],
-  mayProvide: [escalation],
+  provides: [verdict, escalation],
   check: (config, facts) => [
     ...unknownReasons(config, facts.reasons ?? []),
     ...checkTogether(config, facts),
@@ -68,7 +67,7 @@ export const enforcementPlugin = definePlugin({
   owns: [
     {
       token: tokens.EscalationStore,
-      chosenBy: ['adapter', 'redisUrl', 'dir'].map((key) => ['escalations', key]),
+      selectedBy: ['adapter', 'redisUrl', 'dir'].map((key) => ['escalations', key]),
     },
   ],
 
@@ -94,7 +93,7 @@ export const enforcementPlugin = definePlugin({
     facts.escalation === undefined ? [] : resolve(container, escalationResource).doctor(),
 })
 
-function checkTogether({ escalate_on }: EnforcementConfig, facts: PolicyFacts): readonly Contradiction[] {
+function checkTogether({ escalate_on }: EnforcementConfig, facts: PolicyFacts): readonly ConfigConflict[] {
   if (facts.escalation !== undefined) {
     const found = unsatisfiableRules(facts.escalation, facts)
     if (facts.asksRuntime === true || (escalate_on !== undefined && escalate_on.length > 0)) return found
@@ -110,10 +109,10 @@ function checkTogether({ escalate_on }: EnforcementConfig, facts: PolicyFacts): 
 function reportedOnly(
   { mode, deny_on, escalate_on = [] }: EnforcementConfig,
   rules: NonNullable<PolicyFacts['rules']>,
-): Contradiction[] {
+): ConfigConflict[] {
   if (mode === 'observe' || deny_on === undefined) return []
   const effective = new Set([...deniedReasons(deny_on), ...escalate_on.map(canonicalReason)])
-  return rules.flatMap(({ reason, path }): Contradiction[] =>
+  return rules.flatMap(({ reason, path }): ConfigConflict[] =>
     effective.has(reason)
       ? []
       : [
@@ -126,7 +125,7 @@ function reportedOnly(
   )
 }
 
-function unknownReasons(config: EnforcementConfig, declared: readonly string[]): Contradiction[] {
+function unknownReasons(config: EnforcementConfig, declared: readonly string[]): ConfigConflict[] {
   return (['deny_on', 'escalate_on'] as const).flatMap((key) =>
     (config[key] ?? []).flatMap((reason, index) => {
       if (isKnownReason(reason) || declared.includes(reason)) return []

@@ -1,14 +1,14 @@
 // Warns of allowlists that allow less than they seem to.
-import type { Contradiction } from '@svc/core'
+import type { ConfigConflict } from '@svc/core'
 import type { EntitlementsConfig, TenantConfig } from './config.js'
 
 const KINDS = ['users', 'user_ids', 'roles', 'agents', 'agent_nodes'] as const
 
 type Path = readonly (string | number)[]
 
-export function ineffectiveLists(config: EntitlementsConfig, servers?: readonly string[]): Contradiction[] {
+export function ineffectiveLists(config: EntitlementsConfig, servers?: readonly string[]): ConfigConflict[] {
   const { default_plan, plans, tenants } = config
-  const found: Contradiction[] = []
+  const found: ConfigConflict[] = []
   const warn = (path: Path, message: string) =>
     found.push({ path: ['entitlements', ...path], message, severity: 'warning' })
   if (plans[default_plan]?.allowlist === undefined) {

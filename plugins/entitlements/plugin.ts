@@ -1,5 +1,5 @@
 // The `entitlements` section: which tools each tenant and principal may use, and how often.
-import { type Contradiction, definePlugin, identity, limits, type PolicyFacts } from '@svc/core'
+import { type ConfigConflict, definePlugin, identity, limits, type PolicyFacts } from '@svc/core'
 import type { z } from 'zod'
 import { ineffectiveLists } from './check.js'
 import { entitlementsSchema } from './config.js'
@@ -24,7 +24,7 @@ export const entitlementsPlugin = definePlugin({
 function checkSection(
   config: z.output<typeof entitlementsSchema>,
   { servers }: PolicyFacts,
-): readonly Contradiction[] {
+): readonly ConfigConflict[] {
   if (config === 'none') return []
   if (config !== 'open') return ineffectiveLists(config, servers)
   const message = 'every tool is allowed to every tenant; list the allowed tools per plan and tenant'

@@ -10,7 +10,7 @@ export const privacyPlugin = definePlugin({
   core: '^1.0.0',
   schema: privacySchema,
   phase: 'redaction',
-  mayProvide: [redactor],
+  provides: [redactor],
   check({ key_ref }, { place }) {
     const message = key_ref && place && new KeyReader(place).fileFault(key_ref)
     return message ? [{ path: ['privacy', 'key_ref'], message }] : []

@@ -42,8 +42,8 @@ export const quotasPlugin = definePlugin({
   owns: [
     {
       token: tokens.QuotaAdapter,
-      given: { key: 'adapter', bind: (value) => (isQuotaAdapter(value) ? value : undefined) },
-      chosenBy: [['adapter'], ['redisUrl'], ['dir']],
+      fromOption: { key: 'adapter', bind: (value) => (isQuotaAdapter(value) ? value : undefined) },
+      selectedBy: [['adapter'], ['redisUrl'], ['dir']],
     },
   ],
 

@@ -32,14 +32,14 @@ export const runtimePlugin = definePlugin({
   owns: [
     {
       token: tokens.DecisionEvaluator,
-      chosenBy: [
+      selectedBy: [
         ['enforcement', 'mode'],
         ['enforcement', 'remote', 'endpoint'],
       ],
     },
   ],
   uses: [identity, redactor, sideEffects],
-  mayProvide: [externalDecision, answerChange],
+  provides: [externalDecision, answerChange],
   facts: ({ enforcement: { mode } }) => (mode === 'remote' ? { asksRuntime: true } : {}),
   check({ enforcement: { mode, remote } }, { place }) {
     const path = ['runtime', 'enforcement', 'remote']

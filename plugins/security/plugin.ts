@@ -2,7 +2,7 @@
 import {
   answerTimeLeft,
   bindDefault,
-  type Contradiction,
+  type ConfigConflict,
   definePlugin,
   identity,
   type PluginContext,
@@ -30,7 +30,7 @@ export const securityPlugin = definePlugin({
   schema: securitySchema,
   phase: 'inspection',
   uses: [identity],
-  mayProvide: [sideEffects, answerTimeLeft],
+  provides: [sideEffects, answerTimeLeft],
   facts: (config) => {
     const escalation = escalationRule(config.side_effects)
     const rules = rulesOf(config)
@@ -74,8 +74,8 @@ function sideEffectRule(
   return new SideEffectRule(knowledge, require_idempotency_key === true)
 }
 
-function ineffective({ side_effects: section, fs_root, fs_allowlist }: SecurityConfig): Contradiction[] {
-  const found: Contradiction[] = []
+function ineffective({ side_effects: section, fs_root, fs_allowlist }: SecurityConfig): ConfigConflict[] {
+  const found: ConfigConflict[] = []
   if (section?.human_escalation !== undefined && section.approve_high_risk !== true) {
     const path = ['security', 'side_effects', 'human_escalation']
     found.push({ path, message: 'has no effect without approve_high_risk: true', severity: 'warning' })
@@ -108,9 +108,9 @@ function rulesOf(config: SecurityConfig): NonNullable<PolicyFacts['rules']> {
 }
 
 /** Only `*` is special in a version: a semver range would match nothing. */
-function versionRanges({ allow_versions = {} }: SecurityConfig): Contradiction[] {
+function versionRanges({ allow_versions = {} }: SecurityConfig): ConfigConflict[] {
   return Object.entries(allow_versions).flatMap(([server, versions]) =>
-    versions.flatMap((version, index): Contradiction[] => {
+    versions.flatMap((version, index): ConfigConflict[] => {
       if (!/^[\^~<>=]|\.x\b/.test(version)) return []
       const path = ['security', 'allow_versions', server, index]
       const message = `"${version}" is compared as text, not as a range; accepted are a version and * as in 1.*`
@@ -123,7 +123,7 @@ function versionRanges({ allow_versions = {} }: SecurityConfig): Contradiction[]
 function unknownServers(
   { allow_versions = {} }: SecurityConfig,
   servers?: readonly string[],
-): Contradiction[] {
+): ConfigConflict[] {
   return Object.keys(allow_versions).flatMap((server) => {
     const message = servers && unknownServer(server, servers)
     return message === undefined ? [] : [{ path: ['security', 'allow_versions', server], message }]

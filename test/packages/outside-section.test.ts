@@ -25,7 +25,7 @@ export default definePlugin({
   core: '^1.0.0',
   phase: 'authorization',
   schema: z.strictObject({ series: z.string().describe('Before every number.') }).describe('Badges for callers.'),
-  requires: [identity],
+  uses: [identity],
   provides: [badge],
   owns: [{ token: printer }],
   register: ({ series }, { container }) =>

@@ -1,9 +1,9 @@
 // Finds escalation rules under which nobody could ever approve, when the policy is loaded.
-import type { ApprovalSet, Contradiction, EscalationRule, PolicyFacts, Reviewers } from '@svc/core'
+import type { ApprovalSet, ConfigConflict, EscalationRule, PolicyFacts, Reviewers } from '@svc/core'
 
 const section = ['security', 'side_effects', 'human_escalation'] as const
 
-export function unsatisfiableRules(rule: EscalationRule, facts: PolicyFacts): Contradiction[] {
+export function unsatisfiableRules(rule: EscalationRule, facts: PolicyFacts): ConfigConflict[] {
   const { reviewers, hasOidc } = facts
   if (rule.strategy === 'auto_allow') return []
   if (reviewers === undefined) {
@@ -15,9 +15,9 @@ export function unsatisfiableRules(rule: EscalationRule, facts: PolicyFacts): Co
 }
 
 /** Without OIDC the admin token is the only voter: one person, without roles, in no approval set. */
-function byAdminToken({ requiredRoles, minApprovals, approvalSetId }: EscalationRule): Contradiction[] {
+function byAdminToken({ requiredRoles, minApprovals, approvalSetId }: EscalationRule): ConfigConflict[] {
   const alone = 'without authn.oidc only the admin token votes, which is one person without roles'
-  const found: Contradiction[] = []
+  const found: ConfigConflict[] = []
   if (requiredRoles.length > 0) {
     found.push({ path: [...section, 'required_roles'], message: `never met: ${alone}` })
   }
@@ -30,7 +30,7 @@ function byAdminToken({ requiredRoles, minApprovals, approvalSetId }: Escalation
   return found
 }
 
-function byUsers(rule: EscalationRule, { roles = [], approvalSets }: Reviewers): Contradiction[] {
+function byUsers(rule: EscalationRule, { roles = [], approvalSets }: Reviewers): ConfigConflict[] {
   const { approvalSetId, minApprovals } = rule
   if (approvalSetId === undefined) {
     if (roles.length > 0) return []

@@ -9,9 +9,7 @@ const audit = plugin('audit', { phase: 'record' })
 
 function plugin(
   name: string,
-  more: Partial<
-    Pick<Plugin, 'requires' | 'uses' | 'provides' | 'mayProvide' | 'phase' | 'before' | 'reasons'>
-  > = {},
+  more: Partial<Pick<Plugin, 'uses' | 'provides' | 'phase' | 'before' | 'reasons'>> = {},
 ): Plugin {
   return definePlugin({
     name,
@@ -28,16 +26,12 @@ const messages = (order: string[], plugins: Plugin[]): string[] =>
 
 describe('checkOrder', () => {
   it('accepts an order whose slots are set before they are read', () => {
-    const plugins = [
-      plugin('audit'),
-      plugin('authn', { provides: [who] }),
-      plugin('rules', { requires: [who] }),
-    ]
+    const plugins = [plugin('audit'), plugin('authn', { provides: [who] }), plugin('rules', { uses: [who] })]
     expect(checkOrder(['audit', 'authn', 'rules'], plugins)).to.deep.equal([])
   })
 
   it('names both stages when a slot is read too early', () => {
-    const plugins = [plugin('authn', { provides: [who] }), plugin('rules', { requires: [who] })]
+    const plugins = [plugin('authn', { provides: [who] }), plugin('rules', { uses: [who] })]
     expect(messages(['rules', 'authn'], plugins)).to.deep.equal([
       'stage "rules" reads the slot "who" before "authn" fills it; put "authn" before "rules"',
     ])
@@ -51,30 +45,9 @@ describe('checkOrder', () => {
     ])
   })
 
-  it('refuses a required slot that no stage sets', () => {
-    expect(messages(['rules'], [plugin('rules', { requires: [who] })])).to.deep.equal([
-      'stage "rules" reads the slot "who", which no stage fills',
-    ])
-  })
-
-  it('allows an optional slot to be empty, but not to be set too late', () => {
+  it('allows a slot that no stage sets', () => {
     const user = plugin('user', { uses: [who] })
     expect(messages(['user'], [user])).to.deep.equal([])
-    expect(messages(['user', 'authn'], [user, plugin('authn', { provides: [who] })])).to.have.length(1)
-  })
-
-  it('refuses a required slot that its stage may leave empty; an optional one is fine', () => {
-    const authn = plugin('authn', { mayProvide: [who] })
-    expect(messages(['authn', 'rules'], [authn, plugin('rules', { requires: [who] })])).to.deep.equal([
-      'stage "rules" requires the slot "who", which "authn" may leave empty; its plugin has to list it in uses',
-    ])
-    const user = plugin('user', { uses: [who] })
-    expect(messages(['authn', 'user'], [authn, user])).to.deep.equal([])
-    expect(messages(['user', 'authn'], [authn, user])).to.have.length(1)
-    const second = plugin('second', { provides: [who] })
-    expect(messages(['authn', 'second'], [authn, second])).to.deep.equal([
-      'stages "authn" and "second" both fill the slot "who"',
-    ])
   })
 
   it('refuses two stages that set one slot', () => {
@@ -83,7 +56,7 @@ describe('checkOrder', () => {
   })
 
   it('allows a custom stage to set the slot instead of the built-in one', () => {
-    const plugins = [plugin('my-login', { provides: [who] }), plugin('rules', { requires: [who] })]
+    const plugins = [plugin('my-login', { provides: [who] }), plugin('rules', { uses: [who] })]
     expect(messages(['my-login', 'rules'], plugins)).to.deep.equal([])
   })
 

@@ -1,4 +1,4 @@
-import type { Contradiction, PolicyFacts } from '@svc/core'
+import type { ConfigConflict, PolicyFacts } from '@svc/core'
 import { expect } from 'chai'
 import { z } from 'zod'
 import { accepted, defaults, load, loadLayers, mistakesIn, plugin, printed } from './policies.js'
@@ -12,7 +12,7 @@ const votes = plugin(
 )
 
 /** Reports the given contradictions for any policy. */
-const critic = (...said: Contradiction[]) => plugin('critic', z.strictObject({}), { check: () => said })
+const critic = (...said: ConfigConflict[]) => plugin('critic', z.strictObject({}), { check: () => said })
 
 describe('facts of a policy', () => {
   it('come from the host and from every section that runs', () => {

@@ -44,14 +44,6 @@ describe('plugins of a policy', () => {
     expect(mistakesIn(`${base}limts: {}\n`, { customPending: true })).to.have.length(1)
   })
 
-  it('may set a required slot once they are imported', () => {
-    const own = plugin('own', z.strictObject({}), { provides: limits.requires ?? [] })
-    const plugins = [audit, limits]
-    const text = `${base}limits: {}\nown: {}\nplugins: [{use: ./own.js}]\npipeline: [audit, own, limits]\n`
-    expect(mistakesIn(text, { plugins, customPending: true })).to.deep.equal([])
-    expect(mistakesIn(text, { plugins, custom: new Map([['./own.js', own]]) })).to.deep.equal([])
-  })
-
   it('replace a built-in plugin of the same name', () => {
     const own = plugin('authn', z.strictObject({ key: z.string() }), { provides: authn.provides ?? [] })
     const text = `${base}authn: {key: k}\nlimits: {}\n`

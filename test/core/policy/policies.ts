@@ -55,7 +55,7 @@ export const limits = plugin(
     mode: z.enum(['observe', 'enforce']).optional(),
     adapter: z.union([z.enum(['memory', 'lmdb']), z.custom((value) => typeof value === 'object')]).optional(),
   }),
-  { phase: 'metering', requires: [who] },
+  { phase: 'metering', uses: [who] },
 )
 
 export const defaults = [audit, authn, limits]
