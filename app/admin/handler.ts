@@ -10,14 +10,13 @@ import {
   services,
 } from '@svc/core'
 import { notFound, ReviewerEscalations } from '../escalations/reviewer-escalations.js'
-import { readVote } from '../escalations/vote.js'
 import { noCall, refusalAnswer, type WholeAnswer, writeWhole } from '../http/answer.js'
 import { errorAnswer } from '../http/error-answer.js'
 import { requestPath } from '../http/request-errors.js'
 import type { GatewayMetrics } from '../metrics/gateway-metrics.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 import type { AdminAuthorizer } from '../policy/admin-authorizer.js'
-import { type AdminRoute, adminRouteOf } from './route.js'
+import { type AdminRoute, adminRouteOf, readVote } from './request.js'
 
 export interface AdminHandlerParts {
   readonly ids: Ids

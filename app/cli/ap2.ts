@@ -1,17 +1,19 @@
 // `svc ap2`: looks at mandates, and makes some for development.
-import { readFileSync } from 'node:fs'
-import { messageOf, parseJson, visibleInLine } from '@svc/core/json'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { isJsonObject, messageOf, parseJson, visibleInLine } from '@svc/core/json'
 import {
   bindingFromExample,
+  generateLocalKey,
   type Inspection,
   inspectMandates,
   issueMandates,
+  type LocalKey,
+  localKeyOf,
   type MandateShape,
   mandateShapes,
+  type Purchase,
 } from '@svc/plugin-ap2/dev'
 import { Command, InvalidArgumentError, Option } from 'commander'
-import { localKeys } from './ap2-keys.js'
-import { type PurchaseOptions, purchaseOf } from './ap2-purchase.js'
 import { type CliIo, processIo } from './io.js'
 
 const FAILED = 1
@@ -129,4 +131,49 @@ function timeOf(text: string): number {
 function wholeNumber(text: string): number {
   if (!/^\d{1,15}$/.test(text)) throw new InvalidArgumentError('expected a whole number')
   return Number(text)
+}
+
+interface LocalKeys {
+  readonly issuer: LocalKey
+  readonly agent: LocalKey
+  readonly isNew: boolean
+}
+
+/** Creates the file where it is absent, readable by its owner only. @throws {Error} for a file of another form */
+function localKeys(path: string): LocalKeys {
+  if (!existsSync(path)) {
+    const [issuer, agent] = [generateLocalKey('ES256'), generateLocalKey('ES256')]
+    const text = JSON.stringify({ issuer: issuer.privateJwk, agent: agent.privateJwk }, null, 2)
+    writeFileSync(path, `${text}\n`, { mode: 0o600, flag: 'wx' })
+    return { issuer, agent, isNew: true }
+  }
+  const keys: unknown = JSON.parse(readFileSync(path, 'utf8'))
+  if (!isJsonObject(keys) || !isJsonObject(keys['issuer']) || !isJsonObject(keys['agent'])) {
+    throw new Error(`${path} does not have the keys issuer and agent`)
+  }
+  return { issuer: localKeyOf(keys['issuer']), agent: localKeyOf(keys['agent']), isNew: false }
+}
+
+interface PurchaseOptions {
+  readonly total: number
+  readonly currency: string
+  readonly merchant: string
+  readonly item: readonly string[]
+  readonly instrument: string
+}
+
+/** @throws {Error} for an item of another form */
+function purchaseOf({ total, currency, merchant, item, instrument }: PurchaseOptions): Purchase {
+  const items = item.map((text) => {
+    const [, id, quantity = '1'] = /^(.+?)(?::([1-9]\d{0,6}))?$/.exec(text) ?? []
+    if (id === undefined) throw new Error(`--item ${text}: expected an id, or id:quantity`)
+    return { id, title: id, quantity: Number(quantity) }
+  })
+  return {
+    total,
+    currency,
+    merchant: { id: merchant, name: merchant },
+    items,
+    instrument: { id: instrument, type: 'card' },
+  }
 }

@@ -1,13 +1,27 @@
-// `svc audit stats` for people: statistics as tables and as a bar chart.
+// `svc audit stats`: statistics as JSON, or as tables and a bar chart.
 
 import { visibleInLine } from '@svc/core/json'
-import type { LogStats, TimelineBucket, ToolStats } from '@svc/plugin-audit/log'
+import {
+  type LogFilter,
+  type LogStats,
+  logStats,
+  type TimelineBucket,
+  type ToolStats,
+} from '@svc/plugin-audit/log'
+import { badLines } from './audit-show.js'
+import type { CliIo } from './io.js'
 import { milliseconds, table } from './table.js'
+
+export async function stats(dir: string, options: LogFilter & { json?: boolean }, io: CliIo): Promise<void> {
+  const { json, ...filter } = options
+  const metrics = await logStats(dir, filter, badLines(io))
+  await io.out(json ? `${JSON.stringify(metrics, null, 2)}\n` : statsReport(metrics))
+}
 
 const steps = '\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588'
 const BAR_CELLS = 24
 
-export function statsReport(stats: LogStats): string {
+function statsReport(stats: LogStats): string {
   const { calls, allowed, denied, errors } = stats
   const parts = [`${calls} calls: ${allowed} allowed (${errors} of them failed), ${denied} denied\n`]
   if (stats.timeline.length > 1) parts.push(timeline(stats.timeline))

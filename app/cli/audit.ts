@@ -2,7 +2,6 @@
 
 import { AuditError, SignerKeyError } from '@svc/plugin-audit/log'
 import { Command, InvalidArgumentError, Option } from 'commander'
-import { stats } from './audit-actions.js'
 import { fork, resume } from './audit-directory.js'
 import { type FetchArguments, fetchUploaded } from './audit-fetch.js'
 import {
@@ -16,6 +15,7 @@ import {
 } from './audit-proofs.js'
 import { checkReportFile, type ReportArguments, report } from './audit-report.js'
 import { formats, type ShowOptions, show } from './audit-show.js'
+import { stats } from './audit-stats.js'
 import { showTrace } from './audit-trace.js'
 import { type VerifyArguments, verify } from './audit-verify.js'
 import { runWitness, type WitnessArguments } from './audit-witness.js'

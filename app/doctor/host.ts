@@ -1,4 +1,5 @@
 // `svc doctor` on the gateway's own part of a policy: keys, certificates, directory and upstreams.
+import { createServer, type Server } from 'node:net'
 import {
   type Clock,
   checkServer,
@@ -19,7 +20,6 @@ import type { HostConfig } from '../policy/config.js'
 import { Certificates } from '../tls/certificates.js'
 import type { TlsConfig } from '../tls/config.js'
 import { addressOf } from '../upstream/target.js'
-import { checkPorts } from './ports.js'
 
 /** The checks of a section. */
 export interface SectionChecks {
@@ -107,4 +107,42 @@ async function checkTargets({ targets }: HostConfig): Promise<DoctorCheck[]> {
     typeof target === 'string' ? [checkServer(`the server "${server}"`, addressOf(target))] : [],
   )
   return (await Promise.all(checks)).flat()
+}
+
+const portHint =
+  'stop what listens there, which may be this gateway itself, or choose another port or address'
+
+/** Binds the ports for a moment, without accepting a connection. */
+async function checkPorts({ port, server, admin }: HostConfig): Promise<DoctorCheck[]> {
+  const addresses = [{ name: 'the gateway', host: server.host, port }]
+  if (admin !== undefined) addresses.push({ name: 'the admin listener', host: admin.host, port: admin.port })
+  const bound: Server[] = []
+  const checks: DoctorCheck[] = []
+  try {
+    // All at once, so that two listeners with one address are found.
+    for (const { name, host, port } of addresses) {
+      const address = `${name}'s address ${host}, port ${port}`
+      try {
+        bound.push(await bind(host, port))
+        checks.push({ severity: 'ok', message: `${address} is free` })
+      } catch (fault) {
+        checks.push({
+          severity: 'error',
+          message: `${address} cannot be used: ${messageOf(fault)}`,
+          hint: portHint,
+        })
+      }
+    }
+  } finally {
+    await Promise.all(bound.map((one) => new Promise((resolve) => one.close(resolve))))
+  }
+  return checks
+}
+
+function bind(host: string, port: number): Promise<Server> {
+  const server = createServer((socket) => socket.destroy())
+  return new Promise((resolve, reject) => {
+    server.once('error', reject)
+    server.listen({ host, port, exclusive: true }, () => resolve(server))
+  })
 }

@@ -17,7 +17,6 @@ import { AddressConnections } from './address-connections.js'
 import { noCall, refusalAnswer, writeRefusal } from './answer.js'
 import { Connections } from './connections.js'
 import { InFlight } from './in-flight.js'
-import { listenError } from './listen-error.js'
 import { type HostRule, refusalOf } from './request-errors.js'
 
 /** Defaults of `ServerLimits`. */
@@ -277,4 +276,19 @@ function endSoon(socket: Duplex): void {
   socket.end()
   const timer = setTimeout(() => socket.destroy(), lingerMs).unref()
   socket.once('close', () => clearTimeout(timer))
+}
+
+const remedies = new Map([
+  ['EADDRINUSE', 'the port is taken: end what listens there, or choose another port (0 picks a free one)'],
+  ['EACCES', 'this user may not listen there: choose a port from 1024 on'],
+  ['EADDRNOTAVAIL', 'this machine does not have that address: choose one of its own, or 0.0.0.0 for all'],
+])
+
+/** The error with the remedy in its message and the same `code`; an unknown error is returned as it is. */
+function listenError(fault: NodeJS.ErrnoException, at: { host: string; port: number }): Error {
+  const remedy = remedies.get(fault.code ?? '')
+  if (remedy === undefined) return fault
+  const address = `${at.host.includes(':') ? `[${at.host}]` : at.host}:${at.port}`
+  const explained = new Error(`cannot listen on ${address}, ${remedy}`, { cause: fault })
+  return Object.assign(explained, { code: fault.code })
 }

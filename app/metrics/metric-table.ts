@@ -25,3 +25,26 @@ export const ownMetrics = {
     help: 'Policy reloads by result: success, or refused, in which case the old policy stays in force.',
   },
 } as const satisfies Record<string, OwnMetric>
+
+// Metrics of requests and connections that became no call.
+export const serverMetrics: Readonly<Record<string, MetricEntry>> = {
+  svc_http_refusals_total: {
+    kind: 'counter',
+    help: 'Requests refused before they became calls: malformed, too slow, for another host, too many headers.',
+  },
+  svc_http_connections_closed_total: {
+    kind: 'counter',
+    help: 'Connections closed because there were too many, of all clients or of one address, or because the client read its answers too slowly or sent too many requests without waiting.',
+  },
+}
+
+// The metrics of notices; docs/reference/metrics.md is generated from them.
+export const noticeMetrics = {
+  svc_notices_delivered_total: { kind: 'counter', help: 'Notices that a webhook has accepted.' },
+  svc_notices_failed_total: { kind: 'counter', help: 'Attempts to deliver a notice that failed.' },
+  svc_notices_dropped_total: {
+    kind: 'counter',
+    help: 'Notices given up: the queue was full, or no attempt succeeded in three days.',
+  },
+  svc_notices_pending: { kind: 'gauge', help: 'Notices that wait for their delivery.' },
+} as const satisfies Record<string, MetricEntry>

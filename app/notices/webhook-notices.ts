@@ -1,12 +1,13 @@
 // Delivers notices to webhooks in the background: queued on disk, signed, retried with growing pauses.
 import { randomBytes } from 'node:crypto'
 import type { Clock, Logger, Meter, Notice, Notices, Signer } from '@svc/core'
+import { isLoopbackHost } from '@svc/core/http'
+import { HttpClient } from '@svc/core/http-client'
 import { messageOf } from '@svc/core/json'
 import type { KeyReader } from '@svc/core/secret'
 import type { NoticesConfig } from './config.js'
 import { NoticeQueue, type QueuedNotice } from './queue.js'
 import { readSecret, signedHeaders } from './signature.js'
-import { WebhookClient } from './webhook-client.js'
 
 /** The recommended schedule of Standard Webhooks, in milliseconds; the last one repeats until `maxAgeMs`. */
 const retryDelaysMs: readonly number[] = [5_000, 30_000, 120_000, 600_000, 1_800_000, 3_600_000, 18_000_000]
@@ -200,4 +201,29 @@ function originOf(url: string): string {
 /** Half of the delay is random, so that gateways do not retry together. */
 function jittered(delay: number): number {
   return delay / 2 + (Math.random() * delay) / 2
+}
+
+const limits = { connections: 4, connectTimeoutMs: 5_000, keepAlive: true }
+/** Nobody reads the body of a response. */
+const maxBytes = 64 * 1024
+
+/** Refuses a name with a private address unless the policy allows it. */
+class WebhookClient {
+  #public = new HttpClient({ ...limits, addresses: 'public' })
+  #any = new HttpClient(limits)
+
+  /** The status of the response. Rejects where there is none. */
+  async post(
+    url: string,
+    allowPrivate: boolean,
+    { headers, body, signal }: { headers: Record<string, string>; body: string; signal: AbortSignal },
+  ): Promise<number> {
+    const client = allowPrivate || isLoopbackHost(new URL(url).hostname) ? this.#any : this.#public
+    const sent = { 'content-type': 'application/json', ...headers }
+    return (await client.send(url, { headers: sent, body, signal, maxBytes })).status
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.#public.close(), this.#any.close()])
+  }
 }

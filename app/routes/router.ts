@@ -1,6 +1,7 @@
 // Decides once where a request goes: to health, metadata, an escalation's status, or a call.
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { denied, isRefusal, type MaybePromise, Refusal } from '@svc/core'
+import { denied, type ErrorCode, isRefusal, type MaybePromise, Refusal } from '@svc/core'
+import type { Pipeline } from '@svc/core/pipeline'
 import { Federation } from '../federation/federation.js'
 import type { ServerCalls } from '../federation/server-calls.js'
 import { type WholeAnswer, writeRefusal, writeWhole } from '../http/answer.js'
@@ -10,7 +11,6 @@ import type { ActivePolicy } from '../policy/active-policy.js'
 import { CallHandler, type CallHandlerParts } from './call-handler.js'
 import { type EndpointParts, Endpoints } from './endpoints.js'
 import { answerEscalationPoll } from './escalation-polls.js'
-import { alive, readiness } from './health.js'
 import { resourceMetadata } from './resource-metadata.js'
 import { type Route, routeOf } from './route.js'
 
@@ -127,4 +127,28 @@ export class Router {
         throw new Refusal('TARGET_NOT_FOUND', 'No such path.')
     }
   }
+}
+
+const alive: WholeAnswer = json({ status: 'ok' })
+
+/** `warnings` are those of the server itself. Throws `Refusal` where calls cannot be served. */
+function readiness(pipeline: Pipeline, isDraining: boolean, warnings: readonly string[]): WholeAnswer {
+  const reasons = pipeline.unready()
+  if (isDraining || reasons.length > 0) {
+    throw new Refusal(
+      unreadyCode(isDraining, reasons),
+      reasons.length === 0 ? 'The gateway is shutting down.' : reasons.join('; '),
+    )
+  }
+  const all = [...pipeline.warnings(), ...warnings]
+  return json({ status: 'ready', ...(all.length === 0 ? {} : { warnings: all }) })
+}
+
+function unreadyCode(isDraining: boolean, reasons: readonly string[]): ErrorCode {
+  if (isDraining) return 'DRAINING'
+  return reasons.some((reason) => reason.startsWith('audit:')) ? 'AUDIT_UNAVAILABLE' : 'STORE_UNAVAILABLE'
+}
+
+function json(value: object): WholeAnswer {
+  return { status: 200, headers: { 'content-type': 'application/json' }, body: JSON.stringify(value) }
 }

@@ -1,4 +1,4 @@
-// Which header names and values a policy may use.
+// Header fields: which names and values a policy may use, and the time in Retry-After.
 
 /** Headers of the connection and the body, in lower case. */
 export const connectionFields: ReadonlySet<string> = new Set([
@@ -20,3 +20,16 @@ export const connectionFields: ReadonlySet<string> = new Set([
 
 /** RFC 9110 §5.5 without obs-text, which servers interpret differently. */
 export const fieldValue = /^[\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?$/
+
+/**
+ * Milliseconds from `now` (milliseconds since the epoch); undefined where the header is missing or invalid
+ * (RFC 9110 §10.2.3).
+ */
+export function retryAfterMs(value: string | string[] | undefined, now: number): number | undefined {
+  if (typeof value !== 'string') return undefined
+  const text = value.trim()
+  if (/^\d{1,9}$/.test(text)) return Number(text) * 1000
+  // Only HTTP dates: Date.parse accepts many other formats.
+  const moment = /^[A-Z][a-z]{2,8},? .*\d{2}:\d{2}:\d{2}/.test(text) ? Date.parse(text) : Number.NaN
+  return Number.isNaN(moment) ? undefined : Math.max(0, moment - now)
+}

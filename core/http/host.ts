@@ -113,3 +113,9 @@ function blockList(family: 'ipv4' | 'ipv6', subnets: ReadonlyArray<readonly [str
   for (const [net, prefix] of subnets) list.addSubnet(net, prefix, family)
   return list
 }
+
+/** `hostname` as a WHATWG URL has it: numbers normalised, IPv6 in brackets. */
+export function isLoopbackHost(hostname: string): boolean {
+  if (hostname === 'localhost' || hostname === '[::1]') return true
+  return isIP(hostname) === 4 && hostname.startsWith('127.')
+}

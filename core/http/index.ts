@@ -1,8 +1,7 @@
 // Header fields, event streams and metadata documents of HTTP.
-export { connectionFields, fieldValue } from './header-field.js'
-export { classifyHost, type HostAndPort, type HostClass, parseAuthority } from './host.js'
+export { connectionFields, fieldValue, retryAfterMs } from './header-field.js'
+export { classifyHost, type HostAndPort, type HostClass, isLoopbackHost, parseAuthority } from './host.js'
 export { publicLookup } from './lookup.js'
-export { isLoopbackHost } from './loopback.js'
 export {
   ALL_SERVERS_PATH,
   type DescribeResource,
@@ -11,6 +10,5 @@ export {
   type ResourceMetadata,
   resourceUrl,
 } from './protected-resource.js'
-export { retryAfterMs } from './retry-after.js'
 export { eventOf, readEvent, type SseEvent, withData, withIds } from './sse/event.js'
 export { type SseBlock, SseOverflow, SseSplitter } from './sse/splitter.js'

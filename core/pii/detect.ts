@@ -3,13 +3,35 @@
 // secret that looks like a word.
 import { emailDetector } from './email.js'
 import { ibanDetector } from './iban.js'
-import type { Detector, PiiKind, Span } from './kinds.js'
+import { type Detector, type PiiKind, patternDetector, type Span } from './kinds.js'
 import { namedSecretDetectors } from './named-secret.js'
 import { paymentCardDetector } from './payment-card.js'
-import { phoneDetectors } from './phone.js'
-import { privateKeyDetector } from './private-key.js'
-import { secretDetectors } from './secret.js'
-import { usSsnDetector } from './us-ssn.js'
+import { privateKeyDetector, secretDetectors } from './secret.js'
+
+/**
+ * Social security numbers of the United States, and taxpayer numbers (ITIN), which have the same form. An area 000 or 666,
+ * a group 00 and a serial number 0000 are never given out.
+ */
+const usSsnDetector = patternDetector(
+  'us_ssn',
+  /(?<!\d-?)(?:(?!000|666|9)\d{3}[-\u2010-\u2013](?!00)\d{2}|9\d{2}[-\u2010-\u2013](?:[5-8]\d|9[0-24-9]))[-\u2010-\u2013](?!0000)\d{4}(?!-?\d)/g,
+)
+
+/**
+ * Telephone numbers: international ones (ITU-T E.164), and those of North America as they are written there. Other
+ * national numbers look like any number.
+ */
+const phoneDetectors: readonly Detector[] = [
+  // No country code begins with 0, unlike the offset of a time zone.
+  patternDetector(
+    'phone',
+    /(?<![\p{L}\p{N}])\+[1-9](?:(?:[ \u00a0]{1,2}|[ \u00a0-]?\(|\)[ \u00a0-]?|[./\u2010-\u2013-])?\d){6,14}(?!\d)/gu,
+  ),
+  patternDetector(
+    'phone',
+    /(?<![\w-]|\d\.)(?:1[ .\u00a0-])?(?:\(\d{3}\)[ \u00a0-]?|\d{3}[ .\u00a0\u2010-\u2013-])\d{3}[ .\u00a0\u2010-\u2013-]\d{4}(?=x\d|(?!-?\w))/g,
+  ),
+]
 
 /** In order: what one has found, the next ones do not see. */
 const detectors: readonly Detector[] = [

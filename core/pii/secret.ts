@@ -1,6 +1,6 @@
 // Secrets that are known by their form. Each pattern can begin only where a run of its characters begins, and what may
 // repeat is bounded or ends at a character that it cannot hold.
-import { type Detector, patternDetector } from './kinds.js'
+import { type Detector, matchesOf, patternDetector, type Span } from './kinds.js'
 
 export const secretDetectors: readonly Detector[] = [
   // A JWT (RFC 7515): three parts, fewer where the text was cut.
@@ -36,4 +36,24 @@ export const secretDetectors: readonly Detector[] = [
 function isCredential(match: string): boolean {
   const value = match.slice(match.lastIndexOf(' ') + 1)
   return /[\d=_]|[a-z][A-Z].*[a-z][A-Z]/.test(value)
+}
+
+const BEGIN = /-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----/g
+const END = '-----END '
+const DASHES = '-----'
+
+/** Private keys in PEM (RFC 7468), to their end line or, if that was cut off, to the end of the text. */
+export const privateKeyDetector: Detector = { kind: 'private_key', find: findPrivateKeys }
+
+function findPrivateKeys(text: string): Span[] {
+  const spans: Span[] = []
+  let min = 0
+  for (const { index } of matchesOf(text, BEGIN)) {
+    if (index < min) continue
+    const foot = text.indexOf(END, index)
+    const close = foot < 0 ? -1 : text.indexOf(DASHES, foot + END.length)
+    min = close < 0 ? text.length : close + DASHES.length
+    spans.push({ start: index, end: min })
+  }
+  return spans
 }

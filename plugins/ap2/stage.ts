@@ -15,13 +15,13 @@ import {
   type Meter,
   mandates,
   type Next,
+  type Notices,
   type Outcome,
   type Stage,
   sideEffects,
   verdict,
 } from '@svc/core'
 import { type JsonObject, membersLike } from '@svc/core/json'
-import { type NoticeParts, noticeOnDenial } from './denial-notice.js'
 import { explainMandates } from './explain.js'
 import type { DidWeb } from './keys/did-web.js'
 import type { IssuerKeys } from './keys/issuer-keys.js'
@@ -230,4 +230,22 @@ export class Ap2Stage implements Stage {
 function metaOf({ params }: CallRequest): JsonObject | undefined {
   const meta = params?.['_meta']
   return isObject(meta) ? meta : undefined
+}
+
+interface NoticeParts {
+  readonly notices: Notices
+  readonly url: string | undefined
+}
+
+/** The notice of a call that was denied for its mandates, to `policyWebhookUrl` and the policy's other subscribers. */
+function noticeOnDenial(call: Call, tenant: string, { notices, url }: NoticeParts): void {
+  call.onSettle(({ outcome }) => {
+    if (outcome.kind !== 'denied') return
+    const found = call.findings.flatMap(({ stage, reason }) => (stage === 'ap2' ? [reason] : []))
+    const reasons = [...new Set(found)]
+    if (reasons.length === 0) return
+    const { server, tool, toolVersion } = call.target
+    const data = { tenant, tool: `${server}/${tool}@${toolVersion}`, reasons, trace_id: call.trace.traceId }
+    notices.send({ type: 'ap2.denied', data }, url)
+  })
 }

@@ -14,10 +14,10 @@ import {
   usedResource,
 } from '@svc/core'
 import { metadataUrl, type ResourceMetadata } from '@svc/core/http'
+import { compilePatternMap, type PatternMap } from '@svc/core/match'
 import { type AllowedServers, urlOf } from './audience.js'
-import type { OidcConfig } from './config.js'
+import type { OidcConfig, ScopesConfig } from './config.js'
 import { type Challenge, challenge, quote } from './refusals.js'
-import { RequiredScopes } from './scopes.js'
 
 /** A caller with a valid token, or one that the embedding program vouches for. */
 interface KnownCaller {
@@ -144,4 +144,44 @@ function targetOf(call: Call): string | undefined {
 /** Reads the body where only it names the server; then rejects with the request's `Refusal`. */
 async function serverOf(call: Call): Promise<string> {
   return targetOf(call) ?? (await call.request()).server
+}
+
+/** The scopes that a call requires (RFC 6749 §3.3). */
+class RequiredScopes {
+  #required: readonly string[]
+  #servers: ReadonlyMap<string, readonly string[]>
+  #tools: PatternMap<readonly string[]> | undefined
+  #known: ReadonlySet<string>
+
+  constructor({ required, servers, tools }: ScopesConfig) {
+    this.#required = required
+    this.#servers = new Map(
+      Object.entries(servers).map(([server, scopes]) => [server.normalize('NFC'), [...required, ...scopes]]),
+    )
+    this.#tools = Object.keys(tools).length === 0 ? undefined : compilePatternMap(tools)
+    this.#known = new Set([...required, ...Object.values(servers).flat(), ...Object.values(tools).flat()])
+  }
+
+  /** The scopes that calls of these servers require; without a server, every call of the gateway. */
+  forServers(servers: readonly string[]): readonly string[] {
+    return [...new Set([...this.#required, ...servers.flatMap((server) => this.#servers.get(server) ?? [])])]
+  }
+
+  /** The scopes that this call requires. Reads the request where patterns are configured; rejects with its `Refusal`. */
+  async forCall(call: Call, server: string): Promise<readonly string[]> {
+    const base = this.#servers.get(server) ?? this.#required
+    if (this.#tools === undefined) return base
+    const { kind, readings } = await call.request()
+    if (kind === 'protocol') return base
+    const found = this.#tools.lookup(readings).flat()
+    return found.length === 0 ? base : [...new Set([...base, ...found.flatMap(({ value }) => value)])]
+  }
+
+  /**
+   * The scopes for a challenge: the required ones, and those that the token has and the policy knows. A client that
+   * requests the required ones alone would lose the others (MCP authorization, "Step-Up Authorization Flow").
+   */
+  toRequest(required: readonly string[], held: ReadonlySet<string>): string[] {
+    return [...new Set([...required, ...[...held].filter((scope) => this.#known.has(scope))])]
+  }
 }

@@ -1,6 +1,13 @@
 // The claims of this process: renewed while their calls run, ended when those have. They survive a reload, as the calls
 // of the old policy end under them.
-import type { DedupeClaim, DedupeClaimResult, DedupeStore } from '@svc/core'
+import {
+  type DedupeClaim,
+  type DedupeClaimResult,
+  type DedupeStore,
+  type Denied,
+  denied,
+  type Hold,
+} from '@svc/core'
 import type { WaitDeadline } from './wait-deadline.js'
 import { WaitQueue } from './wait-queue.js'
 
@@ -114,5 +121,36 @@ export class Claims {
         this.#running.delete(claim)
       }),
     )
+  }
+}
+
+/** The claim of one call as a hold: marked as sent directly before the first byte, freed if the call was not sent. */
+export class ClaimHold implements Hold {
+  #claims: Claims
+  #claim: DedupeClaim
+
+  constructor(claims: Claims, claim: DedupeClaim) {
+    this.#claims = claims
+    this.#claim = claim
+  }
+
+  async commit(): Promise<Denied | undefined> {
+    try {
+      if (await this.#claims.markSent(this.#claim)) return undefined
+    } catch {
+      // The store's guard has logged the cause.
+      return denied('STORE_UNAVAILABLE', 'The idempotency key cannot be marked, so the call was not sent.', {
+        headers: { 'retry-after': '1' },
+      })
+    }
+    return denied(
+      'IDEMPOTENT_DUPLICATE',
+      'Another call took the idempotency key over while this one waited, so this one was not sent.',
+      { headers: { 'retry-after': '1' } },
+    )
+  }
+
+  release(): Promise<void> {
+    return this.#claims.release(this.#claim)
   }
 }

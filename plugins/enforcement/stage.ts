@@ -18,7 +18,7 @@ import {
 } from '@svc/core'
 import { describeStrategy } from './describe.js'
 import type { Escalations } from './escalation/escalations.js'
-import { findingOf, withExternalDecision } from './runtime-verdict.js'
+import { findingOf, withExternalDecision } from './verdict.js'
 
 /** How calls escalate. */
 export interface EscalationPart {

@@ -1,6 +1,5 @@
 // The compiled section: finds the entitlement of a caller.
 import type { Identity } from '@svc/core'
-import { CombinedGrants } from './combined-grants.js'
 import type { EntitlementsConfig, PlanConfig, PrincipalConfig, TenantConfig } from './config.js'
 import { Entitlement } from './entitlement.js'
 import {
@@ -11,7 +10,7 @@ import {
   principalGrant,
   restrictionsOf,
 } from './grant.js'
-import { NO_LIMITS, parseLimits } from './limits.js'
+import { NO_LIMITS, parseLimits, type ToolLimits } from './limits.js'
 
 type Caller = Omit<Identity, 'tenant' | 'authenticated'>
 
@@ -123,4 +122,53 @@ function findPlan(plans: ReadonlyMap<string, PlanConfig>, name: string): PlanCon
   const plan = plans.get(name)
   if (plan === undefined) throw new Error(`entitlements: no plan "${name}"`)
   return plan
+}
+
+/** Each remembers decisions about references. */
+const MAX_ENTITLEMENTS = 256
+
+/** A combination of grants, and those that begin with it. */
+interface Combination {
+  readonly longer: Map<Grant, Combination>
+  entitlement: Entitlement | undefined
+}
+
+/** The entitlements of a tenant's callers: one for each combination of principals with grants of their own. */
+class CombinedGrants {
+  readonly #plan: ToolLimits
+  readonly #ofAll: readonly Grant[]
+  #none: Combination = { longer: new Map(), entitlement: undefined }
+  #entitlements = 0
+
+  /** `ofAll` apply to every caller. */
+  constructor(plan: ToolLimits, ofAll: readonly Grant[]) {
+    this.#plan = plan
+    this.#ofAll = ofAll
+  }
+
+  /** The entitlement of a caller with these grants of its own. */
+  of(grants: readonly Grant[]): Entitlement {
+    let combination = this.#none
+    for (const grant of grants) combination = longerBy(combination, grant)
+    combination.entitlement ??= this.#create(grants)
+    return combination.entitlement
+  }
+
+  #create(grants: readonly Grant[]): Entitlement {
+    if (this.#entitlements >= MAX_ENTITLEMENTS) {
+      this.#none = { longer: new Map(), entitlement: undefined }
+      this.#entitlements = 0
+    }
+    this.#entitlements++
+    return new Entitlement(this.#plan, [...this.#ofAll, ...grants])
+  }
+}
+
+function longerBy({ longer }: Combination, grant: Grant): Combination {
+  let found = longer.get(grant)
+  if (found === undefined) {
+    found = { longer: new Map(), entitlement: undefined }
+    longer.set(grant, found)
+  }
+  return found
 }

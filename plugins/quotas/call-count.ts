@@ -6,10 +6,10 @@ import {
   type Denied,
   denied,
   firstResult,
+  type Hold,
   type Limit,
   type MaybePromise,
 } from '@svc/core'
-import { DailyHold } from './daily-hold.js'
 import { describeLimit } from './describe-limit.js'
 import type { LimitCounter } from './limit-counter.js'
 import type { DayPart, LimitPart, RatePart } from './limit-parts.js'
@@ -80,5 +80,30 @@ export class CallCount {
       denial: { level, type: 'quotas' },
       headers: { 'retry-after': String(seconds) },
     })
+  }
+}
+
+/** The daily counts taken for one call, refunded if it is not sent. */
+class DailyHold implements Hold {
+  #refunds: (() => MaybePromise<void>)[] = []
+
+  add(refund: () => MaybePromise<void>): void {
+    this.#refunds.push(refund)
+  }
+
+  /** Nothing to do: the count was stored when it was taken. */
+  commit(): undefined {
+    return undefined
+  }
+
+  async release(): Promise<void> {
+    const refunds = this.#refunds.splice(0).map(async (refund) => refund())
+    const faults = (await Promise.allSettled(refunds)).filter((result) => result.status === 'rejected')
+    if (faults.length > 0) {
+      throw new AggregateError(
+        faults.map(({ reason }) => reason),
+        'daily counts could not be refunded',
+      )
+    }
   }
 }

@@ -1,15 +1,14 @@
 // Verifies the mandates of a call, in a fixed order: the first check that fails is the reason.
 import type { Clock } from '@svc/core'
-import { type JsonValue, sha256Hex } from '@svc/core/json'
+import { type JsonObject, type JsonValue, sha256Hex } from '@svc/core/json'
 import type { IssuerKeys } from '../keys/issuer-keys.js'
-import { MandateFault } from '../mandate/fault.js'
+import { MandateFault, malformed } from '../mandate/fault.js'
 import { digestOf } from '../mandate/hash.js'
 import type { Action, MandateContent } from './checked-mandate.js'
 import { checkConstraints } from './constraints.js'
 import { isSignedWith } from './signature.js'
 import type { SignedMandate } from './signed-mandate.js'
 import type { Terms } from './terms.js'
-import { checkTimes } from './times.js'
 
 /** The checks in their order, for `svc ap2 inspect`. */
 export const checks = [
@@ -168,4 +167,32 @@ function checkReference(action: Action, actions: readonly Action[]): void {
 function isAmong(audience: JsonValue | undefined, names: ReadonlySet<string>): boolean {
   if (typeof audience === 'string') return names.has(audience)
   return Array.isArray(audience) && audience.some((name) => typeof name === 'string' && names.has(name))
+}
+
+/** Seconds since the epoch, and of tolerated difference. */
+interface Now {
+  readonly sec: number
+  readonly skewSec: number
+}
+
+/** The earliest expiry among the claims, in seconds since the epoch. */
+function checkTimes(claims: readonly JsonObject[], { sec, skewSec }: Now): number {
+  let earliest = Number.POSITIVE_INFINITY
+  for (const set of claims) {
+    const notBefore = Math.max(timeOf(set, 'iat') ?? 0, timeOf(set, 'nbf') ?? 0)
+    if (notBefore > sec + skewSec) {
+      throw new MandateFault('ap2_not_yet_valid', 'the mandate is valid from a later time on')
+    }
+    earliest = Math.min(earliest, timeOf(set, 'exp') ?? earliest)
+  }
+  if (earliest + skewSec <= sec) throw new MandateFault('ap2_expired', 'the mandate has expired')
+  // Without an end, its single use would have to be remembered for ever.
+  if (earliest === Number.POSITIVE_INFINITY) throw malformed('the mandate has no "exp"')
+  return earliest
+}
+
+function timeOf(claims: JsonObject, name: 'iat' | 'nbf' | 'exp'): number | undefined {
+  const { [name]: value } = claims
+  if (value === undefined || (typeof value === 'number' && value >= 0)) return value
+  throw malformed(`"${name}" is not a time`)
 }

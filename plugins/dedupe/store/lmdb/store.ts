@@ -1,8 +1,7 @@
 // Keys on this host's disk, shared by its processes; they survive a restart and a crash.
 import type { DedupeClaim, DedupeClaimResult, DedupeStore } from '@svc/core'
 import { LmdbStore } from '@svc/core/lmdb'
-import { claimed, type Entry, ended, isRunning, mayEnd, resultOf, sent } from '../entry.js'
-import { decodeEntry, encodeEntry } from '../record.js'
+import { claimed, type Entry, ended, isRunning, mayEnd, phases, resultOf, sent } from '../entry.js'
 
 export interface LmdbDedupeOptions {
   /** On a local filesystem; made where it is missing. */
@@ -117,4 +116,40 @@ export class LmdbDedupeStore implements DedupeStore {
       if (note.length === 3) db.remove(['key', note[2]])
     }
   }
+}
+
+const LINE_FEED = 10
+
+/** An entry on disk is a line of JSON, then the bytes of the response. */
+function encodeEntry(entry: Entry): Buffer {
+  const { phase, fingerprint, owner, leaseMs, leaseUntil, expiresAt, answer } = entry
+  const head = JSON.stringify([phase, fingerprint, owner, leaseMs, leaseUntil, expiresAt, answer !== null])
+  return Buffer.concat([Buffer.from(`${head}\n`), answer ?? Buffer.alloc(0)])
+}
+
+/** @throws {Error} when the bytes are no entry */
+function decodeEntry(bytes: Buffer): Entry {
+  const [phase, fingerprint, owner, leaseMs, leaseUntil, expiresAt, isKept] = headOf(bytes)
+  const isEntry =
+    phases.some((one) => one === phase) &&
+    typeof fingerprint === 'string' &&
+    typeof owner === 'string' &&
+    [leaseMs, leaseUntil, expiresAt].every(Number.isFinite) &&
+    typeof isKept === 'boolean'
+  if (!isEntry) throw foreign(bytes)
+  const answer = isKept ? bytes.subarray(bytes.indexOf(LINE_FEED) + 1) : null
+  return { phase, fingerprint, owner, leaseMs, leaseUntil, expiresAt, answer } as Entry
+}
+
+function headOf(bytes: Buffer): readonly unknown[] {
+  try {
+    const head: unknown = JSON.parse(bytes.toString('utf8', 0, bytes.indexOf(LINE_FEED)))
+    return Array.isArray(head) ? head : []
+  } catch (cause) {
+    throw foreign(bytes, { cause })
+  }
+}
+
+function foreign(bytes: Buffer, options?: ErrorOptions): Error {
+  return new Error(`a stored record of ${bytes.length} bytes cannot be read`, options)
 }

@@ -3,7 +3,6 @@ import type { QuotaAdapter } from '@svc/core'
 import { LmdbStore } from '@svc/core/lmdb'
 import { checkDailyLimit, DAY_MS, dayOf } from '../day.js'
 import { keyOf } from '../key.js'
-import { decodeBucket, decodeCount, encodeBucket, encodeCount } from '../record.js'
 import { checkedSize, TokenBucket } from '../token-bucket.js'
 
 export interface LmdbQuotaOptions {
@@ -94,4 +93,45 @@ export class LmdbQuotaAdapter implements QuotaAdapter {
     const last = found.at(-1)
     this.#sweepFrom = found.length < SWEPT || last === undefined ? ['bucket', ''] : last.key
   }
+}
+
+/** A count and a bucket on disk are little-endian doubles. */
+const DOUBLE = 8
+
+function encodeCount(count: number): Buffer {
+  return encode([count])
+}
+
+/** @throws {Error} when the bytes are no count */
+function decodeCount(bytes: Buffer): number {
+  const [count = Number.NaN] = decode(bytes, 1)
+  if (!(Number.isSafeInteger(count) && count > 0)) throw new Error(`a stored count is ${count}`)
+  return count
+}
+
+function encodeBucket({ state: { tokens, at }, fullAt }: TokenBucket): Buffer {
+  return encode([tokens, at, fullAt])
+}
+
+/** @throws {Error} when the bytes are no bucket */
+function decodeBucket(bytes: Buffer): TokenBucket {
+  const [tokens = Number.NaN, at = Number.NaN, fullAt = Number.NaN] = decode(bytes, 3)
+  if (![tokens, at, fullAt].every(Number.isFinite)) throw new Error('a stored bucket is no bucket')
+  const bucket = new TokenBucket(tokens, at)
+  bucket.fullAt = fullAt
+  return bucket
+}
+
+function encode(numbers: readonly number[]): Buffer {
+  const bytes = Buffer.alloc(numbers.length * DOUBLE)
+  numbers.forEach((number, i) => {
+    bytes.writeDoubleLE(number, i * DOUBLE)
+  })
+  return bytes
+}
+
+function decode(bytes: Buffer, length: number): number[] {
+  if (bytes.length !== length * DOUBLE)
+    throw new Error(`a stored record of ${bytes.length} bytes cannot be read`)
+  return Array.from({ length }, (_, i) => bytes.readDoubleLE(i * DOUBLE))
 }
