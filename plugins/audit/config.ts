@@ -82,7 +82,7 @@ export const auditSchema = z
       .enum(['auto', 'on', 'off'])
       .default('auto')
       .describe(
-        'Threads that sign and hash records in parallel to the event loop; `auto`: where there is a second core.',
+        'A thread that signs records in parallel to the event loop; `auto`: where there is a second core.',
       ),
     checkpoints: z
       .boolean()

@@ -6,12 +6,12 @@ export interface Subtree {
   readonly level: number
 }
 
-/** The fewest complete subtrees of at most `maxLevel` that tile the leaves `[start, end)`, left to right. */
-export function alignedSubtrees(start: number, end: number, maxLevel = Number.POSITIVE_INFINITY): Subtree[] {
+/** The fewest complete subtrees that tile the leaves `[start, end)`, left to right. */
+export function alignedSubtrees(start: number, end: number): Subtree[] {
   const subtrees: Subtree[] = []
   for (let at = start; at < end; ) {
     let level = 0
-    while (level < maxLevel && at % 2 ** (level + 1) === 0 && at + 2 ** (level + 1) <= end) level++
+    while (at % 2 ** (level + 1) === 0 && at + 2 ** (level + 1) <= end) level++
     subtrees.push({ start: at, level })
     at += 2 ** level
   }

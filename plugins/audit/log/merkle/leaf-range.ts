@@ -13,11 +13,7 @@ export class LeafRange {
   #subtrees: SubtreeRoot[] = []
   #end: number
 
-  /** @param maxLevel of the subtrees. */
-  constructor(
-    readonly start = 0,
-    readonly maxLevel = Number.POSITIVE_INFINITY,
-  ) {
+  constructor(readonly start = 0) {
     this.#end = start
   }
 
@@ -32,7 +28,7 @@ export class LeafRange {
   }
 
   copy(): LeafRange {
-    const copy = new LeafRange(this.start, this.maxLevel)
+    const copy = new LeafRange(this.start)
     copy.#end = this.#end
     copy.#subtrees = [...this.#subtrees]
     return copy
@@ -45,7 +41,7 @@ export class LeafRange {
     this.#end += width
     let top: SubtreeRoot = { root, level }
     for (let left = this.#subtrees.at(-1); left?.level === top.level; left = this.#subtrees.at(-1)) {
-      if (top.level === this.maxLevel || this.#end % 2 ** (top.level + 1) !== 0) break
+      if (this.#end % 2 ** (top.level + 1) !== 0) break
       this.#subtrees.pop()
       top = { root: nodeHash(left.root, top.root), level: top.level + 1 }
     }

@@ -1,4 +1,4 @@
-// Seals what is new: hashes the new lines of each day in pieces, between which appending continues, and appends the
+// Seals what is new: hashes the new lines of each day in slices, between which appending continues, and appends the
 // journal line and the checkpoint.
 
 import { join } from 'node:path'
@@ -10,10 +10,9 @@ import { hourOf } from '../tree/journal-state.js'
 import { LEAVES_PER_PIECE } from '../tree/seal-ranges.js'
 import { isChangeConfirmed } from './confirm-change.js'
 import { sealedDays } from './day-ranges.js'
-import { hashPiece } from './hash-piece.js'
-import type { HashingThread } from './hashing-thread.js'
 import { JournalMoved } from './journal-moved.js'
 import type { LogTree, TreeParts } from './log-tree.js'
+import { hashLines } from './read-lines.js'
 import { compareDay } from './sealed-leaves.js'
 import { type ChangedDay, type GrownDay, survey } from './survey.js'
 
@@ -22,18 +21,13 @@ const HEARTBEAT_MS = 24 * 3_600_000
 // Bounds the hashes in memory, 8 MiB, which are written under the lock.
 const LEAVES_PER_SEAL = 262_144
 
-export interface RoundParts extends TreeParts {
-  /** Hashes instead of the event loop where it can. */
-  readonly thread?: HashingThread | undefined
-}
-
 /**
  * Seals the new lines of all days, and states days whose sealed bytes have changed.
  *
  * @param onFault called for each such day.
  */
 export async function sealNewLines(
-  parts: RoundParts,
+  parts: TreeParts,
   tree: LogTree,
   onFault: (error: AuditError) => void,
 ): Promise<void> {
@@ -73,8 +67,8 @@ function look({ port, dir, lock }: TreeParts, tree: LogTree) {
 }
 
 /** Returns whether that was all; a seal ends early at `LEAVES_PER_SEAL`. */
-async function sealDays(parts: RoundParts, tree: LogTree, grown: readonly GrownDay[]): Promise<boolean> {
-  const { port, dir, thread } = parts
+async function sealDays(parts: TreeParts, tree: LogTree, grown: readonly GrownDay[]): Promise<boolean> {
+  const { port, dir } = parts
   const first = tree.size
   const ranges: SealRange[] = []
   const isFull = () => tree.size - first >= LEAVES_PER_SEAL && tree.size % LEAVES_PER_PIECE === 0
@@ -85,13 +79,17 @@ async function sealDays(parts: RoundParts, tree: LogTree, grown: readonly GrownD
     if (fd === undefined) throw new JournalMoved()
     try {
       await syncFile(port, fd)
-      for (let from = start; from < end && !isFull(); ) {
-        const source = { from, to: end, leaf: tree.size }
-        const piece = (await thread?.hash(fd, source)) ?? (await hashPiece(port, fd, source))
-        tree.writer.addPiece(piece)
-        ranges.push([day, from, piece.end, piece.lines])
-        from = piece.end
-      }
+      let from = start
+      let lines = 0
+      await hashLines(port, fd, { from, to: end }, (leaf, lineEnd) => {
+        tree.writer.add(leaf)
+        lines++
+        if (tree.size % LEAVES_PER_PIECE !== 0 && lineEnd < end) return true
+        ranges.push([day, from, lineEnd, lines])
+        from = lineEnd
+        lines = 0
+        return !isFull()
+      })
     } finally {
       port.closeSync(fd)
     }

@@ -11,15 +11,15 @@ import { AuditError } from '../format/errors.js'
 import { SEAL_LOCK_FILE } from '../format/paths.js'
 import { publicKeyLine, type Verifier } from '../keys/public-key.js'
 import { JournalMoved, untilCurrent } from './journal-moved.js'
-import { LogTree } from './log-tree.js'
+import { LogTree, type TreeParts } from './log-tree.js'
 import type { NoteSigner } from './note.js'
-import { type RoundParts, sealNewLines, stateFaults } from './seal-round.js'
+import { sealNewLines, stateFaults } from './seal-round.js'
 
 const MS_PER_DAY = 86_400_000
 // Just after midnight the last calls of the day are still being written.
 const AFTER_MIDNIGHT_MS = 100
 
-export interface SealerParts extends RoundParts {
+export interface SealerParts extends TreeParts {
   readonly intervalMs: number
   /** Days that records are kept. */
   readonly retentionDays: number
@@ -131,13 +131,12 @@ export class Sealer {
     return this.#inTurn(() => this.#attempt(work))
   }
 
-  /** Seals new records, ends the thread and releases the lock. */
+  /** Seals new records and releases the lock. */
   async close(): Promise<void> {
     if (this.#closed) return
     this.#closed = true
     clearTimeout(this.#timer)
     await this.seal()
-    await this.#parts.thread?.close()
     if (this.#holds) unlock(this.#fd)
     this.#parts.port.closeSync(this.#fd)
   }

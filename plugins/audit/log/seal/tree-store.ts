@@ -17,7 +17,6 @@ import { CompactRange, subtreesOf } from '../merkle/compact-range.js'
 import type { LeafRange } from '../merkle/proof.js'
 import { type Digest, digestFromBytes, nodeHash } from '../merkle/tree-hash.js'
 import { HASH_BYTES, HASHES_PER_FILE, LEVEL_STEP, placeOfHash, TREE_FOLDER } from '../tree/tree-layout.js'
-import type { HashedPiece } from './hash-piece.js'
 
 const HASHES_PER_RUN = 2_048
 const UNKNOWN = '\0'.repeat(HASH_BYTES)
@@ -115,20 +114,12 @@ export class TreeWriter {
 
   /** Adds a leaf, or a complete subtree of `level` by its root, whose hashes below are not stored. */
   add(root: Digest, level = 0): void {
-    if (level % LEVEL_STEP === 0) this.#put(level, this.range.size / 2 ** level, root)
-    this.#extend(root, level)
-  }
-
-  /** Adds the leaves of a piece. */
-  addPiece({ lines, leaves, roots }: HashedPiece): void {
-    const start = this.range.size
-    this.#addRun({ level: 0, index: start, filled: lines, bytes: Buffer.from(leaves.buffer) })
-    this.#pending += lines
-    for (const [i, { level }] of alignedSubtrees(start, start + lines, LEVEL_STEP).entries()) {
-      const root = digestFromBytes(roots, i * HASH_BYTES)
-      if (level === 0) this.#extend(root, level)
-      else this.add(root, level)
-    }
+    const { range } = this
+    if (level % LEVEL_STEP === 0) this.#put(level, range.size / 2 ** level, root)
+    const end = range.size + 2 ** level
+    range.appendSubtree(root, level, (node, height) => {
+      if (height % LEVEL_STEP === 0) this.#put(height, end / 2 ** height - 1, node)
+    })
   }
 
   /** Hashes that are not in the files. */
@@ -152,27 +143,15 @@ export class TreeWriter {
     }
   }
 
-  #extend(root: Digest, level: number): void {
-    const { range } = this
-    const end = range.size + 2 ** level
-    range.appendSubtree(root, level, (node, height) => {
-      if (height % LEVEL_STEP === 0) this.#put(height, end / 2 ** height - 1, node)
-    })
-  }
-
-  #addRun(run: Run): Run {
-    this.#runs.push(run)
-    this.#last.set(run.level, run)
-    return run
-  }
-
   #put(level: number, index: number, hash: Digest): void {
     let run = this.#last.get(level)
     // Subtrees added by their root leave hashes out.
     const follows = run !== undefined && run.index + run.filled === index && index % HASHES_PER_FILE !== 0
     if (run === undefined || !follows || run.filled * HASH_BYTES === run.bytes.length) {
       const bytes = Buffer.allocUnsafeSlow(HASHES_PER_RUN * HASH_BYTES)
-      run = this.#addRun({ level, index, filled: 0, bytes })
+      run = { level, index, filled: 0, bytes }
+      this.#runs.push(run)
+      this.#last.set(level, run)
     }
     run.bytes.write(hash, run.filled * HASH_BYTES, 'binary')
     run.filled++

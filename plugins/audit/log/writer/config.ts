@@ -32,7 +32,7 @@ export interface AppenderConfig {
   quorum?: number
   /** Days that retention does not remove. */
   hold?: readonly Hold[]
-  /** Whether threads sign and hash in parallel to the event loop; default `auto`: where there is a second core. */
+  /** Whether a thread signs in parallel to the event loop; default `auto`: where there is a second core. */
   threads?: 'auto' | 'on' | 'off'
 }
 

@@ -10,7 +10,6 @@ import {
   DIRECTORY_MODE,
   FILE_MODE,
   type FileSystem,
-  nodeFileSystem,
   syncDirectorySync,
   writeFully,
 } from '../files/file-system.js'
@@ -24,12 +23,7 @@ import { canSignNotes, type NoteSigner } from '../seal/note.js'
 import type { Sealer } from '../seal/sealer.js'
 import type { StateVerifier } from '../upload/state-signature.js'
 import { AgentLogs } from './agent-logs.js'
-import {
-  type AppenderConfig,
-  type AppenderLimits,
-  DEFAULT_CHECKPOINT_INTERVAL_MS,
-  usesThreads,
-} from './config.js'
+import { type AppenderConfig, type AppenderLimits, DEFAULT_CHECKPOINT_INTERVAL_MS } from './config.js'
 import { beginOrContinue, type Genesis } from './log-identity.js'
 import { LogRetention } from './log-retention.js'
 import { recordPublicKey } from './public-keys.js'
@@ -223,10 +217,7 @@ export class LogDirectory {
     const [signer] = signers
     if (signer === undefined) return undefined
     const intervalMs = config.checkpoints === false ? undefined : config.checkpoints?.intervalMs
-    const [{ Sealer }, { HashingThread }] = await Promise.all([
-      import('../seal/sealer.js'),
-      import('../seal/hashing-thread.js'),
-    ])
+    const { Sealer } = await import('../seal/sealer.js')
     const sealer = new Sealer({
       dir: this.#dir,
       port,
@@ -235,8 +226,6 @@ export class LogDirectory {
       logger,
       clock,
       meter,
-      // It reads without the port, so that an injected one would not see its reads.
-      thread: usesThreads(config) && port === nodeFileSystem ? new HashingThread(logger) : undefined,
       intervalMs: intervalMs ?? DEFAULT_CHECKPOINT_INTERVAL_MS,
       retentionDays: config.retentionDays,
       onError: onAsyncError,

@@ -341,6 +341,34 @@ describe('the sealer', () => {
     await again.close()
   })
 
+  it('hashes many records in slices of at most 128 KiB, between which appends become durable', async () => {
+    const slices: number[] = []
+    let durable = 0
+    let isSealing = true
+    const fileSystem = diskWith({
+      read: (fd, buffer, offset, length, position, done) => {
+        if (!isSealing) return nodeFileSystem.read(fd, buffer, offset, length, position, done)
+        slices.push(length)
+        // The next slice is hashed once this record is durable.
+        appender.append(envelope()).then(
+          () => {
+            durable++
+            nodeFileSystem.read(fd, buffer, offset, length, position, done)
+          },
+          (error: Error) => done(error, 0),
+        )
+      },
+    })
+    const appender = appenderIn(dir.path, { fileSystem })
+    await append(appender, 4_000)
+    await appender.seal()
+    isSealing = false
+    expect(durable).to.equal(slices.length).and.to.be.at.least(10)
+    expect(Math.max(...slices)).to.be.at.most(131_072)
+    await appender.close()
+    expect(sealedLog(dir.path).sealed.get(DAY)).to.equal(4_000 + durable)
+  })
+
   it('seals lines longer than its chunks', async () => {
     const appender = appenderIn(dir.path)
     for (const length of [1, 131_000, 400_000, 5, 131_072]) {
