@@ -35,12 +35,7 @@ describe('svc-sdk/audit and svc-sdk/signer', () => {
     const others = [...foldersOf(import.meta.resolve('svc-sdk/audit'))].filter(
       (folder) => !folder.startsWith('plugins/audit/dist/log'),
     )
-    expect(others.sort()).to.deep.equal([
-      'app/dist',
-      'core/dist/json',
-      'core/dist/match',
-      'core/dist/store',
-    ])
+    expect(others.sort()).to.deep.equal(['app/dist', 'core/dist/json', 'core/dist/match', 'core/dist/store'])
   })
 })
 
