@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { appendRatio } from './audit.js'
 import { gatewayRatio } from './gateway/comparison.js'
 import { importRatio } from './import-time.js'
+import { jsonRatio } from './json.js'
 import { machineLine } from './measure/machine.js'
 import { print, table } from './measure/report.js'
 
@@ -16,6 +17,7 @@ const measures: Readonly<Record<string, () => Promise<number>>> = {
   'CPU of a bare relay / of the gateway, a call': () => gatewayRatio(tmpdir()),
   'durable appends / bare signatures, a second': () => appendRatio(tmpdir()),
   'empty process / process that imports svc-sdk/audit': importRatio,
+  'CPU of a MiB of ordinary JSON / of hostile JSON': jsonRatio,
 }
 
 print(machineLine())

@@ -9,6 +9,7 @@ import { measureColdStart } from './cold-start.js'
 import { compareGateway } from './gateway/comparison.js'
 import { measureImportTime } from './import-time.js'
 import { measureInProcess } from './in-process.js'
+import { measureJson } from './json.js'
 import { fdatasyncTimes } from './measure/disk.js'
 import { diskLine, machineLine } from './measure/machine.js'
 import { recordRun } from './measure/recorded-run.js'
@@ -32,6 +33,7 @@ const measures: Readonly<Record<string, (disk: string, quick: boolean) => Promis
   policy: measurePolicy,
   cold: measureColdStart,
   import: measureImportTime,
+  json: measureJson,
   memory: measureMemory,
   streams: measureStreams,
   redis: measureRedis,
