@@ -60,10 +60,10 @@ function commandNamed(name: string): Command {
     .description('receive uploaded logs: an HTTP interface to any S3-compatible bucket')
     .option('--bucket <name>', 'the bucket that receives the logs (required)')
     .option('--keys <file>', `the key file (required); \`${name} add-key\` writes it`)
-    .option('--port <n>', 'port to listen on; 0 picks a free one', portOf, 8790)
+    .option('--port <n>', 'port to listen on; 0 picks a free one', wholeNumber(0, 65_535), 8790)
     .option('--host <address>', 'address to listen on', '127.0.0.1')
     .option('--prefix <text>', 'prefix of every key in the bucket')
-    .option('--expires <seconds>', 'lifetime of an upload URL', secondsOf, 900)
+    .option('--expires <seconds>', 'lifetime of an upload URL', wholeNumber(1, maxExpirySec), 900)
     .option('--endpoint <url>', 'a store other than AWS (default: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL)')
     .option('--region <name>', 'region of the store (default: AWS_REGION)')
     .configureOutput(output)
@@ -106,16 +106,10 @@ async function serve({ bucket, keys, expires, ...flags }: ServeFlags): Promise<v
   logger.info({ url: server.url }, 'listening')
 }
 
-function portOf(text: string): number {
-  const port = Number(text)
-  if (!/^\d+$/.test(text) || port > 65535) throw new InvalidArgumentError('expected 0 to 65535')
-  return port
-}
-
-function secondsOf(text: string): number {
-  const seconds = Number(text)
-  if (!/^\d+$/.test(text) || seconds < 1 || seconds > maxExpirySec) {
-    throw new InvalidArgumentError(`expected 1 to ${maxExpirySec} seconds`)
+function wholeNumber(min: number, max: number): (text: string) => number {
+  return (text) => {
+    const number = Number(text)
+    if (/^\d+$/.test(text) && number >= min && number <= max) return number
+    throw new InvalidArgumentError(`expected ${min} to ${max}`)
   }
-  return seconds
 }

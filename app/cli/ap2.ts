@@ -1,6 +1,6 @@
 // `svc ap2`: looks at mandates, and makes some for development.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
-import { isJsonObject, messageOf, parseJson, visibleInLine } from '@svc/core/json'
+import { isJsonObject, parseJson, visibleInLine } from '@svc/core/json'
 import {
   bindingFromExample,
   generateLocalKey,
@@ -13,8 +13,10 @@ import {
   mandateShapes,
   type Purchase,
 } from '@svc/plugin-ap2/dev'
-import { Command, InvalidArgumentError, Option } from 'commander'
+import { Command, Option } from 'commander'
+import { commandGuard } from './command-guard.js'
 import { type CliIo, processIo } from './io.js'
+import { instantOf, wholeNumber } from './option-values.js'
 
 const FAILED = 1
 
@@ -36,6 +38,7 @@ interface MakeOptions extends PurchaseOptions {
 }
 
 export function ap2Command(io: CliIo = processIo()): Command {
+  const guarded = commandGuard(io, 'ap2', [Error])
   const ap2 = new Command('ap2').description('payment mandates of the Agent Payments Protocol')
   ap2
     .command('inspect')
@@ -43,28 +46,30 @@ export function ap2Command(io: CliIo = processIo()): Command {
     .argument('<file>', 'the file, or - for the standard input')
     .option('--issuer <issuer...>', 'accepted issuers; default: the own one of each mandate')
     .option('--audience <name...>', 'accepted audiences; default: the own one of each mandate')
-    .option('--at <time>', 'check as of this time (ISO 8601)', timeOf)
+    .option('--at <time>', 'check as of this time (ISO 8601)', instantOf)
     .option('--json', 'print JSON')
-    .action((file: string, options: InspectCommandOptions) => reported(io, () => inspect(file, options, io)))
+    .action((file: string, options: InspectCommandOptions) =>
+      guarded('inspect', () => inspect(file, options, io)),
+    )
   ap2
     .command('make')
     .description('issue mandates for a purchase with local keys, for development')
     .addOption(new Option('--shape <shape>', 'shape of the mandates').choices(mandateShapes).default('chain'))
     .option('--keys <file>', 'the keys of issuer and agent; created where it is absent', 'ap2-keys.json')
     .requiredOption('--audience <name>', 'audience: the name of the server in `targets`')
-    .requiredOption('--total <amount>', 'total in minor units, such as 1999', wholeNumber)
+    .requiredOption('--total <amount>', 'total in minor units, such as 1999', wholeNumber(0))
     .option('--currency <code>', 'currency (ISO 4217)', 'USD')
     .option('--merchant <id>', 'id of the merchant', 'merchant_1')
     .requiredOption('--item <item...>', 'items, each an id or id:quantity')
     .option('--instrument <id>', 'id of the payment instrument', 'card_1')
     .option('--subject <name>', 'subject of the mandates', 'user_1')
-    .option('--life <seconds>', 'seconds until they expire', wholeNumber, 600)
+    .option('--life <seconds>', 'seconds until they expire', wholeNumber(0), 600)
     .option(
       '--for <file>',
       'print the entry of ap2.tools.bind for these example arguments (a JSON file) instead',
     )
     .option('--header', 'print the value of the header x-ap2-bundle')
-    .action((options: MakeOptions) => reported(io, () => make(options, io)))
+    .action((options: MakeOptions) => guarded('make', () => make(options, io)))
   return ap2
 }
 
@@ -111,26 +116,6 @@ async function make(options: MakeOptions, io: CliIo): Promise<void> {
   const bundle = await issueMandates(shape, { issuer, agent, purchase, audience, subject, issuedAt, lifeSec })
   const json = JSON.stringify(bundle)
   await io.out(`${options.header === true ? Buffer.from(json).toString('base64url') : json}\n`)
-}
-
-async function reported(io: CliIo, run: () => Promise<void>): Promise<void> {
-  try {
-    await run()
-  } catch (fault) {
-    io.err(`svc-sdk ap2: ${messageOf(fault)}\n`)
-    io.exit(FAILED)
-  }
-}
-
-function timeOf(text: string): number {
-  const time = Date.parse(text)
-  if (!Number.isFinite(time)) throw new InvalidArgumentError('expected a time such as 2026-01-01T00:00:00Z')
-  return time
-}
-
-function wholeNumber(text: string): number {
-  if (!/^\d{1,15}$/.test(text)) throw new InvalidArgumentError('expected a whole number')
-  return Number(text)
 }
 
 interface LocalKeys {

@@ -1,8 +1,6 @@
 // `svc audit`: verifying and reading the audit log.
-
-import { AuditError, SignerKeyError } from '@svc/plugin-audit/log'
-import { Command, InvalidArgumentError, Option } from 'commander'
-import { fork, resume } from './audit-directory.js'
+import { AuditError, forkLog, resumeLog, SignerKeyError } from '@svc/plugin-audit/log'
+import { Command, Option } from 'commander'
 import { type FetchArguments, fetchUploaded } from './audit-fetch.js'
 import {
   type CheckProofArguments,
@@ -19,15 +17,16 @@ import { stats } from './audit-stats.js'
 import { showTrace } from './audit-trace.js'
 import { type VerifyArguments, verify } from './audit-verify.js'
 import { runWitness, type WitnessArguments } from './audit-witness.js'
-import { judging, UNDECIDED } from './exit-codes.js'
+import { commandGuard, judging, UNDECIDED } from './command-guard.js'
 import { type CliIo, processIo } from './io.js'
+import { portOf, wholeNumber } from './option-values.js'
 
-const FAILED = 1
 const DEFAULT_WITNESS_PORT = 8791
 const KEYS =
   'public keys (ed25519:<base64>, one a line, with the leaves that it may sign) or a signing key file'
 
 export function auditCommand(io: CliIo = processIo()): Command {
+  const guarded = commandGuard(io, 'audit', [AuditError, SignerKeyError])
   const audit = new Command('audit').description('verify and read the audit log')
 
   judging(witnessed(audit.command('verify <dir>')))
@@ -44,7 +43,7 @@ export function auditCommand(io: CliIo = processIo()): Command {
     .option('--allow-unsealed', 'accept a log without a journal, of a signer without a public key')
     .option('--json', 'print the report as JSON')
     .action((dir: string, options: VerifyArguments) =>
-      guarded(io, 'verify', () => verify(dir, options, io), UNDECIDED),
+      guarded('verify', () => verify(dir, options, io), UNDECIDED),
     )
 
   filtered(audit.command('prove <dir>'))
@@ -53,14 +52,14 @@ export function auditCommand(io: CliIo = processIo()): Command {
     )
     .option('--all', 'prove every record that matches, in one file')
     .option('--out <file>', 'write the proof there, in place of standard output')
-    .action((dir: string, options: ProveArguments) => guarded(io, 'prove', () => prove(dir, options, io)))
+    .action((dir: string, options: ProveArguments) => guarded('prove', () => prove(dir, options, io)))
 
   judging(audit.command('check-proof <file>'))
     .description('check a proof; exit 0 when its records were sealed by one of the keys')
     .requiredOption('--keys <file>', KEYS)
     .option('--json', 'print the result as JSON')
     .action((file: string, options: CheckProofArguments) =>
-      guarded(io, 'check-proof', () => checkProofFile(file, options, io), UNDECIDED),
+      guarded('check-proof', () => checkProofFile(file, options, io), UNDECIDED),
     )
 
   audit
@@ -70,34 +69,34 @@ export function auditCommand(io: CliIo = processIo()): Command {
     .requiredOption('--keys <file>', 'public keys (ed25519:<base64>, one a line) or a signing key file')
     .option('--json', 'print the result with the proof as JSON')
     .action((older: string, newer: string, options: ConsistencyArguments) =>
-      guarded(io, 'consistency', () => consistency(older, newer, options, io)),
+      guarded('consistency', () => consistency(older, newer, options, io)),
     )
 
   audit
     .command('vkey <dir>')
     .description('print the verifier keys of the log (c2sp.org/signed-note), for other tools')
-    .action((dir: string) => guarded(io, 'vkey', () => vkey(dir, io)))
+    .action((dir: string) => guarded('vkey', () => vkey(dir, io)))
 
   audit
     .command('resume <dir>')
     .description('continue a log that was copied, restored or moved; only where the original is gone')
-    .action((dir: string) => guarded(io, 'resume', () => resume(dir, io)))
+    .action((dir: string) => guarded('resume', () => resume(dir, io)))
 
   audit
     .command('fork <dir>')
     .description('set a log aside, and let the next writer begin one that names it as its parent')
-    .action((dir: string) => guarded(io, 'fork', () => fork(dir, io)))
+    .action((dir: string) => guarded('fork', () => fork(dir, io)))
 
   audit
     .command('witness')
     .description('run a witness, which cosigns checkpoints of logs that were only appended to')
     .requiredOption('--dir <dir>', 'where it keeps what it has cosigned, on a local disk')
     .requiredOption('--key <file>', 'its signing key')
-    .option('--port <n>', 'where it listens, 0 for a free one', port, DEFAULT_WITNESS_PORT)
+    .option('--port <n>', 'where it listens, 0 for a free one', portOf, DEFAULT_WITNESS_PORT)
     .option('--host <address>', 'the address it listens on', '127.0.0.1')
     .option('--name <name>', 'its name in cosignatures; default svc-witness.invalid/ and its key id')
     .option('--logs <file>', 'verifier keys of the logs, as vkey prints them; default DIR/logs')
-    .action((options: WitnessArguments) => guarded(io, 'witness', () => runWitness(options, io)))
+    .action((options: WitnessArguments) => guarded('witness', () => runWitness(options, io)))
 
   audit
     .command('fetch <source> <dir>')
@@ -110,7 +109,7 @@ export function auditCommand(io: CliIo = processIo()): Command {
     .option('--client-name <name>', 'its client')
     .option('--client-version <version>', 'the version of the client')
     .action((source: string, dir: string, options: FetchArguments) =>
-      guarded(io, 'fetch', () => fetchUploaded(source, dir, options, io)),
+      guarded('fetch', () => fetchUploaded(source, dir, options, io)),
     )
 
   witnessed(audit.command('report <dir>'))
@@ -123,36 +122,34 @@ export function auditCommand(io: CliIo = processIo()): Command {
     .option('--policy <file>', "the writer's policy, whose holds are reported")
     .option('--out <name>', 'names of the files, without .json and .html')
     .action((dir: string, options: ReportArguments) =>
-      guarded(io, 'report', () => report(dir, options, io), UNDECIDED),
+      guarded('report', () => report(dir, options, io), UNDECIDED),
     )
 
   judging(audit.command('check-report <file>'))
     .description('check a report; exit 0 when one of the keys signed that the log is intact, 1 when not')
     .requiredOption('--keys <file>', 'public keys (ed25519:<base64>, one a line) or a signing key file')
     .action((file: string, options: { keys: string }) =>
-      guarded(io, 'check-report', () => checkReportFile(file, options, io), UNDECIDED),
+      guarded('check-report', () => checkReportFile(file, options, io), UNDECIDED),
     )
 
   filtered(audit.command('show <dirs...>'))
     .description('print records')
     .option('--trace <id>', 'print the calls of this trace as a tree, of all the logs that are named')
-    .option('--limit <n>', 'at most so many records, the first ones', count)
-    .option('--last <n>', 'at most so many records, the last ones', count)
+    .option('--limit <n>', 'at most so many records, the first ones', wholeNumber(1))
+    .option('--last <n>', 'at most so many records, the last ones', wholeNumber(1))
     .addOption(
       new Option('--format <format>', 'what is printed for each record').choices(formats).default('ndjson'),
     )
     .option('--follow', 'go on with what is appended, until interrupted')
     .action((dirs: string[], { trace, ...options }: ShowOptions & { trace?: string }) =>
-      guarded(io, 'show', () =>
-        trace === undefined ? showOne(dirs, options, io) : showTrace(dirs, trace, io),
-      ),
+      guarded('show', () => (trace === undefined ? showOne(dirs, options, io) : showTrace(dirs, trace, io))),
     )
 
   filtered(audit.command('stats <dir>'))
     .description('calls, denials by reason, latency percentiles per tool')
     .option('--json', 'print the statistics as JSON')
     .action((dir: string, options: ShowOptions & { json?: boolean }) =>
-      guarded(io, 'stats', () => stats(dir, options, io)),
+      guarded('stats', () => stats(dir, options, io)),
     )
   return audit
 }
@@ -190,30 +187,17 @@ function witnessed(command: Command): Command {
       '--witness-keys <file>',
       'verifier keys of witnesses that must have cosigned the newest checkpoint',
     )
-    .option('--quorum <n>', 'how many of them, instead of all', count)
+    .option('--quorum <n>', 'how many of them, instead of all', wholeNumber(1))
 }
 
-function count(text: string): number {
-  const number = Number(text)
-  if (!Number.isSafeInteger(number) || number < 1) throw new InvalidArgumentError('a whole number from 1 on')
-  return number
+async function resume(dir: string, io: CliIo): Promise<void> {
+  const logId = resumeLog(dir)
+  await io.out(`log ${logId} goes on in ${dir}; no copy of it may be continued elsewhere\n`)
 }
 
-function port(text: string): number {
-  const number = Number(text)
-  if (!Number.isInteger(number) || number < 0 || number > 65_535) {
-    throw new InvalidArgumentError('a port from 0 to 65535')
-  }
-  return number
-}
-
-/** An error in the log or the keys becomes one line; an internal error keeps its stack trace. */
-async function guarded(io: CliIo, name: string, action: () => Promise<void>, code = FAILED): Promise<void> {
-  try {
-    await action()
-  } catch (error) {
-    if (!(error instanceof AuditError || error instanceof SignerKeyError)) throw error
-    io.err(`svc-sdk audit ${name}: ${error.message}\n`)
-    io.exit(code)
-  }
+async function fork(dir: string, io: CliIo): Promise<void> {
+  const { folder, parent } = forkLog(dir)
+  await io.out(
+    `${dir}/${folder} holds ${parent.origin} with ${parent.size} leaves; the next writer begins a log that names it\n`,
+  )
 }

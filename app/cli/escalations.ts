@@ -3,6 +3,7 @@ import { sha256Hex, visibleInLine } from '@svc/core/json'
 import { Command, Option } from 'commander'
 import { z } from 'zod'
 import { AdminClient, AdminError } from './admin-client.js'
+import { commandGuard } from './command-guard.js'
 import { type CliIo, processIo } from './io.js'
 import { table } from './table.js'
 
@@ -58,9 +59,8 @@ const listSchema = z.object({ escalations: z.array(caseSchema), more: z.boolean(
 
 type Case = z.output<typeof caseSchema>
 
-const FAILED = 1
-
 export function escalationsCommand(io: CliIo = processIo(), env: Env = process.env): Command {
+  const guarded = commandGuard(io, 'escalations', [AdminError])
   const escalations = new Command('escalations').description(
     'calls that wait for a person: list, approve, reject',
   )
@@ -74,13 +74,13 @@ export function escalationsCommand(io: CliIo = processIo(), env: Env = process.e
     )
     .option('--tenant <tenant>', 'of this tenant')
     .option('--limit <n>', 'at most so many, up to 500', '100')
-    .action((flags: ListFlags) => guarded(io, 'list', () => list(flags, io, env)))
+    .action((flags: ListFlags) => guarded('list', () => list(flags, io, env)))
 
   asking(escalations.command('show <id>'))
     .description('show one, with its votes')
     .option('--input', 'print the whole input of the call instead, and its hash, which `approve` needs')
     .action((id: string, flags: ShowFlags) =>
-      guarded(io, 'show', () => (flags.input === true ? showInput : show)(id, flags, io, env)),
+      guarded('show', () => (flags.input === true ? showInput : show)(id, flags, io, env)),
     )
 
   for (const vote of ['approve', 'reject'] as const) {
@@ -89,7 +89,7 @@ export function escalationsCommand(io: CliIo = processIo(), env: Env = process.e
       .option('--comment <text>', 'why, for the other reviewers and the record')
       .option('--input-sha256 <hash>', 'hash of the whole input, as `show --input` prints it')
       .action((id: string, flags: VoteFlags) =>
-        guarded(io, vote, async () => {
+        guarded(vote, async () => {
           const { comment, inputSha256 } = flags
           const body = {
             vote,
@@ -215,12 +215,3 @@ async function print(
 }
 
 /** A refusal of the listener becomes one line; an internal error keeps its stack trace. */
-async function guarded(io: CliIo, name: string, action: () => Promise<void>): Promise<void> {
-  try {
-    await action()
-  } catch (fault) {
-    if (!(fault instanceof AdminError)) throw fault
-    io.err(`svc-sdk escalations ${name}: ${visibleInLine(fault.message)}\n`)
-    io.exit(FAILED)
-  }
-}

@@ -7,8 +7,8 @@ import { Command } from 'commander'
 import { lineLogger } from '../gateway/line-logger.js'
 import { type GatewayHandle, startGatewayServer } from '../gateway/start.js'
 import { processIo } from './io.js'
+import { portOf } from './option-values.js'
 import { policyText } from './policy-file.js'
-import { portOf } from './port.js'
 
 interface GatewayFlags {
   readonly policy: string

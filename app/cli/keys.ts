@@ -8,8 +8,10 @@ import {
   rotateKey,
   SignerKeyError,
 } from '@svc/plugin-audit/log'
-import { Command, InvalidArgumentError } from 'commander'
+import { Command } from 'commander'
+import { commandGuard } from './command-guard.js'
 import { type CliIo, processIo } from './io.js'
+import { instantOf, wholeNumber } from './option-values.js'
 
 interface RotateOptions {
   readonly from: string
@@ -25,27 +27,28 @@ interface RevokeOptions {
 }
 
 export function keysCommand(io: CliIo = processIo()): Command {
+  const guarded = commandGuard(io, 'keys', [AuditError, SignerKeyError])
   const keys = new Command('keys').description('signing keys of the audit log')
   keys
     .command('generate')
     .description('write a fresh Ed25519 key, readable by its owner only')
     .requiredOption('--out <file>', 'where to write it; an existing file is never overwritten')
-    .action(({ out }: { out: string }) => guarded(io, 'generate', () => generate(out, io)))
+    .action(({ out }: { out: string }) => guarded('generate', () => generate(out, io)))
   keys
     .command('rotate <dir>')
     .description('let the log trust another key; both are valid until the old one is retired')
     .requiredOption('--from <file>', 'the signing key that the log trusts')
     .requiredOption('--to <file>', 'the signing key that enters')
     .option('--retire', 'the old key leaves now; its writers must have stopped')
-    .action((dir: string, options: RotateOptions) => guarded(io, 'rotate', () => rotate(dir, options, io)))
+    .action((dir: string, options: RotateOptions) => guarded('rotate', () => rotate(dir, options, io)))
   keys
     .command('revoke <dir>')
     .description('take the trust from a key: from now on, from a leaf on, or from an instant on')
     .requiredOption('--key-id <id>', 'the key, ed25519:<sha256>')
     .requiredOption('--sign-with <file>', 'another signing key that the log trusts')
-    .option('--leaf <n>', 'the first leaf of the log that the key may not sign', leafIndex)
-    .option('--since <instant>', 'what was sealed at this ISO 8601 instant or later', instant)
-    .action((dir: string, options: RevokeOptions) => guarded(io, 'revoke', () => revoke(dir, options, io)))
+    .option('--leaf <n>', 'the first leaf of the log that the key may not sign', wholeNumber(0))
+    .option('--since <instant>', 'what was sealed at this ISO 8601 instant or later', instantOf)
+    .action((dir: string, options: RevokeOptions) => guarded('revoke', () => revoke(dir, options, io)))
   return keys
 }
 
@@ -70,26 +73,4 @@ async function revoke(dir: string, options: RevokeOptions, io: CliIo): Promise<v
 
 function signerIn(path: string): LocalDevSigner {
   return LocalDevSigner.fromKeyRef(`file://${encodeURIComponent(path)}`)
-}
-
-function leafIndex(text: string): number {
-  const number = Number(text)
-  if (!Number.isSafeInteger(number) || number < 0) throw new InvalidArgumentError('a whole number from 0 on')
-  return number
-}
-
-function instant(text: string): number {
-  const ms = Date.parse(text)
-  if (Number.isNaN(ms)) throw new InvalidArgumentError('an ISO 8601 instant')
-  return ms
-}
-
-async function guarded(io: CliIo, name: string, action: () => Promise<void>): Promise<void> {
-  try {
-    await action()
-  } catch (error) {
-    if (!(error instanceof SignerKeyError || error instanceof AuditError)) throw error
-    io.err(`svc-sdk keys ${name}: ${error.message}\n`)
-    io.exit(1)
-  }
 }

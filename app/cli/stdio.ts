@@ -10,8 +10,8 @@ import { serverNameOf } from '../stdio-gateway/command-target.js'
 import { type StdioGateway, serveStdio } from '../stdio-gateway/serve.js'
 import { policyCredentials } from '../stdio-gateway/sign-in/policy-credentials.js'
 import { processIo } from './io.js'
+import { portOf } from './option-values.js'
 import { policyText } from './policy-file.js'
-import { portOf } from './port.js'
 
 interface StdioFlags {
   readonly policy: string
