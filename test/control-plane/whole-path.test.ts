@@ -65,8 +65,8 @@ describe('from the log to the bucket', function () {
   const append = (appender: SvcAppender) =>
     appender.append({
       ts: `${day}T10:00:00Z`,
-      trace_id: 'aa',
-      span_id: `s${++serial}`,
+      trace_id: '4bf92f3577b34da6a3ce929d0e0e4736',
+      span_id: (++serial).toString(16).padStart(16, '0'),
       tenant: 'acme',
       server: 's@1',
       tool: 't@1',
