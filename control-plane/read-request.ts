@@ -19,10 +19,10 @@ const listRequestSchema = z.strictObject({
 })
 const downloadRequestSchema = z.strictObject({ ...owner, key })
 
-export type ListRequest = z.output<typeof listRequestSchema>
-export type DownloadRequest = z.output<typeof downloadRequestSchema>
+type ListRequest = z.output<typeof listRequestSchema>
+type DownloadRequest = z.output<typeof downloadRequestSchema>
 
-export type JudgedRead<T> =
+type JudgedRead<T> =
   | { readonly verdict: 'ok'; readonly request: T }
   | { readonly verdict: 'bad' | 'forbidden'; readonly why: string }
 

@@ -21,7 +21,7 @@ export interface StoreOptions {
   readonly region?: string
 }
 
-export interface ObjectToPut {
+interface ObjectToPut {
   readonly key: string
   readonly contentType: string
   /** Bytes. */
@@ -30,7 +30,7 @@ export interface ObjectToPut {
   readonly checksumSha256?: string | undefined
 }
 
-export interface ListQuery {
+interface ListQuery {
   readonly prefix: string
   /** The last key of the page before. */
   readonly after?: string | undefined
@@ -39,7 +39,7 @@ export interface ListQuery {
 }
 
 /** The answer of `/api/svc/objects`. */
-export interface ObjectPage {
+interface ObjectPage {
   readonly objects: readonly {
     readonly key: string
     readonly contentLength: number
@@ -54,7 +54,7 @@ const PAGE_OBJECTS = 1_000
 const PAGE_CHECKSUMS = 50
 
 /** What a client needs to put or get one object: the answer of `/api/svc/upload-url` and `/api/svc/download-url`. */
-export interface Presigned {
+interface Presigned {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
 }

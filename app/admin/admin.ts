@@ -14,7 +14,7 @@ import { Certificates } from '../tls/certificates.js'
 import type { AdminHandlerParts } from './handler.js'
 import { AdminListener } from './listener.js'
 
-export interface Watched {
+interface Watched {
   /** The policy in force at this moment. */
   activePolicy(): ActivePolicy
   draining(): boolean

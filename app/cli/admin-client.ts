@@ -13,7 +13,7 @@ export class AdminError extends Error {
   override readonly name = 'AdminError'
 }
 
-export interface AdminAddress {
+interface AdminAddress {
   /** Of the admin listener, perhaps below a path of a proxy's. */
   readonly url: string
   /** `env:NAME` or `file://PATH`. */

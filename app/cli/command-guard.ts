@@ -11,7 +11,7 @@ const FAILED = 1
 export const UNDECIDED = 2
 
 /** Runs the action of `svc-sdk <command> <name>`. */
-export type CommandGuard = (name: string, action: () => Promise<void>, exitCode?: number) => Promise<void>
+type CommandGuard = (name: string, action: () => Promise<void>, exitCode?: number) => Promise<void>
 
 /** An error of the classes `expected` becomes one line and the exit code; any other one is rejected. */
 export function commandGuard(

@@ -12,7 +12,7 @@ import { processIo } from './io.js'
 import { baseDirOf, diagnosticsOf, loadPolicyFile } from './policy-file.js'
 
 /** The surroundings of a command: output, environment, exit status. */
-export interface PolicyConsole {
+interface PolicyConsole {
   /** Writes whole lines to standard output. */
   print(line: string): void
   readonly env: Readonly<Record<string, string | undefined>>

@@ -17,7 +17,7 @@ export interface ListedTools {
 }
 
 /** Of one group of callers: a tenant, or all without an entry. Users and roles of a tenant may have other tools. */
-export interface ToolAccess {
+interface ToolAccess {
   readonly who: string
   readonly usable: readonly string[]
 }

@@ -233,7 +233,7 @@ export class GatewayBuilder {
   }
 }
 
-export interface BuiltPipeline {
+interface BuiltPipeline {
   readonly pipeline: Pipeline
   /** Of this policy alone. */
   readonly container: DependencyContainer

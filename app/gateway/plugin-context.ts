@@ -7,7 +7,7 @@ import type { HostConfig } from '../policy/config.js'
 import { addressesOf } from '../stdio-targets/config.js'
 
 /** What does not follow from the policy. Relative paths of the policy start from `baseDir`. */
-export type ContextParts = Pick<PluginContext, 'container' | 'resources' | 'baseDir' | 'env' | 'warn'>
+type ContextParts = Pick<PluginContext, 'container' | 'resources' | 'baseDir' | 'env' | 'warn'>
 
 export function pluginContext(policy: EffectivePolicy<HostConfig>, parts: ContextParts): PluginContext {
   const { host, sha256, facts } = policy

@@ -40,7 +40,7 @@ export function createDispatcher(
 }
 
 /** What an MCP proxy remembers, of all gateways or of its own. */
-export interface McpMemory {
+interface McpMemory {
   readonly state: SharedState
   /** Rejects where the key of sessions cannot be read. */
   sessions(): MaybePromise<SessionBinding>

@@ -20,7 +20,7 @@ export const allowedHostsSchema = z
     'Names under which clients reach the gateway, beside its addresses and the host of publicUrl; *.example.com means its subdomains, * any name. Without a port every port is meant.',
   )
 
-export interface AllowedHostsConfig {
+interface AllowedHostsConfig {
   /** Address that is listened on. */
   readonly host: string
   /** As `allowedHostsSchema` accepts them. */

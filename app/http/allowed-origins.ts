@@ -17,7 +17,7 @@ export const allowedOriginsSchema = z
     'Origins of the web pages that may call from a browser; they are answered with CORS headers, and pages of others are refused even with a token.',
   )
 
-export interface AllowedOriginsConfig {
+interface AllowedOriginsConfig {
   /** Address that is listened on. */
   readonly host: string
   /** As `allowedOriginsSchema` accepts them. */

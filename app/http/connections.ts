@@ -11,7 +11,7 @@ const maxPending = 16
 /** The rate at which a client must read its answer after the time-out. */
 const minBytesPerSec = 16 * 1024
 
-export interface ConnectionLimits {
+interface ConnectionLimits {
   /** Requests served on one connection. */
   readonly maxRequestsPerConnection: number
   /** Time a client has before the rate applies, in milliseconds. */

@@ -2,7 +2,7 @@
 import { denied, isRefusal, type Logger } from '@svc/core'
 import { noCall, refusalAnswer, type WholeAnswer } from './answer.js'
 
-export interface ErrorAnswerOptions {
+interface ErrorAnswerOptions {
   readonly traceId: string
   readonly logger: Logger
   /** Of the challenge in a 401. */

@@ -38,7 +38,7 @@ export function canonicalBase(text: string): string {
   return new URL(text).href.replace(/\/+$/, '')
 }
 
-export interface PublicUrlConfig {
+interface PublicUrlConfig {
   readonly publicUrl?: string | undefined
   readonly trustedProxies: readonly string[]
 }

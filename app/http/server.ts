@@ -28,7 +28,7 @@ export const defaultLimits = {
   writeTimeoutMs: 30_000,
 } as const
 
-export interface ServerLimits {
+interface ServerLimits {
   /** Address to listen on. */
   readonly host: string
   /** Port; 0 picks a free one. */

@@ -2,7 +2,7 @@
 import { createHmac } from 'node:crypto'
 import type { Signer } from '@svc/core'
 
-export interface SignedMessage {
+interface SignedMessage {
   /** The same for every attempt, so that a receiver recognises a repetition. */
   readonly id: string
   /** Seconds since the epoch. */

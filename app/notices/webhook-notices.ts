@@ -17,7 +17,7 @@ const timeoutMs = 15_000
 
 type Destination = NoticesConfig[number]
 
-export interface WebhookNoticesParts {
+interface WebhookNoticesParts {
   /** For the queue. */
   readonly directory: string
   readonly clock: Clock

@@ -20,7 +20,7 @@ import type { FederationConfig } from './federation-config.js'
 const abortedMs = 5_000
 
 /** The parts for an admin listener; empty where there is none. */
-export interface AdminParts {
+interface AdminParts {
   readonly authorizer?: AdminAuthorizer | undefined
   readonly calls?: CallMetrics | undefined
 }

@@ -10,7 +10,7 @@ import type { HostConfig } from './config.js'
 import { checkFederation } from './federation-config.js'
 
 /** A reference to a key file of the host's part, and where such files may be. */
-export interface HostKey {
+interface HostKey {
   readonly path: readonly (string | number)[]
   readonly ref: string
   readonly directories?: readonly string[]

@@ -14,7 +14,7 @@ import { answerEscalationPoll } from './escalation-polls.js'
 import { resourceMetadata } from './resource-metadata.js'
 import { type Route, routeOf } from './route.js'
 
-export interface RouterParts extends CallHandlerParts, EndpointParts {
+interface RouterParts extends CallHandlerParts, EndpointParts {
   /** Silence of a stream after which its client gets a comment, in milliseconds. */
   readonly keepAliveMs: number
   /** The policy in force at this moment. */

@@ -1,7 +1,7 @@
 // Limits the connections on which each tenant has made calls, so that no tenant keeps the others from connecting.
 
 /** The part of a socket that is used. */
-export interface ClientSocket {
+interface ClientSocket {
   once(event: 'close', listener: () => void): unknown
 }
 

@@ -13,7 +13,7 @@ const dayMs = 86_400_000
 /** Time before a certificate's end from which it is warned of. */
 const warnBeforeMs = 7 * dayMs
 
-export interface CertificateParts {
+interface CertificateParts {
   readonly reader: Pick<KeyReader, 'read'>
   readonly clock: Pick<Clock, 'now'>
   readonly logger: Logger

@@ -21,7 +21,7 @@ export interface HttpClientOptions {
   readonly keepAlive?: boolean
 }
 
-export interface HttpExchange {
+interface HttpExchange {
   /** Default: GET, with a body POST. */
   readonly method?: 'GET' | 'HEAD' | 'POST'
   readonly headers?: Readonly<Record<string, string>>

@@ -4,7 +4,7 @@
 const reference = /\$\{env:([^}]*)\}/g
 const validName = /^[A-Za-z_][A-Za-z0-9_]*$/
 
-export interface Substituted {
+interface Substituted {
   readonly value: string
   /** As written in the policy. */
   readonly template: string

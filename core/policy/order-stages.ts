@@ -7,7 +7,7 @@ import type { Sections } from './layers.js'
 import { type Env, itemsOf, secretsOf, textOf } from './node.js'
 import type { Diagnostic } from './types.js'
 
-export interface OrderInput {
+interface OrderInput {
   readonly sections: Sections
   readonly plugins: readonly Plugin[]
   readonly env: Env

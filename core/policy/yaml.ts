@@ -22,7 +22,7 @@ const maxDepth = 64
 /** Maximum number of values from aliases: a few lines could otherwise expand to billions. */
 const maxExpanded = 10_000
 
-export interface ParsedText {
+interface ParsedText {
   /** Undefined where the text cannot be read further. */
   readonly root: PolicyNode | undefined
   readonly mistakes: readonly Diagnostic[]

@@ -6,7 +6,7 @@ import type { StoreLifecycle } from '../plugin/store-lifecycle.js'
 import { bind, bindDefault, type Token } from '../plugin/tokens.js'
 import type { StoreResource } from './resource.js'
 
-export interface StoreBinding<T extends StoreLifecycle> {
+interface StoreBinding<T extends StoreLifecycle> {
   readonly resource: StoreResource<T>
   readonly own: Token<StoreResource<T>>
   readonly port: Token<T>

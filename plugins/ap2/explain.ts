@@ -5,7 +5,7 @@ import type { HeaderNames } from './presented/values.js'
 import type { Requirement } from './requirement.js'
 import type { Binding } from './verify/binding.js'
 
-export interface ExplainedParts {
+interface ExplainedParts {
   readonly requirement: Requirement
   readonly headers: HeaderNames
   readonly keys: IssuerKeys

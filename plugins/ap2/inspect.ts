@@ -24,7 +24,7 @@ export interface InspectOptions {
   readonly methods?: Readonly<Record<string, DidMethod>>
 }
 
-export interface InspectedMandate {
+interface InspectedMandate {
   readonly shape: string
   /** Each token with its disclosed mandate, the issuer's first. */
   readonly tokens: readonly {

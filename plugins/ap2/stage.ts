@@ -37,7 +37,7 @@ import { type Reservation, UseHold, unavailable } from './use/use-hold.js'
 import { checkArguments } from './verify/arguments.js'
 import type { VerifiedMandate, Verifier } from './verify/verifier.js'
 
-export interface Ap2StageParts {
+interface Ap2StageParts {
   readonly requirement: Requirement
   readonly headers: HeaderNames
   readonly verifier: Verifier

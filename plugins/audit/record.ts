@@ -34,7 +34,7 @@ export interface RecordContext {
   readonly policySha256: string | null
 }
 
-export interface RecordedCall {
+interface RecordedCall {
   readonly call: Call
   readonly settlement: Settlement
   /** Milliseconds, monotonic, from the call's arrival to its settlement. */

@@ -33,7 +33,7 @@ import { PayloadRecorder } from './raw/payload-recorder.js'
 import { eventRecordOf, floodRecordOf, type RecordContext, recordOf, unknownRecordOf } from './record.js'
 import { redactEnvelope } from './redact-envelope.js'
 
-export interface AuditStageParts {
+interface AuditStageParts {
   readonly clock: Clock
   readonly ids: Ids
   readonly logger: Logger

@@ -8,7 +8,7 @@ import { quote } from './refusals.js'
 const maxLength = 256
 
 export type Claims = Readonly<Record<string, unknown>>
-export type ClaimNames = Pick<
+type ClaimNames = Pick<
   OidcConfig,
   'tenantClaim' | 'userClaim' | 'rolesClaim' | 'subjectClaim' | 'clientIdClaim' | 'nodeClaim'
 >

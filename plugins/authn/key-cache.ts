@@ -20,7 +20,7 @@ export class KeysUnavailableError extends Error {
   }
 }
 
-export interface KeyCacheDependencies {
+interface KeyCacheDependencies {
   readonly source: JwksSource
   readonly clock: Clock
   readonly logger: Logger | undefined

@@ -41,7 +41,7 @@ export interface AuthnLeases {
   readonly tokens: Lease<TokenCache>
 }
 
-export interface AuthnStageOptions {
+interface AuthnStageOptions {
   readonly clock: Clock
   /** The gateway's own tenant. */
   readonly tenant: string

@@ -20,7 +20,7 @@ interface Header {
 }
 
 /** A token whose form is right. */
-export interface UnverifiedToken {
+interface UnverifiedToken {
   readonly token: string
   readonly header: Header
 }

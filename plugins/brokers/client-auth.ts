@@ -10,7 +10,7 @@ const assertionType = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer'
 const assertionSec = 60
 
 /** What client authentication adds to a request to the token endpoint. */
-export interface ClientAuthParameters {
+interface ClientAuthParameters {
   readonly headers: Readonly<Record<string, string>>
   readonly form: Readonly<Record<string, string>>
 }
@@ -20,7 +20,7 @@ export interface ClientAuth {
   authenticate(): Promise<ClientAuthParameters>
 }
 
-export interface SecretOptions {
+interface SecretOptions {
   readonly clientId: string
   readonly ref: string
   readonly method: 'client_secret_basic' | 'client_secret_post'
@@ -51,7 +51,7 @@ function formEncoded(text: string): string {
   return new URLSearchParams({ '': text }).toString().slice(1)
 }
 
-export interface AssertionOptions {
+interface AssertionOptions {
   readonly clientId: string
   readonly ref: string
   /** Default: that of the JWK. */

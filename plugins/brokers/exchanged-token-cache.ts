@@ -30,7 +30,7 @@ interface Backoff {
   until: number
 }
 
-export interface ExchangedTokenCacheOptions {
+interface ExchangedTokenCacheOptions {
   readonly size: number
   readonly marginMs: number
   readonly clock: Clock

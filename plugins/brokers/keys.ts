@@ -19,7 +19,7 @@ interface Read {
   readonly until: number
 }
 
-export interface KeysOptions {
+interface KeysOptions {
   readonly reader: KeyReader
   readonly source: CredentialSource | undefined
   readonly clock: Clock

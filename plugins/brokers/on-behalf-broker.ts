@@ -14,7 +14,7 @@ const noToken = 'the call has no validated bearer token'
 /** A younger token is not replaced: an upstream that refuses every token must not cause an exchange per call. */
 const minTokenAgeMs = 10_000
 
-export interface OnBehalfBrokerOptions {
+interface OnBehalfBrokerOptions {
   readonly header: HeaderWriter
   readonly endpoint: TokenEndpoint
   readonly clock: Clock

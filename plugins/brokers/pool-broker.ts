@@ -24,7 +24,7 @@ const refusals: readonly number[] = [401, 403, 429]
 /** Also where Retry-After is 0: an immediate retry would be refused again. */
 const minCooldownMs = 1000
 
-export interface PoolBrokerOptions {
+interface PoolBrokerOptions {
   readonly server: string
   readonly refs: readonly string[]
   readonly keys: Keys

@@ -39,7 +39,7 @@ export class TokenEndpointError extends BrokerError {
   }
 }
 
-export interface TokenEndpointOptions {
+interface TokenEndpointOptions {
   readonly url: string
   /** The form fields of every request: audience, resource, scope, token types. */
   readonly form: Readonly<Record<string, string>>

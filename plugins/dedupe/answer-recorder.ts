@@ -18,7 +18,7 @@ const notActed: ReadonlySet<number> = new Set([401, 403, 429])
 /** Statuses by which an MCP server says that it has not accepted the message; a tool's answer comes with 200. */
 const notAccepted: ReadonlySet<number> = new Set([400, 401, 403, 404, 405, 406, 413, 415, 429])
 
-export interface RecorderOptions {
+interface RecorderOptions {
   /** The largest body that is kept, in bytes. */
   readonly maxBytes: number
   /** Milliseconds for which a streamed answer is still read after its caller has disconnected. */

@@ -9,7 +9,7 @@ const MAX_PAUSE_MS = 200
 
 const inFlight: DedupeClaimResult = { state: 'in_flight' }
 
-export interface ClaimSource {
+interface ClaimSource {
   claim(claim: DedupeClaim): Promise<DedupeClaimResult>
   release(claim: DedupeClaim): Promise<void>
 }

@@ -21,7 +21,7 @@ import type { Escalations } from './escalation/escalations.js'
 import { findingOf, withExternalDecision } from './verdict.js'
 
 /** How calls escalate. */
-export interface EscalationPart {
+interface EscalationPart {
   readonly rule: EscalationRule
   readonly escalations: Escalations
 }

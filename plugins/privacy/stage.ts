@@ -11,7 +11,7 @@ import {
 import { CallRedactor } from './call-redactor.js'
 import { Pseudonyms } from './pseudonyms.js'
 
-export interface PrivacyStageOptions {
+interface PrivacyStageOptions {
   readonly isEnabled: boolean
   /** Called at start where redaction is enabled. */
   key(): Promise<string>

@@ -15,7 +15,7 @@ import type { LimitCounter } from './limit-counter.js'
 import type { DayPart, LimitPart, RatePart } from './limit-parts.js'
 import { secondsUntil, Usage } from './usage.js'
 
-export interface CallCountParts {
+interface CallCountParts {
   readonly counter: LimitCounter
   readonly tenant: string
   readonly clock: Clock

@@ -18,7 +18,7 @@ import type { SideEffectRule } from './side-effects.js'
 import type { Timer } from './timer.js'
 import type { AllowedVersions } from './versions.js'
 
-export interface SecurityRules {
+interface SecurityRules {
   readonly versions: AllowedVersions | undefined
   /** On strings in arguments. */
   readonly content: readonly ContentRule[]

@@ -17,7 +17,7 @@ const FAILURE_MS = 5000
 /** Unknown keys in tokens cause at most one request for a document in so long. */
 const REFRESH_MS = 60_000
 
-export interface DidWebOptions {
+interface DidWebOptions {
   readonly allowPrivate: boolean
   /** PEM, in place of the usual certificate authorities. */
   readonly ca?: string | undefined

@@ -14,7 +14,7 @@ interface Disclosure {
   readonly value: JsonValue
 }
 
-export interface Disclosed {
+interface Disclosed {
   readonly payload: JsonObject
   /** Something is hidden that may restrict. */
   readonly hidesTerms: boolean

@@ -36,7 +36,7 @@ const intent = z.looseObject({ natural_language_description: z.string() })
 export type CartV01 = z.output<typeof cart>
 export type PaymentV01 = z.output<typeof payment>
 
-export type ObjectV01 =
+type ObjectV01 =
   | { readonly kind: 'cart'; readonly value: CartV01 }
   | { readonly kind: 'payment'; readonly value: PaymentV01 }
   | { readonly kind: 'intent' }

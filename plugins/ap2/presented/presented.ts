@@ -7,7 +7,7 @@ import { ChainMandate } from '../verify/chain-mandate.js'
 import type { SignedMandate } from '../verify/signed-mandate.js'
 import { parseMandate, type UnsignedIntent } from './parse.js'
 
-export interface PresentedMandates {
+interface PresentedMandates {
   readonly signed: readonly SignedMandate[]
   readonly unsigned: readonly UnsignedIntent[]
 }

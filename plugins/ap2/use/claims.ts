@@ -24,7 +24,7 @@ export function useClaims(mandates: readonly VerifiedMandate[], now: number): re
   )
 }
 
-export interface KeyedCall {
+interface KeyedCall {
   readonly caller: Identity
   readonly server: string
   readonly name: string

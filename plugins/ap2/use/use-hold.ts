@@ -2,7 +2,7 @@
 // returned when it was not.
 import { type DedupeClaim, type DedupeStore, type Denied, denied, type Hold } from '@svc/core'
 
-export interface UseHoldParts {
+interface UseHoldParts {
   readonly store: DedupeStore
   /** Of each token that is good for one use. */
   readonly tokens: readonly DedupeClaim[]

@@ -6,7 +6,7 @@ import { MandateFault } from '../mandate/fault.js'
 import type { Action, OpenMandate } from './checked-mandate.js'
 import { meetsRequirements } from './line-items.js'
 
-export interface ConstraintContext {
+interface ConstraintContext {
   /** Milliseconds since the epoch. */
   readonly now: number
   /** Digests of the open checkout mandates of the call. */

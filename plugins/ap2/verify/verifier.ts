@@ -52,7 +52,7 @@ interface Checked {
 }
 
 /** Runs after each check that a mandate has passed. */
-export type OnCheck = (mandate: SignedMandate, check: CheckName) => void
+type OnCheck = (mandate: SignedMandate, check: CheckName) => void
 
 export class Verifier {
   #rules: VerifierRules

@@ -16,7 +16,7 @@ export interface Intent {
   readonly record: AuditEnvelope
 }
 
-export interface JournalContent {
+interface JournalContent {
   /** Intents without an outcome, in written order. */
   readonly open: Intent[]
   /** Invalid lines except a torn last one; their intents are lost. */

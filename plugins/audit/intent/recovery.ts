@@ -15,7 +15,7 @@ import { Segment } from './segment.js'
 
 const LOCK_FILE = '.lock'
 
-export interface IntentRecoveryParts {
+interface IntentRecoveryParts {
   /** The directory of the log. */
   readonly dir: string
   readonly port: FileSystem

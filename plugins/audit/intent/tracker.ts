@@ -9,7 +9,7 @@ import { IntentRecovery } from './recovery.js'
 
 const SWEEP_INTERVAL_MS = 10_000
 
-export interface IntentTrackerParts {
+interface IntentTrackerParts {
   /** The directory of the log. */
   readonly dir: string
   readonly port: FileSystem

@@ -18,7 +18,7 @@ import {
 import type { RawPayloadRecord } from '../log/format/envelope.js'
 import { previewOf, windowBytes } from './preview.js'
 
-export interface PayloadRecorderParts {
+interface PayloadRecorderParts {
   readonly clock: Clock
   readonly logger: Logger
   readonly meter: Meter

@@ -6,7 +6,7 @@ import { redactPii } from '@svc/core/pii'
 // Redaction reads beyond the preview, so that a secret that crosses its end is recognised.
 const MARGIN_BYTES = 1_024
 
-export interface Preview {
+interface Preview {
   readonly text: string
   /** Whether the payload is longer than the preview. */
   readonly isTruncated: boolean

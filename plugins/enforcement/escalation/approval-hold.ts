@@ -5,7 +5,7 @@ import type { EscalationRepository } from './repository.js'
 import { approvalStateOf } from './rules.js'
 import type { StoredEscalation } from './stored-escalation.js'
 
-export interface ApprovalHoldParts {
+interface ApprovalHoldParts {
   readonly repository: EscalationRepository
   readonly events: EscalationEvents
   readonly value: StoredEscalation
@@ -14,7 +14,7 @@ export interface ApprovalHoldParts {
 }
 
 /** What a refusal of the call contains besides its escalation. */
-export interface RefusalParts {
+interface RefusalParts {
   /** What the call escalates for. */
   readonly denial: Pick<Denied, 'denial'>
   /** Hash of the call's idempotency key. */

@@ -35,7 +35,7 @@ const MAX_ID = 200
 /** Attempts to open an escalation against identical calls that arrive at the same moment. */
 const MAX_TRIES = 20
 
-export interface HandlerParts {
+interface HandlerParts {
   readonly rule: EscalationRule
   readonly repository: EscalationRepository
   readonly events: EscalationEvents

@@ -14,7 +14,7 @@ const BATCH = 100
 /** Attempts of one change; more than there are concurrent votes on one escalation. */
 const MAX_TRIES = 100
 
-export interface RepositoryParts {
+interface RepositoryParts {
   readonly store: EscalationStore
   readonly clock: Clock
   readonly events: EscalationEvents

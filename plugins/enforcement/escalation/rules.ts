@@ -44,7 +44,7 @@ export function decided(value: StoredEscalation, status: Decision, at: number): 
   return { ...value, status, decidedAt: at, expiresAt: at + value.rule.ttlMs }
 }
 
-export type ApprovalState = 'pending' | 'rejected' | 'usable' | 'used_by_key' | 'used' | 'lapsed'
+type ApprovalState = 'pending' | 'rejected' | 'usable' | 'used_by_key' | 'used' | 'lapsed'
 
 /** What the escalation means at `now` for its call, which carries an idempotency key of this hash. */
 export function approvalStateOf(value: StoredEscalation, now: number, key: string | null): ApprovalState {

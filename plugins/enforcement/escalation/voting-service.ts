@@ -19,7 +19,7 @@ import type { Waiters } from './waiters.js'
 
 const MAX_COMMENT = 1000
 
-export interface ServiceParts {
+interface ServiceParts {
   readonly repository: EscalationRepository
   readonly events: EscalationEvents
   readonly waiters: Waiters

@@ -16,7 +16,7 @@ const maxPrincipals = 10_000
 const failureLifeMs = 2 * maxCooldownMs
 
 /** Permission for one request. Only the first of the calls counts. */
-export interface Permit {
+interface Permit {
   succeeded(): void
   /** `isConnection`: the runtime could not be connected to. */
   failed(isConnection: boolean): void

@@ -21,7 +21,7 @@ import type { RequestSlots } from './request-slots.js'
 const logIntervalMs = 60_000
 const maxLoggedKinds = 16
 
-export interface GuardedEvaluatorOptions {
+interface GuardedEvaluatorOptions {
   readonly evaluator: DecisionEvaluator
   readonly breaker: CircuitBreaker
   readonly slots: RequestSlots

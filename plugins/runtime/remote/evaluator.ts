@@ -12,7 +12,7 @@ const gatewayStatuses = new Set([401, 404, 405, 407])
 /** Every runtime must accept requests of this size. Failures of larger requests may be caused by their size. */
 const largeRequestBytes = 64 * 1024
 
-export interface RemoteEvaluatorOptions {
+interface RemoteEvaluatorOptions {
   readonly endpoint: Pick<Endpoint, 'post'>
   readonly apiKey: ApiKeySource
   /** Names in lower case. */

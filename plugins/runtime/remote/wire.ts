@@ -27,7 +27,7 @@ export const responseSchema = z.strictObject({
   metadata: z.record(z.string(), z.unknown()).optional(),
 })
 
-export interface WireRequest {
+interface WireRequest {
   readonly protocolVersion: string
   readonly requestId: string
   readonly context: {

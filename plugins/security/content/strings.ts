@@ -8,7 +8,7 @@ export interface ScanCounter {
 }
 
 /** `flags` are those of all keys above the string. `path` is reused: it is valid only during the call. */
-export type StringVisitor = (text: string, flags: number, path: readonly (string | number)[]) => void
+type StringVisitor = (text: string, flags: number, path: readonly (string | number)[]) => void
 
 /**
  * Visits values and member names; a member name has no flags. The depth is limited by the request parser (512).

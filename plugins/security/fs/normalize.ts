@@ -14,7 +14,7 @@ export interface NormalizedPath {
 
 const SLASHES = /[\\/]/
 
-export interface NormalizeOptions {
+interface NormalizeOptions {
   /** Base of relative paths. */
   readonly base?: NormalizedPath | undefined
   /** Whether backslashes separate segments. */

@@ -3,7 +3,7 @@ import type { DedupeClaim, DedupeClaimResult, DedupeStore } from '@svc/core'
 import { LmdbStore } from '@svc/core/lmdb'
 import { claimed, type Entry, ended, isRunning, mayEnd, phases, resultOf, sent } from '../entry.js'
 
-export interface LmdbDedupeOptions {
+interface LmdbDedupeOptions {
   /** On a local filesystem; made where it is missing. */
   readonly dir: string
   /** Milliseconds since the epoch. */

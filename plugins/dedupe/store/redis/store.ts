@@ -3,7 +3,7 @@ import type { DedupeClaim, DedupeClaimResult, DedupeStore } from '@svc/core'
 import { RedisConnection, type RedisConnectionOptions, type Script } from '@svc/core/redis'
 import { claimKey, finish, markSent, release, renew } from './scripts.js'
 
-export interface RedisDedupeOptions extends RedisConnectionOptions {
+interface RedisDedupeOptions extends RedisConnectionOptions {
   /** Before every key. */
   readonly namespace: string
   /** Replicas that must have the mark of a call before the call is sent; 0 waits for none. */

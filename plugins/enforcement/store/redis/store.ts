@@ -14,7 +14,7 @@ import {
   replaceEntry,
 } from './scripts.js'
 
-export interface RedisEscalationOptions extends RedisConnectionOptions {
+interface RedisEscalationOptions extends RedisConnectionOptions {
   /** Before every key; `svc:escalations:` where not given. */
   readonly keyPrefix?: string | undefined
 }

@@ -5,7 +5,7 @@ import { checkDailyLimit, DAY_MS, dayOf } from '../day.js'
 import { keyOf } from '../key.js'
 import { checkedSize, TokenBucket } from '../token-bucket.js'
 
-export interface LmdbQuotaOptions {
+interface LmdbQuotaOptions {
   /** On a local filesystem; made where it is missing. */
   readonly dir: string
   /** Milliseconds since the epoch, for operations without `now`. */

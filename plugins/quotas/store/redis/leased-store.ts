@@ -5,7 +5,7 @@ import { keyOf } from '../key.js'
 import { type Batch, Leases } from './leases.js'
 import type { RedisQuotaAdapter } from './store.js'
 
-export interface LeaseOptions {
+interface LeaseOptions {
   /** The most calls per batch; never more than a tenth of what is left. */
   readonly calls: number
   /** Milliseconds that they are held. */

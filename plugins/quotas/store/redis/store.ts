@@ -6,7 +6,7 @@ import { keyOf } from '../key.js'
 import { checkedSize } from '../token-bucket.js'
 import { countDaily, refundDaily, takeTokens } from './scripts.js'
 
-export interface RedisQuotaOptions extends RedisConnectionOptions {
+interface RedisQuotaOptions extends RedisConnectionOptions {
   /** Prefix of every key; `svc:quotas:` by default. */
   readonly keyPrefix?: string | undefined
 }
