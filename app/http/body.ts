@@ -17,7 +17,7 @@ export function readBody(message: IncomingMessage, maxBytes: number): Promise<Bu
     }
     // The client may have disconnected while earlier stages waited; a destroyed message emits no more events.
     if (message.destroyed) {
-      reject(incompleteBody())
+      reject(incompleteBody(message))
       return
     }
     const pieces: Buffer[] = []
@@ -39,16 +39,27 @@ export function readBody(message: IncomingMessage, maxBytes: number): Promise<Bu
       const only = pieces.length === 1 ? pieces[0] : undefined
       resolve(only ?? Buffer.concat(pieces))
     })
-    message.on('error', (cause) => reject(incompleteBody(cause)))
+    message.on('error', (cause) => reject(incompleteBody(message, cause)))
     // After `close` without `end` no more data is emitted.
     message.on('close', () => {
-      if (!isComplete) reject(incompleteBody())
+      if (!isComplete) reject(incompleteBody(message))
     })
   })
 }
 
-function incompleteBody(cause?: unknown): Refusal {
-  return new Refusal('CANCELLED', 'The client disconnected before its request was complete.', { cause })
+/** Sockets whose request the server has refused in the middle of its body, with the reason. */
+const refused = new WeakMap<object, string>()
+
+/** For the server: what the client gets for the rest of its request. */
+export function refuseBodyOn(socket: object, message: string): void {
+  refused.set(socket, message)
+}
+
+function incompleteBody({ socket }: IncomingMessage, cause?: unknown): Refusal {
+  const message = refused.get(socket)
+  return message === undefined
+    ? new Refusal('CANCELLED', 'The client disconnected before its request was complete.', { cause })
+    : new Refusal('BAD_REQUEST', message, { cause })
 }
 
 /** Limits on reading and dropping a body that nobody needs. */

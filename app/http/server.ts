@@ -15,6 +15,7 @@ import { after, attempt, denied, type Logger, type MaybePromise, type Meter } fr
 import { messageOf } from '@svc/core/json'
 import { AddressConnections } from './address-connections.js'
 import { noCall, refusalAnswer, writeRefusal } from './answer.js'
+import { refuseBodyOn } from './body.js'
 import { Connections } from './connections.js'
 import { InFlight } from './in-flight.js'
 import { type HostRule, refusalOf } from './request-errors.js'
@@ -172,6 +173,7 @@ export class HttpServer {
       return
     }
     this.#parts.meter?.count('svc_http_refusals_total')
+    refuseBodyOn(socket, message)
     socket.write(malformedAnswer(message))
     endSoon(socket)
   }
