@@ -13,10 +13,10 @@ import {
   leafHash,
   nodeHash,
 } from '@svc/plugin-audit/internal/log/merkle/tree-hash'
-import { noteKeyId } from '@svc/plugin-audit/internal/log/seal/note'
 import { checkpointText } from '@svc/plugin-audit/internal/log/tree/checkpoint'
 import { digestToBase64 } from '@svc/plugin-audit/internal/log/tree/journal-codec'
 import type { JournalBody, SealRange } from '@svc/plugin-audit/internal/log/tree/journal-line'
+import { noteKeyId } from '@svc/plugin-audit/internal/log/tree/note'
 import { placeOfHash, storedLevels } from '@svc/plugin-audit/internal/log/tree/tree-layout'
 import { LocalDevSigner } from '@svc/plugin-audit/log'
 

@@ -5,7 +5,7 @@ import { type AuditReport, generateKeyFile, LocalDevSigner } from '@svc/plugin-a
 import { expect } from 'chai'
 import { auditCommand } from 'svc-sdk/internal/cli/audit'
 import { append } from '../../plugins/audit/log/seal/rig.js'
-import { ORIGIN, witnesses } from '../../plugins/audit/log/witness/rig.js'
+import { ORIGIN, witnesses } from '../../plugins/audit/log/tools/witness/rig.js'
 import { appenderIn, DAY, envelope, fixedClock, signer } from '../../plugins/audit/log/writer/records.js'
 import { temporaryDir } from '../../plugins/audit/temporary.js'
 import { LogBuilder } from '../../support/audit-log.js'

@@ -8,7 +8,7 @@ import { nodeFileSystem } from '@svc/plugin-audit/internal/log/files/file-system
 import { publicKeyLine } from '@svc/plugin-audit/internal/log/keys/public-key'
 import { type FileSystem, resumeLog, verifierFromPublicKey, verifyLog } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
-import { verifyInPython } from '../../plugins/audit/log/verify/matrix/python.js'
+import { verifyInPython } from '../../plugins/audit/log/tools/verify/matrix/python.js'
 import {
   appenderIn,
   DAY,

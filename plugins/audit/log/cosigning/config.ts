@@ -1,7 +1,7 @@
 // The witnesses in the configuration of a log.
 
 import { SignerKeyError } from '../format/errors.js'
-import { parseWitnessKey } from '../seal/cosignature.js'
+import { parseWitnessKey } from '../tree/cosignature.js'
 
 export interface WitnessConfig {
   /** Its submission address: requests go to `<url>/add-checkpoint`. */

@@ -3,11 +3,11 @@
 
 import { messageOf } from '@svc/core/json'
 import type { Digest } from '../merkle/tree-hash.js'
-import { isBy, judgeCosignature } from '../seal/cosignature.js'
-import { type Note, parseSignature, signatureLine } from '../seal/note.js'
-import type { NamedKey } from '../seal/vkey.js'
+import { formatAddCheckpoint } from '../tree/add-checkpoint.js'
 import { parseTreeSize } from '../tree/checkpoint.js'
-import { formatAddCheckpoint } from '../witness/request.js'
+import { isBy, judgeCosignature } from '../tree/cosignature.js'
+import { type Note, parseSignature, signatureLine } from '../tree/note.js'
+import type { NamedKey } from '../tree/vkey.js'
 
 const MAX_RESPONSE_BYTES = 65_536
 const CONFLICT = 409

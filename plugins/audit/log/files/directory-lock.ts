@@ -7,9 +7,9 @@ import type { Clock } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import { AuditError } from '../format/errors.js'
 import { LOCK_FILE } from '../format/paths.js'
-import { encodeLockOwner, type LockOwner, OWNER_OFFSET, parseLockOwner } from '../tree/lock-content.js'
 import { FILE_MODE, type FileSystem, READ_WRITE_CREATE, writeFully } from './file-system.js'
 import { tryLock, unlock, waitForLock } from './kernel-lock.js'
+import { encodeLockOwner, type LockOwner, OWNER_OFFSET, parseLockOwner } from './lock-content.js'
 
 export class DirectoryLock {
   readonly #port: FileSystem

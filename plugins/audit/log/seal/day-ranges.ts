@@ -1,8 +1,8 @@
 // Finds the sealed ranges of days by a pass over the whole journal; for the rare cases that need them.
 
 import type { FileSystem } from '../files/file-system.js'
+import { journalLines } from '../tree/journal-file.js'
 import { type PlacedRange, placeRanges } from '../tree/seal-ranges.js'
-import { journalLines } from './journal-file.js'
 
 // Lines between two turns of the event loop.
 const SLICE = 512

@@ -9,13 +9,13 @@ import {
   syncFile,
   writeFully,
 } from '../files/file-system.js'
+import { type Hold, isHeld } from '../files/hold.js'
 import { daysBetween } from '../format/day.js'
 import { AuditError } from '../format/errors.js'
 import { coverFile, dailyLog } from '../format/paths.js'
 import { MAX_STEP_MS } from '../tree/journal-state.js'
 import { isChangeConfirmed } from './confirm-change.js'
 import { type SealedDay, sealedDays } from './day-ranges.js'
-import { type Hold, isHeld } from './hold.js'
 import type { LogTree, TreeParts } from './log-tree.js'
 import { compareDay } from './sealed-leaves.js'
 

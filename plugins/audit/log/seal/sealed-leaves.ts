@@ -9,9 +9,9 @@ import { LeafRange } from '../merkle/leaf-range.js'
 import { DIGEST_BYTES, type Digest, digestFromBytes } from '../merkle/tree-hash.js'
 import type { SealRange } from '../tree/journal-line.js'
 import type { PlacedRange } from '../tree/seal-ranges.js'
+import type { TreeStore, TreeWriter } from '../tree/tree-store.js'
 import { sealedDays } from './day-ranges.js'
 import { hashLines } from './read-lines.js'
-import type { TreeStore, TreeWriter } from './tree-store.js'
 import { unlinked } from './unlinked.js'
 
 interface Source {

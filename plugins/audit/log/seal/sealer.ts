@@ -10,9 +10,9 @@ import { tryLock, unlock } from '../files/kernel-lock.js'
 import { AuditError } from '../format/errors.js'
 import { SEAL_LOCK_FILE } from '../format/paths.js'
 import { publicKeyLine, type Verifier } from '../keys/public-key.js'
+import type { NoteSigner } from '../tree/note.js'
 import { JournalMoved, untilCurrent } from './journal-moved.js'
 import { LogTree, type TreeParts } from './log-tree.js'
-import type { NoteSigner } from './note.js'
 import { sealNewLines, stateFaults } from './seal-round.js'
 
 const MS_PER_DAY = 86_400_000

@@ -5,7 +5,7 @@ import { lstatSync, type Stats } from 'node:fs'
 import { join } from 'node:path'
 import { namesIn, nodeFileSystem } from '../files/file-system.js'
 import { systemCode } from '../format/errors.js'
-import { readGenesis } from '../seal/journal-file.js'
+import { readGenesis } from '../tree/journal-file.js'
 import { TREE_FOLDER } from '../tree/tree-layout.js'
 import { type Source, sourceOf, type UploadMode } from './source.js'
 

@@ -16,6 +16,7 @@ import {
   writeFully,
 } from '../files/file-system.js'
 import { tryLock, unlock } from '../files/kernel-lock.js'
+import { encodeLockOwner, OWNER_OFFSET } from '../files/lock-content.js'
 import { AuditError } from '../format/errors.js'
 import {
   dayOfCheckpointFile,
@@ -25,11 +26,10 @@ import {
   LOCK_FILE,
   SEAL_LOCK_FILE,
 } from '../format/paths.js'
-import { newestCheckpoint } from '../seal/checkpoint-file.js'
-import { readGenesis } from '../seal/journal-file.js'
+import { newestCheckpoint } from '../tree/checkpoint-file.js'
 import { digestToBase64, isParent } from '../tree/journal-codec.js'
+import { readGenesis } from '../tree/journal-file.js'
 import type { ParentHead } from '../tree/journal-line.js'
-import { encodeLockOwner, OWNER_OFFSET } from '../tree/lock-content.js'
 
 const UNMARKED = Buffer.from('-'.padEnd(OWNER_OFFSET - 1).concat('\n'))
 const STAYS = new Set([LOCK_FILE, SEAL_LOCK_FILE, FORK_FILE, INTENTS_FOLDER])

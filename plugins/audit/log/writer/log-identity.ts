@@ -21,12 +21,12 @@ import {
 } from '../format/paths.js'
 import { publicKeyLine } from '../keys/public-key.js'
 import { EMPTY_ROOT } from '../merkle/tree-hash.js'
-import { journalSize, readGenesis } from '../seal/journal-file.js'
-import type { NoteSigner } from '../seal/note.js'
 import { unlinked } from '../seal/unlinked.js'
 import { defaultOrigin } from '../tree/checkpoint.js'
 import { digestToBase64, encodeJournalLine, signJournalLine } from '../tree/journal-codec.js'
+import { journalSize, readGenesis } from '../tree/journal-file.js'
 import type { JournalLine, LineOf } from '../tree/journal-line.js'
+import type { NoteSigner } from '../tree/note.js'
 import { readParent } from './fork.js'
 
 export type Genesis = LineOf<'genesis'>

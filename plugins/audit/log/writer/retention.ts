@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { type FileSystem, namesIn, sizeOf } from '../files/file-system.js'
 import { daysBetween } from '../format/day.js'
 import { dayOfCheckpointFile, dayOfDailyLog, dayOfRawLog } from '../format/paths.js'
-import { NEWEST_FILES } from '../seal/checkpoint-file.js'
+import { NEWEST_FILES } from '../tree/checkpoint-file.js'
 
 /** Paths, relative to `dir`, of files more than `retentionDays` days older than `today`. */
 export function expired(port: FileSystem, dir: string, today: string, retentionDays: number): string[] {

@@ -1,6 +1,9 @@
-import { readFileSync } from 'node:fs'
-import { dirname, relative } from 'node:path'
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { generateKeyFile } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 
 const root = fileURLToPath(new URL('../../../../..', import.meta.url))
@@ -42,9 +45,9 @@ describe('svc-sdk/audit and svc-sdk/signer', () => {
 describe('svc-sdk/signer', () => {
   it('loads of the log only what signs', () => {
     const folders = [...foldersOf(import.meta.resolve('svc-sdk/signer'))]
-    expect(
-      folders.filter((folder) => /log\/(?:writer|seal|tree|upload|read|verify|prove)/.test(folder)),
-    ).to.deep.equal([])
+    expect(folders.filter((folder) => /log\/(?:writer|seal|tree|upload|tools)/.test(folder))).to.deep.equal(
+      [],
+    )
   })
 })
 
@@ -60,11 +63,46 @@ describe('the threads of the audit log', () => {
   const worker = (path: string) => new URL(path, folder).href
 
   it('load no package and of core only the JSON modules and the folding of names, which keeps their start short', () => {
-    for (const path of ['verify/scan-worker.js', 'signing/signing-worker.js']) {
+    for (const path of ['tools/verify/scan-worker.js', 'signing/signing-worker.js']) {
       expect(packagesOf(worker(path))).to.deep.equal([])
       expect([...foldersOf(worker(path))].filter((name) => name.startsWith('core/'))).to.deep.equal(
-        path.startsWith('verify') ? ['core/dist/json', 'core/dist/match'] : [],
+        path.startsWith('tools') ? ['core/dist/json', 'core/dist/match'] : [],
       )
+    }
+  })
+})
+
+/** Prints the address of each module that is loaded. */
+const listing = `import { writeSync } from 'node:fs'
+export const load = (url, context, next) => {
+  writeSync(1, url + '\\n')
+  return next(url, context)
+}`
+const asUrl = (code: string) => `data:text/javascript,${encodeURIComponent(code)}`
+
+const recordsOneCall = (dir: string) => `import { startGatewayServer } from 'svc-sdk'
+const gateway = startGatewayServer({
+  port: 0, tenant: 'acme', targets: { none: 'http://127.0.0.1:1' }, sec0Dir: ${JSON.stringify(join(dir, 'state'))},
+  audit: { gatewayName: 'gw', gatewayVersion: '1.0.0', dir: ${JSON.stringify(join(dir, 'audit'))}, signer: { keyRef: ${JSON.stringify(`file://${join(dir, 'key')}`)} } },
+  quotas: { adapter: 'memory' }, entitlements: 'open', authn: { allowUnauthenticated: true },
+})
+const { url } = await gateway.ready()
+await fetch(url + '/invoke/none/none', { method: 'POST', body: '{}' })
+await gateway.close()`
+
+describe('a gateway that records a call', () => {
+  it('loads none of the tools of the log', () => {
+    const dir = mkdtempSync(join(tmpdir(), 'svc-imports-'))
+    try {
+      generateKeyFile(join(dir, 'key'))
+      const register = `import { register } from 'node:module'\nregister(${JSON.stringify(asUrl(listing))})`
+      const flags = ['--import', asUrl(register), '--input-type=module', '--eval', recordsOneCall(dir)]
+      const cwd = new URL('.', import.meta.url)
+      const loaded = execFileSync(process.execPath, flags, { cwd, encoding: 'utf8' }).split('\n')
+      expect(loaded.some((url) => url.endsWith('plugins/audit/dist/log/seal/sealer.js'))).to.equal(true)
+      expect(loaded.filter((url) => url.includes('plugins/audit/dist/log/tools/'))).to.deep.equal([])
+    } finally {
+      rmSync(dir, { recursive: true, force: true })
     }
   })
 })

@@ -1,0 +1,179 @@
+// Joins the objects of one file. Whoever has the key of the upload can add objects: their bytes are checked against the
+// hash in their key, objects that overlap must agree, and a judge says whether bytes are the log's where they stand.
+
+import { createHash } from 'node:crypto'
+import { closeSync, fsyncSync, mkdirSync, openSync, readSync, writeSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { type ObjectName, parseObjectKey } from '../../upload/source.js'
+import { download, type ObjectSource } from './object-source.js'
+
+const CONCURRENT = 4
+
+export interface NamedObject extends ObjectName {
+  readonly key: string
+}
+
+export interface JoinResult {
+  readonly bytes: number
+  readonly objects: number
+  /** What is missing or wrong. */
+  readonly problems: readonly string[]
+}
+
+/** Bytes of an object from where the bytes before it end. */
+export interface Piece {
+  readonly bytes: Buffer
+  readonly start: number
+  /** Other objects have bytes for the same place. */
+  readonly isContested: boolean
+}
+
+export interface FileJudge {
+  /** Whether it is of another log of the client, which shares the names of its daily files. */
+  isForeign(bytes: Buffer): boolean
+  /** Whether the log has these bytes here. The pieces come in the order of the file; an accepted one is restored. */
+  accepts(piece: Piece): boolean
+  /**
+   * The end of the bytes that the log is known to have had: up to there a gap is kept, so that what follows stands at its
+   * place. Undefined for a file whose parts have no place of their own, whose gaps are closed.
+   */
+  readonly knownEnd: number | undefined
+}
+
+/** The objects below `prefix` by the file that they belong to. */
+export async function objectsByFile(
+  source: ObjectSource,
+  prefix: string,
+): Promise<ReadonlyMap<string, readonly NamedObject[]>> {
+  const files = new Map<string, NamedObject[]>()
+  for await (const { key } of source.list(prefix)) {
+    const name = parseObjectKey(key)
+    if (name === undefined) continue
+    const objects = files.get(name.file) ?? []
+    files.set(name.file, objects)
+    objects.push({ ...name, key })
+  }
+  return files
+}
+
+/** Writes the file at `path` below `dir`. */
+export async function joinFile(
+  source: ObjectSource,
+  objects: readonly NamedObject[],
+  { dir, path }: { readonly dir: string; readonly path: string },
+  judge: FileJudge,
+): Promise<JoinResult> {
+  mkdirSync(join(dir, dirname(path)), { recursive: true, mode: 0o700 })
+  const fd = openSync(join(dir, path), 'wx+', 0o600)
+  try {
+    const file = new JoinedFile(fd, path, judge)
+    const sorted = [...objects].sort((a, b) => a.start - b.start || b.end - a.end)
+    const contested = contestedOf(sorted)
+    const ahead = sorted.slice(0, CONCURRENT).map((object) => bytesOf(source, object))
+    for (const [at, object] of sorted.entries()) {
+      const bytes = await ahead[at]
+      delete ahead[at]
+      const next = sorted[at + CONCURRENT]
+      if (next !== undefined) ahead[at + CONCURRENT] = bytesOf(source, next)
+      file.add(object, bytes, contested.has(object))
+    }
+    fsyncSync(fd)
+    return file.result
+  } finally {
+    closeSync(fd)
+  }
+}
+
+/** Undefined if they are not the ones that the key names. */
+function bytesOf(
+  source: ObjectSource,
+  { key, start, end, digest }: NamedObject,
+): Promise<Buffer | undefined> {
+  const bytes = download(source, key).then((got) => {
+    const hash = createHash('sha256').update(got).digest('hex')
+    return got.length === end - start && hash.startsWith(digest) ? got : undefined
+  })
+  // It is awaited later; until then a failure is not an unhandled one.
+  bytes.catch(() => undefined)
+  return bytes
+}
+
+/** Those that overlap with others, of `sorted` objects. */
+function contestedOf(sorted: readonly NamedObject[]): ReadonlySet<NamedObject> {
+  const contested = new Set<NamedObject>()
+  let longest: NamedObject | undefined
+  for (const object of sorted) {
+    if (longest !== undefined && object.start < longest.end) contested.add(longest).add(object)
+    if (longest === undefined || object.end > longest.end) longest = object
+  }
+  return contested
+}
+
+class JoinedFile {
+  readonly #fd: number
+  readonly #path: string
+  readonly #judge: FileJudge
+  readonly #problems: string[] = []
+  /** Of the uploaded file; the file here has `#closed` bytes less. */
+  #end = 0
+  #closed = 0
+  #objects = 0
+
+  constructor(fd: number, path: string, judge: FileJudge) {
+    this.#fd = fd
+    this.#path = path
+    this.#judge = judge
+  }
+
+  get result(): JoinResult {
+    return { bytes: this.#end - this.#closed, objects: this.#objects, problems: this.#problems }
+  }
+
+  add({ key, start, end }: NamedObject, bytes: Buffer | undefined, isContested: boolean): void {
+    if (bytes === undefined) {
+      this.#problems.push(`${key} does not have the bytes that its key names`)
+      return
+    }
+    if (this.#judge.isForeign(bytes)) return
+    const known = bytes.subarray(0, Math.max(0, this.#end - start))
+    const fresh = bytes.subarray(known.length)
+    const why = this.#whyNot({ bytes: fresh, start: end - fresh.length, isContested }, start, known)
+    if (why !== undefined) {
+      this.#problems.push(`${key} ${why}: it is left out`)
+      return
+    }
+    if (start > this.#end) {
+      this.#problems.push(`${this.#path}: the bytes from ${this.#end} to ${start} are in no object`)
+      if (this.#judge.knownEnd === undefined) this.#closed += start - this.#end
+      this.#end = start
+    }
+    this.#write(fresh)
+    this.#objects++
+  }
+
+  #whyNot(piece: Piece, start: number, known: Buffer): string | undefined {
+    if (!known.equals(this.#written(start, known.length))) return 'differs from what another object has there'
+    const { knownEnd = Number.POSITIVE_INFINITY } = this.#judge
+    if (start > this.#end && start >= knownEnd) return `begins at ${start}, where the log had no bytes`
+    if (piece.bytes.length === 0 || this.#judge.accepts(piece)) return undefined
+    return 'has bytes that are not those of the log at this place'
+  }
+
+  #written(start: number, length: number): Buffer {
+    const bytes = Buffer.alloc(length)
+    for (let at = 0; at < length; ) {
+      const got = readSync(this.#fd, bytes, at, length - at, start - this.#closed + at)
+      if (got === 0) break
+      at += got
+    }
+    return bytes
+  }
+
+  #write(bytes: Buffer): void {
+    const position = this.#end - this.#closed
+    for (let at = 0; at < bytes.length; ) {
+      at += writeSync(this.#fd, bytes, at, bytes.length - at, position + at)
+    }
+    this.#end += bytes.length
+  }
+}

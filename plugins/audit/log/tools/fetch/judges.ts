@@ -1,0 +1,244 @@
+// Judge the bytes of uploaded files before they are restored: whoever has the key of the upload, and not the log's key, can
+// make none of these.
+
+import { createHash } from 'node:crypto'
+import { objectIn } from '../../format/stored-record.js'
+import type { TrustedKey, Verifier } from '../../keys/public-key.js'
+import { leafHash } from '../../merkle/tree-hash.js'
+import { parseCheckpoint } from '../../tree/checkpoint.js'
+import { hasSigned, parseJournalLine } from '../../tree/journal-codec.js'
+import type { JournalLine } from '../../tree/journal-line.js'
+import { KeyHistory } from '../../tree/key-history.js'
+import { notePieces } from '../../tree/note-file.js'
+import { recordPlace, shortLogId } from '../../tree/record-place.js'
+import type { PlacedRange } from '../../tree/seal-ranges.js'
+import { checkLine } from '../verify/check-line.js'
+import { signatureFailure } from '../verify/checkpoint-check.js'
+import type { TrustedKeys } from '../verify/trusted-keys.js'
+import type { FileJudge, Piece } from './joined-file.js'
+import type { SealedLeaves } from './sealed-leaves.js'
+
+const NEWLINE = 0x0a
+/** Numbers that a session may leave out between two records of a contested place. */
+const MAX_MISSING = 100_000
+
+/** The lines of a piece; what follows the last newline is one too, and no line of a log. */
+function linesIn(bytes: Buffer): Buffer[] {
+  const lines: Buffer[] = []
+  let start = 0
+  for (let at = bytes.indexOf(NEWLINE); at >= 0; at = bytes.indexOf(NEWLINE, start)) {
+    lines.push(bytes.subarray(start, at))
+    start = at + 1
+  }
+  if (start < bytes.length) lines.push(Buffer.alloc(0))
+  return lines
+}
+
+/** Journal lines of one log, each signed by a key that the lines before it trust, in the order of their leaves. */
+export class JournalJudge implements FileJudge {
+  readonly knownEnd = undefined
+  readonly #id: string
+  readonly #given: readonly Verifier[] | undefined
+  #last: JournalLine | undefined
+  #keys = new KeyHistory()
+
+  /**
+   * @param id first digits of the log's id.
+   * @param given one of them must be the key of the genesis; without them any log of this id is taken.
+   */
+  constructor(id: string, given: readonly TrustedKey[] | undefined) {
+    this.#id = id
+    this.#given = given
+  }
+
+  isForeign(): boolean {
+    return false
+  }
+
+  accepts({ bytes, isContested }: Piece): boolean {
+    let last = this.#last
+    const keys = KeyHistory.of(this.#keys.spans())
+    for (const raw of linesIn(bytes)) {
+      const line = parseJournalLine(raw)
+      if (line === undefined || !follows(line, last, isContested) || !this.#isSigned(line, keys)) return false
+      if (keys.whyNot(line) === undefined) keys.apply(line)
+      last = line
+    }
+    this.#last = last
+    this.#keys = keys
+    return true
+  }
+
+  #isSigned(line: JournalLine, keys: KeyHistory): boolean {
+    if (line.kind !== 'genesis') {
+      const key = keys.at(line.key_id, line.leaf)
+      return key !== undefined && hasSigned(line, key)
+    }
+    if (line.leaf !== 0 || shortLogId(line.log_id) !== this.#id) return false
+    const isGiven = this.#given?.some(({ keyId }) => keyId === line.key_id) ?? true
+    const own = KeyHistory.of([[line.key, 0, null, null]]).at(line.key_id, 0)
+    return isGiven && own !== undefined && hasSigned(line, own)
+  }
+}
+
+/** @param isExact whether no line may be missing between them, so that a copy of a later line does not take its place. */
+function follows(line: JournalLine, last: JournalLine | undefined, isExact: boolean): boolean {
+  if (last !== undefined && line.log_id !== last.log_id) return false
+  const first = (last?.leaf ?? -1) + 1
+  const sealed = line.kind === 'seal' ? line.ranges.reduce((sum, [, , , lines]) => sum + lines, 0) : 0
+  return isExact ? line.leaf === first + sealed : line.leaf >= first
+}
+
+/** Checkpoints that a key of the log has signed. */
+export function checkpointJudge(origin: string, keys: TrustedKeys): FileJudge {
+  const isSigned = (bytes: Buffer) =>
+    [...notePieces(bytes, `${origin}\n`)].every(({ note, torn }) => {
+      const head = note === undefined ? undefined : parseCheckpoint(note.text)
+      if (torn || note === undefined || head?.origin !== origin) return false
+      return signatureFailure({ ...head, note, file: '', line: 0 }, keys) === undefined
+    })
+  return {
+    knownEnd: undefined,
+    isForeign: (bytes) => bytes.indexOf(`${origin}\n`) !== 0,
+    accepts: ({ bytes }) => isSigned(bytes),
+  }
+}
+
+/** The covers whose hashes the journal states. */
+export function coverJudge(hashes: ReadonlySet<string>): FileJudge {
+  const isStated = (bytes: Buffer) => hashes.has(createHash('sha256').update(bytes).digest('base64'))
+  return { knownEnd: 0, isForeign: (bytes) => !isStated(bytes), accepts: () => true }
+}
+
+/** Hashes of the tree, which is derived: what several objects claim is left out, and computed again. */
+export const treeJudge: FileJudge = {
+  knownEnd: 0,
+  isForeign: () => false,
+  accepts: ({ isContested }) => !isContested,
+}
+
+/**
+ * Records of one day. They are checked where objects contest the place, and after what the journal has sealed; elsewhere one
+ * object alone has the bytes, and verification checks them.
+ */
+export class DailyJudge implements FileJudge {
+  readonly #log: { readonly day: string; readonly logId: string | undefined; readonly sealed: SealedLeaves }
+  readonly #keys: TrustedKeys
+  /** One past the last number of each session. */
+  #next: ReadonlyMap<string, number> = new Map()
+  #walk: RangeWalk
+  #end = 0
+
+  /** @param log `logId` is undefined for a log without a journal, whose records name no log. */
+  constructor(
+    log: { readonly day: string; readonly logId: string | undefined; readonly sealed: SealedLeaves },
+    keys: TrustedKeys,
+  ) {
+    this.#log = log
+    this.#keys = keys
+    this.#walk = new RangeWalk(log.sealed.rangesOf(log.day), 0, Number.NaN)
+  }
+
+  get knownEnd(): number | undefined {
+    const { day, logId, sealed } = this.#log
+    return logId === undefined ? undefined : sealed.endOf(day)
+  }
+
+  isForeign(bytes: Buffer): boolean {
+    return objectIn(bytes.subarray(0, bytes.indexOf(NEWLINE)))?.['log_id'] !== this.#log.logId
+  }
+
+  accepts({ bytes, start, isContested }: Piece): boolean {
+    const { day, logId, sealed } = this.#log
+    if (logId === undefined) return true
+    const sealedEnd = sealed.endOf(day)
+    const sequence = new Sequence(this.#next)
+    const walk = this.#walk.copy()
+    if (start !== this.#end) walk.line = Number.NaN
+    let at = start
+    for (const line of linesIn(bytes)) {
+      const range = walk.take(at)
+      const leaf = isContested && range !== undefined ? sealed.leavesOf(range)?.[walk.line] : undefined
+      const isChecked = at >= sealedEnd || (isContested && leaf === undefined)
+      const { failure, record } = isChecked
+        ? checkLine(line, { keys: this.#keys, day, logId }, undefined)
+        : { failure: undefined, record: objectIn(line) }
+      const isLater = sequence.take(record ?? {}, isContested && isChecked)
+      if (leaf !== undefined && leafHash(line) !== leaf) return false
+      if (isChecked && (failure !== undefined || !isLater)) return false
+      at += line.length + 1
+    }
+    // A copy of later records in the place of others leaves numbers out.
+    if (sequence.isMissing) return false
+    this.#next = sequence.next
+    this.#walk = walk
+    this.#end = at
+    return true
+  }
+}
+
+/** The range in which lines stand that are taken in order, and their number within it. */
+class RangeWalk {
+  readonly #ranges: readonly PlacedRange[]
+  #at: number
+  /** Number of the line that was taken last, counted from 0; not a number after a gap. */
+  line: number
+
+  constructor(ranges: readonly PlacedRange[], at: number, line: number) {
+    this.#ranges = ranges
+    this.#at = at
+    this.line = line
+  }
+
+  copy(): RangeWalk {
+    return new RangeWalk(this.#ranges, this.#at, this.line)
+  }
+
+  /** The range of the line that begins at `offset`; undefined if it is not sealed. */
+  take(offset: number): PlacedRange | undefined {
+    let range = this.#ranges[this.#at]
+    const before = range
+    while (range !== undefined && range.end <= offset) range = this.#ranges[++this.#at]
+    if (range?.start === offset) this.line = 0
+    else if (range !== before) this.line = Number.NaN
+    else this.line++
+    return range
+  }
+}
+
+/** The sequence numbers of the records of a piece. */
+class Sequence {
+  /** By session, one past its last number. */
+  readonly next: Map<string, number>
+  readonly #missing = new Set<string>()
+
+  constructor(before: ReadonlyMap<string, number>) {
+    this.next = new Map(before)
+  }
+
+  /** Whether numbers are left out that no record of the piece states to be lost. */
+  get isMissing(): boolean {
+    return this.#missing.size > 0
+  }
+
+  /**
+   * Returns whether the record has a number that is larger than those of its session before it.
+   *
+   * @param isExact whether numbers that it leaves out are missing.
+   */
+  take(record: Record<string, unknown>, isExact: boolean): boolean {
+    const place = recordPlace(record)
+    if (place === undefined) return false
+    const { session, number, lost } = place
+    const next = this.next.get(session) ?? 0
+    if (number < next) return false
+    if (isExact && number - next > MAX_MISSING) this.#missing.add(session)
+    else if (isExact) for (let n = next; n < number; n++) this.#missing.add(`${session}:${n}`)
+    for (const [first, last] of lost) {
+      for (let n = first; n <= Math.min(last, first + MAX_MISSING); n++)
+        this.#missing.delete(`${session}:${n}`)
+    }
+    this.next.set(session, number + 1)
+    return true
+  }
+}

@@ -1,0 +1,83 @@
+// Where the objects of an uploaded log are read from.
+
+import { messageOf } from '@svc/core/json'
+import { AuditError } from '../../format/errors.js'
+import { ControlPlane } from '../../upload/control-plane.js'
+import { UploadError } from '../../upload/error.js'
+import type { PresignConfig } from '../../upload/presign.js'
+import { ownerPrefix } from '../../upload/source.js'
+import { ObjectListing, type StoredObject } from '../../upload/stored-objects.js'
+import { retrying } from './retry.js'
+
+export interface ObjectSource {
+  /** What the keys of all objects of the owner begin with. */
+  prefix(): Promise<string>
+  /** In the order of their keys. */
+  list(prefix: string): AsyncIterable<Pick<StoredObject, 'key'>>
+  /** A presigned URL. */
+  url(
+    key: string,
+  ): Promise<{ readonly url: URL | string; readonly headers: Readonly<Record<string, string>> }>
+}
+
+/** The objects that a control plane lists, of the owner of its key. */
+export class ControlPlaneSource implements ObjectSource {
+  readonly #controlPlane: ControlPlane
+  readonly #listing: ObjectListing
+  readonly #signal = new AbortController().signal
+
+  constructor(config: PresignConfig) {
+    this.#controlPlane = new ControlPlane(config, 0)
+    this.#listing = new ObjectListing({
+      ask: (...request) => retrying(() => this.#controlPlane.ask(...request), isFailure),
+    })
+  }
+
+  async prefix(): Promise<string> {
+    return ownerPrefix(await this.#controlPlane.metadata(this.#signal))
+  }
+
+  list(prefix: string): AsyncIterable<StoredObject> {
+    return this.#listing.objects({ prefix }, this.#signal)
+  }
+
+  url(key: string) {
+    const path = '/api/svc/download-url'
+    return retrying(() => this.#controlPlane.presigned(path, { key }, this.#signal), isFailure)
+  }
+
+  close(): void {
+    this.#controlPlane.close()
+  }
+}
+
+const TIMEOUT_MS = 300_000
+
+/** @throws {AuditError} `read_failed`. */
+export async function download(source: ObjectSource, key: string): Promise<Buffer> {
+  const { url, headers } = await source.url(key)
+  try {
+    return await retrying(
+      () => get(url, headers),
+      (error) => !(error instanceof RefusedDownload),
+    )
+  } catch (error) {
+    throw new AuditError('read_failed', `${key} cannot be downloaded: ${messageOf(error)}`, error)
+  }
+}
+
+/** An answer that stays the same when the request is repeated. */
+class RefusedDownload extends Error {}
+
+async function get(url: URL | string, headers: Readonly<Record<string, string>>): Promise<Buffer> {
+  const response = await fetch(url, { headers, redirect: 'error', signal: AbortSignal.timeout(TIMEOUT_MS) })
+  if (response.ok) return Buffer.from(await response.arrayBuffer())
+  await response.body?.cancel()
+  const { status } = response
+  const message = `the store answered ${status}`
+  throw status >= 500 || status === 408 || status === 429 ? new Error(message) : new RefusedDownload(message)
+}
+
+function isFailure(error: unknown): boolean {
+  return error instanceof UploadError && error.retry === 'soon'
+}

@@ -1,0 +1,62 @@
+// What the restored journal has sealed of each day, and which line is which leaf, if the restored hashes of the tree lead to
+// the newest checkpoint.
+
+import { nodeFileSystem } from '../../files/file-system.js'
+import { CompactRange } from '../../merkle/compact-range.js'
+import type { Digest } from '../../merkle/tree-hash.js'
+import type { Head } from '../../tree/checkpoint.js'
+import { journalLines } from '../../tree/journal-file.js'
+import { type PlacedRange, placeRanges } from '../../tree/seal-ranges.js'
+import { storedLeaves } from '../verify/stored-tree.js'
+
+export class SealedLeaves {
+  readonly #dir: string
+  readonly #head: Head | undefined
+  /** In the order of their bytes. */
+  readonly #ranges = new Map<string, PlacedRange[]>()
+  #isShown: boolean | undefined
+  #last: { readonly range: PlacedRange; readonly leaves: readonly Digest[] } | undefined
+
+  constructor(dir: string, head: Head | undefined) {
+    this.#dir = dir
+    this.#head = head
+    for (const { line } of journalLines(nodeFileSystem, dir, 0, Number.POSITIVE_INFINITY)) {
+      if (line?.kind !== 'seal') continue
+      const lines = line.ranges.reduce((sum, [, , , count]) => sum + count, 0)
+      for (const range of placeRanges(line.ranges, line.leaf - lines)) {
+        const known = this.#ranges.get(range.day) ?? []
+        this.#ranges.set(range.day, known)
+        known.push(range)
+      }
+    }
+  }
+
+  /** Where the sealed bytes of the day end. */
+  endOf(day: string): number {
+    return this.#ranges.get(day)?.at(-1)?.end ?? 0
+  }
+
+  rangesOf(day: string): readonly PlacedRange[] {
+    return this.#ranges.get(day) ?? []
+  }
+
+  /** The leaves of a range; undefined if they are not known. */
+  leavesOf(range: PlacedRange): readonly Digest[] | undefined {
+    this.#isShown ??= this.#leadToHead()
+    if (!this.#isShown) return undefined
+    const { leaf, lines } = range
+    if (this.#last?.range !== range) {
+      this.#last = { range, leaves: [...storedLeaves(this.#dir, leaf, leaf + lines)].flat() }
+    }
+    return this.#last.leaves
+  }
+
+  #leadToHead(): boolean {
+    if (this.#head === undefined) return false
+    const tree = new CompactRange()
+    for (const block of storedLeaves(this.#dir, 0, this.#head.size)) {
+      for (const leaf of block) tree.append(leaf)
+    }
+    return tree.size === this.#head.size && tree.root() === this.#head.root
+  }
+}

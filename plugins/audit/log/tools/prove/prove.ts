@@ -1,0 +1,133 @@
+// Creates inclusion proofs of records from the files of the tree, without reading the log's other records again.
+
+import { join } from 'node:path'
+import { dailyFiles } from '../../files/daily-files.js'
+import { nodeFileSystem } from '../../files/file-system.js'
+import { linesOf } from '../../files/lines.js'
+import { AuditError } from '../../format/errors.js'
+import { dailyLog, JOURNAL_FILE } from '../../format/paths.js'
+import { isEnvelope, objectIn } from '../../format/stored-record.js'
+import { inclusionRanges, verifyInclusion } from '../../merkle/proof.js'
+import { leafHash } from '../../merkle/tree-hash.js'
+import type { Head } from '../../tree/checkpoint.js'
+import { newestCheckpoint, type StoredCheckpoint } from '../../tree/checkpoint-file.js'
+import { readGenesis } from '../../tree/journal-file.js'
+import { judgeNote, type Note } from '../../tree/note.js'
+import { rootsOf } from '../../tree/tree-store.js'
+import { compileFilter, type LogFilter } from '../read/filter.js'
+import { journalFacts } from '../verify/journal-facts.js'
+import { TrustedKeys } from '../verify/trusted-keys.js'
+import { proofText } from './proof-text.js'
+import { leavesOf, type RecordPlace } from './record-leaves.js'
+
+const MAX_LISTED_MATCHES = 10
+
+export interface RecordIds {
+  readonly traceId: string
+  /** Required where several records have the trace id. */
+  readonly spanId?: string
+}
+
+interface Match extends RecordPlace {
+  /** The stored line, without its newline. */
+  readonly record: Buffer
+  readonly spanId: string
+}
+
+/**
+ * The proof, based on the newest checkpoint, that the log in `dir` contains the record: a text that can be checked
+ * without the log.
+ *
+ * @throws {AuditError} `not_found`; `ambiguous`, listing the matches; `not_sealed`; `log_unlinked` where the log does
+ * not match its checkpoint; `read_failed`.
+ */
+export async function proveRecord(dir: string, { traceId, spanId }: RecordIds): Promise<string> {
+  const matches = await find(dir, { traceId, ...(spanId === undefined ? {} : { spanId }) })
+  const [first] = matches
+  const sought = `trace id ${traceId}${spanId === undefined ? '' : ` and span id ${spanId}`}`
+  if (first === undefined) throw new AuditError('not_found', `no record has the ${sought}`)
+  // For a record that was appended twice, the first position is proven.
+  if (matches.every((match) => match.record.equals(first.record))) return prove(dir, [first])
+  const named = matches
+    .slice(0, MAX_LISTED_MATCHES)
+    .map(({ day, line, spanId }) => `${dailyLog(day)}:${line} ${spanId}`)
+  const more = matches.length > named.length ? `, and ${matches.length - named.length} more` : ''
+  throw new AuditError(
+    'ambiguous',
+    `${matches.length} records have the ${sought}; choose one by its span id: ${named.join(', ')}${more}`,
+  )
+}
+
+/**
+ * The proofs of all records that match the filter, one after the other in one text.
+ *
+ * @throws {AuditError} as `proveRecord`; `bad_timestamp` for a filter's bound that is no instant.
+ */
+export async function proveRecords(dir: string, filter: LogFilter): Promise<string> {
+  const matches = await find(dir, filter)
+  if (matches.length === 0) throw new AuditError('not_found', 'no record matches')
+  return prove(dir, matches)
+}
+
+async function prove(dir: string, matches: readonly Match[]): Promise<string> {
+  const newest = await checkpointOf(dir)
+  const leaves = await leavesOf(dir, matches)
+  return matches.map((match, at) => proofOf(dir, match, leaves[at], newest)).join('')
+}
+
+/** The newest checkpoint that a key of the log has signed: a proof must not repeat another one. */
+async function checkpointOf(dir: string): Promise<StoredCheckpoint> {
+  const genesis = readGenesis(nodeFileSystem, dir)
+  const keys = new TrustedKeys(genesis === undefined ? [] : await spansOfLog(dir))
+  const isSigned = (note: Note, head: Head) =>
+    judgeNote(note, head.origin, keys.allAt(head.size - 1)).kind === 'verified'
+  const newest =
+    genesis === undefined ? undefined : newestCheckpoint(nodeFileSystem, dir, genesis.origin, isSigned)
+  if (newest !== undefined) return newest
+  throw new AuditError('not_sealed', `the log at ${dir} has no checkpoint`)
+}
+
+async function spansOfLog(dir: string) {
+  return (await journalFacts(join(dir, JOURNAL_FILE), Number.POSITIVE_INFINITY, [])).spans
+}
+
+function proofOf(
+  dir: string,
+  { day, line, record }: Match,
+  index: number | undefined,
+  { head, signed }: StoredCheckpoint,
+): string {
+  const name = `${dailyLog(day)}:${line}`
+  if (index === undefined || index >= head.size) {
+    throw new AuditError('not_sealed', `${name} is not sealed yet: try again after the next checkpoint`)
+  }
+  const path = rootsOf(nodeFileSystem, dir, inclusionRanges(index, head.size))
+  if (!verifyInclusion(leafHash(record), { index, size: head.size }, path, head.root)) {
+    throw new AuditError(
+      'log_unlinked',
+      `${name} does not lead to the newest checkpoint; npx svc-sdk audit verify shows why`,
+    )
+  }
+  return proofText({ record, index, path, checkpoint: signed })
+}
+
+async function find(dir: string, filter: LogFilter): Promise<Match[]> {
+  const compiled = compileFilter(filter)
+  const matches: Match[] = []
+  const limit = filter.limit ?? Number.POSITIVE_INFINITY
+  for (const { name, day } of await dailyFiles(dir)) {
+    if (!compiled.day(day)) continue
+    let offset = 0
+    for await (const { bytes, number: line } of linesOf(join(dir, name))) {
+      if (matches.length >= limit) return matches
+      const start = offset
+      offset += bytes.length + 1
+      // Most lines are skipped without being parsed.
+      if (filter.traceId !== undefined && !bytes.includes(filter.traceId)) continue
+      const record = objectIn(bytes)
+      if (record === undefined || !isEnvelope(record) || !compiled.record(record)) continue
+      matches.push({ day, line, offset: start, record: Buffer.from(bytes), spanId: record.span_id })
+    }
+  }
+  return matches
+}

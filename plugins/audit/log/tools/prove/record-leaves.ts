@@ -1,0 +1,81 @@
+// The leaves of records: their places in the daily logs, and the journal lines that sealed them.
+
+import { join } from 'node:path'
+import { lineBlocksOf } from '../../files/lines.js'
+import { JOURNAL_FILE } from '../../format/paths.js'
+import { parseJournalLine } from '../../tree/journal-codec.js'
+import type { LineOf } from '../../tree/journal-line.js'
+import { type PlacedRange, placeRanges } from '../../tree/seal-ranges.js'
+
+// More days than this are found faster by parsing every line.
+const MAX_STARTS = 4
+
+export interface RecordPlace {
+  readonly day: string
+  /** Line of the day's file, counted from 1. */
+  readonly line: number
+  /** Byte of the file at which it begins. */
+  readonly offset: number
+}
+
+/** The leaf of each place; undefined where it is not sealed. Reads the journal once, and no further than needed. */
+export async function leavesOf(dir: string, places: readonly RecordPlace[]): Promise<(number | undefined)[]> {
+  const search = new LeafSearch(places)
+  for await (const lines of lineBlocksOf(join(dir, JOURNAL_FILE))) {
+    for (const { bytes, complete } of lines) {
+      if (!complete || !search.mayNeed(bytes)) continue
+      const line = parseJournalLine(bytes)
+      if (line?.kind === 'seal') search.take(line)
+      if (search.isDone) return search.leaves
+    }
+  }
+  return search.leaves
+}
+
+class LeafSearch {
+  readonly leaves: (number | undefined)[]
+  readonly #places: readonly RecordPlace[]
+  /** Indices of the places whose leaf is not known. */
+  readonly #open = new Map<string, Set<number>>()
+  readonly #linesBefore = new Map<string, number>()
+  /** How a range of a day begins; undefined for too many days. */
+  readonly #starts: readonly Buffer[] | undefined
+
+  constructor(places: readonly RecordPlace[]) {
+    this.#places = places
+    this.leaves = places.map(() => undefined)
+    for (const [at, { day }] of places.entries()) {
+      this.#open.set(day, (this.#open.get(day) ?? new Set()).add(at))
+    }
+    const days = [...this.#open.keys()]
+    this.#starts = days.length > MAX_STARTS ? undefined : days.map((day) => Buffer.from(`["${day}",`))
+  }
+
+  get isDone(): boolean {
+    return this.#open.size === 0
+  }
+
+  /** Whether the journal line may have a range of a day that is looked for. */
+  mayNeed(line: Buffer): boolean {
+    return this.#starts?.some((start) => line.includes(start)) ?? true
+  }
+
+  take({ ranges, leaf }: LineOf<'seal'>): void {
+    const lines = ranges.reduce((sum, [, , , count]) => sum + count, 0)
+    for (const range of placeRanges(ranges, leaf - lines)) this.#takeRange(range)
+  }
+
+  #takeRange({ day, start, end, lines, leaf }: PlacedRange): void {
+    const before = this.#linesBefore.get(day) ?? 0
+    this.#linesBefore.set(day, before + lines)
+    const open = this.#open.get(day)
+    if (open === undefined) return
+    for (const at of open) {
+      const place = this.#places[at]
+      if (place === undefined || place.offset < start || place.offset >= end) continue
+      this.leaves[at] = leaf + place.line - 1 - before
+      open.delete(at)
+    }
+    if (open.size === 0) this.#open.delete(day)
+  }
+}

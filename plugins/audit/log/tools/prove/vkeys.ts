@@ -1,0 +1,28 @@
+// Verifier keys of c2sp.org/signed-note, which tools for transparency logs take.
+
+import { statSync } from 'node:fs'
+import { join } from 'node:path'
+import { AuditError } from '../../format/errors.js'
+import { JOURNAL_FILE } from '../../format/paths.js'
+import { parsePublicKeyLine } from '../../keys/public-key.js'
+import { ED25519_TYPE } from '../../tree/note.js'
+import { formatVkey } from '../../tree/vkey.js'
+import { journalFacts } from '../verify/journal-facts.js'
+
+/**
+ * The verifier keys of the log in `dir` that are trusted now.
+ *
+ * @throws {AuditError} `read_failed` where the log has no journal with a valid genesis.
+ */
+export async function vkeysOfLog(dir: string): Promise<string[]> {
+  const path = join(dir, JOURNAL_FILE)
+  const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0
+  const facts = size === 0 ? undefined : await journalFacts(path, size, [])
+  if (facts?.genesis === undefined) {
+    throw new AuditError('read_failed', `the log at ${dir} has no journal with a valid genesis`)
+  }
+  const { origin } = facts.genesis
+  return facts.spans.flatMap(([line, , until]) =>
+    until === null ? [formatVkey(origin, ED25519_TYPE, parsePublicKeyLine(line))] : [],
+  )
+}

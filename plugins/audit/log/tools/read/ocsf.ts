@@ -1,0 +1,94 @@
+// A record as an event of the Open Cybersecurity Schema Framework, class API Activity (6003), version 1.6.0,
+// with the profile Security Control for the decision.
+
+import type { SignedEnvelope } from '../../format/envelope.js'
+
+const CATEGORY = 6
+const CLASS = 6003
+
+const activity = { read: 2, other: 99 } as const
+const severity = { informational: 1, medium: 3 } as const
+const status = { success: 1, failure: 2 } as const
+const action = { allowed: 1, denied: 2 } as const
+const disposition = { allowed: 1, blocked: 2 } as const
+
+/** MCP methods that only read. The name of a tool does not show what it does. */
+const reads =
+  /^(?:resources\/(?:read|list|templates\/list)|prompts\/(?:get|list)|tools\/list|completion\/complete)$/
+
+export function toOcsf(record: SignedEnvelope): Record<string, unknown> {
+  const isDenied = record.policy.decision === 'deny'
+  const isOk = record.status === 'ok'
+  const isRead = record.mcp_method !== undefined && reads.test(record.mcp_method)
+  const activityId = isRead ? activity.read : activity.other
+  const [service, serviceVersion] = nameAndVersion(record.server)
+  const [gateway, gatewayVersion] = nameAndVersion(record.gateway ?? 'svc-sdk@unversioned')
+  return {
+    category_uid: CATEGORY,
+    category_name: 'Application Activity',
+    class_uid: CLASS,
+    class_name: 'API Activity',
+    activity_id: activityId,
+    activity_name: isRead ? 'Read' : (record.mcp_method ?? 'Invoke'),
+    type_uid: CLASS * 100 + activityId,
+    time: Date.parse(record.ts),
+    duration: Math.round(record.latency_ms),
+    severity_id: isDenied ? severity.medium : severity.informational,
+    status_id: isOk ? status.success : status.failure,
+    status: isOk ? 'Success' : 'Failure',
+    ...(record.error === undefined ? {} : { status_code: record.error }),
+    action_id: isDenied ? action.denied : action.allowed,
+    action: isDenied ? 'Denied' : 'Allowed',
+    disposition_id: isDenied ? disposition.blocked : disposition.allowed,
+    disposition: isDenied ? 'Blocked' : 'Allowed',
+    metadata: {
+      version: '1.6.0',
+      profiles: ['security_control'],
+      product: { name: gateway, version: gatewayVersion, vendor_name: 'svc-sdk' },
+      uid: record.span_id,
+      correlation_uid: record.trace_id,
+      original_time: record.ts,
+      tenant_uid: record.tenant,
+    },
+    actor: actorOf(record),
+    src_endpoint: { name: record.nodeId ?? record.client_name ?? 'unknown' },
+    dst_endpoint: { name: service },
+    api: {
+      operation: record.tool,
+      request: { uid: record.idempotency_key ?? record.span_id },
+      service: { name: service, version: serviceVersion },
+      ...(record.error === undefined ? {} : { response: { error: record.error } }),
+    },
+    unmapped: {
+      environment: record.environment,
+      findings: record.findings ?? [],
+      input_sha256: record.input_sha256 ?? null,
+      output_sha256: record.output_sha256 ?? null,
+      agent_ref: record.agentRef ?? null,
+      sig: record.sig,
+    },
+  }
+}
+
+function actorOf(record: SignedEnvelope): Record<string, unknown> {
+  const { user, user_id, client_id, roles } = record.principal ?? {}
+  const isUser = user !== undefined || user_id !== undefined
+  return {
+    app_name: client_id ?? record.client_name ?? 'unknown',
+    ...(isUser
+      ? {
+          user: {
+            ...(user === undefined ? {} : { name: user }),
+            ...(user_id === undefined ? {} : { uid: user_id }),
+            groups: (roles ?? []).map((name) => ({ name })),
+          },
+        }
+      : {}),
+  }
+}
+
+/** Splits `<name>@<version>`; the name can contain an `@`. */
+function nameAndVersion(text: string): [name: string, version: string] {
+  const at = text.lastIndexOf('@')
+  return at === -1 ? [text, 'unversioned'] : [text.slice(0, at), text.slice(at + 1)]
+}

@@ -1,0 +1,163 @@
+// Reads records, filtered, in written order.
+
+import { join } from 'node:path'
+import { type DailyFile, dailyFiles } from '../../files/daily-files.js'
+import { linesOf } from '../../files/lines.js'
+import type { SignedEnvelope } from '../../format/envelope.js'
+import { AuditError } from '../../format/errors.js'
+import { isEnvelope, objectIn } from '../../format/stored-record.js'
+import type { FailureKind } from '../verify/report.js'
+import { type CompiledFilter, compileFilter, type LogFilter } from './filter.js'
+import type { RecordCheck } from './record-check.js'
+
+export interface Place {
+  readonly file: string
+  /** Counted from 1. */
+  readonly line: number
+}
+
+export interface ReadOptions {
+  /** Called for lines that are not a record; without it such a line is an error. */
+  onBadLine?: (place: Place) => void
+  /**
+   * Called before each record whose signature does not fit a key of the log, or that is not of this log and day. With
+   * it, the signature of each record that matches is checked.
+   */
+  onUnverified?: (place: Place & { readonly kind: FailureKind }) => void
+}
+
+/** @throws {AuditError} `read_failed`; `bad_timestamp` when `since` or `until` is not an instant. */
+export async function* readLog(
+  dir: string,
+  filter: LogFilter = {},
+  options: ReadOptions = {},
+): AsyncGenerator<SignedEnvelope, void, void> {
+  const reader = await LogReader.open(dir, filter, options)
+  if (filter.last !== undefined) {
+    yield* lastOf(reader, filter.last)
+    return
+  }
+  let remaining = filter.limit ?? Number.POSITIVE_INFINITY
+  for (const file of await reader.files()) {
+    for await (const match of reader.matches(file)) {
+      yield reader.checked(match)
+      if (--remaining <= 0) return
+    }
+  }
+}
+
+/** The last `count` matches in written order; reads the newest days only. */
+async function* lastOf(reader: LogReader, count: number): AsyncGenerator<SignedEnvelope, void, void> {
+  let newest: Match[] = []
+  for (const file of (await reader.files()).reverse()) {
+    const room = count - newest.length
+    if (room <= 0) break
+    const ofDay: Match[] = []
+    for await (const match of reader.matches(file)) {
+      ofDay.push(match)
+      if (ofDay.length > room) ofDay.shift()
+    }
+    newest = [...ofDay, ...newest]
+  }
+  for (const match of newest) yield reader.checked(match)
+}
+
+interface Match {
+  readonly record: SignedEnvelope
+  /** The stored line, where its signature is checked. */
+  readonly bytes: Buffer | undefined
+  readonly day: string
+  readonly place: Place
+}
+
+/** The matching records of a log. */
+class LogReader {
+  readonly #filter: CompiledFilter
+
+  private constructor(
+    readonly dir: string,
+    filter: LogFilter,
+    readonly options: ReadOptions,
+    readonly check: RecordCheck | undefined,
+  ) {
+    this.#filter = compileFilter(filter)
+  }
+
+  static async open(dir: string, filter: LogFilter, options: ReadOptions): Promise<LogReader> {
+    if (options.onUnverified === undefined) return new LogReader(dir, filter, options, undefined)
+    // Loaded here, because most readers need none of it.
+    const { recordCheck } = await import('./record-check.js')
+    return new LogReader(dir, filter, options, await recordCheck(dir))
+  }
+
+  async files(): Promise<DailyFile[]> {
+    return (await dailyFiles(this.dir)).filter(({ day }) => this.#filter.day(day))
+  }
+
+  async *matches({ name, day }: DailyFile): AsyncGenerator<Match, void, void> {
+    for await (const { bytes, number } of linesOf(join(this.dir, name))) {
+      const match = this.match(bytes, day, { file: name, line: number })
+      if (match !== undefined) yield match
+    }
+  }
+
+  match(bytes: Buffer, day: string, place: Place): Match | undefined {
+    const record = parseRecord(bytes, place, this.options)
+    if (record === undefined || !this.#filter.record(record)) return undefined
+    return { record, day, place, bytes: this.check === undefined ? undefined : Buffer.from(bytes) }
+  }
+
+  /** The record, after its signature was checked where that is wanted. */
+  checked({ record, bytes, day, place }: Match): SignedEnvelope {
+    const kind = bytes === undefined ? undefined : this.check?.(bytes, day)
+    if (kind !== undefined) this.options.onUnverified?.({ ...place, kind })
+    return record
+  }
+}
+
+export interface FollowOptions extends ReadOptions {
+  /** Resolves when the files should be read again: true to continue, false to end. */
+  more(): Promise<boolean>
+}
+
+/** The position after the last whole line; an incomplete last line may still be written. */
+interface Position {
+  offset: number
+  line: number
+}
+
+/**
+ * Like `readLog`, then continues with appended records until `more` resolves to false. `limit` does not apply.
+ *
+ * @throws {AuditError} as `readLog`.
+ */
+export async function* followLog(
+  dir: string,
+  filter: LogFilter,
+  options: FollowOptions,
+): AsyncGenerator<SignedEnvelope, void, void> {
+  const reader = await LogReader.open(dir, filter, options)
+  const positions = new Map<string, Position>()
+  do {
+    for (const { name, day } of await reader.files()) {
+      const place = positions.get(name) ?? { offset: 0, line: 0 }
+      positions.set(name, place)
+      for await (const { bytes, complete } of linesOf(join(dir, name), place.offset)) {
+        if (!complete) break
+        place.offset += bytes.length + 1
+        place.line++
+        const match = reader.match(bytes, day, { file: name, line: place.line })
+        if (match !== undefined) yield reader.checked(match)
+      }
+    }
+  } while (await options.more())
+}
+
+function parseRecord(bytes: Buffer, place: Place, { onBadLine }: ReadOptions): SignedEnvelope | undefined {
+  const record = objectIn(bytes)
+  if (record !== undefined && isEnvelope(record)) return record
+  if (onBadLine === undefined)
+    throw new AuditError('read_failed', `${place.file}:${place.line} is not a record`)
+  onBadLine(place)
+  return undefined
+}

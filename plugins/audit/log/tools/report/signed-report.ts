@@ -1,0 +1,91 @@
+// Signs a report: Ed25519 over a first line that no record has, and its canonical JSON.
+
+import type { Signer } from '@svc/core'
+import {
+  Base64Error,
+  CanonicalJsonError,
+  canonicalize,
+  fromBase64,
+  isJsonObject,
+  parseJsonObject,
+  toBase64,
+} from '@svc/core/json'
+import type { Verifier } from '../../keys/public-key.js'
+import type { VerifyReport } from '../verify/report.js'
+import type { AuditReport } from './audit-report.js'
+
+const SIGNATURE_PREFIX = 'ed25519:'
+/** A record is signed without it, so that neither passes as the other, even if one key signs both. */
+const DOMAIN = 'svc-audit-report/1\n'
+const VERDICTS = ['intact', 'not_intact', 'cannot_be_judged'] as const
+
+/** What a signed report says, as far as a decision needs it. */
+export type ReportJudgement =
+  | {
+      readonly valid: true
+      readonly keyId: string
+      readonly verdict: VerifyReport['verdict']
+      readonly from: string
+      readonly to: string
+      /** Of the log; undefined for one without a journal. */
+      readonly origin: string | undefined
+      /** Whether the log was verified with keys from the log itself, so that it vouches for itself. */
+      readonly selfVouched: boolean
+    }
+  | { readonly valid: false; readonly reason: string }
+
+/** The canonical JSON of the report with `key_id` and `sig`. */
+export async function signReport(report: AuditReport, signer: Signer): Promise<string> {
+  const unsigned = { ...report, key_id: signer.keyId }
+  const message = messageOf(unsigned)
+  const sig = signer.signAsync === undefined ? signer.sign(message) : await signer.signAsync(message)
+  return canonicalize({ ...unsigned, sig: SIGNATURE_PREFIX + toBase64(sig) })
+}
+
+/** Whether one of `keys` has signed the report `text`, in exactly this form, and what it says. */
+export function checkReport(text: string, keys: readonly Verifier[]): ReportJudgement {
+  const signed = parseJsonObject(text) ?? {}
+  const { sig, ...unsigned } = signed
+  const { report, key_id: keyId, from, to, log, verification } = unsigned
+  const verdict = VERDICTS.find((one) => isJsonObject(verification) && verification['verdict'] === one)
+  const isReport = report === 1 && verdict !== undefined && typeof from === 'string' && typeof to === 'string'
+  if (!isReport || typeof sig !== 'string' || !sig.startsWith(SIGNATURE_PREFIX)) {
+    return invalid('this is not a signed report')
+  }
+  // A member that stands twice, or white space, is not what was signed: another reader may take the other member.
+  if (!isCanonical(signed, text)) return invalid('the report is not in the form in which it was signed')
+  const key = keys.find((one) => one.keyId === keyId)
+  if (key === undefined) return invalid('the report is signed by none of the keys')
+  if (!key.verify(messageOf(unsigned), signatureBytes(sig))) {
+    return invalid('the report was changed after it was signed')
+  }
+  const origin = isJsonObject(log) && typeof log['origin'] === 'string' ? log['origin'] : undefined
+  const selfVouched = isJsonObject(verification) && verification['selfVouched'] !== false
+  return { valid: true, keyId: key.keyId, verdict, from, to, origin, selfVouched }
+}
+
+function isCanonical(value: Record<string, unknown>, text: string): boolean {
+  try {
+    return canonicalize(value) === text.replace(/\n$/, '')
+  } catch (error) {
+    if (error instanceof CanonicalJsonError) return false
+    throw error
+  }
+}
+
+function messageOf(unsigned: object): Buffer {
+  return Buffer.from(DOMAIN + canonicalize(unsigned))
+}
+
+function invalid(reason: string): ReportJudgement {
+  return { valid: false, reason }
+}
+
+function signatureBytes(sig: string): Uint8Array {
+  try {
+    return fromBase64(sig.slice(SIGNATURE_PREFIX.length))
+  } catch (error) {
+    if (error instanceof Base64Error) return new Uint8Array()
+    throw error
+  }
+}

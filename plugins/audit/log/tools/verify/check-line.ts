@@ -1,0 +1,186 @@
+// Checks one stored line by itself: canonical JSON, of its file's day, signed by a known key.
+
+import {
+  Base64Error,
+  CanonicalJsonError,
+  canonicalizeAround,
+  fromBase64,
+  joinCut,
+  joinCutWith,
+  parseJsonObject,
+} from '@svc/core/json'
+import { utcDayOf } from '../../format/day.js'
+import { textOf } from '../../format/stored-record.js'
+import { SIGNATURE_BYTES } from '../../keys/ed25519.js'
+import { isKeyId } from '../../tree/journal-codec.js'
+import type { FailureKind } from './report.js'
+import type { TrustedKeys } from './trusted-keys.js'
+
+export interface LineFailure {
+  readonly kind: FailureKind
+  readonly message: string
+}
+
+const PREFIX = 'ed25519:'
+const SIGNATURE_TEXT = Math.ceil(SIGNATURE_BYTES / 3) * 4
+const COMMA = 0x2c
+
+// One message and one signature are checked at a time. Allocating memory for each of millions would cost a tenth
+// of the check, mostly in garbage collection.
+let messageSpace = Buffer.allocUnsafeSlow(16_384)
+const signatureSpace = Buffer.allocUnsafeSlow(SIGNATURE_BYTES)
+
+/** What a line must fit. */
+export interface LineContext {
+  readonly keys: TrustedKeys
+  /** Of the file; undefined for a line that is in no day's file. */
+  readonly day?: string | undefined
+  /** First digits of the log's id; undefined for a log without one. */
+  readonly logId?: string | undefined
+}
+
+export interface CheckedLine {
+  /** Undefined when the line is valid. */
+  readonly failure?: LineFailure | undefined
+  /** Undefined where the line is no JSON object. */
+  readonly record?: Record<string, unknown>
+}
+
+/** @param leaf index of the line in the tree, undefined where it is not known. */
+export function checkLine(bytes: Uint8Array, context: LineContext, leaf: number | undefined): CheckedLine {
+  const text = textOf(bytes)
+  if (text === undefined) return { failure: { kind: 'not_json', message: 'not UTF-8' } }
+  const record = parseJsonObject(text)
+  if (record === undefined) return { failure: { kind: 'not_json', message: 'not a JSON object' } }
+  return { record, failure: checkSigned({ bytes, text, stored: record, leaf }, context) }
+}
+
+interface ParsedLine {
+  readonly bytes: Uint8Array
+  readonly text: string
+  readonly stored: Record<string, unknown>
+  readonly leaf: number | undefined
+}
+
+function checkSigned(line: ParsedLine, context: LineContext): LineFailure | undefined {
+  const { bytes, text, stored, leaf } = line
+  const signed = cutSignature(bytes, stored)
+  if (signed !== undefined) {
+    const failure = checkSignature(signed.message, signed.sig, stored, context, leaf)
+    if (failure === undefined) return checkPlace(stored, context)
+  }
+  const { sig, ...record } = stored
+  if (typeof sig !== 'string') return { kind: 'bad_signature', message: 'no signature' }
+  const message = signedMessage(record, sig, text)
+  if (message === undefined)
+    return { kind: 'not_canonical', message: 'not the canonical JSON of itself (RFC 8785)' }
+  const failure = checkSignature(Buffer.from(message), sig, record, context, leaf)
+  return failure ?? checkPlace(record, context)
+}
+
+/**
+ * The bytes around the signature, where it stands at its sorted position. If their signature is valid they are
+ * canonical and need not be serialised again, which saves most of the cost beside the signature check.
+ */
+function cutSignature(
+  bytes: Uint8Array,
+  stored: Record<string, unknown>,
+): { message: Uint8Array; sig: string } | undefined {
+  const { sig } = stored
+  if (typeof sig !== 'string' || !isSorted(Object.keys(stored))) return undefined
+  const line = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  const member = `"sig":"${sig}"`
+  const start = line.indexOf(member)
+  if (start < 1) return undefined
+  const end = start + member.length
+  // Removes the comma before it, or the one after where it is the first member.
+  const isFirst = line[start - 1] !== COMMA
+  const [head, tail] = isFirst ? [start, line[end] === COMMA ? end + 1 : end] : [start - 1, end]
+  if (messageSpace.length < line.length) messageSpace = Buffer.allocUnsafeSlow(2 * line.length)
+  line.copy(messageSpace, 0, 0, head)
+  const length = head + line.copy(messageSpace, head, tail)
+  return { message: messageSpace.subarray(0, length), sig }
+}
+
+/** Whether `sig` is sorted between its neighbours. */
+function isSorted(names: readonly string[]): boolean {
+  const at = names.indexOf('sig')
+  const [before, after] = [names[at - 1], names[at + 1]]
+  return (before === undefined || before < 'sig') && (after === undefined || after > 'sig')
+}
+
+/** The signed text, if `text` is exactly what the writer makes of it and `sig`. */
+function signedMessage(record: Record<string, unknown>, sig: string, text: string): string | undefined {
+  try {
+    const cut = canonicalizeAround(record, 'sig')
+    return joinCutWith(cut, `"sig":${JSON.stringify(sig)}`) === text ? joinCut(cut) : undefined
+  } catch (error) {
+    if (error instanceof CanonicalJsonError) return undefined
+    throw error
+  }
+}
+
+function checkSignature(
+  message: Uint8Array,
+  sig: string,
+  { key_id: keyId, log_id: ownLog }: Record<string, unknown>,
+  { keys, logId }: LineContext,
+  leaf: number | undefined,
+): LineFailure | undefined {
+  const signature = signatureBytes(sig)
+  if (signature === undefined) return { kind: 'bad_signature', message: 'sig is not ed25519:<base64>' }
+  // In a log without a journal, a signer without a public key may give its key any name.
+  const isNamed = logId === undefined && ownLog === undefined && !isKeyId(keyId)
+  if (keyId === undefined || isNamed) {
+    for (const key of keys.allAt(leaf)) if (key.verify(message, signature)) return undefined
+    return { kind: 'bad_signature', message: 'the signature fits none of the keys' }
+  }
+  const key = typeof keyId === 'string' ? keys.at(keyId, leaf) : undefined
+  if (key === undefined) {
+    const isKnown = typeof keyId === 'string' && keys.has(keyId)
+    return isKnown
+      ? { kind: 'revoked_key', message: `key ${shown(keyId)} is not trusted for this leaf` }
+      : { kind: 'unknown_key', message: `no key ${shown(keyId)} is known` }
+  }
+  return key.verify(message, signature)
+    ? undefined
+    : { kind: 'bad_signature', message: `the signature does not fit key ${shown(keyId)}` }
+}
+
+function signatureBytes(sig: string): Uint8Array | undefined {
+  if (!sig.startsWith(PREFIX)) return undefined
+  const text = sig.slice(PREFIX.length)
+  if (text.length === SIGNATURE_TEXT) {
+    // A lenient decoding does not encode to the same text.
+    signatureSpace.write(text, 'base64')
+    return signatureSpace.toString('base64') === text ? signatureSpace : undefined
+  }
+  try {
+    return fromBase64(text)
+  } catch (error) {
+    if (error instanceof Base64Error) return undefined
+    throw error
+  }
+}
+
+function checkPlace(
+  { ts, log_id }: Record<string, unknown>,
+  { day, logId }: LineContext,
+): LineFailure | undefined {
+  if (logId !== undefined && log_id !== logId) {
+    const message = log_id === undefined ? 'the record names no log' : `the record is of log ${shown(log_id)}`
+    return { kind: 'foreign', message }
+  }
+  if (day === undefined) return undefined
+  const actual = utcDayOf(ts)
+  if (actual === day) return undefined
+  return {
+    kind: 'wrong_day',
+    message: actual === undefined ? 'ts is no instant' : `the record is of ${actual}`,
+  }
+}
+
+/** A value from the log, made safe and short for a terminal. */
+function shown(value: unknown): string {
+  return (JSON.stringify(value) ?? 'undefined').slice(0, 90)
+}

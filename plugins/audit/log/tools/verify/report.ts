@@ -1,0 +1,154 @@
+// The report of verification.
+
+import type { KeySpan } from '../../tree/journal-line.js'
+
+export type FailureKind =
+  | 'not_json'
+  | 'not_canonical'
+  | 'bad_signature'
+  | 'unknown_key'
+  /** The key was not valid at this leaf. */
+  | 'revoked_key'
+  | 'wrong_day'
+  /** A record or journal line of another log. */
+  | 'foreign'
+  /** The sequence number is missing or malformed. */
+  | 'bad_sequence'
+  /** Sequence numbers before this line are missing; their records were never sealed. */
+  | 'missing'
+  | 'unreadable'
+  /** A journal line that is no journal line, or does not continue the one before. */
+  | 'bad_journal'
+  /** Journal lines are missing. */
+  | 'missing_journal'
+  | 'missing_genesis'
+  /** A piece of a checkpoint file that is not a checkpoint of this log. */
+  | 'bad_checkpoint'
+  /** A journal line has no checkpoint. */
+  | 'missing_checkpoint'
+  /** Too few witnesses have cosigned the newest checkpoint. */
+  | 'missing_cosignature'
+  /** A signed root that differs from the tree. */
+  | 'inconsistent'
+  | 'bad_cover'
+  /** A daily log, a cover or the journal is missing, and no signed line states its removal. */
+  | 'missing_file'
+  /** A day was removed before its retention had ended. */
+  | 'early_removal'
+  /** The writer found that sealed bytes had changed. */
+  | 'fault'
+  /** The log is not the one that was named. */
+  | 'wrong_origin'
+  /** The log is smaller than a head kept elsewhere. */
+  | 'rolled_back'
+  /** The log has another root than a head kept elsewhere. */
+  | 'forked'
+  /** A line of an agent file that differs from the daily logs. */
+  | 'agent_file'
+  | Tampering
+
+/** How a log differs from its sealed state. */
+export type Tampering =
+  | 'edited'
+  | 'deleted'
+  | 'inserted'
+  | 'reordered'
+  /** A second copy of a record. */
+  | 'replayed'
+  /** Deleted from the end. */
+  | 'truncated'
+  /** Not what was sealed; without the tree only the range is known. */
+  | 'altered'
+
+export interface VerifyFailure {
+  /** Relative to the log's directory. */
+  readonly file: string
+  /** Counted from 1; 0 for the file as a whole. */
+  readonly line: number
+  readonly kind: FailureKind
+  readonly message: string
+}
+
+export interface TornTail {
+  readonly file: string
+  readonly line: number
+  readonly kind: 'torn_tail'
+  readonly message: string
+}
+
+/** The newest checkpoint that a quorum of witnesses has cosigned. */
+export interface CosignedHead {
+  /** Leaves that it covers. */
+  readonly size: number
+  /** When the last witness of the quorum saw it, by that witness's clock; an ISO 8601 instant. */
+  readonly time: string
+  /** Names of the witnesses. */
+  readonly by: readonly string[]
+  readonly quorum: number
+}
+
+/**
+ * How the times that the writer states compare with those of a witness: `behind` also where the witness signed late,
+ * `unknown` where no cosignature of a given witness tells.
+ */
+export type ClockAgreement = 'agrees' | 'ahead' | 'behind' | 'unknown'
+
+/** A journal line with an earlier time than the line before. */
+export interface ClockSetBack {
+  /** Of the journal, counted from 1. */
+  readonly line: number
+  /** What the line before states, an ISO 8601 instant. */
+  readonly from: string
+  readonly to: string
+  /** Whether the times before the line are credible, by the last checkpoint before it that a witness has cosigned. */
+  readonly before: ClockAgreement
+  /** The same of the times from the line on, by the first such checkpoint. */
+  readonly after: ClockAgreement
+}
+
+export type Verdict = 'intact' | 'not_intact' | 'cannot_be_judged'
+
+export interface VerifyReport {
+  readonly verdict: Verdict
+  /** Reason for `cannot_be_judged`. */
+  readonly reason?: string
+  /** Of the log, where it has a genesis. */
+  readonly origin?: string
+  /** True when the keys came from the log itself, so that it proves only its consistency. */
+  readonly selfVouched: boolean
+  /** Whether the log was compared with a head kept elsewhere. */
+  readonly compared: boolean
+  /** Whether the origin that the log must have was given, so that it cannot be another log of the same key. */
+  readonly pinned: boolean
+  /** Ids of the keys used. */
+  readonly keys: readonly string[]
+  /** The same keys with the leaves for which they were trusted. */
+  readonly keySpans: readonly KeySpan[]
+  readonly files: number
+  readonly records: number
+  /** Records with valid form and signature; 0 where only the tree was checked. */
+  readonly verified: number
+  readonly journalLines: number
+  /** Checkpoints that agree with the tree. */
+  readonly checkpoints: number
+  /** The newest checkpoint that agrees with the tree. */
+  readonly head?: { readonly size: number; readonly root: string }
+  /** Where witnesses were required. */
+  readonly cosigned?: CosignedHead
+  /** Records that the journal covers, those of removed days included. */
+  readonly sealed: number
+  /** Records after the last sealed range: no failure, the next seal covers them. */
+  readonly unsealed: number
+  /** Counts of changed records by kind, those with a failure of their own included. */
+  readonly tampering: Readonly<Partial<Record<Tampering, number>>>
+  /** Where the writer's clock was set back by more than two minutes, the first 100; no failure. */
+  readonly clockSetBacks: readonly ClockSetBack[]
+  /** Days whose removal is stated and signed. */
+  readonly removedDays: readonly string[]
+  /** Failures by kind; complete even where `failures` is cut. */
+  readonly failureCounts: Readonly<Partial<Record<FailureKind, number>>>
+  /** The first 1000. */
+  readonly failures: readonly VerifyFailure[]
+  /** Incomplete last lines of writers that died; nothing acknowledged is missing. No failure. */
+  readonly tornTails: readonly TornTail[]
+}

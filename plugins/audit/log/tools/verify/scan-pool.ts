@@ -1,0 +1,164 @@
+// Scans chunks on all cores: on threads where the log is large enough, else on this thread.
+
+import { availableParallelism } from 'node:os'
+import { Worker } from 'node:worker_threads'
+import { threadArgv } from '../../thread/thread-argv.js'
+import type { KeySpan } from '../../tree/journal-line.js'
+import { ChunkScanner } from './chunk-scanner.js'
+import type { Chunk, ChunkResult, ScanContext } from './scan-chunk.js'
+
+export interface ScanWorkerData {
+  readonly spans: readonly KeySpan[]
+  readonly logId: string | undefined
+}
+
+export type ScanReply =
+  | { readonly results: ChunkResult[]; readonly error?: undefined }
+  | { readonly results?: undefined; readonly error: string; readonly code: string | undefined }
+
+interface Job {
+  readonly chunks: readonly Chunk[]
+  readonly resolve: (results: ChunkResult[]) => void
+  readonly reject: (error: Error) => void
+}
+
+export interface ScanPool {
+  /** Number of jobs to run concurrently. */
+  readonly width: number
+  /** Bytes of a job. */
+  readonly jobBytes: number
+  /** One result a chunk. */
+  scan(chunks: readonly Chunk[]): Promise<ChunkResult[]>
+  close(): Promise<void>
+}
+
+// Starting a thread costs as much as scanning about this many bytes.
+const MIN_BYTES_FOR_THREADS = 8_388_608
+const THREAD_JOB_BYTES = 1_048_576
+const LOCAL_JOB_BYTES = 131_072
+
+/** @param threads maximum number; default one per core. */
+export function scanPool(
+  context: ScanContext,
+  totalBytes: number,
+  threads = availableParallelism(),
+): ScanPool {
+  return totalBytes < MIN_BYTES_FOR_THREADS || threads < 2
+    ? localScan(context)
+    : new ThreadPool(context, threads)
+}
+
+function localScan(context: ScanContext): ScanPool {
+  const scanner = new ChunkScanner(context)
+  return {
+    width: 1,
+    jobBytes: LOCAL_JOB_BYTES,
+    async scan(chunks) {
+      // Lets other work on this thread run between two jobs.
+      await new Promise((resolve) => setImmediate(resolve))
+      return scanner.scan(chunks)
+    },
+    close: () => Promise.resolve(),
+  }
+}
+
+class ThreadPool implements ScanPool {
+  readonly width: number
+  readonly jobBytes = THREAD_JOB_BYTES
+  readonly #workers: Worker[]
+  readonly #idle: Worker[]
+  readonly #running = new Map<Worker, Job>()
+  readonly #waiting: Job[] = []
+  #failure: Error | undefined
+
+  constructor({ keys, logId }: ScanContext, threads: number) {
+    // While one job runs, the next one waits at the same thread.
+    this.width = 2 * threads
+    const workerData: ScanWorkerData = { spans: keys.spans, logId }
+    this.#workers = Array.from({ length: threads }, () => this.#start(workerData))
+    this.#idle = [...this.#workers]
+  }
+
+  scan(chunks: readonly Chunk[]): Promise<ChunkResult[]> {
+    return new Promise((resolve, reject) => {
+      if (this.#failure !== undefined) reject(this.#failure)
+      this.#waiting.push({ chunks, resolve, reject })
+      this.#assign()
+    })
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#workers.map((worker) => worker.terminate()))
+  }
+
+  #start(workerData: ScanWorkerData): Worker {
+    const worker = new Worker(new URL('./scan-worker.js', import.meta.url), {
+      workerData,
+      execArgv: threadArgv(),
+    })
+    worker.on('message', (reply: ScanReply) => {
+      const job = this.#running.get(worker)
+      this.#running.delete(worker)
+      this.#idle.push(worker)
+      if (reply.results === undefined)
+        job?.reject(Object.assign(new Error(reply.error), { code: reply.code }))
+      else job?.resolve(reply.results)
+      this.#assign()
+    })
+    worker.on('error', (error) => {
+      this.#failure = error instanceof Error ? error : new Error(String(error))
+      for (const job of [...this.#running.values(), ...this.#waiting]) job.reject(this.#failure)
+    })
+    return worker
+  }
+
+  #assign(): void {
+    for (let worker = this.#idle.pop(); worker !== undefined; worker = this.#idle.pop()) {
+      const job = this.#waiting.shift()
+      if (job === undefined) {
+        this.#idle.push(worker)
+        return
+      }
+      this.#running.set(worker, job)
+      worker.postMessage(job.chunks)
+    }
+  }
+}
+
+/** Scans the lines of a file that begin in `[from, to)`, in jobs; yields results in file order. */
+export async function* scanLines(
+  pool: ScanPool,
+  { from, to, ...file }: Omit<Chunk, 'start' | 'end' | 'range'> & { from: number; to: number },
+): AsyncGenerator<ChunkResult & { readonly end: number }, void, void> {
+  const jobs = (function* () {
+    for (let start = from; start < to; start += pool.jobBytes) {
+      const end = Math.min(to, start + pool.jobBytes)
+      yield { end, scanned: pool.scan([{ ...file, start, end }]) }
+    }
+  })()
+  for await (const { end, scanned } of inOrder(jobs, pool.width)) {
+    const [result] = await scanned
+    if (result !== undefined) yield { ...result, end }
+  }
+}
+
+/** Keeps `width` jobs under way; yields them in order, each when its results are due. */
+export async function* inOrder<T extends { readonly scanned: Promise<unknown> }>(
+  jobs: AsyncIterable<T> | Iterable<T>,
+  width: number,
+): AsyncGenerator<T, void, void> {
+  const under: T[] = []
+  try {
+    for await (const job of jobs) {
+      // Awaited in order; an earlier rejection must not count as unhandled.
+      job.scanned.catch(() => undefined)
+      under.push(job)
+      if (under.length < width) continue
+      const next = under.shift()
+      if (next !== undefined) yield next
+    }
+    for (let next = under.shift(); next !== undefined; next = under.shift()) yield next
+  } finally {
+    await Promise.allSettled(under.map(({ scanned }) => scanned))
+  }
+}

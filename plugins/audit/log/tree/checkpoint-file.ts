@@ -1,0 +1,40 @@
+// Finds the newest checkpoint of a log from the ends of its files, so their size does not matter.
+
+import { join } from 'node:path'
+import type { FileSystem } from '../files/file-system.js'
+import { dayOfCheckpointFile } from '../format/paths.js'
+import { type Head, parseCheckpoint } from './checkpoint.js'
+import type { Note } from './note.js'
+import { noteTail } from './note-tail.js'
+
+/** Files in which the newest checkpoint is looked for: a clock that was set back leaves it in an earlier day's. */
+export const NEWEST_FILES = 8
+
+export interface StoredCheckpoint {
+  readonly head: Head
+  readonly note: Note
+  /** The note's text. */
+  readonly signed: string
+  readonly day: string
+}
+
+/** The checkpoint with the largest size at the ends of the newest files, of those that `counts`, which may check the signature. */
+export function newestCheckpoint(
+  port: FileSystem,
+  dir: string,
+  origin: string,
+  counts: (note: Note, head: Head) => boolean = () => true,
+): StoredCheckpoint | undefined {
+  const days = port.readdirSync(dir).flatMap((name) => dayOfCheckpointFile(name) ?? [])
+  let newest: StoredCheckpoint | undefined
+  for (const day of days.sort().slice(-NEWEST_FILES)) {
+    const pieces = noteTail(port, join(dir, `audit-${day}.checkpoint`), origin)?.pieces ?? []
+    for (const { note, text } of pieces) {
+      const head = note === undefined ? undefined : parseCheckpoint(note.text)
+      if (note === undefined || head === undefined || head.origin !== origin) continue
+      if (head.size < (newest?.head.size ?? 0) || !counts(note, head)) continue
+      newest = { head, note, signed: text, day }
+    }
+  }
+  return newest
+}

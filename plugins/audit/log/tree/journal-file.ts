@@ -1,0 +1,128 @@
+// Reads `audit.journal`: its first line, its lines from a byte on, and the end from which a state can be continued.
+
+import { join } from 'node:path'
+import type { Logger } from '@svc/core'
+import { type FileSystem, openExisting, READ, READ_WRITE, readExisting } from '../files/file-system.js'
+import { endOfLastLine } from '../files/log-file.js'
+import { JOURNAL_FILE } from '../format/paths.js'
+import { parseJournalLine } from './journal-codec.js'
+import type { JournalLine, LineOf } from './journal-line.js'
+
+const CHUNK_BYTES = 131_072
+const FIRST_TAIL_BYTES = 65_536
+const NEWLINE = 0x0a
+
+export interface StoredJournalLine {
+  /** Without the newline. Valid until the next line is requested. */
+  readonly bytes: Buffer
+  /** Undefined where the line is no journal line. */
+  readonly line: JournalLine | undefined
+  /** Offset of its first byte. */
+  readonly start: number
+  /** Offset after its newline. */
+  readonly end: number
+}
+
+/** The lines between the bytes `from`, which follows a newline, and `to`. */
+export function* journalLines(
+  port: FileSystem,
+  dir: string,
+  from: number,
+  to: number,
+): Generator<StoredJournalLine, void, void> {
+  const fd = openExisting(port, join(dir, JOURNAL_FILE), READ)
+  if (fd === undefined) return
+  try {
+    let buffer = Buffer.allocUnsafe(Math.min(CHUNK_BYTES, Math.max(to - from, 1)))
+    let filled = 0
+    let offset = from
+    while (offset + filled < to) {
+      if (filled === buffer.length) buffer = Buffer.concat([buffer], 2 * buffer.length)
+      const wanted = Math.min(buffer.length - filled, to - offset - filled)
+      const got = port.readSync(fd, buffer, filled, wanted, offset + filled)
+      if (got === 0) return
+      filled += got
+      let start = 0
+      for (let at = 0; at >= 0; ) {
+        at = buffer.subarray(0, filled).indexOf(NEWLINE, start)
+        if (at < 0) break
+        const bytes = buffer.subarray(start, at)
+        yield { bytes, line: parseJournalLine(bytes), start: offset + start, end: offset + at + 1 }
+        start = at + 1
+      }
+      buffer.copy(buffer, 0, start, filled)
+      filled -= start
+      offset += start
+    }
+  } finally {
+    port.closeSync(fd)
+  }
+}
+
+/** The first line, where it is a genesis; its signature is not checked. */
+export function readGenesis(port: FileSystem, dir: string): LineOf<'genesis'> | undefined {
+  for (const { line } of journalLines(port, dir, 0, Infinity))
+    return line?.kind === 'genesis' ? line : undefined
+  return undefined
+}
+
+/** The offset after the line that is this leaf, looked for from the end; undefined where there is none. */
+export function endOfLeaf(port: FileSystem, dir: string, leaf: number): number | undefined {
+  const size = journalSize(port, dir)?.end ?? 0
+  for (let length = FIRST_TAIL_BYTES; ; length *= 4) {
+    const from = Math.max(0, size - length)
+    for (const { line, end } of journalLines(port, dir, from, size)) if (line?.leaf === leaf) return end
+    if (from === 0) return undefined
+  }
+}
+
+/** Inode and bytes of whole lines; undefined where there is no journal. Call under the lock. */
+export function journalSize(port: FileSystem, dir: string): { inode: number; end: number } | undefined {
+  return readExisting(port, join(dir, JOURNAL_FILE), (fd) => {
+    const { ino, size } = port.fstatSync(fd)
+    return { inode: ino, end: endOfLastLine(port, fd, size) }
+  })
+}
+
+/** Cuts off the incomplete line of a writer that died. Call under the lock. */
+export function cutTornLine(port: FileSystem, dir: string, logger: Logger): void {
+  const file = join(dir, JOURNAL_FILE)
+  const fd = openExisting(port, file, READ_WRITE)
+  if (fd === undefined) return
+  try {
+    const { size } = port.fstatSync(fd)
+    const end = endOfLastLine(port, fd, size)
+    if (end === size) return
+    port.ftruncateSync(fd, end)
+    logger.warn(
+      { file, offset: end, bytes: size - end },
+      'cut off a torn journal line, left by a writer that died',
+    )
+  } finally {
+    port.closeSync(fd)
+  }
+}
+
+/**
+ * The last seal of at most `leaf` that repeats the lines before it; undefined where there is none. Reads from the end, so
+ * the age of the log does not matter.
+ */
+export function sealThatRepeats(
+  port: FileSystem,
+  dir: string,
+  end: number,
+  leaf: number,
+): StoredJournalLine | undefined {
+  for (let length = FIRST_TAIL_BYTES; ; length *= 4) {
+    const from = Math.max(0, end - length)
+    let found: StoredJournalLine | undefined
+    for (const stored of journalLines(port, dir, from, end)) {
+      // The first one may be the rest of a line.
+      if (stored.start === from && from > 0) continue
+      const { line } = stored
+      if (line?.kind !== 'seal' || line.ends === undefined || line.leaf > leaf) continue
+      found = { ...stored, bytes: Buffer.from(stored.bytes) }
+    }
+    if (found !== undefined || from === 0) return found
+  }
+}

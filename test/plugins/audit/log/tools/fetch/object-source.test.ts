@@ -1,0 +1,58 @@
+import { ControlPlaneSource, download } from '@svc/plugin-audit/internal/log/tools/fetch/object-source'
+import { expect } from 'chai'
+import { type Cloud, failing, OWNER, startCloud } from '../../upload/cloud.js'
+import { codeOf } from '../../writer/records.js'
+
+describe('the source of a restore', () => {
+  let cloud: Cloud
+  let source: ControlPlaneSource
+  beforeEach(async () => {
+    cloud = await startCloud()
+    source = new ControlPlaneSource({ apiBaseUrl: cloud.url, auditKey: 'Bearer k' })
+  })
+  afterEach(async () => {
+    source.close()
+    await cloud[Symbol.asyncDispose]()
+  })
+
+  async function listed(): Promise<string[]> {
+    const keys: string[] = []
+    for await (const { key } of source.list(`${OWNER}/`)) keys.push(key)
+    return keys
+  }
+
+  it('repeats a page of the listing that fails, and not the pages before', async () => {
+    cloud.pageObjects = 1
+    for (const name of ['a', 'b', 'c']) cloud.objects.set(`${OWNER}/${name}`, Buffer.from('x'))
+    let asked = 0
+    cloud.fault = ({ path }, response) => {
+      if (!path.includes('/objects') || ++asked !== 2) return false
+      response.writeHead(503).end()
+      return true
+    }
+    expect(await listed()).to.deep.equal(['a', 'b', 'c'].map((name) => `${OWNER}/${name}`))
+    expect(cloud.asked('/objects')).to.have.length(4)
+  })
+
+  it('repeats no refused listing', async () => {
+    cloud.fault = failing('/objects', 403)
+    expect(await codeOf(listed())).to.equal('upload_rejected')
+    expect(cloud.asked('/objects')).to.have.length(1)
+  })
+
+  for (const [title, first, code, requests] of [
+    ['repeats a download that fails', 503, 'resolved', 2],
+    ['repeats no download that is refused', 403, 'read_failed', 1],
+  ] as const) {
+    it(title, async () => {
+      cloud.fault = ({ path }, response) => {
+        if (path.includes('download-url')) response.end(JSON.stringify({ url: `${cloud.url}/get` }))
+        else if (path === '/get') response.writeHead(cloud.asked('/get').length === 1 ? first : 200).end('ok')
+        else return false
+        return true
+      }
+      expect(await codeOf(download(source, `${OWNER}/a`))).to.equal(code)
+      expect(cloud.asked('/get')).to.have.length(requests)
+    })
+  }
+})

@@ -1,0 +1,97 @@
+// A log of leaves in memory that signs checkpoints and proves consistency, and a witness on loopback.
+
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { CompactRange } from '@svc/plugin-audit/internal/log/merkle/compact-range'
+import { consistencyRanges, RangeRoots } from '@svc/plugin-audit/internal/log/merkle/proof'
+import { leafHash } from '@svc/plugin-audit/internal/log/merkle/tree-hash'
+import { checkpointText } from '@svc/plugin-audit/internal/log/tree/checkpoint'
+import { digestToBase64 } from '@svc/plugin-audit/internal/log/tree/journal-codec'
+import { ED25519_TYPE, signNote } from '@svc/plugin-audit/internal/log/tree/note'
+import { formatVkey } from '@svc/plugin-audit/internal/log/tree/vkey'
+import {
+  LocalDevSigner,
+  type RunningWitness,
+  startWitness,
+  type WitnessServerOptions,
+} from '@svc/plugin-audit/log'
+import { signer } from '../../writer/records.js'
+
+export const ORIGIN = 'audit.example.com/prod'
+export const witnessSigner = (seed: number) => LocalDevSigner.fromSeed(new Uint8Array(32).fill(seed))
+export const vkeyOfLog = (origin = ORIGIN, by = signer) => formatVkey(origin, ED25519_TYPE, by.publicKey)
+
+export class MemoryLog {
+  readonly #leaf: (index: number) => string
+
+  constructor(leaf: (index: number) => string = (index) => `leaf ${index}`) {
+    this.#leaf = leaf
+  }
+
+  root(size: number) {
+    const range = new CompactRange()
+    for (let i = 0; i < size; i++) range.append(this.#hash(i))
+    return range.root()
+  }
+
+  checkpoint(size: number, by = signer, origin = ORIGIN): Promise<string> {
+    return signNote(checkpointText({ origin, size, root: this.root(size) }), origin, [by])
+  }
+
+  /** The proof lines. */
+  proof(older: number, newer: number): string {
+    const roots = new RangeRoots(consistencyRanges(older, newer))
+    for (let i = 0; i < newer; i++) roots.append(this.#hash(i))
+    return roots
+      .roots()
+      .map((digest) => `${digestToBase64(digest)}\n`)
+      .join('')
+  }
+
+  async request(older: number, newer: number): Promise<string> {
+    const proof = older === 0 ? '' : this.proof(older, newer)
+    return `old ${older}\n${proof}\n${await this.checkpoint(newer)}`
+  }
+
+  #hash(index: number) {
+    return leafHash(Buffer.from(this.#leaf(index)))
+  }
+}
+
+/** Starts witnesses that trust the key of the tests' log, and stops them after each test of the calling suite. */
+export function witnesses(dir: { readonly path: string }) {
+  const running: RunningWitness[] = []
+  afterEach(async () => {
+    await Promise.all(running.splice(0).map((witness) => witness.close()))
+  })
+  return async (
+    name: string,
+    changes: Partial<WitnessServerOptions> & { readonly trusted?: string } = {},
+  ): Promise<RunningWitness> => {
+    const { trusted = `# logs\n${vkeyOfLog()}\n`, ...options } = changes
+    const logs = join(dir.path, `${name}.logs`)
+    writeFileSync(logs, trusted)
+    const started = await startWitness({
+      dir: join(dir.path, name),
+      logs,
+      name: `${name}.example/w`,
+      signer: witnessSigner(name.length),
+      port: 0,
+      ...options,
+    })
+    const witness = { ...started, close: () => close() }
+    let closing: Promise<void> | undefined
+    const close = () => {
+      closing ??= started.close()
+      return closing
+    }
+    running.push(witness)
+    return witness
+  }
+}
+
+export async function post(witness: { readonly url: string }, body: string) {
+  const response = await fetch(`${witness.url}/add-checkpoint`, { method: 'POST', body })
+  const { status, headers } = response
+  return { status, type: headers.get('content-type'), text: await response.text() }
+}
