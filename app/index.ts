@@ -1,7 +1,9 @@
-// The exports of `svc-sdk`.
+// The exports of `svc-sdk`. Some types of the configuration have their contract names here, derived from the schemas of the
+// sections.
+import type { MiddlewareConfig } from './gateway/index.js'
+
 export type { QuotaAdapter, Signer } from '@svc/core'
 export type { AuditEnvelope } from '@svc/plugin-audit/log'
-export type { OIDCConfig, PlanConfig, TenantEntitlement } from './contract-types.js'
 export {
   type GatewayHandle,
   type GatewayOptions,
@@ -24,3 +26,13 @@ export {
 } from './in-process/governed.js'
 export { createPipeline, type EmbeddedPipeline } from './in-process/pipeline.js'
 export type { CallerIdentity, ToolCall } from './in-process/tool-call.js'
+
+type Authn = NonNullable<MiddlewareConfig['authn']>
+type Entitlements = Exclude<NonNullable<MiddlewareConfig['entitlements']>, string>
+
+/** §2.7. */
+export type OIDCConfig = NonNullable<Authn['oidc']>
+/** §2.8. */
+export type PlanConfig = Entitlements['plans'][string]
+/** §2.8. */
+export type TenantEntitlement = Entitlements['tenants'][string]

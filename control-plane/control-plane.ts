@@ -3,7 +3,7 @@ import type { Logger } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import { KeyRing } from './key-file.js'
 import { type ControlPlaneHandle, startServer } from './server.js'
-import type { StoreOptions } from './store.js'
+import type { Store, StoreOptions } from './store.js'
 
 export type { ControlPlaneHandle }
 
@@ -23,9 +23,7 @@ export async function startControlPlane(
   logger: Logger,
 ): Promise<ControlPlaneHandle> {
   const keys = new KeyRing(options.keys, logger)
-  // Loaded only here, because the AWS SDK is large.
-  const { Store } = await import('./store.js')
-  const store = new Store(options, env)
+  const store = await openStore(options, env)
   try {
     const server = await startServer({ keys, store, logger }, options)
     return {
@@ -39,4 +37,13 @@ export async function startControlPlane(
     store.close()
     throw new Error(`the control plane did not start: ${messageOf(cause)}`, { cause })
   }
+}
+
+/** Opens a bucket, for commands that read it without a server. The AWS SDK is large, so it is loaded only here. */
+export async function openStore(
+  options: StoreOptions,
+  env: Readonly<Record<string, string | undefined>>,
+): Promise<Store> {
+  const { Store } = await import('./store.js')
+  return new Store(options, env)
 }

@@ -1,11 +1,11 @@
-// Only the server loads the AWS SDK, when it starts.
+// Only a store that is opened loads the AWS SDK.
 export { main } from './cli.js'
 export {
   type ControlPlaneHandle,
   type ControlPlaneOptions,
+  openStore,
   startControlPlane,
 } from './control-plane.js'
 export { addKey, type KeyAccess, type KeyOwner } from './key-file.js'
-export { openStore } from './open-store.js'
 export type { Store, StoreOptions } from './store.js'
 export { foldersOf } from './upload-request.js'

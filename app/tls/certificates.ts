@@ -1,11 +1,12 @@
 // Reloads the gateway's key and certificates when their files change. After an invalid change the old ones stay in use,
 // with a warning until the files are repaired.
-import type { SecureContextOptions, TlsOptions } from 'node:tls'
+
+import { constants, createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto'
+import { createSecureContext, type SecureContextOptions, type TlsOptions } from 'node:tls'
 import type { Clock, Logger } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import type { KeyReader } from '@svc/core/secret'
 import type { TlsConfig } from './config.js'
-import { type Material, materialOf, type PemTexts } from './material.js'
 
 /** A bundle of roots is larger than a key. */
 const maxBytes = 1_048_576
@@ -125,4 +126,61 @@ async function readTexts(
 
 function isSame(a: PemTexts, b: PemTexts): boolean {
   return a.key === b.key && a.cert === b.cert && a.clientCa === b.clientCa
+}
+
+/** In PEM. */
+interface PemTexts {
+  readonly key: string
+  readonly cert: string
+  readonly clientCa?: string
+}
+
+interface Material {
+  readonly context: SecureContextOptions
+  /** When the certificate expires; milliseconds since the epoch. */
+  readonly expiresAt: number
+}
+
+const block = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g
+
+/** Throws when key or certificates are not valid, or do not belong together. The message quotes none of them. */
+function materialOf({ key, cert, clientCa }: PemTexts, minVersion: 'TLSv1.2' | 'TLSv1.3'): Material {
+  const [own] = certificatesIn('cert', cert)
+  if (!own.checkPrivateKey(privateKeyIn(key)))
+    throw new Error('tls.cert: the certificate does not belong to tls.key')
+  // OpenSSL ignores what it cannot parse here, and would trust no client.
+  if (clientCa !== undefined) certificatesIn('clientCa', clientCa)
+  const context: SecureContextOptions = {
+    key,
+    cert,
+    ...(clientCa === undefined ? {} : { ca: clientCa }),
+    minVersion,
+    // Renegotiation costs the server more than the client, which could repeat it without end.
+    secureOptions: constants.SSL_OP_NO_RENEGOTIATION,
+  }
+  try {
+    createSecureContext(context)
+  } catch (cause) {
+    throw new Error(`tls: OpenSSL refuses the key or the certificates (${messageOf(cause)})`, { cause })
+  }
+  return { context, expiresAt: Date.parse(own.validTo) }
+}
+
+function privateKeyIn(pem: string): KeyObject {
+  try {
+    return createPrivateKey(pem)
+  } catch (cause) {
+    throw new Error('tls.key: not a private key in PEM without a passphrase', { cause })
+  }
+}
+
+/** At least one. */
+function certificatesIn(name: 'cert' | 'clientCa', pem: string): [X509Certificate, ...X509Certificate[]] {
+  const [first, ...others] = pem.match(block) ?? []
+  if (first === undefined) throw new Error(`tls.${name}: no certificate in PEM`)
+  try {
+    return [new X509Certificate(first), ...others.map((one) => new X509Certificate(one))]
+  } catch (cause) {
+    throw new Error(`tls.${name}: holds a certificate that cannot be read`, { cause })
+  }
 }

@@ -9,11 +9,10 @@ export {
   joinCutWith,
   type WrittenMember,
 } from './canonical.js'
-export { hasDuplicateMembers } from './duplicates.js'
 export { type CanonicalJsonCode, CanonicalJsonError } from './errors.js'
 export { sha256Hex } from './hash.js'
 export { type JsonInputCode, JsonInputError } from './input-error.js'
-export { hasMembersAlike, membersLike } from './members.js'
+export { hasDuplicateMembers, hasMembersAlike, membersLike } from './members.js'
 export { messageOf } from './message.js'
 export { outermostMembers } from './outermost-members.js'
 export { parseJson } from './parse.js'

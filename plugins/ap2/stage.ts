@@ -249,3 +249,15 @@ function noticeOnDenial(call: Call, tenant: string, { notices, url }: NoticePart
     notices.send({ type: 'ap2.denied', data }, url)
   })
 }
+
+/** `enabled: false`: the section may stay in the policy. */
+export class DisabledStage implements Stage {
+  handle(_call: Call, next: Next): MaybePromise<Outcome> {
+    return next()
+  }
+
+  explain(_call: Call, next: Next, say: (line: string) => void): MaybePromise<Outcome> {
+    say('enabled is false: mandates are not read')
+    return next()
+  }
+}

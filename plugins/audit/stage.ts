@@ -23,14 +23,13 @@ import {
   type Stage,
 } from '@svc/core'
 import { messageOf } from '@svc/core/json'
-import { AgentRunLimiter } from './agent-run-limiter.js'
-import { FloodLimiter, isUnidentified } from './flood.js'
 import { CallIntent, describeIntent, type IntentRule } from './intent/call-intent.js'
 import type { IntentTracker } from './intent/tracker.js'
 import type { AuditEnvelope } from './log/format/envelope.js'
 import type { LogSource, OpenLog } from './open-log.js'
 import { PayloadRecorder } from './raw/payload-recorder.js'
 import { eventRecordOf, floodRecordOf, type RecordContext, recordOf, unknownRecordOf } from './record.js'
+import { AgentRunLimiter, FloodLimiter, isUnidentified } from './record-limits.js'
 import { redactEnvelope } from './redact-envelope.js'
 
 interface AuditStageParts {

@@ -3,7 +3,6 @@ import type { Identity, Refusal } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
 import type { AllowedServers } from './audience.js'
 import type { IssuerKey } from './key-set.js'
-import { LruCache } from './lru-cache.js'
 
 /** A verified token. Times are milliseconds since the epoch. */
 export interface VerifiedToken {
@@ -68,5 +67,36 @@ export class TokenCache {
 
   setRefusal(digest: string, refusal: Refusal, now: number): void {
     this.#refusals.set(digest, { value: refusal, expiresAt: now + refusalTtlMs })
+  }
+}
+
+/**
+ * A bounded cache that evicts approximately the least recently used entries, at the cost of one look-up. It has two
+ * generations: when the current one is full it becomes the previous one, whose unused entries are then dropped.
+ */
+class LruCache<Value> {
+  #generationSize: number
+  #current = new Map<string, Value>()
+  #previous = new Map<string, Value>()
+
+  constructor(size: number) {
+    this.#generationSize = Math.ceil(size / 2)
+  }
+
+  get(key: string): Value | undefined {
+    const found = this.#current.get(key)
+    if (found !== undefined) return found
+    const previous = this.#previous.get(key)
+    if (previous !== undefined) this.set(key, previous)
+    return previous
+  }
+
+  set(key: string, value: Value): void {
+    if (this.#generationSize === 0) return
+    if (this.#current.size >= this.#generationSize && !this.#current.has(key)) {
+      this.#previous = this.#current
+      this.#current = new Map()
+    }
+    this.#current.set(key, value)
   }
 }

@@ -15,9 +15,8 @@ import {
 } from '@svc/core'
 import { bindStore, type StoreResource } from '@svc/core/store'
 import { type DedupeConfig, dedupeSchema } from './config.js'
-import { DisabledStage } from './disabled-stage.js'
 import { metrics } from './metrics.js'
-import { DedupeStage } from './stage.js'
+import { DedupeStage, DisabledStage } from './stage.js'
 import { dedupeStore } from './stores.js'
 
 /** Seconds: 30 days. A repeat after that is no retry, and stored answers may hold what must be deleted. */

@@ -197,3 +197,15 @@ export class DedupeStage implements Stage {
 function hasKey({ kind, idempotencyKey }: CallRequest): boolean {
   return kind === 'tool' && idempotencyKey !== null
 }
+
+/** `enabled: false`: the section may stay in the policy. */
+export class DisabledStage implements Stage {
+  handle(_call: Call, next: Next): MaybePromise<Outcome> {
+    return next()
+  }
+
+  explain(_call: Call, next: Next, say: (line: string) => void): MaybePromise<Outcome> {
+    say('enabled is false: idempotency keys are passed on and not looked at')
+    return next()
+  }
+}

@@ -4,14 +4,16 @@ import {
   type Call,
   type CallRequest,
   identity,
+  type Limit,
   limits,
   type MaybePromise,
   type Next,
   type Outcome,
   type Stage,
 } from '@svc/core'
+import { compilePatternMap } from '@svc/core/match'
 import type { Entitlement } from './entitlement.js'
-import { explainEntitlement } from './explain.js'
+import type { PatternList } from './grant.js'
 import type { Tenants } from './tenants.js'
 
 const ANONYMOUS = { roles: [] }
@@ -57,4 +59,55 @@ export class EntitlementsStage implements Stage {
   #tenantOf(call: Call): string {
     return call.get(identity)?.tenant ?? this.#tenant
   }
+}
+
+/** For `svc policy explain`: the grants, patterns and limits that apply to a call. */
+function explainEntitlement(
+  entitlement: Entitlement,
+  request: CallRequest,
+  say: (line: string) => void,
+): void {
+  const { reference, readings, kind } = request
+  for (const { name } of entitlement.grants) say(`applies: ${name}`)
+  const { finding, limits } = entitlement.decisionOn(request)
+  if (finding !== undefined) say(`${finding.reason}: ${finding.detail}`)
+  if (kind === 'protocol') {
+    if (finding === undefined) say(`allowed: the caller may use something on server "${request.server}"`)
+    return
+  }
+  for (const grant of entitlement.grants) {
+    const { name, deny, allow } = grant
+    for (const pattern of patternsFor(deny, readings)) {
+      say(`denied by "${pattern}" in the denylist of ${name}`)
+    }
+    if (finding?.reason === 'tool_in_denylist' || !entitlement.allowing.includes(grant)) continue
+    for (const reading of readings) {
+      const as = reading === reference ? '' : `, read as ${reading}`
+      for (const pattern of patternsFor(allow, [reading], 1)) {
+        say(`allowed by "${pattern}" in the allowlist of ${name}${as}`)
+      }
+    }
+  }
+  for (const limit of limits) say(describeLimit(limit))
+}
+
+/** The patterns that match a reading; without `spellings`, as it is written and folded. */
+function patternsFor(
+  list: PatternList | undefined,
+  readings: readonly string[],
+  spellings?: number,
+): string[] {
+  if (list === undefined) return []
+  const patterns = compilePatternMap(Object.fromEntries(list.sources.map((source) => [source, true])))
+  const found = patterns.lookup(readings).slice(0, spellings).flat()
+  return [...new Set(found.map(({ pattern }) => pattern))]
+}
+
+function describeLimit({ key, level, callsPerDay, ratePerSec, burst }: Limit): string {
+  const parts: string[] = []
+  if (ratePerSec !== undefined) {
+    parts.push(`${ratePerSec} calls per second${burst === undefined ? '' : `, ${burst} at once`}`)
+  }
+  if (callsPerDay !== undefined) parts.push(`${callsPerDay} calls per day`)
+  return `limit of the ${level}: ${parts.join('; ')}, counter ${key}`
 }

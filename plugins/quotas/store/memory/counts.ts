@@ -1,4 +1,6 @@
 // Counts in the memory of this process, for gateways of one process: they are lost when it ends.
+
+import type { QuotaAdapter } from '@svc/core'
 import { checkDailyLimit } from '../day.js'
 import { keyOf } from '../key.js'
 import type { QuotaStore } from '../quota-store.js'
@@ -102,5 +104,32 @@ export class MemoryCounts implements QuotaStore {
     }
     if (keys < this.#maxKeys) return undefined
     return new Error(`the memory quota store holds ${keys} keys and takes no more`)
+  }
+}
+
+/** The counts as a `QuotaAdapter`, for tests and for programs that bind or wrap it. */
+export class MemoryQuotaAdapter implements QuotaAdapter {
+  readonly inProcess = true
+  #counts: MemoryCounts
+
+  constructor(options: MemoryCountsOptions = {}) {
+    this.#counts = new MemoryCounts(options)
+  }
+
+  /** How many buckets and counts are kept. */
+  get size(): number {
+    return this.#counts.size
+  }
+
+  async incrDaily(...args: Parameters<MemoryCounts['incrDaily']>) {
+    return this.#counts.incrDaily(...args)
+  }
+
+  async takeToken(...args: Parameters<MemoryCounts['takeToken']>) {
+    return this.#counts.takeToken(...args)
+  }
+
+  async refundDaily(...args: Parameters<MemoryCounts['refundDaily']>): Promise<void> {
+    this.#counts.refundDaily(...args)
   }
 }

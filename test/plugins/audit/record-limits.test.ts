@@ -1,4 +1,4 @@
-import { FloodLimiter } from '@svc/plugin-audit/internal/flood'
+import { FloodLimiter } from '@svc/plugin-audit/internal/record-limits'
 import { expect } from 'chai'
 
 describe('FloodLimiter', () => {
