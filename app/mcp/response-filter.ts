@@ -101,7 +101,7 @@ export class ResponseFilter {
     const { result } = message
     if (hasServerInfo(this.#request.method)) await this.#learn(result)
     if (!isListing(result)) return message
-    const version = await this.#caches.versions.of(this.#exchange.upstream())
+    const version = await this.#caches.versions.of(this.#exchange.upstream(), this.#exchange.credential)
     this.#refineTarget(version)
     await this.#learnTools(version, result)
     const filtered = filterListing(result, (kind, name) => this.#mayRequest(kind, name, version))

@@ -44,7 +44,9 @@ export const stdioTargetSchema = z
     max_processes: count(
       'Processes of this target at a time, for `isolate: session` and `principal`',
     ).default(32),
-    max_concurrent: count('Requests that a process works on at a time; others wait').default(32),
+    max_concurrent: count(
+      'Requests that a process works on at a time; others wait. Of a process that all callers share, one caller has at most three quarters',
+    ).default(32),
     max_sessions_per_caller: count(
       'MCP sessions of one caller at a time; for another its oldest idle one ends, and where none is idle it is RATE_LIMITED',
     ).default(1_000),

@@ -36,7 +36,7 @@ export async function forward(
   { message, translate, statusOf, track }: Forwarding,
 ): Promise<UpstreamAnswer> {
   const { signal, headers, onHead } = request
-  const release = await server.admit(signal)
+  const release = await server.admit(request.caller?.() ?? '', signal)
   if (signal.aborted) {
     release()
     throw signal.reason

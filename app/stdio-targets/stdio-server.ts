@@ -4,6 +4,7 @@ import type { Fields } from '../mcp/rpc-response.js'
 import { Notifications } from './notifications.js'
 import { methodNotFound } from './rpc-error.js'
 import { type Connection, Supervisor, type SupervisorParts } from './supervisor.js'
+import { Turns } from './turns.js'
 
 /** Receives what the process sends to its only client. */
 export type OnlyClient = (message: Fields) => void
@@ -20,15 +21,14 @@ export class StdioServer {
   /** Sessions that use it. */
   sessions = 0
   #supervisor: Supervisor
-  #maxConcurrent: number
-  #running = 0
-  #waiting: (() => void)[] = []
+  readonly #turns: Turns
   #channelSend: (message: Fields) => void = () => undefined
 
   constructor(parts: StdioServerParts) {
     const { onlyClient, client } = parts
     this.isExclusive = onlyClient !== undefined
-    this.#maxConcurrent = parts.target.max_concurrent
+    const { isolate, max_concurrent: max } = parts.target
+    this.#turns = new Turns(max, isolate === 'gateway' ? max - Math.floor(max / 4) : max)
     this.notifications = new Notifications(client.clientInfo)
     this.#supervisor = new Supervisor({
       ...parts,
@@ -51,39 +51,17 @@ export class StdioServer {
   }
 
   /** Waits until the process may work on one more request; the caller calls the result when it is done. */
-  async admit(signal: Abortable): Promise<() => void> {
-    if (this.#running < this.#maxConcurrent) this.#running++
-    else await this.#turn(signal)
-    let isHeld = true
+  async admit(caller: string, signal: Abortable): Promise<() => void> {
+    const release = await this.#turns.take(caller, signal)
     return () => {
-      if (!isHeld) return
-      isHeld = false
       this.#supervisor.touch()
-      // The next in line takes the place over.
-      const next = this.#waiting.shift()
-      if (next === undefined) this.#running--
-      else next()
+      release()
     }
-  }
-
-  #turn(signal: Abortable): Promise<void> {
-    return new Promise((resolve, reject) => {
-      const go = (): void => {
-        signal.removeEventListener('abort', leave)
-        resolve()
-      }
-      const leave = (): void => {
-        this.#waiting = this.#waiting.filter((one) => one !== go)
-        reject(signal.reason)
-      }
-      signal.addEventListener('abort', leave)
-      this.#waiting.push(go)
-    })
   }
 
   /** Whether neither a request nor a stream needs the process. */
   get isIdle(): boolean {
-    return this.#running === 0 && !this.notifications.hasListeners && !this.#supervisor.isStarting
+    return this.#turns.running === 0 && !this.notifications.hasListeners && !this.#supervisor.isStarting
   }
 
   /** Whether the process has answered the handshake. */
