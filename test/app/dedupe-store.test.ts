@@ -32,7 +32,7 @@ describe('idempotency keys in Redis', () => {
 
   const markOf = (response: Response) => response.headers.get('x-dedupe')
 
-  it('are those of all gateways that share it', async () => {
+  it('are shared by all gateways with the same Redis', async () => {
     await using one = await start()
     await using two = await start()
     await using apart = await start({ namespace: 'svc:dedupe:apart' })
@@ -135,7 +135,7 @@ describe('idempotency keys in Redis', () => {
 })
 
 describe('idempotency keys on disk', () => {
-  it('do not let the gateway start where their file is no database', async () => {
+  it('do not let the gateway start if their file is not a database', async () => {
     const spoilt = (home: string) => {
       mkdirSync(join(home, 'dedupe'))
       writeFileSync(join(home, 'dedupe', 'data.mdb'), 'not a database, but text of some length')

@@ -99,7 +99,7 @@ describe('gateways that share a Redis', () => {
     expect((await statuses([gateway], 4)).toSorted()).to.deep.equal([200, 200, 429, 429])
   })
 
-  it('refuse a call whose count is spoilt, and serve the others', async () => {
+  it('refuse a call if its count is damaged, and serve the others', async () => {
     await redis.send('SET', 'svc:quotas:{4:acme:mcp://files/read}:count', 'x')
     await using gateway = await startTestGateway(options({ calls_per_day: 5 }))
     expect(await gateway.invoke('/mcp/files/read@1.0.0')).to.have.property('status', 503)

@@ -186,8 +186,8 @@ contractSection('2.4', 'Signer interface', ({ holds }) => {
     await log.appender.append(envelope())
     expect(log.signer).to.be.instanceOf(LocalDevSigner)
     expect(isSigned(log.lines(daily)[0] ?? {}, log.signer.publicKey!)).to.equal(true)
-    expect(() => LocalDevSigner.fromKeyRef('file:///nowhere/key')).to.throw()
-    expect(() => LocalDevSigner.fromKeyRef('/nowhere/key')).to.throw()
+    expect(() => LocalDevSigner.fromKeyRef('file:///nowhere/key')).to.throw('/nowhere/key')
+    expect(() => LocalDevSigner.fromKeyRef('/nowhere/key')).to.throw('file://')
   })
   holds('e', '`sha256Hex(data)` is the SHA-256 digest as hex.', () => {
     expect(sha256Hex('abc')).to.equal(createHash('sha256').update('abc').digest('hex'))

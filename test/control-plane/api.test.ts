@@ -147,7 +147,7 @@ describe('svc-control-plane', () => {
       ['no bytes', { contentLength: 0 }, 400],
       ['an unknown member', { acl: 'public-read' }, 400],
       [
-        'a day that is none',
+        'a day that is not in the calendar',
         { date: '2026-02-30', key: named('audit-2026-02-30', '0-5', '2026-02-30') },
         400,
       ],
@@ -211,7 +211,7 @@ describe('svc-control-plane', () => {
       }
     })
 
-    it('refuses what is no JSON, and what is too long', async () => {
+    it('refuses a body that is not JSON or is too long', async () => {
       expect((await post('/api/svc/upload-url', '{"a":1,"a":2}')).status).to.equal(400)
       expect((await post('/api/svc/upload-url', upload({ pad: 'x'.repeat(20_000) }))).status).to.equal(413)
     })
@@ -236,7 +236,7 @@ describe('svc-control-plane', () => {
     expect(statuses).to.deep.equal([401])
   })
 
-  it('closes the connection of a request whose body it does not read to the end', async () => {
+  it('closes the connection if it does not read a body to the end', async () => {
     const head = 'POST /api/svc/upload-url HTTP/1.1\r\nhost: 127.0.0.1\r\ntransfer-encoding: chunked\r\n\r\n'
     const piece = `100000\r\n${'x'.repeat(0x100000)}\r\n`
     const { statuses } = await sendRaw(plane.url, `${head}${piece}1\r\nx\r\n`)

@@ -257,7 +257,7 @@ describe('svc audit fetch', function () {
     }
 
     for (const [title, poison] of Object.entries(poisons)) {
-      it(`restores what is the log's, and names the rest: ${title}`, async () => {
+      it(`restores the records of the log, and names the other objects: ${title}`, async () => {
         for (let i = 0; i < 2; i++) {
           const appender = appenderIn(dir)
           await append(appender, 4, '2026-10-01')
@@ -307,7 +307,7 @@ describe('svc audit fetch', function () {
     })
   }
 
-  it('refuses the key that uploads, so that a gateway cannot read what it has uploaded', async () => {
+  it('refuses the key for uploads, so that a gateway cannot read its own upload', async () => {
     const appender = appenderIn(dir)
     await append(appender, 1, '2026-10-01')
     await appender.close()

@@ -105,7 +105,7 @@ describe('from the log to the bucket', function () {
     expect(await stored()).to.equal(local())
   })
 
-  it('after its state is lost, only what the bucket does not list is sent', async () => {
+  it('sends only what the bucket does not list after its state was lost', async () => {
     const first = appenderWith()
     for (let round = 0; round < 2; round++) {
       await append(first.appender)
@@ -147,7 +147,7 @@ describe('from the log to the bucket', function () {
     })
   }
 
-  it('a day past its retention is kept until the store has all of it', async () => {
+  it('keeps a day past its retention until the store has all of it', async () => {
     const key = appenderWith()
     await append(key.appender)
     await key.appender.close()

@@ -101,7 +101,7 @@ describe('the published packages', function () {
         expect(unmapped).to.deep.equal([])
       })
 
-      it('has pages whose links lead to files that it carries', () => {
+      it('has pages with links to files of the package only', () => {
         const pages = files.listFiles().filter((path) => path.endsWith('.md'))
         const broken = pages.flatMap((page) =>
           [...files.readFile(page).matchAll(/\]\((?!https?:|#)([^)#\s]+)/g)]

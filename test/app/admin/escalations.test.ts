@@ -314,7 +314,7 @@ describe('escalations on the admin listener', () => {
       expect((await rig.vote('E1', approve, await issuer.sign(globex))).status).to.equal(404)
     })
 
-    it('are visible to the members of their approval set, of any tenant, and to nobody else', async () => {
+    it('are visible to the members of their approval set, of any tenant, and to no one else', async () => {
       rig.service.open('E1')
       rig.service.open('E2', { approvalSetId: 'finance' })
       rig.service.open('E3', { approvalSetId: 'legal' })

@@ -79,7 +79,7 @@ describe('svc ap2', () => {
     expect(stranger.out).to.match(/issuer +failed/)
   })
 
-  it('says of text that is no mandate what is wrong', async () => {
+  it('explains why a text is not a mandate', async () => {
     const file = join(dir, 'none.txt')
     writeFileSync(file, 'a.b')
     expect(await run('inspect', file)).to.deep.include({

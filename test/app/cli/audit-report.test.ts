@@ -95,7 +95,7 @@ describe('svc audit report', function () {
     expect(report.gaps).to.deep.equal([])
   })
 
-  it('says what each witness confirms, where their keys are given', async () => {
+  it('reports what each witness confirms if their keys are given', async () => {
     const [a, b] = [await start('a'), await start('bb')]
     const log = path('log')
     const appender = appenderIn(log, {

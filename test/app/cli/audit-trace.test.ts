@@ -75,7 +75,7 @@ describe('svc audit show --trace', () => {
     expect((await trace('e0', 'log')).out).to.include('/b@1  allow  ok  BAD_SIGNATURE')
   })
 
-  it('says in one line that there is no such trace, and that several logs need --trace', async () => {
+  it('reports in one line an unknown trace, and several logs without --trace', async () => {
     await write('log', [{}])
     expect((await trace('none', 'log')).err).to.equal(
       'svc-sdk audit show: there is no record of the trace none\n',

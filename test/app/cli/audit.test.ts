@@ -243,7 +243,7 @@ describe('svc audit', () => {
       for (const line of shown) expect(line).to.match(/ % {2}\d+ MB {2}\d+ MB\/s {2}(\d+:)?\d+:\d\d left$/)
     })
 
-    it('exits 2 when the head kept elsewhere is none', async () => {
+    it('exits 2 if the checkpoint kept elsewhere cannot be read', async () => {
       const { err, code } = await audit('verify', dir.path, '--against', join(dir.path, file))
       expect([err, code]).to.deep.equal([
         `svc-sdk audit verify: ${join(dir.path, file)} holds no checkpoint\n`,
@@ -420,7 +420,7 @@ describe('svc audit', () => {
       expect(out.split('\n')[2]).to.include('BAD_SIGNATURE TOOL_NOT_ALLOWED')
     })
 
-    it('refuses a decision or a status that there is none of, rather than find nothing', async () => {
+    it('refuses an unknown decision or status instead of finding nothing', async () => {
       const refused = async (given: readonly string[]) => {
         const child = spawn(process.execPath, [svc, 'audit', 'show', dir.path, ...given], {
           stdio: ['ignore', 'inherit', 'pipe'],
@@ -473,7 +473,7 @@ describe('svc audit', () => {
       expect(lines[4]).to.include('late@1.0.0')
     })
 
-    it('goes on past a line that is no record, naming it', async () => {
+    it('names a line that is not a record, and continues', async () => {
       writeFileSync(join(dir.path, file), `garbage\n${readFileSync(join(dir.path, file), 'utf8')}`)
       const { out, err } = await audit('show', dir.path)
       expect(out.trim().split('\n')).to.have.length(3)

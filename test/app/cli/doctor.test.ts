@@ -131,7 +131,7 @@ describe('svc doctor', () => {
       }
     }
 
-    it('has no error, says what it found in lines, and exits 0', async () => {
+    it('prints its checks in lines and exits 0 without an error', async () => {
       const { out, code } = await run(write(everything()))
       expect(out.split('\n').filter((line) => line.startsWith('error'))).to.deep.equal([])
       expect(code).to.equal(0)
@@ -161,7 +161,7 @@ describe('svc doctor', () => {
       expect(upstream.calls.map(({ method }) => method)).to.deep.equal(['HEAD'])
     })
 
-    it('prints no secret, neither of what works nor of what fails', async () => {
+    it('does not print a secret, of checks that pass or fail', async () => {
       const works = await run(write(everything()))
       const wrong = redis.url.replace('://', '://:hunter2-wrong@')
       env['SVC_KEY'] = 'hunter2-with\na-line-break'
@@ -185,7 +185,7 @@ describe('svc doctor', () => {
     expect(found.find(({ section }) => section === 'quotas')?.hint).to.match(/address and credentials/)
   })
 
-  it('finds a store on disk that is no database', async () => {
+  it('finds a store on disk that is not a database', async () => {
     mkdirSync(join(home, 'quotas'))
     writeFileSync(join(home, 'quotas', 'data.mdb'), 'x'.repeat(100))
     const [line] = await about('quotas', { quotas: { adapter: 'lmdb', dir: 'quotas' } })
@@ -372,7 +372,7 @@ describe('svc doctor', () => {
     expect(endpoint.exchanges.map(({ form }) => [...form])).to.deep.equal([[]])
   })
 
-  it('finds a webhook with a private name, one that answers, and a secret that is none', async () => {
+  it('finds a webhook with a private name, one that responds, and an invalid secret', async () => {
     env['SVC_HOOK'] = 'hunter2 is no base64'
     const lines = await about('notices', {
       notices: [{ url: 'https://localhost.localdomain/' }, { url: upstream.url, secretRef: 'env:SVC_HOOK' }],

@@ -211,7 +211,7 @@ describe('svc escalations', () => {
     }
   })
 
-  it('says what is refused, in one line, and exits 1', async () => {
+  it('reports a refusal in one line and exits 1', async () => {
     await start()
     const refused: [string[], Env, RegExp][] = [
       [['show', 'esc_0'], env, /TARGET_NOT_FOUND: There is no such escalation\.$/],
@@ -275,7 +275,7 @@ describe('svc escalations, at an address that is no admin listener', () => {
     expect(err).to.match(/redirect/)
   })
 
-  it('shows no input whose hash does not match', async () => {
+  it('does not show an input if its hash does not match', async () => {
     answer = (response) => response.setHeader('etag', `"${'0'.repeat(64)}"`).end('{"amount":5}')
     const { out, err, code } = await run(['show', 'E1', '--input'], env())
     expect([out, code]).to.deep.equal(['', 1])

@@ -61,7 +61,7 @@ authn: { allowUnauthenticated: true }
     await ended
   }
 
-  it('leaves what the next one records, once: outcome unknown for what was sent, nothing for what was answered', async () => {
+  it('leaves intents that the next gateway records once: an unknown outcome for each call that was sent and has no record', async () => {
     await killAmid(['delete@1', 'write_quick@1', 'send@2'], 2)
     expect(records().map(({ tool }) => tool)).to.deep.equal(['write_quick@1'])
     await using upstream = await startUpstream()

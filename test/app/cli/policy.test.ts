@@ -161,7 +161,7 @@ describe('svc policy check', () => {
     }
   })
 
-  it('warns, as explain does, where the policy says less than it seems to', async () => {
+  it('warns, as explain does, of rules that say less than they seem to', async () => {
     const file = `${fixtures}valid/says-less.yaml`
     const { lines, exit } = await policy('check', file)
     const place = 'warning: valid/says-less.yaml:'
@@ -264,7 +264,7 @@ describe('svc policy explain', () => {
     expect(exit).to.equal(0)
   })
 
-  it('names the reading that decides, where a server could read the name as another one', async () => {
+  it('names the reading that decides if a server could read the name as another one', async () => {
     const { lines } = await explain('delete_file%401.0@2.0')
     expect(lines).to.include('reading: the server could also read mcp://files/delete_file@1.0')
     expect(lines.at(-1)).to.include(
@@ -339,7 +339,7 @@ security: { side_effects: { require_idempotency_key: true } }
     expect(lines.at(-1)).to.equal('verdict: would be sent to server "files"')
   })
 
-  it('counts a server that is no target as unknown', async () => {
+  it('reports a server that is not a target as unknown', async () => {
     const { lines } = await policy(
       ...['explain', `${fixtures}valid/environment.yaml`, '--tenant', 'acme'],
       ...['--server', 'bills', '--tool', 'list'],
@@ -362,7 +362,7 @@ security: { side_effects: { require_idempotency_key: true } }
     expect(lines.at(-1)).to.equal('verdict: would be sent to server "files"')
   })
 
-  it('refuses arguments that are no JSON object, and keys that no header carries', async () => {
+  it('refuses arguments that are not a JSON object, and keys that a header cannot carry', async () => {
     const wrong = [
       ...['[1]', '{"a"', 'null'].map((args) => ['--args', args]),
       ...['', ' k', 'k\n', 'é'].map((key) => ['--idempotency-key', key]),

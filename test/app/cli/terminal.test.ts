@@ -228,13 +228,13 @@ describe('what a command prints', () => {
     await Promise.all([worker(), worker(), worker()])
   })
 
-  it('is a proof as it was made, where it goes into a file', async () => {
+  it('is unchanged for a proof that goes into a file', async () => {
     const args = ['audit', 'prove', inDir('log'), '--trace-id', envelope().trace_id]
     await run([...args, '--out', inDir('kept')])
     expect(await run(args)).to.equal(readFileSync(join(dir, 'kept'), 'utf8'))
   })
 
-  it('has no such character in the lines of a log', () => {
+  it('has no control characters in the lines of a log', () => {
     const file = join(dir, 'lines')
     lineLogger({ name: 'svc' }, file).warn({ agent: text, err: new Error(text) }, text)
     const lines = readFileSync(file, 'utf8')

@@ -77,7 +77,7 @@ describe('a gateway does not start', () => {
     expect(fault).to.include('witnesses needs a journal, and a log whose signer has no publicKey has none')
   })
 
-  it('with a bound signer whose keyId is that of another key', async () => {
+  it('with a bound signer that has the keyId of another key', async () => {
     const other = { ...remote, keyId: `ed25519:${'0'.repeat(64)}`, publicKey: local.publicKey }
     const fault = await faultOf(startTestGateway(signing(other)))
     expect(fault).to.include(`has the keyId ${other.keyId}, but the id of its publicKey is ${local.keyId}`)

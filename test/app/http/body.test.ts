@@ -34,7 +34,7 @@ async function refusalOf(reading: Promise<unknown>): Promise<Refusal> {
 }
 
 describe('readBody', () => {
-  it('refuses a request whose caller left before it was read', () =>
+  it('refuses a request if its caller left before it was read', () =>
     afterLeaving('content-length: 10\r\n\r\n{"a":', async (message) => {
       expect(await refusalOf(readBody(message, 100))).to.have.property('code', 'CANCELLED')
     }))

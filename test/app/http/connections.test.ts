@@ -11,7 +11,7 @@ function socketWith(bytesWritten: number, writableLength: number) {
 describe('Connections', () => {
   const limits = { maxRequestsPerConnection: 1_000, writeTimeoutMs: 1_000 }
 
-  it('serves the number of requests it is told, and says which is the last', () => {
+  it('serves the configured number of requests, and marks the last one', () => {
     const connections = new Connections<ReturnType<typeof socketWith>>({
       ...limits,
       maxRequestsPerConnection: 2,

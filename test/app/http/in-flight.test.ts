@@ -5,7 +5,7 @@ import { InFlight } from 'svc-sdk/internal/http/in-flight'
 describe('InFlight', () => {
   afterEach(() => sinon.restore())
 
-  it('holds what was added and not deleted', () => {
+  it('holds the items that were added and not deleted', () => {
     const running = new InFlight<string>()
     const a = running.add('a')
     running.add('b')

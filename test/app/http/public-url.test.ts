@@ -30,7 +30,7 @@ describe('the URL under which clients reach the gateway', () => {
     expect(reached({ host: '[::1]:8787' })).to.equal('http://[::1]:8787')
   })
 
-  it('is unknown with a Host header that is no host', () => {
+  it('is unknown if the Host header is not a host', () => {
     const hosts = [
       '',
       'a b',
@@ -56,7 +56,7 @@ describe('the URL under which clients reach the gateway', () => {
       expect(reached({ 'x-forwarded-host': 'gw.example:8443' })).to.equal('http://gw.example:8443')
     })
 
-    it('is what the proxy itself added, not what it was sent', () => {
+    it('is taken from the values that the proxy added, not from those that it received', () => {
       const headers = { 'x-forwarded-proto': 'http, https', 'x-forwarded-host': 'evil.example, gw.example' }
       expect(reached(headers)).to.equal('https://gw.example')
     })
@@ -125,7 +125,7 @@ describe('the URL under which clients reach the gateway', () => {
     expect(known('2001:db9::5', ['2001:db8::/32'])).to.equal(false)
   })
 
-  it('is refused at load where it is no plain base URL', () => {
+  it('is refused at load if it is not a plain base URL', () => {
     const wrong = [
       'gw.example',
       'ftp://gw.example',
@@ -138,7 +138,7 @@ describe('the URL under which clients reach the gateway', () => {
     expect(refused(publicUrlSchema, 'https://gw.example/tools/')).to.equal(false)
   })
 
-  it('has proxies refused at load that are no addresses', () => {
+  it('is refused at load with proxies that are not addresses', () => {
     const wrong = ['proxy', '10.0.0.0/33', '10.0.0', '::/129', '10.0.0.1/', 'fe80::1%eth0', '10.0.0.0/8/8']
     for (const value of wrong) expect(refused(trustedProxiesSchema, [value]), value).to.equal(true)
     expect(refused(trustedProxiesSchema, ['10.0.0.0/8', '::1', '127.0.0.1'])).to.equal(false)

@@ -84,7 +84,7 @@ describe('call metrics', () => {
     expect(await metrics()).to.deep.equal(await metrics())
   })
 
-  it("count the call's outcome, where its record could not be written", async () => {
+  it('count the outcome of a call even if its record could not be written', async () => {
     const call = makeCall()
     calls.begin(call, servers, () => false)
     // The audit stage is outermost, so that its handler comes after.

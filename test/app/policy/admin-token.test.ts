@@ -21,7 +21,7 @@ describe('the admin token', () => {
 
   afterEach(() => rmSync(dir, { recursive: true }))
 
-  it('is what its file holds, without the white space around it', async () => {
+  it('is the content of its file without the white space around it', async () => {
     await token.check()
     expect(await token.equals('the-first-token-of-it')).to.equal(true)
     for (const other of ['', 'the-first-token-of-i', 'the-first-token-of-it ', 'the-first-token-of-itt']) {
@@ -38,7 +38,7 @@ describe('the admin token', () => {
     expect(await token.equals('the-second-token-of-it')).to.equal(true)
   })
 
-  it('is nothing that a caller could send while its file is unfit, and again what it was afterwards', async () => {
+  it('refuses every token while its file is invalid, and accepts the content again afterwards', async () => {
     for (const text of ['', 'short', 'a token with spaces in it']) {
       write(text)
       clock.advance(1000)

@@ -96,7 +96,7 @@ describe("GET /escalations/<id> on the gateway's own port", () => {
     expect(text).to.contain('STORE_UNAVAILABLE').and.not.contain('secret-host')
   })
 
-  it('is no path where nothing escalates, or for ids that are none', async () => {
+  it('is not found if nothing escalates, or for an invalid id', async () => {
     await using rig = await startAdminRig({ plugins: [] })
     for (const id of ['E1', '', 'a/b', 'E%31', 'x'.repeat(129)]) {
       expect((await rig.own(`/escalations/${id}`)).status).to.equal(404)

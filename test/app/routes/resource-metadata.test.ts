@@ -95,7 +95,7 @@ describe('the metadata of the gateway as a protected resource', () => {
     expect(body).to.include({ error: 'TARGET_NOT_FOUND', sent: false })
   })
 
-  it('are not there for what is no server, nor to other methods', async () => {
+  it('are not found for an unknown server or with another method', async () => {
     await start()
     const paths = ['/mcp/nobody', '/mcp/', '/mcp/files/', '/mcp/files/read@1.0.0', '/mcp/%zz', '/elsewhere']
     for (const path of paths) expect((await get(`${wellKnown}${path}`)).status, path).to.equal(404)
@@ -153,7 +153,7 @@ describe('the metadata of the gateway as a protected resource', () => {
     expect((await get(wellKnown, headers)).body).to.include({ resource: url })
   })
 
-  it('are refused, and left out of challenges, where the proxies contradict themselves', async () => {
+  it('are refused, and left out of challenges, if the proxies contradict themselves', async () => {
     await start({ server: { trustedProxies: ['127.0.0.1'] } })
     const headers = { 'x-forwarded-host': 'gw.example', forwarded: 'host=evil.example' }
     expect(await get(wellKnown, headers)).to.include({ status: 400 })

@@ -1,5 +1,6 @@
 import { callRequest, canonicalInput, type RequestKind, requestReference } from '@svc/core'
 import { canonicalize, type JsonObject } from '@svc/core/json'
+import { ReferenceInputError } from '@svc/core/match'
 import { expect } from 'chai'
 import fc from 'fast-check'
 
@@ -19,12 +20,14 @@ describe('callRequest', () => {
     })
   })
 
-  it('keeps the size of what the caller sent, where it is given', () => {
+  it('keeps the size that the caller sent if it is given', () => {
     expect(callRequest({ ...head, args: {}, bytes: 40, idempotencyKey: null }).bytes).to.equal(40)
   })
 
   it('throws for a name that has no reference', () => {
-    expect(() => callRequest({ ...head, name: '..', args: {}, idempotencyKey: null })).to.throw()
+    expect(() => callRequest({ ...head, name: '..', args: {}, idempotencyKey: null })).to.throw(
+      ReferenceInputError,
+    )
   })
 
   const references: [RequestKind, string, string][] = [

@@ -69,7 +69,7 @@ describe('the HTTP client of the gateway', () => {
     })
   }
 
-  it('says that nothing was sent where no connection could be made', async () => {
+  it('reports that nothing was sent if no connection could be made', async () => {
     const error = await errorOf(client().send('http://127.0.0.1:1/', { maxBytes: 0 }))
     expect([error.code, error.isConnectError]).to.deep.equal(['ECONNREFUSED', true])
   })

@@ -14,7 +14,11 @@ describe('the members of an outermost object', () => {
       '{"a":"\\"id\\":5,","id":"b\\\\"}',
       { id: 'b\\' },
     ],
-    ['are found behind what is too deep', `{"a":${'['.repeat(600)}${']'.repeat(600)},"id":1}`, { id: 1 }],
+    [
+      'are found behind a value that is nested too deep',
+      `{"a":${'['.repeat(600)}${']'.repeat(600)},"id":1}`,
+      { id: 1 },
+    ],
     ['are not those of an array', '["id",1]', {}],
     ['are not those of a text that is cut off', '{"id":1,"method":"m"', {}],
     ['are not those of another text', '{"id":1,"method":m}', {}],

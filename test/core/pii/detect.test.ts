@@ -38,7 +38,7 @@ describe('redactPii', () => {
     expect(redactPii(text, { kinds: personalDataKinds, replacement: '$&' })).to.equal('$&, $&, password: x')
   })
 
-  it('leaves valid JSON where a value that is no string is a secret', () => {
+  it('leaves valid JSON if a secret is a number or a list', () => {
     expect(JSON.parse(redactPii('{"pin":1234,"otp":[1],"n":1}'))).to.deep.equal({
       pin: '[redacted]',
       otp: '[redacted]',

@@ -130,7 +130,7 @@ describe('a stage that denies after next()', () => {
 })
 
 describe('a stage that does not wait for next()', () => {
-  it('aborts what it passed on, and the call ends after it, with the truth of what was sent', async () => {
+  it('aborts the call that it passed on, which ends afterwards and is recorded as sent if it was', async () => {
     const { outcome, settlements, executed, call } = await run((_call, next) => {
       void next()
       return { kind: 'denied', code: 'RATE_LIMITED', message: 'no' }

@@ -53,7 +53,7 @@ async function textOf(outcome: Outcome): Promise<string> {
 }
 
 describe('settlement', () => {
-  it('is that of another call, where a part of a stream answers that one', async () => {
+  it('of a call whose response is one part of a batched stream has the size, digest and error of that part', async () => {
     for (const fault of [undefined, new Refusal('OUTCOME_UNRECORDED', 'the disk is full')]) {
       const { stage, settlements } = recorder()
       const other = makeCall()

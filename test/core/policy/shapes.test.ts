@@ -35,7 +35,7 @@ describe('a section whose schema', () => {
       }
     })
 
-    it('says what is accepted instead of a scalar', () => {
+    it('lists the accepted forms if a scalar is given', () => {
       const either = z.strictObject({ size: z.union([z.int(), z.strictObject({ most: z.int() })]) })
       expect(own(either, '{size: big}').mistakes()).to.deep.equal([
         '2:7 own.size: a string is given; accepted is a whole number or a mapping with the keys most',

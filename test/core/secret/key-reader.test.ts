@@ -86,7 +86,7 @@ describe('key references', () => {
     expect(await fault('file://key', elsewhere)).to.match(/^key_elsewhere/)
   })
 
-  it('report what is wrong with a file', async () => {
+  it('report why a file cannot be used', async () => {
     mkdirSync(join(policy, 'directory'))
     writeFileSync(join(policy, 'empty'), ' \n')
     writeFileSync(join(policy, 'huge'), 'k'.repeat(16_385))
@@ -109,7 +109,7 @@ describe('key references', () => {
     )
   })
 
-  it('are not quoted where they are invalid, as they may be keys', async () => {
+  it('are not quoted if they are invalid, as they may be keys', async () => {
     for (const ref of ['sk-live-51HtGz', 'env:sk-live-51HtGz', 'file://', 'vault:sk-live-51HtGz']) {
       expect(await fault(ref))
         .to.match(/^key_ref: /)

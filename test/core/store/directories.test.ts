@@ -11,18 +11,18 @@ describe('makeDirectories', () => {
   })
   afterEach(() => rmSync(home, { recursive: true }))
 
-  it('creates what is missing and returns the first of it', () => {
+  it('creates the missing directories and returns the first of them', () => {
     expect(makeDirectories(join(home, 'a/b/c'), 0o700)).to.equal(join(home, 'a'))
     expect(statSync(join(home, 'a/b/c')).mode & 0o777).to.equal(0o700)
     expect(makeDirectories(join(home, 'a/b/d'), 0o700)).to.equal(join(home, 'a/b/d'))
   })
 
-  it('does not change what exists', () => {
+  it('does not change a directory that exists', () => {
     expect(makeDirectories(home, 0o700)).to.equal(undefined)
     expect(makeDirectories(`${home}/`, 0o700)).to.equal(undefined)
   })
 
-  it('fails where a file has the name', () => {
+  it('fails if a file has the name', () => {
     writeFileSync(join(home, 'file'), '')
     expect(() => makeDirectories(join(home, 'file'), 0o700))
       .to.throw()

@@ -34,7 +34,7 @@ function suite(title: string, create: (given: MapBounds) => SharedMap): void {
       expect(await map.get('g', ['a'])).to.deep.equal(['1'])
     })
 
-    it('adds a value only where there is none, and says which there is', async () => {
+    it('adds a value only if the key has none, and returns the one that the key has', async () => {
       const map = create(bounds)
       const added = await Promise.all(['1', '2', '3'].map((value) => map.add('g', 'a', value)))
       expect(added).to.deep.equal([undefined, '1', '1'])

@@ -99,7 +99,7 @@ describe('the tool that a server runs', () => {
     })
   }
 
-  it('has a version that is allowed, wherever a server finds it', async () => {
+  it('has an allowed version in every place where a server may read it', async () => {
     const policy = policyWith({}, { security: { allow_versions: { billing: ['1.*'] } } })
     await using gateway = await new ReadersGateway(undefined, policy).start()
     expect(await invoke(gateway, 'billing/refund@1.0.0')).to.equal(200)

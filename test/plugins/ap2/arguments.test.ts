@@ -37,7 +37,7 @@ function reasonOf(changed: JsonValue, bound: object = binding, ...mandates: Term
 }
 
 describe('the arguments of a call', () => {
-  it('are equal to what the mandate bounds', () => {
+  it('are accepted if they are equal to the terms that the mandate bounds', () => {
     expect(reasonOf(args)).to.equal('equal')
   })
 
@@ -62,7 +62,7 @@ describe('the arguments of a call', () => {
     expect(reasonOf(args, { ...binding, merchant: { is: 'm2' } })).to.equal('ap2_cart_mismatch')
   })
 
-  it('are refused where no pointer names what is bounded', () => {
+  it('are refused if no pointer names a bounded term', () => {
     for (const name of Object.keys(binding)) {
       const { [name]: _, ...fewer } = binding as Record<string, unknown>
       expect(reasonOf(args, fewer), name).to.equal('ap2_cart_mismatch')
@@ -139,7 +139,7 @@ describe('an amount in major units', () => {
     }
   })
 
-  it('is what was divided by 100', () => {
+  it('gives the minor units again', () => {
     fc.assert(
       fc.property(fc.nat(), (minor) => {
         expect(minorUnitsOf((minor / 100).toFixed(2), 'EUR')).to.equal(minor)

@@ -149,7 +149,7 @@ describe('the checks of a mandate', () => {
       expect(await reasonFor([await chain({ root: { key: stranger } })])).to.equal('ap2_bad_signature')
     })
 
-    it('refuses a cart and a payment that nobody signed', async () => {
+    it('refuses a cart and a payment without a signature', async () => {
       const { cart, payment } = (await issue('v01')) as Record<string, Json>
       expect(await reasonFor([{ ...cart, merchant_authorization: null } as never])).to.equal(
         'ap2_bad_signature',

@@ -261,7 +261,7 @@ describe('a member of a mandate', () => {
 })
 
 describe('the tokens that are good for one use', () => {
-  it('are those of every hop, open mandates included', async () => {
+  it('are the tokens of every hop, with those of open mandates', async () => {
     const verified = await verify(
       await paymentChains({ constraints: [{ type: 'payment.amount_range', currency: 'USD', max: 99999 }] }),
     )

@@ -74,7 +74,7 @@ describe('a gateway with mandates', () => {
     })
   }
 
-  it('tells the upstream what was verified, and passes nothing on that was not', async () => {
+  it('passes verified mandates on to the upstream, and no other ones', async () => {
     await start({ mode: 'observe' })
     const forged = { 'x-ap2-verified': 'true', 'x-ap2-issuer': 'me' }
     await buy({ ...(await bundle()), ...forged })

@@ -65,7 +65,7 @@ describe('did:jwk', () => {
     expect(await didJwk.resolve(did)).to.deep.equal([{ id: `${did}#0`, jwk: publicJwk }])
   })
 
-  it('refuses private keys, keys for encryption, and what is too long', async () => {
+  it('refuses private keys, keys for encryption, and identifiers that are too long', async () => {
     const { publicJwk, privateJwk } = generateLocalKey('ES256')
     for (const jwk of [
       privateJwk,
@@ -260,7 +260,7 @@ describe('did:web', () => {
     expect(asked).to.deep.equal([])
   })
 
-  it('refuses identifiers that give no such URL', () => {
+  it('refuses identifiers that do not give a URL of that host and path', () => {
     expect(documentUrlOf('did:web:shop.example').href).to.equal('https://shop.example/.well-known/did.json')
     expect(documentUrlOf('did:web:shop.example%3A8443:a').href).to.equal(
       'https://shop.example:8443/a/did.json',
@@ -274,7 +274,7 @@ describe('did:web', () => {
       'a%3Fb',
       '',
     ]) {
-      expect(() => documentUrlOf(`did:web:${did}`), did).to.throw()
+      expect(() => documentUrlOf(`did:web:${did}`), did).to.throw('names no document')
     }
   })
 })

@@ -55,7 +55,7 @@ describe('the store of used mandates', () => {
   }
 
   for (const fails of ['claim', 'markSent'] as const) {
-    it(`refuses a call where ${fails} fails, and returns what was reserved`, async () => {
+    it(`refuses a call if ${fails} fails, and frees the reserved uses`, async () => {
       store.fails = fails
       const { outcome } = await run({})
       expect(outcome).to.include({ kind: 'denied', code: 'STORE_UNAVAILABLE' })

@@ -139,7 +139,7 @@ describe('a flood of unauthenticated requests', () => {
     expect(rig.records).to.have.length(51)
   })
 
-  it('is any refusal of callers that nobody has identified, whatever its code', async () => {
+  it('counts every refusal of an unidentified caller, with any code', async () => {
     for (let i = 0; i < 20; i++) {
       await run(makeCall(), denied('UNAUTHENTICATED', 'no token'))
       await run(makeCall(), failed('STORE_UNAVAILABLE', 'no keys'))
@@ -155,7 +155,7 @@ describe('a flood of unauthenticated requests', () => {
     expect(rig.records.length).to.be.greaterThan(5)
   })
 
-  it('says nothing of what the callers claim to be', async () => {
+  it('does not record who the callers claim to be', async () => {
     const agent = { nodeId: 'node-1', agentRef: 'run-7', variables: { a: 1 }, metadata: { b: 2 } }
     await run(makeCall({ agent }), failed('STORE_UNAVAILABLE', 'no keys'))
     expect(rig.records[0]).to.deep.include({

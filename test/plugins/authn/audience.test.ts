@@ -89,14 +89,14 @@ describe('authn: the audience of a token', () => {
     expect(await judged(gate, `${publicUrl}/mcp/files`, a2a('my mail'))).to.match(/^UNAUTHENTICATED/)
   })
 
-  it('is no URL that only a request header claims', async () => {
+  it('may not be a URL that only a request header claims', async () => {
     const gate = await stage({})
     const claim = (call: Call) => call.set(reachedAt, () => 'https://evil.example')
     expect(await judged(gate, 'https://evil.example/mcp/files', {}, claim)).to.match(/^UNAUTHENTICATED/)
     expect(await judged(gate, 'https://evil.example', {}, claim)).to.match(/^UNAUTHENTICATED/)
   })
 
-  it('is no URL of an unknown server, nor a similar URL', async () => {
+  it('may not be the URL of an unknown server, nor a similar URL', async () => {
     const gate = await stage()
     const wrong = ['/mcp/nobody', '/mcp/files/', '/mcp/FILES', '/mcp/', '/mcp/files/read@1.0.0']
     for (const path of wrong) {

@@ -28,7 +28,7 @@ describe('authn: the identity of a request that is not a call', () => {
 
   afterEach(() => rig[Symbol.asyncDispose]())
 
-  it('is that of a call with the same token, verified once for both', async () => {
+  it('equals the identity of a call with the same token, which is verified once for both', async () => {
     const stage = await rig.stage()
     const bearer = await rig.issuer.sign({ roles: ['auditor'] })
     const verify = sinon.spy(crypto.subtle, 'verify')
@@ -61,7 +61,7 @@ describe('authn: the identity of a request that is not a call', () => {
     expect(await identifyOf(stage)({ authorization, 'x-tenant': 'acme' })).to.include({ tenant: 'acme' })
   })
 
-  it('has the tenant of the gateway without a token, where that is accepted', async () => {
+  it('has the tenant of the gateway without a token, if the policy accepts that', async () => {
     const stage = await rig.start(authnPlugin, { allowUnauthenticated: true })
     expect(await identifyOf(stage)({})).to.include({ tenant: 'gateway-tenant', authenticated: false })
     expect(await whyNot(stage, { 'x-tenant': 'acme' })).to.match(/^UNAUTHORIZED_TENANT: /)
@@ -75,7 +75,7 @@ describe('authn: the identity of a request that is not a call', () => {
     expect(await whyNot(stage, { authorization: `Bearer ${bearer}` })).to.match(/^STORE_UNAVAILABLE: /)
   })
 
-  it('is that of a token for a single server where the request concerns that server', async () => {
+  it('is taken from a token for a single server if the request concerns that server', async () => {
     const publicUrl = 'https://gw.example'
     const stage = await rig.stage({}, {}, { publicUrl })
     const authorization = `Bearer ${await rig.issuer.sign({ aud: `${publicUrl}/mcp/files` })}`
@@ -129,7 +129,7 @@ describe('authn: the identity of a request that is not a call', () => {
       expect((await sendWith(stage)).outcome).to.include({ kind: 'completed' })
     })
 
-    it('is nobody where calls come over HTTP', async () => {
+    it('is not set for calls over HTTP', async () => {
       const stage = await rig.stage({}, { stdioCaller })
       expect(await whyNot(stage)).to.match(/^UNAUTHENTICATED: /)
       expect((await sendWith(stage)).outcome).to.include({ code: 'UNAUTHENTICATED' })

@@ -164,7 +164,7 @@ describe('authn: cached tokens', () => {
     expect(verify.callCount).to.equal(23)
   })
 
-  it('are none with tokenCacheSize 0', async () => {
+  it('are not kept with tokenCacheSize 0', async () => {
     const stage = await rig.stage({ tokenCacheSize: 0 })
     const token = await rig.issuer.sign()
     await present(stage, token)

@@ -120,7 +120,7 @@ describe('authn: scopes', () => {
     }
   })
 
-  it('are ignored, and so is their claim, where the policy requires none', async () => {
+  it('are ignored with their claim if the policy requires none', async () => {
     expect(await call(await stage({}), { scope: 7 })).to.equal(served)
   })
 

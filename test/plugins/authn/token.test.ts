@@ -321,7 +321,7 @@ describe('authn: tokens', () => {
       })
     }
 
-    it('is refused when it came twice, where the server joins repeated headers', async () => {
+    it('is refused if it came twice and the server joins repeated headers', async () => {
       const stage = await rig.stage()
       const token = `Bearer ${await rig.issuer.sign()}`
       const headers = await asReceived({ joinDuplicateHeaders: true }, [

@@ -53,7 +53,7 @@ describe('brokers: in a gateway, over the invoke protocol', () => {
       .and.not.have.any.keys('cookie', 'x-api-key')
   })
 
-  it('do not send a call whose credential is not available, and record it', async () => {
+  it('do not send a call without its credential, and record it', async () => {
     await using upstream = await upstreamThat(() => 200)
     await using gateway = await gatewayTo(upstream, { ...fixed, key_refs: ['env:MISSING'] })
     const answer = await gateway.invoke('/mcp/files/read@1')

@@ -148,7 +148,7 @@ describe('brokers: token exchange on behalf of the caller', () => {
     }
   })
 
-  it('never gives one caller what was issued for another', async () => {
+  it('never gives one caller the token of another', async () => {
     const stage = await onBehalf()
     expect(await keyFor(stage, bearer('ada'))).to.equal('Bearer exchanged-1')
     expect(await keyFor(stage, bearer('bob'))).to.equal('Bearer exchanged-2')

@@ -219,7 +219,7 @@ ${sectionsFor(issuer, endpoint)}`,
     expect(outputs.flatMap((text) => found(text, signature()))).to.deep.equal([])
   })
 
-  it('are in no field of what is logged, at any level and any depth', async () => {
+  it('do not appear in any field of a log line, at any level and depth', async () => {
     await using upstream = await pickyUpstream()
     const gateway = await startTestGateway({
       targets: Object.fromEntries(servers.map((server) => [server, upstream.url])),

@@ -19,7 +19,7 @@ describe('an idempotency key', () => {
     return rig.store.asked[0]![1]
   }
 
-  it('has a fixed length and says nothing of what it is made of', async () => {
+  it('has a fixed length and does not reveal its parts', async () => {
     const { key, fingerprint, owner } = await claimed({ request: { idempotencyKey: 'k'.repeat(1024) } })
     expect(key).to.match(/^[0-9a-f]{64}$/)
     expect(fingerprint).to.match(/^[0-9a-f]{64}$/)

@@ -12,7 +12,7 @@ describe('a replay', () => {
 
   afterEach(() => rig[Symbol.asyncDispose]())
 
-  it('replays what it is told to, whatever bytes it has', async () => {
+  it('replays the stored response with any bytes', async () => {
     let body: Uint8Array = Buffer.alloc(0)
     const running = await rig.pipeline({}, () => answered('', { body }))
     let run = 0

@@ -206,7 +206,7 @@ describe('quotas: while the store is down', () => {
       expect(rig.context.resources.size).to.equal(0)
     })
 
-    it('refunds in this process what it counted in this process', async () => {
+    it('refunds in this process the counts of this process', async () => {
       const stage = await started('local')
       store.mode = 'down'
       const refused = failed('BROKER_UNAVAILABLE', 'no key')

@@ -19,21 +19,21 @@ describe('quotas: when the store fails', () => {
     'incrDaily throws': { incrDaily: sinon.stub().throws(new Error('disk gone')) },
     'takeToken rejects': { takeToken: sinon.stub().rejects(new Error('disk gone')) },
     'the count is no number': { incrDaily: sinon.stub().resolves({ count: Number.NaN, resetAt: NOON }) },
-    'the count is none': { incrDaily: sinon.stub().resolves({ count: 0, resetAt: NOON }) },
+    'the count is 0': { incrDaily: sinon.stub().resolves({ count: 0, resetAt: NOON }) },
     'the count is text': { incrDaily: sinon.stub().resolves({ count: '1', resetAt: NOON }) },
-    'there is no answer': { incrDaily: sinon.stub().resolves(undefined) },
-    'the reset is no instant': { incrDaily: sinon.stub().resolves({ count: 1, resetAt: 1e300 }) },
+    'there is no response': { incrDaily: sinon.stub().resolves(undefined) },
+    'the reset is not an instant': { incrDaily: sinon.stub().resolves({ count: 1, resetAt: 1e300 }) },
     'the reset has no time zone': {
       incrDaily: sinon.stub().resolves({ count: 1, resetAt: '2026-06-16T00:00:00' }),
     },
     'the reset is an invalid date': {
       incrDaily: sinon.stub().resolves({ count: 1, resetAt: new Date('x') }),
     },
-    'the tokens are no number': { takeToken: sinon.stub().resolves({ tokens: undefined, resetAt: NOON }) },
+    'the tokens are not a number': { takeToken: sinon.stub().resolves({ tokens: undefined, resetAt: NOON }) },
     'the reset of the bucket is missing': { takeToken: sinon.stub().resolves({ tokens: 1 }) },
   }
   for (const [fault, broken] of Object.entries(answers)) {
-    it(`sends nothing: ${fault}`, async () => {
+    it(`does not send the call if ${fault}`, async () => {
       const adapter = {
         incrDaily: rig.memory.incrDaily.bind(rig.memory),
         takeToken: rig.memory.takeToken.bind(rig.memory),

@@ -164,7 +164,7 @@ describe('the circuit breaker of a runtime', () => {
     expect(trial.log.lines).to.have.length(2)
   })
 
-  it('is a warning in /readyz, which stays ready, where the runtime cannot be connected to', async () => {
+  it('is a warning in /readyz, which stays ready, if the gateway cannot connect to the runtime', async () => {
     await using setup = await startSetup({ endpoint: await unusedUrl(), remote: { maxRetries: 0 } })
     const ready = async () => (await fetch(`${setup.gateway.url}/readyz`)).json()
     for (let i = 0; i < 5; i++) await setup.call()

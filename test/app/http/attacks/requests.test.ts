@@ -124,7 +124,7 @@ describe('unusual requests', () => {
     })
   }
 
-  it('has a trace id for what it does not find', async () => {
+  it('gives a path that it does not find a trace id', async () => {
     const response = await fetch(`${at.gateway.url}/nosuch`)
     expect(response.status).to.equal(404)
     const { trace_id } = (await response.json()) as { trace_id: string }

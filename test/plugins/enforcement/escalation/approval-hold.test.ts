@@ -71,7 +71,7 @@ describe('an approval', () => {
     expect(await isUsed()).to.equal(true)
   })
 
-  it('is not given back by a call that may have spent it, where another did', async () => {
+  it('is not given back by a call that may have spent it, if another call did', async () => {
     const memory = new MemoryEscalationStore()
     let isDown = false
     const replace: EscalationStore['replace'] = (entry) =>

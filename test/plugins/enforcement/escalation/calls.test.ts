@@ -118,7 +118,7 @@ describe('a call that escalates', () => {
     expect(summaryOf(await rig.call())).to.deep.equal({ code: 'sent' })
   })
 
-  it('is rejected when nobody has decided in time, and put to people again when it comes again', async () => {
+  it('is rejected if nobody decides in time, and escalates anew if it is repeated', async () => {
     const id = idOf(await rig.call())
     rig.clock.advance(TTL)
     expect(summaryOf(await rig.call({ headers: { 'x-escalation-id': id } }))).to.deep.equal({
@@ -164,7 +164,7 @@ describe('a call that escalates', () => {
     expect(summaryOf(await rig.call({ request: { escalationId: id } }))).to.deep.equal({ code: 'sent' })
   })
 
-  it('is one of at most 20 of its caller that wait', async () => {
+  it('is refused if 20 calls of its caller wait already', async () => {
     for (let n = 0; n < 20; n++) await rig.call({ args: { n } })
     const outcome = await rig.call({ args: { n: 20 } })
     expect(outcome).to.deep.include({ code: 'RATE_LIMITED', headers: { 'retry-after': '60' } })
@@ -219,7 +219,7 @@ describe('a call that escalates', () => {
     expect(call.need(verdict).effectOf(risky.reason)).to.equal('escalate')
   })
 
-  it('says how grave it is: by the policy, else by what it may change', async () => {
+  it('has the severity of the policy, else the one of its side effects', async () => {
     const plain = await rig.service.find(idOf(await rig.call()))
     const changing = await rig.service.find(idOf(await rig.call({ tool: 'delete_file' })))
     expect([plain?.severity, changing?.severity]).to.deep.equal(['medium', 'high'])

@@ -72,7 +72,7 @@ describe('the steps of an escalation', () => {
     expect(new Set(rig.events.map(({ escalationId }) => escalationId)).size).to.equal(2)
   })
 
-  it('are recorded of one that nobody decided in time, once', async () => {
+  it('are recorded once for an escalation that nobody decided in time', async () => {
     await using rig = await startRig({ rule: { timeoutAction: 'auto_approve' } })
     const id = idOf(await rig.call())
     rig.clock.advance(TTL)

@@ -71,7 +71,7 @@ describe('the input of an escalation', () => {
     expect(await codeOf(rig.service.vote(other, ann, approving()))).to.equal('counted')
   })
 
-  it('is shown redacted, and its hash is then of what is shown', async () => {
+  it('is shown redacted, with the hash of the redacted text', async () => {
     const redactor: Redactor = {
       pseudonym: (name) => name,
       text: (text) => text.replaceAll('last', 'hmac-sha256:1'),
@@ -131,7 +131,7 @@ describe('the input of an escalation', () => {
     expect(await codeOf(failing.service.vote(id, ann, approving(sha256Hex(whole))))).to.equal('counted')
   })
 
-  it('is one of so many bytes that a caller may have waiting', async () => {
+  it('is refused beyond the bytes that a caller may have waiting', async () => {
     const large = (n: number) => ({ args: { n, text: 'x'.repeat(3_000_000) } })
     expect(summaryOf(await rig.call(large(1)))).to.include({ code: 'ESCALATION_PENDING' })
     expect(summaryOf(await rig.call(large(2)))).to.deep.equal({ code: 'RATE_LIMITED' })

@@ -69,14 +69,14 @@ describe('an escalation rule that nobody could satisfy', () => {
     expect(said(more, facts({ set: { roles: ['a'] } }))).to.deep.equal([])
   })
 
-  it('is only warned of where there is no admin section: the time decides', () => {
+  it('is a warning only without an admin section, as the time-out decides then', () => {
     expect(said({}, { hasOidc: true })).to.deep.equal([
       `warning ${prefix}: there is no admin section, so nobody can vote: what escalates is rejected when its time is over`,
     ])
     expect(said({ timeoutAction: 'auto_approve' }, {})[0]).to.match(/is approved when its time is over$/)
   })
 
-  it('is none where nobody has to vote', () => {
+  it('is not reported if nobody has to vote', () => {
     expect(said({ strategy: 'auto_allow' }, {})).to.deep.equal([])
   })
 

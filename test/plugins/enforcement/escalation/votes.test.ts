@@ -71,7 +71,7 @@ describe('votes on an escalation', () => {
     expect(await cast(reviewer('bob', ['legal']), 'reject')).to.include({ status: 'rejected' })
   })
 
-  it('are one for each person, whichever of their names has changed', async () => {
+  it('count once for each person, even if one of their names has changed', async () => {
     await open({ rule: { minApprovals: 3 } })
     await cast(reviewer('ann'))
     expect(await refusal(cast(reviewer('ann'), 'reject'))).to.equal('ALREADY_VOTED')
@@ -86,7 +86,7 @@ describe('votes on an escalation', () => {
     expect((await rig.service.find(id))?.votes).to.have.length(1)
   })
 
-  it('are no longer cast once it is decided, by votes or by its time', async () => {
+  it('are refused after the decision, by votes or by the time-out', async () => {
     await open()
     await cast(reviewer('ann'))
     expect(await refusal(cast(reviewer('bob')))).to.equal('DECIDED')
@@ -95,7 +95,7 @@ describe('votes on an escalation', () => {
     expect(await refusal(rig.service.vote(late, reviewer('bob'), { vote: 'approve' }))).to.equal('DECIDED')
   })
 
-  it('are cast on what there is', async () => {
+  it('are refused for an unknown escalation', async () => {
     await open()
     expect(await refusal(rig.service.vote('esc_0', reviewer('ann'), { vote: 'approve' }))).to.equal(
       'NOT_FOUND',
@@ -176,13 +176,13 @@ describe('votes on an escalation', () => {
       expect((await cast({ kind: 'user', identity: member })).votes).to.have.length(1)
     })
 
-    it('are nobody else’s, and not the caller’s', async () => {
+    it('are refused from anyone else, and from the caller', async () => {
       expect(await refusal(cast(reviewer('fay')))).to.equal('NOT_A_REVIEWER')
       const own = { kind: 'user', identity: { ...caller, roles: ['secops'] } } as const
       expect(await refusal(cast(own))).to.equal('NOT_A_REVIEWER')
     })
 
-    it('are nobody’s where the policy no longer has the set', async () => {
+    it('are refused from everyone if the policy no longer has the set', async () => {
       await using other = await startRig({ rule: { approvalSetId: 'constructor' }, facts })
       const found = idOf(await other.call())
       const vote = other.service.vote(found, reviewer('ann', ['secops']), { vote: 'approve' })
@@ -191,7 +191,7 @@ describe('votes on an escalation', () => {
   })
 
   describe('by the admin token', () => {
-    it('are one, whoever holds it', async () => {
+    it('count once, even if several people hold it', async () => {
       await open({ facts: withoutOidc, rule: { minApprovals: 2 } })
       expect((await cast(admin)).votes).to.deep.include({
         reviewer: 'the admin token',
@@ -207,7 +207,7 @@ describe('votes on an escalation', () => {
       expect(await cast(admin)).to.include({ status: 'approved' })
     })
 
-    it('are none where a set decides', async () => {
+    it('are refused if an approval set decides', async () => {
       await open({ facts: withoutOidc, rule: { approvalSetId: 'security' } })
       expect(await refusal(cast(admin))).to.equal('NOT_A_REVIEWER')
     })

@@ -180,7 +180,7 @@ describe('the scheduler', () => {
 
   const expired = (rig: EscalationRig) => rig.events.filter(({ name }) => name === 'escalations/expire')
 
-  it('decides what the time has decided, though nobody looks', async () => {
+  it('applies the time-out even if nobody asks', async () => {
     await using rig = await startRig()
     await rig.call()
     await timers.tickAsync(60_000)
@@ -227,7 +227,7 @@ describe('several gateways on one store', () => {
 
   const open = (clock: FakeClock) => startRig({ clock, context: { stateDir: dir } })
 
-  it('decide each escalation whose time is over once', async () => {
+  it('decide each timed-out escalation once', async () => {
     const clock = new FakeClock()
     await using one = await open(clock)
     await using two = await open(clock)

@@ -40,7 +40,7 @@ describe('redis', () => {
       for (const store of [one, two, other]) await store.close()
     })
 
-    it('leaves nothing of what it has forgotten', async () => {
+    it('leaves no keys of entries that it has forgotten', async () => {
       const store = await open()
       await store.open(entry('a', { forgetAt: none.now + 1 }), none)
       await store.due(none.now + 1, 9)

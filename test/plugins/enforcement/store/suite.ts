@@ -70,7 +70,7 @@ export function escalationStoreSuite(name: string, open: () => Promise<OpenStore
         expect(await store.latest('f')).to.equal(undefined)
       })
 
-      it('is one of so many that are pending for a principal', async () => {
+      it('is refused beyond the number that may be pending for a principal', async () => {
         const limit = { ...none, maxPending: 2 }
         await store.open(entry('a'), limit)
         await store.open(entry('b', { isPending: false }), limit)
@@ -148,7 +148,7 @@ export function escalationStoreSuite(name: string, open: () => Promise<OpenStore
         expect(await store.input('b')).to.equal(undefined)
       })
 
-      it('is one of so many bytes of a principal that are pending; a single one may be larger', async () => {
+      it('is refused beyond the pending bytes of a principal, unless it is the only one', async () => {
         expect(await store.open(entry('a'), none, 'x'.repeat(101))).to.equal('opened')
         expect(await store.open(entry('b'), none, 'x')).to.equal('full')
         expect(await store.input('b')).to.equal(undefined)
