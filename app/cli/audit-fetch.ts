@@ -48,7 +48,7 @@ export async function fetchUploaded(
     await io.out(`next: svc-sdk audit verify ${dir} --keys FILE\n`)
     io.exit(problems.length === 0 ? 0 : INCOMPLETE)
   } finally {
-    source.close()
+    await source.close()
   }
 }
 

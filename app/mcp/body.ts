@@ -1,5 +1,6 @@
 // The body of an upstream's answer, read whole.
 import type { MaybePromise } from '@svc/core'
+import { readBounded } from '@svc/core/http'
 import type { UpstreamAnswer } from '../upstream/answer.js'
 import { responseTooLarge } from '../upstream/response-limit.js'
 
@@ -14,12 +15,7 @@ export function readWholeBody(body: UpstreamAnswer['body'], maxBytes: number): M
 }
 
 async function joined(body: AsyncIterable<Uint8Array>, maxBytes: number): Promise<Uint8Array> {
-  const pieces: Uint8Array[] = []
-  let size = 0
-  for await (const piece of body) {
-    size += piece.byteLength
-    if (size > maxBytes) throw responseTooLarge(maxBytes)
-    pieces.push(piece)
-  }
-  return Buffer.concat(pieces)
+  const { bytes, isCut } = await readBounded(body, maxBytes)
+  if (isCut) throw responseTooLarge(maxBytes)
+  return bytes
 }

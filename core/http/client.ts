@@ -1,10 +1,12 @@
-// The HTTP client for the requests of the gateway itself: key sets, tokens, DID documents, decisions, webhooks. A request
-// is one exchange within a time limit, its response is read whole up to a limit, and redirects are not followed: only the
-// policy names addresses. Calls to tool servers are streamed, by a client of their own.
+// The HTTP client for the requests of the gateway itself: key sets, tokens, DID documents, decisions, webhooks, uploads. A
+// request is one exchange within time limits, its response is read whole up to a limit, and redirects are not followed: only
+// the policy names addresses. Calls to tool servers are streamed, by a client of their own.
 import type { IncomingHttpHeaders } from 'node:http'
 import type { LookupFunction } from 'node:net'
+import { Readable } from 'node:stream'
 import { Agent } from 'undici'
 import { messageOf } from '../json/message.js'
+import { type BoundedBody, readBounded } from './bounded-body.js'
 import { classifyHost } from './host.js'
 import { publicLookup } from './lookup.js'
 
@@ -23,23 +25,22 @@ export interface HttpClientOptions {
 
 interface HttpExchange {
   /** Default: GET, with a body POST. */
-  readonly method?: 'GET' | 'HEAD' | 'POST'
+  readonly method?: 'GET' | 'HEAD' | 'POST' | 'PUT'
   readonly headers?: Readonly<Record<string, string>>
-  readonly body?: string
+  /** A streamed one needs the header `content-length`; the next piece is taken once the one before is on its way. */
+  readonly body?: string | AsyncIterable<Uint8Array>
   /** Time limit of the exchange, the body included, in milliseconds. */
   readonly timeoutMs?: number
+  /** Time limit of each piece of a streamed body and of the response, in milliseconds. */
+  readonly idleMs?: number
   readonly signal?: AbortSignal
   /** The largest body that is read; what follows is cut. */
   readonly maxBytes: number
 }
 
-export interface HttpResponse {
+export interface HttpResponse extends BoundedBody {
   readonly status: number
   readonly headers: IncomingHttpHeaders
-  /** Up to `maxBytes` of the body. */
-  readonly bytes: Buffer
-  /** Whether the body is longer. */
-  readonly isCut: boolean
 }
 
 /** There is no response. The message holds nothing of the request. */
@@ -69,14 +70,19 @@ export class HttpClient {
   /** Rejects with `HttpError`, or with the reason of the signal. */
   async send(url: URL | string, exchange: HttpExchange): Promise<HttpResponse> {
     const { origin, pathname, search, hostname } = new URL(url)
-    const { body, timeoutMs, maxBytes, headers = {} } = exchange
-    const { method = body === undefined ? 'GET' : 'POST' } = exchange
+    const { timeoutMs, idleMs, maxBytes, headers = {} } = exchange
+    const { method = exchange.body === undefined ? 'GET' : 'POST' } = exchange
     const host = hostname.replace(/^\[|\]$/g, '')
     if (this.#options.addresses === 'public' && classifyHost(host) !== 'public') {
       throw new HttpError('EPRIVATE', `${host} is not a public host`, true)
     }
     const timeout = timeoutMs === undefined ? undefined : AbortSignal.timeout(timeoutMs)
-    const signals = [exchange.signal, timeout].filter((signal) => signal !== undefined)
+    const idle = new IdleLimit(idleMs)
+    const signals = [exchange.signal, timeout, idle.signal].filter((signal) => signal !== undefined)
+    const body =
+      exchange.body === undefined || typeof exchange.body === 'string'
+        ? exchange.body
+        : Readable.from(idle.watch(exchange.body), { objectMode: false })
     try {
       const response = await this.#running.request({
         origin,
@@ -88,15 +94,24 @@ export class HttpClient {
         ...(signals.length === 0 ? {} : { signal: AbortSignal.any(signals) }),
       })
       const { statusCode: status } = response
-      return { status, headers: response.headers, ...(await readLimited(response.body, maxBytes)) }
+      return {
+        status,
+        headers: response.headers,
+        ...(await readBounded(idle.watch(response.body), maxBytes)),
+      }
     } catch (error) {
       exchange.signal?.throwIfAborted()
       const isConnectError = error instanceof Error && this.#connectErrors.has(error)
       if (timeout?.aborted) {
         throw new HttpError('TIMEOUT', `no complete response within ${timeoutMs} ms`, isConnectError)
       }
+      if (idle.signal?.aborted) throw new HttpError('TIMEOUT', `no progress for ${idleMs} ms`, isConnectError)
       const code = error instanceof Error && 'code' in error ? String(error.code) : 'UNKNOWN'
       throw new HttpError(code, messageOf(error) || code, isConnectError)
+    } finally {
+      idle.stop()
+      // A server that responds before it has read the body has decided; the rest is not sent.
+      if (body instanceof Readable) body.destroy()
     }
   }
 
@@ -129,17 +144,30 @@ export class HttpClient {
   }
 }
 
-/** Reads up to `maxBytes`; leaving the loop destroys the stream. */
-async function readLimited(
-  body: AsyncIterable<Uint8Array>,
-  maxBytes: number,
-): Promise<Pick<HttpResponse, 'bytes' | 'isCut'>> {
-  const pieces: Uint8Array[] = []
-  let size = 0
-  for await (const piece of body) {
-    pieces.push(piece)
-    size += piece.byteLength
-    if (size > maxBytes) break
+/** Aborts when no piece of a body passes for `ms` milliseconds; never without `ms`. */
+class IdleLimit {
+  #abort: AbortController | undefined
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(ms: number | undefined) {
+    if (ms === undefined) return
+    const abort = new AbortController()
+    this.#abort = abort
+    this.#timer = setTimeout(() => abort.abort(), ms)
   }
-  return { bytes: Buffer.concat(pieces).subarray(0, maxBytes), isCut: size > maxBytes }
+
+  get signal(): AbortSignal | undefined {
+    return this.#abort?.signal
+  }
+
+  async *watch(body: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+    for await (const piece of body) {
+      this.#timer?.refresh()
+      yield piece
+    }
+  }
+
+  stop(): void {
+    clearTimeout(this.#timer)
+  }
 }

@@ -49,6 +49,6 @@ async function checkUpload(presign: PresignConfig): Promise<readonly DoctorCheck
     )
     return [reached, ...clock, key]
   } finally {
-    controlPlane.close()
+    await controlPlane.close()
   }
 }

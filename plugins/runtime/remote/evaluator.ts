@@ -1,9 +1,10 @@
 // Evaluates over HTTP, and retries failures that may be temporary while the time limit allows it.
 import type { Clock, DecisionEvaluator, Evaluation, EvaluationRequest } from '@svc/core'
 import { retryAfterMs } from '@svc/core/http'
+import type { HttpResponse } from '@svc/core/http-client'
 import { EvaluationError } from '../evaluation/error.js'
 import type { ApiKeySource } from './api-key.js'
-import type { Endpoint, EndpointResponse } from './endpoint.js'
+import type { Endpoint } from './endpoint.js'
 import { readableDenial } from './readable-denial.js'
 import { parseResponse, wireRequest } from './wire.js'
 
@@ -77,7 +78,7 @@ export class RemoteEvaluator implements DecisionEvaluator {
     body: string,
     signal: AbortSignal,
   ): Promise<Evaluation | Failure> {
-    let response: EndpointResponse
+    let response: HttpResponse
     try {
       response = await this.#options.endpoint.post(headers, body, signal)
     } catch (error) {
@@ -91,7 +92,7 @@ export class RemoteEvaluator implements DecisionEvaluator {
     return status === 200 ? refused("the runtime's response exceeds 64 KiB") : this.#failureOf(response)
   }
 
-  #failureOf({ status, headers }: EndpointResponse): Evaluation | Failure {
+  #failureOf({ status, headers }: HttpResponse): Evaluation | Failure {
     if (status === 408 || status === 429 || status >= 500) {
       return {
         error: new EvaluationError(`the runtime responded with status ${status}`, 'unavailable'),

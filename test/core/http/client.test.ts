@@ -73,4 +73,77 @@ describe('the HTTP client of the gateway', () => {
     const error = await errorOf(client().send('http://127.0.0.1:1/', { maxBytes: 0 }))
     expect([error.code, error.isConnectError]).to.deep.equal(['ECONNREFUSED', true])
   })
+
+  describe('with a streamed body', () => {
+    const piece = Buffer.alloc(65_536, 'a')
+    let taken = 0
+    let isEnded = false
+
+    async function* pieces(count: number): AsyncGenerator<Buffer> {
+      taken = 0
+      isEnded = false
+      try {
+        for (; taken < count; taken++) yield piece
+      } finally {
+        isEnded = true
+      }
+    }
+
+    const put = (url: string, count: number, limits: { idleMs?: number } = {}) =>
+      client({ keepAlive: true }).send(url, {
+        method: 'PUT',
+        headers: { 'content-length': String(count * piece.length) },
+        body: pieces(count),
+        maxBytes: 100,
+        ...limits,
+      })
+
+    it('sends it with its length, and takes the next piece once the one before is on its way', async () => {
+      const url = await serve((request, response) => {
+        let size = 0
+        request.on('data', (read: Buffer) => {
+          size += read.length
+        })
+        request.on('end', () => response.end(`${request.headers['content-length']} ${size}`))
+      })
+      const { bytes } = await put(url, 20, { idleMs: 5_000 })
+      expect(bytes.toString()).to.equal(`${20 * piece.length} ${20 * piece.length}`)
+    })
+
+    it('takes no more of it than the connection holds, and ends where it makes no progress', async () => {
+      const url = await serve((request) => request.pause())
+      const error = await errorOf(put(url, 1_000, { idleMs: 200 }))
+      expect([error.code, error.message]).to.deep.equal(['TIMEOUT', 'no progress for 200 ms'])
+      expect(taken).to.be.within(1, 500)
+      expect(isEnded).to.equal(true)
+    })
+
+    it('ends where its response makes no progress', async () => {
+      const url = await serve((request, response) => {
+        request.resume()
+        response.write('begun')
+      })
+      expect((await errorOf(put(url, 1, { idleMs: 200 }))).code).to.equal('TIMEOUT')
+    })
+
+    it('sends nothing more after a response', async () => {
+      const url = await serve((request, response) => {
+        request.pause()
+        response.writeHead(403).end('no')
+      })
+      const { status, bytes } = await put(url, 1_000)
+      expect([status, bytes.toString(), isEnded]).to.deep.equal([403, 'no', true])
+    })
+
+    it('rejects with its error', async () => {
+      const url = await serve((request) => request.resume())
+      async function* failing(): AsyncGenerator<Buffer> {
+        yield piece
+        throw new Error('the file has become shorter')
+      }
+      const headers = { 'content-length': String(2 * piece.length) }
+      const sent = client().send(url, { method: 'PUT', headers, body: failing(), maxBytes: 0 })
+      expect((await errorOf(sent)).message).to.equal('the file has become shorter')
+    })
+  })
 })

@@ -1,6 +1,7 @@
 // Asks one witness for its cosignature (c2sp.org/tlog-witness). The witness says which size it has cosigned before, so
 // nothing about it is stored.
 
+import { HttpClient } from '@svc/core/http-client'
 import { messageOf } from '@svc/core/json'
 import type { Digest } from '../merkle/tree-hash.js'
 import { formatAddCheckpoint } from '../tree/add-checkpoint.js'
@@ -35,6 +36,7 @@ export class WitnessClient {
   readonly key: NamedKey
   readonly url: string
   readonly #timeoutMs: number
+  readonly #client = new HttpClient()
   /** Leaves that the witness has cosigned, as far as is known. */
   #cosigned = 0
 
@@ -85,32 +87,20 @@ export class WitnessClient {
   }
 
   async #post(body: string, signal: AbortSignal): Promise<{ status: number; text: string }> {
-    const deadline = AbortSignal.any([signal, AbortSignal.timeout(this.#timeoutMs)])
     try {
-      const response = await fetch(`${this.url}/add-checkpoint`, {
-        method: 'POST',
+      const { status, bytes, isCut } = await this.#client.send(`${this.url}/add-checkpoint`, {
         body,
         headers: { 'content-type': 'text/plain; charset=utf-8' },
-        redirect: 'error',
-        signal: deadline,
+        timeoutMs: this.#timeoutMs,
+        signal,
+        maxBytes: MAX_RESPONSE_BYTES,
       })
-      return { status: response.status, text: await limitedText(response) }
+      if (isCut) throw new Error(`the response is over ${MAX_RESPONSE_BYTES} bytes`)
+      return { status, text: bytes.toString('utf8') }
     } catch (cause) {
-      const reason = cause instanceof TypeError && cause.cause !== undefined ? cause.cause : cause
-      throw new Error(`the request failed: ${messageOf(reason)}`, { cause })
+      throw new Error(`the request failed: ${messageOf(cause)}`, { cause })
     }
   }
-}
-
-async function limitedText(response: Response): Promise<string> {
-  const pieces: Uint8Array[] = []
-  let bytes = 0
-  for await (const piece of response.body ?? []) {
-    bytes += piece.length
-    if (bytes > MAX_RESPONSE_BYTES) throw new Error(`the response is over ${MAX_RESPONSE_BYTES} bytes`)
-    pieces.push(piece)
-  }
-  return Buffer.concat(pieces).toString('utf8')
 }
 
 function firstLine(text: string): string {

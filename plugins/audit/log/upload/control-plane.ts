@@ -1,14 +1,14 @@
 // The control plane's endpoints for a writer, and the store behind the URLs that it gives.
 
-import type { IncomingHttpHeaders } from 'node:http'
-import type { Readable } from 'node:stream'
+import { HttpClient, type HttpExchange, type HttpResponse } from '@svc/core/http-client'
 import { isJsonObject, messageOf, parseJsonObject } from '@svc/core/json'
 import { UploadError } from './error.js'
-import { HttpClient, type HttpResponse } from './http.js'
 import { configuredMetadata, DEFAULT_TIMEOUT_MS, type PresignConfig, type UploadMetadata } from './presign.js'
 import type { UploadMode } from './source.js'
 
 const CONTENT_TYPE = 'application/x-ndjson'
+/** Over a page of 1,000 objects whose keys have 1,024 bytes each, the longest of S3. */
+const MAX_RESPONSE_BYTES = 2_097_152
 // Set by the HTTP client itself; all other returned headers are sent unchanged.
 const CONNECTION_HEADERS = new Set([
   'host',
@@ -39,7 +39,7 @@ export class ControlPlane {
   readonly #base: string
   readonly #timeoutMs: number
   readonly #idleMs: number
-  readonly #client = new HttpClient()
+  readonly #client = new HttpClient({ keepAlive: true })
   #metadata: Promise<UploadMetadata> | undefined
 
   /** @param idleMs time without progress after which a PUT is aborted. */
@@ -93,7 +93,7 @@ export class ControlPlane {
   async put(
     { url, headers }: PresignedUrl,
     contentLength: number,
-    body: Readable,
+    body: AsyncIterable<Uint8Array>,
     signal: AbortSignal,
   ): Promise<void> {
     const requestHeaders: Record<string, string> = { 'content-type': CONTENT_TYPE }
@@ -103,7 +103,13 @@ export class ControlPlane {
     requestHeaders['content-length'] = String(contentLength)
     let response: HttpResponse
     try {
-      response = await this.#client.put(url, requestHeaders, body, { idleMs: this.#idleMs, signal })
+      response = await this.#send(url, {
+        method: 'PUT',
+        headers: requestHeaders,
+        body,
+        idleMs: this.#idleMs,
+        signal,
+      })
     } catch (cause) {
       if (cause instanceof UploadError) throw cause
       throw new UploadError('upload_failed', `PUT to ${url.host} failed: ${messageOf(cause)}`, {
@@ -119,8 +125,8 @@ export class ControlPlane {
     throw refusal(response, `PUT to ${url.host}`, status === 409 ? 'retryable' : 'by_status', 'file')
   }
 
-  close(): void {
-    this.#client.close()
+  close(): Promise<void> {
+    return this.#client.close()
   }
 
   async #validateKey(signal: AbortSignal): Promise<UploadMetadata> {
@@ -140,7 +146,13 @@ export class ControlPlane {
   async #call(path: string, body: object, signal: AbortSignal): Promise<Record<string, unknown>> {
     let response: HttpResponse
     try {
-      response = await this.#client.postJson(new URL(this.#base + path), this.#config.auditKey, body, {
+      response = await this.#send(this.#base + path, {
+        headers: {
+          authorization: this.#config.auditKey,
+          accept: 'application/json',
+          'content-type': 'application/json',
+        },
+        body: JSON.stringify(body),
         timeoutMs: this.#timeoutMs,
         signal,
       })
@@ -153,14 +165,20 @@ export class ControlPlane {
       const scope = status === 401 || status === 403 || path.includes('/auth/') ? 'all' : 'file'
       throw refusal(response, path, 'by_status', status >= 400 && status < 500 ? scope : 'all')
     }
-    const value = parseJsonObject(response.body)
+    const value = parseJsonObject(response.bytes.toString('utf8'))
     if (value === undefined) throw new UploadError('upload_failed', `${path} answered without a JSON object`)
     return value
+  }
+
+  async #send(url: URL | string, exchange: Omit<HttpExchange, 'maxBytes'>): Promise<HttpResponse> {
+    const response = await this.#client.send(url, { ...exchange, maxBytes: MAX_RESPONSE_BYTES })
+    if (response.isCut) throw new Error(`the response is over ${MAX_RESPONSE_BYTES} bytes`)
+    return response
   }
 }
 
 function refusal(
-  { status, headers, body }: HttpResponse,
+  { status, headers, bytes }: HttpResponse,
   what: string,
   kind: 'by_status' | 'retryable',
   scope: 'all' | 'file',
@@ -170,7 +188,7 @@ function refusal(
   const retryAfterMs = isRefused ? undefined : retryAfter(headers)
   return new UploadError(
     isRefused ? 'upload_rejected' : 'upload_failed',
-    `${what} answered ${status}${excerpt(body)}${hint}`,
+    `${what} answered ${status}${excerpt(bytes)}${hint}`,
     { scope, status, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) },
   )
 }
@@ -178,14 +196,15 @@ function refusal(
 /**
  * `Retry-After` in seconds (RFC 9110 §10.2.3). The date form is ignored because it depends on synchronized clocks.
  */
-function retryAfter(headers: IncomingHttpHeaders): number | undefined {
+function retryAfter(headers: HttpResponse['headers']): number | undefined {
   const seconds = Number(headers['retry-after'])
   return Number.isFinite(seconds) && seconds > 0 ? seconds * 1000 : undefined
 }
 
 /** The start of a response body, safe for a log line. */
-function excerpt(body: string): string {
-  const text = body
+function excerpt(bytes: Buffer): string {
+  const text = bytes
+    .toString('utf8')
     .slice(0, 200)
     .replaceAll(/[\p{Cc}\p{Cf}\s]+/gu, ' ')
     .trim()

@@ -4,7 +4,6 @@
 
 import { createHash, type Hash } from 'node:crypto'
 import { readSync } from 'node:fs'
-import { Readable } from 'node:stream'
 import type { Range } from './source.js'
 import type { UploadThrottle } from './throttle.js'
 
@@ -100,14 +99,9 @@ export function isLineStart(file: number, offset: number): boolean {
 }
 
 /** The bytes of the range. Fails where the file has become shorter. */
-export function bytesOf(file: number, { start, end }: Range, throttle: UploadThrottle): Readable {
-  return Readable.from(chunks(file, start, end, throttle), { objectMode: false, highWaterMark: CHUNK_BYTES })
-}
-
-async function* chunks(
+export async function* bytesOf(
   file: number,
-  start: number,
-  end: number,
+  { start, end }: Range,
   throttle: UploadThrottle,
 ): AsyncGenerator<Buffer> {
   for (let at = start; at < end; ) {

@@ -89,9 +89,9 @@ function bytesOf(
   source: ObjectSource,
   { key, start, end, digest }: NamedObject,
 ): Promise<Buffer | undefined> {
-  const bytes = download(source, key).then((got) => {
+  const bytes = download(source, key, end - start).then(({ bytes: got, isCut }) => {
     const hash = createHash('sha256').update(got).digest('hex')
-    return got.length === end - start && hash.startsWith(digest) ? got : undefined
+    return !isCut && got.length === end - start && hash.startsWith(digest) ? got : undefined
   })
   // It is awaited later; until then a failure is not an unhandled one.
   bytes.catch(() => undefined)

@@ -1,5 +1,7 @@
 // Where the objects of an uploaded log are read from.
 
+import type { BoundedBody } from '@svc/core/http'
+import { HttpClient } from '@svc/core/http-client'
 import { messageOf } from '@svc/core/json'
 import { AuditError } from '../../format/errors.js'
 import { ControlPlane } from '../../upload/control-plane.js'
@@ -46,19 +48,23 @@ export class ControlPlaneSource implements ObjectSource {
     return retrying(() => this.#controlPlane.presigned(path, { key }, this.#signal), isFailure)
   }
 
-  close(): void {
-    this.#controlPlane.close()
+  close(): Promise<void> {
+    return this.#controlPlane.close()
   }
 }
 
 const TIMEOUT_MS = 300_000
+// Four times what a writer sends in one object.
+const MAX_OBJECT_BYTES = 268_435_456
 
-/** @throws {AuditError} `read_failed`. */
-export async function download(source: ObjectSource, key: string): Promise<Buffer> {
+const client = new HttpClient({ keepAlive: true })
+
+/** The object, cut where it is longer than `bytes`. @throws {AuditError} `read_failed`. */
+export async function download(source: ObjectSource, key: string, bytes: number): Promise<BoundedBody> {
   const { url, headers } = await source.url(key)
   try {
     return await retrying(
-      () => get(url, headers),
+      () => get(url, headers, Math.min(bytes, MAX_OBJECT_BYTES)),
       (error) => !(error instanceof RefusedDownload),
     )
   } catch (error) {
@@ -69,11 +75,13 @@ export async function download(source: ObjectSource, key: string): Promise<Buffe
 /** An answer that stays the same when the request is repeated. */
 class RefusedDownload extends Error {}
 
-async function get(url: URL | string, headers: Readonly<Record<string, string>>): Promise<Buffer> {
-  const response = await fetch(url, { headers, redirect: 'error', signal: AbortSignal.timeout(TIMEOUT_MS) })
-  if (response.ok) return Buffer.from(await response.arrayBuffer())
-  await response.body?.cancel()
-  const { status } = response
+async function get(
+  url: URL | string,
+  headers: Readonly<Record<string, string>>,
+  maxBytes: number,
+): Promise<BoundedBody> {
+  const { status, ...body } = await client.send(url, { headers, timeoutMs: TIMEOUT_MS, maxBytes })
+  if (status >= 200 && status < 300) return body
   const message = `the store answered ${status}`
   throw status >= 500 || status === 408 || status === 429 ? new Error(message) : new RefusedDownload(message)
 }

@@ -1,6 +1,7 @@
 // The HTTP interface of a witness (c2sp.org/tlog-witness).
 
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { readBounded } from '@svc/core/http'
 import { messageOf } from '@svc/core/json'
 import { readTrustedLogs } from './trusted-logs.js'
 import { Witness, type WitnessOptions, type WitnessResponse } from './witness.js'
@@ -75,20 +76,14 @@ async function answer(witness: Witness, request: IncomingMessage): Promise<Witne
 
 /** The body, or the response if there is none to judge. */
 async function bodyOf(request: IncomingMessage): Promise<string | WitnessResponse> {
-  const pieces: Buffer[] = []
-  let bytes = 0
   try {
-    for await (const piece of request as AsyncIterable<Buffer>) {
-      bytes += piece.length
-      if (bytes > MAX_BODY_BYTES) return { status: 413, body: 'the request is too large\n' }
-      pieces.push(piece)
-    }
+    const { bytes, isCut } = await readBounded(request, MAX_BODY_BYTES)
+    return isCut ? { status: 413, body: 'the request is too large\n' } : bytes.toString('utf8')
   } catch (error) {
     // Anyone can begin a request and abort it: that is not an error of the witness, and nobody reads the response.
     if (request.destroyed && !request.complete) return { status: 400, body: 'the request was aborted\n' }
     throw error
   }
-  return Buffer.concat(pieces).toString('utf8')
 }
 
 function send(request: IncomingMessage, response: ServerResponse, answered: WitnessResponse): void {

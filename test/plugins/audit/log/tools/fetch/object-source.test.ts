@@ -51,7 +51,7 @@ describe('the source of a restore', () => {
         else return false
         return true
       }
-      expect(await codeOf(download(source, `${OWNER}/a`))).to.equal(code)
+      expect(await codeOf(download(source, `${OWNER}/a`, 2))).to.equal(code)
       expect(cloud.asked('/get')).to.have.length(requests)
     })
   }
