@@ -23,7 +23,7 @@ export interface HttpClientOptions {
   readonly keepAlive?: boolean
 }
 
-interface HttpExchange {
+export interface HttpExchange {
   /** Default: GET, with a body POST. */
   readonly method?: 'GET' | 'HEAD' | 'POST' | 'PUT'
   readonly headers?: Readonly<Record<string, string>>
