@@ -158,6 +158,10 @@ async function answer(message: Fields): Promise<void> {
     process.stdout.write(`{"jsonrpc":"2.0","id":${JSON.stringify(message['id'])},"result":${exact}}\n`)
     return
   }
+  if (params['name'] === 'write') {
+    await writePieces((params['arguments'] as { pieces: string[] }).pieces, message['id'])
+    return
+  }
   running++
   mostRunning = Math.max(mostRunning, running)
   const result = await resultOf(message)
@@ -165,6 +169,19 @@ async function answer(message: Fields): Promise<void> {
   const isModern = mode === 'stateless' && result !== undefined
   if (result === undefined) send({ id: message['id'], error: { code: -32601, message: 'Method not found' } })
   else send({ id: message['id'], result: isModern ? { ...modern, ...result } : result })
+}
+
+/** Base64 of the pieces of a line, in which `"$id"` stands for the id of the request. */
+async function writePieces(encoded: readonly string[], id: unknown): Promise<void> {
+  const pieces = encoded.map((piece) => Buffer.from(piece, 'base64'))
+  const line = Buffer.from(`${Buffer.concat(pieces).toString().replace('"$id"', JSON.stringify(id))}\n`)
+  let start = 0
+  for (const piece of pieces) {
+    process.stdout.write(line.subarray(start, start + piece.length))
+    start += piece.length
+    await new Promise(setImmediate)
+  }
+  process.stdout.write(line.subarray(start))
 }
 
 if (mode === 'exit') {
