@@ -247,7 +247,7 @@ describe('svc audit fetch', function () {
       'a checkpoint at 1e15': async () => [
         await put(
           'checkpoints/2026-10-01/audit-2026-10-01',
-          text('audit-2026-10-01.checkpoint').replace(/\n\d+\n/, '\n99\n'),
+          text('audit-2026-10-01.checkpoint').replace(/\n\d+\n/g, '\n99\n'),
           1e15,
         ),
       ],
@@ -274,6 +274,28 @@ describe('svc audit fetch', function () {
         expect((await verify(copy)).verdict).to.equal('intact')
       })
     }
+
+    it('restores the checkpoints that the log has signed from an object that has others too', async () => {
+      const appender = new SvcAppender({
+        config: { dir, retentionDays: 10 },
+        signer,
+        clock: fixedClock('2026-10-01T12:00:00Z'),
+      })
+      await append(appender, 4, '2026-10-01')
+      await appender.close()
+      const before = contents(dir)
+      const path = join(dir, 'audit-2026-10-01.checkpoint')
+      const [first = '', last = ''] = readFileSync(path, 'utf8').split(/(?<=\n)(?=svc-audit)/)
+      writeFileSync(path, first + last.replace(/\n\d+\n/, '\n99\n') + last)
+      const uploading = appenderIn(dir)
+      await uploading.ready()
+      await uploading.close()
+      const { code, err } = await fetchAll()
+      expect(code, err).to.equal(1)
+      expect(err).to.match(/bytes that are not those of the log: they are left out/)
+      expect(contents(copy)).to.deep.equal(before)
+      expect((await verify(copy)).verdict).to.equal('intact')
+    })
 
     it('leaves out hashes of the tree that several objects claim, and the log is intact without them', async () => {
       const appender = appenderIn(dir)

@@ -182,6 +182,18 @@ describe('svc audit report', function () {
       `log ${reported().log?.origin}\nfrom 2026-11-18 to 2026-11-20\n` +
         `the report is as ${auditor().keyId} signed it\nintact\n`,
     ])
+    const { size } = reported().verification.head as { size: number }
+    const key = `ed25519:${toBase64(auditor().publicKey)}`
+    for (const [leaves, code] of [
+      [`0 ${size}`, 0],
+      [`0 ${size - 1}`, 1],
+      [`${size}`, 1],
+    ] as const) {
+      writeFileSync(path('ranged.pub'), `${key} ${leaves}\n`)
+      const ranged = await check('out.json', 'ranged.pub')
+      expect([leaves, ranged.code]).to.deep.equal([leaves, code])
+      if (code !== 0) expect(ranged.out).to.include('not trusted at the end of the log that it states')
+    }
     await make(log)
     expect((await check('out.json')).out).to.include('the log vouches for itself')
     const daily = join(log, 'audit-2026-11-20.ndjson')

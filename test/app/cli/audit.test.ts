@@ -355,6 +355,24 @@ describe('svc audit', () => {
         1,
         'NOT CONSISTENT: the older one has 7 leaves, the newer 5\n',
       ])
+      const [key] = readFileSync(keys, 'utf8').split('\n')
+      for (const [leaves, why] of [
+        ['0 7', undefined],
+        ['0 6', 'the newer checkpoint of 7 leaves is signed by a key that is not trusted for them'],
+        ['6', 'the older checkpoint of 5 leaves is signed by a key that is not trusted for them'],
+      ] as const) {
+        writeFileSync(join(dir.path, 'ranged.pub'), `${key} ${leaves}\n`)
+        const ranged = await audit(
+          'consistency',
+          older,
+          newer,
+          ...options.slice(0, 3),
+          join(dir.path, 'ranged.pub'),
+        )
+        expect([leaves, ranged.code, ranged.out]).to.deep.equal(
+          why === undefined ? [leaves, 0, out] : [leaves, 1, `NOT CONSISTENT: ${why}\n`],
+        )
+      }
     })
 
     it('prints a verifier key for other tools', async () => {

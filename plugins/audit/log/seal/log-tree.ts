@@ -12,7 +12,6 @@ import { CompactRange } from '../merkle/compact-range.js'
 import { inclusionRanges, verifyInclusion } from '../merkle/proof.js'
 import { type Digest, leafHash } from '../merkle/tree-hash.js'
 import { checkpointText, type Head, parseCheckpoint } from '../tree/checkpoint.js'
-import { newestCheckpoint, type StoredCheckpoint } from '../tree/checkpoint-file.js'
 import { digestToBase64, encodeJournalLine, signJournalLine } from '../tree/journal-codec.js'
 import { cutTornLine, journalLines, journalSize, readGenesis } from '../tree/journal-file.js'
 import type { JournalBody, LineOf } from '../tree/journal-line.js'
@@ -23,7 +22,7 @@ import { appendNote } from '../tree/note-tail.js'
 import { TreeStore, TreeWriter } from '../tree/tree-store.js'
 import { JournalMoved } from './journal-moved.js'
 import { rewriteJournal, syncJournal, writeJournalLine } from './journal-writes.js'
-import { followingLine, ownCheckpoint, resumedState } from './resumed-state.js'
+import { followingLine, ownCheckpoint, resumedState, signedCheckpoint } from './resumed-state.js'
 import { addSealedLeaves, type CoverOffsets } from './sealed-leaves.js'
 import { rebuilding, unlinked } from './unlinked.js'
 
@@ -71,15 +70,16 @@ export class LogTree {
     const { port, dir, lock, logger } = parts
     const genesis = readGenesis(port, dir)
     if (genesis === undefined) throw unlinked('audit.journal does not begin with a genesis')
+    const own = ownCheckpoint(parts, genesis.origin)
     // Before the journal, so that the journal covers it.
-    const newest = newestCheckpoint(port, dir, genesis.origin)
+    const newest = await signedCheckpoint(parts, genesis, own)
     const journal = await lock.run(() => {
       cutTornLine(port, dir, logger)
       return journalSize(port, dir)
     })
     if (journal === undefined) throw unlinked('audit.journal is missing')
     const tree = new LogTree(parts, genesis, journal.inode)
-    if (newest !== undefined) await tree.#resume(newest, journal.end)
+    if (newest !== undefined) await tree.#resume(newest.head, own, journal.end)
     else if (journal.end > encodeJournalLine(genesis).length + 1) {
       throw unlinked('it has no checkpoint, although more than its genesis was sealed')
     }
@@ -127,8 +127,12 @@ export class LogTree {
 
   /** Whether the journal still ends where this object expects. Call under the lock. */
   requireCurrent(): void {
+    if (!this.#isCurrent()) throw new JournalMoved()
+  }
+
+  #isCurrent(): boolean {
     const journal = journalSize(this.#parts.port, this.#parts.dir)
-    if (journal?.inode !== this.#inode || journal.end !== this.#journalEnd) throw new JournalMoved()
+    return journal?.inode === this.#inode && journal.end === this.#journalEnd
   }
 
   /** The instant that a line gets now. */
@@ -200,7 +204,11 @@ export class LogTree {
     const note = await signNote(text, origin, signers)
     const day = dayOfInstant(clock.now()) ?? ''
     const isStale = (newest: readonly NotePiece[]) => newest.some((piece) => this.#isAsNew(piece))
-    await appendNote(this.#parts, origin, checkpointFile(day), note, isStale)
+    const keys = this.state.keys.all()
+    const isOfLog = ({ note }: NotePiece) =>
+      // Another process may have added a key since.
+      !this.#isCurrent() || (note !== undefined && judgeNote(note, origin, keys).kind === 'verified')
+    await appendNote(this.#parts, origin, checkpointFile(day), note, { isStale, isOfLog })
     this.#checkpointed = this.size
   }
 
@@ -211,17 +219,9 @@ export class LogTree {
     return judgeNote(note, this.genesis.origin, this.state.keys.allAt(size - 1)).kind === 'verified'
   }
 
-  async #resume({ head, note }: StoredCheckpoint, end: number): Promise<void> {
-    this.#own = ownCheckpoint(this.#parts, head.origin)
-    const { state, range, offset } = await resumedState(
-      this.#parts,
-      this.genesis,
-      { head, own: this.#own },
-      end,
-    )
-    if (judgeNote(note, head.origin, state.keys.allAt(head.size - 1)).kind !== 'verified') {
-      throw unlinked('its newest checkpoint is not signed by a key that was trusted then')
-    }
+  async #resume(head: Head, own: Head | undefined, end: number): Promise<void> {
+    this.#own = own
+    const { state, range, offset } = await resumedState(this.#parts, this.genesis, { head, own }, end)
     if (range !== undefined) {
       this.state = state
       this.#writer = this.#writerFor(range)

@@ -8,12 +8,12 @@ import { CompactRange } from '../merkle/compact-range.js'
 import { inclusionRanges, verifyInclusion } from '../merkle/proof.js'
 import { type Digest, leafHash } from '../merkle/tree-hash.js'
 import type { Head } from '../tree/checkpoint.js'
-import { newestCheckpoint } from '../tree/checkpoint-file.js'
+import { newestCheckpoint, type StoredCheckpoint } from '../tree/checkpoint-file.js'
 import { hasSigned } from '../tree/journal-codec.js'
-import { journalLines, type StoredJournalLine, sealThatRepeats } from '../tree/journal-file.js'
+import { journalLines, journalSize, type StoredJournalLine, sealThatRepeats } from '../tree/journal-file.js'
 import type { JournalLine, LineOf } from '../tree/journal-line.js'
 import { JournalState } from '../tree/journal-state.js'
-import { judgeNote, signersOf } from '../tree/note.js'
+import { judgeNote } from '../tree/note.js'
 import { TreeStore } from '../tree/tree-store.js'
 import type { TreeParts } from './log-tree.js'
 import { unlinked } from './unlinked.js'
@@ -31,7 +31,7 @@ export interface ResumedState {
 }
 
 /**
- * The state after the journal line that `head` covers. Every line that counts is one of the tree under its root; the roots
+ * The state after the journal line that `head` covers, or after the last one. Every line that counts is one of the tree under its root; the roots
  * of the records between them are those in the files of the tree.
  *
  * @param own the newest checkpoint that the writer's own key has signed.
@@ -41,7 +41,7 @@ export interface ResumedState {
 export async function resumedState(
   { port, dir }: TreeParts,
   genesis: LineOf<'genesis'>,
-  { head, own }: { readonly head: Head; readonly own: Head | undefined },
+  { head, own }: { readonly head: Head | undefined; readonly own: Head | undefined },
   end: number,
 ): Promise<ResumedState> {
   const store = new TreeStore(dir, port)
@@ -51,7 +51,7 @@ export async function resumedState(
   let offset = known?.offset ?? 0
   let count = 0
   for (const stored of journalLines(port, dir, offset, end)) {
-    if (state.size >= head.size) break
+    if (head !== undefined && state.size >= head.size) break
     const line = followingLine(state, stored, true)
     range = range && extended(range, store, line, leafHash(stored.bytes))
     state.apply(line)
@@ -59,8 +59,8 @@ export async function resumedState(
     if (state.size === own?.size && range?.root() !== own.root) range = undefined
     if (++count % SLICE === 0) await new Promise((resolve) => setImmediate(resolve))
   }
-  if (state.size === head.size)
-    return { state, offset, range: range?.root() === head.root ? range : undefined }
+  if (head === undefined || state.size === head.size)
+    return { state, offset, range: range?.root() === head?.root ? range : undefined }
   throw unlinked(`its newest checkpoint has size ${head.size}, and no journal line is leaf ${head.size - 1}`)
 }
 
@@ -103,11 +103,35 @@ export function followingLine(
   throw unlinked(`${where} is not signed by a key that is trusted there`)
 }
 
-/** The newest checkpoint that the writer's own key has signed, at the ends of the newest files. */
+/** The newest checkpoint that the writer's own key has signed. */
 export function ownCheckpoint({ dir, port, signers }: TreeParts, origin: string): Head | undefined {
   const own = signers.slice(0, 1).map(({ publicKey }) => verifierFromPublicKey(publicKey))
-  const found = newestCheckpoint(port, dir, origin, (note) => signersOf(note, origin, own).length > 0)
-  return found && judgeNote(found.note, origin, own).kind === 'verified' ? found.head : undefined
+  return newestCheckpoint(port, dir, origin, (note) => judgeNote(note, origin, own).kind === 'verified')?.head
+}
+
+/**
+ * The newest checkpoint that a key of the log has signed. A process without such a key can append others, and so can the
+ * thief of a former one, which the log no longer trusts for them.
+ */
+export async function signedCheckpoint(
+  parts: TreeParts,
+  genesis: LineOf<'genesis'>,
+  own: Head | undefined,
+): Promise<StoredCheckpoint | undefined> {
+  const { dir, port, lock, signers } = parts
+  const { origin } = genesis
+  const newest = newestCheckpoint(port, dir, origin)
+  if (newest === undefined) return undefined
+  if (newest.head.size === own?.size && newest.head.root === own.root) return newest
+  const journal = await lock.run(() => journalSize(port, dir))
+  const { state } = await resumedState(parts, genesis, { head: undefined, own }, journal?.end ?? 0)
+  // A journal that was cut does not know the writer's own key, which may have entered after its end.
+  const ownKeys = signers
+    .map(({ publicKey }) => verifierFromPublicKey(publicKey))
+    .filter(({ keyId }) => !state.keys.has(keyId))
+  return newestCheckpoint(port, dir, origin, (note, { size }) => {
+    return judgeNote(note, origin, [...state.keys.allAt(size - 1), ...ownKeys]).kind === 'verified'
+  })
 }
 
 /** The state that the newest seal repeats which the files of the tree prove to be under `own`. */

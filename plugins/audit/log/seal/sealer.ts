@@ -10,6 +10,7 @@ import { tryLock, unlock } from '../files/kernel-lock.js'
 import { AuditError } from '../format/errors.js'
 import { SEAL_LOCK_FILE } from '../format/paths.js'
 import { publicKeyLine, type Verifier } from '../keys/public-key.js'
+import { KeyHistory } from '../tree/key-history.js'
 import type { NoteSigner } from '../tree/note.js'
 import { JournalMoved, untilCurrent } from './journal-moved.js'
 import { LogTree, type TreeParts } from './log-tree.js'
@@ -44,6 +45,7 @@ export class Sealer {
   readonly #parts: SealerParts
   readonly #fd: number
   #tree: LogTree | undefined
+  #keys = new KeyHistory()
   #holds = false
   #error: Error | undefined
   #sealedAt: number | undefined
@@ -94,6 +96,15 @@ export class Sealer {
       await tree.follow()
       return tree.state.keys.allAt(tree.size)
     })
+  }
+
+  /**
+   * The keys that are or were of the log: as this process knows them, where `areEnough` says so or the log cannot be read now;
+   * else after what others have appended.
+   */
+  async keys(areEnough: (keys: KeyHistory) => boolean): Promise<KeyHistory> {
+    if (!areEnough(this.#keys)) await this.trustedKeys().catch((error: unknown) => this.#report(error))
+    return this.#keys
   }
 
   /** Looks for sealed bytes that have changed. Errors go to `onError` and to the status. */
@@ -174,6 +185,7 @@ export class Sealer {
       try {
         const result = await work(tree)
         this.#tree = tree
+        this.#keys = tree.state.keys
         return result
       } catch (error) {
         // It follows the lines of the other process at the next attempt, which costs less than loading.

@@ -5,6 +5,7 @@ import type { FileSystem } from '../files/file-system.js'
 import { dayOfCheckpointFile } from '../format/paths.js'
 import { type Head, parseCheckpoint } from './checkpoint.js'
 import type { Note } from './note.js'
+import type { NotePiece } from './note-file.js'
 import { noteTail } from './note-tail.js'
 
 /** Files in which the newest checkpoint is looked for: a clock that was set back leaves it in an earlier day's. */
@@ -18,7 +19,10 @@ export interface StoredCheckpoint {
   readonly day: string
 }
 
-/** The checkpoint with the largest size at the ends of the newest files, of those that `counts`, which may check the signature. */
+/**
+ * The checkpoint with the largest size at the ends of the newest files, of those that `counts`, which may check the signature.
+ * Where none there counts, earlier ones are looked at: a process without the key of the log can append many.
+ */
 export function newestCheckpoint(
   port: FileSystem,
   dir: string,
@@ -27,14 +31,19 @@ export function newestCheckpoint(
 ): StoredCheckpoint | undefined {
   const days = port.readdirSync(dir).flatMap((name) => dayOfCheckpointFile(name) ?? [])
   let newest: StoredCheckpoint | undefined
-  for (const day of days.sort().slice(-NEWEST_FILES)) {
-    const pieces = noteTail(port, join(dir, `audit-${day}.checkpoint`), origin)?.pieces ?? []
-    for (const { note, text } of pieces) {
-      const head = note === undefined ? undefined : parseCheckpoint(note.text)
-      if (note === undefined || head === undefined || head.origin !== origin) continue
-      if (head.size < (newest?.head.size ?? 0) || !counts(note, head)) continue
+  const take = ({ note, text }: NotePiece, day: string) => {
+    const head = note === undefined ? undefined : parseCheckpoint(note.text)
+    if (note === undefined || head === undefined || head.origin !== origin) return
+    if (head.size > (newest?.head.size ?? -1) && counts(note, head))
       newest = { head, note, signed: text, day }
+  }
+  for (const [index, day] of days.sort().reverse().entries()) {
+    if (index >= NEWEST_FILES && newest !== undefined) break
+    const isEnough = (pieces: readonly NotePiece[]) => {
+      for (const piece of pieces.toReversed()) take(piece, day)
+      return newest !== undefined
     }
+    noteTail(port, join(dir, `audit-${day}.checkpoint`), origin, isEnough)
   }
   return newest
 }

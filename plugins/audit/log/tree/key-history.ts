@@ -50,6 +50,11 @@ export class KeyHistory {
       .map(({ key }) => key)
   }
 
+  /** All keys that are or were of the log. */
+  all(): Verifier[] {
+    return [...this.#entries.values()].map(({ key }) => key)
+  }
+
   /** All keys, as a seal states them. */
   spans(): KeySpan[] {
     return [...this.#entries.values()]

@@ -27,9 +27,18 @@ interface NoteTail {
   readonly size: number
 }
 
-/** Undefined where there is no such file. */
-export function noteTail(port: FileSystem, path: string, origin: string): NoteTail | undefined {
-  return readExisting(port, path, (fd) => tailOf(port, fd, origin))
+/**
+ * Undefined where there is no such file.
+ *
+ * @param isEnough called with the last pieces, and again with more of them until it returns true.
+ */
+export function noteTail(
+  port: FileSystem,
+  path: string,
+  origin: string,
+  isEnough: (pieces: readonly NotePiece[]) => boolean,
+): NoteTail | undefined {
+  return readExisting(port, path, (fd) => tailOf(port, fd, origin, isEnough))
 }
 
 export interface NoteFileParts {
@@ -48,19 +57,28 @@ export async function appendNote(
   origin: string,
   name: string,
   note: string,
-  isStale: (newest: readonly NotePiece[]) => boolean = () => false,
+  {
+    isStale = () => false,
+    isOfLog = () => true,
+  }: {
+    readonly isStale?: (newest: readonly NotePiece[]) => boolean
+    /** Others at the end of the file are cut off, as a torn one is: the note would be uploaded with them. */
+    readonly isOfLog?: (piece: NotePiece) => boolean
+  } = {},
 ): Promise<void> {
   const file = join(dir, name)
   const fd = port.openSync(file, APPEND_CREATE, FILE_MODE)
   try {
     const start = await lock.run(() => {
-      const { end, size, pieces } = tailOf(port, fd, origin)
+      const { pieces, size, end: whole } = tailOf(port, fd, origin, (some) => some.some(isOfLog))
+      const end = endOfPieces(pieces, whole, isOfLog)
       if (end < size) {
         port.ftruncateSync(fd, end)
-        logger.warn(
-          { file, offset: end, bytes: size - end },
-          'cut off a torn note, left by a writer that died',
-        )
+        const what =
+          end === whole
+            ? 'a torn note, left by a writer that died'
+            : 'notes that no key of the log has signed'
+        logger.warn({ file, offset: end, bytes: size - end }, `cut off ${what}`)
       }
       if (!isStale(pieces)) writeOrCutBack(port, fd, Buffer.from(note), end)
       return end
@@ -72,9 +90,24 @@ export async function appendNote(
   }
 }
 
-/** The offset after the last complete note; undefined where there is no such file. */
-export function endOfNotes(port: FileSystem, path: string, origin: string): number | undefined {
-  return noteTail(port, path, origin)?.end
+/** The offset after the last note that is of the log; undefined where there is no such file. */
+export function endOfNotes(
+  port: FileSystem,
+  path: string,
+  origin: string,
+  isOfLog: (piece: NotePiece) => boolean,
+): number | undefined {
+  const tail = noteTail(port, path, origin, (pieces) => pieces.some(isOfLog))
+  return tail && endOfPieces(tail.pieces, tail.end, isOfLog)
+}
+
+function endOfPieces(
+  pieces: readonly NotePiece[],
+  end: number,
+  isOfLog: (piece: NotePiece) => boolean,
+): number {
+  const last = pieces.findLastIndex(isOfLog)
+  return last < 0 ? 0 : (pieces[last + 1]?.offset ?? end)
 }
 
 function writeOrCutBack(port: FileSystem, fd: number, bytes: Uint8Array, end: number): void {
@@ -91,7 +124,12 @@ function writeOrCutBack(port: FileSystem, fd: number, bytes: Uint8Array, end: nu
   }
 }
 
-function tailOf(port: FileSystem, fd: number, origin: string): NoteTail {
+function tailOf(
+  port: FileSystem,
+  fd: number,
+  origin: string,
+  isEnough: (pieces: readonly NotePiece[]) => boolean,
+): NoteTail {
   const { size } = port.fstatSync(fd)
   for (let length = TAIL_BYTES; ; length *= 4) {
     const offset = Math.max(0, size - length)
@@ -103,9 +141,9 @@ function tailOf(port: FileSystem, fd: number, origin: string): NoteTail {
     }))
     // The first piece may be the rest of a note.
     if (offset > 0) pieces.shift()
-    if (offset > 0 && pieces.every(({ torn }) => torn)) continue
     const last = pieces.at(-1)
     if (last?.torn) pieces.pop()
+    if (!isEnough(pieces) && offset > 0) continue
     return { pieces, end: last?.torn ? last.offset : offset + got, size }
   }
 }

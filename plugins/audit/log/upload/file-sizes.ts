@@ -3,8 +3,12 @@
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { nodeFileSystem } from '../files/file-system.js'
+import type { Sealer } from '../seal/sealer.js'
 import { newestCheckpoint } from '../tree/checkpoint-file.js'
 import { endOfLeaf, readGenesis } from '../tree/journal-file.js'
+import { KeyHistory } from '../tree/key-history.js'
+import { judgeNote } from '../tree/note.js'
+import type { NotePiece } from '../tree/note-file.js'
 import { endOfNotes } from '../tree/note-tail.js'
 import { parseTreePath, treeFileBytes } from '../tree/tree-layout.js'
 import type { StateVerifier } from './state-signature.js'
@@ -16,6 +20,8 @@ export interface UploadedLog {
     readonly logId: string | undefined
     /** Whether there were no records when it was opened. */
     readonly isNew: boolean
+    /** Undefined where checkpoints are off. */
+    readonly sealer: Pick<Sealer, 'keys'> | undefined
     readonly agentLogs: { readonly isComplete: boolean; idle(): Promise<void> }
   }>
   /** Keys that the log trusts for what is signed now. */
@@ -26,7 +32,7 @@ export interface UploadedLog {
 
 /**
  * Sizes of the files under the log's lock, where a file holds whole batches. Of the tree and the journal, what the newest
- * checkpoint covers; a torn note is left out. Undefined for a file that does not exist, and for agent files during a
+ * checkpoint covers that the log has signed; notes after the last one that it has signed are left out. Undefined for a file that does not exist, and for agent files during a
  * repair, which may rewrite their ends.
  */
 export async function fileSizes(
@@ -34,10 +40,11 @@ export async function fileSizes(
   dir: string,
   files: readonly SizeRequest[],
 ): Promise<(number | undefined)[]> {
-  const { lock, agentLogs } = await log.open()
+  const { lock, agentLogs, sealer } = await log.open()
+  const keys = await sealer?.keys((known) => new SealedSizes(dir, known).isNewestSigned())
   return lock.run(() => {
     const { isComplete } = agentLogs
-    const sealed = new SealedSizes(dir)
+    const sealed = new SealedSizes(dir, keys)
     return files.map(({ path, mode }) => {
       if (mode === 'agent' && !isComplete) return undefined
       if (mode === 'checkpoint') return sealed.checkpoints(path)
@@ -50,15 +57,27 @@ export async function fileSizes(
 
 class SealedSizes {
   readonly #dir: string
+  readonly #keys: KeyHistory
   #state: { origin: string | undefined; size: number } | undefined
 
-  constructor(dir: string) {
+  /** @param keys without them nothing counts as signed. */
+  constructor(dir: string, keys = new KeyHistory()) {
     this.#dir = dir
+    this.#keys = keys
+  }
+
+  isNewestSigned(): boolean {
+    const { origin, size } = this.#sealed()
+    return origin === undefined || newestCheckpoint(nodeFileSystem, this.#dir, origin)?.head.size === size
   }
 
   checkpoints(path: string): number | undefined {
     const { origin } = this.#sealed()
-    return origin === undefined ? undefined : endOfNotes(nodeFileSystem, join(this.#dir, path), origin)
+    if (origin === undefined) return undefined
+    const keys = this.#keys.all()
+    const isOfLog = ({ note }: NotePiece) =>
+      note !== undefined && judgeNote(note, origin, keys).kind === 'verified'
+    return endOfNotes(nodeFileSystem, join(this.#dir, path), origin, isOfLog)
   }
 
   journal(): number | undefined {
@@ -74,7 +93,12 @@ class SealedSizes {
   #sealed(): { origin: string | undefined; size: number } {
     if (this.#state !== undefined) return this.#state
     const origin = readGenesis(nodeFileSystem, this.#dir)?.origin
-    const newest = origin === undefined ? undefined : newestCheckpoint(nodeFileSystem, this.#dir, origin)
+    const newest =
+      origin === undefined
+        ? undefined
+        : newestCheckpoint(nodeFileSystem, this.#dir, origin, (note, { size }) => {
+            return judgeNote(note, origin, this.#keys.allAt(size - 1)).kind === 'verified'
+          })
     this.#state = { origin, size: newest?.head.size ?? 0 }
     return this.#state
   }

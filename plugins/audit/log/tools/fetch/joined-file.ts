@@ -33,6 +33,8 @@ export interface FileJudge {
   isForeign(bytes: Buffer): boolean
   /** Whether the log has these bytes here. The pieces come in the order of the file; an accepted one is restored. */
   accepts(piece: Piece): boolean
+  /** What is restored of an accepted piece; absent where that is all of it. Only for a file whose gaps are closed. */
+  partOf?(bytes: Buffer): Buffer
   /**
    * The end of the bytes that the log is known to have had: up to there a gap is kept, so that what follows stands at its
    * place. Undefined for a file whose parts have no place of their own, whose gaps are closed.
@@ -147,7 +149,13 @@ class JoinedFile {
       if (this.#judge.knownEnd === undefined) this.#closed += start - this.#end
       this.#end = start
     }
-    this.#write(fresh)
+    const own = this.#judge.partOf?.(fresh) ?? fresh
+    const left = fresh.length - own.length
+    if (left > 0)
+      this.#problems.push(`${key} has ${left} bytes that are not those of the log: they are left out`)
+    this.#write(own)
+    this.#end += left
+    this.#closed += left
     this.#objects++
   }
 

@@ -89,18 +89,20 @@ function follows(line: JournalLine, last: JournalLine | undefined, isExact: bool
   return isExact ? line.leaf === first + sealed : line.leaf >= first
 }
 
-/** Checkpoints that a key of the log has signed. */
+/** Checkpoints that a key of the log has signed. Others may be in one object with them: a writer uploads what its file has. */
 export function checkpointJudge(origin: string, keys: TrustedKeys): FileJudge {
-  const isSigned = (bytes: Buffer) =>
-    [...notePieces(bytes, `${origin}\n`)].every(({ note, torn }) => {
+  const signed = (bytes: Buffer) =>
+    [...notePieces(bytes, `${origin}\n`)].flatMap(({ note, torn, text }) => {
       const head = note === undefined ? undefined : parseCheckpoint(note.text)
-      if (torn || note === undefined || head?.origin !== origin) return false
-      return signatureFailure({ ...head, note, file: '', line: 0 }, keys) === undefined
+      if (torn || note === undefined || head?.origin !== origin) return []
+      const isSigned = signatureFailure({ ...head, note }, keys) === undefined
+      return isSigned ? [Buffer.from(text)] : []
     })
   return {
     knownEnd: undefined,
     isForeign: (bytes) => bytes.indexOf(`${origin}\n`) !== 0,
-    accepts: ({ bytes }) => isSigned(bytes),
+    accepts: ({ bytes }) => signed(bytes).length > 0,
+    partOf: (bytes) => Buffer.concat(signed(bytes)),
   }
 }
 

@@ -1,12 +1,14 @@
 // Shows from the files of the tree that one checkpoint of a log is a prefix of another.
 
 import { nodeFileSystem } from '../../files/file-system.js'
-import type { Verifier } from '../../keys/public-key.js'
+import type { TrustedKey } from '../../keys/public-key.js'
 import { consistencyRanges, verifyConsistency } from '../../merkle/proof.js'
 import type { Digest } from '../../merkle/tree-hash.js'
 import { type Head, parseCheckpoint } from '../../tree/checkpoint.js'
-import { judgeNote, parseNote } from '../../tree/note.js'
+import { parseNote } from '../../tree/note.js'
 import { rootsOf } from '../../tree/tree-store.js'
+import { signatureFailure } from '../verify/checkpoint-check.js'
+import { spansOf, TrustedKeys } from '../verify/trusted-keys.js'
 
 export type Consistency =
   | {
@@ -23,16 +25,17 @@ export type Consistency =
  * Whether the log that `older` and `newer` are checkpoints of has only been appended to between them. The proof is made
  * from the tree in `dir` and checked; a damaged tree can only make it fail.
  *
- * @param keys must have signed both.
+ * @param keys must have signed both; a key with leaves, checkpoints that end at one of them.
  * @throws {AuditError} `read_failed` where the tree lacks a hash.
  */
 export function checkConsistency(
   dir: string,
   older: string,
   newer: string,
-  keys: readonly Verifier[],
+  keys: readonly TrustedKey[],
 ): Consistency {
-  const [first, second] = [open(older, keys), open(newer, keys)]
+  const known = new TrustedKeys(spansOf(keys))
+  const [first, second] = [open(older, known), open(newer, known)]
   if (typeof first === 'string') return inconsistent(`the older checkpoint ${first}`)
   if (typeof second === 'string') return inconsistent(`the newer checkpoint ${second}`)
   if (first.origin !== second.origin) return inconsistent(`they are of ${first.origin} and ${second.origin}`)
@@ -49,13 +52,16 @@ export function checkConsistency(
 }
 
 /** The head, or why the text is not one that a key signed. */
-function open(text: string, keys: readonly Verifier[]): Head | string {
+function open(text: string, keys: TrustedKeys): Head | string {
   const note = parseNote(text)
   const head = note === undefined ? undefined : parseCheckpoint(note.text)
   if (note === undefined || head === undefined) return 'is not a checkpoint of an audit log'
-  const { kind } = judgeNote(note, head.origin, keys)
-  if (kind === 'verified') return head
-  return kind === 'bad_signature' ? 'has a wrong signature' : 'is signed by none of the keys'
+  const failure = signatureFailure({ ...head, note }, keys)
+  if (failure === undefined) return head
+  if (failure === 'bad_signature') return 'has a wrong signature'
+  return failure === 'revoked_key'
+    ? `of ${head.size} leaves is signed by a key that is not trusted for them`
+    : 'is signed by none of the keys'
 }
 
 function inconsistent(reason: string): Consistency {

@@ -10,8 +10,9 @@ import {
   parseJsonObject,
   toBase64,
 } from '@svc/core/json'
-import type { Verifier } from '../../keys/public-key.js'
+import type { TrustedKey } from '../../keys/public-key.js'
 import type { VerifyReport } from '../verify/report.js'
+import { spansOf, TrustedKeys } from '../verify/trusted-keys.js'
 import type { AuditReport } from './audit-report.js'
 
 const SIGNATURE_PREFIX = 'ed25519:'
@@ -42,8 +43,11 @@ export async function signReport(report: AuditReport, signer: Signer): Promise<s
   return canonicalize({ ...unsigned, sig: SIGNATURE_PREFIX + toBase64(sig) })
 }
 
-/** Whether one of `keys` has signed the report `text`, in exactly this form, and what it says. */
-export function checkReport(text: string, keys: readonly Verifier[]): ReportJudgement {
+/**
+ * Whether one of `keys` has signed the report `text`, in exactly this form, and what it says. A key with leaves may sign
+ * reports of a log that ends at one of them.
+ */
+export function checkReport(text: string, keys: readonly TrustedKey[]): ReportJudgement {
   const signed = parseJsonObject(text) ?? {}
   const { sig, ...unsigned } = signed
   const { report, key_id: keyId, from, to, log, verification } = unsigned
@@ -54,14 +58,29 @@ export function checkReport(text: string, keys: readonly Verifier[]): ReportJudg
   }
   // A member that stands twice, or white space, is not what was signed: another reader may take the other member.
   if (!isCanonical(signed, text)) return invalid('the report is not in the form in which it was signed')
-  const key = keys.find((one) => one.keyId === keyId)
-  if (key === undefined) return invalid('the report is signed by none of the keys')
+  const known = new TrustedKeys(spansOf(keys))
+  const key = typeof keyId === 'string' ? known.at(keyId, lastLeafOf(verification)) : undefined
+  if (key === undefined) {
+    const isKnown = typeof keyId === 'string' && known.has(keyId)
+    return invalid(
+      isKnown
+        ? 'the report is signed by a key that is not trusted at the end of the log that it states'
+        : 'the report is signed by none of the keys',
+    )
+  }
   if (!key.verify(messageOf(unsigned), signatureBytes(sig))) {
     return invalid('the report was changed after it was signed')
   }
   const origin = isJsonObject(log) && typeof log['origin'] === 'string' ? log['origin'] : undefined
   const selfVouched = isJsonObject(verification) && verification['selfVouched'] !== false
   return { valid: true, keyId: key.keyId, verdict, from, to, origin, selfVouched }
+}
+
+/** Undefined for a log without a checkpoint. */
+function lastLeafOf(verification: unknown): number | undefined {
+  const head = isJsonObject(verification) ? verification['head'] : undefined
+  const size = isJsonObject(head) ? head['size'] : undefined
+  return typeof size === 'number' ? size - 1 : undefined
 }
 
 function isCanonical(value: Record<string, unknown>, text: string): boolean {

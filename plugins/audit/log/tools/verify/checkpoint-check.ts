@@ -233,7 +233,7 @@ export class CheckpointCheck {
 
 /** Why the checkpoint's signature does not count; undefined where it does. */
 export function signatureFailure(
-  { note, origin, size }: KeptCheckpoint,
+  { note, origin, size }: Omit<KeptCheckpoint, 'file' | 'line'>,
   keys: TrustedKeys,
 ): FailureKind | undefined {
   const { kind } = judgeNote(note, origin, keys.allAt(size - 1))

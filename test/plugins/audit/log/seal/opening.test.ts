@@ -14,10 +14,20 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { nodeFileSystem } from '@svc/plugin-audit/internal/log/files/file-system'
-import { AuditError, forkLog, resumeLog } from '@svc/plugin-audit/log'
+import { signNote } from '@svc/plugin-audit/internal/log/tree/note'
+import { AuditError, forkLog, LocalDevSigner, resumeLog, rotateKey } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { temporaryDir } from '../../temporary.js'
-import { appenderIn, codeOf, DAY, diskWith, envelope, fixedClock, memoryLogger } from '../writer/records.js'
+import {
+  appenderIn,
+  codeOf,
+  DAY,
+  diskWith,
+  envelope,
+  fixedClock,
+  memoryLogger,
+  signer,
+} from '../writer/records.js'
 import { append } from './rig.js'
 import { journalOf, sealedLog } from './sealed-log.js'
 
@@ -102,7 +112,6 @@ describe('opening a log', () => {
     ['has lost a journal line', () => cut('audit.journal', 900)],
     ['has lost all checkpoints', () => rmSync(path(CHECKPOINTS))],
     ['has a journal that begins in the middle', () => dropLine('audit.journal', 0)],
-    ['has an edited checkpoint', () => edit(CHECKPOINTS, (text) => text.replace('\n9\n', '\n5\n'))],
   ] as const) {
     it(`is refused for one that ${title}, with both ways out`, async () => {
       await sealed()
@@ -114,6 +123,58 @@ describe('opening a log', () => {
       await appender.close()
     })
   }
+
+  const stranger = LocalDevSigner.fromSeed(new Uint8Array(32).fill(99))
+
+  /** A checkpoint of `size` leaves that nobody who may has signed. */
+  async function forged(size: number, by: LocalDevSigner): Promise<string> {
+    const { origin } = journalOf(dir.path)[0] as { origin: string }
+    return signNote(`${origin}\n${size}\n${Buffer.alloc(32).toString('base64')}\n`, origin, [by])
+  }
+
+  const bad = (note: string) => note.replace(/\w{9}=*\n$/, 'AAAAAAAA=\n')
+  for (const [title, plant] of [
+    ['an edited one', () => edit(CHECKPOINTS, (text) => text.replace('\n9\n', '\n5\n'))],
+    ['one of another key', async () => appendFileSync(path(CHECKPOINTS), await forged(9_999, stranger))],
+    ['one of the same size', async () => appendFileSync(path(CHECKPOINTS), await forged(9, stranger))],
+    [
+      'one that names the key of the log',
+      async () => appendFileSync(path(CHECKPOINTS), bad(await forged(9_999, signer))),
+    ],
+    [
+      'a thousand of another key',
+      async () => appendFileSync(path(CHECKPOINTS), (await forged(9_999, stranger)).repeat(1_000)),
+    ],
+    [
+      'many files of later days',
+      async () => {
+        const note = await forged(9_999, stranger)
+        for (let day = 10; day < 22; day++) writeFileSync(path(`audit-2027-01-${day}.checkpoint`), note)
+      },
+    ],
+  ] as const) {
+    it(`goes on from the newest checkpoint that the log has signed, past ${title}`, async () => {
+      await sealed()
+      await plant()
+      const appender = appenderIn(dir.path)
+      await append(appender, 1)
+      await appender.close()
+      const { leaf, kind } = journalOf(dir.path).at(-1) as { leaf: number; kind: string }
+      expect({ leaf, kind }).to.deep.equal({ leaf: 10, kind: 'seal' })
+    })
+  }
+
+  it('goes on past a newest checkpoint by a key that was retired before it, also with a new key', async () => {
+    await sealed()
+    const next = LocalDevSigner.fromSeed(new Uint8Array(32).fill(8))
+    await rotateKey(dir.path, { from: signer, to: next, retire: true })
+    const last = readdirSync(dir.path).filter((name) => name.endsWith('.checkpoint'))
+    appendFileSync(path(last.sort().at(-1) ?? ''), await forged(9_999, signer))
+    const appender = appenderIn(dir.path, { signer: next })
+    await append(appender, 1)
+    await appender.close()
+    expect(journalOf(dir.path).at(-1)).to.include({ kind: 'seal' })
+  })
 
   it('is refused where sealed records changed before their checkpoint was signed', async () => {
     await sealed()

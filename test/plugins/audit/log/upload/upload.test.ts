@@ -3,7 +3,7 @@ import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import { temporaryDir } from '../../temporary.js'
-import { appenderIn, DAY, envelope } from '../writer/records.js'
+import { appenderIn, DAY, envelope, memoryLogger } from '../writer/records.js'
 import { type Cloud, METADATA, OWNER, startCloud } from './cloud.js'
 import { stateOf, textOf, uploading, uploadingSoon } from './rig.js'
 
@@ -290,6 +290,37 @@ describe('upload', () => {
       textOf(dir.path, `audit-${DAY}.checkpoint`),
     )
   })
+
+  it('leaves out a checkpoint that the log has not signed, and uploads what follows', async () => {
+    const logger = memoryLogger()
+    const { appender, errors } = uploading(dir.path, cloud, {}, { sealed: true, logger })
+    await appender.append(envelope())
+    await appender.seal()
+    const whole = textOf(dir.path, `audit-${DAY}.checkpoint`)
+    appendFileSync(join(dir.path, `audit-${DAY}.checkpoint`), forgedFrom(whole))
+    await appender.append(envelope())
+    await appender.flush()
+    expect(cloud.assembled(`checkpoints/${DAY}`, `audit-${DAY}`)).to.equal(whole)
+    await appender.seal()
+    await appender.close()
+    expect(cloud.assembled(`checkpoints/${DAY}`, `audit-${DAY}`))
+      .to.equal(textOf(dir.path, `audit-${DAY}.checkpoint`))
+      .and.not.include('\n999\n')
+    const journal = textOf(dir.path, 'audit.journal')
+    const id = JSON.parse(journal.split('\n')[0] ?? '').log_id.slice(0, 16)
+    expect(cloud.assembled(`journal/${DAY}`, `audit-${id}`)).to.equal(journal)
+    expect(errors).to.deep.equal([])
+    expect(logger.entries.map(({ message }) => message)).to.deep.equal([
+      'cut off notes that no key of the log has signed',
+    ])
+  })
+
+  /** The last checkpoint of the file with another number of leaves. */
+  function forgedFrom(checkpoints: string): string {
+    return checkpoints
+      .slice(checkpoints.lastIndexOf('svc-audit.invalid/', checkpoints.lastIndexOf('\u2014') - 1))
+      .replace(/\n\d+\n/, '\n999\n')
+  }
 
   it('treats an existing object as uploaded', async () => {
     cloud.fault = (request, response) => {
