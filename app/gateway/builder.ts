@@ -16,7 +16,7 @@ import {
 } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import { buildPipeline, type Dispatch, type Pipeline } from '@svc/core/pipeline'
-import { type EffectivePolicy, loadPolicy, PolicyError, type PolicyLayer } from '@svc/core/policy'
+import { type EffectivePolicy, loadPolicy, PolicyError, type PolicyLayer, pluginUses } from '@svc/core/policy'
 import { KeyReader, loadOrCreateKey } from '@svc/core/secret'
 import type { DependencyContainer } from 'tsyringe'
 import { AllowedHosts } from '../http/allowed-hosts.js'
@@ -123,7 +123,7 @@ export class GatewayBuilder {
 
   /** The policy that the options hold, custom plugins imported; loaded once. Rejects with `PolicyError`. */
   policy(): Promise<Policy> {
-    this.#policy ??= this.#complete(this.#layers, this.#first)
+    this.#policy ??= this.#complete(this.#first)
     return this.#policy
   }
 
@@ -132,12 +132,20 @@ export class GatewayBuilder {
     const { policyYaml: _yaml, policyObject: _object, ...rest } = this.#options
     const given = typeof policy === 'string' ? { policyYaml: policy } : { policyObject: policy }
     const layers = layersOf({ ...rest, ...given })
-    return this.#complete(layers, this.#load(layers))
+    return this.#load(layers, await this.#custom(pluginUses({ layers, env: this.#env })))
   }
 
-  async #complete(layers: readonly PolicyLayer[], first: Policy): Promise<Policy> {
-    const custom = await importPlugins(first.uses, this.#plugins, this.#baseDir)
-    return custom.size === 0 ? first : this.#load(layers, custom)
+  async #complete(first: Policy): Promise<Policy> {
+    const custom = await this.#custom(first.uses)
+    return custom.size === 0 ? first : this.#load(this.#layers, custom)
+  }
+
+  #custom(uses: Policy['uses']): Promise<ReadonlyMap<string, Plugin | Error>> {
+    return importPlugins(uses, this.#plugins, this.#baseDir)
+  }
+
+  get #env(): NonNullable<PluginContext['env']> {
+    return this.#options.env ?? process.env
   }
 
   /** Without `custom`, the modules of the policy have not been imported, and what they own waits. */
@@ -151,7 +159,7 @@ export class GatewayBuilder {
       plugins: this.#plugins,
       isBound: (token) => this.#bindings.isRegistered(token, true),
       bindingOf: (token) => resolveOptional(this.#bindings, token),
-      env: this.#options.env ?? process.env,
+      env: this.#env,
       ...(custom === undefined ? { customPending: true } : { custom }),
     })
     if (!result.ok) throw new PolicyError(result.mistakes)

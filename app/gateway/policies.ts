@@ -1,4 +1,5 @@
-// The policy in force, and those that a reload replaced: each stops when its calls have ended.
+// The policy in force, and those that a reload replaced: each stops when its calls have ended. Reloads run one after the
+// other.
 import type { CallMetrics } from '../metrics/call-metrics.js'
 import { ActivePolicy } from '../policy/active-policy.js'
 import type { HostConfig } from '../policy/config.js'
@@ -14,6 +15,7 @@ export class Policies {
   #current: ActivePolicy | undefined
   #targets: HostConfig['targets'] = {}
   #retiring = new Set<Promise<void>>()
+  #reloading: Promise<unknown> = Promise.resolve()
 
   /** `drainMs`: the time that the calls of a replaced policy have to end; `stdio` runs the targets that are commands. */
   constructor(
@@ -47,6 +49,18 @@ export class Policies {
     if (old !== undefined) this.#retire(old)
   }
 
+  /** Loads a policy and puts it in force, after the reloads before it. Rejects as `activate` does, or with `PolicyError`. */
+  reload(source: string | Record<string, unknown>): Promise<Policy> {
+    const reloading = this.#reloading.then(async () => {
+      const policy = await this.#builder.policyFrom(source)
+      await this.activate(policy)
+      return policy
+    })
+    // The caller gets the error; the next reload does not.
+    this.#reloading = reloading.catch(() => undefined)
+    return reloading
+  }
+
   /** Does not wait: a reload is done when the new policy serves. */
   #retire(old: ActivePolicy): void {
     const retiring = old
@@ -58,8 +72,9 @@ export class Policies {
     this.#retiring.add(retiring)
   }
 
-  /** Resolves when the calls of all policies have ended. */
+  /** Resolves when the reloads and the calls of all policies have ended. */
   async drain(): Promise<void> {
+    await this.#reloading
     this.#current?.endStreams()
     await Promise.all([...this.#retiring, this.#current?.drain(this.#drainMs)])
   }

@@ -12,7 +12,6 @@ import { GatewayBuilder } from './builder.js'
 import { CallListener, type CallListenerParts, type Front } from './call-listener.js'
 import type { GatewayOptions, GatewaySettings } from './options.js'
 import { Policies } from './policies.js'
-import { SerialQueue } from './serial-queue.js'
 import { createDispatcher, createMcpProxy } from './upstreams.js'
 
 /** Of the mistakes of a refused policy, in a notice. */
@@ -68,7 +67,6 @@ export class Gateway implements GatewayHandle {
   #sessions: MaybePromise<SessionBinding> | undefined
   #ready: Promise<Listening>
   #closing: Promise<void> | undefined
-  #reloads = new SerialQueue()
 
   /** `sharesAdmin`: where another process has the port of the admin listener, this gateway starts without one. */
   constructor(
@@ -98,10 +96,6 @@ export class Gateway implements GatewayHandle {
   close(): Promise<void> {
     this.#closing ??= this.#close()
     return this.#closing
-  }
-
-  reload(policy: string | Record<string, unknown>): Promise<void> {
-    return this.#reloads.run(() => this.#reload(policy))
   }
 
   async #start(): Promise<Listening> {
@@ -173,12 +167,11 @@ export class Gateway implements GatewayHandle {
     return this.#sessions
   }
 
-  async #reload(source: string | Record<string, unknown>): Promise<void> {
+  async reload(source: string | Record<string, unknown>): Promise<void> {
     await this.#ready
     if (this.#closing !== undefined) throw new Error('the gateway is closing')
     try {
-      const policy = await this.#builder.policyFrom(source)
-      await started(this.#policies).activate(policy)
+      const policy = await started(this.#policies).reload(source)
       this.#warnOfRestart(policy.host)
       await Promise.all([this.#listener?.refresh(), this.#admin?.refresh()])
       this.#admin?.countReload('success')
@@ -202,7 +195,6 @@ export class Gateway implements GatewayHandle {
     // A gateway that did not start has nothing to drain; ready() rejects with the reason.
     await this.#ready.catch(() => undefined)
     this.#listener?.stopListening()
-    await this.#reloads.idle()
     await this.#policies?.drain()
     // Until here a request on an open connection is refused and recorded like any other call.
     await this.#listener?.close()

@@ -5,7 +5,6 @@ import type { DependencyContainer } from 'tsyringe'
 import { GatewayBuilder } from '../gateway/builder.js'
 import type { GatewaySettings, PipelineOptions } from '../gateway/options.js'
 import { Policies } from '../gateway/policies.js'
-import { SerialQueue } from '../gateway/serial-queue.js'
 import { dispatch } from '../upstream/dispatch-slot.js'
 import { limitOutcome } from '../upstream/response-limit.js'
 import { callOf, type ToolCall } from './tool-call.js'
@@ -48,7 +47,6 @@ export class InProcessPipeline implements EmbeddedPipeline {
   /** For what is built on this class: the bindings and the host's part of the policy. */
   readonly builder: GatewayBuilder
   #policies: Promise<Policies> | undefined
-  #reloads = new SerialQueue()
   #closing: Promise<void> | undefined
 
   constructor(config: GatewaySettings) {
@@ -69,11 +67,9 @@ export class InProcessPipeline implements EmbeddedPipeline {
     return current.run(running)
   }
 
-  reload(policy: string | Record<string, unknown>): Promise<void> {
-    return this.#reloads.run(async () => {
-      const policies = await this.#start()
-      await policies.activate(await this.builder.policyFrom(policy))
-    })
+  async reload(policy: string | Record<string, unknown>): Promise<void> {
+    const policies = await this.#start()
+    await policies.reload(policy)
   }
 
   close(): Promise<void> {
@@ -95,7 +91,6 @@ export class InProcessPipeline implements EmbeddedPipeline {
   }
 
   async #close(): Promise<void> {
-    await this.#reloads.idle()
     try {
       // A pipeline that did not start has nothing to close. Its error is not lost: ready() and run() reject with it.
       const policies = await this.#policies?.catch(() => undefined)

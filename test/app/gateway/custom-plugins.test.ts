@@ -1,7 +1,7 @@
 import { definePlugin } from '@svc/core'
 import { authnPlugin } from '@svc/plugin-authn'
 import { expect } from 'chai'
-import { startGatewayServer } from 'svc-sdk'
+import { createPipeline, startGatewayServer } from 'svc-sdk'
 import { importPlugins } from 'svc-sdk/internal/gateway/custom-plugins'
 import { z } from 'zod'
 import { fixtures } from '../cli/policy-console.js'
@@ -62,6 +62,38 @@ describe('a plugin from code', () => {
       expect(configs).to.deep.equal([{ from: '2026-12-20', hours: 24 }])
     } finally {
       await gateway.close()
+    }
+  })
+
+  it('is checked once for each reload, also if the policy names a module', async () => {
+    let checks = 0
+    const counted = definePlugin({
+      name: 'counted',
+      version: '1.0.0',
+      core: '^1.0.0',
+      schema: z.strictObject({}),
+      check() {
+        checks++
+        return []
+      },
+      create: () => ({ handle: (_call, next) => next() }),
+    })
+    const pipeline = createPipeline({
+      tenant: 'acme',
+      audit: { gatewayName: 'gw', gatewayVersion: '1', append: async () => undefined },
+      quotas: { adapter: 'memory' },
+      entitlements: 'open',
+      authn: { allowUnauthenticated: true },
+      plugins: [counted],
+      counted: {},
+    })
+    try {
+      await pipeline.ready()
+      checks = 0
+      await pipeline.reload({ plugins: [{ use: `file://${fixtures}invalid/modules/slow.mjs` }], slow: {} })
+      expect(checks).to.equal(1)
+    } finally {
+      await pipeline.close()
     }
   })
 })
