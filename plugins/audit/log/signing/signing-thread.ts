@@ -1,8 +1,9 @@
 // The writer's side of the signing thread. The thread is an optimization: the event loop signs whatever it has not
 // signed in time.
 
-import { Worker } from 'node:worker_threads'
+import type { Worker } from 'node:worker_threads'
 import type { Logger, Signer } from '@svc/core'
+import { startWorker, Thread } from '../thread/thread.js'
 import type { SharedBatch } from './shared-batch.js'
 import { SharedMemory, type SharedMemorySize, SIGNING_PROBE, sharedBytes } from './shared-memory.js'
 
@@ -26,6 +27,12 @@ const START_AFTER = 1_000
 // Waking the thread costs a quarter of a signature here, and some time until it runs.
 const WAKE_AT = 4
 
+/** Methods that the thread calls. */
+export interface SigningHost {
+  /** The thread can sign, as its signature of `SIGNING_PROBE` shows. */
+  begin(sig: Uint8Array): void
+}
+
 export type StartWorker = (workerData: SigningWorkerData) => Worker
 
 export interface SigningThreadParts {
@@ -44,7 +51,7 @@ export class SigningThread {
   readonly #signer: ThreadSigner
   readonly #logger: Logger
   readonly #startWorker: StartWorker
-  #worker: Worker | undefined
+  #thread: Thread<object> | undefined
   /** Messages for which a thread would have been woken. */
   #missed = 0
   #state: 'absent' | 'starting' | 'running' | 'stopped' = 'absent'
@@ -71,7 +78,7 @@ export class SigningThread {
   /** Resolves when the thread has ended. */
   async close(): Promise<void> {
     this.#state = 'stopped'
-    await this.#worker?.terminate()
+    await this.#thread?.close()
   }
 
   #start(): void {
@@ -79,11 +86,8 @@ export class SigningThread {
     try {
       const seed = ownMemory(this.#signer.keyForThread())
       const worker = this.#startWorker({ memory: this.#memory, size: this.#size, seed })
-      worker.unref()
-      worker.once('message', (sig: Uint8Array) => this.#begin(sig))
-      worker.once('error', (error) => this.#fail(error))
-      worker.once('exit', (code) => this.#fail(new Error(`it ended by itself, code ${code}`)))
-      this.#worker = worker
+      const methods = { begin: (sig: Uint8Array) => this.#begin(sig) }
+      this.#thread = new Thread(worker, methods, (error) => this.#fail(error))
     } catch (error) {
       this.#fail(error)
     }
@@ -96,7 +100,7 @@ export class SigningThread {
       this.#shared.begin()
     } else {
       this.#fail(new Error('the key that the signer gave for the thread is not its own'))
-      void this.#worker?.terminate()
+      void this.#thread?.close()
     }
   }
 
@@ -108,7 +112,7 @@ export class SigningThread {
 }
 
 function startNodeWorker(workerData: SigningWorkerData): Worker {
-  return new Worker(new URL('./signing-worker.js', import.meta.url), {
+  return startWorker(new URL('./signing-worker.js', import.meta.url), {
     name: 'svc-audit-signing',
     workerData,
     // The thread needs none of the process's preloaded or evaluated code.

@@ -1,9 +1,10 @@
 // The signing thread: signs the messages in the memory shared with the writer.
 
-import { parentPort, workerData } from 'node:worker_threads'
+import { workerData } from 'node:worker_threads'
 import { whenFastest } from '../keys/ed25519.js'
+import { Calls } from '../thread/calls.js'
 import { SharedMemory, SIGNING_PROBE } from './shared-memory.js'
-import type { SigningWorkerData } from './signing-thread.js'
+import type { SigningHost, SigningWorkerData } from './signing-thread.js'
 
 const { memory, size, seed } = workerData as SigningWorkerData
 const key = (await whenFastest()).signingKey(seed)
@@ -15,5 +16,5 @@ const shared = new SharedMemory(memory, size)
 // The writer starts the thread after it has verified a signature made in shared memory.
 const probe = new Uint8Array(new SharedArrayBuffer(SIGNING_PROBE.length))
 probe.set(SIGNING_PROBE)
-parentPort?.postMessage(sign(probe))
+Calls.ofThread<SigningHost>().tell('begin', sign(probe))
 shared.serve(sign)

@@ -1,9 +1,7 @@
 // Messages between the uploader and its thread.
 
-import type { JsonObject } from '@svc/core/json'
 import type { PresignConfig } from './presign.js'
 import type { UploadMode } from './source.js'
-import type { StateSignature } from './state-signature.js'
 
 /** The thread's `workerData`. */
 export interface UploadTask {
@@ -51,32 +49,3 @@ export interface SerializedError {
   readonly retryAfterMs?: number
   readonly cause?: { readonly message: string; readonly code?: string }
 }
-
-/** Requests of the thread about the log and its key, which only the writer's thread may access. */
-export interface Requests {
-  sizes: { readonly params: readonly SizeRequest[]; readonly result: SizeResponse }
-  /** The signature of the state. */
-  sign: { readonly params: JsonObject; readonly result: StateSignature }
-  /** Whether the signature of the state is of the log's key. */
-  isSigned: { readonly params: JsonObject; readonly result: boolean }
-  /** Stored bytes of each file; the result is the paths that retention removed. */
-  retain: { readonly params: ReadonlyMap<string, number>; readonly result: readonly string[] }
-}
-
-export type ToThread =
-  | { readonly kind: 'round'; readonly round: RoundRequest }
-  | { readonly kind: 'response'; readonly id: number; readonly value: Requests[keyof Requests]['result'] }
-  | { readonly kind: 'error'; readonly id: number; readonly message: string }
-  | { readonly kind: 'abort'; readonly reason: SerializedError }
-
-export type FromThread =
-  | { readonly kind: 'request'; readonly id: number; readonly request: Request }
-  | { readonly kind: 'pending'; readonly bytes: number; readonly since: number | undefined }
-  | { readonly kind: 'uploaded'; readonly bytes: number }
-  | { readonly kind: 'failed'; readonly error: SerializedError; readonly path?: string }
-  | { readonly kind: 'warned'; readonly error: SerializedError }
-  | { readonly kind: 'done' }
-
-export type Request = {
-  [Name in keyof Requests]: { readonly name: Name; readonly params: Requests[Name]['params'] }
-}[keyof Requests]

@@ -1,8 +1,7 @@
 // Scans chunks on all cores: on threads where the log is large enough, else on this thread.
 
 import { availableParallelism } from 'node:os'
-import { Worker } from 'node:worker_threads'
-import { threadArgv } from '../../thread/thread-argv.js'
+import { startWorker, Thread } from '../../thread/thread.js'
 import type { KeySpan } from '../../tree/journal-line.js'
 import { ChunkScanner } from './chunk-scanner.js'
 import type { Chunk, ChunkResult, ScanContext } from './scan-chunk.js'
@@ -12,14 +11,15 @@ export interface ScanWorkerData {
   readonly logId: string | undefined
 }
 
-export type ScanReply =
-  | { readonly results: ChunkResult[]; readonly error?: undefined }
-  | { readonly results?: undefined; readonly error: string; readonly code: string | undefined }
+/** Methods of the thread. */
+export interface ScanMethods {
+  scan(chunks: readonly Chunk[]): ChunkResult[]
+}
 
 interface Job {
   readonly chunks: readonly Chunk[]
   readonly resolve: (results: ChunkResult[]) => void
-  readonly reject: (error: Error) => void
+  readonly reject: (error: unknown) => void
 }
 
 export interface ScanPool {
@@ -65,9 +65,8 @@ function localScan(context: ScanContext): ScanPool {
 class ThreadPool implements ScanPool {
   readonly width: number
   readonly jobBytes = THREAD_JOB_BYTES
-  readonly #workers: Worker[]
-  readonly #idle: Worker[]
-  readonly #running = new Map<Worker, Job>()
+  readonly #threads: Thread<ScanMethods>[]
+  readonly #idle: Thread<ScanMethods>[]
   readonly #waiting: Job[] = []
   #failure: Error | undefined
 
@@ -75,53 +74,52 @@ class ThreadPool implements ScanPool {
     // While one job runs, the next one waits at the same thread.
     this.width = 2 * threads
     const workerData: ScanWorkerData = { spans: keys.spans, logId }
-    this.#workers = Array.from({ length: threads }, () => this.#start(workerData))
-    this.#idle = [...this.#workers]
+    this.#threads = Array.from({ length: threads }, () => this.#start(workerData))
+    this.#idle = [...this.#threads]
   }
 
   scan(chunks: readonly Chunk[]): Promise<ChunkResult[]> {
     return new Promise((resolve, reject) => {
-      if (this.#failure !== undefined) reject(this.#failure)
+      if (this.#failure !== undefined) {
+        reject(this.#failure)
+        return
+      }
       this.#waiting.push({ chunks, resolve, reject })
       this.#assign()
     })
   }
 
   async close(): Promise<void> {
-    await Promise.all(this.#workers.map((worker) => worker.terminate()))
+    await Promise.all(this.#threads.map((thread) => thread.close()))
   }
 
-  #start(workerData: ScanWorkerData): Worker {
-    const worker = new Worker(new URL('./scan-worker.js', import.meta.url), {
-      workerData,
-      execArgv: threadArgv(),
+  #start(workerData: ScanWorkerData): Thread<ScanMethods> {
+    const worker = startWorker(new URL('./scan-worker.js', import.meta.url), { workerData })
+    return new Thread(worker, {}, (error) => {
+      this.#failure = error
+      for (const { reject } of this.#waiting.splice(0)) reject(error)
     })
-    worker.on('message', (reply: ScanReply) => {
-      const job = this.#running.get(worker)
-      this.#running.delete(worker)
-      this.#idle.push(worker)
-      if (reply.results === undefined)
-        job?.reject(Object.assign(new Error(reply.error), { code: reply.code }))
-      else job?.resolve(reply.results)
-      this.#assign()
-    })
-    worker.on('error', (error) => {
-      this.#failure = error instanceof Error ? error : new Error(String(error))
-      for (const job of [...this.#running.values(), ...this.#waiting]) job.reject(this.#failure)
-    })
-    return worker
   }
 
   #assign(): void {
-    for (let worker = this.#idle.pop(); worker !== undefined; worker = this.#idle.pop()) {
+    for (let thread = this.#idle.pop(); thread !== undefined; thread = this.#idle.pop()) {
       const job = this.#waiting.shift()
       if (job === undefined) {
-        this.#idle.push(worker)
+        this.#idle.push(thread)
         return
       }
-      this.#running.set(worker, job)
-      worker.postMessage(job.chunks)
+      void this.#run(thread, job)
     }
+  }
+
+  async #run(thread: Thread<ScanMethods>, { chunks, resolve, reject }: Job): Promise<void> {
+    try {
+      resolve(await thread.call('scan', chunks))
+    } catch (error) {
+      reject(error)
+    }
+    this.#idle.push(thread)
+    this.#assign()
   }
 }
 

@@ -2,7 +2,8 @@
 
 import { parentPort, workerData } from 'node:worker_threads'
 import { SharedMemory, SIGNING_PROBE } from '@svc/plugin-audit/internal/log/signing/shared-memory'
-import type { SigningWorkerData } from '@svc/plugin-audit/internal/log/signing/signing-thread'
+import type { SigningHost, SigningWorkerData } from '@svc/plugin-audit/internal/log/signing/signing-thread'
+import { Calls } from '@svc/plugin-audit/internal/log/thread/calls'
 import { LocalDevSigner } from '@svc/plugin-audit/log'
 
 export interface OddWorkerData extends SigningWorkerData {
@@ -14,7 +15,7 @@ export interface OddWorkerData extends SigningWorkerData {
 const { memory, size, seed, how, after } = workerData as OddWorkerData
 if (how === 'fails-to-start') throw new Error('no memory for a thread')
 const signer = LocalDevSigner.fromSeed(how === 'has-another-key' ? new Uint8Array(32).fill(9) : seed)
-parentPort?.postMessage(signer.sign(SIGNING_PROBE))
+Calls.ofThread<SigningHost>().tell('begin', signer.sign(SIGNING_PROBE))
 
 let signed = 0
 new SharedMemory(memory, size).serve((message) => {

@@ -195,7 +195,7 @@ describe('upload failures', () => {
       await cloud.until(() => cloud.objects.size > 0)
       await appender.close()
       expect(errors.map(({ code, message }) => [code, message])).to.deep.equal([
-        ['upload_failed', 'the upload thread ended'],
+        ['upload_failed', 'the upload thread died: it ended by itself, code 3'],
       ])
     } finally {
       process.execArgv = execArgv

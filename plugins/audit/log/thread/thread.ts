@@ -1,0 +1,67 @@
+// A worker thread, its calls, and its end.
+
+import { Worker, type WorkerOptions } from 'node:worker_threads'
+import { Calls, type Method, type Methods } from './calls.js'
+
+export class Thread<Remote extends Methods<Remote>> {
+  readonly #worker: Worker
+  readonly #calls: Calls<Remote>
+  #running = 0
+
+  /**
+   * @param methods that the thread calls.
+   * @param onEnd is called once, after the last message, also where the thread was closed.
+   */
+  constructor(worker: Worker, methods: Readonly<Record<string, Method>>, onEnd: (error: Error) => void) {
+    this.#worker = worker
+    this.#calls = new Calls(worker, methods)
+    let thrown: unknown
+    worker.unref()
+    worker.once('error', (error) => {
+      thrown = error
+    })
+    worker.once('exit', (code) => {
+      const error = thrown instanceof Error ? thrown : new Error(`it ended by itself, code ${code}`)
+      this.#calls.end(error)
+      onEnd(error)
+    })
+  }
+
+  /** Keeps the process alive until the reply. Rejects with the error of the method, or when the thread has ended. */
+  async call<Name extends keyof Remote & string>(
+    name: Name,
+    ...args: Parameters<Remote[Name]>
+  ): Promise<Awaited<ReturnType<Remote[Name]>>> {
+    if (this.#running++ === 0) this.#worker.ref()
+    try {
+      return await this.#calls.call(name, ...args)
+    } finally {
+      if (--this.#running === 0) this.#worker.unref()
+    }
+  }
+
+  tell: Calls<Remote>['tell'] = (name, ...args) => this.#calls.tell(name, ...args)
+
+  /** Resolves when it has ended. */
+  async close(): Promise<void> {
+    await this.#worker.terminate()
+  }
+}
+
+/** A worker with the Node options of the process, such as those of TLS. */
+export function startWorker(module: URL, options: WorkerOptions): Worker {
+  return new Worker(module, { execArgv: threadArgv(), ...options })
+}
+
+/**
+ * Without those that describe how the main program is given: with `node --input-type=module -e …` every thread would
+ * fail.
+ */
+function threadArgv(): string[] {
+  const ofProcess = process.execArgv
+  return ofProcess.filter((word, at) => !isInputType(word) && ofProcess[at - 1] !== '--input-type')
+}
+
+function isInputType(word: string): boolean {
+  return word === '--input-type' || word.startsWith('--input-type=')
+}
