@@ -1,6 +1,6 @@
 // The contract of stages, plugins and calls: what a plugin is written against.
 export { type Abortable, unlessAborted } from './call/abort.js'
-export { Call, type CallInit, type Hold, isCall, type ReferenceRule, type Settlement } from './call/call.js'
+export type { Call } from './call/call.js'
 export { brand, CORE_VERSION, hasBrand } from './call/contract.js'
 export type { AnswerHead, Credential } from './call/credential.js'
 export { type ErrorCode, errorTable, isRefusal, Refusal, statusOf } from './call/errors.js'
@@ -33,6 +33,7 @@ export {
   reasons,
   type Verdict,
 } from './call/finding.js'
+export type { ReferenceRule } from './call/judgement.js'
 export { after, attempt, firstResult, isPending, type MaybePromise } from './call/maybe-promise.js'
 export {
   type AnswerChunk,
@@ -49,6 +50,7 @@ export {
   type Sent,
 } from './call/outcome.js'
 export { personNamesOf, principalKeyOf } from './call/principal.js'
+export type { Hold } from './call/progress.js'
 export { type Redactor, redactedFault, redactedValue } from './call/redactor.js'
 export {
   type CallAgent,
@@ -62,6 +64,7 @@ export {
   type RequestKind,
   requestReference,
 } from './call/request.js'
+export type { Settlement } from './call/settle-handlers.js'
 export { isSideEffecting, type SideEffectKnowledge, sideEffectPolicy } from './call/side-effects.js'
 export { type Slot, slot } from './call/slot.js'
 export {

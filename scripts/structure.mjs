@@ -57,7 +57,10 @@ function checkFolders() {
 }
 
 /** Instances of these may come from another copy of the package; `isRefusal` and the like recognise them. */
-const branded = /\binstanceof (Call|KeyError|Refusal|UpstreamFault|VoteError)\b/
+const brandedClasses = sources.flatMap((path) =>
+  [...read(path).matchAll(/\[brand\] = '(\w+)'/g)].map(([, name]) => name),
+)
+const branded = new RegExp(`\\binstanceof (${brandedClasses.join('|')})\\b`)
 
 /**
  * What the tools of the audit log may use of it. `fetch` reads the objects that `upload` writes, with its requests.

@@ -1,7 +1,7 @@
 // What a policy would decide about one call: the stages' own explanations, in pipeline order. No stage is
 // started and none handles the call, so nothing is written, counted or contacted.
 import {
-  Call,
+  type Call,
   callRequest,
   denied,
   identity,
@@ -12,7 +12,7 @@ import {
 } from '@svc/core'
 import { parseJson } from '@svc/core/json'
 import { parseToolSegment } from '@svc/core/match'
-import { compose, type PlacedStage } from '@svc/core/pipeline'
+import { CallControl, compose, type PlacedStage } from '@svc/core/pipeline'
 import type { EffectivePolicy } from '@svc/core/policy'
 import type { HostConfig } from '../policy/config.js'
 import { noAgent, unsent, unsentTrace } from '../policy/unsent-call.js'
@@ -37,7 +37,8 @@ type Policy = EffectivePolicy<HostConfig>
 /** The explanation as lines, the verdict last. Throws what a plugin's `create` throws. */
 export async function explainCall(policy: Policy, asked: ExplainedCall, baseDir: string): Promise<string[]> {
   const lines: string[] = []
-  const call = callFor(asked, isPlain(asked.server, policy.host))
+  const control = callFor(asked, isPlain(asked.server, policy.host))
+  const { call } = control
   call.set(identity, identityOf(asked))
   const context = commandContext(policy, { baseDir, warn: (message) => lines.push(`warning: ${message}`) })
   const told = new Explanation(lines)
@@ -52,7 +53,7 @@ export async function explainCall(policy: Policy, asked: ExplainedCall, baseDir:
   )
   const unknown = unknownServer(asked.server, policy.host)
   // As in a gateway, where such a call comes to no stage that judges it.
-  const outcome = unknown ?? (await compose(stages, () => Promise.resolve(unsent))(call))
+  const outcome = unknown ?? (await compose(stages, () => Promise.resolve(unsent))(control))
   lines.push(told.verdict(outcome, call))
   return lines
 }
@@ -126,7 +127,7 @@ class Explanation {
   }
 }
 
-function callFor(asked: ExplainedCall, isInPath: boolean): Call {
+function callFor(asked: ExplainedCall, isInPath: boolean): CallControl {
   const segment = asked.tool.includes('@') ? asked.tool : `${asked.tool}@unversioned`
   const { tool, version } = parseToolSegment(segment)
   const bytes = Buffer.from(asked.args)
@@ -141,7 +142,7 @@ function callFor(asked: ExplainedCall, isInPath: boolean): Call {
     bytes: bytes.byteLength,
     idempotencyKey: asked.idempotencyKey ?? null,
   })
-  return new Call({
+  return new CallControl({
     protocol: 'invoke',
     headers: asked.idempotencyKey === undefined ? {} : { 'idempotency-key': asked.idempotencyKey },
     trace: unsentTrace,

@@ -1,7 +1,7 @@
 // Which tools of a server a policy lets each tenant use: the stages' explanations of a `tools/list`, without effects.
-import { Call, callRequest, identity, type PluginContext } from '@svc/core'
+import { callRequest, identity, type PluginContext } from '@svc/core'
 import { isJsonObject } from '@svc/core/json'
-import { compose, type PlacedStage } from '@svc/core/pipeline'
+import { CallControl, compose, type PlacedStage } from '@svc/core/pipeline'
 import type { EffectivePolicy } from '@svc/core/policy'
 import { toolReference } from '../mcp/tool-reference.js'
 import type { HostConfig } from '../policy/config.js'
@@ -50,8 +50,9 @@ export async function refusalsOf(
   const judging = policy.plugins.filter(
     ({ phase = 'inspection' }) => phase === 'inspection' || phase === 'decision',
   )
-  const call = listingOf('', server, version)
-  await compose(stagesOf(policy, judging, context), () => Promise.resolve(unsent))(call)
+  const control = listingOf('', server, version)
+  const { call } = control
+  await compose(stagesOf(policy, judging, context), () => Promise.resolve(unsent))(control)
   return names.flatMap((tool) => {
     const reference = toolReference(server, tool, version)
     const denial = reference === undefined ? undefined : call.denialOf(reference, 'tool')
@@ -77,8 +78,9 @@ async function usableBy(
   { server, version, names }: ListedTools,
   stages: readonly PlacedStage[],
 ): Promise<string[]> {
-  const call = listingOf(tenant, server, version)
-  const outcome = await compose(stages, () => Promise.resolve(unsent))(call)
+  const control = listingOf(tenant, server, version)
+  const { call } = control
+  const outcome = await compose(stages, () => Promise.resolve(unsent))(control)
   if (outcome.kind !== 'completed') return []
   return names.filter((tool) => {
     const reference = toolReference(server, tool, version)
@@ -91,7 +93,7 @@ function unlistedOf(tenants: readonly string[]): string {
   return `${tenants.join('-')}-other`
 }
 
-function listingOf(tenant: string, server: string, version: string): Call {
+function listingOf(tenant: string, server: string, version: string): CallControl {
   const request = callRequest({
     kind: 'protocol',
     method: 'tools/list',
@@ -101,7 +103,7 @@ function listingOf(tenant: string, server: string, version: string): Call {
     args: {},
     idempotencyKey: null,
   })
-  const call = new Call({
+  const control = new CallControl({
     protocol: 'mcp',
     headers: {},
     agent: noAgent,
@@ -110,6 +112,6 @@ function listingOf(tenant: string, server: string, version: string): Call {
     receivedAt: 0,
     read: () => request,
   })
-  call.set(identity, { tenant, authenticated: true, roles: [] })
-  return call
+  control.call.set(identity, { tenant, authenticated: true, roles: [] })
+  return control
 }

@@ -24,8 +24,8 @@ export async function answerNotification(
   const link = links.find(({ server }) => server === routed?.server)
   if (cancelled !== undefined && link !== undefined && isStateless(link.revision)) cancelled.leave()
   else if (routed !== undefined && link !== undefined && request.servers.includes(link.server)) {
-    return request.calls.run(serverRequest(request, link, routed.whole), (call, outcome, encoding) =>
-      writeOutcome(response, call, outcome, (refused) => encoding.encode(refused, call)),
+    return request.calls.run(serverRequest(request, link, routed.whole), (control, outcome, encoding) =>
+      writeOutcome(response, control, outcome, (refused) => encoding.encode(refused, control.call)),
     )
   }
   const all = message.type === 'notification' && forAll.has(message.method) ? links : []

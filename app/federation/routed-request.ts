@@ -92,13 +92,13 @@ export async function answerRouted(
     let status = 200
     const onCall = (call: Call): void => cancellable?.begin(call, server)
     const sending = { ...serverRequest(request, link, message), onCall }
-    await request.calls.run(sending, async (call, outcome, encoding) => {
+    await request.calls.run(sending, async (control, outcome, encoding) => {
       if (mayRepeat && outcome.kind === 'completed' && outcome.status === 404) {
         status = 404
         return
       }
-      await writeOutcome(response, call, ofClient(outcome, server), (refused) =>
-        encoding.encode(refused, call),
+      await writeOutcome(response, control, ofClient(outcome, server), (refused) =>
+        encoding.encode(refused, control.call),
       )
     })
     return { status }

@@ -2,6 +2,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Call, Denied, Failed, MaybePromise, Outcome, Refusal, UsedResource } from '@svc/core'
 import { parseJsonObject } from '@svc/core/json'
+import type { CallControl } from '@svc/core/pipeline'
 import type { WholeAnswer } from '../http/answer.js'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
 import type { MessageAnswer } from '../mcp/batch.js'
@@ -32,7 +33,7 @@ export interface ServerCalls {
   /** Runs one call; the stages do not stop before `answer` has resolved. */
   run(
     request: ServerRequest,
-    answer: (call: Call, outcome: Outcome, encoding: Encoding) => MaybePromise<void>,
+    answer: (control: CallControl, outcome: Outcome, encoding: Encoding) => MaybePromise<void>,
   ): Promise<void>
   /** Records and answers the refusal of a request that reaches no server. */
   refuse(refusal: Refusal, exchange: McpExchange, used: UsedResource): Promise<void>
@@ -51,7 +52,7 @@ export interface Reply {
 
 export async function replyTo(calls: ServerCalls, request: ServerRequest): Promise<Reply> {
   let reply: Reply | undefined
-  await calls.run(request, async (call, outcome, encoding) => {
+  await calls.run(request, async ({ call }, outcome, encoding) => {
     const { whole, response } = await encoding.answer(outcome, call)
     const { [SESSION_ID_HEADER]: sessionId } = whole.headers
     reply = {

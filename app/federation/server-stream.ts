@@ -1,6 +1,7 @@
 // The notifications of one server: from its GET stream in a session, from `subscriptions/listen` without.
-import { type Call, isRefusal, isStream, type Outcome } from '@svc/core'
+import { isRefusal, isStream, type Outcome } from '@svc/core'
 import type { JsonObject } from '@svc/core/json'
+import type { CallControl } from '@svc/core/pipeline'
 import { LAST_EVENT_ID_HEADER } from '../http/header-names.js'
 import { EVENT_STREAM_TYPE } from '../http/media-type.js'
 import { isStateless } from '../mcp/protocol.js'
@@ -51,22 +52,23 @@ export async function keepOpen(parts: ServerStreamParts): Promise<void> {
 
 async function flow(parts: ServerStreamParts): Promise<End> {
   let end: End = 'refused'
-  await parts.request.calls.run(streamRequest(parts), async (call, outcome) => {
-    end = await passOn(parts, call, outcome)
+  await parts.request.calls.run(streamRequest(parts), async (control, outcome) => {
+    end = await passOn(parts, control, outcome)
   })
   return end
 }
 
 async function passOn(
   { stream, show, opened }: ServerStreamParts,
-  call: Call,
+  control: CallControl,
   outcome: Outcome,
 ): Promise<End> {
+  const { call } = control
   if (outcome.kind === 'denied') return 'refused'
   if (outcome.kind === 'failed') return 'ended'
   if (outcome.status >= 400 || !isStream(outcome.body)) return outcome.status === 404 ? 'gone' : 'refused'
   const stopListening = stream.onClose(() => {
-    call.disconnect()
+    control.disconnect()
     call.abort('CANCELLED', 'The caller has left.')
   })
   opened()

@@ -15,6 +15,7 @@ import {
   type Sent,
   statusOf,
 } from '@svc/core'
+import type { CallControl } from '@svc/core/pipeline'
 import { traceparentOf } from '../upstream/headers.js'
 import { isDisconnected, onDisconnect } from './disconnect.js'
 import { type EventStreamRules, eventStreamRules } from './event-stream-rules.js'
@@ -85,14 +86,14 @@ export function writeRefusal(response: ServerResponse, refusal: Denied, traceId:
 /** Writes `outcome` for `call`. Waits until the last byte is handed over or the client has disconnected. */
 export function writeOutcome(
   response: ServerResponse,
-  call: Call,
+  control: CallControl,
   outcome: Outcome,
   encode: (outcome: Denied | Failed) => WholeAnswer,
 ): MaybePromise<void> {
-  if (outcome.kind !== 'completed') return writeWhole(response, encode(outcome), call)
+  if (outcome.kind !== 'completed') return writeWhole(response, encode(outcome), control.call)
   const { status, headers, body } = outcome
-  if (isStream(body)) return writeStream(response, call, outcome, body)
-  return writeWhole(response, { status, headers, body }, call)
+  if (isStream(body)) return writeStream(response, control, outcome, body)
+  return writeWhole(response, { status, headers, body }, control.call)
 }
 
 /** A browser must not read a body that an upstream wrote as another type than it says. */
@@ -144,10 +145,11 @@ function bodyless(status: number): boolean {
 
 async function writeStream(
   response: ServerResponse,
-  call: Call,
+  control: CallControl,
   outcome: Completed,
   body: AnswerStream,
 ): Promise<void> {
+  const { call } = control
   const headers: AnswerHeaders = { ...outcome.headers }
   delete headers['content-length']
   headers[NO_SNIFF] = 'nosniff'
@@ -164,7 +166,7 @@ async function writeStream(
   const rules = call.get(eventStreamRules)
   const abandoned = new Abandoned(call, rules)
   const disconnect = (): void => {
-    call.disconnect()
+    control.disconnect()
     if (mustDrain()) abandoned.begin()
     else call.abort('CANCELLED', 'The caller disconnected before the answer was complete.')
   }

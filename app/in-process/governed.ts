@@ -12,6 +12,7 @@ import {
   unlessAborted,
 } from '@svc/core'
 import { canonicalize, isJsonObject, type JsonObject, messageOf } from '@svc/core/json'
+import type { CallControl } from '@svc/core/pipeline'
 import { traceparentOf } from '../upstream/headers.js'
 import { outcomeOfFault } from '../upstream/invoke.js'
 import { errorOf } from './governance-error.js'
@@ -75,13 +76,14 @@ export function governed<Args extends object, Result>(
     clock ??= resolve(container, tokens.Clock)
     const { identity } = given
     const named = { server, tool: name, version, args: jsonOf(args), headers: headersOf(given) }
-    const call = callOf(identity === undefined ? named : { ...named, identity }, ids, clock)
+    const control = callOf(identity === undefined ? named : { ...named, identity }, ids, clock)
+    const { call } = control
     const cancel = (): void => call.abort('CANCELLED', 'The call was cancelled.')
     given.signal?.addEventListener('abort', cancel, { once: true })
     const execution = new Execution(fn)
     try {
       if (given.signal?.aborted === true) cancel()
-      return execution.resultOf(await pipeline.run(call, (running) => execution.run(running)), call)
+      return execution.resultOf(await pipeline.run(control, (_call, running) => execution.run(running)), call)
     } finally {
       given.signal?.removeEventListener('abort', cancel)
     }
@@ -99,15 +101,16 @@ class Execution<Args, Result> {
     this.#fn = fn
   }
 
-  async run(call: Call): Promise<Outcome> {
+  async run(control: CallControl): Promise<Outcome> {
+    const { call } = control
     const { args } = await call.request()
-    const refused = await call.commitHolds()
+    const refused = await control.commitHolds()
     if (refused !== undefined) return refused
     if (call.abortState.aborted) {
-      call.markSent('no')
-      return outcomeOfFault(call, call.abortState.reason)
+      control.markSent('no')
+      return outcomeOfFault(control, call.abortState.reason)
     }
-    call.markSent('yes')
+    control.markSent('yes')
     try {
       const running = adopted(this.#fn(copyOf(args) as Args, new CallInProgress(call)))
       const result = running instanceof Promise ? await unlessAborted(call.abortState, running) : running
@@ -115,7 +118,7 @@ class Execution<Args, Result> {
       this.#own = { result, body }
       return completed(200, body)
     } catch (error) {
-      if (isRefusal(error) && error === call.abortState.reason) return outcomeOfFault(call, error)
+      if (isRefusal(error) && error === call.abortState.reason) return outcomeOfFault(control, error)
       this.#fault = { error }
       const body = Buffer.from(JSON.stringify({ message: messageOf(error) }))
       return { ...completed(500, body), error: 'UPSTREAM' }

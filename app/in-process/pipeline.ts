@@ -1,6 +1,6 @@
 // The pipeline without the HTTP server, for programs that call tools themselves.
-import { type Call, type Outcome, type Plugin, resolve, tokens } from '@svc/core'
-import type { Dispatch } from '@svc/core/pipeline'
+import { type Outcome, type Plugin, resolve, tokens } from '@svc/core'
+import type { CallControl, Dispatch } from '@svc/core/pipeline'
 import type { DependencyContainer } from 'tsyringe'
 import { GatewayBuilder } from '../gateway/builder.js'
 import type { GatewaySettings, PipelineOptions } from '../gateway/options.js'
@@ -15,11 +15,11 @@ export interface EmbeddedPipeline {
   ready(): Promise<void>
   /**
    * Runs one call, and opens the pipeline first where that has not been done. `forward` sends the call, at most once, and
-   * only when every stage lets it pass. It must `await call.commitHolds()` directly before it sends, and return what that
+   * only when every stage lets it pass. It must `await control.commitHolds()` directly before it sends, and return what that
    * gives, if anything. From then on the call may have been sent: what `forward` completes was, and where it fails it may
-   * say `call.markSent('no')`. Where a broker is configured, the header in `call.get(credential)` goes with the request.
+   * say `control.markSent('no')`. Where a broker is configured, the header in `call.get(credential)` goes with the request.
    */
-  run(call: Call | ToolCall, forward: Dispatch): Promise<Outcome>
+  run(call: CallControl | ToolCall, forward: Dispatch): Promise<Outcome>
   /**
    * Puts a new policy (YAML text or an object) in force for the calls that follow. Rejects with `PolicyError`, and the old
    * policy stays.
@@ -58,13 +58,13 @@ export class InProcessPipeline implements EmbeddedPipeline {
     await this.#start()
   }
 
-  async run(call: Call | ToolCall, forward: Dispatch): Promise<Outcome> {
+  async run(call: CallControl | ToolCall, forward: Dispatch): Promise<Outcome> {
     const { current } = await this.#start()
-    const running = callOf(call, resolve(this.container, tokens.Ids), resolve(this.container, tokens.Clock))
-    const limited = async (sent: Call): Promise<Outcome> =>
-      limitOutcome(await forward(sent), current.maxResponseBytes)
-    running.set(dispatch, limited)
-    return current.run(running)
+    const control = callOf(call, resolve(this.container, tokens.Ids), resolve(this.container, tokens.Clock))
+    const limited: Dispatch = async (sent, running) =>
+      limitOutcome(await forward(sent, running), current.maxResponseBytes)
+    control.call.set(dispatch, limited)
+    return current.run(control)
   }
 
   async reload(policy: string | Record<string, unknown>): Promise<void> {

@@ -1,16 +1,16 @@
 // A tool call of a program's own, as a call of the pipeline.
 import {
-  Call,
+  type Call,
   type Clock,
   callRequest,
   type Identity,
   type Ids,
-  isCall,
   isRefusal,
   type Refusal,
   trustedCaller,
 } from '@svc/core'
 import type { JsonObject } from '@svc/core/json'
+import { CallControl, isCallControl } from '@svc/core/pipeline'
 import { agentOf, idempotencyKeyOf, traceOf } from '../http/call-headers.js'
 
 /** The caller, where the program has authenticated it. */
@@ -34,8 +34,8 @@ export interface ToolCall {
 }
 
 /** Throws what `callRequest` throws for names and arguments that have no canonical form. */
-export function callOf(toolCall: Call | ToolCall, ids: Ids, clock: Clock): Call {
-  if (isCall(toolCall)) return toolCall
+export function callOf(toolCall: CallControl | ToolCall, ids: Ids, clock: Clock): CallControl {
+  if (isCallControl(toolCall)) return toolCall
   const { server, tool, version = 'unversioned', args, headers = {}, identity } = toolCall
   const { agent, refusal: agentRefusal } = agentOf(headers)
   const { key: idempotencyKey, refusal = agentRefusal } = keyOf(headers)
@@ -48,7 +48,7 @@ export function callOf(toolCall: Call | ToolCall, ids: Ids, clock: Clock): Call 
     args,
     idempotencyKey,
   })
-  const call = new Call({
+  const control = new CallControl({
     protocol: 'invoke',
     headers,
     trace: traceOf(headers, ids),
@@ -60,8 +60,8 @@ export function callOf(toolCall: Call | ToolCall, ids: Ids, clock: Clock): Call 
       return request
     },
   })
-  if (identity !== undefined) trustCaller(call, identity)
-  return call
+  if (identity !== undefined) trustCaller(control.call, identity)
+  return control
 }
 
 /** The idempotency key, or the refusal where the headers hold no usable one. */

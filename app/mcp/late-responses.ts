@@ -2,7 +2,7 @@
 // below the one that asked. A response that no known request asked for is withheld.
 import {
   type AnswerChunk,
-  Call,
+  type Call,
   type Clock,
   type Denied,
   denied,
@@ -16,6 +16,7 @@ import {
   verdict,
 } from '@svc/core'
 import { withData } from '@svc/core/http'
+import { CallControl } from '@svc/core/pipeline'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
 import { encodeRpcError } from './encode-refusal.js'
 import { attachExchange, type McpExchange } from './exchange.js'
@@ -38,14 +39,16 @@ export interface LateResponsesParts {
 }
 
 export class LateResponses {
+  #control: CallControl
   #call: Call
   #exchange: McpExchange
   #parts: LateResponsesParts
   #isWithheldRecorded = false
 
-  /** `call`: the GET that opened the stream. */
-  constructor(call: Call, exchange: McpExchange, parts: LateResponsesParts) {
-    this.#call = call
+  /** `control`: of the GET that opened the stream. */
+  constructor(control: CallControl, exchange: McpExchange, parts: LateResponsesParts) {
+    this.#control = control
+    this.#call = control.call
     this.#exchange = exchange
     this.#parts = parts
   }
@@ -61,7 +64,8 @@ export class LateResponses {
     checkResponse(message, id)
     // Its id and its task, for the record.
     const exchange: McpExchange = { ...this.#exchange, learned: { rpcId: id }, tasks: [] }
-    const late = this.#lateCall(open, exchange)
+    const control = this.#lateCall(open, exchange)
+    const { call: late } = control
     record(late, open.inputSha256)
     const instead = (outcome: Failed): Uint8Array => {
       const asked = { session: exchange.headers[SESSION_ID_HEADER], id }
@@ -73,15 +77,15 @@ export class LateResponses {
       const bytes = this.#errorIn(block, id, noLongerAllowed)
       return { bytes, answer: { call: late, digest: null, error: noLongerAllowed.code, instead } }
     }
-    const review = new ResponseFilter(late, open, exchange, this.#parts.caches)
+    const review = new ResponseFilter(control, open, exchange, this.#parts.caches)
     const reviewed = await review.response(message)
     return { bytes: eventShowing(block, reviewed), answer: { call: late, ...verdictOf(reviewed), instead } }
   }
 
   /** A call of the same caller and trace, whose cause is the call that asked. */
-  #lateCall(open: OpenCall, exchange: McpExchange): Call {
+  #lateCall(open: OpenCall, exchange: McpExchange): CallControl {
     const { traceId, spanId, flags, nodeId, agentRef, target } = open
-    const late = new Call({
+    const control = new CallControl({
       protocol: 'mcp',
       headers: {},
       agent: { nodeId, agentRef, parentRef: null, variables: null, metadata: null },
@@ -97,12 +101,13 @@ export class LateResponses {
       receivedAt: this.#parts.clock.now(),
       read: () => Promise.reject(new Error('a late response has no request')),
     })
+    const { call: late } = control
     copySlot(identity, this.#call, late)
     copySlot(redactor, this.#call, late)
     copySlot(verdict, this.#call, late)
-    late.takeReferenceRules(this.#call)
+    control.takeReferenceRules(this.#control)
     attachExchange(late, exchange)
-    return late
+    return control
   }
 
   /** Recorded once for a stream: a server may send any number of them. */

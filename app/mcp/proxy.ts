@@ -13,6 +13,7 @@ import {
   type MaybePromise,
   type Outcome,
 } from '@svc/core'
+import type { CallControl } from '@svc/core/pipeline'
 import type { WholeAnswer } from '../http/answer.js'
 import { type EventStreamRules, eventStreamRules } from '../http/event-stream-rules.js'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
@@ -101,13 +102,13 @@ export class McpProxy {
   }
 
   /** The request of an exchange; `bytes` is the body of a POST, null otherwise. Throws or rejects with `Refusal`. */
-  read(call: Call, exchange: McpExchange, bytes: Uint8Array | null): MaybePromise<CallRequest> {
+  read(control: CallControl, exchange: McpExchange, bytes: Uint8Array | null): MaybePromise<CallRequest> {
     const { passParams } = this.#parts
     return after(
-      readRequest(call, exchange, bytes, {
+      readRequest(control, exchange, bytes, {
         versions: this.#versions,
         passParams,
-        begin: () => this.#running.begin(call, exchange),
+        begin: () => this.#running.begin(control.call, exchange),
       }),
       (request) => {
         const refreshing =
@@ -128,22 +129,24 @@ export class McpProxy {
   }
 
   /** The upstream half of a call of the invoke protocol to an MCP server. */
-  dispatchTool(call: Call, upstream: URL): Promise<Outcome> {
-    return this.#tools.dispatch(call, upstream)
+  dispatchTool(control: CallControl, upstream: URL): Promise<Outcome> {
+    return this.#tools.dispatch(control, upstream)
   }
 
   /** The upstream half of a call whose `mcpExchange` slot is filled. */
-  dispatch(call: Call): MaybePromise<Outcome> {
+  dispatch(control: CallControl): MaybePromise<Outcome> {
+    const { call } = control
     const exchange = call.need(mcpExchange)
     return after(call.request(), (request) =>
       after(
         this.#access.refusalOf(call, exchange, request),
-        (refused) => refused ?? this.#send(call, exchange, request),
+        (refused) => refused ?? this.#send(control, exchange, request),
       ),
     )
   }
 
-  #send(call: Call, exchange: McpExchange, request: CallRequest): MaybePromise<Outcome> {
+  #send(control: CallControl, exchange: McpExchange, request: CallRequest): MaybePromise<Outcome> {
+    const { call } = control
     const upstream = exchange.upstream()
     const headers = upstreamHeaders(call, request)
     addHeadersUpstream(headers, exchange)
@@ -158,29 +161,32 @@ export class McpProxy {
       signal: call.abortState,
     }
     const send = (): MaybePromise<Outcome> =>
-      after(call.commitHolds(), (refused) => refused ?? this.#exchange(call, exchange, request, sending))
+      after(
+        control.commitHolds(),
+        (refused) => refused ?? this.#exchange(control, exchange, request, sending),
+      )
     if (message?.type !== 'notification') return after(this.#running.beforeSend(call, exchange), send)
     return this.#running.cancel(call, exchange, message).then((isForServer) => {
       if (isForServer) return send()
-      call.markSent('no')
+      control.markSent('no')
       return { ...accepted }
     })
   }
 
   #exchange(
-    call: Call,
+    control: CallControl,
     exchange: McpExchange,
     request: CallRequest,
     sending: UpstreamRequest,
   ): MaybePromise<Outcome> {
     const answered = (answer: UpstreamAnswer): MaybePromise<Outcome> =>
       after(
-        outcomeOf(answer, this.#responseContext(call, exchange, request), this.#parts.limits),
-        (outcome) => this.#passed(call, exchange, outcome),
+        outcomeOf(answer, this.#responseContext(control, exchange, request), this.#parts.limits),
+        (outcome) => this.#passed(control.call, exchange, outcome),
       )
     return attempt(
-      () => after(sendCall(call, this.#parts.dispatcher, exchange.upstream(), sending), answered),
-      (fault) => outcomeOfFault(call, fault),
+      () => after(sendCall(control, this.#parts.dispatcher, exchange.upstream(), sending), answered),
+      (fault) => outcomeOfFault(control, fault),
     )
   }
 
@@ -195,7 +201,8 @@ export class McpProxy {
     return encodeRefusal(exchange, outcome, call)
   }
 
-  #responseContext(call: Call, exchange: McpExchange, request: CallRequest): ResponseContext {
+  #responseContext(control: CallControl, exchange: McpExchange, request: CallRequest): ResponseContext {
+    const { call } = control
     const { method, message } = exchange
     const id = message?.type === 'request' ? message.id : undefined
     const isStanding = method === 'GET' || request.method === LISTEN_METHOD
@@ -204,10 +211,10 @@ export class McpProxy {
       id,
       isStanding,
       drainWhenAbandoned: !isStanding && !disconnectCancels(exchange),
-      review: new ResponseFilter(call, request, exchange, this.#caches),
+      review: new ResponseFilter(control, request, exchange, this.#caches),
       isCancelled: () => exchange.isCancelled === true,
       encodeError: (outcome) => encodeRpcError(id ?? null, outcome, call),
-      lateResponses: () => new LateResponses(call, exchange, this.#late),
+      lateResponses: () => new LateResponses(control, exchange, this.#late),
       resumptionOf: (requestId, begun) =>
         this.#late.openCalls.resumption(call, exchange, request, {
           session: resumableSession(exchange, begun),

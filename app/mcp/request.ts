@@ -2,7 +2,6 @@
 import {
   after,
   attempt,
-  type Call,
   type CallRequest,
   callRequest,
   type MaybePromise,
@@ -11,6 +10,7 @@ import {
 } from '@svc/core'
 import { canonicalize, isJsonObject, type JsonValue } from '@svc/core/json'
 import { ReferenceInputError } from '@svc/core/match'
+import type { CallControl } from '@svc/core/pipeline'
 import { idempotencyKeyOf, isIdempotencyKey, keyExpected } from '../http/call-headers.js'
 import { isStatelessExchange, type McpExchange } from './exchange.js'
 import { checkContentType, validateHeaders } from './header-validation.js'
@@ -35,13 +35,13 @@ export interface RequestRules {
 
 /** Completes the exchange and the call's target as far as the request is valid. Throws or rejects with `Refusal`. */
 export function readRequest(
-  call: Call,
+  control: CallControl,
   exchange: McpExchange,
   bytes: Uint8Array | null,
   rules: RequestRules,
 ): MaybePromise<CallRequest> {
   return attempt(
-    () => read(call, exchange, bytes, rules),
+    () => read(control, exchange, bytes, rules),
     (fault) => {
       keepProtocolError(exchange, fault)
       throw fault
@@ -57,7 +57,7 @@ export function keepProtocolError(exchange: McpExchange, fault: unknown): void {
 }
 
 function read(
-  call: Call,
+  control: CallControl,
   exchange: McpExchange,
   bytes: Uint8Array | null,
   { versions, passParams, begin }: RequestRules,
@@ -66,8 +66,8 @@ function read(
   const subject =
     bytes === null || exchange.method !== 'POST'
       ? subjectOfMethod(exchange)
-      : readBody(call, exchange, bytes, passParams)
-  call.refineTarget({ tool: subject.name, mcpMethod: subject.method })
+      : readBody(control, exchange, bytes, passParams)
+  control.refineTarget({ tool: subject.name, mcpMethod: subject.method })
   const idempotencyKey = keyOf(exchange)
   const escalationId = escalationOf(exchange)
   const upstream = exchange.upstream()
@@ -80,7 +80,7 @@ function read(
   const { kind, method, name, args, params } = subject
   const rpcId = message?.type === 'request' ? message.id : undefined
   return after(version, (known) => {
-    call.refineTarget({ serverVersion: known, toolVersion: known })
+    control.refineTarget({ serverVersion: known, toolVersion: known })
     const init = {
       kind,
       method,
@@ -100,7 +100,7 @@ function read(
 }
 
 function readBody(
-  call: Call,
+  control: CallControl,
   exchange: McpExchange,
   bytes: Uint8Array,
   passParams: readonly string[],
@@ -113,8 +113,8 @@ function readBody(
   exchange.message = split.message
   exchange.tasks = split.tasks
   // Before the checks, so that the record of a refused message has its method.
-  if (message.type !== 'response') call.refineTarget({ mcpMethod: message.method })
-  continueTrace(call, message)
+  if (message.type !== 'response') control.refineTarget({ mcpMethod: message.method })
+  continueTrace(control, message)
   if (exchange.isHeaderless !== true) validateHeaders(exchange.headers, message)
   return subjectOf(split.message, { passParams, isStateless: isStatelessExchange(exchange) })
 }

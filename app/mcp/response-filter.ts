@@ -1,6 +1,7 @@
 // Filters each response before the caller gets it: the server's version is learned, lists are filtered.
-import { after, type Call, type CallRequest, type MaybePromise } from '@svc/core'
+import { after, type CallRequest, type MaybePromise } from '@svc/core'
 import { isJsonObject } from '@svc/core/json'
+import type { CallControl } from '@svc/core/pipeline'
 import type { AnnotationCache } from './annotation-cache.js'
 import { isStatelessExchange, type McpExchange } from './exchange.js'
 import { filterListing, forOneCaller, isListing } from './listing.js'
@@ -25,13 +26,13 @@ export interface LearningCaches {
 export type ReviewedRequest = Pick<CallRequest, 'kind' | 'name' | 'method'>
 
 export class ResponseFilter {
-  #call: Call
+  #control: CallControl
   #request: ReviewedRequest
   #exchange: McpExchange
   #caches: LearningCaches
 
-  constructor(call: Call, request: ReviewedRequest, exchange: McpExchange, caches: LearningCaches) {
-    this.#call = call
+  constructor(control: CallControl, request: ReviewedRequest, exchange: McpExchange, caches: LearningCaches) {
+    this.#control = control
     this.#request = request
     this.#exchange = exchange
     this.#caches = caches
@@ -89,7 +90,7 @@ export class ResponseFilter {
   }
 
   async #taskIds(): Promise<TaskIds> {
-    return new TaskIds(this.#call, await this.#caches.sessions(), this.#caches.tasks)
+    return new TaskIds(this.#control.call, await this.#caches.sessions(), this.#caches.tasks)
   }
 
   #withLists(message: Fields): MaybePromise<Fields> {
@@ -127,12 +128,12 @@ export class ResponseFilter {
 
   /** For the record, which is written after the answer was read. */
   #refineTarget(version: string): void {
-    this.#call.refineTarget({ serverVersion: version, toolVersion: version })
+    this.#control.refineTarget({ serverVersion: version, toolVersion: version })
   }
 
   #mayRequest(kind: CallRequest['kind'], name: string, version: string): boolean {
     const reference = validReference(this.#exchange.server, kind, name, version)
-    return reference !== undefined && this.#call.mayRequest(reference, kind)
+    return reference !== undefined && this.#control.call.mayRequest(reference, kind)
   }
 }
 

@@ -12,6 +12,7 @@ import {
   unlessAborted,
 } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
+import type { CallControl } from '@svc/core/pipeline'
 import {
   isUpstreamError,
   type UpstreamAnswer,
@@ -69,28 +70,35 @@ export class McpToolClient {
     this.#sessions = new ServerSessions(parts.client)
   }
 
-  async dispatch(call: Call, upstream: URL): Promise<Outcome> {
+  async dispatch(control: CallControl, upstream: URL): Promise<Outcome> {
+    const { call } = control
     const request = await call.request()
     const owner = ownerOf(call, upstream)
     const send = this.#handshakeSend(call, upstream)
     try {
       const session = await unlessAborted(call.abortState, this.#sessions.of(owner, send))
-      const refused = await call.commitHolds()
+      const refused = await control.commitHolds()
       if (refused !== undefined) return refused
-      const answer = await this.#send(call, upstream, request, session)
+      const answer = await this.#send(control, upstream, request, session)
       // With 404 a server says that it no longer has the session, so it has not run the tool.
       if (answer.status !== 404 || session.id === undefined) return await this.#outcomeOf(answer)
       await discard(answer.body)
       await this.#sessions.drop(owner, session)
-      call.retries++
+      control.retries++
       const fresh = await unlessAborted(call.abortState, this.#sessions.of(owner, send))
-      return await this.#outcomeOf(await this.#send(call, upstream, request, fresh))
+      return await this.#outcomeOf(await this.#send(control, upstream, request, fresh))
     } catch (fault) {
-      return outcomeOfFault(call, fault)
+      return outcomeOfFault(control, fault)
     }
   }
 
-  #send(call: Call, upstream: URL, request: CallRequest, session: ServerSession): Promise<UpstreamAnswer> {
+  #send(
+    control: CallControl,
+    upstream: URL,
+    request: CallRequest,
+    session: ServerSession,
+  ): Promise<UpstreamAnswer> {
+    const { call } = control
     const { revision } = session
     const isStateless = revision === STATELESS_REVISION
     const headers = {
@@ -110,7 +118,7 @@ export class McpToolClient {
       body,
       signal: call.abortState,
     } as const
-    return sendCall(call, this.#parts.dispatcher, upstream, sending)
+    return sendCall(control, this.#parts.dispatcher, upstream, sending)
   }
 
   /** Sends the requests of a handshake. They are no part of the call, as other calls may wait for them. */

@@ -1,12 +1,14 @@
 // Trace context in the `_meta` of a message (2026-07-28, "_meta"), in both directions.
 import type { Call } from '@svc/core'
 import { isJsonObject, type JsonObject } from '@svc/core/json'
+import type { CallControl } from '@svc/core/pipeline'
 import { traceOf } from '../http/call-headers.js'
 import { traceparentOf } from '../upstream/headers.js'
 import type { Message } from './message.js'
 
 /** Continues the trace that `_meta` names, where the headers of the call name none. */
-export function continueTrace(call: Call, message: Message): void {
+export function continueTrace(control: CallControl, message: Message): void {
+  const { call } = control
   if (message.type === 'response' || call.headers['traceparent'] !== undefined) return
   const meta = message.params['_meta']
   if (!isJsonObject(meta)) return
@@ -18,7 +20,7 @@ export function continueTrace(call: Call, message: Message): void {
     traceparent,
     ...(typeof tracestate === 'string' ? { tracestate } : {}),
   }
-  call.refineTrace(traceOf(headers, { traceId: () => traceId, spanId: () => spanId }))
+  control.trace = traceOf(headers, { traceId: () => traceId, spanId: () => spanId })
 }
 
 /** The message with this hop as the parent of what the server does: where it names a trace, or where `always`. */

@@ -1,7 +1,7 @@
 // One policy in force: its pipeline and targets. A reload creates the next; a call ends under the policy it began with.
 import { type Call, isPending, type MaybePromise, type Outcome, Refusal, type UsedResource } from '@svc/core'
 import { ALL_SERVERS_PATH, resourceUrl } from '@svc/core/http'
-import type { Pipeline } from '@svc/core/pipeline'
+import type { CallControl, Pipeline } from '@svc/core/pipeline'
 import type { DependencyContainer } from 'tsyringe'
 import { AllowedHosts } from '../http/allowed-hosts.js'
 import { AllowedOrigins } from '../http/allowed-origins.js'
@@ -40,7 +40,7 @@ export class ActivePolicy {
   readonly #metrics: CallMetrics | undefined
   readonly #targets: ReadonlyMap<string, Target>
   readonly #configured: HostConfig['targets']
-  #calls = new InFlight<Call>()
+  #calls = new InFlight<CallControl>()
   #requests = new InFlight<true>()
 
   constructor(
@@ -90,14 +90,14 @@ export class ActivePolicy {
 
   /** Runs a call; the stages do not stop before `answer` has written the outcome. `ended` runs in any case. */
   async serve(
-    call: Call,
+    control: CallControl,
     answer: (outcome: Outcome) => MaybePromise<void>,
     ended: () => void,
   ): Promise<void> {
-    const place = this.#calls.add(call)
-    this.#metrics?.begin(call, this.#targets, isListening)
+    const place = this.#calls.add(control)
+    this.#metrics?.begin(control.call, this.#targets, isListening)
     try {
-      const written = answer(await this.pipeline.run(call))
+      const written = answer(await this.pipeline.run(control))
       if (isPending(written)) await written
     } finally {
       this.#metrics?.end()
@@ -107,10 +107,10 @@ export class ActivePolicy {
   }
 
   /** Runs a call whose answer the caller takes as a value; a streamed one must be read before the policy stops. */
-  async run(call: Call): Promise<Outcome> {
-    const place = this.#calls.add(call)
+  async run(control: CallControl): Promise<Outcome> {
+    const place = this.#calls.add(control)
     try {
-      return await this.pipeline.run(call)
+      return await this.pipeline.run(control)
     } finally {
       this.#calls.delete(place)
     }
@@ -131,16 +131,17 @@ export class ActivePolicy {
    * a person's decision.
    */
   endStreams(): void {
-    for (const call of this.#calls) {
+    for (const control of this.#calls) {
+      const { call } = control
       if (isListening(call)) call.abort('DRAINING', 'The gateway is shutting down; open the stream again.')
-      else call.drain()
+      else control.drain()
     }
   }
 
   /** Waits for calls to end, aborts those still running after `drainMs`, and waits for their records. */
   async drain(drainMs: number): Promise<void> {
     await this.#calls.idle(drainMs)
-    for (const call of this.#calls) {
+    for (const { call } of this.#calls) {
       if (call.sent === 'no') call.abort('DRAINING', 'The gateway is shutting down; ask again later.')
       else
         call.abort(

@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import {
   after,
-  Call,
+  type Call,
   type Clock,
   type ErrorCode,
   type Ids,
@@ -16,6 +16,7 @@ import {
   redactedFault,
   redactor,
 } from '@svc/core'
+import { CallControl } from '@svc/core/pipeline'
 import { writeOutcome, writeWhole } from '../http/answer.js'
 import { skipBody } from '../http/body.js'
 import { agentOf, repeatedHeader, traceOf } from '../http/call-headers.js'
@@ -70,13 +71,14 @@ export class CallHandler {
     endpoint: Endpoint,
     policy: ActivePolicy,
   ): Promise<void> {
-    return this.run(message, response, endpoint, policy, (call, outcome) => {
+    return this.run(message, response, endpoint, policy, (control, outcome) => {
+      const { call } = control
       const write = (): MaybePromise<void> => {
         // A body that nobody reads, or an open connection during a drain, must not keep the connection in use.
         if (!message.complete || this.#parts.draining()) response.setHeader('connection', 'close')
         const batch = endpoint.batch?.()
         return batch === undefined
-          ? writeOutcome(response, call, outcome, (refused) => endpoint.encode(refused, call))
+          ? writeOutcome(response, control, outcome, (refused) => endpoint.encode(refused, call))
           : this.#writeBatch(message, response, batch, policy, { call, outcome })
       }
       return message.complete ? write() : skipBody(message).then(write)
@@ -103,7 +105,7 @@ export class CallHandler {
     policy: ActivePolicy,
   ): Promise<MessageAnswer> {
     let answer: MessageAnswer | undefined
-    await this.run(message, response, endpoint, policy, async (call, outcome) => {
+    await this.run(message, response, endpoint, policy, async ({ call }, outcome) => {
       answer = await endpoint.answer(outcome, call)
     })
     if (answer === undefined) throw new Error('a message of a batch has no answer')
@@ -116,12 +118,13 @@ export class CallHandler {
     response: ServerResponse,
     endpoint: Endpoint,
     policy: ActivePolicy,
-    answer: (call: Call, outcome: Outcome) => MaybePromise<void>,
+    answer: (control: CallControl, outcome: Outcome) => MaybePromise<void>,
   ): Promise<void> {
     const counted: Counted = { release: () => undefined }
-    const call = this.#call(message, response, endpoint, policy, counted)
+    const control = this.#call(message, response, endpoint, policy, counted)
+    const { call } = control
     const disconnect = (): void => {
-      call.disconnect()
+      control.disconnect()
       if (endpoint.disconnectCancels?.()) {
         call.abort('CANCELLED', 'The caller disconnected before the answer.')
       }
@@ -132,9 +135,9 @@ export class CallHandler {
     const answerTo = (outcome: Outcome): MaybePromise<void> => {
       stopListening()
       this.#logFailure(call, outcome)
-      return answer(call, outcome)
+      return answer(control, outcome)
     }
-    return policy.serve(call, answerTo, () => counted.release())
+    return policy.serve(control, answerTo, () => counted.release())
   }
 
   #call(
@@ -143,17 +146,17 @@ export class CallHandler {
     endpoint: Endpoint,
     { origins, publicUrl }: ActivePolicy,
     counted: Counted,
-  ): Call {
+  ): CallControl {
     const { headers, protocol, target } = endpoint
     const { agent, refusal = repeatedHeader(message) } = agentOf(headers)
-    const call: Call = new Call({
+    const control: CallControl = new CallControl({
       protocol,
       headers,
       agent,
       trace: traceOf(headers, this.#parts.ids),
       target,
       receivedAt: this.#parts.clock.now(),
-      read: () => {
+      read: ({ call }) => {
         if (this.#parts.draining()) throw new Refusal('DRAINING', 'The gateway is shutting down.')
         if (refusal !== undefined) throw refusal
         origins.check(headers)
@@ -167,7 +170,7 @@ export class CallHandler {
         counted.release = (endpoint.isStream?.() === true ? tenantStreamLimit : tenantCallLimit).acquire(
           tenant,
         )
-        return after(endpoint.read(call), (request) => {
+        return after(endpoint.read(control), (request) => {
           // Only the body says that it opens a stream.
           if (request.method === LISTEN_METHOD) {
             counted.release()
@@ -178,10 +181,11 @@ export class CallHandler {
         })
       },
     })
+    const { call } = control
     call.set(reachedAt, () => publicUrl.of(message))
     call.set(dispatch, endpoint.dispatch)
     endpoint.prepare?.(call)
-    return call
+    return control
   }
 
   /** Throws `Refusal` (`RATE_LIMITED`), and has the connection closed, where the tenant has too many. */

@@ -16,6 +16,7 @@ import {
   type UsedResource,
   usedResource,
 } from '@svc/core'
+import type { CallControl } from '@svc/core/pipeline'
 import type { ServerRequest } from '../federation/server-calls.js'
 import { refusalAnswer, type WholeAnswer } from '../http/answer.js'
 import { readBody } from '../http/body.js'
@@ -37,8 +38,8 @@ export interface Endpoint {
   readonly protocol: CallProtocol
   readonly headers: IncomingHttpHeaders
   readonly target: CallTarget
-  read(call: Call): MaybePromise<CallRequest>
-  dispatch(call: Call): MaybePromise<Outcome>
+  read(control: CallControl): MaybePromise<CallRequest>
+  dispatch(call: Call, control: CallControl): MaybePromise<Outcome>
   encode(outcome: Denied | Failed, call: Call): WholeAnswer
   /** Fills slots of the protocol's own. */
   prepare?(call: Call): void
@@ -88,10 +89,10 @@ export class Endpoints {
       target: targetOf(route),
       dispatch: this.#toolDispatch(policy),
       encode: refusalAnswer,
-      read: (call) => {
+      read: (control) => {
         policy.target(route.server)
         return readInvoke(message, this.#parts.maxBodyBytes, route).then((invocation) =>
-          this.#toolRequest(call, invocation, policy),
+          this.#toolRequest(control, invocation, policy),
         )
       },
     }
@@ -104,10 +105,10 @@ export class Endpoints {
       target: unknownTarget,
       dispatch: this.#toolDispatch(policy),
       encode: refusalAnswer,
-      read: async (call) => {
+      read: async (control) => {
         const invocation = await readA2a(message, this.#parts.maxBodyBytes)
-        call.refineTarget(targetOf(invocation))
-        return this.#toolRequest(call, invocation, policy)
+        control.refineTarget(targetOf(invocation))
+        return this.#toolRequest(control, invocation, policy)
       },
     }
   }
@@ -145,9 +146,9 @@ export class Endpoints {
     const endpoint = this.#messageEndpoint(request, policy, async () => bytes)
     return {
       ...endpoint,
-      dispatch(call) {
+      dispatch(call, control) {
         onJudged?.(call)
-        return endpoint.dispatch(call)
+        return endpoint.dispatch(call, control)
       },
       prepare(call) {
         endpoint.prepare?.(call)
@@ -197,8 +198,8 @@ export class Endpoints {
       protocol: 'mcp',
       headers: exchange.headers,
       target: targetOf({ server, tool: method, version: UNVERSIONED }),
-      read: (call) => body(exchange).then((bytes) => mcp.read(call, exchange, bytes)),
-      dispatch: (call) => mcp.dispatch(call),
+      read: (control) => body(exchange).then((bytes) => mcp.read(control, exchange, bytes)),
+      dispatch: (_call, control) => mcp.dispatch(control),
       encode: (outcome, call) => mcp.encodeRefusal(exchange, outcome, call),
       answer: (outcome, call) => answerOf(exchange, outcome, call),
       prepare: (call) => attachExchange(call, exchange),
@@ -221,18 +222,22 @@ export class Endpoints {
   }
 
   #toolDispatch(policy: ActivePolicy): Endpoint['dispatch'] {
-    return (call) =>
+    return (call, control) =>
       after(call.request(), ({ server }) => {
         const { mcp, upstream } = this.#parts
         const { url, isMcp } = policy.target(server)
         return isMcp
-          ? mcp.dispatchTool(call, url)
-          : dispatchInvoke(call, url, upstream, policy.maxResponseBytes)
+          ? mcp.dispatchTool(control, url)
+          : dispatchInvoke(control, url, upstream, policy.maxResponseBytes)
       })
   }
 
   /** An MCP server's tools have the version that the server gives itself. */
-  #toolRequest(call: Call, invocation: Invocation, policy: ActivePolicy): MaybePromise<CallRequest> {
+  #toolRequest(
+    control: CallControl,
+    invocation: Invocation,
+    policy: ActivePolicy,
+  ): MaybePromise<CallRequest> {
     const { server, tool: name, version, args, bytes, idempotencyKey } = invocation
     const request = {
       kind: 'tool',
@@ -250,8 +255,8 @@ export class Endpoints {
     return after(
       mcp.versionOf(url, () => policy.pipeline.ownCredential(server)),
       (found) => {
-        call.refineTarget({ serverVersion: found, toolVersion: found })
-        reportVersionMismatch(call, invocation, found)
+        control.refineTarget({ serverVersion: found, toolVersion: found })
+        reportVersionMismatch(control.call, invocation, found)
         const known = callRequest({ ...request, version: found })
         const refreshing = mcp.refreshAnnotations(url, known)
         return refreshing === undefined ? known : refreshing.then(() => known)

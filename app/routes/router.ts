@@ -83,8 +83,8 @@ export class Router {
     const calls: ServerCalls = {
       run: (request, answer) => {
         const endpoint = this.#endpoints.server(request, policy)
-        return this.#calls.run(message, response, endpoint, policy, (call, outcome) =>
-          answer(call, outcome, endpoint),
+        return this.#calls.run(message, response, endpoint, policy, (control, outcome) =>
+          answer(control, outcome, endpoint),
         )
       },
       refuse: (refusal, exchange, resource) => {

@@ -1,7 +1,15 @@
 // A call as the gateway would make it, for tests of a single stage.
 import type { IncomingHttpHeaders } from 'node:http'
-import { Call, type CallAgent, type CallProtocol, type CallRequest, type CallTrace, frozen } from '@svc/core'
+import {
+  type Call,
+  type CallAgent,
+  type CallProtocol,
+  type CallRequest,
+  type CallTrace,
+  frozen,
+} from '@svc/core'
 import { canonicalize, type JsonValue } from '@svc/core/json'
+import { CallControl } from '@svc/core/pipeline'
 
 /** The parts of a call that a test chooses. */
 export interface FakeCall {
@@ -23,6 +31,11 @@ export interface FakeCall {
 
 /** `get_invoice@1.0.0` on server `billing`, without headers or arguments, unless told otherwise. */
 export function fakeCall(given: FakeCall = {}): Call {
+  return fakeCallControl(given).call
+}
+
+/** The same with its control, for tests that run a pipeline. */
+export function fakeCallControl(given: FakeCall = {}): CallControl {
   const {
     protocol = 'invoke',
     server = 'billing',
@@ -46,7 +59,7 @@ export function fakeCall(given: FakeCall = {}): Call {
     idempotencyKey: null,
     ...given.request,
   })
-  return new Call({
+  return new CallControl({
     protocol,
     headers: given.headers ?? {},
     trace: {

@@ -21,9 +21,9 @@ import {
   type Stage,
   verdict,
 } from '@svc/core'
-import { Pipeline } from '@svc/core/pipeline'
+import { type CallControl, Pipeline } from '@svc/core/pipeline'
 import { satisfies, valid, validRange } from 'semver'
-import { fakeCall } from './call.js'
+import { fakeCallControl } from './call.js'
 import { type FakeContext, fakeContext } from './context.js'
 import { createStage, parseSection } from './stage.js'
 
@@ -177,30 +177,32 @@ function calls(plugin: Plugin, options: ConformanceOptions): ConformanceTest[] {
     test('ends when the call is aborted', () =>
       withStage(plugin, options, async (stage) => {
         await start(stage)
-        const call = fillSlots(plugin, options, fakeCall())
+        const control = fillSlots(plugin, options, fakeCallControl())
+        const { call } = control
         const aborted = new Promise<Outcome>((resolve) => {
           call.abortState.addEventListener('abort', () =>
             resolve(failed('CANCELLED', 'The call was aborted.')),
           )
         })
-        const running = attemptOf(stage, call, () => aborted, options)
+        const running = attemptOf(stage, control, () => aborted, options)
         call.abort('CANCELLED', 'The call was aborted.')
         await withinLimit(options, running)
       })),
     test('sets no slot that is not in `provides`', () =>
       withStage(plugin, options, async (stage) => {
         await start(stage)
-        for (const call of everyKindOfCall()) {
-          const set = recordSlots(fillSlots(plugin, options, call))
-          const { stageFault } = await attemptOf(stage, call, () => served, options)
+        for (const control of everyKindOfCall()) {
+          const set = recordSlots(fillSlots(plugin, options, control).call)
+          const { stageFault } = await attemptOf(stage, control, () => served, options)
           assert.equal(stageFault, undefined, stageFault)
           assert.deepEqual(undeclared(plugin, set), [], 'set, and not in provides')
         }
       })),
     test('explains a call without having been started, without an error', () =>
       withStage(plugin, options, async (stage) => {
-        for (const call of everyKindOfCall()) {
-          const set = recordSlots(fillSlots(plugin, options, call))
+        for (const control of everyKindOfCall()) {
+          const { call } = control
+          const set = recordSlots(fillSlots(plugin, options, control).call)
           let asked = 0
           const next = async () => {
             asked++
@@ -215,12 +217,12 @@ function calls(plugin: Plugin, options: ConformanceOptions): ConformanceTest[] {
 }
 
 /** Over both protocols, with and without an idempotency key, and one that names nothing. */
-function everyKindOfCall(): Call[] {
+function everyKindOfCall(): CallControl[] {
   return [
-    fakeCall(),
-    fakeCall({ headers: { 'idempotency-key': 'key-1' }, request: { idempotencyKey: 'key-1' } }),
-    fakeCall({ protocol: 'mcp', tool: 'delete_invoice' }),
-    fakeCall({ protocol: 'mcp', request: { kind: 'protocol', method: 'ping' } }),
+    fakeCallControl(),
+    fakeCallControl({ headers: { 'idempotency-key': 'key-1' }, request: { idempotencyKey: 'key-1' } }),
+    fakeCallControl({ protocol: 'mcp', tool: 'delete_invoice' }),
+    fakeCallControl({ protocol: 'mcp', request: { kind: 'protocol', method: 'ping' } }),
   ]
 }
 
@@ -293,10 +295,11 @@ function tryEndings(
 
 async function attemptOf(
   stage: Stage,
-  call: Call,
+  control: CallControl,
   ending: () => MaybePromise<Outcome>,
   options: ConformanceOptions,
 ): Promise<Attempt> {
+  const { call } = control
   let asked = 0
   let isRunning = false
   let isInside = false
@@ -319,10 +322,10 @@ async function attemptOf(
   }
   const dispatch = async (): Promise<Outcome> => {
     const outcome = await ending()
-    return outcome.kind === 'denied' ? outcome : ((await call.commitHolds()) ?? outcome)
+    return outcome.kind === 'denied' ? outcome : ((await control.commitHolds()) ?? outcome)
   }
   const pipeline = new Pipeline([{ name: 'under test', stage: watched }], dispatch)
-  const outcome = await withinLimit(options, pipeline.run(call))
+  const outcome = await withinLimit(options, pipeline.run(control))
   if (outcome.kind === 'completed' && isStream(outcome.body)) {
     for await (const { bytes } of outcome.body) assert.ok(bytes instanceof Uint8Array, 'a chunk has no bytes')
   }
@@ -394,7 +397,8 @@ function written({ validConfig = {} }: ConformanceOptions, directory: string): u
 }
 
 /** What earlier stages would have left on the call, where this one does not leave it itself. */
-function fillSlots(plugin: Plugin, { fill }: ConformanceOptions, call: Call): Call {
+function fillSlots(plugin: Plugin, { fill }: ConformanceOptions, control: CallControl): CallControl {
+  const { call } = control
   const own = new Set((plugin.provides ?? []).map(({ index }) => index))
   if (!own.has(identity.index)) {
     call.set(identity, { tenant: 'acme', authenticated: true, user: 'ada@example.com', roles: [] })
@@ -402,5 +406,5 @@ function fillSlots(plugin: Plugin, { fill }: ConformanceOptions, call: Call): Ca
   if (!own.has(limits.index)) call.set(limits, [])
   if (!own.has(verdict.index)) call.set(verdict, { mode: 'enforce', effectOf: () => 'deny' })
   fill?.(call)
-  return call
+  return control
 }

@@ -2,7 +2,6 @@
 import {
   type AnswerChunk,
   after,
-  type Call,
   type CallRequest,
   failed,
   isRefusal,
@@ -10,6 +9,7 @@ import {
   type Outcome,
 } from '@svc/core'
 import { formatToolSegment } from '@svc/core/match'
+import type { CallControl } from '@svc/core/pipeline'
 import { isUpstreamError, type UpstreamAnswer } from './answer.js'
 import type { UpstreamDispatcher } from './dispatcher.js'
 import { upstreamHeaders } from './headers.js'
@@ -28,11 +28,12 @@ const bodyHeaders: ReadonlySet<string> = new Set([
 ])
 
 export function dispatchInvoke(
-  call: Call,
+  control: CallControl,
   target: URL,
   upstream: UpstreamDispatcher,
   maxResponseBytes: number,
 ): MaybePromise<Outcome> {
+  const { call } = control
   return after(call.request(), (request) => {
     const headers = upstreamHeaders(call, request)
     headers['content-type'] = 'application/json'
@@ -42,13 +43,13 @@ export function dispatchInvoke(
         const path = invokePath(target, request)
         const body = JSON.stringify(request.args)
         const sending = { method: 'POST', path, headers, body, signal: call.abortState } as const
-        const answer = await sendCall(call, upstream, target, sending)
+        const answer = await sendCall(control, upstream, target, sending)
         return completed(await limitAnswer(answer, maxResponseBytes))
       } catch (fault) {
-        return outcomeOfFault(call, fault)
+        return outcomeOfFault(control, fault)
       }
     }
-    return after(call.commitHolds(), (refused) => refused ?? send())
+    return after(control.commitHolds(), (refused) => refused ?? send())
   })
 }
 
@@ -59,13 +60,13 @@ function invokePath(target: URL, { name, version }: CallRequest): string {
 }
 
 /** The outcome of an error while a call is sent. */
-export function outcomeOfFault(call: Call, fault: unknown): Outcome {
+export function outcomeOfFault(control: CallControl, fault: unknown): Outcome {
   if (isUpstreamError(fault)) {
-    call.markSent(fault.sent)
+    control.markSent(fault.sent)
     return failed('UPSTREAM_UNREACHABLE', fault.message, { cause: fault.cause })
   }
   // A request is measured before it is sent, so this is the response.
-  if (isRefusal(fault) && fault.code === 'PAYLOAD_TOO_LARGE') call.markSent('yes')
+  if (isRefusal(fault) && fault.code === 'PAYLOAD_TOO_LARGE') control.markSent('yes')
   if (isRefusal(fault)) return failed(fault.code, fault.message, { cause: fault.cause })
   throw fault
 }

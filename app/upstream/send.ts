@@ -1,23 +1,25 @@
 // Sends requests upstream with the credential of a broker: calls of all protocols, and requests of the gateway itself.
 import { type Call, type Credential, credential, identity, principalKeyOf } from '@svc/core'
+import type { CallControl } from '@svc/core/pipeline'
 import { isUpstreamError, type UpstreamAnswer, UpstreamError, type UpstreamRequest } from './answer.js'
 import { discard } from './discard.js'
 import type { UpstreamDispatcher } from './dispatcher.js'
 
 /** Marks what was sent, and counts a repetition. Rejects like the dispatcher. */
 export function sendCall(
-  call: Call,
+  control: CallControl,
   upstream: UpstreamDispatcher,
   target: URL,
   request: UpstreamRequest,
 ): Promise<UpstreamAnswer> {
+  const { call } = control
   const caller = (): string => callerOf(call)
-  const onHead = (): void => call.firstByte()
-  call.markSent('no')
-  const onSent = (): void => call.markSent('unknown')
+  const onHead = (): void => control.firstByte()
+  control.markSent('no')
+  const onSent = (): void => control.markSent('unknown')
   const answered = (answer: UpstreamAnswer): UpstreamAnswer => {
-    call.firstByte()
-    call.markSent('yes')
+    control.firstByte()
+    control.markSent('yes')
     return answer
   }
   const send = ({ method, path, headers, body, eventsMayPause, signal }: UpstreamRequest) =>
@@ -25,7 +27,7 @@ export function sendCall(
       .send(target, { method, path, headers, body, eventsMayPause, signal, caller, onHead }, onSent)
       .then(answered)
   return sendWith(call.get(credential), request, send, () => {
-    call.retries++
+    control.retries++
   })
 }
 

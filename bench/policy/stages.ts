@@ -3,7 +3,6 @@ import { createStage } from 'svc-sdk/testing'
 import 'reflect-metadata'
 import {
   bind,
-  Call,
   type CallRequest,
   type Outcome,
   type Plugin,
@@ -12,7 +11,7 @@ import {
   tokens,
 } from '@svc/core'
 import { formatReference } from '@svc/core/match'
-import { compose, type PlacedStage } from '@svc/core/pipeline'
+import { CallControl, compose, type PlacedStage } from '@svc/core/pipeline'
 import { authnPlugin } from '@svc/plugin-authn'
 import { entitlementsPlugin } from '@svc/plugin-entitlements'
 import { quotasPlugin } from '@svc/plugin-quotas'
@@ -85,11 +84,11 @@ export class Stages {
     for (const { stage } of this.#stages) await stage.stop?.()
   }
 
-  #call(i: number): Call {
+  #call(i: number): CallControl {
     const request = requests[i % TOOLS]
     if (request === undefined) throw new Error('there are no requests')
     const { server, name } = request
-    return new Call({
+    return new CallControl({
       protocol: 'invoke',
       headers: this.#headers[i % this.#headers.length] ?? {},
       trace,

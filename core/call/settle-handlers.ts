@@ -1,9 +1,28 @@
 // What runs when a call has settled.
-import type { Settlement } from './call.js'
-import { isRefusal } from './errors.js'
+import { type ErrorCode, isRefusal } from './errors.js'
 import { isPending } from './maybe-promise.js'
+import type { Outcome, Sent } from './outcome.js'
+import { withinLimit } from './within-limit.js'
+
+/** How a call ended. */
+export interface Settlement {
+  readonly outcome: Outcome
+  /** HTTP status as answered over the invoke protocol. */
+  readonly status: number
+  readonly sent: Sent
+  /** Bytes of the answer's body. */
+  readonly bytes: number
+  /** SHA-256, hex, of the output; null without one. */
+  readonly digest: string | null
+  readonly error: ErrorCode | null
+}
 
 export type SettleHandler = (settlement: Settlement) => Promise<void> | void
+
+interface Placed {
+  readonly handler: SettleHandler
+  readonly limitMs: number | undefined
+}
 
 const done = Promise.resolve()
 
@@ -12,21 +31,21 @@ interface Failure {
 }
 
 export class SettleHandlers {
-  #handlers: SettleHandler[] = []
+  #handlers: Placed[] = []
 
   /** Handlers run in reverse order. */
-  addOuter(handler: SettleHandler): void {
-    this.#handlers.push(handler)
+  addOuter(handler: SettleHandler, limitMs?: number): void {
+    this.#handlers.push({ handler, limitMs })
   }
 
   /** `handler` runs after all others that are known now. */
-  addLast(handler: SettleHandler): void {
-    this.#handlers.unshift(handler)
+  addLast(handler: SettleHandler, limitMs?: number): void {
+    this.#handlers.unshift({ handler, limitMs })
   }
 
   /**
-   * Runs every handler once, even if another fails; after the first failure the settlement's error is its code. Rejects
-   * with that failure.
+   * Runs every handler once, even if another fails or does not end; after the first failure the settlement's error is its
+   * code. Rejects with that failure.
    */
   run(settlement: Settlement): Promise<void> {
     return runFrom(this.#handlers.splice(0), settlement, undefined)
@@ -34,17 +53,14 @@ export class SettleHandlers {
 }
 
 /** Runs the handlers from the last one. `first` is the first failure so far. */
-function runFrom(
-  handlers: SettleHandler[],
-  settlement: Settlement,
-  first: Failure | undefined,
-): Promise<void> {
+function runFrom(handlers: Placed[], settlement: Settlement, first: Failure | undefined): Promise<void> {
   let failure = first
-  for (let handler = handlers.pop(); handler !== undefined; handler = handlers.pop()) {
+  for (let placed = handlers.pop(); placed !== undefined; placed = handlers.pop()) {
+    const { handler, limitMs } = placed
     try {
       const ended = handler(failure === undefined ? settlement : withCodeOf(failure, settlement))
       if (isPending(ended)) {
-        return Promise.resolve(ended).then(
+        return withinLimit('a settle handler', ended, limitMs).then(
           () => runFrom(handlers, settlement, failure),
           (fault: unknown) => runFrom(handlers, settlement, failure ?? { fault }),
         )

@@ -30,3 +30,21 @@ export function slot<T>(name: string): Slot<T> {
   table.set(name, index)
   return { name, index }
 }
+
+const empty = Symbol('empty')
+
+/** The slots of one call. Each is set once. */
+export class SlotValues {
+  #values: unknown[] = []
+
+  get<T>({ index }: Slot<T>): T | undefined {
+    const value = this.#values[index]
+    return value === empty ? undefined : (value as T | undefined)
+  }
+
+  set<T>({ index, name }: Slot<T>, value: T): void {
+    while (this.#values.length <= index) this.#values.push(empty)
+    if (this.#values[index] !== empty) throw new Error(`slot ${name} is already filled`)
+    this.#values[index] = value
+  }
+}

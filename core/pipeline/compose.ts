@@ -1,13 +1,17 @@
 // Composes the stages, outermost first, with the dispatcher innermost.
 import type { Call } from '../call/call.js'
+import type { CallControl } from '../call/call-control.js'
 import { errorTable, isRefusal } from '../call/errors.js'
 import { after, attempt, isPending, type MaybePromise } from '../call/maybe-promise.js'
 import { failed, isStream, type Outcome, unsentOutcome } from '../call/outcome.js'
 import type { Next, Stage } from '../plugin/stage.js'
 import { outcomeIn } from './check-outcome.js'
 
-/** Sends the call upstream. */
-export type Dispatch = (call: Call) => MaybePromise<Outcome>
+/** Sends the call upstream. `control` commits its holds, and states what was sent. */
+export type Dispatch = (call: Call, control: CallControl) => MaybePromise<Outcome>
+
+/** Runs a part of the pipeline. */
+export type Run = (control: CallControl) => MaybePromise<Outcome>
 
 /** A stage and the name of its section. */
 export interface PlacedStage {
@@ -20,28 +24,29 @@ export interface PlacedStage {
  * is not an outcome, becomes an outcome at that stage, so that the outer stages get a value. A stage that returns without
  * a promise costs one closure per call, for the checks of `next()`.
  */
-export function compose(stages: readonly PlacedStage[], dispatch: Dispatch): Dispatch {
-  return stages.reduceRight<Dispatch>(
+export function compose(stages: readonly PlacedStage[], dispatch: Dispatch): Run {
+  return stages.reduceRight<Run>(
     (inner, { name, stage }) => layer(name, stage, inner),
     dispatcherLayer(dispatch),
   )
 }
 
-function layer(name: string, stage: Stage, inner: Dispatch): Dispatch {
-  return (call) => {
+function layer(name: string, stage: Stage, inner: Run): Run {
+  return (control) => {
+    const { call } = control
     let passed: MaybePromise<Outcome> | undefined
     let isOver = false
     const next: Next = () => {
       if (passed !== undefined) return internal(new Error(`stage ${name} called next() twice`))
       if (isOver || call.isSettled) return internal(new Error(`stage ${name} called next() after its end`))
       // Before the request is read nothing waits for the caller, and the record needs to know who it is.
-      passed = (call.parsedRequest === undefined ? undefined : call.endedUnsent) ?? inner(call)
+      passed = (call.parsedRequest === undefined ? undefined : control.endedUnsent) ?? inner(control)
       return passed
     }
     const conclude = (value: unknown): MaybePromise<Outcome> => {
       isOver = true
-      if (passed === undefined || !isPending(passed)) return concluded(call, name, value, passed)
-      return whenEnded(call, name, passed).then((inside) => concluded(call, name, value, inside))
+      if (passed === undefined || !isPending(passed)) return concluded(control, name, value, passed)
+      return whenEnded(call, name, passed).then((inside) => concluded(control, name, value, inside))
     }
     try {
       const returned = adopted(stage.handle(call, next))
@@ -75,12 +80,12 @@ function whenEnded(call: Call, name: string, passed: Promise<Outcome>): Promise<
 }
 
 /** The outcome of a stage that returned `value`, under the findings; `inside` is what `next()` gave it, and is checked. */
-function concluded(call: Call, name: string, value: unknown, inside: Outcome | undefined): Outcome {
+function concluded(control: CallControl, name: string, value: unknown, inside: Outcome | undefined): Outcome {
   const outcome = inside !== undefined && value === inside ? inside : checked(name, value)
-  const ruled = underFindings(call, outcome)
+  const ruled = underFindings(control, outcome)
   const isDropped = inside?.kind === 'completed' && isStream(inside.body)
   if (isDropped && (ruled.kind !== 'completed' || !isStream(ruled.body))) {
-    call.abort('CANCELLED', 'The response is not read.')
+    control.call.abort('CANCELLED', 'The response is not read.')
   }
   return ruled
 }
@@ -94,19 +99,20 @@ function checked(name: string, value: unknown): Outcome {
 }
 
 /** A call that a finding denies does not complete. A failure for another reason stays. */
-export function underFindings(call: Call, outcome: Outcome): Outcome {
+export function underFindings(control: CallControl, outcome: Outcome): Outcome {
   if (outcome.kind === 'denied') return outcome
-  const refusal = call.refusalByFindings()
+  const refusal = control.refusalByFindings()
   if (refusal === undefined || (outcome.kind === 'failed' && outcome.code !== refusal.code)) return outcome
   return refusal
 }
 
-function dispatcherLayer(dispatch: Dispatch): Dispatch {
+function dispatcherLayer(dispatch: Dispatch): Run {
   const name = 'dispatcher'
-  return (call) => {
+  return (control) => {
+    const { call } = control
     const failedBy = (thrown: unknown) => outcomeOf(call, name, thrown)
-    const send = () => after(adopted(dispatch(call)), (value) => checked(name, value))
-    return attempt(() => call.dispatch(() => attempt(send, failedBy)), failedBy)
+    const send = () => after(adopted(dispatch(call, control)), (value) => checked(name, value))
+    return attempt(() => control.dispatch(() => attempt(send, failedBy)), failedBy)
   }
 }
 

@@ -1,15 +1,16 @@
 // Runs calls through composed stages, and starts and stops the stages in order.
-import type { Call } from '../call/call.js'
+import type { CallControl } from '../call/call-control.js'
 import type { Credential } from '../call/credential.js'
 import { after, isPending, type MaybePromise } from '../call/maybe-promise.js'
 import { failed, type Outcome } from '../call/outcome.js'
+import type { CallProgress } from '../call/progress.js'
 import { messageOf } from '../json/message.js'
-import { compose, type Dispatch, outcomeOf, type PlacedStage, underFindings } from './compose.js'
+import { compose, type Dispatch, outcomeOf, type PlacedStage, type Run, underFindings } from './compose.js'
 import { settled } from './settle.js'
 
 export class Pipeline {
   readonly stages: readonly PlacedStage[]
-  #run: Dispatch
+  #run: Run
   #started: PlacedStage[] = []
 
   constructor(stages: readonly PlacedStage[], dispatch: Dispatch) {
@@ -81,45 +82,61 @@ export class Pipeline {
    * Never rejects. A complete response has settled when this resolves; a streamed one settles while it is sent. Where a
    * stage or the dispatcher goes on after an abort, the call ends without it.
    */
-  run(call: Call): Promise<Outcome> {
+  run(control: CallControl): Promise<Outcome> {
+    const { progress } = control
     const end = (returned: Outcome): MaybePromise<Outcome> => {
-      const outcome = underFindings(call, returned)
-      return call.sent === 'no' && call.hasHolds
-        ? released(call, outcome).then((rest) => settled(call, rest))
-        : settled(call, outcome)
+      const outcome = underFindings(control, returned)
+      return progress.sent === 'no' && progress.hasHolds
+        ? released(progress, outcome).then((rest) => settled(control, rest))
+        : settled(control, outcome)
     }
-    const running = this.#run(call)
-    return Promise.resolve(after(isPending(running) ? untilAbandoned(call, running) : running, end))
+    const running = this.#run(control)
+    return Promise.resolve(after(isPending(running) ? untilAbandoned(control, running) : running, end))
   }
 }
 
 /** Milliseconds that stages and the dispatcher have to end a call once it is aborted. */
 const ABORTED_MS = 3_000
 
-/** The outcome, or that of the abort where the call has not ended by itself some time after it. */
-function untilAbandoned(call: Call, running: Promise<Outcome>): Promise<Outcome> {
+/** Milliseconds in which a call whose caller has left must come to the dispatcher, or from there to its end. */
+const LEFT_MS = 5_000
+
+/**
+ * The outcome, or that of the abort where the call has not ended by itself some time after it. A call whose caller has left
+ * is aborted where stages keep it; what has a limit of its own may take longer.
+ */
+function untilAbandoned(control: CallControl, running: Promise<Outcome>): Promise<Outcome> {
+  const { call, interruptions } = control
+  const { abortState } = interruptions
   return new Promise((resolve) => {
     let timer: NodeJS.Timeout | undefined
     const onAbort = (): void => {
-      timer = setTimeout(
-        () => resolve(outcomeOf(call, 'that was aborted', call.abortState.reason)),
-        ABORTED_MS,
-      )
+      clearTimeout(timer)
+      timer = setTimeout(() => resolve(outcomeOf(call, 'that was aborted', abortState.reason)), ABORTED_MS)
     }
-    if (call.abortState.aborted) onAbort()
-    else call.abortState.addEventListener('abort', onAbort)
+    const onLeave = (): void => {
+      let looks = 0
+      timer ??= setInterval(() => {
+        looks = control.isWaiting ? 0 : looks + 1
+        if (looks === 2) call.abort('CANCELLED', 'The caller disconnected, and a stage did not go on.')
+      }, LEFT_MS / 2)
+    }
+    if (abortState.aborted) onAbort()
+    else abortState.addEventListener('abort', onAbort)
+    const stay = interruptions.onDisconnect(onLeave)
     running.then((outcome) => {
       clearTimeout(timer)
-      call.abortState.removeEventListener('abort', onAbort)
+      abortState.removeEventListener('abort', onAbort)
+      stay()
       resolve(outcome)
     })
   })
 }
 
 /** The outcome once the holds are released, or the failure that replaces it. */
-async function released(call: Call, outcome: Outcome): Promise<Outcome> {
+async function released(progress: CallProgress, outcome: Outcome): Promise<Outcome> {
   try {
-    await call.releaseHolds()
+    await progress.release()
     return outcome
   } catch (cause) {
     return failed('STORE_UNAVAILABLE', 'The resources held for this call could not be released.', { cause })

@@ -1,6 +1,7 @@
 // Holds an answer back until its call has settled: a complete answer as a whole, a stream at its last chunk.
 import { createHash } from 'node:crypto'
-import type { Call, Settlement } from '../call/call.js'
+import { controlOf } from '../call/call.js'
+import type { CallControl } from '../call/call-control.js'
 import { type ErrorCode, isRefusal, Refusal, statusOf } from '../call/errors.js'
 import type { MaybePromise } from '../call/maybe-promise.js'
 import {
@@ -13,16 +14,17 @@ import {
   type Outcome,
   type Sent,
 } from '../call/outcome.js'
+import type { Settlement } from '../call/settle-handlers.js'
 import { sha256Hex } from '../json/hash.js'
 
 /** Settles the call and returns the outcome, or the failure that replaces it. */
-export function settled(call: Call, outcome: Outcome): MaybePromise<Outcome> {
+export function settled(control: CallControl, outcome: Outcome): MaybePromise<Outcome> {
   if (outcome.kind === 'completed' && isStream(outcome.body)) {
-    const stream = new SettlingStream(call, outcome)
+    const stream = new SettlingStream(control, outcome)
     const drainWhenAbandoned = outcome.body.drainWhenAbandoned === true
     return { ...outcome, body: { drainWhenAbandoned, [Symbol.asyncIterator]: () => stream.flow() } }
   }
-  return call.settle(settlementOf(outcome, call.sent)).then(() => outcome, failureOf)
+  return control.settle(settlementOf(outcome, control.progress.sent)).then(() => outcome, failureOf)
 }
 
 function settlementOf(outcome: Outcome, sent: Sent): Settlement {
@@ -49,13 +51,13 @@ function failureOf(cause: unknown): Failed {
 }
 
 class SettlingStream {
-  #call: Call
+  #control: CallControl
   #outcome: Completed
   #bytes = 0
   #isSettled = false
 
-  constructor(call: Call, outcome: Completed) {
-    this.#call = call
+  constructor(control: CallControl, outcome: Completed) {
+    this.#control = control
     this.#outcome = outcome
   }
 
@@ -67,7 +69,7 @@ class SettlingStream {
       for await (const chunk of body) {
         if (!(chunk.bytes instanceof Uint8Array))
           throw new Refusal('INTERNAL', 'A chunk of the response has no bytes.')
-        const refusal = this.#isSettled ? undefined : this.#call.refusalByFindings()
+        const refusal = this.#isSettled ? undefined : this.#control.refusalByFindings()
         if (refusal !== undefined) {
           yield await this.#refused(chunk, refusal)
           return
@@ -75,7 +77,7 @@ class SettlingStream {
         this.#bytes += chunk.bytes.byteLength
         hash?.update(chunk.bytes)
         if (chunk.answer?.call !== undefined) {
-          yield await settledOther(chunk.answer.call, chunk.bytes, chunk.answer)
+          yield await settledOther(controlOf(chunk.answer.call), chunk.bytes, chunk.answer)
         } else if (chunk.answer !== undefined && !this.#isSettled) {
           const failure = await this.#settle(chunk.answer.digest, chunk.answer.error ?? error ?? null)
           yield failure === undefined ? chunk : { bytes: chunk.answer.instead(failure) }
@@ -84,7 +86,7 @@ class SettlingStream {
         }
       }
       if (!this.#isSettled) {
-        const refusal = this.#call.refusalByFindings()
+        const refusal = this.#control.refusalByFindings()
         if (refusal !== undefined) throw new Refusal(refusal.code, refusal.message)
         const failure = await this.#settle(hash?.digest('hex') ?? digest ?? null, error ?? null)
         // The head was sent already: the body must not end as if it were complete.
@@ -110,27 +112,27 @@ class SettlingStream {
   #settle(digest: string | null, error: ErrorCode | null): Promise<Failed | undefined> {
     this.#isSettled = true
     const { status } = this.#outcome
-    const { sent } = this.#call
-    return this.#call
+    const { sent } = this.#control.progress
+    return this.#control
       .settle({ outcome: this.#outcome, status, sent, bytes: this.#bytes, digest, error })
       .then(() => undefined, failureOf)
   }
 
   #codeOfAbort(): ErrorCode | undefined {
-    return codeOf(this.#call.abortState.reason)
+    return codeOf(this.#control.interruptions.abortState.reason)
   }
 }
 
 /** The answer to another call than the stream's. */
 function settledOther(
-  call: Call,
+  control: CallControl,
   bytes: Uint8Array,
   answer: NonNullable<AnswerChunk['answer']>,
 ): Promise<AnswerChunk> {
   const { digest, error = null } = answer
   const outcome: Completed = { kind: 'completed', status: 200, headers: {}, body: bytes }
   const settlement = { outcome, status: 200, sent: 'yes', bytes: bytes.byteLength, digest, error } as const
-  return call.settle(settlement).then(
+  return control.settle(settlement).then(
     () => ({ bytes }),
     (cause: unknown) => ({ bytes: answer.instead(failureOf(cause)) }),
   )

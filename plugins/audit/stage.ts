@@ -74,6 +74,9 @@ interface AdmittedCall {
   readonly isForwarded: boolean
 }
 
+/** The response waits for the record, however long the disk takes: without it, the record could differ from the response. */
+const RECORD_MS = Number.POSITIVE_INFINITY
+
 export class AuditStage implements Stage {
   #parts: AuditStageParts
   #recordContext: RecordContext
@@ -141,7 +144,7 @@ export class AuditStage implements Stage {
     call.onFirstByte(() => {
       admitted.firstByte = this.#parts.clock.monotonic()
     })
-    call.onSettle((settlement) => this.#record(appender, admitted, settlement))
+    call.onSettle((settlement) => this.#record(appender, admitted, settlement), RECORD_MS)
     // The record of this refusal is the next attempt to write; the first success lets calls pass again.
     if (!isForwarded) {
       return denied('AUDIT_UNAVAILABLE', 'The audit log cannot be written.')
@@ -242,7 +245,7 @@ export class AuditStage implements Stage {
     const intent = { inputSha256, settle: () => undefined }
     const arrived = this.#parts.clock.monotonic()
     const admitted: AdmittedCall = { call, arrived, firstByte: undefined, intent, isForwarded: true }
-    call.onSettle((settlement) => this.#record(appender, admitted, settlement))
+    call.onSettle((settlement) => this.#record(appender, admitted, settlement), RECORD_MS)
   }
 
   readonly recordEvent: RecordEvent = async (event) => {

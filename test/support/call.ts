@@ -1,6 +1,7 @@
 // The call of this project's tests of single stages: `echo@1.0.0` on server `files`.
 import { type Call, type Finding, type Identity, identity } from '@svc/core'
-import { type FakeCall, fakeCall } from 'svc-sdk/testing'
+import type { CallControl } from '@svc/core/pipeline'
+import { type FakeCall, fakeCallControl } from 'svc-sdk/testing'
 
 export interface CallOverrides extends FakeCall {
   /** Sets the identity: of tenant `acme`, authenticated and without roles, unless given. */
@@ -9,8 +10,23 @@ export interface CallOverrides extends FakeCall {
 }
 
 export function makeCall({ caller, findings = [], ...overrides }: CallOverrides = {}): Call {
-  const call = fakeCall({ server: 'files', tool: 'echo', ...overrides })
+  const call = kept(fakeCallControl({ server: 'files', tool: 'echo', ...overrides }))
   if (caller !== undefined) call.set(identity, { tenant: 'acme', authenticated: true, roles: [], ...caller })
   for (const finding of findings) call.addFinding(finding)
   return call
+}
+
+const controls = new WeakMap<Call, CallControl>()
+
+/** The call, whose control `controlOf` then knows. */
+export function kept(control: CallControl): Call {
+  controls.set(control.call, control)
+  return control.call
+}
+
+/** Of a call that `makeCall` or `kept` returned. */
+export function controlOf(call: Call): CallControl {
+  const control = controls.get(call)
+  if (control === undefined) throw new Error('the call is not kept')
+  return control
 }

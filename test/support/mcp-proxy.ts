@@ -3,7 +3,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import {
   type AnswerChunk,
-  Call,
+  type Call,
   type CallRequest,
   type Completed,
   type GatewayEvent,
@@ -14,12 +14,13 @@ import {
   type Settlement,
   services,
 } from '@svc/core'
-import { Pipeline } from '@svc/core/pipeline'
+import { CallControl, Pipeline } from '@svc/core/pipeline'
 import { AnnotationCache } from 'svc-sdk/internal/mcp/annotation-cache'
 import { type McpExchange, mcpExchange } from 'svc-sdk/internal/mcp/exchange'
 import { McpProxy } from 'svc-sdk/internal/mcp/proxy'
 import { SessionBinding } from 'svc-sdk/internal/mcp/session-binding'
 import { UndiciDispatcher } from 'svc-sdk/internal/upstream/undici'
+import { kept } from './call.js'
 import { mcpState } from './mcp-state.js'
 
 export interface Asking {
@@ -128,7 +129,7 @@ export class TestProxy implements AsyncDisposable {
     }
     const bytes =
       method === 'POST' ? Buffer.from(typeof body === 'string' ? body : JSON.stringify(body)) : null
-    const call: Call = new Call({
+    const control = new CallControl({
       protocol: 'mcp',
       headers: exchange.headers,
       trace: {
@@ -142,8 +143,9 @@ export class TestProxy implements AsyncDisposable {
       agent: { nodeId: null, agentRef: null, parentRef: null, variables: null, metadata: null },
       target: { server, serverVersion: '', tool: '', toolVersion: '', mcpMethod: null },
       receivedAt: 0,
-      read: () => this.proxy.read(call, exchange, bytes),
+      read: (reading) => this.proxy.read(reading, exchange, bytes),
     })
+    const call = kept(control)
     call.set(mcpExchange, exchange)
     for (const rule of rules) call.addReferenceRule(rule)
     prepare?.(call)
@@ -152,8 +154,8 @@ export class TestProxy implements AsyncDisposable {
       settlements.push(settlement)
       if (unrecordable) throw new Refusal('OUTCOME_UNRECORDED', 'the disk is full')
     })
-    const pipeline = new Pipeline([], (sent) => this.proxy.dispatch(sent))
-    const outcome = await pipeline.run(call)
+    const pipeline = new Pipeline([], () => this.proxy.dispatch(control))
+    const outcome = await pipeline.run(control)
     return { call, exchange, outcome, settlements, request: call.parsedRequest }
   }
 

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import {
   bind,
-  Call,
+  type Call,
   type Completed,
   type Denied,
   type Failed,
@@ -20,7 +20,7 @@ import {
 import { type Dispatch, Pipeline } from '@svc/core/pipeline'
 import { createStageIn, FakeClock, type FakeContext, fakeContext } from 'svc-sdk/testing'
 import type { DependencyContainer } from 'tsyringe'
-import { type CallOverrides, makeCall } from './call.js'
+import { type CallOverrides, controlOf, makeCall } from './call.js'
 import { keepingLogger } from './logger.js'
 
 /** The answer of the upstream, unless a test sends another one. */
@@ -128,14 +128,14 @@ export async function send(
   given: CallOverrides | Call = {},
   answer: Outcome = served,
 ): Promise<Sent> {
-  const call = given instanceof Call ? given : makeCall(given)
-  const outcome = await stage.handle(call, () => call.dispatch(() => answer))
+  const call = 'need' in given ? given : makeCall(given)
+  const outcome = await stage.handle(call, () => controlOf(call).dispatch(() => answer))
   return { call, outcome }
 }
 
 /** Sends a call through the stage with its holds, as the gateway does. */
 export function sendWithHolds(name: string, stage: Stage, call: Call, upstream: Dispatch): Promise<Outcome> {
-  return new Pipeline([{ name, stage }], upstream).run(call)
+  return new Pipeline([{ name, stage }], upstream).run(controlOf(call))
 }
 
 /** The lines that `svc policy explain` prints for the stage. */
@@ -144,7 +144,7 @@ export async function explain(
   given: CallOverrides | Call = {},
 ): Promise<{ lines: string[]; outcome: Outcome | undefined }> {
   const lines: string[] = []
-  const call = given instanceof Call ? given : makeCall(given)
+  const call = 'need' in given ? given : makeCall(given)
   const outcome = await stage.explain?.(
     call,
     async () => served,

@@ -3,7 +3,7 @@
 import { randomUUID } from 'node:crypto'
 import {
   attempt,
-  Call,
+  type Call,
   type CallRequest,
   type Clock,
   type Ids,
@@ -14,6 +14,7 @@ import {
   unlessAborted,
 } from '@svc/core'
 import { type JsonObject, messageOf } from '@svc/core/json'
+import { CallControl } from '@svc/core/pipeline'
 import { agentOf, traceOf } from '../../http/call-headers.js'
 import { encodeRpcError } from '../../mcp/encode-refusal.js'
 import { attachExchange, type McpExchange, openExchange } from '../../mcp/exchange.js'
@@ -92,23 +93,29 @@ export class Connection implements Interceptor {
     deliver: (message: RpcMessage) => void,
   ): Promise<void> {
     const { pipeline, proxy, deliveries } = this.#parts
-    const { call, exchange } = this.#callOf(message, extra)
+    const { control, exchange } = this.#callOf(message, extra)
+    const { call } = control
     const id = 'method' in message && 'id' in message ? message['id'] : undefined
-    if (this.#parts.recordsOnly) return this.#record(call, message, deliver)
+    if (this.#parts.recordsOnly) return this.#record(control, message, deliver)
     deliveries.expect(call.abortState, (judged) => this.#exchange(call, judged, deliver))
-    const outcome = await pipeline.run(call, (running) => proxy.dispatch(running))
+    const outcome = await pipeline.run(control, (_call, running) => proxy.dispatch(running))
     if (isRequestId(id)) await this.#answer(id, outcome, exchange, call)
   }
 
   /** The server gets the message as it came, but for the trace, and the client its response as it is. */
-  async #record(call: Call, message: RpcMessage, deliver: (message: RpcMessage) => void): Promise<void> {
+  async #record(
+    control: CallControl,
+    message: RpcMessage,
+    deliver: (message: RpcMessage) => void,
+  ): Promise<void> {
+    const { call } = control
     let response: RpcMessage | undefined
-    const outcome = await this.#parts.pipeline.run(call, async (running) => {
-      const refused = await running.commitHolds()
+    const outcome = await this.#parts.pipeline.run(control, async () => {
+      const refused = await control.commitHolds()
       if (refused !== undefined) return refused
-      running.markSent('yes')
-      const traced = withTrace(running, message as JsonObject, true)
-      const exchanged = unlessAborted(running.abortState, this.#exchange(running, traced, deliver))
+      control.markSent('yes')
+      const traced = withTrace(call, message as JsonObject, true)
+      const exchanged = unlessAborted(call.abortState, this.#exchange(call, traced, deliver))
       response = await exchanged
       return completedForRecord(response)
     })
@@ -120,7 +127,10 @@ export class Connection implements Interceptor {
     }
   }
 
-  #callOf(message: RpcMessage, extra: MessageExtra | undefined): { call: Call; exchange: McpExchange } {
+  #callOf(
+    message: RpcMessage,
+    extra: MessageExtra | undefined,
+  ): { control: CallControl; exchange: McpExchange } {
     const { proxy, server, version, recordsOnly, upstream, ids, clock } = this.#parts
     const { headers, identity, fault } = this.#contextOf(extra)
     const exchange = openExchange({
@@ -133,7 +143,7 @@ export class Connection implements Interceptor {
       sessionTag: undefined,
     })
     const { agent, refusal } = agentOf(headers)
-    const call: Call = new Call({
+    const control = new CallControl({
       protocol: 'mcp',
       headers,
       agent,
@@ -146,22 +156,23 @@ export class Connection implements Interceptor {
         mcpMethod: null,
       },
       receivedAt: clock.now(),
-      read: () => {
+      read: (reading) => {
         if (fault !== undefined) throw fault
         const read = (): MaybePromise<CallRequest> => {
           if (refusal !== undefined) throw refusal
-          return proxy.read(call, exchange, Buffer.from(JSON.stringify(message)))
+          return proxy.read(reading, exchange, Buffer.from(JSON.stringify(message)))
         }
         return recordsOnly
-          ? attempt(read, () => requestForRecord(call, message, { server, version }))
+          ? attempt(read, () => requestForRecord(reading, message, { server, version }))
           : read()
       },
     })
+    const { call } = control
     attachExchange(call, exchange)
     this.#calls.add(call)
     call.afterSettle(() => void this.#calls.delete(call))
     if (identity !== undefined) trustCaller(call, identity)
-    return { call, exchange }
+    return { control, exchange }
   }
 
   /** A fault of `contextOf` refuses the call: nobody knows whose it is. */

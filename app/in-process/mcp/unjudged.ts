@@ -1,14 +1,15 @@
 // Messages that are recorded and never refused: of one that the pipeline cannot read, the record has what it can carry.
-import { type Call, type CallRequest, type Completed, callRequest } from '@svc/core'
+import { type CallRequest, type Completed, callRequest } from '@svc/core'
 import { canonicalize, isJsonObject, type JsonValue, sha256Hex } from '@svc/core/json'
 import { ReferenceInputError } from '@svc/core/match'
+import type { CallControl } from '@svc/core/pipeline'
 import type { RpcMessage } from './transport.js'
 
 const maxName = 256
 
 /** The request of a message that was refused when it was read. `server` is named in the record. */
 export function requestForRecord(
-  call: Call,
+  control: CallControl,
   message: RpcMessage,
   { server, version }: { readonly server: string; readonly version: string },
 ): CallRequest {
@@ -19,7 +20,7 @@ export function requestForRecord(
   const name = isTool ? shownName(String(fields['name'])) : (mcpMethod ?? 'response')
   const args = representable(isTool ? (fields['arguments'] ?? {}) : (params ?? {}))
   const common = { method: mcpMethod, server, version, name, args, idempotencyKey: null }
-  call.refineTarget({ tool: name, mcpMethod, serverVersion: version, toolVersion: version })
+  control.refineTarget({ tool: name, mcpMethod, serverVersion: version, toolVersion: version })
   try {
     return callRequest({ ...common, kind: isTool ? 'tool' : 'protocol' })
   } catch (fault) {

@@ -3,6 +3,7 @@ import type { ServerResponse } from 'node:http'
 import { answerChange, answerTimeLeft, type Call } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
 import { expect } from 'chai'
+import { controlOf } from '../../support/call.js'
 import { signalled } from '../../support/mcp-gateway.js'
 import { chunksOf, type TestProxy } from '../../support/mcp-proxy.js'
 import { type Answer, callEcho, denyAll, event, events, result, withProxy } from '../../support/mcp-server.js'
@@ -127,7 +128,7 @@ describe('a client that leaves a stream which it may resume', () => {
       const chunks = chunksOf(outcome)
       await chunks.next()
       const closed = once(await begun, 'close')
-      call.disconnect()
+      controlOf(call).disconnect()
       await chunks.next()
       await closed
       expect(settlements[0]).to.include({ error: 'OUTCOME_UNKNOWN', digest: null })
@@ -144,7 +145,7 @@ describe('a client that leaves a stream which it may resume', () => {
         const { call, outcome, settlements } = await proxy.ask({ body: callEcho, headers: given })
         const chunks = chunksOf(outcome)
         await chunks.next()
-        call.disconnect()
+        controlOf(call).disconnect()
         ;(await begun).end(event(answer))
         await chunks.next()
         expect(settlements[0]).to.include({ error: null })

@@ -5,6 +5,7 @@ import { outcomeOf, type ResponseContext } from 'svc-sdk/internal/mcp/answer'
 import { mcpExchange, openExchange } from 'svc-sdk/internal/mcp/exchange'
 import { type LearningCaches, ResponseFilter } from 'svc-sdk/internal/mcp/response-filter'
 import { SessionBinding } from 'svc-sdk/internal/mcp/session-binding'
+import { controlOf } from '../../support/call.js'
 import type { TestProxy } from '../../support/mcp-proxy.js'
 import { callEcho, json, result, withProxy } from '../../support/mcp-server.js'
 
@@ -27,7 +28,7 @@ describe('a tool call over MCP that has nothing to wait for', () => {
   it('is read without a promise', async () => {
     await withEcho(async (proxy) => {
       const [read] = await inCall(proxy, (call) => [
-        proxy.proxy.read(call, call.need(mcpExchange), Buffer.from(JSON.stringify(callEcho))),
+        proxy.proxy.read(controlOf(call), call.need(mcpExchange), Buffer.from(JSON.stringify(callEcho))),
       ])
       expect(read).to.deep.include({ name: 'echo', version: '2.0.0' })
     })
@@ -51,7 +52,7 @@ describe('a tool call over MCP that has nothing to wait for', () => {
     await withEcho(async (proxy) => {
       const [outcome] = await inCall(proxy, (call) => {
         const request = { kind: 'tool', name: 'echo', method: 'tools/call' } as const
-        const review = new ResponseFilter(call, request, call.need(mcpExchange), caches)
+        const review = new ResponseFilter(controlOf(call), request, call.need(mcpExchange), caches)
         const body = Buffer.from('{"jsonrpc":"2.0","id":1,"result":{"content":[]}}')
         const answer = { status: 200, headers: { 'content-type': 'application/json' }, body }
         const context = { method: 'POST', id: 1, review } as ResponseContext

@@ -3,7 +3,7 @@ import { expect } from 'chai'
 import { Registry } from 'prom-client'
 import { CallMetrics } from 'svc-sdk/internal/metrics/call-metrics'
 import { FakeClock } from 'svc-sdk/testing'
-import { makeCall } from '../../support/call.js'
+import { controlOf, makeCall } from '../../support/call.js'
 import { parseMetrics, sampled } from '../../support/prometheus.js'
 
 const completed: Outcome = {
@@ -36,7 +36,7 @@ describe('call metrics', () => {
   async function run(call: Call, outcome: Outcome, ms: number, isListening = false): Promise<void> {
     calls.begin(call, servers, () => isListening)
     clock.advance(ms)
-    await call.settle(settlement(outcome))
+    await controlOf(call).settle(settlement(outcome))
     calls.end()
   }
 
@@ -73,7 +73,7 @@ describe('call metrics', () => {
     const odd = 'a"b\\c\nd'
     const call = makeCall({ server: odd })
     calls.begin(call, new Set([odd]), () => false)
-    await call.settle(settlement(completed))
+    await controlOf(call).settle(settlement(completed))
     const families = await metrics()
     expect(sampled(families, 'svc_call_duration_seconds_count', { server: odd })).to.equal(1)
     expect(sampled(families, 'svc_calls_total', { server: odd })).to.equal(1)
@@ -91,7 +91,9 @@ describe('call metrics', () => {
     call.onSettle(() => {
       throw new Error('the disk is full')
     })
-    await call.settle(settlement(completed)).catch(() => undefined)
+    await controlOf(call)
+      .settle(settlement(completed))
+      .catch(() => undefined)
     expect(sampled(await metrics(), 'svc_calls_total', { code: 'INTERNAL' })).to.equal(1)
   })
 })

@@ -1,6 +1,6 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { callRequest, isRefusal } from '@svc/core'
+import { type Call, callRequest, isRefusal } from '@svc/core'
 import { Pipeline } from '@svc/core/pipeline'
 import { expect } from 'chai'
 import { ActivePolicy } from 'svc-sdk/internal/policy/active-policy'
@@ -53,7 +53,7 @@ describe('a call whose request has the head of its answer already', () => {
     })
     const faults: unknown[] = []
     const stage = {
-      async handle(call: Parameters<Pipeline['run']>[0]) {
+      async handle(call: Call) {
         await Promise.resolve(call.request()).catch((fault: unknown) => faults.push(fault))
         return { kind: 'completed', status: 200, headers: {}, body: new Uint8Array() } as const
       },

@@ -1,6 +1,6 @@
 import { failed, Refusal, slot, verdict } from '@svc/core'
 import { expect } from 'chai'
-import { makeCall } from '../../support/call.js'
+import { controlOf, makeCall } from '../../support/call.js'
 
 describe('Call', () => {
   it('returns the value of a slot, which can be set once', () => {
@@ -20,7 +20,7 @@ describe('Call', () => {
     const call = makeCall()
     const before = call.target
     const { serverVersion } = before
-    call.refineTarget({ serverVersion: '2.0.0' })
+    controlOf(call).refineTarget({ serverVersion: '2.0.0' })
     expect(call.target).to.deep.equal({ ...before, serverVersion: '2.0.0' })
     expect(before.serverVersion).to.equal(serverVersion).and.not.equal('2.0.0')
   })
@@ -69,18 +69,32 @@ describe('Call', () => {
 
   it('aborts at a drain while it waits for an approval, before or after, and not otherwise', () => {
     const before = makeCall()
-    before.drain()
+    controlOf(before).drain()
     expect(before.abortState.aborted).to.equal(false)
     before.pauseTimeout()
     expect(before.abortState.reason).to.have.property('code', 'DRAINING')
     const during = makeCall()
     during.pauseTimeout()
-    during.drain()
+    controlOf(during).drain()
     expect(during.abortState.aborted).to.equal(true)
     const after = makeCall()
     after.pauseTimeout()()
-    after.drain()
+    controlOf(after).drain()
     expect(after.abortState.aborted).to.equal(false)
+  })
+
+  it('resumes when each of several pauses has ended, each once', () => {
+    const call = makeCall()
+    const seen: boolean[] = []
+    call.onTimeoutPause((isPaused) => seen.push(isPaused))
+    const [first, second] = [call.pauseTimeout(), call.pauseTimeout()]
+    first()
+    first()
+    expect(seen).to.deep.equal([true])
+    controlOf(call).drain()
+    expect(call.abortState.reason).to.have.property('code', 'DRAINING')
+    second()
+    expect(seen).to.deep.equal([true, false])
   })
 
   it('reports when its timeout pauses and resumes', () => {
@@ -104,7 +118,9 @@ describe('Call', () => {
     call.hold(hold('audit', true))
     call.hold(hold('dedupe'))
     call.hold(hold('quotas'))
-    await call.dispatch(async () => (await call.commitHolds()) ?? failed('INTERNAL', 'x'))
+    await controlOf(call).dispatch(
+      async () => (await controlOf(call).commitHolds()) ?? failed('INTERNAL', 'x'),
+    )
     expect(log).to.deep.equal(['dedupe', 'quotas', 'audit'])
   })
 
@@ -118,7 +134,7 @@ describe('Call', () => {
     call.afterSettle(({ error }) => void seen.push(`after ${error}`))
     call.onSettle(({ error }) => void seen.push(`inner ${error}`))
     const outcome = failed('UPSTREAM_UNREACHABLE', 'gone')
-    const settling = call.settle({
+    const settling = controlOf(call).settle({
       outcome,
       status: 502,
       sent: 'unknown',
@@ -136,8 +152,8 @@ describe('Call', () => {
     call.onDisconnect(() => seen.push('listens'))
     const stay = call.onDisconnect(() => seen.push('listens no more'))
     stay()
-    call.disconnect()
-    call.disconnect()
+    controlOf(call).disconnect()
+    controlOf(call).disconnect()
     call.onDisconnect(() => seen.push('comes later'))
     expect(seen).to.deep.equal(['listens', 'comes later'])
     expect(call.abortState.aborted).to.equal(false)

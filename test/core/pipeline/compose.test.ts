@@ -1,7 +1,7 @@
 import { denied, type Outcome, Refusal, type Stage } from '@svc/core'
 import { compose, type Dispatch } from '@svc/core/pipeline'
 import { expect } from 'chai'
-import { makeCall } from '../../support/call.js'
+import { controlOf, makeCall } from '../../support/call.js'
 import { served } from '../../support/stage-rig.js'
 
 function stage(handle: Stage['handle']): Stage {
@@ -24,19 +24,19 @@ describe('compose', () => {
       seen.push('sent')
       return served
     })
-    expect(await run(makeCall())).to.equal(served)
+    expect(await run(controlOf(makeCall()))).to.equal(served)
     expect(seen).to.deep.equal(['a in', 'b in', 'sent', 'b out', 'a out'])
   })
 
   it('is the dispatcher alone when there are no stages', async () => {
-    expect(await compose([], async () => served)(makeCall())).to.equal(served)
+    expect(await compose([], async () => served)(controlOf(makeCall()))).to.equal(served)
   })
 
   it('does not run the stages inside one that refuses', async () => {
     const refusal = denied('RATE_LIMITED', 'slow down')
     const dispatch: Dispatch = () => Promise.reject(new Error('must not be reached'))
     const run = compose([{ name: 'a', stage: stage(async () => refusal) }], dispatch)
-    expect(await run(makeCall())).to.equal(refusal)
+    expect(await run(controlOf(makeCall()))).to.equal(refusal)
   })
 
   it('turns an error into INTERNAL with the stage in its cause and no details for the caller', async () => {
@@ -44,7 +44,7 @@ describe('compose', () => {
       [{ name: 'leaky', stage: stage(() => Promise.reject(new Error('password is x'))) }],
       async () => served,
     )
-    const outcome = await run(makeCall())
+    const outcome = await run(controlOf(makeCall()))
     expect(outcome).to.include({ kind: 'failed', code: 'INTERNAL' })
     if (outcome.kind !== 'failed') return expect.fail('not failed')
     expect(outcome.message).not.to.contain('password')
@@ -63,7 +63,7 @@ describe('compose', () => {
       ],
       async () => served,
     )
-    expect(await run(makeCall())).to.include({ kind: 'failed', code: 'INTERNAL' })
+    expect(await run(controlOf(makeCall()))).to.include({ kind: 'failed', code: 'INTERNAL' })
   })
 
   it('gives outer stages the outcome of an inner error as a value', async () => {
@@ -79,33 +79,33 @@ describe('compose', () => {
         { name: 'inner', stage: inner },
       ],
       async () => served,
-    )(makeCall())
+    )(controlOf(makeCall()))
     expect(seen).to.include({ kind: 'failed', code: 'INTERNAL' })
   })
 
   it('answers a Refusal with its own code', async () => {
     const run = compose([], () => Promise.reject(new Refusal('BAD_REQUEST', 'not JSON')))
-    expect(await run(makeCall())).to.deep.equal(denied('BAD_REQUEST', 'not JSON'))
+    expect(await run(controlOf(makeCall()))).to.deep.equal(denied('BAD_REQUEST', 'not JSON'))
   })
 
   it('treats an unreachable upstream as a failure, not as a denial', async () => {
     const run = compose([], () => Promise.reject(new Refusal('UPSTREAM_UNREACHABLE', 'down')))
-    expect(await run(makeCall())).to.include({ kind: 'failed', code: 'UPSTREAM_UNREACHABLE' })
+    expect(await run(controlOf(makeCall()))).to.include({ kind: 'failed', code: 'UPSTREAM_UNREACHABLE' })
   })
 
   it('reports an unknown outcome for an error after the send', async () => {
     const call = makeCall()
     const run = compose([], async () => {
-      await call.commitHolds()
+      await controlOf(call).commitHolds()
       throw new Error('boom')
     })
-    expect(await run(call)).to.include({ kind: 'failed' })
+    expect(await run(controlOf(call))).to.include({ kind: 'failed' })
     expect(call.sent).to.equal('unknown')
   })
 
   it('returns without a promise where no stage and no dispatcher needs one', () => {
     const passing = (name: string) => ({ name, stage: stage((_call, next) => next()) })
-    expect(compose([passing('a'), passing('b')], () => served)(makeCall())).to.equal(served)
+    expect(compose([passing('a'), passing('b')], () => served)(controlOf(makeCall()))).to.equal(served)
   })
 
   it('returns the promise of the dispatcher itself where stages only pass it on', () => {
@@ -121,7 +121,7 @@ describe('compose', () => {
       ],
       async () => served,
     )
-    expect(run(makeCall())).to.equal(inner)
+    expect(run(controlOf(makeCall()))).to.equal(inner)
   })
 
   it('refuses a second next() of a stage that needs no promise', () => {
@@ -133,7 +133,7 @@ describe('compose', () => {
     const outcome = compose([{ name: 'twice', stage: twice }], () => {
       sends++
       return served
-    })(makeCall())
+    })(controlOf(makeCall()))
     expect(outcome).to.include({ kind: 'failed', code: 'INTERNAL' })
     expect(sends).to.equal(1)
   })
@@ -148,7 +148,7 @@ describe('compose', () => {
       sends++
       return served
     })
-    const outcome = await run(makeCall())
+    const outcome = await run(controlOf(makeCall()))
     expect(outcome).to.include({ kind: 'failed', code: 'INTERNAL' })
     expect(sends).to.equal(1)
   })

@@ -1,5 +1,6 @@
 import {
   type Call,
+  denied,
   type Finding,
   type Next,
   type Outcome,
@@ -7,17 +8,21 @@ import {
   type Verdict,
   verdict,
 } from '@svc/core'
-import { Pipeline } from '@svc/core/pipeline'
+import { type CallControl, Pipeline } from '@svc/core/pipeline'
 import { expect } from 'chai'
 import sinon from 'sinon'
-import { makeCall } from '../../support/call.js'
+import { controlOf, makeCall } from '../../support/call.js'
 import { served } from '../../support/stage-rig.js'
 
 const found: Finding = { reason: 'too_hot', stage: 'probe' }
 const denying: Verdict = { mode: 'enforce', effectOf: () => 'deny' }
 
 /** The call through a stage like this, behind one that gives the verdict; `executed` counts what was sent. */
-async function run(handle: (call: Call, next: Next) => unknown, rule: Verdict = denying) {
+async function run(
+  handle: (call: Call, next: Next) => unknown,
+  rule: Verdict = denying,
+  begun: (control: CallControl) => void = () => undefined,
+) {
   const call = makeCall()
   const settlements: Settlement[] = []
   call.onSettle((settlement) => void settlements.push(settlement))
@@ -30,13 +35,15 @@ async function run(handle: (call: Call, next: Next) => unknown, rule: Verdict = 
     { name: 'judge', stage: { handle: judge } },
     { name: 'probe', stage: { handle: handle as (call: Call, next: Next) => Outcome } },
   ]
-  const pipeline = new Pipeline(stages, async () => {
-    const refused = await call.commitHolds()
+  const pipeline = new Pipeline(stages, async (_call, control) => {
+    const refused = await control.commitHolds()
     if (refused !== undefined) return refused
     executed++
     return served
   })
-  return { outcome: await pipeline.run(call), call, settlements, executed }
+  const running = pipeline.run(controlOf(call))
+  begun(controlOf(call))
+  return { outcome: await running, call, settlements, executed }
 }
 
 describe('a finding after the verdict', () => {
@@ -138,5 +145,97 @@ describe('a stage that does not wait for next()', () => {
     expect(outcome).to.include({ kind: 'denied', code: 'RATE_LIMITED' })
     expect(call.abortState.aborted).to.equal(true)
     expect(settlements[0]?.sent).to.equal(executed === 0 ? 'no' : 'yes')
+  })
+})
+
+describe('a part of a stage that never ends', () => {
+  const never = new Promise<never>(() => undefined)
+  const hold = { commit: (): undefined => undefined, release: () => undefined }
+  const leaves = (control: CallControl): void => control.disconnect()
+  const drains = ({ call }: CallControl): void => call.abort('DRAINING', 'The gateway is shutting down.')
+  interface Row {
+    readonly handle: (call: Call, next: Next) => unknown
+    readonly begun?: (control: CallControl) => void
+    readonly settled: Partial<Settlement>
+  }
+  const rows: Readonly<Record<string, Row>> = {
+    'handle(), where the caller leaves': {
+      // biome-ignore lint/suspicious/noThenProperty: a promise of another library
+      handle: () => ({ then: () => undefined }),
+      begun: leaves,
+      settled: { sent: 'no', error: 'CANCELLED' },
+    },
+    'handle(), where the gateway drains': {
+      // biome-ignore lint/suspicious/noThenProperty: a promise of another library
+      handle: () => ({ then: () => undefined }),
+      begun: drains,
+      settled: { sent: 'no', error: 'DRAINING' },
+    },
+    'handle() after next(), where the caller leaves': {
+      handle: async (_call, next) => {
+        await next()
+        return never
+      },
+      begun: leaves,
+      settled: { sent: 'yes', error: 'CANCELLED' },
+    },
+    'the commit of a hold, where the caller leaves': {
+      handle: (call, next) => {
+        call.hold({ ...hold, commit: () => never })
+        return next()
+      },
+      begun: leaves,
+      settled: { sent: 'no', error: 'CANCELLED' },
+    },
+    'the release of a hold': {
+      handle: (call) => {
+        call.hold({ ...hold, release: () => never })
+        return denied('RATE_LIMITED', 'later')
+      },
+      settled: { sent: 'no', error: 'STORE_UNAVAILABLE' },
+    },
+    'a settle handler': {
+      handle: (call, next) => {
+        call.onSettle(() => never)
+        return next()
+      },
+      settled: { sent: 'yes', error: 'INTERNAL' },
+    },
+  }
+  for (const [part, { handle, begun, settled }] of Object.entries(rows)) {
+    it(`does not keep the call from its record: ${part}`, async () => {
+      const clock = sinon.useFakeTimers({
+        toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval'],
+      })
+      try {
+        const running = run(handle, denying, begun)
+        await clock.tickAsync(60_000)
+        const { outcome, settlements } = await running
+        expect(settlements).to.have.lengthOf(1)
+        expect(settlements[0]).to.include(settled)
+        expect(outcome).to.include({ kind: settled.error === 'DRAINING' ? 'denied' : 'failed' })
+      } finally {
+        clock.restore()
+      }
+    })
+  }
+
+  it('is not taken for a wait for a person or for the upstream: that goes on after the caller has left', async () => {
+    const clock = sinon.useFakeTimers({
+      toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval'],
+    })
+    try {
+      const waiting = async (call: Call, next: Next) => {
+        const resume = call.pauseTimeout()
+        await new Promise((resolve) => setTimeout(resolve, 30_000))
+        resume()
+        return next()
+      }
+      const running = run(waiting, denying, leaves)
+      await clock.tickAsync(60_000)
+      expect((await running).settlements[0]).to.include({ sent: 'yes', error: null })
+    } finally {
+      clock.restore()
+    }
   })
 })

@@ -11,7 +11,7 @@ import {
 import { sha256Hex } from '@svc/core/json'
 import { Pipeline } from '@svc/core/pipeline'
 import { expect } from 'chai'
-import { makeCall } from '../../support/call.js'
+import { controlOf, makeCall } from '../../support/call.js'
 
 const bytes = (text: string): Uint8Array => Buffer.from(text)
 
@@ -66,7 +66,7 @@ describe('settlement', () => {
       const body = async function* (): AsyncGenerator<AnswerChunk> {
         yield { bytes: bytes('x'), answer: { call: other, digest: 'd', error: 'UPSTREAM', instead } }
       }
-      const outcome = await pipelineOf(stage, answering(body())).run(makeCall())
+      const outcome = await pipelineOf(stage, answering(body())).run(controlOf(makeCall()))
       expect(await textOf(outcome)).to.equal(fault === undefined ? 'x' : 'OUTCOME_UNRECORDED')
       expect(others).to.have.length(1)
       expect(others[0]).to.include({ digest: 'd', error: 'UPSTREAM', sent: 'yes', bytes: 1 })
@@ -76,7 +76,7 @@ describe('settlement', () => {
 
   it('gives handlers the status, size and digest of a complete answer before it is returned', async () => {
     const { stage, settlements } = recorder()
-    await pipelineOf(stage, answering(bytes('hello'))).run(makeCall())
+    await pipelineOf(stage, answering(bytes('hello'))).run(controlOf(makeCall()))
     expect(settlements).to.have.length(1)
     expect(settlements[0]).to.include({
       status: 200,
@@ -89,7 +89,7 @@ describe('settlement', () => {
 
   it('uses the digest of the answer where it has one', async () => {
     const { stage, settlements } = recorder()
-    await pipelineOf(stage, answering(bytes('hello'), { digest: null })).run(makeCall())
+    await pipelineOf(stage, answering(bytes('hello'), { digest: null })).run(controlOf(makeCall()))
     expect(settlements[0]?.digest).to.equal(null)
   })
 
@@ -106,20 +106,20 @@ describe('settlement', () => {
         },
       } satisfies Stage,
     })
-    await new Pipeline([noting('outer'), noting('inner')], answering(bytes(''))).run(makeCall())
+    await new Pipeline([noting('outer'), noting('inner')], answering(bytes(''))).run(controlOf(makeCall()))
     expect(seen).to.deep.equal(['inner', 'outer'])
   })
 
   it('withholds the answer when a handler refuses, with its code, and says whether the call may have run', async () => {
     const { stage } = recorder(new Refusal('OUTCOME_UNRECORDED', 'disk full'))
-    const outcome = await pipelineOf(stage, answering(bytes('secret answer'))).run(makeCall())
+    const outcome = await pipelineOf(stage, answering(bytes('secret answer'))).run(controlOf(makeCall()))
     expect(outcome).to.include({ kind: 'failed', code: 'OUTCOME_UNRECORDED' })
   })
 
   it('answers INTERNAL when a handler fails', async () => {
     const { stage } = recorder(new Error('boom'))
     const outcome = await pipelineOf(stage, async () => failed('UPSTREAM_UNREACHABLE', 'down')).run(
-      makeCall(),
+      controlOf(makeCall()),
     )
     expect(outcome).to.include({ kind: 'failed', code: 'INTERNAL' })
   })
@@ -131,7 +131,7 @@ describe('settlement', () => {
       { name: 'outer', stage: outer.stage },
       { name: 'inner', stage: inner.stage },
     ]
-    const outcome = await new Pipeline(stages, answering(bytes('hello'))).run(makeCall())
+    const outcome = await new Pipeline(stages, answering(bytes('hello'))).run(controlOf(makeCall()))
     expect(outcome).to.include({ code: 'INTERNAL' })
     expect(inner.settlements[0]).to.include({ error: null })
     expect(outer.settlements).to.have.length(1)
@@ -140,7 +140,7 @@ describe('settlement', () => {
 
   it('settles a stream at its end, over all of its bytes', async () => {
     const { stage, settlements } = recorder()
-    const outcome = await pipelineOf(stage, answering(pieces('hel', 'lo'))).run(makeCall())
+    const outcome = await pipelineOf(stage, answering(pieces('hel', 'lo'))).run(controlOf(makeCall()))
     expect(settlements).to.have.length(0)
     expect(await textOf(outcome)).to.equal('hello')
     expect(settlements[0]).to.include({ bytes: 5, digest: sha256Hex('hello'), error: null })
@@ -148,7 +148,7 @@ describe('settlement', () => {
 
   it('aborts a stream whose end cannot be recorded', async () => {
     const { stage } = recorder(new Refusal('OUTCOME_UNRECORDED', 'disk full'))
-    const outcome = await pipelineOf(stage, answering(pieces('a'))).run(makeCall())
+    const outcome = await pipelineOf(stage, answering(pieces('a'))).run(controlOf(makeCall()))
     const fault = await textOf(outcome).then(
       () => undefined,
       (reason: unknown) => reason,
@@ -163,7 +163,7 @@ describe('settlement', () => {
       expect(settlements).to.have.length(0)
       yield { bytes: bytes('answer'), answer: { digest: 'd', instead: () => bytes('never') } }
     }
-    const outcome = await pipelineOf(stage, answering(stream())).run(makeCall())
+    const outcome = await pipelineOf(stage, answering(stream())).run(controlOf(makeCall()))
     expect(await textOf(outcome)).to.equal('progress;answer')
     expect(settlements).to.have.length(1)
     expect(settlements[0]).to.include({ digest: 'd' })
@@ -175,13 +175,13 @@ describe('settlement', () => {
     const stream = (async function* (): AsyncGenerator<AnswerChunk> {
       yield { bytes: bytes('answer'), answer: { digest: 'd', instead } }
     })()
-    const outcome = await pipelineOf(stage, answering(stream)).run(makeCall())
+    const outcome = await pipelineOf(stage, answering(stream)).run(controlOf(makeCall()))
     expect(await textOf(outcome)).to.equal('OUTCOME_UNRECORDED')
   })
 
   it('settles once when the reader stops early', async () => {
     const { stage, settlements } = recorder()
-    const outcome = await pipelineOf(stage, answering(pieces('a', 'b', 'c'))).run(makeCall())
+    const outcome = await pipelineOf(stage, answering(pieces('a', 'b', 'c'))).run(controlOf(makeCall()))
     if (outcome.kind !== 'completed' || outcome.body instanceof Uint8Array) return expect.fail('no stream')
     for await (const _chunk of outcome.body) break
     expect(settlements).to.have.length(1)
@@ -194,7 +194,7 @@ describe('settlement', () => {
       yield { bytes: bytes('a') }
       throw new Error('reset')
     }
-    const outcome = await pipelineOf(stage, answering(broken())).run(makeCall())
+    const outcome = await pipelineOf(stage, answering(broken())).run(controlOf(makeCall()))
     await textOf(outcome).then(
       () => expect.fail('did not break off'),
       (fault: unknown) => expect(fault).to.have.property('message', 'reset'),
@@ -210,7 +210,7 @@ describe('settlement', () => {
       call.abort('DURATION_EXCEEDED', 'too long')
       throw new Error('aborted')
     }
-    const outcome = await pipelineOf(stage, answering(broken())).run(call)
+    const outcome = await pipelineOf(stage, answering(broken())).run(controlOf(call))
     await textOf(outcome).then(
       () => expect.fail('did not break off'),
       () => undefined,
@@ -237,7 +237,9 @@ describe('holds', () => {
 
   it('are released when the call was not sent', async () => {
     const log: string[] = []
-    await pipelineOf(holding(log), async () => failed('UPSTREAM_UNREACHABLE', 'down')).run(makeCall())
+    await pipelineOf(holding(log), async () => failed('UPSTREAM_UNREACHABLE', 'down')).run(
+      controlOf(makeCall()),
+    )
     expect(log).to.deep.equal(['release'])
   })
 
@@ -245,9 +247,9 @@ describe('holds', () => {
     const log: string[] = []
     const call = makeCall()
     await pipelineOf(holding(log), async () => {
-      await call.commitHolds()
+      await controlOf(call).commitHolds()
       return { kind: 'completed', status: 200, headers: {}, body: bytes('') }
-    }).run(call)
+    }).run(controlOf(call))
     expect(log).to.deep.equal(['commit'])
   })
 
@@ -259,7 +261,7 @@ describe('holds', () => {
       },
     }
     const outcome = await pipelineOf(stuck, async () => failed('UPSTREAM_UNREACHABLE', 'down')).run(
-      makeCall(),
+      controlOf(makeCall()),
     )
     expect(outcome).to.include({ code: 'STORE_UNAVAILABLE' })
   })

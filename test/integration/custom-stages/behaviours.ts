@@ -9,6 +9,7 @@ import {
   type Next,
   type Outcome,
   Refusal,
+  slot,
 } from '@svc/core'
 
 /** Written in JavaScript, a stage may return anything, and change anything that it can reach. */
@@ -182,13 +183,42 @@ const others: Readonly<Record<string, Behaviour>> = {
     return { ...outcome, sent: 'no' }
   },
   'commits the holds itself': async (call, next) => {
-    await call.commitHolds()
+    await reach(call, 'commitHolds')
     return next()
   },
   'releases the holds after next': async (call, next) => {
     const outcome = await next()
-    await call.releaseHolds()
+    await reach(call, 'releaseHolds')
     return outcome
+  },
+  'settles the call itself': async (call, next) => {
+    await reach(call, 'settle', settlement)
+    return next()
+  },
+  'settles the call itself after next': async (call, next) => {
+    const outcome = await next()
+    await reach(call, 'settle', settlement)
+    return outcome
+  },
+  'states that it was sent': (call, next) => {
+    reach(call, 'markSent', 'yes')
+    return next()
+  },
+  'states that it was not sent after next': async (call, next) => {
+    const outcome = await next()
+    reach(call, 'markSent', 'no')
+    return outcome
+  },
+  'dispatches the call itself': async (call, next) => {
+    await reach(call, 'dispatch', () => {
+      reach(call, 'markSent', 'yes')
+      return own()
+    })
+    return next()
+  },
+  'asks the dispatcher of the host itself': async (call, next) => {
+    await call.need(slot<(call: Call) => unknown>('svc-sdk/dispatch'))(call)
+    return next()
   },
   'throws when the call settles': (call, next) => {
     call.onSettle(fail)
@@ -213,6 +243,39 @@ const others: Readonly<Record<string, Behaviour>> = {
   'breaks the body': async (_call, next) => withBody(await next(), fail),
   'has chunks that are not bytes': async (_call, next) => withBody(await next(), () => ({ bytes: 'text' })),
 }
+
+/** What a stage in JavaScript does with a member that the types do not have. */
+function reach(call: Call, name: string, ...given: unknown[]): unknown {
+  return Reflect.apply(Reflect.get(call, name), call, given)
+}
+
+const settlement = { outcome: own(), status: 200, sent: 'yes', bytes: 3, digest: null, error: null }
+
+const never = new Promise<never>(() => undefined)
+
+/** What does not end by itself, nor by an abort: the caller leaves. */
+export const endless: ReadonlyMap<string, Behaviour> = new Map(
+  Object.entries<Behaviour>({
+    // biome-ignore lint/suspicious/noThenProperty: a promise of another library
+    'returns what never calls back': () => ({ then: () => undefined }),
+    'never ends after next': async (_call, next) => {
+      await next()
+      return never
+    },
+    'has a hold that never commits': (call, next) => {
+      call.hold({ commit: () => never, release: () => undefined })
+      return next()
+    },
+    'has a hold whose release never ends': (call) => {
+      call.hold({ commit: () => undefined, release: () => never })
+      return denied('RATE_LIMITED', 'later')
+    },
+    'has a settle handler that never ends': (call, next) => {
+      call.onSettle(() => never)
+      return next()
+    },
+  }),
+)
 
 function withBody(outcome: Outcome, chunk: () => unknown): unknown {
   if (outcome.kind !== 'completed') return outcome

@@ -1,6 +1,7 @@
 import { expect } from 'chai'
 import { Chance } from '../../support/chance.js'
 import { propertyRuns } from '../../support/property-runs.js'
+import { endless } from './behaviours.js'
 import { allCases, type Case, StagesExperiment } from './experiment.js'
 
 /** Another sample: SVC_SEED=2. */
@@ -22,15 +23,18 @@ describe('a custom stage that misbehaves', () => {
         ? cases
         : Array.from({ length: runs }, () => cases[chance.int(0, cases.length - 1)])
     const wrong: { readonly one: Case; readonly found: readonly string[] }[] = []
-    const queue = chosen.values()
-    const work = async (): Promise<void> => {
+    const work = async (queue: Iterable<Case | undefined>): Promise<void> => {
       for (const one of queue) {
         if (one === undefined) continue
         const found = await experiment.wrongOf(one)
         if (found.length > 0) wrong.push({ one, found })
       }
     }
-    await Promise.all(Array.from({ length: 16 }, work))
+    // They take the time limits of the pipeline, and nothing else: they run beside the others.
+    const idle = allCases(endless.keys())
+    const waiting = Array.from({ length: 24 }, () => [idle[chance.int(0, idle.length - 1)]])
+    const queue = chosen.values()
+    await Promise.all([...waiting, ...Array.from({ length: 16 }, () => queue)].map(work))
     // One example of each behaviour.
     const examples = new Map(wrong.map((each) => [each.one.behaviour, each]))
     const shown = [...examples.values()]

@@ -3,7 +3,8 @@ import { Pipeline } from '@svc/core/pipeline'
 import { ap2Plugin } from '@svc/plugin-ap2'
 import { MemoryDedupeStore } from '@svc/plugin-dedupe'
 import { expect } from 'chai'
-import { createStage, fakeCall, fakeContext } from 'svc-sdk/testing'
+import { createStage, fakeContext } from 'svc-sdk/testing'
+import { controlOf, makeCall } from '../../support/call.js'
 import { args, issue, section } from './rig.js'
 
 class FailingStore extends MemoryDedupeStore {
@@ -37,19 +38,19 @@ describe('the store of used mandates', () => {
     const stage = createStage(ap2Plugin, { ...section, ...over }, context)
     const whole = new Pipeline([{ name: 'ap2', stage }], async (call): Promise<Outcome> => {
       call.set(verdict, { mode: 'enforce', effectOf: () => 'deny' })
-      const refused = await call.commitHolds()
+      const refused = await controlOf(call).commitHolds()
       if (refused !== undefined) return refused
       return { kind: 'completed', status: 200, headers: {}, body: Buffer.from('{}') }
     })
     await whole.start()
-    const call = fakeCall({
+    const call = makeCall({
       server: 'shop',
       tool: 'buy',
       args,
       headers: { 'x-ap2-bundle': bundle },
       request: { idempotencyKey },
     })
-    const outcome = await whole.run(call)
+    const outcome = await whole.run(controlOf(call))
     await whole.stop()
     return { outcome, call }
   }

@@ -4,6 +4,7 @@ import { type Dispatch, Pipeline } from '@svc/core/pipeline'
 import { auditPlugin } from '@svc/plugin-audit'
 import type { AuditEnvelope, RawPayloadRecord } from '@svc/plugin-audit/log'
 import { FakeClock } from 'svc-sdk/testing'
+import { controlOf } from '../../support/call.js'
 import { StageRig } from '../../support/stage-rig.js'
 
 export class AuditRig extends StageRig {
@@ -27,13 +28,13 @@ export class AuditRig extends StageRig {
 
   /** The result sends a call through the started stage to the upstream. */
   async pipeline(section: object, upstream: Dispatch): Promise<(call: Call) => Promise<Outcome>> {
-    const pipeline = new Pipeline([{ name: 'audit', stage: this.stage(section) }], async (call) => {
+    const pipeline = new Pipeline([{ name: 'audit', stage: this.stage(section) }], async (call, control) => {
       await call.request()
-      return upstream(call)
+      return upstream(call, control)
     })
     await pipeline.start()
     this.#stop.push(() => pipeline.stop())
-    return (call) => pipeline.run(call)
+    return (call) => pipeline.run(controlOf(call))
   }
 
   /** As `pipeline`, for an outcome that is given with each call. */

@@ -1,6 +1,7 @@
 import type { DedupeClaim } from '@svc/core'
 import { expect } from 'chai'
 import type { CallOverrides } from '../../support/call.js'
+import { controlOf } from '../../support/call.js'
 import { DedupeRig, keyed } from './rig.js'
 
 describe('an idempotency key', () => {
@@ -15,7 +16,7 @@ describe('an idempotency key', () => {
   async function claimed(over: CallOverrides = {}, section: object = {}): Promise<DedupeClaim> {
     const running = await rig.pipeline(section)
     rig.store.asked.length = 0
-    await running.run(keyed(over))
+    await running.run(controlOf(keyed(over)))
     return rig.store.asked[0]![1]
   }
 

@@ -1,6 +1,7 @@
 import type { Completed } from '@svc/core'
 import { expect } from 'chai'
 import fc from 'fast-check'
+import { controlOf } from '../../support/call.js'
 import { answered, DedupeRig, keyed, textOf } from './rig.js'
 
 describe('a replay', () => {
@@ -20,8 +21,8 @@ describe('a replay', () => {
       fc.asyncProperty(fc.uint8Array({ maxLength: 300 }), async (bytes) => {
         body = bytes
         const tool = `tool-${run++}`
-        await running.run(keyed({ tool }))
-        const replay = await running.run(keyed({ tool }))
+        await running.run(controlOf(keyed({ tool })))
+        const replay = await running.run(controlOf(keyed({ tool })))
         expect(replay).to.have.nested.property('headers.x-dedupe', 'replay')
         expect(Buffer.from((replay as Completed).body as Uint8Array).equals(bytes)).to.equal(true)
       }),
@@ -50,7 +51,7 @@ describe('a replay', () => {
           }
           text = shown(old)
           const ask = (rpcId: string | number) =>
-            running.run(keyed({ protocol: 'mcp', tool, request: { rpcId } }))
+            running.run(controlOf(keyed({ protocol: 'mcp', tool, request: { rpcId } })))
           await ask(old)
           expect(textOf(await ask(fresh))).to.equal(shown(fresh))
         },
@@ -71,7 +72,7 @@ describe('a replay', () => {
   ]) {
     it(`leaves ${JSON.stringify(text)} as it is`, async () => {
       const running = await rig.pipeline({}, () => answered(text, { digest: null }))
-      const ask = () => running.run(keyed({ protocol: 'mcp', request: { rpcId: 2 } }))
+      const ask = () => running.run(controlOf(keyed({ protocol: 'mcp', request: { rpcId: 2 } })))
       await ask()
       const replay = await ask()
       expect(replay).to.have.nested.property('headers.x-dedupe', 'replay')
@@ -81,7 +82,7 @@ describe('a replay', () => {
 
   it('refuses a stored answer that is not ours', async () => {
     const running = await rig.pipeline()
-    await running.run(keyed())
+    await running.run(controlOf(keyed()))
     const [, claim] = rig.store.asked[0]!
     for (const bytes of [
       '',
@@ -91,7 +92,7 @@ describe('a replay', () => {
       '{"status":"200","headers":{},"digest":null,"error":null}\n',
     ]) {
       await rig.store.complete(claim, Buffer.from(bytes))
-      expect(await running.run(keyed()), bytes).to.deep.include({ code: 'STORE_UNAVAILABLE' })
+      expect(await running.run(controlOf(keyed())), bytes).to.deep.include({ code: 'STORE_UNAVAILABLE' })
     }
     expect(rig.sent).to.equal(1)
   })

@@ -9,7 +9,7 @@ import {
 } from '@svc/core'
 import { Pipeline } from '@svc/core/pipeline'
 import { dedupePlugin, MemoryDedupeStore } from '@svc/plugin-dedupe'
-import { type CallOverrides, makeCall } from '../../support/call.js'
+import { type CallOverrides, controlOf, makeCall } from '../../support/call.js'
 import { StageRig, served } from '../../support/stage-rig.js'
 
 /** Records its operations, and can do what a test wants in place of one. */
@@ -64,7 +64,7 @@ export class DedupeRig extends StageRig {
   ): Promise<Pipeline> {
     const stage = this.create(dedupePlugin, section)
     const whole = new Pipeline([{ name: 'dedupe', stage }], async (call) => {
-      const refused = await call.commitHolds()
+      const refused = await controlOf(call).commitHolds()
       if (refused !== undefined) return refused
       this.sent++
       return answer(call)

@@ -2,7 +2,7 @@ import { dedupe, type Outcome, Refusal } from '@svc/core'
 import { Pipeline } from '@svc/core/pipeline'
 import { expect } from 'chai'
 import sinon, { type SinonFakeTimers } from 'sinon'
-import { makeCall } from '../../support/call.js'
+import { controlOf, makeCall } from '../../support/call.js'
 import { explain } from '../../support/stage-rig.js'
 import { answered, DedupeRig, keyed, textOf } from './rig.js'
 
@@ -17,8 +17,8 @@ describe('the dedupe stage', () => {
 
   it('does not use the store for a call without a key, nor for other requests than tool calls', async () => {
     const running = await rig.pipeline()
-    await running.run(makeCall())
-    await running.run(keyed({ request: { kind: 'prompt' } }))
+    await running.run(controlOf(makeCall()))
+    await running.run(controlOf(keyed({ request: { kind: 'prompt' } })))
     expect(rig.sent).to.equal(2)
     expect(rig.store.asked).to.deep.equal([])
   })
@@ -29,21 +29,21 @@ describe('the dedupe stage', () => {
       order.push(...rig.store.names, 'sent')
       return answered()
     })
-    await running.run(keyed())
+    await running.run(controlOf(keyed()))
     expect(order).to.deep.equal(['claim', 'markSent', 'sent'])
     expect(rig.store.names).to.deep.equal(['claim', 'markSent', 'complete'])
   })
 
   it('does not send a call when the store fails', async () => {
     rig.store.instead.claim = () => Promise.reject(new Error('it is down'))
-    const outcome = await (await rig.pipeline()).run(keyed())
+    const outcome = await (await rig.pipeline()).run(controlOf(keyed()))
     expect(outcome).to.deep.include({ kind: 'failed', code: 'STORE_UNAVAILABLE' })
     expect(rig.sent).to.equal(0)
   })
 
   it('does not send a call that cannot be marked, and frees its key', async () => {
     rig.store.instead.markSent = () => Promise.reject(new Error('it is down'))
-    const outcome = await (await rig.pipeline()).run(keyed())
+    const outcome = await (await rig.pipeline()).run(controlOf(keyed()))
     expect(outcome).to.deep.include({ kind: 'denied', code: 'STORE_UNAVAILABLE' })
     expect(rig.sent).to.equal(0)
     expect(rig.store.names).to.deep.equal(['claim', 'markSent', 'release'])
@@ -51,7 +51,7 @@ describe('the dedupe stage', () => {
 
   it('does not send a call whose claim was lost', async () => {
     rig.store.instead.markSent = () => Promise.resolve(false)
-    const outcome = await (await rig.pipeline()).run(keyed())
+    const outcome = await (await rig.pipeline()).run(controlOf(keyed()))
     expect(outcome).to.deep.include({ kind: 'denied', code: 'IDEMPOTENT_DUPLICATE' })
     expect(outcome).to.have.deep.property('headers', { 'retry-after': '1' })
     expect(rig.sent).to.equal(0)
@@ -63,9 +63,9 @@ describe('the dedupe stage', () => {
     call.onSettle(() => {
       throw new Refusal('OUTCOME_UNRECORDED', 'the disk is full')
     })
-    expect(await running.run(call)).to.deep.include({ kind: 'failed', code: 'OUTCOME_UNRECORDED' })
+    expect(await running.run(controlOf(call))).to.deep.include({ kind: 'failed', code: 'OUTCOME_UNRECORDED' })
     expect(rig.store.names).to.deep.equal(['claim', 'markSent', 'markUnknown'])
-    expect(await running.run(keyed())).to.deep.include({ code: 'IDEMPOTENT_OUTCOME_UNKNOWN' })
+    expect(await running.run(controlOf(keyed()))).to.deep.include({ code: 'IDEMPOTENT_OUTCOME_UNKNOWN' })
     expect(rig.sent).to.equal(1)
   })
 
@@ -86,13 +86,13 @@ describe('the dedupe stage', () => {
         { name: 'dedupe', stage },
       ],
       async (call) => {
-        await call.commitHolds()
+        await controlOf(call).commitHolds()
         return answered()
       },
     )
-    expect(await outer.run(keyed())).to.include({ code: 'PAYLOAD_TOO_LARGE' })
+    expect(await outer.run(controlOf(keyed()))).to.include({ code: 'PAYLOAD_TOO_LARGE' })
     expect(rig.store.names).to.deep.equal(['claim', 'markSent', 'complete'])
-    expect(textOf(await inner.run(keyed()))).to.equal('ran')
+    expect(textOf(await inner.run(controlOf(keyed())))).to.equal('ran')
   })
 
   describe('three times in each lease', () => {
@@ -107,19 +107,19 @@ describe('the dedupe stage', () => {
     it('repeats the outcome until the store accepts it', async () => {
       rig.store.instead.complete = () => Promise.reject(new Error('it is down'))
       const running = await rig.pipeline({ leaseSec: 3 })
-      expect(textOf(await running.run(keyed()))).to.equal('ran')
+      expect(textOf(await running.run(controlOf(keyed())))).to.equal('ran')
       await timers.tickAsync(1000)
       delete rig.store.instead.complete
       await timers.tickAsync(2000)
       expect(rig.store.names.filter((name) => name === 'complete')).to.have.length(3)
-      expect(textOf(await running.run(keyed()))).to.equal('ran')
+      expect(textOf(await running.run(controlOf(keyed())))).to.equal('ran')
       expect(rig.sent).to.equal(1)
     })
 
     it('renews the claim of a call that runs', async () => {
       let end: ((outcome: Outcome) => void) | undefined
       const running = await rig.pipeline({ leaseSec: 3 }, () => new Promise((resolve) => (end = resolve)))
-      const first = running.run(keyed())
+      const first = running.run(controlOf(keyed()))
       await timers.tickAsync(2000)
       end?.(answered())
       await first
@@ -131,12 +131,12 @@ describe('the dedupe stage', () => {
   it('sets the result of the key on the call', async () => {
     const running = await rig.pipeline({ maxResponseKb: 1 }, () => answered('x'.repeat(2000)))
     const calls = [keyed(), keyed(), keyed({ args: { other: true } }), makeCall()]
-    for (const call of calls) await running.run(call)
+    for (const call of calls) await running.run(controlOf(call))
     expect(calls.map((call) => call.get(dedupe))).to.deep.equal(['first', 'duplicate', undefined, undefined])
     const replayed = keyed({ tool: 'small' })
     const small = await rig.pipeline()
-    await small.run(keyed({ tool: 'small' }))
-    await small.run(replayed)
+    await small.run(controlOf(keyed({ tool: 'small' })))
+    await small.run(controlOf(replayed))
     expect(replayed.get(dedupe)).to.equal('replay')
   })
 

@@ -12,7 +12,7 @@ import { Pipeline } from '@svc/core/pipeline'
 import { quotasPlugin } from '@svc/plugin-quotas'
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { makeCall } from '../../support/call.js'
+import { controlOf, makeCall } from '../../support/call.js'
 import { explain, sendWithHolds, served } from '../../support/stage-rig.js'
 import { KEY, limited, QuotasRig, run } from './rig.js'
 
@@ -166,8 +166,8 @@ describe('quotas', () => {
   it('counts no call whose holds were committed and that still was not sent', async () => {
     const stage = await rig.started()
     await sendWithHolds('quotas', stage, limited({ callsPerDay: 100 }), async (call) => {
-      await call.commitHolds()
-      call.markSent('no')
+      await controlOf(call).commitHolds()
+      controlOf(call).markSent('no')
       return failed('UPSTREAM_UNREACHABLE', 'connection refused')
     })
     expect(await rig.remaining(KEY)).to.equal(100)
@@ -175,7 +175,7 @@ describe('quotas', () => {
 
   it('counts a call that may have been sent', async () => {
     await sendWithHolds('quotas', await rig.started(), limited({ callsPerDay: 100 }), async (call) => {
-      await call.commitHolds()
+      await controlOf(call).commitHolds()
       return failed('UPSTREAM_UNREACHABLE', 'gone')
     })
     expect(await rig.remaining(KEY)).to.equal(99)
@@ -196,7 +196,7 @@ describe('quotas', () => {
         { name: 'slow', stage: overMidnight },
       ],
       async () => failed('BROKER_UNAVAILABLE', 'no key'),
-    ).run(limited({ callsPerDay: 1 }))
+    ).run(controlOf(limited({ callsPerDay: 1 })))
     expect((await rig.memory.incrDaily('acme', KEY, 1, Date.UTC(2026, 5, 16) - 1)).count).to.equal(1)
   })
 

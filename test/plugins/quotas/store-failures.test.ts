@@ -2,6 +2,7 @@ import { failed, type QuotaAdapter } from '@svc/core'
 import { Pipeline } from '@svc/core/pipeline'
 import { expect } from 'chai'
 import sinon from 'sinon'
+import { controlOf } from '../../support/call.js'
 import { served } from '../../support/stage-rig.js'
 import { KEY, limited, NOON, QuotasRig, run } from './rig.js'
 
@@ -42,7 +43,7 @@ describe('quotas: when the store fails', () => {
       const upstream = sinon.fake.resolves(served)
       const stage = await rig.started(adapter)
       const call = limited({ callsPerDay: 5, ratePerSec: 1 })
-      const outcome = await new Pipeline([{ name: 'quotas', stage }], upstream).run(call)
+      const outcome = await new Pipeline([{ name: 'quotas', stage }], upstream).run(controlOf(call))
       expect(outcome).to.include({ kind: 'failed', code: 'STORE_UNAVAILABLE' })
       expect(outcome).to.have.property('cause').that.is.instanceOf(Error)
       expect(outcome.headers).to.have.property('retry-after', '1')

@@ -4,7 +4,7 @@ import type { JsonObject } from '@svc/core/json'
 import { Pipeline } from '@svc/core/pipeline'
 import { enforcementPlugin } from '@svc/plugin-enforcement'
 import { runtimePlugin } from '@svc/plugin-runtime'
-import { makeCall } from '../../support/call.js'
+import { controlOf, makeCall } from '../../support/call.js'
 import { StageRig, served } from '../../support/stage-rig.js'
 import { startUpstream, type TestUpstream } from '../../support/upstream.js'
 import type { RuntimeHandler } from './gateway.js'
@@ -65,7 +65,7 @@ export class EvaluatedCalls extends StageRig {
     if (this.#pipeline === undefined) throw new Error('begin() comes first')
     const call = makeCall({ caller: { userId }, args })
     const began = performance.now()
-    const outcome = await this.#pipeline.run(call)
+    const outcome = await this.#pipeline.run(controlOf(call))
     const elapsedMs = performance.now() - began
     const refusal =
       outcome.kind === 'completed'

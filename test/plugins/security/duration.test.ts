@@ -2,7 +2,7 @@ import { answerTimeLeft, type Call, failed, isRefusal, type Outcome, Refusal, ve
 import { securityPlugin, timer } from '@svc/plugin-security'
 import { expect } from 'chai'
 import sinon from 'sinon'
-import { makeCall } from '../../support/call.js'
+import { controlOf, makeCall } from '../../support/call.js'
 import { StageRig, send, served } from '../../support/stage-rig.js'
 import { answerOf, bytesOf, run, streamOf } from './rig.js'
 
@@ -20,7 +20,7 @@ describe('security: duration', () => {
   /** An upstream that answers after `ms` milliseconds, or fails when the call is aborted. */
   function upstreamTaking(ms: number, answer: Outcome = served) {
     return async (call: Call): Promise<Outcome> => {
-      await call.commitHolds()
+      await controlOf(call).commitHolds()
       await clock.tickAsync(ms)
       const reason: unknown = call.signal.reason
       if (!isRefusal(reason)) return answer

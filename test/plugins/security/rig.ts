@@ -3,6 +3,7 @@ import type { AnswerStream, Call, Completed, Outcome, Stage } from '@svc/core'
 import { type Dispatch, Pipeline, type PlacedStage } from '@svc/core/pipeline'
 import { enforcementPlugin } from '@svc/plugin-enforcement'
 import { securityPlugin } from '@svc/plugin-security'
+import { controlOf } from '../../support/call.js'
 import { StageRig, served } from '../../support/stage-rig.js'
 
 export function answerOf(body: Completed['body'], headers: Completed['headers'] = {}): Completed {
@@ -31,7 +32,7 @@ export function run(
     ...(between === undefined ? [] : [between]),
     { name: 'enforcement', stage: new StageRig().create(enforcementPlugin, enforcement) },
   ]
-  return new Pipeline(stages, upstream).run(call)
+  return new Pipeline(stages, upstream).run(controlOf(call))
 }
 
 /** A streamed body; `closed` tells whether its source was closed. */

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { type Appender, type Call, type Outcome, sideEffects } from '@svc/core'
 import type { AuditEnvelope } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
-import { type CallOverrides, makeCall } from '../../../support/call.js'
+import { type CallOverrides, controlOf, makeCall } from '../../../support/call.js'
 import { served } from '../../../support/stage-rig.js'
 import { AuditRig } from '../rig.js'
 import { temporaryDir } from '../temporary.js'
@@ -29,7 +29,7 @@ describe('the intent of a call', () => {
   async function scene(settings: object, append?: Appender['append']): Promise<Scene> {
     const made = new Scene(append === undefined ? {} : { append })
     made.run = await made.pipeline({ dir: dir.path, ...settings }, async (call) => {
-      const refused = await call.commitHolds()
+      const refused = await controlOf(call).commitHolds()
       if (refused !== undefined) return refused
       made.atSend = noted().flatMap(({ record }) =>
         record === undefined ? [] : [(record as AuditEnvelope).tool],

@@ -1,6 +1,7 @@
 import { type Call, denied, type EscalationStore, type Outcome } from '@svc/core'
 import { MemoryEscalationStore } from '@svc/plugin-enforcement'
 import { expect } from 'chai'
+import { controlOf } from '../../../support/call.js'
 import { type EscalationRig, idOf, reviewer, startRig, summaryOf } from './rig.js'
 
 const notSent = async (): Promise<Outcome> => denied('RATE_LIMITED', 'too many')
@@ -22,7 +23,7 @@ describe('an approval', () => {
   const names = () => rig.events.map(({ name }) => name)
 
   const send = (call: Call) => async (): Promise<Outcome> => {
-    const refused = await call.commitHolds()
+    const refused = await controlOf(call).commitHolds()
     if (refused !== undefined) return refused
     rig.sent.push(call)
     return { kind: 'completed', status: 200, headers: {}, body: new Uint8Array() }
@@ -38,9 +39,9 @@ describe('an approval', () => {
   it('is given back when it was spent and the call not sent after all', async () => {
     const call = rig.make()
     const outcome = await rig.through(call, async () => {
-      expect(await call.commitHolds()).to.equal(undefined)
+      expect(await controlOf(call).commitHolds()).to.equal(undefined)
       expect(await isUsed()).to.equal(true)
-      call.markSent('no')
+      controlOf(call).markSent('no')
       return notSent()
     })
     expect(summaryOf(outcome)).to.deep.equal({ code: 'RATE_LIMITED' })
@@ -63,9 +64,9 @@ describe('an approval', () => {
     const late = rig.make()
     await rig.through(late, async () => {
       expect(summaryOf(await rig.call())).to.deep.equal({ code: 'sent' })
-      const refused = await late.commitHolds()
+      const refused = await controlOf(late).commitHolds()
       if (refused !== undefined) return refused
-      late.markSent('no')
+      controlOf(late).markSent('no')
       return notSent()
     })
     expect(await isUsed()).to.equal(true)
@@ -82,7 +83,7 @@ describe('an approval', () => {
     const unsure = shaky.make()
     await shaky.through(unsure, async () => {
       isDown = true
-      const [commit] = await Promise.allSettled([unsure.commitHolds()])
+      const [commit] = await Promise.allSettled([controlOf(unsure).commitHolds()])
       expect(commit).to.have.nested.property('reason.code', 'STORE_UNAVAILABLE')
       isDown = false
       expect(summaryOf(await shaky.call())).to.deep.equal({ code: 'sent' })

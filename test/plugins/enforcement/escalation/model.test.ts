@@ -6,6 +6,7 @@ import { RedisEscalationStore } from '@svc/plugin-enforcement/redis'
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { FakeClock } from 'svc-sdk/testing'
+import { controlOf } from '../../../support/call.js'
 import { type RedisServer, startRedis } from '../../../support/redis.js'
 import { type EscalationRig, MINUTE, type RigOptions, reviewer, startRig, summaryOf, TTL } from './rig.js'
 
@@ -75,8 +76,8 @@ async function act(rigs: readonly EscalationRig[], clock: FakeClock, step: Actio
   else {
     const call = rig.make(options)
     await rig.through(call, async () => {
-      const refused = await call.commitHolds()
-      if (refused === undefined) call.markSent('no')
+      const refused = await controlOf(call).commitHolds()
+      if (refused === undefined) controlOf(call).markSent('no')
       return refused ?? { kind: 'denied', code: 'RATE_LIMITED', message: 'after all' }
     })
   }

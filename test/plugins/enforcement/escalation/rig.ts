@@ -20,7 +20,7 @@ import {
 } from '@svc/core'
 import { enforcementPlugin } from '@svc/plugin-enforcement'
 import type { FakeClock } from 'svc-sdk/testing'
-import { type CallOverrides, makeCall } from '../../../support/call.js'
+import { type CallOverrides, controlOf, makeCall } from '../../../support/call.js'
 import { StageRig, served } from '../../../support/stage-rig.js'
 
 export const MINUTE = 60_000
@@ -124,8 +124,8 @@ export async function startRig(options: RigOptions = {}): Promise<EscalationRig>
     return call
   }
   const through = async (call: Call, next: () => Promise<Outcome>): Promise<Outcome> => {
-    const outcome = await stage.handle(call, () => call.dispatch(next))
-    if (call.sent === 'no') await call.releaseHolds()
+    const outcome = await stage.handle(call, () => controlOf(call).dispatch(next))
+    if (call.sent === 'no') await controlOf(call).progress.release()
     return outcome
   }
   return {
@@ -140,7 +140,7 @@ export async function startRig(options: RigOptions = {}): Promise<EscalationRig>
     async call(given) {
       const call = make(given)
       return through(call, async () => {
-        const refused = await call.commitHolds()
+        const refused = await controlOf(call).commitHolds()
         if (refused !== undefined) return refused
         sent.push(call)
         return served

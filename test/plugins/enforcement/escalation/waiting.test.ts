@@ -5,6 +5,7 @@ import { MemoryEscalationStore } from '@svc/plugin-enforcement'
 import { expect } from 'chai'
 import { type SinonFakeTimers, useFakeTimers } from 'sinon'
 import { FakeClock } from 'svc-sdk/testing'
+import { controlOf } from '../../../support/call.js'
 import { type EscalationRig, idOf, reviewer, risky, startRig, summaryOf, TTL } from './rig.js'
 
 /** Resolves when somebody waits: the wait has begun to look into the store. */
@@ -90,7 +91,7 @@ describe('a caller who waits', () => {
     const call = rig.make({ headers })
     const calling = rig.through(call, () => Promise.reject(new Error('it is not sent')))
     await pendingId(rig)
-    call.disconnect()
+    controlOf(call).disconnect()
     expect(await refusalCodeOf(calling)).to.equal('CANCELLED')
   })
 
@@ -108,7 +109,7 @@ describe('a caller who waits', () => {
   it('is not let through when it left before the approval', async () => {
     await using rig = await startRig()
     const call = rig.make({ headers })
-    call.disconnect()
+    controlOf(call).disconnect()
     const calling = rig.through(call, () => Promise.reject(new Error('it is not sent')))
     expect(await refusalCodeOf(calling)).to.equal('CANCELLED')
     const id = await pendingId(rig)

@@ -1,0 +1,63 @@
+// What may stop a call before its time, and what suspends that: aborts, a caller that leaves, a drain, a person's decision.
+import { CallAbort } from './abort.js'
+import { type ErrorCode, Refusal } from './errors.js'
+
+export class Interruptions {
+  readonly abortState = new CallAbort()
+  #isDisconnected = false
+  #disconnectListeners: Set<() => void> | undefined
+  #pauses = 0
+  #pauseListeners: ((isPaused: boolean) => void)[] | undefined
+  #isDraining = false
+
+  abort(code: ErrorCode, message: string): void {
+    this.abortState.abort(new Refusal(code, message))
+  }
+
+  get isPaused(): boolean {
+    return this.#pauses > 0
+  }
+
+  disconnect(): void {
+    this.#isDisconnected = true
+    for (const listener of this.#disconnectListeners ?? []) listener()
+    this.#disconnectListeners = undefined
+  }
+
+  onDisconnect(listener: () => void): () => void {
+    if (this.#isDisconnected) listener()
+    else {
+      this.#disconnectListeners ??= new Set()
+      this.#disconnectListeners.add(listener)
+    }
+    return () => this.#disconnectListeners?.delete(listener)
+  }
+
+  /** Pauses count: time limits resume when each has ended. */
+  pause(): () => void {
+    this.#pauses++
+    if (this.#pauses === 1) this.#report(true)
+    if (this.#isDraining) this.drain()
+    let hasEnded = false
+    return () => {
+      if (hasEnded) return
+      hasEnded = true
+      this.#pauses--
+      if (this.#pauses === 0) this.#report(false)
+    }
+  }
+
+  onPause(listener: (isPaused: boolean) => void): void {
+    this.#pauseListeners ??= []
+    this.#pauseListeners.push(listener)
+  }
+
+  #report(isPaused: boolean): void {
+    for (const listener of this.#pauseListeners ?? []) listener(isPaused)
+  }
+
+  drain(): void {
+    this.#isDraining = true
+    if (this.isPaused) this.abort('DRAINING', 'The gateway is shutting down; ask again later.')
+  }
+}
