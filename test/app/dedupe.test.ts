@@ -52,7 +52,7 @@ describe('calls with an idempotency key', () => {
     expect(upstream.calls).to.have.lengthOf(1)
   })
 
-  it('are recorded as what they were', async () => {
+  it('are recorded as first calls or replays', async () => {
     await using gateway = await start({ duplicatePolicy: 'replay' })
     await gateway.invoke(READ, {}, key)
     await gateway.invoke(READ, {}, key)

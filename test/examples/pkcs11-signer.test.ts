@@ -114,7 +114,7 @@ if (library !== undefined && existsSync(binding)) {
       expect(own.verify(message(1), own.sign(message(0)))).to.equal(false)
     })
 
-    it('says what is missing', () => {
+    it('names the missing setting', () => {
       const open = (changes: object) => () => new Pkcs11Signer(new PKCS11(), { ...key, ...changes })
       expect(open({ token: 'other' })).to.throw('no token with the label other')
       expect(open({ key: 'other' })).to.throw('no key with the label other')

@@ -58,7 +58,7 @@ describe('the example tool server', () => {
     expect(server.refunds).to.deep.equal(['INV-1001'])
   })
 
-  it('explains what is wrong with arguments that it cannot use', async () => {
+  it('explains why it cannot use arguments', async () => {
     const answers = [
       await invoke('get_invoice@1.0.0', '{"invoice":"INV-9999"}'),
       await invoke('get_invoice@1.0.0', '{"number":1}'),

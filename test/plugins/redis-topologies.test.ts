@@ -103,7 +103,7 @@ describe('stores in Redis', function () {
         expect(await store.has()).to.equal(true)
       })
 
-      it(`pass on an error of the server without what was asked: ${name}`, async () => {
+      it(`pass on an error of the server without the command: ${name}`, async () => {
         await server.send('ACL', 'SETUSER', 'clerk', 'on', '>s3cret', '~*', '+@all', '-evalsha', '-eval')
         const url = server.url.replace('//', '//clerk:s3cret@')
         const store = await stores.open(name, 'ada@example.com', { url })

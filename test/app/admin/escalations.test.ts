@@ -237,7 +237,7 @@ describe('escalations on the admin listener', () => {
   })
 
   describe('where nothing escalates', () => {
-    it('are none', async () => {
+    it('are an empty list', async () => {
       await using rig = await startAdminRig({ plugins: [] })
       expect((await rig.admin('/api/escalations')).json).to.deep.equal({ escalations: [], more: false })
       expect((await rig.admin('/api/escalations/E1')).status).to.equal(404)

@@ -468,7 +468,7 @@ describe('svc audit', () => {
       expect([ocsf.length, ecs.length]).to.deep.equal([3, 3])
     })
 
-    it('prints what is appended under --follow, as a growing table', async () => {
+    it('prints appended records under --follow, as a growing table', async () => {
       let out = ''
       const io = {
         out: async (text: string) => {

@@ -242,7 +242,7 @@ describe('svc escalations', () => {
   })
 })
 
-describe('svc escalations, at an address that is no admin listener', () => {
+describe('svc escalations, at an address without an admin listener', () => {
   let server: Server
   let answer: (response: ServerResponse) => void
   const env = (): Env => ({

@@ -90,7 +90,7 @@ describe('svc stdio', function () {
 
   const revisions = { legacy: '2025-06-18', auto: '2026-07-28' } as const
   for (const [mode, revision] of Object.entries(revisions) as [keyof typeof revisions, string][]) {
-    it(`serves a client of the revision ${revision}, and stops what it cancels`, async () => {
+    it(`serves a client of the revision ${revision}, and stops the calls that it cancels`, async () => {
       using gateway = new StdioGateway(open)
       const { command, args } = gateway.command(files())
       const client = new sdk2.Client({ name: 'test', version: '1' }, { versionNegotiation: { mode } })
@@ -242,7 +242,7 @@ enforcement: { escalate_on: [tool_not_in_allowlist] }
       clientInfo: { name: 'test', version: '1' },
     })
 
-    it('answers what it was sent before its input ended, ends with status 0, and no process is left', async () => {
+    it('answers the requests before the end of its input, ends with status 0, and leaves no process', async () => {
       using gateway = new StdioGateway(open)
       const { child, kept, exit } = start(gateway, files())
       child.stdin.end(
@@ -282,7 +282,7 @@ enforcement: { escalate_on: [tool_not_in_allowlist] }
       await until(() => !isAlive(pid))
     })
 
-    it('answers what is no message, and keeps what its modules print out of its output', async () => {
+    it('answers a line that is not a message, and keeps the output of modules out of its own', async () => {
       using gateway = new StdioGateway(`${open}plugins: [{ use: ./loud.js }]\nloud: {}\n`)
       writeFileSync(join(gateway.home, 'package.json'), '{"type":"module"}')
       writeFileSync(

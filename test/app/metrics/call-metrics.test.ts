@@ -60,7 +60,7 @@ describe('call metrics', () => {
     )
   })
 
-  it('count as under way what has begun and not ended', async () => {
+  it('count the calls in flight that have begun and not ended', async () => {
     const call = makeCall()
     calls.begin(call, servers, () => false)
     calls.begin(makeCall(), servers, () => false)

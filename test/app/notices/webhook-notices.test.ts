@@ -128,7 +128,7 @@ describe('notices to webhooks', () => {
     expect(hook.deliveries[1]?.body).to.equal(hook.deliveries[0]?.body)
   })
 
-  it('are dropped when their webhook is no longer in the policy', async () => {
+  it('are dropped if a reload removes their webhook from the policy', async () => {
     await using rig = new Rig()
     await using hook = await startWebhook((response) => response.writeHead(500).end())
     const first = rig.start([{ url: hook.url }], [3_600_000])

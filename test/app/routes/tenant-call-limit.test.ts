@@ -96,7 +96,7 @@ describe('calls of a tenant in flight', () => {
       expect((await Promise.all(running)).map(({ status }) => status)).to.deep.equal([200, 200])
     }))
 
-  it('are those with a known caller: an unauthenticated call is not counted', () =>
+  it('count only with a known caller: an unauthenticated call is not counted', () =>
     withGateway(1, async (gateway, room) => {
       const running = call(gateway)
       await room.until(1)

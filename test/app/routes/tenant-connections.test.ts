@@ -74,7 +74,7 @@ describe('connections of a tenant', () => {
       expect((await first.call(one)).status).to.equal(200)
     }))
 
-  it('are those on which it made calls: another tenant has its own', () =>
+  it('are the ones on which it made calls, apart from those of another tenant', () =>
     withGateway({}, async (gateway, one, two) => {
       using first = new Client(gateway)
       using second = new Client(gateway)

@@ -392,7 +392,7 @@ describe('TLS on the port of the gateway', () => {
       )
     }
 
-    it('a client authority that is none', () =>
+    it('a client authority that is not a certificate', () =>
       withSite({ clientCa: 'file://set-by-the-site' }, async ({ gateway, installClientCa }) => {
         installClientCa('-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n')
         await gateway.handle.reload({})

@@ -14,7 +14,7 @@ describe('sha256Hex', () => {
 })
 
 describe('base64', () => {
-  it('decodes what it encoded', () => {
+  it('decodes its own output', () => {
     fc.assert(
       fc.property(fc.uint8Array(), (bytes) => {
         expect(fromBase64(toBase64(bytes))).to.deep.equal(bytes)

@@ -2,7 +2,7 @@ import { hasMembersAlike, membersLike } from '@svc/core/json'
 import { expect } from 'chai'
 
 describe('the members of an object that programs may take for a name', () => {
-  it('are those that any case mapping or normal form of Unicode makes of it', () => {
+  it('are all names that a case mapping or normal form of Unicode makes of it', () => {
     let compared = 0
     for (let point = 0x21; point <= 0x1e943; point++) {
       if (point >= 0xd800 && point <= 0xdfff) continue

@@ -28,7 +28,7 @@ const character = fc.oneof(
 )
 
 describe('the fold of a name', () => {
-  it('is that of the name as any program reads it', () => {
+  it('is equal for every spelling that a program reads as the name', () => {
     fc.assert(
       fc.property(fc.array(character, { maxLength: 6 }), (parts) => {
         const name = parts.join('').normalize('NFC')

@@ -72,7 +72,7 @@ describe('a finding after the verdict', () => {
     expect(late.settlements[0]).to.include({ sent: 'yes' })
   })
 
-  it('denies where it would have escalated, as an approval is no longer possible', async () => {
+  it('denies the call instead of escalating it, as an approval is no longer possible', async () => {
     const { outcome, call } = await run(reporting(found), { mode: 'enforce', effectOf: () => 'escalate' })
     expect(outcome).to.include({ kind: 'denied' })
     expect(call.judgedFindings()).to.deep.equal([{ ...found, effect: 'deny' }])

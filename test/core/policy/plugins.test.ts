@@ -78,7 +78,7 @@ describe('the order of stages', () => {
     expect(policy.plugins.map(({ name }) => name)).to.deep.equal(['audit', 'early', 'authn', 'mine'])
   })
 
-  it('is that of pipeline where the policy has it', () => {
+  it('follows `pipeline` if the policy has it', () => {
     const text = `${base}mine: {word: a}\npipeline: [audit, mine, authn]\n`
     const policy = accepted(load(text, { plugins: [...defaults, mine] }))
     expect(policy.plugins.map(({ name }) => name)).to.deep.equal(['audit', 'mine', 'authn'])

@@ -63,7 +63,7 @@ describe('a connection to a Redis that fails', function () {
     await until(works)
   })
 
-  it('rejects when there is no server, and connects when there is', async () => {
+  it('rejects without a server, and connects to one that starts later', async () => {
     await server.kill('SIGKILL')
     expect(await rejection(to(1000).connect(signal))).to.match(/^Redis cannot be reached: .*ECONNREFUSED/)
     await server.restart()

@@ -186,7 +186,7 @@ describe('the checks of a mandate', () => {
   })
 
   describe('audience', () => {
-    it('is one of the gateway, in every shape', async () => {
+    it('must be an audience of the gateway, in every shape', async () => {
       for (const shape of ['chain', 'jws', 'v01'] as const) {
         const values = Object.values(await issue(shape, { audience: 'other' }))
         expect(await reasonFor(values), shape).to.equal('ap2_wrong_audience')
@@ -347,7 +347,7 @@ describe('the checks of a mandate', () => {
   })
 
   describe('the form of a payment', () => {
-    it('is that of its vct', async () => {
+    it('must be the form of its vct', async () => {
       const checkoutJwt = await checkoutToken(issuer, purchase)
       const { payee: _, ...body } = paymentBody(purchase, checkoutJwt)
       expect(await reasonFor([await jws({ ...body, checkout_jwt: undefined })])).to.equal('ap2_malformed')

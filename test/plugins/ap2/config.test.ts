@@ -46,7 +46,7 @@ describe('the section ap2', () => {
     expect(accepts({ cart: 'x-one', bundle: 'X-One' })).to.equal(false)
   })
 
-  it('refuses patterns, pointers and keys that are none', () => {
+  it('refuses malformed patterns, pointers and keys', () => {
     const { privateJwk, publicJwk } = generateLocalKey('ES256')
     const sections = [
       { tools: { allow: ['a/b/c@'] } },
@@ -61,7 +61,7 @@ describe('the section ap2', () => {
     }
   })
 
-  it('warns of what has no effect, and of what refuses every mandate', () => {
+  it('warns of settings without effect, and of settings that refuse every mandate', () => {
     expect(checkSection(ap2Plugin, trusting)).to.deep.equal([])
     expect(checkSection(ap2Plugin, { enabled: false })).to.deep.equal([])
     expect(checkSection(ap2Plugin, { enabled: false, mode: 'full' })).to.deep.equal([

@@ -173,7 +173,7 @@ describe('did:web', () => {
     expect(asked).to.have.lengthOf(2)
   })
 
-  it('is fetched early for a key that it did not have, once in a minute, and keeps what it had', async () => {
+  it('is fetched early for an unknown key, at most once in a minute, and keeps its keys if that fails', async () => {
     const did = `did:web:${host}`
     const place = '/.well-known/did.json'
     const keys = new IssuerKeys({

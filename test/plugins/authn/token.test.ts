@@ -71,7 +71,7 @@ describe('authn: tokens', () => {
     expect(answer.identity?.tenant).to.equal('acme')
   })
 
-  describe('says exactly what is wrong:', () => {
+  describe('names the exact reason:', () => {
     const cases: [string, Record<string, unknown>, SignOptions, string][] = [
       ['an expired token', {}, { expiresIn: -60 }, 'The token expired at 2025-12-31T23:59:00.000Z.'],
       [
@@ -179,7 +179,7 @@ describe('authn: tokens', () => {
       )
     })
 
-    it('claims that are no object', async () => {
+    it('claims that are not an object', async () => {
       const stage = await rig.stage()
       const token = await new CompactSign(new TextEncoder().encode('[]'))
         .setProtectedHeader({ alg: 'ES256', kid: rig.issuer.key.kid })

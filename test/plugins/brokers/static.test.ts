@@ -140,7 +140,7 @@ describe('brokers: a static key', () => {
       expect(check(section, () => true)).to.deep.equal([elsewhere, missing])
     })
 
-    it('where its server is no target', () => {
+    it('if its server is not a target', () => {
       expect(check({ flies: { type: 'static', key_refs: ['env:KEY'], inject } })).to.deep.equal([
         'mistake brokers.flies: no target is named "flies"; did you mean "files"? known: files',
       ])

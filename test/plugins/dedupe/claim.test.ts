@@ -27,7 +27,7 @@ describe('an idempotency key', () => {
     expect(owner).to.match(/^[\w-]{22}$/)
   })
 
-  it('is that of one tenant, principal, server, tool, idempotency key, round and namespace', async () => {
+  it('differs by tenant, principal, server, tool, idempotency key, round and namespace', async () => {
     const keys = [
       await claimed(),
       await claimed({ caller: {} }),

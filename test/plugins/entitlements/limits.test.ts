@@ -48,7 +48,7 @@ describe('entitlements: limits', () => {
     ['\uff25cho .', 1, 2, 'tenant'],
     ['echo_', 9, 3, 'plan'],
   ] as const) {
-    it(`of ${JSON.stringify(name)} are the lower of those of each name that a server could take it for`, async () => {
+    it(`of ${JSON.stringify(name)} are the lowest ones of all names that a server could take it for`, async () => {
       const per_tool = {
         'files/Echo': { calls_per_day: 1, rate_per_sec: 9, burst: 4 },
         'files/echo': { calls_per_day: 90, rate_per_sec: 2 },

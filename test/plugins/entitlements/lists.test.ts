@@ -233,7 +233,7 @@ describe('entitlements: lists', () => {
     expect(call.mayUse('mcp://files/prompts/greet@1', 'prompt')).to.equal(true)
   })
 
-  it("are those of the gateway's tenant for calls without an identity", async () => {
+  it("of the gateway's tenant apply to calls without an identity", async () => {
     const { call } = await send(createEntitlements(acme({ allowlist: ['echo'] })))
     expect(call.findings).to.deep.equal([])
   })

@@ -24,7 +24,7 @@ describe('entitlements: remembered decisions', () => {
     expect((await decide({ roles: ['dev', 'ops'] }, 'read')).limits).to.equal(first.limits)
   })
 
-  it('are those of the caller, of the tool and of the order of roles', async () => {
+  it('depend on the caller, the tool and the order of roles', async () => {
     const asked = [
       { roles: ['dev'], tool: 'drop', reasons: [], days: [5] },
       { roles: ['ops'], tool: 'drop', reasons: ['tool_in_denylist'], days: [7] },

@@ -177,7 +177,7 @@ describe('a call that escalates', () => {
     expect(summaryOf(await rig.call({ args: { n: 20 } }))).to.include({ code: 'ESCALATION_PENDING' })
   })
 
-  it('counts among those of its person, through whichever client', async () => {
+  it('counts for its person, through every client', async () => {
     const through = (client: string, n: number) =>
       rig.call({ caller: { ...caller, client, clientId: client }, args: { n } })
     for (let n = 0; n < 20; n++) await through(`app-${n}`, n)

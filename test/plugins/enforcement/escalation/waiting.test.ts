@@ -50,7 +50,7 @@ describe('a caller who waits', () => {
     expect(summaryOf(await calling)).to.deep.equal({ code: 'sent' })
   })
 
-  it('is one of several who wait for the same: one call goes on', async () => {
+  it('may wait with others for the same escalation, of which one call goes on', async () => {
     await using rig = await startRig()
     const calls = [rig.call({ headers }), rig.call({ headers }), rig.call({ headers })]
     await rig.service.vote(await pendingId(rig), reviewer('ann'), { vote: 'approve' })

@@ -179,7 +179,7 @@ export function escalationStoreSuite(name: string, open: () => Promise<OpenStore
         expect(ids(await store.due(NOON + 99, 9))).to.deep.equal(['c', 'a'])
       })
 
-      it('are those by their newest version', async () => {
+      it('are found by their newest version', async () => {
         await store.open(entry('a'), none)
         await store.replace(entry('a', { version: 2, dueAt: NOON + 5000 }))
         expect(ids(await store.due(NOON + 4999, 9))).to.deep.equal([])
@@ -190,7 +190,7 @@ export function escalationStoreSuite(name: string, open: () => Promise<OpenStore
       })
     })
 
-    describe('those that nobody needs any longer', () => {
+    describe('entries that are no longer needed', () => {
       it('are forgotten as new ones come', async () => {
         await store.open(entry('a', { forgetAt: NOON + 1 }), none)
         await store.open(entry('b', { forgetAt: NOON + 3 }), none)
@@ -207,7 +207,7 @@ export function escalationStoreSuite(name: string, open: () => Promise<OpenStore
         expect(await store.open(entry('b'), { ...none, maxPending: 1 })).to.equal('opened')
       })
 
-      it('are those by their newest version', async () => {
+      it('are found by their newest version', async () => {
         await store.open(entry('a', { forgetAt: NOON + 1 }), none)
         await store.replace(entry('a', { forgetAt: NOON + 99, version: 2 }))
         await store.due(NOON + 50, 9)
