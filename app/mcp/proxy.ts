@@ -166,7 +166,7 @@ export class McpProxy {
         (refused) => refused ?? this.#exchange(control, exchange, request, sending),
       )
     if (message?.type !== 'notification') return after(this.#running.beforeSend(call, exchange), send)
-    return this.#running.cancel(call, exchange, message).then((isForServer) => {
+    return this.#running.isForServer(call).then((isForServer) => {
       if (isForServer) return send()
       control.markSent('no')
       return { ...accepted }

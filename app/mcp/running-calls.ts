@@ -35,6 +35,8 @@ export class RunningCalls {
   /** When the last entry of `#early` ends. */
   #earlyUntil = Number.NEGATIVE_INFINITY
   #graceMs: number
+  /** By the call of a cancellation: whether it is for the server, too. */
+  #cancelling = new WeakMap<Call, Promise<boolean>>()
   /** By the name of the request, which a caller without a session may use again. */
   #running = new Map<string, Set<Running>>()
   #timer: NodeJS.Timeout | undefined
@@ -49,12 +51,14 @@ export class RunningCalls {
   }
 
   /**
-   * Until the call has settled. Throws or rejects with `Refusal` where the call is cancelled already, or the session runs a
+   * Keeps a request until its call has settled, and does what a cancellation says. Throws or rejects with `Refusal` where the call is cancelled already, or the session runs a
    * request with this id, which may be used only once (MCP 2025-11-25, "Requests"): the server could answer either with
    * the response of the other.
    */
   begin(call: Call, exchange: McpExchange): MaybePromise<void> {
     const { message } = exchange
+    // Stages may keep a cancellation waiting for what the call that it cancels waits for.
+    if (message?.type === 'notification') this.#cancelling.set(call, this.#cancel(call, exchange, message))
     if (message?.type !== 'request' || !isCancelledByMessage(exchange)) return
     const name = nameOf(call, exchange, message.id)
     const running = { call, exchange, since: this.#clock.monotonic() }
@@ -82,11 +86,16 @@ export class RunningCalls {
     if ([...named].some(({ since }) => since <= before)) return this.#stopCancelled([[name, named]])
   }
 
+  /** False where the call of a notification cancels one that the server has not got. Never rejects. */
+  async isForServer(call: Call): Promise<boolean> {
+    return (await this.#cancelling.get(call)) ?? true
+  }
+
   /**
    * Stops the call that `message` cancels: that of the session or, without one, the only one of the caller with this id.
    * Resolves to false where the server has not got that call, and so has nothing to cancel. Never rejects.
    */
-  async cancel(call: Call, exchange: McpExchange, { method, params }: RpcNotification): Promise<boolean> {
+  async #cancel(call: Call, exchange: McpExchange, { method, params }: RpcNotification): Promise<boolean> {
     if (method !== 'notifications/cancelled') return true
     const name = nameOf(call, exchange, params['requestId'])
     const [running, ...others] = this.#running.get(name) ?? []

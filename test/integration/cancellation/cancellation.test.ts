@@ -4,19 +4,25 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import type { Call } from '@svc/core'
 import type { AuditEnvelope } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import type { GatewaySettings } from 'svc-sdk'
 import { recordingTo, startTestGateway, type TestGateway } from '../../support/gateway.js'
-import { type Face, governedFace, invokeFace, type Made, mcpFace, newTrace, stdioFace } from './faces.js'
+import {
+  type Event,
+  type Face,
+  governedFace,
+  happen,
+  invokeFace,
+  mcpFace,
+  newTrace,
+  stdioFace,
+} from './faces.js'
 import { Gates, type Point, points, unsentPoints } from './gates.js'
 import { type PayServer, startPayServer } from './server.js'
 
 /** Before the body of a request is read. */
 const unreadPoints: ReadonlySet<Point> = new Set(['before authn', 'authentication'])
-
-type Event = 'nothing' | 'cancel' | 'leave'
 
 /** What came of one call. */
 interface Ending {
@@ -192,11 +198,3 @@ describe('a call that is ended while it waits', function () {
     })
   }
 })
-
-async function happen(event: Event, made: Made, call: Call): Promise<void> {
-  if (event === 'cancel') await made.cancel()
-  if (event !== 'leave') return
-  const left = new Promise<void>((resolve) => call.onDisconnect(resolve))
-  made.leave()
-  await left
-}

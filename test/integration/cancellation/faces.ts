@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { type IncomingHttpHeaders, request } from 'node:http'
 import { InMemoryTransport } from '@modelcontextprotocol/sdk/inMemory.js'
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'
+import type { Call } from '@svc/core'
 import { Bridge } from 'svc-sdk/internal/stdio-gateway/bridge'
 import { PrivateServer } from 'svc-sdk/internal/stdio-gateway/private-server'
 import { governServer } from 'svc-sdk/mcp'
@@ -29,8 +30,19 @@ export interface Face {
   readonly readsLate?: boolean
   /** To be awaited once, before the calls. */
   open?(): Promise<void>
-  call(n: number, trace: string): Made
+  call(n: unknown, trace: string): Made
   close?(): Promise<void>
+}
+
+/** What may end a call. */
+export type Event = 'nothing' | 'cancel' | 'leave'
+
+export async function happen(event: Event, made: Made, call: Call): Promise<void> {
+  if (event === 'cancel') await made.cancel()
+  if (event !== 'leave') return
+  const left = new Promise<void>((resolve) => call.onDisconnect(resolve))
+  made.leave()
+  await left
 }
 
 let lastId = 100
@@ -75,11 +87,16 @@ interface OverHttp {
   readonly name: string
   readonly path: string
   readonly tool?: string
-  readonly kind?: 'session' | 'plain' | 'stateless' | 'batch'
+  readonly kind?: 'session' | 'plain' | 'stateless' | 'batch' | 'second'
+  /** With every request. */
+  readonly headers?: Record<string, string>
 }
 
 /** MCP over HTTP, of each kind of revision. */
-export function mcpFace(gatewayUrl: string, { name, path, tool = 'pay', kind = 'session' }: OverHttp): Face {
+export function mcpFace(
+  gatewayUrl: string,
+  { name, path, tool = 'pay', kind = 'session', headers: always = {} }: OverHttp,
+): Face {
   const isOfSeveral = tool !== 'pay'
   const url = `${gatewayUrl}${path}`
   const isStateless = kind === 'stateless'
@@ -87,7 +104,7 @@ export function mcpFace(gatewayUrl: string, { name, path, tool = 'pay', kind = '
   const post = (body: unknown, headers: Record<string, string> = {}, signal?: AbortSignal) =>
     send(
       url,
-      { accept: 'application/json, text/event-stream', ...session, ...headers },
+      { accept: 'application/json, text/event-stream', ...always, ...session, ...headers },
       JSON.stringify(body),
       signal,
     )
@@ -99,6 +116,11 @@ export function mcpFace(gatewayUrl: string, { name, path, tool = 'pay', kind = '
           ...(named === undefined ? {} : { 'mcp-name': named }),
         }
       : {}
+  const bodyOf = (message: { readonly params: object }) => {
+    if (kind === 'batch') return [message]
+    const first = { ...message, id: lastId++, params: { ...message.params, arguments: { n: 'first' } } }
+    return kind === 'second' ? [first, message] : message
+  }
   const withMeta = (params: object) => (isStateless ? { ...params, _meta: meta } : params)
   return {
     name,
@@ -124,7 +146,7 @@ export function mcpFace(gatewayUrl: string, { name, path, tool = 'pay', kind = '
       const message = { jsonrpc: '2.0', id, method: 'tools/call', params }
       const headers = { traceparent: `00-${trace}-00f067aa0ba902b7-01`, ...standard('tools/call', tool) }
       return {
-        ended: post(kind === 'batch' ? [message] : message, headers, leaving.signal).catch(() => undefined),
+        ended: post(bodyOf(message), headers, leaving.signal).catch(() => undefined),
         cancel: () => post({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: id } }),
         leave: () => leaving.abort(),
       }
@@ -133,14 +155,19 @@ export function mcpFace(gatewayUrl: string, { name, path, tool = 'pay', kind = '
 }
 
 /** `path` is of a tool of the invoke protocol. */
-export function invokeFace(gatewayUrl: string, name: string, path: string): Face {
+export function invokeFace(
+  gatewayUrl: string,
+  name: string,
+  path: string,
+  always: Record<string, string> = {},
+): Face {
   return {
     name,
     cancels: 'no',
     readsLate: true,
     call(n, trace) {
       const leaving = new AbortController()
-      const headers = { traceparent: `00-${trace}-00f067aa0ba902b7-01` }
+      const headers = { ...always, traceparent: `00-${trace}-00f067aa0ba902b7-01` }
       return {
         ended: send(`${gatewayUrl}${path}`, headers, JSON.stringify({ n }), leaving.signal).catch(
           () => undefined,
@@ -237,7 +264,7 @@ export function governedFace(
   pay: (n: unknown) => Promise<void>,
 ): Face {
   const server = new McpServer({ name: 'own', version: '1.0.0' })
-  server.registerTool('pay', { inputSchema: { n: z.number() } }, async ({ n }) => {
+  server.registerTool('pay', { inputSchema: { n: z.unknown() } }, async ({ n }) => {
     await pay(n)
     return { content: [{ type: 'text', text: 'paid' }] }
   })
