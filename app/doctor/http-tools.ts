@@ -1,13 +1,14 @@
 // Lists the tools of an MCP server over HTTP, without credentials, for commands.
 import { isJsonObject } from '@svc/core/json'
+import { HttpServers } from '../mcp/http-servers.js'
 import { gatewayImplementation } from '../mcp/implementation.js'
 import { readPages } from '../mcp/list-pages.js'
 import { STATELESS_REVISION } from '../mcp/protocol.js'
 import { responseIn } from '../mcp/response.js'
-import { ServerSessions, sessionHeaders } from '../mcp/server-sessions.js'
+import { type Send, ServerSessions, sessionHeaders } from '../mcp/server-sessions.js'
 import { UNVERSIONED } from '../mcp/server-versions.js'
 import { clientMeta, headersOfRequest } from '../mcp/stateless-request.js'
-import { pathOf, versionProbe } from '../mcp/version-probe.js'
+import { versionProbe } from '../mcp/version-probe.js'
 import { UndiciDispatcher } from '../upstream/undici.js'
 import type { ListedTools } from './tool-access.js'
 
@@ -24,36 +25,22 @@ export async function listHttpTools(server: string, url: URL, timeoutMs: number)
   })
   const signal = AbortSignal.timeout(timeoutMs)
   const client = gatewayImplementation
-  const send = (head: {
-    method: 'POST' | 'GET' | 'DELETE'
-    headers: object
-    body?: string | Uint8Array | undefined
-  }) => {
-    const headers = {
-      accept: 'application/json, text/event-stream',
-      'accept-encoding': 'identity',
-      'content-type': 'application/json',
-      ...head.headers,
-    }
-    return dispatcher.send(url, { ...head, headers, path: pathOf(url), signal }, uncounted)
-  }
+  const servers = new HttpServers(dispatcher)
+  const send: Send = (head) => servers.send(url, { ...head, signal }, uncounted)
   try {
     const session = await new ServerSessions(client).of('', send)
     const isStateless = session.revision === STATELESS_REVISION
     const { entries } = await readPages('tools', async (cursor) => {
       const params = { ...cursor, ...(isStateless ? { _meta: clientMeta(client) } : {}) }
       const repeated = isStateless ? headersOfRequest(session.revision, METHOD, params) : {}
-      const body = JSON.stringify({ jsonrpc: '2.0', id: 'svc-tools', method: METHOD, params })
-      const response = await send({
-        method: 'POST',
-        headers: { ...sessionHeaders(session), ...repeated },
-        body,
-      })
+      const message = { jsonrpc: '2.0', id: 'svc-tools', method: METHOD, params }
+      const headers = { ...sessionHeaders(session), ...repeated }
+      const response = await send({ method: 'POST', headers, message })
       const result = (await responseIn(response, maxBytes))?.['result']
       if (!isJsonObject(result)) throw new Error('the server did not list its tools')
       return result
     })
-    const version = await versionProbe({ dispatcher, client, timeoutMs, maxBytes })(url, undefined)
+    const version = await versionProbe({ servers, client, timeoutMs, maxBytes })(url, undefined)
     const names = entries.flatMap(({ name }) => (typeof name === 'string' ? [name] : []))
     return { server, version: version ?? UNVERSIONED, names }
   } finally {

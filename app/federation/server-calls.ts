@@ -1,7 +1,7 @@
 // Requests to single servers, on behalf of one to several: each is a call by the same path as one to /mcp/<server>.
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Call, Denied, Failed, MaybePromise, Outcome, Refusal, UsedResource } from '@svc/core'
-import { parseJsonObject } from '@svc/core/json'
+import { type JsonObject, parseJsonObject } from '@svc/core/json'
 import type { CallControl } from '@svc/core/pipeline'
 import type { WholeAnswer } from '../http/answer.js'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
@@ -14,7 +14,8 @@ export interface ServerRequest {
   readonly method: 'POST' | 'GET' | 'DELETE'
   /** The session id is the one that clients of this gateway get for the server. */
   readonly headers: IncomingHttpHeaders
-  readonly body: string | null
+  /** Null for a GET or a DELETE. */
+  readonly message: JsonObject | null
   readonly translation?: Translation
   /** Runs when the call exists, before any stage. */
   onCall?(call: Call): void

@@ -122,7 +122,7 @@ export function capabilityOf({ described }: ServerLink, name: string): Fields | 
 
 function send(
   server: string,
-  message: object,
+  message: JsonObject,
   headers: Record<string, string>,
   parts: LinkParts,
 ): Promise<Reply> {
@@ -130,7 +130,7 @@ function send(
     server,
     method: 'POST',
     headers: { ...parts.headers, 'content-type': 'application/json', ...headers },
-    body: JSON.stringify({ jsonrpc: '2.0', ...message }),
+    message: { jsonrpc: '2.0', ...message },
     onCall: (call) => abortAfter(call, parts.timeoutMs),
   })
 }

@@ -99,7 +99,7 @@ function streamRequest({ request, link, filter, lastEventId }: ServerStreamParts
     server: link.server,
     method: 'GET',
     headers,
-    body: null,
+    message: null,
     translation: translationFrom(link, session, undefined),
   }
 }

@@ -15,7 +15,7 @@ export async function endSession({ session, calls, ownHeaders, config }: ClientR
           server: link.server,
           method: 'DELETE',
           headers,
-          body: null,
+          message: null,
           onCall: (call) => abortAfter(call, config.list_timeout_ms),
         })
       }),

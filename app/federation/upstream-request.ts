@@ -42,20 +42,19 @@ export function requestTo(
   client: ClientFacts,
   message: JsonObject,
   clientHeaders: IncomingHttpHeaders,
-): { readonly headers: IncomingHttpHeaders; readonly body: string } {
+): { readonly headers: IncomingHttpHeaders; readonly message: JsonObject } {
   const headers = { ...without(clientHeaders, exchangeHeaders), 'content-type': 'application/json' }
   if (!isStateless(link.revision)) {
-    const written = isStateless(client.revision) ? toHandshakeRequest(message) : message
     return {
       headers: { ...withoutParamHeaders(headers), ...linkHeaders(link) },
-      body: JSON.stringify(written),
+      message: isStateless(client.revision) ? toHandshakeRequest(message) : message,
     }
   }
   const written = isStateless(client.revision) ? message : toStatelessRequest(message, metaOfClient(client))
   const revision = isStateless(client.revision) ? client.revision : STATELESS_REVISION
   return {
     headers: { ...headers, ...headersOfRequest(revision, String(written['method']), written['params']) },
-    body: JSON.stringify(written),
+    message: written,
   }
 }
 

@@ -3,7 +3,7 @@
 import type { CallMetrics } from '../metrics/call-metrics.js'
 import { ActivePolicy } from '../policy/active-policy.js'
 import type { HostConfig } from '../policy/config.js'
-import type { StdioDispatcher } from '../stdio-targets/dispatcher.js'
+import type { StdioServers } from '../stdio-targets/servers.js'
 import { dispatchFromSlot } from '../upstream/dispatch-slot.js'
 import type { GatewayBuilder, Policy } from './builder.js'
 
@@ -11,7 +11,7 @@ export class Policies {
   #builder: GatewayBuilder
   #calls: CallMetrics | undefined
   #drainMs: number
-  #stdio: StdioDispatcher | undefined
+  #stdio: StdioServers | undefined
   #current: ActivePolicy | undefined
   #targets: HostConfig['targets'] = {}
   #retiring = new Set<Promise<void>>()
@@ -22,7 +22,7 @@ export class Policies {
     builder: GatewayBuilder,
     drainMs: number,
     calls: CallMetrics | undefined,
-    stdio?: StdioDispatcher,
+    stdio?: StdioServers,
   ) {
     this.#builder = builder
     this.#stdio = stdio

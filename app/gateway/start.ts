@@ -7,12 +7,11 @@ import type { SessionBinding } from '../mcp/session-binding.js'
 import { SharedState } from '../mcp/shared-state.js'
 import type { HostConfig } from '../policy/config.js'
 import { settingsRequiringRestart } from '../policy/restart-required.js'
-import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
 import { GatewayBuilder } from './builder.js'
 import { CallListener, type CallListenerParts, type Front } from './call-listener.js'
 import type { GatewayOptions, GatewaySettings } from './options.js'
 import { Policies } from './policies.js'
-import { createDispatcher, createMcpProxy } from './upstreams.js'
+import { createDispatcher, createMcpProxy, createServers } from './upstreams.js'
 
 /** Of the mistakes of a refused policy, in a notice. */
 const maxMessage = 2_000
@@ -62,7 +61,7 @@ export class Gateway implements GatewayHandle {
   #sharesAdmin: boolean
   #listener: Front | undefined
   #admin: Admin | undefined
-  #upstream: UpstreamDispatcher | undefined
+  #upstreams: readonly { close(): Promise<void> }[] = []
   #state: SharedState
   #sessions: MaybePromise<SessionBinding> | undefined
   #ready: Promise<Listening>
@@ -107,11 +106,12 @@ export class Gateway implements GatewayHandle {
     const admin = this.#createAdmin(host)
     const memory = { state: this.#state, sessions: () => this.#sessionBinding(host) }
     const upstream = createDispatcher(bindings, server)
-    const policies = new Policies(this.#builder, server.drainMs, admin?.calls, upstream)
-    const mcp = createMcpProxy(bindings, server, upstream, memory)
+    const servers = createServers(bindings, server, upstream)
+    const policies = new Policies(this.#builder, server.drainMs, admin?.calls, servers)
+    const mcp = createMcpProxy(bindings, server, servers, memory)
     this.#admin = admin
     this.#policies = policies
-    this.#upstream = upstream
+    this.#upstreams = [servers, upstream]
     try {
       if (server.sessionKeyRef !== undefined) await memory.sessions()
       await policies.activate(policy)
@@ -122,7 +122,7 @@ export class Gateway implements GatewayHandle {
         mcp,
         upstream,
         draining: () => this.#closing !== undefined,
-        warnings: () => [...(admin?.warnings() ?? []), ...upstream.warnings()],
+        warnings: () => [...(admin?.warnings() ?? []), ...servers.warnings()],
       })
       const listening = await this.#listener.listen()
       return { ...listening, ...(adminUrl === undefined ? {} : { adminUrl }) }
@@ -206,7 +206,8 @@ export class Gateway implements GatewayHandle {
     try {
       await this.#policies?.stop()
     } finally {
-      await Promise.all([this.#upstream?.close(), this.#state.close(), this.#builder.close()])
+      const opened = [...this.#upstreams, this.#state, this.#builder]
+      await Promise.all(opened.map((one) => one.close()))
     }
   }
 }

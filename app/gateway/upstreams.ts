@@ -1,24 +1,26 @@
-// Creates what sends calls upstream: the dispatcher, and the MCP proxy that uses it.
+// Creates what sends calls upstream: the dispatcher, the MCP servers, and the MCP proxy that uses them.
 import { bindDefault, type MaybePromise, resolve, tokens } from '@svc/core'
 import type { DependencyContainer } from 'tsyringe'
 import { AnnotationCache } from '../mcp/annotation-cache.js'
+import { HttpServers } from '../mcp/http-servers.js'
 import { gatewayImplementation } from '../mcp/implementation.js'
 import { McpProxy } from '../mcp/proxy.js'
+import type { McpServers } from '../mcp/servers.js'
 import type { SessionBinding } from '../mcp/session-binding.js'
 import type { SharedState } from '../mcp/shared-state.js'
 import type { HostConfig } from '../policy/config.js'
-import { StdioDispatcher } from '../stdio-targets/dispatcher.js'
+import { StdioServers } from '../stdio-targets/servers.js'
 import { type UpstreamDispatcher, upstreamDispatcher } from '../upstream/dispatcher.js'
 import { UndiciDispatcher } from '../upstream/undici.js'
 
 /** A larger answer streams; a smaller one is held back until its record is durable. */
 const wholeUpToBytes = 1024 * 1024
 
-/** A dispatcher that the user bound wins, except for targets that are commands. */
+/** A dispatcher that the user bound wins. */
 export function createDispatcher(
   container: DependencyContainer,
   server: HostConfig['server'],
-): StdioDispatcher {
+): UpstreamDispatcher {
   bindDefault(container, upstreamDispatcher, {
     useFactory: () =>
       new UndiciDispatcher({
@@ -28,8 +30,17 @@ export function createDispatcher(
         wholeUpToBytes,
       }),
   })
-  return new StdioDispatcher({
-    http: resolve(container, upstreamDispatcher),
+  return resolve(container, upstreamDispatcher)
+}
+
+/** Targets that are commands, and over `dispatcher` all others. */
+export function createServers(
+  container: DependencyContainer,
+  server: HostConfig['server'],
+  dispatcher: UpstreamDispatcher,
+): StdioServers {
+  return new StdioServers({
+    http: new HttpServers(dispatcher),
     clock: resolve(container, tokens.Clock),
     logger: resolve(container, tokens.Logger),
     meter: resolve(container, tokens.Meter),
@@ -49,7 +60,7 @@ interface McpMemory {
 export function createMcpProxy(
   container: DependencyContainer,
   server: HostConfig['server'],
-  dispatcher: UpstreamDispatcher,
+  servers: McpServers,
   { state, sessions }: McpMemory,
 ): McpProxy {
   const clock = resolve(container, tokens.Clock)
@@ -58,7 +69,7 @@ export function createMcpProxy(
   return new McpProxy({
     state,
     sessions,
-    dispatcher,
+    servers,
     clock,
     ids: resolve(container, tokens.Ids),
     annotations,

@@ -1,20 +1,18 @@
 // A streamed answer to a request: events are passed on as they come; the one that holds the response is marked, so that
 // the pipeline sends it only when the call is recorded.
 import { type AnswerChunk, type AnswerStream, type Failed, failed, Refusal } from '@svc/core'
-import { eventOf, withData } from '@svc/core/http'
-import type { UpstreamAnswer } from '../upstream/answer.js'
+import { eventOf } from '@svc/core/http'
 import type { RequestId } from './message.js'
 import type { ResponseFilter } from './response-filter.js'
-import { checkResponse, isResponse, ProtocolViolation, verdictOf } from './rpc-response.js'
 import {
-  eventShowing,
+  checkResponse,
   failureOf,
-  hasMessage,
   isInterruption,
-  type MessageBlock,
-  type ReceivedBlock,
-  receivedBlocks,
-} from './stream-events.js'
+  isResponse,
+  ProtocolViolation,
+  verdictOf,
+} from './rpc-response.js'
+import { eventBytes, hasMessage, type McpEvent, type ReceivedMessage, textShowing } from './servers.js'
 
 /** The part of a call that outlives its stream. */
 export interface Resumption {
@@ -27,11 +25,10 @@ export interface Resumption {
 }
 
 export interface AnswerStreamParts {
-  readonly body: UpstreamAnswer['body']
+  readonly events: AsyncIterable<McpEvent>
   readonly id: RequestId
   /** Whether the upstream works on when the caller disconnects, so that the outcome must be read. */
   readonly drainWhenAbandoned: boolean
-  readonly maxEventBytes: number
   readonly review: ResponseFilter
   readonly resumption: Resumption
   /** Whether the client has cancelled the request, which then needs no response. */
@@ -53,10 +50,10 @@ export class McpAnswerStream implements AnswerStream {
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<AnswerChunk> {
-    const { body, maxEventBytes, resumption } = this.#parts
+    const { events, resumption } = this.#parts
     let isRead = false
     try {
-      for await (const block of receivedBlocks(body, maxEventBytes)) yield await this.#passed(block)
+      for await (const event of events) yield await this.#passed(event)
       isRead = true
     } catch (fault) {
       isRead = true
@@ -73,30 +70,26 @@ export class McpAnswerStream implements AnswerStream {
     if (!this.#isAnswered) yield this.#unanswered()
   }
 
-  async #passed(block: ReceivedBlock): Promise<AnswerChunk> {
-    const { event } = block
-    if (event !== undefined && event.id !== null && event.id !== '') {
-      this.#isResumable ??= await this.#parts.resumption.begin()
-    }
-    if (!hasMessage(block)) return block
-    if (isResponse(block.message)) return this.#response(block)
-    const shown = await this.#parts.review.message(block.message)
-    return { bytes: shown === undefined ? new Uint8Array() : eventShowing(block, shown) }
+  async #passed(event: McpEvent): Promise<AnswerChunk> {
+    const { id = null } = event
+    if (id !== null && id !== '') this.#isResumable ??= await this.#parts.resumption.begin()
+    if (hasMessage(event) && isResponse(event.message)) return this.#response(event)
+    return passed(event, this.#parts.review)
   }
 
-  async #response(block: MessageBlock): Promise<AnswerChunk> {
+  async #response(event: McpEvent & ReceivedMessage): Promise<AnswerChunk> {
     const { id, review, resumption, encodeError } = this.#parts
-    checkResponse(block.message, id)
+    checkResponse(event.message, id)
     if (this.#isAnswered) throw new ProtocolViolation('The upstream answered twice.')
-    const reviewed = await review.response(block.message)
-    const bytes = eventShowing(block, reviewed)
-    const content = bytes === block.bytes ? block.event.data : JSON.stringify(reviewed)
+    const reviewed = await review.response(event.message)
+    const content = textShowing(event, reviewed)
+    const bytes = eventBytes(event, content)
     const verdict = verdictOf(reviewed)
     this.#isAnswered = true
     resumption.answered()
     const instead = (outcome: Failed): Uint8Array => {
       resumption.withhold()
-      return withData(block.bytes, encodeError(outcome))
+      return eventBytes(event, encodeError(outcome))
     }
     return { bytes, answer: { ...verdict, content, instead } }
   }
@@ -134,6 +127,13 @@ export class McpAnswerStream implements AnswerStream {
   }
 
   #event = (outcome: Failed): Uint8Array => eventOf(this.#parts.encodeError(outcome))
+}
+
+/** An event that is not a response: with what of its message the client gets. */
+export async function passed(event: McpEvent, review: ResponseFilter): Promise<AnswerChunk> {
+  if (!hasMessage(event)) return { bytes: event.frame ?? new Uint8Array() }
+  const shown = await review.message(event.message)
+  return { bytes: shown === undefined ? new Uint8Array() : eventBytes(event, textShowing(event, shown)) }
 }
 
 const unknownOutcome = failed('OUTCOME_UNKNOWN', 'The stream broke off before the answer.')

@@ -51,6 +51,8 @@ export interface McpExchange {
   tasks: readonly BoundTask[]
   /** Known once the body was read, with the server's own task ids. */
   message: Message | undefined
+  /** The JSON of `message`, where the gateway itself has written it. */
+  text?: string
   /** The id of the JSON-RPC error in a refusal. */
   id: RequestId | undefined
   /** Set where the request breaks the protocol. */

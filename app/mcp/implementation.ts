@@ -2,7 +2,7 @@
 import { CORE_VERSION } from '@svc/core'
 
 /** A name and a version, in `clientInfo` and `serverInfo`. */
-export interface Implementation {
+export type Implementation = {
   readonly name: string
   readonly version: string
 }

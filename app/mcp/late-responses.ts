@@ -15,7 +15,6 @@ import {
   services,
   verdict,
 } from '@svc/core'
-import { withData } from '@svc/core/http'
 import { CallControl } from '@svc/core/pipeline'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
 import { encodeRpcError } from './encode-refusal.js'
@@ -24,12 +23,14 @@ import type { RequestId } from './message.js'
 import type { OpenCall, OpenCalls } from './open-calls.js'
 import { type LearningCaches, ResponseFilter } from './response-filter.js'
 import { checkResponse, verdictOf } from './rpc-response.js'
-import { eventShowing, type MessageBlock } from './stream-events.js'
+import { eventBytes, type McpEvent, type ReceivedMessage, textShowing } from './servers.js'
 
 const withheld = failed('OUTCOME_UNRECORDED', 'The answer to this request was withheld.')
 const noLongerAllowed = denied('TOOL_NOT_ALLOWED', 'The answer is to a request that may no longer be made.', {
   denial: { level: 'gateway', type: 'mcp', reason: 'tool_not_in_allowlist' },
 })
+
+type MessageEvent = McpEvent & ReceivedMessage
 
 export interface LateResponsesParts {
   readonly openCalls: OpenCalls
@@ -54,13 +55,13 @@ export class LateResponses {
   }
 
   /** Rejects with `Refusal` where the request cannot be looked up: the client may resume the stream again. */
-  async chunkOf(block: MessageBlock): Promise<AnswerChunk> {
-    const { message } = block
+  async chunkOf(event: MessageEvent): Promise<AnswerChunk> {
+    const { message } = event
     const { id } = message
-    if (typeof id !== 'string' && typeof id !== 'number') return this.#withheld(block, null)
+    if (typeof id !== 'string' && typeof id !== 'number') return this.#withheld(event, null)
     const open = await this.#parts.openCalls.find(this.#call, this.#exchange, id)
     const record = this.#exchange.service?.(services.recordOnSettle)
-    if (open === undefined || record === undefined) return this.#withheld(block, id)
+    if (open === undefined || record === undefined) return this.#withheld(event, id)
     checkResponse(message, id)
     // Its id and its task, for the record.
     const exchange: McpExchange = { ...this.#exchange, learned: { rpcId: id }, tasks: [] }
@@ -70,16 +71,17 @@ export class LateResponses {
     const instead = (outcome: Failed): Uint8Array => {
       const asked = { session: exchange.headers[SESSION_ID_HEADER], id }
       this.#parts.openCalls.remove(this.#call, exchange, asked)
-      return this.#errorIn(block, id, outcome)
+      return this.#errorIn(event, id, outcome)
     }
     if (open.kind !== 'protocol' && !late.mayRequest(open.reference, open.kind)) {
       late.addFinding({ reason: 'tool_not_in_allowlist', stage: 'mcp', level: 'gateway' })
-      const bytes = this.#errorIn(block, id, noLongerAllowed)
+      const bytes = this.#errorIn(event, id, noLongerAllowed)
       return { bytes, answer: { call: late, digest: null, error: noLongerAllowed.code, instead } }
     }
     const review = new ResponseFilter(control, open, exchange, this.#parts.caches)
     const reviewed = await review.response(message)
-    return { bytes: eventShowing(block, reviewed), answer: { call: late, ...verdictOf(reviewed), instead } }
+    const bytes = eventBytes(event, textShowing(event, reviewed))
+    return { bytes, answer: { call: late, ...verdictOf(reviewed), instead } }
   }
 
   /** A call of the same caller and trace, whose cause is the call that asked. */
@@ -111,7 +113,7 @@ export class LateResponses {
   }
 
   /** Recorded once for a stream: a server may send any number of them. */
-  async #withheld(block: MessageBlock, id: RequestId | null): Promise<AnswerChunk> {
+  async #withheld(event: MessageEvent, id: RequestId | null): Promise<AnswerChunk> {
     if (!this.#isWithheldRecorded) {
       this.#isWithheldRecorded = true
       const caller = this.#call.get(identity)
@@ -134,11 +136,11 @@ export class LateResponses {
         error: withheld.code,
       })
     }
-    return { bytes: this.#errorIn(block, id, withheld) }
+    return { bytes: this.#errorIn(event, id, withheld) }
   }
 
-  #errorIn(block: MessageBlock, id: RequestId | null, outcome: Denied | Failed): Uint8Array {
-    return withData(block.bytes, encodeRpcError(id, outcome, { trace: this.#call.trace, sent: 'yes' }))
+  #errorIn(event: MessageEvent, id: RequestId | null, outcome: Denied | Failed): Uint8Array {
+    return eventBytes(event, encodeRpcError(id, outcome, { trace: this.#call.trace, sent: 'yes' }))
   }
 }
 

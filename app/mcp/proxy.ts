@@ -17,8 +17,6 @@ import type { CallControl } from '@svc/core/pipeline'
 import type { WholeAnswer } from '../http/answer.js'
 import { type EventStreamRules, eventStreamRules } from '../http/event-stream-rules.js'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
-import type { UpstreamAnswer, UpstreamRequest } from '../upstream/answer.js'
-import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
 import { upstreamHeaders } from '../upstream/headers.js'
 import { outcomeOfFault } from '../upstream/invoke.js'
 import { sendCall } from '../upstream/send.js'
@@ -30,22 +28,23 @@ import { disconnectCancels, isStatelessExchange, type McpExchange, mcpExchange }
 import type { Implementation } from './implementation.js'
 import { LateResponses, type LateResponsesParts } from './late-responses.js'
 import { OpenCalls } from './open-calls.js'
-import { readRequest } from './request.js'
+import { type RequestBody, readRequest } from './request.js'
 import { type LearningCaches, ResponseFilter } from './response-filter.js'
 import { RunningCalls } from './running-calls.js'
 import { ServerVersions } from './server-versions.js'
+import type { McpRequest, McpResponse, McpServers } from './servers.js'
 import { boundSessionId, type SessionBinding } from './session-binding.js'
 import type { SharedState } from './shared-state.js'
 import { LISTEN_METHOD } from './subject.js'
 import { KnownTasks } from './tasks.js'
 import { McpToolClient } from './tool-client.js'
 import { withTrace } from './trace-context.js'
-import { pathOf, versionProbe } from './version-probe.js'
+import { versionProbe } from './version-probe.js'
 import { addHeadersUpstream } from './wire-headers.js'
 import { withoutWithheld } from './withheld-meta.js'
 
 export interface McpProxyOptions {
-  readonly dispatcher: UpstreamDispatcher
+  readonly servers: McpServers
   readonly clock: Clock
   readonly ids: Ids
   readonly state: SharedState
@@ -75,11 +74,11 @@ export class McpProxy {
 
   constructor(parts: McpProxyOptions) {
     this.#parts = parts
-    const { dispatcher, client, limits, clock, ids, annotations, state, streams, probeTimeoutMs } = parts
+    const { servers, client, limits, clock, ids, annotations, state, streams, probeTimeoutMs } = parts
     this.#tasks = new KnownTasks(state)
     this.#running = new RunningCalls(state, clock, streams.abandonedMs)
     const probe = versionProbe({
-      dispatcher,
+      servers,
       client,
       timeoutMs: probeTimeoutMs,
       maxBytes: limits.maxResponseBytes,
@@ -94,18 +93,18 @@ export class McpProxy {
     this.#access = new AccessChecks(this.#caches)
     this.#late = { openCalls: new OpenCalls(state, clock), caches: this.#caches, clock, ids }
     this.#tools = new McpToolClient({
-      dispatcher,
+      servers,
       client,
       maxResponseBytes: limits.maxResponseBytes,
       timeoutMs: probeTimeoutMs,
     })
   }
 
-  /** The request of an exchange; `bytes` is the body of a POST, null otherwise. Throws or rejects with `Refusal`. */
-  read(control: CallControl, exchange: McpExchange, bytes: Uint8Array | null): MaybePromise<CallRequest> {
+  /** The request of an exchange; `body` is that of a POST, null otherwise. Throws or rejects with `Refusal`. */
+  read(control: CallControl, exchange: McpExchange, body: RequestBody | null): MaybePromise<CallRequest> {
     const { passParams } = this.#parts
     return after(
-      readRequest(control, exchange, bytes, {
+      readRequest(control, exchange, body, {
         versions: this.#versions,
         passParams,
         begin: () => this.#running.begin(control.call, exchange),
@@ -147,16 +146,15 @@ export class McpProxy {
 
   #send(control: CallControl, exchange: McpExchange, request: CallRequest): MaybePromise<Outcome> {
     const { call } = control
-    const upstream = exchange.upstream()
     const headers = upstreamHeaders(call, request)
     addHeadersUpstream(headers, exchange)
     const { message, method, isHeaderless = false } = exchange
     const whole = message && withTrace(call, withoutWithheld(call, message.whole), isHeaderless)
     const sending = {
       method,
-      path: pathOf(upstream),
       headers,
-      body: whole && JSON.stringify(whole),
+      message: whole,
+      text: whole === message?.whole ? exchange.text : undefined,
       eventsMayPause: true,
       signal: call.abortState,
     }
@@ -177,15 +175,15 @@ export class McpProxy {
     control: CallControl,
     exchange: McpExchange,
     request: CallRequest,
-    sending: UpstreamRequest,
+    sending: McpRequest,
   ): MaybePromise<Outcome> {
-    const answered = (answer: UpstreamAnswer): MaybePromise<Outcome> =>
+    const answered = (response: McpResponse): MaybePromise<Outcome> =>
       after(
-        outcomeOf(answer, this.#responseContext(control, exchange, request), this.#parts.limits),
+        outcomeOf(response, this.#responseContext(control, exchange, request), this.#parts.limits),
         (outcome) => this.#passed(control.call, exchange, outcome),
       )
     return attempt(
-      () => after(sendCall(control, this.#parts.dispatcher, exchange.upstream(), sending), answered),
+      () => after(sendCall(control, this.#parts.servers, exchange.upstream(), sending), answered),
       (fault) => outcomeOfFault(control, fault),
     )
   }

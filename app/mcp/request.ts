@@ -8,7 +8,7 @@ import {
   type RequestKind,
   requestReference,
 } from '@svc/core'
-import { canonicalize, isJsonObject, type JsonValue } from '@svc/core/json'
+import { canonicalize, isJsonObject, type JsonObject, type JsonValue } from '@svc/core/json'
 import { ReferenceInputError } from '@svc/core/match'
 import type { CallControl } from '@svc/core/pipeline'
 import { idempotencyKeyOf, isIdempotencyKey, keyExpected } from '../http/call-headers.js'
@@ -33,15 +33,24 @@ export interface RequestRules {
   begin(): MaybePromise<void>
 }
 
+/** A message that the gateway itself has written, with its JSON. */
+export interface WrittenMessage {
+  readonly value: JsonObject
+  readonly text: string
+}
+
+/** The body of a POST. */
+export type RequestBody = Uint8Array | WrittenMessage
+
 /** Completes the exchange and the call's target as far as the request is valid. Throws or rejects with `Refusal`. */
 export function readRequest(
   control: CallControl,
   exchange: McpExchange,
-  bytes: Uint8Array | null,
+  body: RequestBody | null,
   rules: RequestRules,
 ): MaybePromise<CallRequest> {
   return attempt(
-    () => read(control, exchange, bytes, rules),
+    () => read(control, exchange, body, rules),
     (fault) => {
       keepProtocolError(exchange, fault)
       throw fault
@@ -59,14 +68,14 @@ export function keepProtocolError(exchange: McpExchange, fault: unknown): void {
 function read(
   control: CallControl,
   exchange: McpExchange,
-  bytes: Uint8Array | null,
+  body: RequestBody | null,
   { versions, passParams, begin }: RequestRules,
 ): MaybePromise<CallRequest> {
   const { server } = exchange
   const subject =
-    bytes === null || exchange.method !== 'POST'
+    body === null || exchange.method !== 'POST'
       ? subjectOfMethod(exchange)
-      : readBody(control, exchange, bytes, passParams)
+      : readBody(control, exchange, body, passParams)
   control.refineTarget({ tool: subject.name, mcpMethod: subject.method })
   const idempotencyKey = keyOf(exchange)
   const escalationId = escalationOf(exchange)
@@ -89,7 +98,7 @@ function read(
       version: known,
       args,
       params,
-      bytes: bytes?.byteLength ?? 0,
+      bytes: sizeOf(body),
       idempotencyKey,
       escalationId,
       rpcId,
@@ -102,21 +111,27 @@ function read(
 function readBody(
   control: CallControl,
   exchange: McpExchange,
-  bytes: Uint8Array,
+  body: RequestBody,
   passParams: readonly string[],
 ): Subject {
   checkContentType(exchange.headers)
-  const value: JsonValue = parseBody(bytes)
+  const value: JsonValue = body instanceof Uint8Array ? parseBody(body) : body.value
   exchange.id = idOf(value)
   const message = readMessage(value)
   const split = splitTaskIds(message)
   exchange.message = split.message
+  if (split.message === message && !(body instanceof Uint8Array)) exchange.text = body.text
   exchange.tasks = split.tasks
   // Before the checks, so that the record of a refused message has its method.
   if (message.type !== 'response') control.refineTarget({ mcpMethod: message.method })
   continueTrace(control, message)
   if (exchange.isHeaderless !== true) validateHeaders(exchange.headers, message)
   return subjectOf(split.message, { passParams, isStateless: isStatelessExchange(exchange) })
+}
+
+function sizeOf(body: RequestBody | null): number {
+  if (body === null) return 0
+  return body instanceof Uint8Array ? body.byteLength : Buffer.byteLength(body.text)
 }
 
 /** A GET opens a stream, a DELETE ends a session: neither carries a message. */

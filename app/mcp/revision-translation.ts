@@ -1,6 +1,6 @@
 // Translates messages between the revisions with a handshake (up to 2025-11-25) and those without sessions (from
 // 2026-07-28 on), where a client and a server speak different ones.
-import { isJsonObject } from '@svc/core/json'
+import { isJsonObject, type JsonObject } from '@svc/core/json'
 import { isListing } from './listing.js'
 import {
   HANDSHAKE_REVISION,
@@ -37,7 +37,7 @@ export function negotiatedRevision(requested: unknown, newest = HANDSHAKE_REVISI
 }
 
 /** A request of 2026-07-28 for a server of an older revision. */
-export function toHandshakeRequest(request: Fields): Fields {
+export function toHandshakeRequest(request: JsonObject): JsonObject {
   const { params } = request
   if (!isJsonObject(params) || !isJsonObject(params['_meta'])) return request
   const { _meta, ...rest } = params
@@ -46,7 +46,7 @@ export function toHandshakeRequest(request: Fields): Fields {
 }
 
 /** A request of an older revision for a server of 2026-07-28; `own` are the members of `_meta` that it must have. */
-export function toStatelessRequest(request: Fields, own: Fields): Fields {
+export function toStatelessRequest(request: JsonObject, own: JsonObject): JsonObject {
   const params = isJsonObject(request['params']) ? request['params'] : {}
   const meta = isJsonObject(params['_meta']) ? params['_meta'] : {}
   return { ...request, params: { ...params, _meta: { ...meta, ...own } } }

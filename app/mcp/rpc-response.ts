@@ -1,8 +1,10 @@
 // Reads JSON-RPC messages of an upstream. Unlike a caller's message, they are read as clients will read them: a number
 // that a double cannot represent is legal here, and the bytes are passed on unchanged where every parser reads them
 // alike.
-import { type ErrorCode, Refusal } from '@svc/core'
+import { type ErrorCode, type Failed, failed, isRefusal, Refusal } from '@svc/core'
+import { SseOverflow } from '@svc/core/http'
 import { canonicalize, isJsonObject, isTooCostly, MAX_COST, sha256Hex } from '@svc/core/json'
+import { isUpstreamError } from '../upstream/answer.js'
 import type { RequestId } from './message.js'
 
 /** The upstream broke the protocol; the message may be shown to the caller. */
@@ -24,6 +26,11 @@ export function readServerMessage(text: string): Fields {
   if (Array.isArray(value))
     throw new ProtocolViolation('The upstream sent a batch; batches are not supported yet.')
   if (!isJsonObject(value)) throw new ProtocolViolation('The upstream sent JSON that is no message.')
+  return checkServerMessage(value)
+}
+
+/** The message itself. Throws `ProtocolViolation`. */
+export function checkServerMessage(value: Fields): Fields {
   // A client could read it as a response, and it was not judged as one.
   if ('method' in value && ('result' in value || 'error' in value))
     throw new ProtocolViolation('The upstream sent a message that is both a request and a response.')
@@ -83,4 +90,23 @@ function digestOf(result: unknown): string {
   } catch (cause) {
     throw new ProtocolViolation('The upstream sent a result that cannot be recorded.', { cause })
   }
+}
+
+const interruptions: ReadonlySet<string> = new Set(['UPSTREAM_UNREACHABLE', 'DRAINING', 'CANCELLED'])
+
+/** Whether the connection ended and nothing is wrong with the answer: a client may resume the stream. */
+export function isInterruption(fault: unknown): boolean {
+  return isRefusal(fault) ? interruptions.has(fault.code) : isUpstreamError(fault)
+}
+
+/** The outcome of an error after the answer's head. Rethrows internal errors. */
+export function failureOf(fault: unknown): Failed {
+  if (isRefusal(fault)) return failed(fault.code, fault.message, { cause: fault.cause })
+  if (fault instanceof SseOverflow) {
+    return failed('PAYLOAD_TOO_LARGE', `The response is too large: ${fault.message}.`)
+  }
+  if (fault instanceof ProtocolViolation || isUpstreamError(fault)) {
+    return failed('UPSTREAM_UNREACHABLE', fault.message, { cause: fault.cause ?? fault })
+  }
+  throw fault
 }

@@ -3,13 +3,13 @@
 import { isJsonObject } from '@svc/core/json'
 import { BoundedMap } from '@svc/core/store'
 import { PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
-import { type UpstreamAnswer, UpstreamError, type UpstreamRequest } from '../upstream/answer.js'
-import { discard } from '../upstream/discard.js'
+import { UpstreamError } from '../upstream/answer.js'
 import type { Implementation } from './implementation.js'
 import { MAX_NAME } from './kept-names.js'
 import { HANDSHAKE_REVISION, isStateless, STATELESS_REVISION } from './protocol.js'
 import { isUnreadable, responseIn } from './response.js'
 import { ProtocolViolation } from './rpc-response.js'
+import type { McpRequest, McpResponse } from './servers.js'
 
 /** The one used longest ago goes first; its server ends it in its own time. */
 const maxSessions = 1000
@@ -23,7 +23,7 @@ export interface ServerSession {
 }
 
 /** Sends to the server with the caller's credential. Rejects like the dispatcher. */
-export type Send = (head: Pick<UpstreamRequest, 'method' | 'headers' | 'body'>) => Promise<UpstreamAnswer>
+export type Send = (head: Pick<McpRequest, 'method' | 'headers' | 'message'>) => Promise<McpResponse>
 
 export class ServerSessions {
   #client: Implementation
@@ -61,16 +61,16 @@ export class ServerSessions {
 
   async #handshake(send: Send): Promise<ServerSession> {
     const params = { protocolVersion: HANDSHAKE_REVISION, capabilities: {}, clientInfo: this.#client }
-    const body = JSON.stringify({ jsonrpc: '2.0', id: ID, method: 'initialize', params })
-    const answer = await send({ method: 'POST', headers: {}, body })
+    const message = { jsonrpc: '2.0', id: ID, method: 'initialize', params }
+    const answer = await send({ method: 'POST', headers: {}, message })
     const revision = await chosenRevision(answer)
     // A server without sessions does not know `initialize`; its answer to the call then counts.
     if (revision === undefined) return { id: undefined, revision: STATELESS_REVISION }
     const { [SESSION_ID_HEADER]: given } = answer.headers
     const session: ServerSession = { id: typeof given === 'string' ? given : undefined, revision }
-    const initialized = JSON.stringify({ jsonrpc: '2.0', method: 'notifications/initialized' })
-    const handed = await send({ method: 'POST', headers: sessionHeaders(session), body: initialized })
-    await discard(handed.body)
+    const initialized = { jsonrpc: '2.0', method: 'notifications/initialized' }
+    const handed = await send({ method: 'POST', headers: sessionHeaders(session), message: initialized })
+    await handed.discard()
     return session
   }
 }
@@ -80,7 +80,7 @@ export function sessionHeaders({ id, revision }: ServerSession): Record<string, 
 }
 
 /** The revision that the server chose; undefined where it refuses the handshake. */
-async function chosenRevision(answer: UpstreamAnswer): Promise<string | undefined> {
+async function chosenRevision(answer: McpResponse): Promise<string | undefined> {
   try {
     if (answer.status === 401 || answer.status === 403 || answer.status >= 500) {
       throw new UpstreamError(`The MCP server refused the session (${answer.status}).`, 'no')
@@ -98,6 +98,6 @@ async function chosenRevision(answer: UpstreamAnswer): Promise<string | undefine
     }
     throw fault
   } finally {
-    await discard(answer.body)
+    await answer.discard()
   }
 }

@@ -2,18 +2,17 @@
 // when it opens. A GET that resumes the stream of another request carries that request's response.
 import { type AnswerChunk, type AnswerStream, type Failed, Refusal } from '@svc/core'
 import { eventOf } from '@svc/core/http'
-import type { UpstreamAnswer } from '../upstream/answer.js'
+import { passed } from './answer-stream.js'
 import type { LateResponses } from './late-responses.js'
 import type { RequestId } from './message.js'
 import type { ResponseFilter } from './response-filter.js'
-import { checkResponse, isResponse } from './rpc-response.js'
-import { eventShowing, failureOf, hasMessage, type ReceivedBlock, receivedBlocks } from './stream-events.js'
+import { checkResponse, failureOf, isResponse } from './rpc-response.js'
+import { eventBytes, hasMessage, type McpEvent, textShowing } from './servers.js'
 
 export interface StandingStreamParts {
-  readonly body: UpstreamAnswer['body']
+  readonly events: AsyncIterable<McpEvent>
   /** Of the request that opened the stream; undefined on a GET. */
   readonly id: RequestId | undefined
-  readonly maxEventBytes: number
   readonly review: ResponseFilter
   readonly lateResponses: LateResponses
   encodeError(outcome: Failed): string
@@ -30,9 +29,8 @@ export class StandingStream implements AnswerStream {
   async *[Symbol.asyncIterator](): AsyncGenerator<AnswerChunk> {
     yield this.#opening()
     if (this.#isUnrecorded) return
-    const { body, maxEventBytes } = this.#parts
     try {
-      for await (const block of receivedBlocks(body, maxEventBytes)) yield await this.#passed(block)
+      for await (const event of this.#parts.events) yield await this.#passed(event)
     } catch (fault) {
       const { code, message } = failureOf(fault)
       throw new Refusal(code, message, { cause: fault })
@@ -47,16 +45,11 @@ export class StandingStream implements AnswerStream {
     return { bytes: new Uint8Array(), answer: { digest: null, instead } }
   }
 
-  async #passed(block: ReceivedBlock): Promise<AnswerChunk> {
-    if (!hasMessage(block)) return block
+  async #passed(event: McpEvent): Promise<AnswerChunk> {
     const { id, review, lateResponses } = this.#parts
-    const { message } = block
-    if (!isResponse(message)) {
-      const shown = await review.message(message)
-      return { bytes: shown === undefined ? new Uint8Array() : eventShowing(block, shown) }
-    }
-    if (id === undefined) return lateResponses.chunkOf(block)
-    checkResponse(message, id)
-    return { bytes: eventShowing(block, await review.response(message)) }
+    if (!hasMessage(event) || !isResponse(event.message)) return passed(event, review)
+    if (id === undefined) return lateResponses.chunkOf(event)
+    checkResponse(event.message, id)
+    return { bytes: eventBytes(event, textShowing(event, await review.response(event.message))) }
   }
 }

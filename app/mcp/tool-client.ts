@@ -13,30 +13,21 @@ import {
 } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
 import type { CallControl } from '@svc/core/pipeline'
-import {
-  isUpstreamError,
-  type UpstreamAnswer,
-  UpstreamError,
-  type UpstreamRequest,
-} from '../upstream/answer.js'
-import { discard } from '../upstream/discard.js'
-import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
+import { isUpstreamError, UpstreamError } from '../upstream/answer.js'
 import { upstreamHeaders } from '../upstream/headers.js'
 import { outcomeOfFault } from '../upstream/invoke.js'
 import { callerOf, sendCall, sendWith } from '../upstream/send.js'
-import { readWholeBody } from './body.js'
+import { checkHead } from './answer.js'
 import type { Implementation } from './implementation.js'
 import { STATELESS_REVISION } from './protocol.js'
 import { responseIn } from './response.js'
-import { checkResponse, ProtocolViolation, verdictOf } from './rpc-response.js'
+import { checkResponse, failureOf, verdictOf } from './rpc-response.js'
 import { type Send, type ServerSession, ServerSessions, sessionHeaders } from './server-sessions.js'
 import { UNVERSIONED } from './server-versions.js'
+import type { McpRequest, McpResponse, McpServers } from './servers.js'
 import { clientMeta, headersOfRequest } from './stateless-request.js'
-import { failureOf } from './stream-events.js'
-import { pathOf } from './version-probe.js'
 
 const ID = 'svc-call'
-const accept = 'application/json, text/event-stream'
 
 type NamedVersion = Pick<CallRequest, 'server' | 'version'>
 
@@ -54,7 +45,7 @@ function versionMismatch(requested: NamedVersion, version: string): Finding | un
 }
 
 export interface McpToolClientOptions {
-  readonly dispatcher: UpstreamDispatcher
+  readonly servers: McpServers
   readonly client: Implementation
   readonly maxResponseBytes: number
   /** Time limit of each request that opens a session, in milliseconds. */
@@ -82,7 +73,7 @@ export class McpToolClient {
       const answer = await this.#send(control, upstream, request, session)
       // With 404 a server says that it no longer has the session, so it has not run the tool.
       if (answer.status !== 404 || session.id === undefined) return await this.#outcomeOf(answer)
-      await discard(answer.body)
+      await answer.discard()
       await this.#sessions.drop(owner, session)
       control.retries++
       const fresh = await unlessAborted(call.abortState, this.#sessions.of(owner, send))
@@ -97,7 +88,7 @@ export class McpToolClient {
     upstream: URL,
     request: CallRequest,
     session: ServerSession,
-  ): Promise<UpstreamAnswer> {
+  ): Promise<McpResponse> {
     const { call } = control
     const { revision } = session
     const isStateless = revision === STATELESS_REVISION
@@ -105,62 +96,48 @@ export class McpToolClient {
       ...upstreamHeaders(call, request),
       ...sessionHeaders(session),
       ...(isStateless ? headersOfRequest(revision, 'tools/call', { name: request.name }) : {}),
-      accept,
-      'content-type': 'application/json',
     }
-    const meta = isStateless ? `"_meta":${JSON.stringify(clientMeta(this.#parts.client))},` : ''
-    const params = `{${meta}"arguments":${JSON.stringify(request.args)},"name":${JSON.stringify(request.name)}}`
-    const body = `{"id":"${ID}","jsonrpc":"2.0","method":"tools/call","params":${params}}`
-    const sending = {
-      method: 'POST',
-      path: pathOf(upstream),
-      headers,
-      body,
-      signal: call.abortState,
-    } as const
-    return sendCall(control, this.#parts.dispatcher, upstream, sending)
+    const meta = isStateless ? { _meta: clientMeta(this.#parts.client) } : {}
+    const params = { ...meta, arguments: request.args, name: request.name }
+    const message = { id: ID, jsonrpc: '2.0', method: 'tools/call', params }
+    const sending = { method: 'POST', headers, message, signal: call.abortState } as const
+    return sendCall(control, this.#parts.servers, upstream, sending)
   }
 
   /** Sends the requests of a handshake. They are no part of the call, as other calls may wait for them. */
   #handshakeSend(call: Call, upstream: URL): Send {
-    const { dispatcher, timeoutMs } = this.#parts
+    const { servers, timeoutMs } = this.#parts
     return (head) => {
       const signal = AbortSignal.timeout(timeoutMs)
-      const headers = {
-        ...head.headers,
-        accept,
-        'accept-encoding': 'identity',
-        'content-type': 'application/json',
-      }
       const caller = (): string => callerOf(call)
-      const request: UpstreamRequest = { ...head, headers, path: pathOf(upstream), caller, signal }
-      const send = (one: UpstreamRequest) => dispatcher.send(upstream, one, uncounted)
-      return sendWith(call.get(credential), request, send, uncounted).catch((fault: unknown) => {
-        // Whatever the handshake's error, the call itself was not sent.
-        if (isUpstreamError(fault)) throw new UpstreamError(fault.message, 'no', { cause: fault.cause })
-        if (signal.aborted) throw new UpstreamError('The MCP server opened no session in time.', 'no')
-        throw fault
-      })
+      const send = (one: McpRequest) => servers.send(upstream, one, uncounted)
+      return sendWith(call.get(credential), { ...head, caller, signal }, send, uncounted).catch(
+        (fault: unknown) => {
+          // Whatever the handshake's error, the call itself was not sent.
+          if (isUpstreamError(fault)) throw new UpstreamError(fault.message, 'no', { cause: fault.cause })
+          if (signal.aborted) throw new UpstreamError('The MCP server opened no session in time.', 'no')
+          throw fault
+        },
+      )
     }
   }
 
-  async #outcomeOf(answer: UpstreamAnswer): Promise<Outcome> {
+  async #outcomeOf(answer: McpResponse): Promise<Outcome> {
     try {
       return await this.#read(answer)
     } catch (fault) {
       return failureOf(fault)
     } finally {
-      await discard(answer.body)
+      await answer.discard()
     }
   }
 
-  async #read(answer: UpstreamAnswer): Promise<Outcome> {
-    const { status, headers, body } = answer
+  async #read(answer: McpResponse): Promise<Outcome> {
+    const { status, headers } = answer
     const { maxResponseBytes } = this.#parts
-    if (status >= 300 && status < 400)
-      throw new ProtocolViolation('The upstream redirects; redirects are not followed.')
-    if (status >= 400)
-      return completedWith(status, headers['content-type'], await readWholeBody(body, maxResponseBytes))
+    checkHead(answer)
+    if (status >= 400 && answer.form !== 'events')
+      return completedWith(status, headers['content-type'], await answer.bytes(maxResponseBytes))
     const message = await responseIn(answer, maxResponseBytes)
     if (message === undefined) {
       return failed('UPSTREAM_UNREACHABLE', 'The upstream answered without a response.')

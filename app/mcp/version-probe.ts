@@ -1,19 +1,19 @@
 // Asks a server for its version: with `initialize`, and servers without sessions with `server/discover`.
 import { Refusal } from '@svc/core'
+import type { JsonObject } from '@svc/core/json'
 import { PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
-import { isUpstreamError, type UpstreamAnswer, type UpstreamRequest } from '../upstream/answer.js'
-import { discard } from '../upstream/discard.js'
-import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
+import { isUpstreamError } from '../upstream/answer.js'
 import { sendWith } from '../upstream/send.js'
 import type { Implementation } from './implementation.js'
 import { HANDSHAKE_REVISION, STATELESS_REVISION } from './protocol.js'
 import { isUnreadable, responseIn } from './response.js'
 import { serverVersionIn } from './server-info.js'
 import type { Probe } from './server-versions.js'
+import type { McpRequest, McpResponse, McpServers } from './servers.js'
 import { clientMeta, headersOfRequest } from './stateless-request.js'
 
 export interface ProbeParts {
-  readonly dispatcher: UpstreamDispatcher
+  readonly servers: McpServers
   /** `clientInfo` of the protocol. */
   readonly client: Implementation
   /** For the whole probe, in milliseconds. */
@@ -22,14 +22,13 @@ export interface ProbeParts {
 }
 
 const ID = 'svc-version'
-const accept = 'application/json, text/event-stream'
 
 export function versionProbe(parts: ProbeParts): Probe {
   return async (upstream, credential) => {
     const signal = AbortSignal.timeout(parts.timeoutMs)
     const send: Send = (head) => {
-      const request = { ...head, path: pathOf(upstream), signal }
-      return sendWith(credential, request, (it) => parts.dispatcher.send(upstream, it, uncounted), uncounted)
+      const send = (one: McpRequest) => parts.servers.send(upstream, one, uncounted)
+      return sendWith(credential, { ...head, signal }, send, uncounted)
     }
     try {
       return (await initialize(parts, send)) ?? (await discover(parts, send))
@@ -45,7 +44,7 @@ export function versionProbe(parts: ProbeParts): Probe {
 }
 
 /** Sends to the server with the credential, within the time limit. */
-type Send = (head: Pick<UpstreamRequest, 'method' | 'headers' | 'body'>) => Promise<UpstreamAnswer>
+type Send = (head: Pick<McpRequest, 'method' | 'headers' | 'message'>) => Promise<McpResponse>
 
 async function initialize(parts: ProbeParts, send: Send): Promise<string | undefined> {
   const params = { protocolVersion: HANDSHAKE_REVISION, capabilities: {}, clientInfo: parts.client }
@@ -55,7 +54,7 @@ async function initialize(parts: ProbeParts, send: Send): Promise<string | undef
   if (typeof session === 'string') {
     const headers = { [SESSION_ID_HEADER]: session, [PROTOCOL_VERSION_HEADER]: HANDSHAKE_REVISION }
     // A server need not allow it (405); the session then expires.
-    await discard((await send({ method: 'DELETE', headers })).body)
+    await (await send({ method: 'DELETE', headers })).discard()
   }
   return version
 }
@@ -69,21 +68,17 @@ async function discover(parts: ProbeParts, send: Send): Promise<string | undefin
 function post(
   send: Send,
   method: string,
-  params: object,
+  params: JsonObject,
   headers: Record<string, string>,
-): Promise<UpstreamAnswer> {
-  return send({
-    method: 'POST',
-    headers: { ...headers, accept, 'accept-encoding': 'identity', 'content-type': 'application/json' },
-    body: JSON.stringify({ jsonrpc: '2.0', id: ID, method, params }),
-  })
+): Promise<McpResponse> {
+  return send({ method: 'POST', headers, message: { jsonrpc: '2.0', id: ID, method, params } })
 }
 
 function uncounted(): void {
   // A probe is not counted as a send.
 }
 
-async function versionOf(answer: UpstreamAnswer, maxBytes: number): Promise<string | undefined> {
+async function versionOf(answer: McpResponse, maxBytes: number): Promise<string | undefined> {
   try {
     const message = await responseIn(answer, maxBytes)
     return message === undefined ? undefined : serverVersionIn(message['result'])
@@ -92,10 +87,6 @@ async function versionOf(answer: UpstreamAnswer, maxBytes: number): Promise<stri
     if (isUnreadable(fault)) return undefined
     throw fault
   } finally {
-    await discard(answer.body)
+    await answer.discard()
   }
-}
-
-export function pathOf(upstream: URL): string {
-  return `${upstream.pathname}${upstream.search}`
 }

@@ -24,7 +24,6 @@ const toClient = [
 /** Adds to `headers`, whose headers of the same names are replaced. */
 export function addHeadersUpstream(headers: Record<string, string>, exchange: McpExchange): void {
   headers['accept'] = acceptOf(exchange)
-  if (exchange.method === 'POST') headers['content-type'] = 'application/json'
   for (const name of toUpstream) copy(headers, name, exchange.headers[name])
   copy(headers, LAST_EVENT_ID_HEADER, lastEventIdOf(exchange))
   const { message, tasks } = exchange

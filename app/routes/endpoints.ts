@@ -23,7 +23,7 @@ import { readBody } from '../http/body.js'
 import { answerOf, type MessageAnswer, messagesIn } from '../mcp/batch.js'
 import { attachExchange, disconnectCancels, type McpExchange, openExchange } from '../mcp/exchange.js'
 import type { McpProxy } from '../mcp/proxy.js'
-import { keepProtocolError } from '../mcp/request.js'
+import { keepProtocolError, type RequestBody } from '../mcp/request.js'
 import { UNVERSIONED } from '../mcp/server-versions.js'
 import { splitSessionId } from '../mcp/session-binding.js'
 import { reportVersionMismatch } from '../mcp/tool-client.js'
@@ -141,9 +141,9 @@ export class Endpoints {
 
   /** A request to one server on behalf of one to several. */
   server(request: ServerRequest, policy: ActivePolicy): MessageEndpoint {
-    const { body, onCall, onJudged } = request
-    const bytes = body === null ? null : Buffer.from(body)
-    const endpoint = this.#messageEndpoint(request, policy, async () => bytes)
+    const { message: value, onCall, onJudged } = request
+    const body = value === null ? null : { value, text: JSON.stringify(value) }
+    const endpoint = this.#messageEndpoint(request, policy, async () => body)
     return {
       ...endpoint,
       dispatch(call, control) {
@@ -179,7 +179,7 @@ export class Endpoints {
   #messageEndpoint(
     { server, method, headers, translation }: ServerEndpoint & Pick<ServerRequest, 'headers' | 'translation'>,
     policy: ActivePolicy,
-    body: (exchange: McpExchange) => Promise<Uint8Array | null>,
+    body: (exchange: McpExchange) => Promise<RequestBody | null>,
     batch?: () => Batch | undefined,
   ): MessageEndpoint {
     const { mcp } = this.#parts
@@ -198,7 +198,7 @@ export class Endpoints {
       protocol: 'mcp',
       headers: exchange.headers,
       target: targetOf({ server, tool: method, version: UNVERSIONED }),
-      read: (control) => body(exchange).then((bytes) => mcp.read(control, exchange, bytes)),
+      read: (control) => body(exchange).then((found) => mcp.read(control, exchange, found)),
       dispatch: (_call, control) => mcp.dispatch(control),
       encode: (outcome, call) => mcp.encodeRefusal(exchange, outcome, call),
       answer: (outcome, call) => answerOf(exchange, outcome, call),

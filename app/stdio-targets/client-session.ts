@@ -1,10 +1,10 @@
 // A client's session with a server over stdio: its running requests, subscriptions and streams.
 import type { Abortable } from '@svc/core'
+import type { JsonValue } from '@svc/core/json'
 import { RESOURCE_UPDATED } from '../mcp/change-notifications.js'
-import type { Fields } from '../mcp/rpc-response.js'
-import type { UpstreamAnswer } from '../upstream/answer.js'
+import type { McpResponse, ReceivedMessage } from '../mcp/servers.js'
 import type { ChangeListener } from './notifications.js'
-import { EventBody, type RequestAnswer } from './request-answer.js'
+import { MessageStream, type RequestAnswer } from './request-answer.js'
 import type { StdioServer } from './stdio-server.js'
 
 /** Messages that wait for a stream to the client. */
@@ -23,15 +23,15 @@ export class ClientSession {
   /** The key of the principal; undefined for the gateway itself. */
   readonly caller: string | undefined
   readonly server: StdioServer
-  readonly clientInfo: unknown
+  readonly clientInfo: JsonValue
   readonly uris = new Set<string>()
   readonly running = new Map<unknown, RunningRequest>()
   /** Wanted of a process of 2026-07-28, where each request names it. */
-  logLevel: unknown
-  #streams = new Map<EventBody, ChangeListener>()
-  #waiting: Fields[] = []
+  logLevel: JsonValue | undefined
+  #streams = new Map<MessageStream, ChangeListener>()
+  #waiting: ReceivedMessage[] = []
 
-  constructor(id: string, caller: string | undefined, server: StdioServer, clientInfo: unknown) {
+  constructor(id: string, caller: string | undefined, server: StdioServer, clientInfo: JsonValue) {
     this.id = id
     this.caller = caller
     this.server = server
@@ -45,7 +45,7 @@ export class ClientSession {
   }
 
   /** A stream of what the server sends by itself (GET). */
-  open(signal: Abortable): UpstreamAnswer {
+  open(signal: Abortable): McpResponse {
     const { notifications } = this.server
     const listener: ChangeListener = {
       wants: (method, uri) => method !== RESOURCE_UPDATED || (uri !== undefined && this.#isSubscribed(uri)),
@@ -54,23 +54,23 @@ export class ClientSession {
       },
       end: () => body.end(),
     }
-    const body = new EventBody(() => {
+    const body = new MessageStream(() => {
       this.#streams.delete(body)
       notifications.remove(listener)
     }, signal)
     notifications.add(listener)
     this.#streams.set(body, listener)
-    for (const message of this.#waiting.splice(0)) body.offer(message)
-    return body.answer
+    for (const received of this.#waiting.splice(0)) body.offer(received.message, received.text)
+    return body
   }
 
   /** A message of the process, where this is its only session: on a running request's stream, else on any other. */
-  deliver(message: Fields): void {
+  deliver({ message, text }: ReceivedMessage): void {
     const running = [...this.running.values()].at(-1)
-    if (running?.answer.offer(message) === true) return
-    const isTaken = [...this.#streams.keys()].some((stream) => stream.offer(message))
+    if (running?.answer.offer(message, text) === true) return
+    const isTaken = [...this.#streams.keys()].some((stream) => stream.offer(message, text))
     if (isTaken || this.#waiting.length >= maxWaiting) return
-    if (JSON.stringify(message).length <= maxWaitingCharacters) this.#waiting.push(message)
+    if (text.length <= maxWaitingCharacters) this.#waiting.push({ message, text })
   }
 
   subscribe(uri: string, isAsked: boolean): void {

@@ -1,27 +1,27 @@
-// One target over stdio as Streamable HTTP shows it: a session begins with `initialize`, a POST carries one message, a
-// GET opens a stream, a DELETE ends the session; from 2026-07-28 on there are only POSTs, without sessions.
+// One target over stdio: a session begins with `initialize`, a POST carries one message, a GET opens a stream, a DELETE ends
+// the session; from 2026-07-28 on there are only POSTs, without sessions.
 import { randomUUID } from 'node:crypto'
 import { type Clock, type Logger, type Meter, unlessAborted } from '@svc/core'
-import { isJsonObject, parseJsonObject } from '@svc/core/json'
+import { isJsonObject, type JsonObject } from '@svc/core/json'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
 import type { Implementation } from '../mcp/implementation.js'
 import { HANDSHAKE_REVISION, isStateless, rpcCodes } from '../mcp/protocol.js'
 import { type Fields, isResponse } from '../mcp/rpc-response.js'
+import { type McpRequest, type McpResponse, messageResponse, noMessage } from '../mcp/servers.js'
 import { revisionIn } from '../mcp/stateless-request.js'
-import { isUpstreamError, type UpstreamAnswer, type UpstreamRequest } from '../upstream/answer.js'
+import { isUpstreamError } from '../upstream/answer.js'
 import { ClientSession } from './client-session.js'
 import type { StdioTarget } from './config.js'
 import { initializeResult, sharedCapabilities } from './description.js'
 import type { DispatchedRequest } from './forward.js'
 import type { HandshakeClient, ServerDescription } from './handshake.js'
 import type { Launcher } from './launcher.js'
-import { jsonAnswer } from './request-answer.js'
 import { rpcError } from './rpc-error.js'
 import { ServerPool } from './server-pool.js'
 import { answerInSession } from './session-messages.js'
 import { SessionTable } from './session-table.js'
 import { answerStateless } from './stateless-messages.js'
-import { StdioServer, type StdioServerParts } from './stdio-server.js'
+import { type OnlyClient, StdioServer, type StdioServerParts } from './stdio-server.js'
 import type { Connection } from './supervisor.js'
 
 export interface EndpointParts {
@@ -92,10 +92,10 @@ export class StdioEndpoint {
   }
 
   /** Rejects with `UpstreamError`, with `Refusal` (`RATE_LIMITED`), or with the reason of the signal. */
-  async send(request: UpstreamRequest, onSent: () => void): Promise<UpstreamAnswer> {
+  async send(request: McpRequest, onSent: () => void): Promise<McpResponse> {
     const exchange: DispatchedRequest = { request, onSent, answerTimeoutMs: this.#parts.answerTimeoutMs }
     const id = request.headers[SESSION_ID_HEADER]
-    const message = request.method === 'POST' ? messageIn(request) : undefined
+    const { message } = request
     if (message !== undefined && isWithoutSession(message)) {
       return answerStateless(message, this.#shared(this.#callerOf(request)), exchange)
     }
@@ -106,7 +106,7 @@ export class StdioEndpoint {
     if (session === undefined) return refused(404, 'There is no such session; begin a new one.')
     if (request.method === 'DELETE') {
       await this.#end(session)
-      return { status: 204, headers: {}, body: new Uint8Array() }
+      return noMessage(204)
     }
     if (message !== undefined) return answerInSession(message, session, exchange)
     await unlessAborted(request.signal, session.server.connection())
@@ -128,7 +128,7 @@ export class StdioEndpoint {
     await this.#parts.launcher.close()
   }
 
-  async #begin(message: Fields, exchange: DispatchedRequest): Promise<UpstreamAnswer> {
+  async #begin(message: JsonObject, exchange: DispatchedRequest): Promise<McpResponse> {
     const params = isJsonObject(message['params']) ? message['params'] : {}
     const { protocolVersion } = params
     const id = randomUUID()
@@ -145,11 +145,13 @@ export class StdioEndpoint {
     const isPassedOn = session.server.isExclusive && !server.isStateless
     const capabilities = isPassedOn ? server.capabilities : sharedCapabilities(server)
     const result = initializeResult(server, protocolVersion, capabilities)
-    return jsonAnswer({ jsonrpc: '2.0', id: message['id'], result }, 200, { [SESSION_ID_HEADER]: id })
+    return messageResponse({ message: { jsonrpc: '2.0', id: message['id'], result } }, 200, {
+      [SESSION_ID_HEADER]: id,
+    })
   }
 
-  #session(id: string, params: Fields, request: UpstreamRequest): ClientSession {
-    const { clientInfo, capabilities, protocolVersion } = params
+  #session(id: string, params: JsonObject, request: McpRequest): ClientSession {
+    const { clientInfo = {}, capabilities, protocolVersion } = params
     const principal = request.caller?.()
     const inTheWay = this.#sessions.inTheWayOf(principal)
     if (inTheWay !== undefined) void this.#end(inTheWay)
@@ -162,7 +164,7 @@ export class StdioEndpoint {
               const ended = this.#sessions.get(id)
               if (ended !== undefined) void this.#end(ended)
             }
-            const onlyClient = (message: Fields): void => this.#sessions.get(id)?.deliver(message)
+            const onlyClient: OnlyClient = (received) => this.#sessions.get(id)?.deliver(received)
             return this.#server(caller, { client, onExit, onlyClient })
           })
         : this.#shared(caller)
@@ -189,13 +191,9 @@ export class StdioEndpoint {
     return new StdioServer({ ...this.#parts, ...parts, limit, makeRoom: () => this.#pool.makeRoom() })
   }
 
-  #callerOf({ caller }: UpstreamRequest): string {
+  #callerOf({ caller }: McpRequest): string {
     return this.#parts.target.isolate === 'gateway' ? '' : (caller?.() ?? '')
   }
-}
-
-function messageIn({ body }: UpstreamRequest): Fields {
-  return parseJsonObject(Buffer.from(body ?? '').toString()) ?? {}
 }
 
 function isWithoutSession({ params }: Fields): boolean {
@@ -203,6 +201,6 @@ function isWithoutSession({ params }: Fields): boolean {
   return revision !== undefined && isStateless(revision)
 }
 
-function refused(status: number, message: string): UpstreamAnswer {
-  return jsonAnswer(rpcError(null, rpcCodes.invalidRequest, message), status)
+function refused(status: number, message: string): McpResponse {
+  return messageResponse({ message: rpcError(null, rpcCodes.invalidRequest, message) }, status)
 }

@@ -2,16 +2,17 @@
 import { isJsonObject } from '@svc/core/json'
 import { EVENT_STREAM_TYPE } from '../http/media-type.js'
 import type { Fields } from '../mcp/rpc-response.js'
-import { type UpstreamAnswer, UpstreamError, type UpstreamRequest } from '../upstream/answer.js'
+import type { McpRequest, McpResponse } from '../mcp/servers.js'
+import { UpstreamError } from '../upstream/answer.js'
 import { checkAnswers } from './check-answers.js'
 import type { RunningRequest } from './client-session.js'
 import { RequestAnswer } from './request-answer.js'
 import type { StdioServer } from './stdio-server.js'
 import type { Connection } from './supervisor.js'
 
-/** A request of a client as the dispatcher gets it. */
+/** A request of a client as the port gets it. */
 export interface DispatchedRequest {
-  readonly request: UpstreamRequest
+  readonly request: McpRequest
   readonly onSent: () => void
   /** Time limit for the first message of the answer, in milliseconds. */
   readonly answerTimeoutMs: number
@@ -34,7 +35,7 @@ export async function forward(
   connection: Connection,
   { request, onSent, answerTimeoutMs }: DispatchedRequest,
   { message, translate, statusOf, track }: Forwarding,
-): Promise<UpstreamAnswer> {
+): Promise<McpResponse> {
   const { signal, headers, onHead } = request
   const release = await server.admit(request.caller?.() ?? '', signal)
   if (signal.aborted) {
@@ -48,7 +49,7 @@ export async function forward(
     answer.abort(signal.reason)
   }
   const answer = new RequestAnswer({
-    acceptsEvents: String(headers['accept'] ?? '').includes(EVENT_STREAM_TYPE),
+    acceptsEvents: String(headers['accept'] ?? EVENT_STREAM_TYPE).includes(EVENT_STREAM_TYPE),
     translate,
     statusOf,
     onSettled: () => {
@@ -68,14 +69,14 @@ export async function forward(
   onSent()
   untrack = track?.({ answer, cancel: (reason) => cancel(reason) }) ?? untrack
   cancel = connection.channel.request(withTraceHeaders(message, headers), answer)
-  const head = await answer.answer
+  const response = await answer.begun
   clearTimeout(timer)
   onHead?.()
-  return head
+  return response
 }
 
 /** A process gets no headers: the trace of the call is in `_meta` (2026-07-28, "_meta"). */
-function withTraceHeaders(message: Fields, { traceparent, tracestate }: UpstreamRequest['headers']): Fields {
+function withTraceHeaders(message: Fields, { traceparent, tracestate }: McpRequest['headers']): Fields {
   if (traceparent === undefined) return message
   const params = isJsonObject(message['params']) ? message['params'] : {}
   const { tracestate: _, ...meta } = isJsonObject(params['_meta']) ? params['_meta'] : {}

@@ -4,10 +4,10 @@ import { isJsonObject } from '@svc/core/json'
 import { listChanges, RESOURCE_UPDATED, SUBSCRIPTIONS_ACKNOWLEDGED } from '../mcp/change-notifications.js'
 import { META_SUBSCRIPTION_ID } from '../mcp/protocol.js'
 import type { Fields } from '../mcp/rpc-response.js'
-import type { UpstreamAnswer } from '../upstream/answer.js'
+import type { McpResponse } from '../mcp/servers.js'
 import type { ServerDescription } from './handshake.js'
 import type { ChangeListener } from './notifications.js'
-import { EventBody } from './request-answer.js'
+import { MessageStream } from './request-answer.js'
 import type { StdioServer } from './stdio-server.js'
 
 /** The stream begins with what of the filter the server can send. */
@@ -16,7 +16,7 @@ export function openListen(
   stdio: StdioServer,
   { capabilities }: ServerDescription,
   signal: Abortable,
-): UpstreamAnswer {
+): McpResponse {
   const { id, params } = request
   const filter = isJsonObject(params) && isJsonObject(params['notifications']) ? params['notifications'] : {}
   const offers = (name: string, member: string): boolean => {
@@ -41,7 +41,7 @@ export function openListen(
     },
     end: () => body.end({ jsonrpc: '2.0', id, result: { resultType: 'complete', ...stamp } }),
   }
-  const body = new EventBody(() => {
+  const body = new MessageStream(() => {
     notifications.remove(listener)
     for (const uri of uris) notifications.unsubscribe(uri)
   }, signal)
@@ -56,7 +56,7 @@ export function openListen(
   })
   for (const uri of uris) notifications.subscribe(uri, false)
   notifications.add(listener)
-  return body.answer
+  return body
 }
 
 function isText(value: unknown): value is string {

@@ -1,38 +1,39 @@
-// The answer to one request, as HTTP: JSON where the response comes first, else a stream of events that the response ends.
+// The response to one request: a message where it comes first, else a stream of messages that the response ends.
 import { Readable } from 'node:stream'
 import type { Abortable } from '@svc/core'
-import { eventOf } from '@svc/core/http'
 import { eventStreamHeaders } from '../http/event-stream-rules.js'
-import type { Fields } from '../mcp/rpc-response.js'
-import type { UpstreamAnswer } from '../upstream/answer.js'
+import { checkServerMessage, type Fields } from '../mcp/rpc-response.js'
+import {
+  type EventsResponse,
+  type McpResponse,
+  messageResponse,
+  type ReceivedMessage,
+  type StreamLimits,
+} from '../mcp/servers.js'
+import { responseTooLarge } from '../upstream/response-limit.js'
 import type { PendingRequest } from './rpc-channel.js'
 
 /** What a reader may leave unread before notifications for it are dropped. */
 const maxUnreadBytes = 4 * 1024 * 1024
 
-export function jsonAnswer(
-  message: Fields | string,
-  status = 200,
-  headers: Record<string, string> = {},
-): UpstreamAnswer {
-  const body = Buffer.from(textOf(message))
-  return { status, headers: { ...headers, 'content-type': 'application/json' }, body }
+interface Sized extends ReceivedMessage {
+  readonly bytes: number
 }
 
-function textOf(message: Fields | string): string {
-  return typeof message === 'string' ? message : JSON.stringify(message)
-}
-
-/** A stream of messages as events, up to a cap. */
-export class EventBody {
+/** A stream of messages to one reader, up to a cap. */
+export class MessageStream implements EventsResponse {
+  readonly form = 'events'
+  readonly status = 200
+  readonly headers = { ...eventStreamHeaders }
   readonly #stream: Readable
+  #unreadBytes = 0
   #isEnded = false
 
   /** `onClose` runs when it was read to its end, when the reader stops before, and when `signal` aborts. */
   constructor(onClose: () => void, signal?: Abortable) {
     const abort = (): void => this.fail(signal?.reason)
     signal?.addEventListener('abort', abort)
-    this.#stream = new Readable({ read: () => undefined })
+    this.#stream = new Readable({ objectMode: true, read: () => undefined })
     // A reader gets the error from the iteration; without a reader, the event must not end the process.
     this.#stream.on('error', () => undefined)
     this.#stream.once('close', () => {
@@ -41,41 +42,56 @@ export class EventBody {
     })
   }
 
-  get answer(): UpstreamAnswer {
-    return { status: 200, headers: eventStreamHeaders, body: this.#stream }
+  async *events({ maxBytes = Number.POSITIVE_INFINITY }: StreamLimits): AsyncGenerator<ReceivedMessage> {
+    let read = 0
+    for await (const { message, text, bytes } of this.#stream as AsyncIterable<Sized>) {
+      this.#unreadBytes -= bytes
+      read += bytes
+      if (read > maxBytes) throw responseTooLarge(maxBytes)
+      yield { message: checkServerMessage(message), text }
+    }
   }
 
   /** False where the stream has ended, or the reader has too much unread. */
-  offer(message: Fields): boolean {
-    if (this.#isEnded || this.#stream.destroyed) return false
-    if (this.#stream.readableLength > maxUnreadBytes) return false
-    this.#stream.push(eventOf(JSON.stringify(message)))
+  offer(message: Fields, text?: string): boolean {
+    if (this.#isEnded || this.#stream.destroyed || this.#unreadBytes > maxUnreadBytes) return false
+    this.#push(message, text)
     return true
   }
 
   /** The last message, whatever is unread; none where the stream just ends. */
-  end(message?: Fields | string): void {
+  end(message?: Fields, text?: string): void {
     if (this.#isEnded || this.#stream.destroyed) return
     this.#isEnded = true
-    if (message !== undefined) this.#stream.push(eventOf(textOf(message)))
+    if (message !== undefined) this.#push(message, text)
     this.#stream.push(null)
   }
 
   fail(fault: unknown): void {
     this.#stream.destroy(fault instanceof Error ? fault : new Error(String(fault)))
   }
+
+  async discard(): Promise<void> {
+    this.#stream.destroy()
+  }
+
+  #push(message: Fields, text = JSON.stringify(message)): void {
+    const bytes = Buffer.byteLength(text)
+    this.#unreadBytes += bytes
+    this.#stream.push({ message, text, bytes } satisfies Sized)
+  }
 }
 
 export class RequestAnswer implements PendingRequest {
-  readonly answer: Promise<UpstreamAnswer>
-  #resolve: (answer: UpstreamAnswer) => void = () => undefined
+  readonly begun: Promise<McpResponse>
+  #resolve: (response: McpResponse) => void = () => undefined
   #reject: (reason: unknown) => void = () => undefined
   #acceptsEvents: boolean
   #translate: (response: Fields) => Fields
   #statusOf: (response: Fields) => number
   #onSettled: () => void
   #onLeave: () => void
-  #body: EventBody | undefined
+  #stream: MessageStream | undefined
   #isSettled = false
 
   /** `onSettled` runs once, with the response or without one; `onLeave` when nobody reads the answer any more. */
@@ -91,7 +107,7 @@ export class RequestAnswer implements PendingRequest {
     this.#statusOf = options.statusOf
     this.#onSettled = options.onSettled
     this.#onLeave = options.onLeave
-    this.answer = new Promise((resolve, reject) => {
+    this.begun = new Promise((resolve, reject) => {
       this.#resolve = resolve
       this.#reject = reject
     })
@@ -103,16 +119,17 @@ export class RequestAnswer implements PendingRequest {
 
   response(response: Fields, text: string): void {
     if (this.#isSettled) return
-    const translated = this.#translate(response)
-    const shown = translated === response ? text : translated
-    if (this.#body === undefined) this.#resolve(jsonAnswer(shown, this.#statusOf(translated)))
-    else this.#body.end(shown)
+    const message = this.#translate(response)
+    const shown = message === response ? text : JSON.stringify(message)
+    if (this.#stream === undefined)
+      this.#resolve(messageResponse({ message, text: shown }, this.#statusOf(message)))
+    else this.#stream.end(message, shown)
     this.#settle()
   }
 
   /** A message before the response; false where it cannot be sent. */
-  offer(message: Fields): boolean {
-    return this.#acceptsEvents && !this.#isSettled && this.#events().offer(message)
+  offer(message: Fields, text?: string): boolean {
+    return this.#acceptsEvents && !this.#isSettled && this.#events().offer(message, text)
   }
 
   failed(fault: Parameters<PendingRequest['failed']>[0]): void {
@@ -128,21 +145,21 @@ export class RequestAnswer implements PendingRequest {
 
   abort(reason: unknown): void {
     if (this.#isSettled) return
-    if (this.#body === undefined) this.#reject(reason)
-    else this.#body.fail(reason)
+    if (this.#stream === undefined) this.#reject(reason)
+    else this.#stream.fail(reason)
     this.#settle()
   }
 
-  #events(): EventBody {
-    if (this.#body === undefined) {
-      this.#body = new EventBody(() => {
+  #events(): MessageStream {
+    if (this.#stream === undefined) {
+      this.#stream = new MessageStream(() => {
         if (this.#isSettled) return
         this.#settle()
         this.#onLeave()
       })
-      this.#resolve(this.#body.answer)
+      this.#resolve(this.#stream)
     }
-    return this.#body
+    return this.#stream
   }
 
   #settle(): void {

@@ -3,6 +3,7 @@
 import type { Abortable, Refusal } from '@svc/core'
 import { isJsonObject } from '@svc/core/json'
 import { type Fields, isResponse } from '../mcp/rpc-response.js'
+import type { ReceivedMessage } from '../mcp/servers.js'
 import { UpstreamError } from '../upstream/answer.js'
 import { withId } from './response-text.js'
 
@@ -25,13 +26,13 @@ const PROGRESS = 'notifications/progress'
 
 export class RpcChannel {
   #write: (message: Fields) => void
-  #onMessage: (message: Fields) => void
+  #onMessage: (received: ReceivedMessage) => void
   #nextId = 1
   #running = new Map<unknown, Running>()
   #closed: UpstreamError | undefined
 
   /** `onMessage` gets requests and notifications that belong to no request of the channel. */
-  constructor(write: (message: Fields) => void, onMessage: (message: Fields) => void) {
+  constructor(write: (message: Fields) => void, onMessage: (received: ReceivedMessage) => void) {
     this.#write = write
     this.#onMessage = onMessage
   }
@@ -100,7 +101,7 @@ export class RpcChannel {
     const { method, params } = message
     const token = method === PROGRESS && isJsonObject(params) ? params['progressToken'] : undefined
     if (token === undefined) {
-      this.#onMessage(message)
+      this.#onMessage({ message, text })
       return
     }
     const running = this.#running.get(token)

@@ -1,34 +1,33 @@
 // The messages of a client in its session (up to 2025-11-25), for a process of either era.
 import { unlessAborted } from '@svc/core'
-import { isJsonObject } from '@svc/core/json'
+import { isJsonObject, type JsonObject } from '@svc/core/json'
 import { META_LOG_LEVEL } from '../mcp/protocol.js'
 import { toHandshakeResponse, toStatelessRequest } from '../mcp/revision-translation.js'
 import { type Fields, isResponse } from '../mcp/rpc-response.js'
+import { type McpResponse, messageResponse, noMessage } from '../mcp/servers.js'
 import { clientMeta } from '../mcp/stateless-request.js'
-import type { UpstreamAnswer } from '../upstream/answer.js'
 import type { ClientSession } from './client-session.js'
 import { type DispatchedRequest, forward } from './forward.js'
-import { jsonAnswer } from './request-answer.js'
 import { methodNotFound } from './rpc-error.js'
 import type { Connection } from './supervisor.js'
 
 /** Rejects with `UpstreamError`, or with the reason of the signal. */
 export async function answerInSession(
-  message: Fields,
+  message: JsonObject,
   session: ClientSession,
   exchange: DispatchedRequest,
-): Promise<UpstreamAnswer> {
+): Promise<McpResponse> {
   const connection = await unlessAborted(exchange.request.signal, session.server.connection())
   if (isResponse(message) || message['id'] === undefined) {
     accept(message, session, connection)
     exchange.onSent()
-    return { status: 202, headers: {}, body: new Uint8Array() }
+    return noMessage(202)
   }
   const own = ownAnswer(message, session, connection)
   if (own !== undefined) {
     exchange.onSent()
     exchange.request.onHead?.()
-    return jsonAnswer(own)
+    return messageResponse({ message: own })
   }
   const { isStateless } = connection.server
   return forward(session.server, connection, exchange, {
@@ -57,7 +56,7 @@ function accept(message: Fields, session: ClientSession, { channel, server }: Co
 }
 
 /** The answer to a request that the process need not, or must not, see; undefined for others. */
-function ownAnswer(request: Fields, session: ClientSession, { server }: Connection): Fields | undefined {
+function ownAnswer(request: JsonObject, session: ClientSession, { server }: Connection): Fields | undefined {
   const { id, method, params } = request
   const done = { jsonrpc: '2.0', id, result: {} }
   const uri = isJsonObject(params) && typeof params['uri'] === 'string' ? params['uri'] : undefined
@@ -88,7 +87,7 @@ function noteSubscription({ method, params }: Fields, response: Fields, session:
   if (typeof params['uri'] === 'string') session.subscribe(params['uri'], true)
 }
 
-function protocolMeta(session: ClientSession): Fields {
+function protocolMeta(session: ClientSession): JsonObject {
   const { clientInfo, logLevel } = session
   return { ...clientMeta(clientInfo), ...(logLevel === undefined ? {} : { [META_LOG_LEVEL]: logLevel }) }
 }

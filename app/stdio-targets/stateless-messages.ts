@@ -1,36 +1,36 @@
 // The requests of a client of 2026-07-28, each by itself, for a process of either era.
 import { unlessAborted } from '@svc/core'
+import type { JsonObject } from '@svc/core/json'
 import { handshakeRevisions, rpcCodes, STATELESS_REVISION, sessionMethods } from '../mcp/protocol.js'
 import { toHandshakeRequest, toStatelessResponse } from '../mcp/revision-translation.js'
 import type { Fields } from '../mcp/rpc-response.js'
+import { type McpResponse, messageResponse, noMessage } from '../mcp/servers.js'
 import { revisionIn } from '../mcp/stateless-request.js'
 import { LISTEN_METHOD } from '../mcp/subject.js'
-import type { UpstreamAnswer } from '../upstream/answer.js'
 import { discoverResult } from './description.js'
 import { type DispatchedRequest, forward } from './forward.js'
 import { openListen } from './listen-stream.js'
-import { jsonAnswer } from './request-answer.js'
 import { methodNotFound, rpcError, statusOfStateless } from './rpc-error.js'
 import type { StdioServer } from './stdio-server.js'
 
 /** Rejects with `UpstreamError`, or with the reason of the signal. */
 export async function answerStateless(
-  message: Fields,
+  message: JsonObject,
   stdio: StdioServer,
   exchange: DispatchedRequest,
-): Promise<UpstreamAnswer> {
+): Promise<McpResponse> {
   const connection = await unlessAborted(exchange.request.signal, stdio.connection())
   const { server } = connection
   const { id, method } = message
-  const own = (response: Fields): UpstreamAnswer => {
+  const own = (response: Fields): McpResponse => {
     exchange.onSent()
     exchange.request.onHead?.()
-    return jsonAnswer(response, statusOfStateless(response))
+    return messageResponse({ message: response }, statusOfStateless(response))
   }
   // A disconnect cancels a request; the protocol has no notifications of clients over HTTP.
   if (id === undefined) {
     exchange.onSent()
-    return { status: 202, headers: {}, body: new Uint8Array() }
+    return noMessage(202)
   }
   const requested = revisionIn(message['params'])
   if (requested !== STATELESS_REVISION) {

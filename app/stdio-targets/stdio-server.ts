@@ -1,13 +1,14 @@
 // One server over stdio as its clients share it: its process, who hears of changes, and how many requests it works on.
 import type { Abortable } from '@svc/core'
 import type { Fields } from '../mcp/rpc-response.js'
+import type { ReceivedMessage } from '../mcp/servers.js'
 import { Notifications } from './notifications.js'
 import { methodNotFound } from './rpc-error.js'
 import { type Connection, Supervisor, type SupervisorParts } from './supervisor.js'
 import { Turns } from './turns.js'
 
 /** Receives what the process sends to its only client. */
-export type OnlyClient = (message: Fields) => void
+export type OnlyClient = (received: ReceivedMessage) => void
 
 export interface StdioServerParts extends Omit<SupervisorParts, 'onMessage' | 'onStart' | 'clientAnnounces'> {
   /** Where one client has the process for itself; undefined where several share it. */
@@ -33,7 +34,7 @@ export class StdioServer {
     this.#supervisor = new Supervisor({
       ...parts,
       clientAnnounces: this.isExclusive,
-      onMessage: (message) => this.#receive(message, onlyClient),
+      onMessage: (received) => this.#receive(received, onlyClient),
       onStart: (connection) => {
         this.#channelSend = (message) => connection.channel.send(message)
         this.notifications.attach(connection)
@@ -85,11 +86,12 @@ export class StdioServer {
     return this.#supervisor.close()
   }
 
-  #receive(message: Fields, onlyClient: OnlyClient | undefined): void {
+  #receive(received: ReceivedMessage, onlyClient: OnlyClient | undefined): void {
+    const { message } = received
     if (this.notifications.publish(message)) return
     const { id, method } = message
     if (id !== undefined && method === 'ping') this.#channelSend({ jsonrpc: '2.0', id, result: {} })
-    else if (onlyClient !== undefined) onlyClient(message)
+    else if (onlyClient !== undefined) onlyClient(received)
     // Which of the clients the question is for is not known, so no client gets it.
     else if (id !== undefined) this.#channelSend(methodNotFound(id, method))
   }

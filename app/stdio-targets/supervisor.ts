@@ -1,7 +1,8 @@
 // Supervises the process of a server: at most one at a time, started when it is needed, started again after it failed.
 import type { Clock, Logger, Meter, Refusal } from '@svc/core'
 import { isTooCostly, MAX_COST, messageOf, outermostMembers, parseJsonObject } from '@svc/core/json'
-import { type Fields, tooCostly } from '../mcp/rpc-response.js'
+import { tooCostly } from '../mcp/rpc-response.js'
+import type { ReceivedMessage } from '../mcp/servers.js'
 import { UpstreamError } from '../upstream/answer.js'
 import { responseTooLarge } from '../upstream/response-limit.js'
 import type { StdioTarget } from './config.js'
@@ -29,7 +30,7 @@ export interface SupervisorParts {
   /** Called before a start. Throws `UpstreamError` where the target has as many processes as it may have. */
   makeRoom(): void
   /** A request or notification that belongs to no request of a client. */
-  onMessage(message: Fields): void
+  onMessage(received: ReceivedMessage): void
   onStart(connection: Connection): void
   /** The process has ended. */
   onExit(): void
@@ -161,7 +162,7 @@ export class Supervisor {
     )
     const channel: RpcChannel = new RpcChannel(
       (message) => started.write(JSON.stringify(message)),
-      (message) => this.#parts.onMessage(message),
+      (received) => this.#parts.onMessage(received),
     )
     run.process = started
     run.stderr = stderr

@@ -27,6 +27,11 @@ export interface UpstreamAnswer {
   readonly body: Uint8Array | AsyncIterable<Uint8Array>
 }
 
+/** A response that holds a connection until it is read or discarded. */
+export interface Discardable {
+  discard(): Promise<void>
+}
+
 /** The upstream could not be reached, hung, or broke the protocol. */
 export class UpstreamError extends Error {
   readonly [brand] = 'UpstreamError'

@@ -1,5 +1,6 @@
 // The hard cap on the response to one call, which holds on every face: `server.maxResponseBytes`.
-import { type AnswerChunk, failed, isStream, type Outcome, Refusal } from '@svc/core'
+import { type AnswerChunk, failed, isStream, type MaybePromise, type Outcome, Refusal } from '@svc/core'
+import { readBounded } from '@svc/core/http'
 import type { UpstreamAnswer } from './answer.js'
 import { discard } from './discard.js'
 
@@ -12,6 +13,19 @@ export function limitBody(body: UpstreamAnswer['body'], maxBytes: number): Upstr
   if (!(body instanceof Uint8Array)) return limited(body, maxBytes, ({ byteLength }) => byteLength)
   if (body.byteLength > maxBytes) throw responseTooLarge(maxBytes)
   return body
+}
+
+/** The body in memory. Throws or rejects as `limitBody`, or rejects with `UpstreamError` or the reason of the abort. */
+export function wholeBody(body: UpstreamAnswer['body'], maxBytes: number): MaybePromise<Uint8Array> {
+  if (!(body instanceof Uint8Array)) return joined(body, maxBytes)
+  if (body.byteLength > maxBytes) throw responseTooLarge(maxBytes)
+  return body
+}
+
+async function joined(body: AsyncIterable<Uint8Array>, maxBytes: number): Promise<Uint8Array> {
+  const { bytes, isCut } = await readBounded(body, maxBytes)
+  if (isCut) throw responseTooLarge(maxBytes)
+  return bytes
 }
 
 /** The response with its body up to `maxBytes`, refused at once where its head says that it is longer. */

@@ -1,31 +1,41 @@
 // Sends requests upstream with the credential of a broker: calls of all protocols, and requests of the gateway itself.
-import { type Call, type Credential, credential, identity, principalKeyOf } from '@svc/core'
+import { type AnswerHead, type Call, type Credential, credential, identity, principalKeyOf } from '@svc/core'
 import type { CallControl } from '@svc/core/pipeline'
-import { isUpstreamError, type UpstreamAnswer, UpstreamError, type UpstreamRequest } from './answer.js'
+import {
+  type Discardable,
+  isUpstreamError,
+  type UpstreamAnswer,
+  UpstreamError,
+  type UpstreamRequest,
+} from './answer.js'
 import { discard } from './discard.js'
-import type { UpstreamDispatcher } from './dispatcher.js'
+
+type Sendable = Omit<UpstreamRequest, 'path'>
+/** Of either kind: of bytes, or of messages. */
+type Answer = UpstreamAnswer | (AnswerHead & Discardable)
+
+export interface Sender<Request extends Sendable, Response extends Answer> {
+  send(target: URL, request: Request, onSent: () => void): Promise<Response>
+}
 
 /** Marks what was sent, and counts a repetition. Rejects like the dispatcher. */
-export function sendCall(
+export function sendCall<Request extends Sendable, Response extends Answer>(
   control: CallControl,
-  upstream: UpstreamDispatcher,
+  upstream: Sender<Request, Response>,
   target: URL,
-  request: UpstreamRequest,
-): Promise<UpstreamAnswer> {
+  request: Request,
+): Promise<Response> {
   const { call } = control
   const caller = (): string => callerOf(call)
   const onHead = (): void => control.firstByte()
   control.markSent('no')
   const onSent = (): void => control.markSent('unknown')
-  const answered = (answer: UpstreamAnswer): UpstreamAnswer => {
+  const answered = (answer: Response): Response => {
     control.firstByte()
     control.markSent('yes')
     return answer
   }
-  const send = ({ method, path, headers, body, eventsMayPause, signal }: UpstreamRequest) =>
-    upstream
-      .send(target, { method, path, headers, body, eventsMayPause, signal, caller, onHead }, onSent)
-      .then(answered)
+  const send = (one: Request) => upstream.send(target, { ...one, caller, onHead }, onSent).then(answered)
   return sendWith(call.get(credential), request, send, () => {
     control.retries++
   })
@@ -41,25 +51,25 @@ export function callerOf(call: Call): string {
  * Sends `request` with the credential, which replaces any header of its name. Where the answer refuses the credential
  * and the broker has another, the request is sent once more and the first answer is discarded; `onRepeat` runs before.
  */
-export function sendWith(
+export function sendWith<Request extends Sendable, Response extends Answer>(
   credential: Credential | undefined,
-  request: UpstreamRequest,
-  send: (request: UpstreamRequest) => Promise<UpstreamAnswer>,
+  request: Request,
+  send: (request: Request) => Promise<Response>,
   onRepeat: () => void,
-): Promise<UpstreamAnswer> {
+): Promise<Response> {
   return credential === undefined ? send(request) : sendAgainIfRefused(credential, request, send, onRepeat)
 }
 
-async function sendAgainIfRefused(
+async function sendAgainIfRefused<Request extends Sendable, Response extends Answer>(
   first: Credential,
-  request: UpstreamRequest,
-  send: (request: UpstreamRequest) => Promise<UpstreamAnswer>,
+  request: Request,
+  send: (request: Request) => Promise<Response>,
   onRepeat: () => void,
-): Promise<UpstreamAnswer> {
+): Promise<Response> {
   const answer = await send(withCredential(request, first))
   const second = await first.answered?.(answer)
   if (second === undefined || request.signal.aborted) return answer
-  await discard(answer.body)
+  await ('discard' in answer ? answer.discard() : discard(answer.body))
   onRepeat()
   try {
     const last = await send(withCredential(request, second))
@@ -70,7 +80,7 @@ async function sendAgainIfRefused(
   }
 }
 
-function withCredential(request: UpstreamRequest, { header, value }: Credential): UpstreamRequest {
+function withCredential<Request extends Sendable>(request: Request, { header, value }: Credential): Request {
   return { ...request, headers: { ...request.headers, [header]: value } }
 }
 

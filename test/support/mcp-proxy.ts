@@ -17,6 +17,7 @@ import {
 import { CallControl, Pipeline } from '@svc/core/pipeline'
 import { AnnotationCache } from 'svc-sdk/internal/mcp/annotation-cache'
 import { type McpExchange, mcpExchange } from 'svc-sdk/internal/mcp/exchange'
+import { HttpServers } from 'svc-sdk/internal/mcp/http-servers'
 import { McpProxy } from 'svc-sdk/internal/mcp/proxy'
 import { SessionBinding } from 'svc-sdk/internal/mcp/session-binding'
 import { UndiciDispatcher } from 'svc-sdk/internal/upstream/undici'
@@ -89,7 +90,7 @@ export class TestProxy implements AsyncDisposable {
     const clock = { now: Date.now, monotonic: () => performance.now() }
     const state = mcpState(clock)
     this.proxy = new McpProxy({
-      dispatcher: this.#dispatcher,
+      servers: new HttpServers(this.#dispatcher),
       clock,
       ids: { traceId: () => '0'.repeat(32), spanId: () => '0'.repeat(16) },
       state,

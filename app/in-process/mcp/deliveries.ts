@@ -1,17 +1,20 @@
 // Stands for the upstream of a governed server: what the proxy sends is handed to the server of the same process.
 import { type Abortable, unlessAborted } from '@svc/core'
-import { parseJsonObject } from '@svc/core/json'
+import { JSON_TYPE } from '../../http/media-type.js'
 import type { Implementation } from '../../mcp/implementation.js'
-import type { UpstreamAnswer, UpstreamRequest } from '../../upstream/answer.js'
-import type { UpstreamDispatcher } from '../../upstream/dispatcher.js'
+import {
+  type McpRequest,
+  type McpResponse,
+  type McpServers,
+  noMessage,
+  WholeResponse,
+} from '../../mcp/servers.js'
 import type { RpcMessage } from './transport.js'
 
 /** Hands a judged message to the server; resolves with its response, undefined for a message without one. */
 type Deliver = (message: RpcMessage) => Promise<RpcMessage | undefined>
 
-const JSON_TYPE = { 'content-type': 'application/json' }
-
-export class Deliveries implements UpstreamDispatcher {
+export class Deliveries implements McpServers {
   #serverInfo: Implementation
   /** By the abort state of the call, which is that of its requests. */
   #expected = new WeakMap<Abortable, Deliver>()
@@ -25,22 +28,19 @@ export class Deliveries implements UpstreamDispatcher {
     this.#expected.set(call, deliver)
   }
 
-  async send(_target: URL, { body, signal }: UpstreamRequest, onSent: () => void): Promise<UpstreamAnswer> {
-    const message = parseJsonObject(Buffer.from(body ?? '').toString()) ?? {}
+  async send(_target: URL, { message = {}, signal }: McpRequest, onSent: () => void): Promise<McpResponse> {
     const deliver = this.#expected.get(signal)
-    if (deliver === undefined) return this.#describe(message)
+    if (deliver === undefined)
+      return received({ jsonrpc: '2.0', id: message['id'], result: { serverInfo: this.#serverInfo } })
     onSent()
-    const response = await unlessAborted(signal, deliver(message))
-    if (response === undefined) return { status: 202, headers: {}, body: new Uint8Array() }
-    return { status: 200, headers: JSON_TYPE, body: Buffer.from(JSON.stringify(response)) }
+    // A copy, as the server may change what it gets, and the record is of what was judged.
+    const response = await unlessAborted(signal, deliver(structuredClone(message)))
+    return response === undefined ? noMessage(202) : received(response)
   }
+}
 
-  async close(): Promise<void> {
-    // Nothing is open.
-  }
-
-  #describe({ id }: RpcMessage): UpstreamAnswer {
-    const body = JSON.stringify({ jsonrpc: '2.0', id, result: { serverInfo: this.#serverInfo } })
-    return { status: 200, headers: JSON_TYPE, body: Buffer.from(body) }
-  }
+/** The response as JSON has it: the server may give any values of the program. */
+function received(response: RpcMessage): McpResponse {
+  const body = Buffer.from(JSON.stringify(response))
+  return new WholeResponse(200, { 'content-type': JSON_TYPE }, body)
 }

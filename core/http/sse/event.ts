@@ -9,6 +9,7 @@ export interface SseEvent {
 }
 
 const lineEnd = /\r\n|\r|\n/
+const lineEnds = /\r\n|\r|\n/g
 
 /** Throws `TypeError` for bytes that are not UTF-8. */
 export function readEvent(bytes: Uint8Array): SseEvent {
@@ -27,8 +28,7 @@ export function readEvent(bytes: Uint8Array): SseEvent {
 /** The event with `data` in place of its data; id, type and retry lines are unchanged. */
 export function withData(bytes: Uint8Array, data: string): Uint8Array {
   const kept = linesOf(bytes).filter((line) => line !== '' && fieldOf(line).name !== 'data')
-  const written = data.split(lineEnd).map((line) => `data: ${line}`)
-  return Buffer.from(`${[...kept, ...written].join('\n')}\n\n`)
+  return Buffer.from(`${[...kept, dataLines(data)].join('\n')}\n\n`)
 }
 
 /** The event with each id changed by `change`; everything else yields what it did. Throws like `readEvent`. */
@@ -46,7 +46,11 @@ export function withIds(bytes: Uint8Array, change: (id: string) => string): Uint
 
 /** An event of the gateway itself. */
 export function eventOf(data: string): Uint8Array {
-  return Buffer.from(`event: message\ndata: ${data}\n\n`)
+  return Buffer.from(`event: message\n${dataLines(data)}\n\n`)
+}
+
+function dataLines(data: string): string {
+  return `data: ${data.replace(lineEnds, '\ndata: ')}`
 }
 
 function linesOf(bytes: Uint8Array): string[] {

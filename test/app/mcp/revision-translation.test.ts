@@ -1,3 +1,4 @@
+import type { JsonObject } from '@svc/core/json'
 import { expect } from 'chai'
 import {
   negotiatedRevision,
@@ -20,7 +21,7 @@ describe('a message between revisions', () => {
       [`${prefix}logLevel`]: 'debug',
     }
     const kept = { [`${prefix}related-task`]: { taskId: 't' }, progressToken: 'p', 'example.com/own': 1 }
-    const request = (_meta: object) => ({ ...head, method: 'tools/list', params: { cursor: 'c', _meta } })
+    const request = (_meta: JsonObject) => ({ ...head, method: 'tools/list', params: { cursor: 'c', _meta } })
     expect(toHandshakeRequest(request({ ...stateless, ...kept }))).to.deep.equal(request(kept))
     expect(toHandshakeRequest(request(stateless))).to.have.deep.property('params', { cursor: 'c' })
     expect(toStatelessRequest(request(kept), stateless)).to.deep.equal(request({ ...kept, ...stateless }))

@@ -4,6 +4,7 @@ import { AccessChecks } from 'svc-sdk/internal/mcp/access-checks'
 import { outcomeOf, type ResponseContext } from 'svc-sdk/internal/mcp/answer'
 import { mcpExchange, openExchange } from 'svc-sdk/internal/mcp/exchange'
 import { type LearningCaches, ResponseFilter } from 'svc-sdk/internal/mcp/response-filter'
+import { messageResponse } from 'svc-sdk/internal/mcp/servers'
 import { SessionBinding } from 'svc-sdk/internal/mcp/session-binding'
 import { controlOf } from '../../support/call.js'
 import type { TestProxy } from '../../support/mcp-proxy.js'
@@ -53,10 +54,9 @@ describe('a tool call over MCP that has nothing to wait for', () => {
       const [outcome] = await inCall(proxy, (call) => {
         const request = { kind: 'tool', name: 'echo', method: 'tools/call' } as const
         const review = new ResponseFilter(controlOf(call), request, call.need(mcpExchange), caches)
-        const body = Buffer.from('{"jsonrpc":"2.0","id":1,"result":{"content":[]}}')
-        const answer = { status: 200, headers: { 'content-type': 'application/json' }, body }
+        const response = messageResponse({ message: { jsonrpc: '2.0', id: 1, result: { content: [] } } })
         const context = { method: 'POST', id: 1, review } as ResponseContext
-        return [outcomeOf(answer, context, { maxResponseBytes: 1000 })]
+        return [outcomeOf(response, context, { maxResponseBytes: 1000 })]
       })
       expect(outcome).to.include({ kind: 'completed', status: 200 })
     })

@@ -1,16 +1,15 @@
-// Sends the requests for targets that are commands to their processes, and all others over HTTP: judging, filtering,
-// records and sessions do not know which is which.
+// Sends the messages for targets that are commands to their processes, and all others over HTTP.
 import type { Clock, Logger, Meter } from '@svc/core'
 import type { Implementation } from '../mcp/implementation.js'
-import { type UpstreamAnswer, UpstreamError, type UpstreamRequest } from '../upstream/answer.js'
-import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
+import type { McpRequest, McpResponse, McpServers } from '../mcp/servers.js'
+import { UpstreamError } from '../upstream/answer.js'
 import { stdioTargetsOf, type Targets } from './config.js'
 import { StdioEndpoint } from './endpoint.js'
 import { Launcher, type StdioPlace } from './launcher.js'
 
-export interface StdioDispatcherParts {
+export interface StdioServersParts {
   /** For all other targets. */
-  readonly http: UpstreamDispatcher
+  readonly http: McpServers
   readonly clock: Clock
   readonly logger: Logger
   readonly meter: Meter
@@ -20,12 +19,12 @@ export interface StdioDispatcherParts {
   readonly answerTimeoutMs: number
 }
 
-export class StdioDispatcher implements UpstreamDispatcher {
-  #parts: StdioDispatcherParts
+export class StdioServers implements McpServers {
+  #parts: StdioServersParts
   /** By address. */
   #endpoints = new Map<string, StdioEndpoint>()
 
-  constructor(parts: StdioDispatcherParts) {
+  constructor(parts: StdioServersParts) {
     this.#parts = parts
   }
 
@@ -57,7 +56,7 @@ export class StdioDispatcher implements UpstreamDispatcher {
       .map(({ name }) => `the MCP server "${name}", which starts with the gateway, is not running`)
   }
 
-  send(target: URL, request: UpstreamRequest, onSent: () => void): Promise<UpstreamAnswer> {
+  send(target: URL, request: McpRequest, onSent: () => void): Promise<McpResponse> {
     if (target.protocol !== 'stdio:') return this.#parts.http.send(target, request, onSent)
     const endpoint = this.#endpoints.get(target.href)
     if (endpoint === undefined) {
@@ -69,6 +68,6 @@ export class StdioDispatcher implements UpstreamDispatcher {
   async close(): Promise<void> {
     const endpoints = [...this.#endpoints.values()]
     this.#endpoints.clear()
-    await Promise.all([...endpoints.map((endpoint) => endpoint.close()), this.#parts.http.close()])
+    await Promise.all(endpoints.map((endpoint) => endpoint.close()))
   }
 }

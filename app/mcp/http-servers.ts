@@ -1,0 +1,84 @@
+// MCP servers over Streamable HTTP: the only place where bytes of a server become messages.
+import { readEvent, type SseEvent, SseSplitter } from '@svc/core/http'
+import { MAX_COST } from '@svc/core/json'
+import { EVENT_STREAM_TYPE, JSON_TYPE, mediaType } from '../http/media-type.js'
+import type { UpstreamAnswer } from '../upstream/answer.js'
+import { discard } from '../upstream/discard.js'
+import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
+import { limitBody } from '../upstream/response-limit.js'
+import { type Fields, isResponse, ProtocolViolation, readServerMessage } from './rpc-response.js'
+import {
+  type McpEvent,
+  type McpRequest,
+  type McpResponse,
+  type McpServers,
+  type StreamLimits,
+  WholeResponse,
+} from './servers.js'
+
+const common = { accept: `${JSON_TYPE}, ${EVENT_STREAM_TYPE}`, 'accept-encoding': 'identity' }
+const withBody = { ...common, 'content-type': JSON_TYPE }
+
+export class HttpServers implements McpServers {
+  #dispatcher: UpstreamDispatcher
+
+  constructor(dispatcher: UpstreamDispatcher) {
+    this.#dispatcher = dispatcher
+  }
+
+  send(target: URL, { message, text, ...request }: McpRequest, onSent: () => void): Promise<McpResponse> {
+    const path = `${target.pathname}${target.search}`
+    const headers = { ...(message === undefined ? common : withBody), ...request.headers }
+    const body = text ?? (message && JSON.stringify(message))
+    return this.#dispatcher.send(target, { ...request, path, headers, body }, onSent).then(responseOf)
+  }
+}
+
+function responseOf({ status, headers, body }: UpstreamAnswer): McpResponse {
+  // An error is not a stream of events.
+  if (mediaType(headers['content-type']) !== EVENT_STREAM_TYPE || status >= 400)
+    return new WholeResponse(status, headers, body)
+  const events = (limits: StreamLimits): AsyncIterable<McpEvent> => eventsIn(body, limits)
+  return { status, headers, form: 'events', events, discard: () => discard(body) }
+}
+
+async function* eventsIn(
+  body: UpstreamAnswer['body'],
+  { maxBytes = Number.POSITIVE_INFINITY, maxEventBytes = MAX_COST }: StreamLimits,
+): AsyncGenerator<McpEvent> {
+  const splitter = new SseSplitter(Math.min(maxEventBytes, MAX_COST))
+  const limited = limitBody(body, maxBytes)
+  for await (const piece of limited instanceof Uint8Array ? [limited] : limited) {
+    for (const { bytes, isEvent } of splitter.push(piece)) yield isEvent ? eventIn(bytes) : { frame: bytes }
+  }
+}
+
+function eventIn(frame: Uint8Array): McpEvent {
+  const event = fieldsOf(frame)
+  const message = messageIn(event)
+  return message === undefined ? { frame, id: event.id } : { frame, id: event.id, message, text: event.data }
+}
+
+function fieldsOf(frame: Uint8Array): SseEvent {
+  try {
+    return readEvent(frame)
+  } catch (cause) {
+    throw new ProtocolViolation('The upstream sent an event that is not UTF-8.', { cause })
+  }
+}
+
+/** Only events of type `message` must hold a message; most clients ignore other types. */
+function messageIn({ data, type }: SseEvent): Fields | undefined {
+  if (data === '') return undefined
+  let message: Fields
+  try {
+    message = readServerMessage(data)
+  } catch (fault) {
+    if (fault instanceof ProtocolViolation && type !== 'message') return undefined
+    throw fault
+  }
+  if (type !== 'message' && isResponse(message)) {
+    throw new ProtocolViolation('The upstream sent a response in an event that clients may ignore.')
+  }
+  return message
+}

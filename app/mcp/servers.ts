@@ -1,0 +1,132 @@
+// The port towards MCP servers: messages that are parsed once, each with its exact text. Servers over HTTP, processes over
+// stdio and a server in this process implement it, so that everything above works on messages and does not know which
+// server is which.
+import { type AnswerHeaders, after, type MaybePromise } from '@svc/core'
+import { eventOf, withData } from '@svc/core/http'
+import { hasDuplicateMembers, type JsonObject } from '@svc/core/json'
+import { JSON_TYPE, mediaType } from '../http/media-type.js'
+import type { Discardable, UpstreamAnswer, UpstreamRequest } from '../upstream/answer.js'
+import { discard } from '../upstream/discard.js'
+import { wholeBody } from '../upstream/response-limit.js'
+import { checkServerMessage, type Fields, readServerMessage, readText } from './rpc-response.js'
+
+/** A message to a server, the begin of a stream of notifications (GET), or the end of a session (DELETE). */
+export interface McpRequest extends Omit<UpstreamRequest, 'path' | 'body'> {
+  /** The message of a POST. */
+  readonly message?: JsonObject | undefined
+  /** The JSON of `message`, where it is written already. */
+  readonly text?: string | undefined
+}
+
+/** A message of a server, and the text that it was parsed from. */
+export interface ReceivedMessage {
+  readonly message: Fields
+  readonly text: string
+}
+
+/** What comes on a stream; without a message it only has a frame, such as a comment. */
+export interface McpEvent extends Partial<ReceivedMessage> {
+  /** The bytes that came over HTTP, with fields that are passed on; undefined for other transports. */
+  readonly frame?: Uint8Array
+  /** Where a client may resume the stream. */
+  readonly id?: string | null
+}
+
+export interface StreamLimits {
+  /** Of all events together. */
+  readonly maxBytes?: number
+  readonly maxEventBytes?: number
+}
+
+interface ResponseHead extends Discardable {
+  readonly status: number
+  /** Names in lower case. */
+  readonly headers: AnswerHeaders
+}
+
+/** The iteration rejects with `ProtocolViolation`, `SseOverflow`, `Refusal`, `UpstreamError`, or the reason of the abort. */
+export interface EventsResponse extends ResponseHead {
+  readonly form: 'events'
+  events(limits: StreamLimits): AsyncIterable<McpEvent>
+}
+
+export type McpResponse = WholeResponse | EventsResponse
+
+export interface McpServers {
+  /** As `UpstreamDispatcher.send`. */
+  send(target: URL, request: McpRequest, onSent: () => void): Promise<McpResponse>
+}
+
+/** One message, a body of another type, or nothing. Its methods throw or reject with `Refusal` (`PAYLOAD_TOO_LARGE`). */
+export class WholeResponse implements ResponseHead {
+  readonly status: number
+  readonly headers: AnswerHeaders
+  readonly form: 'message' | 'other'
+  #body: UpstreamAnswer['body']
+  #received: ReceivedMessage | undefined
+
+  /** `received`: what `body` says, where it is parsed already. */
+  constructor(
+    status: number,
+    headers: AnswerHeaders,
+    body: UpstreamAnswer['body'],
+    received?: ReceivedMessage,
+  ) {
+    this.status = status
+    this.headers = headers
+    this.form = mediaType(headers['content-type']) === JSON_TYPE ? 'message' : 'other'
+    this.#body = body
+    this.#received = received
+  }
+
+  /** Throws or rejects with `ProtocolViolation` for anything but a message. */
+  message(maxBytes: number): MaybePromise<ReceivedMessage & { readonly bytes: Uint8Array }> {
+    return after(this.bytes(maxBytes), (bytes) => {
+      const text = this.#received?.text ?? readText(bytes)
+      const message =
+        this.#received === undefined ? readServerMessage(text) : checkServerMessage(this.#received.message)
+      return { message, text, bytes }
+    })
+  }
+
+  bytes(maxBytes: number): MaybePromise<Uint8Array> {
+    return after(wholeBody(this.#body, maxBytes), (bytes) => {
+      this.#body = bytes
+      return bytes
+    })
+  }
+
+  discard(): Promise<void> {
+    return discard(this.#body)
+  }
+}
+
+/** A message that is in memory, as a response. */
+export function messageResponse(
+  { message, text = JSON.stringify(message) }: { readonly message: Fields; readonly text?: string },
+  status = 200,
+  headers: AnswerHeaders = {},
+): WholeResponse {
+  const type = { 'content-type': JSON_TYPE }
+  return new WholeResponse(status, { ...headers, ...type }, Buffer.from(text), { message, text })
+}
+
+/** The response to a message that needs none, or to the end of a session. */
+export function noMessage(status: 202 | 204): WholeResponse {
+  return new WholeResponse(status, {}, new Uint8Array())
+}
+
+export function hasMessage(event: McpEvent): event is McpEvent & ReceivedMessage {
+  return event.message !== undefined
+}
+
+/** The text as it came, where `shown` is the message itself and every parser reads the text alike. */
+export function textShowing({ message, text }: ReceivedMessage, shown: Fields): string {
+  return shown === message && !hasDuplicateMembers(text, message) ? text : JSON.stringify(shown)
+}
+
+/** The event for a client over HTTP, with `text` for its message. */
+export function eventBytes({ frame, text: received }: McpEvent, text: string): Uint8Array {
+  if (frame === undefined) return eventOf(text)
+  return text === received ? frame : withData(frame, text)
+}
