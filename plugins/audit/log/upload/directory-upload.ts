@@ -5,14 +5,14 @@ import { sha256Hex } from '@svc/core/json'
 import { daysBetween } from '../format/day.js'
 import { ControlPlane } from './control-plane.js'
 import { UploadError } from './error.js'
-import { StateRestoration } from './restore-state.js'
+import type { SizeRequest, SizeResponse } from './file-sizes.js'
 import { uploadRound } from './round.js'
 import { type FoundFile, PHASES, scan } from './scan.js'
 import type { Source } from './source.js'
 import { type StateKey, UploadState } from './state-file.js'
-import { byFolder, StoredFiles } from './stored-files.js'
-import type { RoundRequest, SizeRequest, SizeResponse, UploadTask } from './thread-messages.js'
+import { byFolder, StateRestoration, StoredFiles } from './stored-files.js'
 import { AppendCounter, UploadThrottle } from './throttle.js'
+import type { RoundRequest, UploadTask } from './upload-thread.js'
 
 /** How long a store may take to list an object that it has stored. */
 const LISTING_DELAY_MS = 600_000

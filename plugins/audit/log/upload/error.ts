@@ -2,7 +2,15 @@
 
 import { messageOf } from '@svc/core/json'
 import { AuditError, systemCode } from '../format/errors.js'
-import type { SerializedError } from './thread-messages.js'
+
+/** An `UploadError` in a message. */
+export interface SerializedError {
+  readonly code: 'upload_failed' | 'upload_rejected' | 'upload_file' | 'upload_state'
+  readonly message: string
+  readonly scope: 'all' | 'file'
+  readonly retryAfterMs?: number
+  readonly cause?: { readonly message: string; readonly code?: string }
+}
 
 /** `all`: every file would fail now. `file`: others may succeed. */
 type FailureScope = 'all' | 'file'

@@ -11,8 +11,21 @@ import { judgeNote } from '../tree/note.js'
 import type { NotePiece } from '../tree/note-file.js'
 import { endOfNotes } from '../tree/note-tail.js'
 import { parseTreePath, treeFileBytes } from '../tree/tree-layout.js'
+import type { UploadMode } from './source.js'
 import type { StateVerifier } from './state-signature.js'
-import type { SizeRequest } from './thread-messages.js'
+
+/** A file whose size is requested. */
+export interface SizeRequest {
+  readonly path: string
+  readonly mode: UploadMode
+}
+
+export interface SizeResponse {
+  /** In the order of the request; undefined for a file not to be uploaded now. */
+  readonly sizes: readonly (number | undefined)[]
+  /** As in `RoundRequest`. */
+  readonly now: number
+}
 
 export interface UploadedLog {
   open(): Promise<{

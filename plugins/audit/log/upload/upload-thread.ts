@@ -3,15 +3,35 @@
 
 import { type JsonObject, messageOf } from '@svc/core/json'
 import { startWorker, Thread } from '../thread/thread.js'
-import { deserializeError, serializeError, UploadError } from './error.js'
+import { deserializeError, type SerializedError, serializeError, UploadError } from './error.js'
+import type { SizeRequest, SizeResponse } from './file-sizes.js'
+import type { PresignConfig } from './presign.js'
 import type { StateSignature } from './state-signature.js'
-import type {
-  RoundRequest,
-  SerializedError,
-  SizeRequest,
-  SizeResponse,
-  UploadTask,
-} from './thread-messages.js'
+
+/** The thread's `workerData`. */
+export interface UploadTask {
+  readonly dir: string
+  readonly config: PresignConfig
+  readonly retentionDays: number
+  readonly rangeBytes: number
+  readonly idleMs: number
+  /** The counter of durable batches. */
+  readonly appends: Int32Array<SharedArrayBuffer>
+}
+
+/** One scan of the directory and the upload of new bytes. */
+export interface RoundRequest {
+  /** Scans all agents' files, then applies retention. */
+  readonly isFull: boolean
+  /** Otherwise the days whose agents' files are scanned. */
+  readonly days: readonly string[]
+  /** Paths to leave out. */
+  readonly skipped: readonly string[]
+  /** Whether the writer began the log, so that nothing of it was uploaded before. */
+  readonly isNewLog: boolean
+  /** Milliseconds since the epoch, by the writer's clock. */
+  readonly now: number
+}
 
 /** Handles the thread's requests and results. */
 export interface ThreadHost {

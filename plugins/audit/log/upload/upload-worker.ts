@@ -5,9 +5,9 @@ import { workerData } from 'node:worker_threads'
 import { Calls } from '../thread/calls.js'
 import { lowerPriority } from '../thread/priority.js'
 import { DirectoryUpload } from './directory-upload.js'
+import type { SerializedError } from './error.js'
 import { deserializeError, serializeError } from './error.js'
-import type { RoundRequest, SerializedError, UploadTask } from './thread-messages.js'
-import type { HostMethods } from './upload-thread.js'
+import type { HostMethods, RoundRequest, UploadTask } from './upload-thread.js'
 
 lowerPriority()
 

@@ -1,11 +1,11 @@
-// Schedules the upload of appended bytes and keeps the counters. A thread of its own reads, hashes and sends, so
-// no append waits for it; failures are reported, not thrown.
+// Uploads appended bytes in rounds and keeps the counters. A thread of its own reads, hashes and sends, so no append waits
+// for it; failures are reported, not thrown.
 
 import { once } from 'node:events'
 import type { Clock, Meter, Signer } from '@svc/core'
 import { dayOfInstant } from '../format/day.js'
-import { Backoff } from './backoff.js'
 import { UploadError } from './error.js'
+import type { SizeRequest, SizeResponse } from './file-sizes.js'
 import { fileSizes, type UploadedLog } from './file-sizes.js'
 import {
   DEFAULT_INTERVAL_MS,
@@ -14,8 +14,8 @@ import {
   type PresignConfig,
   plainPresign,
 } from './presign.js'
+import { type RoundResult, UploadSchedule } from './schedule.js'
 import { hasSignedState, signState } from './state-signature.js'
-import type { SizeRequest, SizeResponse } from './thread-messages.js'
 import { AppendCounter } from './throttle.js'
 import { UploadLock } from './upload-lock.js'
 import { UploadMetrics, type UploadStatus } from './upload-status.js'
@@ -23,9 +23,6 @@ import { UploadThread } from './upload-thread.js'
 
 const FULL_SCAN_INTERVAL_MS = 3_600_000
 const MS_PER_DAY = 86_400_000
-const FAILURE_DELAYS = { min: 500, max: 60_000 }
-/** The longest delay after refusals, as a multiple of the first. */
-const MAX_REFUSAL_FACTOR = 10
 
 interface UploadLimits {
   /** New bytes that start a round before the interval is over. */
@@ -54,8 +51,7 @@ export class Uploader {
   readonly #parts: UploaderParts
   readonly #thread: UploadThread
   readonly #lock: UploadLock
-  readonly #backoff: Backoff
-  readonly #refusalBackoff: Backoff
+  readonly #schedule: UploadSchedule
   readonly #metrics: UploadMetrics
   readonly #appends = new AppendCounter()
   readonly #closing = new AbortController()
@@ -67,25 +63,28 @@ export class Uploader {
   #newBytes = 0
   /** The refusal or the final failure that keeps every file from being uploaded. */
   #obstacle: UploadError | undefined
-  #hasFailed = false
-  #wasRefused = false
+  /** Set after a failure in this round: the longest delay that the other side has requested. */
   #retryAfterMs: number | undefined
-  #notBefore = 0
+  #wasRefused = false
   #lastFullScan: number | undefined
-  #running: Promise<void> | undefined
-  #isDueAgain = false
-  #interval: NodeJS.Timeout | undefined
-  #retry: NodeJS.Timeout | undefined
-  #refusalRetry: NodeJS.Timeout | undefined
   #closed: Promise<void> | undefined
 
   constructor(parts: UploaderParts) {
     this.#parts = parts
     const { dir, config, retentionDays, limits, clock, meter, random, log, signer } = parts
     this.#lock = new UploadLock(dir)
-    this.#backoff = new Backoff(random, FAILURE_DELAYS)
     const { refusalMs, rangeBytes, idleMs } = limits
-    this.#refusalBackoff = new Backoff(random, { min: refusalMs, max: refusalMs * MAX_REFUSAL_FACTOR })
+    const { intervalMs = DEFAULT_INTERVAL_MS } = config
+    this.#schedule = new UploadSchedule(
+      {
+        round: (isFull) => this.#round(isFull),
+        hasNewBytes: () => this.#newBytes > 0,
+        isBlocked: () => this.#obstacle !== undefined,
+        forgetRefusals: () => this.#forgetRefusals(),
+        onInterval: () => this.#metrics.setGauges(),
+      },
+      { intervalMs, refusalMs, random },
+    )
     this.#metrics = new UploadMetrics(meter, clock, config.maxDelayMs ?? DEFAULT_MAX_DELAY_MS)
     const { shared: appends } = this.#appends
     this.#thread = new UploadThread(
@@ -105,13 +104,7 @@ export class Uploader {
 
   /** Starts uploading, now and at every interval. Call after the directory is open. */
   start(): void {
-    if (this.#closed !== undefined) return
-    const { intervalMs = DEFAULT_INTERVAL_MS } = this.#parts.config
-    this.#interval ??= setInterval(() => {
-      this.#metrics.setGauges()
-      this.#wake()
-    }, intervalMs).unref()
-    this.#wake()
+    this.#schedule.start()
   }
 
   /** Reports durable bytes of `day`. Cheap enough for every batch. */
@@ -122,7 +115,7 @@ export class Uploader {
     this.#newBytes += bytes
     const hasRotated = day > this.#newestDay && this.#newestDay !== ''
     if (day > this.#newestDay) this.#newestDay = day
-    if (hasRotated || this.#newBytes >= this.#parts.limits.triggerBytes) this.#wake()
+    if (hasRotated || this.#newBytes >= this.#parts.limits.triggerBytes) this.#schedule.wake()
   }
 
   /**
@@ -130,10 +123,10 @@ export class Uploader {
    * after a failure; another process may be the one that uploads.
    */
   async flush(): Promise<void> {
-    while (this.#running !== undefined) await this.#running
-    this.#obstacle = undefined
-    this.#skipped.clear()
-    await this.#begin(true)
+    await this.#schedule.flush(() => {
+      this.#obstacle = undefined
+      this.#skipped.clear()
+    })
   }
 
   /** Makes a last attempt of at most `timeoutMs`; the next opening uploads the rest. Safe to call twice. */
@@ -147,50 +140,30 @@ export class Uploader {
   }
 
   async #close(): Promise<void> {
-    clearInterval(this.#interval)
+    this.#schedule.stop()
     const { timeoutMs = DEFAULT_TIMEOUT_MS } = this.#parts.config
     const limit = setTimeout(() => {
       this.#closing.abort()
       this.#thread.abort(new UploadError('upload_failed', 'the log was closed before all was uploaded'))
     }, timeoutMs)
     try {
-      while (this.#running !== undefined) await this.#running
-      if (this.#interval === undefined || this.#obstacle?.retry === 'never') return
+      await this.#schedule.idle()
+      if (!this.#schedule.isStarted || this.#obstacle?.retry === 'never') return
       this.#forgetRefusals()
       const { agentLogs } = await this.#parts.log.open()
       await Promise.race([agentLogs.idle(), once(this.#closing.signal, 'abort')])
-      if (!this.#closing.signal.aborted) await this.#begin(true)
+      if (!this.#closing.signal.aborted) await this.#schedule.flush()
     } finally {
       clearTimeout(limit)
-      clearTimeout(this.#retry)
-      clearTimeout(this.#refusalRetry)
       await this.#thread.close()
       this.#lock.release()
     }
   }
 
-  #wake(): void {
-    if (this.#closed !== undefined || this.#obstacle !== undefined) return
-    if (this.#running !== undefined) this.#isDueAgain = this.#newBytes > 0
-    else if (this.#parts.clock.monotonic() >= this.#notBefore) void this.#begin(false)
-  }
-
-  #begin(isFull: boolean): Promise<void> {
-    this.#running = this.#round(isFull).finally(() => {
-      this.#running = undefined
-      const isDue = this.#isDueAgain
-      this.#isDueAgain = false
-      if (isDue) this.#wake()
-    })
-    return this.#running
-  }
-
   /** Never rejects. */
-  async #round(isFull: boolean): Promise<void> {
-    clearTimeout(this.#retry)
+  async #round(isFull: boolean): Promise<RoundResult> {
     this.#newBytes = 0
     this.#retryAfterMs = undefined
-    this.#hasFailed = false
     this.#wasRefused = false
     try {
       if (this.#lock.acquire()) await this.#upload(isFull)
@@ -200,10 +173,9 @@ export class Uploader {
       const message = `uploading failed: ${String(error)}`
       this.#failed(isUploadError ? error : new UploadError('upload_failed', message, { cause: error }))
     }
-    if (this.#hasFailed) this.#retryLater()
-    else this.#backoff.reset()
-    if (this.#wasRefused) this.#retryRefusedLater()
-    else if (this.#skipped.size === 0) this.#refusalBackoff.reset()
+    if (this.#retryAfterMs !== undefined || this.#wasRefused) this.#metrics.state = 'retrying'
+    const earlier = this.#skipped.size === 0 ? 'none' : 'skipped'
+    return { retryAfterMs: this.#retryAfterMs, refusals: this.#wasRefused ? 'refused' : earlier }
   }
 
   async #upload(isRequested: boolean): Promise<void> {
@@ -216,8 +188,10 @@ export class Uploader {
     const { isNew: isNewLog } = await this.#parts.log.open()
     await this.#thread.round({ isFull, days, skipped, isNewLog, now: this.#parts.clock.now() })
     // After a failure, agents' files of any day may be incomplete.
-    const isWhole = !this.#hasFailed && this.#obstacle === undefined && this.#skipped.size === 0
-    if (isFull) this.#lastFullScan = this.#hasFailed ? undefined : this.#parts.clock.monotonic()
+    const isWhole =
+      this.#retryAfterMs === undefined && this.#obstacle === undefined && this.#skipped.size === 0
+    if (isFull)
+      this.#lastFullScan = this.#retryAfterMs === undefined ? this.#parts.clock.monotonic() : undefined
     if (isWhole) this.#metrics.roundSucceeded()
     else if (this.#metrics.state === 'uploading') this.#metrics.state = this.#isRefused ? 'retrying' : 'idle'
   }
@@ -246,7 +220,6 @@ export class Uploader {
   #failed(error: UploadError, path?: string): void {
     this.#report(error)
     if (error.retry === 'soon') {
-      this.#hasFailed = true
       this.#retryAfterMs = Math.max(this.#retryAfterMs ?? 0, error.retryAfterMs ?? 0)
       return
     }
@@ -269,28 +242,5 @@ export class Uploader {
     for (const [path, { retry }] of this.#skipped) if (retry === 'slowly') this.#skipped.delete(path)
     // The refused files may be agents' files of any day.
     this.#lastFullScan = undefined
-  }
-
-  /** A key may be accepted again, and a permission given back. */
-  #retryRefusedLater(): void {
-    clearTimeout(this.#refusalRetry)
-    this.#metrics.state = 'retrying'
-    if (this.#closed !== undefined) return
-    this.#refusalRetry = setTimeout(() => {
-      this.#forgetRefusals()
-      this.#notBefore = 0
-      this.#wake()
-    }, this.#refusalBackoff.next()).unref()
-  }
-
-  #retryLater(): void {
-    const delay = this.#backoff.next(this.#retryAfterMs)
-    this.#notBefore = this.#parts.clock.monotonic() + delay
-    this.#metrics.state = 'retrying'
-    if (this.#closed !== undefined) return
-    this.#retry = setTimeout(() => {
-      this.#notBefore = 0
-      this.#wake()
-    }, delay).unref()
   }
 }

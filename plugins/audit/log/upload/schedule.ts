@@ -1,0 +1,141 @@
+// When the rounds of the upload begin: at every interval, when new bytes ask for one, again after a failure, and again for
+// what was refused. One round runs at a time, and one timer waits for the earliest of these moments.
+
+import { Backoff } from './backoff.js'
+
+const FAILURE_DELAYS = { min: 500, max: 60_000 }
+/** The longest delay after refusals, as a multiple of the first. */
+const MAX_REFUSAL_FACTOR = 10
+const NEVER = Number.POSITIVE_INFINITY
+
+export interface RoundResult {
+  /** Set where the next round should be soon: the longest delay that the other side has requested, milliseconds. */
+  readonly retryAfterMs: number | undefined
+  /** `refused`: by this round. `skipped`: what an earlier one met was left out. */
+  readonly refusals: 'none' | 'refused' | 'skipped'
+}
+
+export interface ScheduledUpload {
+  /** Uploads what is new. Must not reject. */
+  round(isFull: boolean): Promise<RoundResult>
+  /** Whether bytes were appended since the last round began. */
+  hasNewBytes(): boolean
+  /** Whether nothing can be uploaded before refusals are tried again, or before `flush`. */
+  isBlocked(): boolean
+  forgetRefusals(): void
+  /** Called at every interval. */
+  onInterval(): void
+}
+
+export class UploadSchedule {
+  readonly #upload: ScheduledUpload
+  readonly #intervalMs: number
+  readonly #failures: Backoff
+  readonly #refusals: Backoff
+  // By `performance.now()`, as timers run.
+  #intervalAt = NEVER
+  /** Until then new bytes and the interval begin no round. */
+  #retryAt = NEVER
+  #refusalsAt = NEVER
+  #timer: NodeJS.Timeout | undefined
+  #running: Promise<void> | undefined
+  #isDueAgain = false
+  #isStopped = false
+
+  /** @param refusalMs the first delay after a refusal. */
+  constructor(
+    upload: ScheduledUpload,
+    { intervalMs, refusalMs, random }: { intervalMs: number; refusalMs: number; random: () => number },
+  ) {
+    this.#upload = upload
+    this.#intervalMs = intervalMs
+    this.#failures = new Backoff(random, FAILURE_DELAYS)
+    this.#refusals = new Backoff(random, { min: refusalMs, max: refusalMs * MAX_REFUSAL_FACTOR })
+  }
+
+  get isStarted(): boolean {
+    return this.#intervalAt !== NEVER
+  }
+
+  /** The first round begins now. */
+  start(): void {
+    if (this.isStarted || this.#isStopped) return
+    this.#intervalAt = performance.now() + this.#intervalMs
+    this.#arm()
+    this.wake()
+  }
+
+  /** No round begins by itself any more. */
+  stop(): void {
+    this.#isStopped = true
+    clearTimeout(this.#timer)
+  }
+
+  /** A round begins now, or after the one that runs; after a failure not before its delay is over. */
+  wake(): void {
+    if (this.#isStopped || this.#upload.isBlocked()) return
+    if (this.#running !== undefined) this.#isDueAgain = true
+    else if (this.#retryAt === NEVER) void this.#run(false)
+  }
+
+  /** Resolves when no round runs. */
+  async idle(): Promise<void> {
+    while (this.#running !== undefined) await this.#running
+  }
+
+  /** Begins a full round once none runs, also after a failure or a stop. Resolves when it has ended. */
+  async flush(prepare?: () => void): Promise<void> {
+    // Not `idle`: another round could begin before it resolves.
+    while (this.#running !== undefined) await this.#running
+    prepare?.()
+    await this.#run(true)
+  }
+
+  #run(isFull: boolean): Promise<void> {
+    this.#retryAt = NEVER
+    const round = this.#upload.round(isFull).then((result) => this.#plan(result))
+    this.#running = round.finally(() => {
+      this.#running = undefined
+      const isDue = this.#isDueAgain && this.#upload.hasNewBytes()
+      this.#isDueAgain = false
+      if (isDue) this.wake()
+    })
+    return this.#running
+  }
+
+  #plan({ retryAfterMs, refusals }: RoundResult): void {
+    const now = performance.now()
+    if (retryAfterMs === undefined) this.#failures.reset()
+    else this.#retryAt = now + this.#failures.next(retryAfterMs)
+    // A key may be accepted again, and a permission given back.
+    if (refusals === 'refused') this.#refusalsAt = now + this.#refusals.next()
+    else if (refusals === 'none') this.#refusals.reset()
+    this.#arm()
+  }
+
+  #arm(): void {
+    clearTimeout(this.#timer)
+    if (this.#isStopped) return
+    const at = Math.min(this.#intervalAt, this.#retryAt, this.#refusalsAt)
+    if (at !== NEVER) this.#timer = setTimeout(() => this.#onTime(), at - performance.now()).unref()
+  }
+
+  #onTime(): void {
+    const now = performance.now()
+    const isRetry = now >= this.#retryAt
+    const isInterval = now >= this.#intervalAt
+    const areRefusals = now >= this.#refusalsAt
+    if (isInterval) {
+      this.#intervalAt = now + this.#intervalMs
+      this.#upload.onInterval()
+    }
+    if (areRefusals) {
+      this.#refusalsAt = NEVER
+      this.#upload.forgetRefusals()
+    }
+    if (isRetry || areRefusals) this.#retryAt = NEVER
+    this.#arm()
+    // A timer may be early by a fraction of a millisecond.
+    if (isRetry || isInterval || areRefusals) this.wake()
+  }
+}
