@@ -169,6 +169,18 @@ async function checkKeys() {
   }
 }
 
+/** What authors of plugins import is chosen name by name, and each name is a promise. */
+function checkContract() {
+  const path = 'app/core/index.ts'
+  const names = [...read(path).matchAll(/\{([^}]*)\}/g)].flatMap(([, list]) =>
+    list.split(',').filter((one) => one.trim() !== ''),
+  )
+  if (/export \*/.test(read(path)))
+    faults.push(`${path} exports all of a package; name what authors of plugins need`)
+  if (names.length > 100) faults.push(`${path} exports ${names.length} names; at most 100 are the contract`)
+}
+
+checkContract()
 checkFolders()
 checkBoundaries()
 checkReferences()

@@ -1,21 +1,105 @@
-// `svc-sdk/core`: the contract of stages, plugins and calls, the tokens of the plugins that ship, and the parts of
-// `security` that a replacement of it uses.
-export * from '@svc/core'
-export { type JwksSource, jwksSource } from '@svc/plugin-authn'
+// `svc-sdk/core`: what authors of plugins use. The contract of stages, plugins and calls, the tokens of the plugins that
+// ship, and the parts of `security` that a replacement of it uses.
+
+// A stage and its calls.
+// Slots.
+// A plugin.
+// Tokens, and what they stand for.
+export type {
+  Abortable,
+  AnswerChunk,
+  AnswerStream,
+  Call,
+  CallRequest,
+  Clock,
+  Completed,
+  ConfigConflict,
+  Credential,
+  DecisionEvaluator,
+  DedupeClaim,
+  DedupeClaimResult,
+  DedupeStore,
+  Denied,
+  DoctorCheck,
+  ErrorCode,
+  Escalation,
+  EscalationEntry,
+  EscalationService,
+  EscalationStore,
+  Evaluation,
+  EvaluationRequest,
+  ExternalDecision,
+  Failed,
+  Finding,
+  GatewayEvent,
+  Hold,
+  Identity,
+  Ids,
+  Lease,
+  Limit,
+  Logger,
+  MaybePromise,
+  Meter,
+  Next,
+  Notices,
+  OpenConditions,
+  Outcome,
+  Phase,
+  Plugin,
+  PluginContext,
+  PolicyFacts,
+  QuotaAdapter,
+  Redactor,
+  Resources,
+  Sent,
+  Settlement,
+  SideEffectKnowledge,
+  Signer,
+  Slot,
+  Stage,
+  Token,
+  ToolAnnotations,
+  Verdict,
+} from '@svc/core'
+export {
+  after,
+  answerChange,
+  answerTimeLeft,
+  bind,
+  bindDefault,
+  CORE_VERSION,
+  credential,
+  dedupe,
+  definePlugin,
+  denied,
+  escalation,
+  externalDecision,
+  failed,
+  identity,
+  isRefusal,
+  isSideEffecting,
+  isStream,
+  lateBound,
+  limits,
+  mandates,
+  Refusal,
+  redactor,
+  registerPlugin,
+  resolve,
+  resolveOptional,
+  services,
+  sideEffects,
+  slot,
+  token,
+  tokens,
+  unlessAborted,
+  verdict,
+} from '@svc/core'
+export { jwksSource } from '@svc/plugin-authn'
 export { type CredentialSource, credentialSource } from '@svc/plugin-brokers'
-export { type QuotaAdapterFactory, quotaAdapters } from '@svc/plugin-quotas'
-export {
-  type ContentRule,
-  checkContent,
-  contentRules,
-  type SecurityConfig,
-  securityPlugin,
-  securitySchema,
-} from '@svc/plugin-security'
-export {
-  isUpstreamError,
-  type UpstreamAnswer,
-  UpstreamError,
-  type UpstreamRequest,
-} from '../upstream/answer.js'
+export { quotaAdapters } from '@svc/plugin-quotas'
+
+// To replace `security`, and the connection to the upstream.
+export { checkContent, contentRules, securityPlugin, securitySchema } from '@svc/plugin-security'
+export { type UpstreamAnswer, UpstreamError, type UpstreamRequest } from '../upstream/answer.js'
 export { type UpstreamDispatcher, upstreamDispatcher } from '../upstream/dispatcher.js'

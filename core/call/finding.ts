@@ -3,7 +3,7 @@
 import type { ErrorCode } from './errors.js'
 import { type Denied, denied } from './outcome.js'
 
-/** Reason tokens of the built-in stages. A custom stage may use a token of its own. */
+/** Reason tokens that several stages or the host use. A plugin declares those of its own stage. */
 export const reasons = [
   'tool_not_in_allowlist',
   'tool_in_denylist',
@@ -19,24 +19,6 @@ export const reasons = [
   'runtime_escalated',
   'runtime_unavailable',
   'output_redacted',
-  'ap2_tool_not_allowed',
-  'ap2_missing',
-  'ap2_malformed',
-  'ap2_mandate_conflict',
-  'ap2_issuer_not_allowed',
-  'ap2_did_method_not_allowed',
-  'ap2_key_unresolved',
-  'ap2_alg_not_allowed',
-  'ap2_bad_signature',
-  'ap2_expired',
-  'ap2_not_yet_valid',
-  'ap2_wrong_audience',
-  'ap2_chain_broken',
-  'ap2_hash_mismatch',
-  'ap2_constraint_violated',
-  'ap2_cart_mismatch',
-  'ap2_idempotency_mismatch',
-  'ap2_replayed',
 ] as const
 
 export type Effect = 'reported' | 'would_deny' | 'deny' | 'escalate'

@@ -34,7 +34,7 @@ export interface PolicyFacts {
   readonly place?: Pick<PluginContext, 'baseDir' | 'stateDir' | 'env'>
   /** Whether rules refuse tools by name, so that `svc policy check` asks servers for theirs. From `ap2`. */
   readonly refusesTools?: true
-  /** Reason tokens of custom stages. From the plugins' `reasons`. */
+  /** Reason tokens of single stages. From the plugins' `reasons`. */
   readonly reasons?: readonly string[]
 }
 

@@ -109,7 +109,8 @@ class PolicyLoader<Host> {
 
   #factsOf(host: Host, plugins: readonly Plugin[], values: ReadonlyMap<string, unknown>): PolicyFacts {
     const facts = plugins.map((plugin) => plugin.facts?.(values.get(plugin.name)))
-    const reasons = plugins.flatMap((plugin) => plugin.reasons ?? [])
+    // Of plugins without a section too: a policy may name a reason before it has the section.
+    const reasons = [...this.#plugins.values()].flatMap((plugin) => plugin.reasons ?? [])
     return Object.assign(reasons.length === 0 ? {} : { reasons }, this.#input.hostFacts?.(host), ...facts)
   }
 

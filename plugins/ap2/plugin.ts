@@ -21,6 +21,7 @@ import { didMethods } from './keys/did-method.js'
 import { DidWeb } from './keys/did-web.js'
 import { IssuerKeys } from './keys/issuer-keys.js'
 import { pinnedKeys } from './keys/pinned.js'
+import { mandateReasons } from './mandate/fault.js'
 import { metrics } from './metrics.js'
 import { checkSection } from './policy-check.js'
 import { Requirement } from './requirement.js'
@@ -37,6 +38,7 @@ export const ap2Plugin = definePlugin({
   nestedIn: 'security',
   uses: [identity, sideEffects],
   provides: [mandates],
+  reasons: mandateReasons,
   metrics,
   facts: ({ enabled, mode, tools }) =>
     enabled && (mode === 'full' || mode === 'partial') && tools.allow !== undefined

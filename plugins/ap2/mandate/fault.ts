@@ -1,7 +1,27 @@
 // A check that failed, with the reason token of its finding.
-import type { reasons } from '@svc/core'
 
-export type MandateReason = Extract<(typeof reasons)[number], `ap2_${string}`>
+export const mandateReasons = [
+  'ap2_tool_not_allowed',
+  'ap2_missing',
+  'ap2_malformed',
+  'ap2_mandate_conflict',
+  'ap2_issuer_not_allowed',
+  'ap2_did_method_not_allowed',
+  'ap2_key_unresolved',
+  'ap2_alg_not_allowed',
+  'ap2_bad_signature',
+  'ap2_expired',
+  'ap2_not_yet_valid',
+  'ap2_wrong_audience',
+  'ap2_chain_broken',
+  'ap2_hash_mismatch',
+  'ap2_constraint_violated',
+  'ap2_cart_mismatch',
+  'ap2_idempotency_mismatch',
+  'ap2_replayed',
+] as const
+
+export type MandateReason = (typeof mandateReasons)[number]
 
 export class MandateFault extends Error {
   override readonly name = 'MandateFault'

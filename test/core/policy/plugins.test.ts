@@ -52,6 +52,11 @@ describe('plugins of a policy', () => {
     expect(policy.plugins).to.include(own).and.not.include(authn)
   })
 
+  it('give their reasons to the facts, also without a section', () => {
+    const own = plugin('own', z.strictObject({}), { reasons: ['own_reason'] })
+    expect(accepted(load(base, { plugins: [audit, own] })).facts.reasons).to.deep.equal(['own_reason'])
+  })
+
   it('are warned about when they are loaded and their section is absent', () => {
     const custom = new Map([['./mine.js', mine]])
     const { warnings } = accepted(load(`${base}authn: {}\nplugins: [{use: ./mine.js}]\n`, { custom }))

@@ -1,3 +1,4 @@
+import { ap2Plugin } from '@svc/plugin-ap2'
 import { enforcementPlugin } from '@svc/plugin-enforcement'
 import { expect } from 'chai'
 import { checkSection } from '../../support/check.js'
@@ -56,8 +57,9 @@ describe('enforcement: configuration', () => {
     expect(checkSection(enforcementPlugin, section, { reasons: ['zz'] })).to.deep.equal([])
   })
 
-  it('knows the built-in tokens, the alias and those of mandates', () => {
+  it('knows the built-in tokens, the alias and those of mandates, which the plugin declares', () => {
     const known = ['tool_in_denylist', 'idempotency_missing', 'ap2_expired']
-    expect(checkSection(enforcementPlugin, { deny_on: known })).to.deep.equal([])
+    const { reasons = [] } = ap2Plugin
+    expect(checkSection(enforcementPlugin, { deny_on: known }, { reasons })).to.deep.equal([])
   })
 })
