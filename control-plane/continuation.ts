@@ -1,7 +1,7 @@
 // Whether an upload continues what the store has: whoever has the key of a client must not put bytes where its log had none.
 import type { KeyOwner } from './key-file.js'
+import { foldersOf, type UploadRequest } from './requests.js'
 import type { Store } from './store.js'
-import { foldersOf, type UploadRequest } from './upload-request.js'
 
 type Listing = Pick<Store, 'list'>
 

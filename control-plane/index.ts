@@ -7,5 +7,5 @@ export {
   startControlPlane,
 } from './control-plane.js'
 export { addKey, type KeyAccess, type KeyOwner } from './key-file.js'
+export { foldersOf } from './requests.js'
 export type { Store, StoreOptions } from './store.js'
-export { foldersOf } from './upload-request.js'

@@ -6,9 +6,8 @@ import { messageOf, parseJson } from '@svc/core/json'
 import { whyNotContinued } from './continuation.js'
 import { type Answer, type ListeningServer, listen, type Request } from './http.js'
 import type { KeyGrant, KeyRing } from './key-file.js'
-import { judgeDownload, judgeListing } from './read-request.js'
+import { judgeDownload, judgeListing, judgeUpload } from './requests.js'
 import type { Store } from './store.js'
-import { judgeUpload } from './upload-request.js'
 
 const statuses = {
   BAD_REQUEST: 400,

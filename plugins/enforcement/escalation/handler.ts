@@ -19,10 +19,9 @@ import {
   redactor,
   sideEffects,
 } from '@svc/core'
-import { sha256Hex } from '@svc/core/json'
+import { canonicalize, sha256Hex } from '@svc/core/json'
 import { ApprovalHold, alreadyUsed, neverSent } from './approval-hold.js'
 import type { EscalationEvents } from './events.js'
-import { fingerprintOf } from './fingerprint.js'
 import type { EscalationRepository, NewEscalation } from './repository.js'
 import { appliesTo, approvalStateOf, covers, decided } from './rules.js'
 import type { StoredEscalation } from './stored-escalation.js'
@@ -277,4 +276,21 @@ function describeFindings(findings: readonly Finding[]): string {
   return findings
     .map(({ reason, detail }) => (detail === undefined ? reason : `${reason}, ${detail}`))
     .join('; ')
+}
+
+/**
+ * Identifies a call, so that an approval lets the same call through and no other:
+ * SHA-256, hex, over the canonical JSON (RFC 8785) of principal, server, tool and input, and of the MCP method where the
+ * reference does not tell it: a prompt or a resource can be read, completed or subscribed to. A tool is called over
+ * either protocol. The input is canonical already, and the members stand in the order of their names.
+ */
+function fingerprintOf(request: CallRequest, caller: Identity): string {
+  const { kind, method, server, reference } = request
+  const rest = canonicalize({
+    ...(kind === 'tool' ? {} : { method }),
+    principal: principalKeyOf(caller),
+    server,
+    tool: reference,
+  })
+  return sha256Hex(`{"args":${canonicalInput(request)},${rest.slice(1)}`)
 }

@@ -1,5 +1,4 @@
-// Checks a request for an upload URL: a client may put its own objects only, under the keys that openapi.yaml
-// describes.
+// Checks requests: a client may put, list and get its own objects only, under the keys that openapi.yaml describes.
 import { pathSegment } from '@svc/core/json'
 import { z } from 'zod'
 import type { KeyOwner } from './key-file.js'
@@ -30,12 +29,17 @@ const FILES = {
 /** Modes whose files name the date. */
 const DATED: ReadonlySet<string> = new Set(['audit', 'raw', 'cover', 'checkpoint'])
 
-const uploadRequestSchema = z.strictObject({
-  key: z.string().min(1).max(1_024),
+const owner = {
   tenant: z.string(),
   env: z.string(),
   clientName: z.string(),
   clientVersion: z.string(),
+}
+const key = z.string().min(1).max(1_024)
+
+const uploadRequestSchema = z.strictObject({
+  ...owner,
+  key,
   contentType: z.literal('application/x-ndjson'),
   contentLength: z.int().min(1).max(MAX_BYTES),
   date: z.string().regex(/^\d{4}-\d\d-\d\d$/, 'expected YYYY-MM-DD'),
@@ -48,26 +52,56 @@ const uploadRequestSchema = z.strictObject({
 
 export type UploadRequest = z.output<typeof uploadRequestSchema>
 
-export type Judged =
-  | { readonly verdict: 'ok'; readonly request: UploadRequest }
+const listRequestSchema = z.strictObject({
+  ...owner,
+  prefix: key,
+  after: key.optional(),
+  checksums: z.boolean().optional(),
+})
+const downloadRequestSchema = z.strictObject({ ...owner, key })
+
+type Judged<T> =
+  | { readonly verdict: 'ok'; readonly request: T }
   | { readonly verdict: 'bad' | 'forbidden'; readonly why: string }
 
-/** Judges the parsed body of `/api/svc/upload-url`, sent with a key of `owner`. */
-export function judgeUpload(body: unknown, owner: KeyOwner): Judged {
-  const parsed = uploadRequestSchema.safeParse(body)
+/** Judges the parsed body of `/api/svc/upload-url`, sent with a key of `caller`. */
+export function judgeUpload(body: unknown, caller: KeyOwner): Judged<UploadRequest> {
+  return judge(uploadRequestSchema, body, caller, faultOfKey)
+}
+
+/** Judges the parsed body of `/api/svc/objects`. */
+export function judgeListing(body: unknown, caller: KeyOwner): Judged<z.output<typeof listRequestSchema>> {
+  return judge(listRequestSchema, body, caller, ({ prefix }) => faultOfPath('prefix', prefix, caller))
+}
+
+/** Judges the parsed body of `/api/svc/download-url`. */
+export function judgeDownload(
+  body: unknown,
+  caller: KeyOwner,
+): Judged<z.output<typeof downloadRequestSchema>> {
+  return judge(downloadRequestSchema, body, caller, ({ key }) => faultOfPath('key', key, caller))
+}
+
+function judge<T extends KeyOwner>(
+  schema: z.ZodType<T>,
+  body: unknown,
+  caller: KeyOwner,
+  faultOf: (request: T, caller: KeyOwner) => string | undefined,
+): Judged<T> {
+  const parsed = schema.safeParse(body)
   if (!parsed.success) {
     const [issue] = parsed.error.issues
     return { verdict: 'bad', why: `${issue?.path.join('.') || 'body'}: ${issue?.message}` }
   }
   const request = parsed.data
-  const foreign = foreignField(request, owner)
+  const foreign = foreignField(request, caller)
   if (foreign !== undefined) return { verdict: 'forbidden', why: foreign }
-  const why = faultOfKey(request, owner)
+  const why = faultOf(request, caller)
   return why === undefined ? { verdict: 'ok', request } : { verdict: 'bad', why }
 }
 
 /** Why a request does not concern `owner`; undefined where it does. */
-export function foreignField(request: KeyOwner, owner: KeyOwner): string | undefined {
+function foreignField(request: KeyOwner, owner: KeyOwner): string | undefined {
   const fields = ['tenant', 'env', 'clientName', 'clientVersion'] as const
   const foreign = fields.find((field) => request[field] !== owner[field])
   return foreign && `${foreign}: not the one of this API key`
@@ -110,4 +144,10 @@ function faultOfKey(
     return 'key: expected the first 16 hex digits of checksumSha256'
   }
   return undefined
+}
+
+function faultOfPath(field: string, path: string, caller: KeyOwner): string | undefined {
+  const folder = `${foldersOf(caller).join('/')}/`
+  const isOwn = path.startsWith(folder) && !/(^|\/)\.{0,2}(\/|$)/.test(path.slice(0, -1))
+  return isOwn ? undefined : `${field}: expected to begin with ${folder}`
 }
