@@ -11,7 +11,7 @@ from lines import days_between
 class CheckpointCheck:
     def __init__(self, keys, cosigned, is_line_signed, report):
         self.keys, self.cosigned, self.is_line_signed, self.report = keys, cosigned, is_line_signed, report
-        self.notes = []  # ascending by size
+        self.notes = []  # descending by size, as `read` leaves them
         self.judged = {}
         self.newest = None  # of those that agree
         self.retention = []  # pairs of a retention and the day of a line at which it was in force
@@ -29,6 +29,7 @@ class CheckpointCheck:
                     continue
                 self.notes.append({"file": file, **piece})
         self.notes.sort(key=lambda note: note["note"]["size"])
+        self.notes.reverse()
 
     def is_signed(self, note):
         """Reports a signature that is not of a trusted key, once."""
@@ -49,8 +50,8 @@ class CheckpointCheck:
         in_force = (entry["retention"], entry["line"]["at"][:10])
         if in_force not in self.retention[-1:]:
             self.retention.append(in_force)
-        while self.notes and self.notes[0]["note"]["size"] <= size:
-            note = self.notes.pop(0)
+        while self.notes and self.notes[-1]["note"]["size"] <= size:
+            note = self.notes.pop()
             if note["note"]["size"] == size:
                 refuted = lambda note=note: self.report(note["file"], note["line"], "inconsistent")
                 signed = lambda note=note: self.is_signed(note)
@@ -58,10 +59,10 @@ class CheckpointCheck:
                 own = settle(claim)
                 if own:
                     # A signed root shows that another one, which agreed with the leaves on disk, is wrong.
-                    for other, _ in agreed:
-                        if other["note"]["root"] != note["note"]["root"]:
+                    if agreed and agreed[0][0]["note"]["root"] != note["note"]["root"]:
+                        for other, _ in agreed:
                             self.is_signed(other)
-                    agreed = [pair for pair in agreed if pair[0]["note"]["root"] == note["note"]["root"]]
+                        agreed = []
                     agreed.append((note, own))
                 else:
                     noted = self.is_signed(note) or noted
@@ -84,8 +85,8 @@ class CheckpointCheck:
                         continue
                     vouching.update(signers)
                     confirmed = confirmed or mark
-                valid.insert(0, note)
-            item["valid"] = valid
+                valid.append(note)
+            item["valid"] = valid[::-1]
             entry = item["entry"]
             if self.keys.at(entry["line"]["key_id"], entry["leaf"]) not in vouching and self.is_line_signed(entry):
                 confirmed = confirmed or item["mark"]

@@ -22,7 +22,7 @@ def pieces(data, origin):
     # A torn note may end within its first line.
     if starts and (end := _end_of_note(data[starts[-1] :])) and starts[-1] + end < len(data):
         starts.append(starts[-1] + end)
-    found = []
+    found, line = [], 1
     for start, end in zip(starts, starts[1:] + [len(data)]):
         raw = data[start:end]
         try:
@@ -30,7 +30,8 @@ def pieces(data, origin):
         except UnicodeDecodeError:
             note = None
         torn = end == len(data) and _end_of_note(raw) is None
-        found.append({"line": data.count(b"\n", 0, start) + 1, "note": note, "torn": torn})
+        found.append({"line": line, "note": note, "torn": torn})
+        line += raw.count(b"\n")
     return found
 
 

@@ -3,6 +3,7 @@
 
 import { closeSync, openSync, readSync } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
+import { AuditError } from '../format/errors.js'
 
 const CHUNK_BYTES = 262_144
 const NEWLINE = 0x0a
@@ -21,7 +22,7 @@ export interface Line {
 /**
  * The lines from the byte `from` on, which need not be the start of a line.
  *
- * @throws what `open` and `read` throw, and RangeError for a line over `MAX_LINE_BYTES`.
+ * @throws what `open` and `read` throw, and {AuditError} `read_failed` for a line over `MAX_LINE_BYTES`.
  */
 export async function* linesOf(path: string, from = 0): AsyncGenerator<Line, void, void> {
   for await (const lines of lineBlocksOf(path, from)) yield* lines
@@ -34,21 +35,24 @@ export async function* linesOf(path: string, from = 0): AsyncGenerator<Line, voi
 export async function* lineBlocksOf(path: string, from = 0): AsyncGenerator<readonly Line[], void, void> {
   const handle = await open(path, 'r')
   try {
-    yield* split(handle, from)
+    yield* split(handle, from, path)
   } finally {
     await handle.close()
   }
 }
 
-async function* split(handle: FileHandle, from: number): AsyncGenerator<readonly Line[], void, void> {
+async function* split(
+  handle: FileHandle,
+  from: number,
+  path: string,
+): AsyncGenerator<readonly Line[], void, void> {
   let buffer = Buffer.allocUnsafe(CHUNK_BYTES)
   let filled = 0
   let number = 0
   let position = from
   for (;;) {
     if (filled === buffer.length) {
-      if (buffer.length >= MAX_LINE_BYTES)
-        throw new RangeError(`line ${number + 1} is longer than any record`)
+      if (buffer.length >= MAX_LINE_BYTES) throw tooLong(path)
       const larger = Buffer.allocUnsafe(buffer.length * 2)
       buffer.copy(larger, 0, 0, filled)
       buffer = larger
@@ -70,6 +74,10 @@ async function* split(handle: FileHandle, from: number): AsyncGenerator<readonly
     filled -= start
   }
   if (filled > 0) yield [{ number: ++number, bytes: buffer.subarray(0, filled), complete: false }]
+}
+
+export function tooLong(path: string): AuditError {
+  return new AuditError('read_failed', `a line of ${path} is longer than any record`)
 }
 
 /** Number of newlines in the bytes `[from, to)`. */

@@ -84,9 +84,11 @@ export class CheckpointCheck {
         continue
       }
       // A signed root shows that another one, which agreed with the leaves on disk, is not that of the tree.
-      const isOther = (other: MarkedCheckpoint) => other.checkpoint.root !== checkpoint.root
-      for (const other of checkpoints.filter(isOther)) this.#isSigned(other.checkpoint)
-      checkpoints = [...checkpoints.filter((other) => !isOther(other)), { checkpoint, mark: agreed }]
+      if (checkpoints[0]?.checkpoint.root !== checkpoint.root) {
+        for (const other of checkpoints) this.#isSigned(other.checkpoint)
+        checkpoints = []
+      }
+      checkpoints.push({ checkpoint, mark: agreed })
     }
     this.#end = size
     this.#retain(entry)

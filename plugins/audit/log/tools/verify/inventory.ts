@@ -7,12 +7,18 @@ import { messageOf } from '@svc/core/json'
 import { systemCode } from '../../format/errors.js'
 import {
   checkpointFile,
-  dailyLog,
   dayOfCheckpointFile,
+  dayOfCoverFile,
   dayOfDailyLog,
   JOURNAL_FILE,
+  PUBLIC_KEYS_FILE,
 } from '../../format/paths.js'
 import { parseCheckpoint } from '../../tree/checkpoint.js'
+import { HASH_BYTES, HASHES_PER_FILE, parseTreePath } from '../../tree/tree-layout.js'
+
+/** Files over this size are not read as a whole; no writer makes one. */
+const MAX_WHOLE_BYTES = 268_435_456
+const LEAVES_FOLDER = 'tree/0'
 
 export interface Inventory {
   /** Size of the checkpoint file of each day. */
@@ -29,24 +35,26 @@ export interface Inventory {
 export function takeInventory(dir: string): Inventory | string {
   let names: string[]
   try {
-    names = readdirSync(dir).sort()
+    names = [...readdirSync(dir).sort(), ...leafFiles(dir)]
   } catch (error) {
     return `cannot read the log at ${dir}: ${messageOf(error)}`
   }
   const checkpointDays = names.flatMap((name) => dayOfCheckpointFile(name) ?? [])
-  const days = names.flatMap((name) => dayOfDailyLog(name) ?? [])
   const checkpoints = new Map<string, number>()
   const sizes = new Map<string, number>()
   const coveredSize = statOf(dir, JOURNAL_FILE)?.size ?? 0
   let journalSize: number | undefined
-  for (const name of [...checkpointDays.map(checkpointFile), JOURNAL_FILE, ...days.map(dailyLog)]) {
-    const stat = statOf(dir, name)
-    if (stat === undefined) continue
+  // The journal may be created after the names were read.
+  for (const name of [...names, JOURNAL_FILE].sort((a, b) => rankOf(a) - rankOf(b))) {
+    const limit = limitOf(name)
+    const stat = limit === undefined ? undefined : statOf(dir, name)
+    if (limit === undefined || stat === undefined) continue
     if (!stat.isFile()) return `${name} is not a regular file`
+    if (stat.size > limit) return `${name} has ${stat.size} bytes, at most ${limit} are read`
     const [log, checkpoint] = [dayOfDailyLog(name), dayOfCheckpointFile(name)]
     if (log !== undefined) sizes.set(log, stat.size)
     else if (checkpoint !== undefined) checkpoints.set(checkpoint, stat.size)
-    else journalSize = stat.size
+    else if (name === JOURNAL_FILE) journalSize = stat.size
   }
   if (journalSize === undefined && isOldFormat(dir, names, checkpointDays)) {
     return 'the log has the old format with checkpoints of each day, which this version does not read'
@@ -73,6 +81,30 @@ function isOldFormat(dir: string, names: readonly string[], days: readonly strin
     first !== undefined &&
     /^svc-audit\/[^\n/]+\/\d{4}-/.test(readFileSync(join(dir, checkpointFile(first)), 'latin1'))
   )
+}
+
+/** Bytes that the file may have; undefined for one that verification does not read. Of lines each has its own limit. */
+function limitOf(name: string): number | undefined {
+  if (rankOf(name) > 0) return Number.POSITIVE_INFINITY
+  if (parseTreePath(name) !== undefined) return HASHES_PER_FILE * HASH_BYTES
+  const isWhole =
+    name === PUBLIC_KEYS_FILE || dayOfCheckpointFile(name) !== undefined || dayOfCoverFile(name) !== undefined
+  return isWhole ? MAX_WHOLE_BYTES : undefined
+}
+
+/** The place of a file in the order in which sizes are taken. */
+function rankOf(name: string): number {
+  if (dayOfDailyLog(name) !== undefined) return 2
+  return name === JOURNAL_FILE ? 1 : 0
+}
+
+function leafFiles(dir: string): string[] {
+  try {
+    return readdirSync(join(dir, LEAVES_FOLDER)).map((name) => `${LEAVES_FOLDER}/${name}`)
+  } catch (error) {
+    if (systemCode(error) === 'ENOENT') return []
+    throw error
+  }
 }
 
 function statOf(dir: string, name: string): Stats | undefined {

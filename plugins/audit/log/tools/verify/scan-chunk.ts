@@ -1,7 +1,7 @@
 // Reads one chunk of a log: checks each line and computes its leaf hash. Several threads can read chunks of one
 // file, because a chunk owns the lines that begin in it.
 
-import { MAX_LINE_BYTES } from '../../files/lines.js'
+import { MAX_LINE_BYTES, tooLong } from '../../files/lines.js'
 import type { ReadAhead } from '../../files/read-ahead.js'
 import { objectIn } from '../../format/stored-record.js'
 import { LeafRange } from '../../merkle/leaf-range.js'
@@ -57,7 +57,7 @@ export interface ScanContext {
   readonly logId: string | undefined
 }
 
-/** @throws what `readSync` throws, and RangeError for a line longer than any record. */
+/** @throws what `readSync` throws, and {AuditError} `read_failed` for a line longer than any record. */
 export function scanChunk(file: ReadAhead, chunk: Chunk, context: ScanContext): ChunkResult {
   const lines = new ChunkLines(file, chunk)
   const { range } = chunk
@@ -158,7 +158,7 @@ class ChunkLines {
   /** Reads beyond the chunk to the end of its last line; false at the end of the file. */
   #more(): boolean {
     if (this.#base + this.#filled - 1 >= this.#size) return false
-    if (this.buffer.length > MAX_LINE_BYTES) throw new RangeError('a line is longer than any record')
+    if (this.buffer.length > MAX_LINE_BYTES) throw tooLong(this.#chunk.path)
     const larger = Buffer.allocUnsafe(this.buffer.length + Math.max(MORE_BYTES, this.buffer.length >> 1))
     this.buffer.copy(larger, 0, 0, this.#filled)
     this.buffer = larger

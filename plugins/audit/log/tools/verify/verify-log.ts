@@ -2,6 +2,7 @@
 // of the log's one tree.
 
 import { join } from 'node:path'
+import { messageOf } from '@svc/core/json'
 import { systemCode } from '../../format/errors.js'
 import { JOURNAL_FILE } from '../../format/paths.js'
 import type { TrustedKey } from '../../keys/public-key.js'
@@ -10,7 +11,7 @@ import { shortLogId } from '../../tree/record-place.js'
 import { headsKeptElsewhere, headsOf } from './against.js'
 import { checkAgents } from './agent-check.js'
 import { CheckpointCheck, type OnCheckpoint } from './checkpoint-check.js'
-import { CheckpointWalk } from './checkpoint-walk.js'
+import { CheckpointWalk, type KeptCheckpoint } from './checkpoint-walk.js'
 import { ClockCheck } from './clock-check.js'
 import { CosignedHead, type WitnessPolicy } from './cosigned-head.js'
 import { Covers } from './covers.js'
@@ -57,6 +58,9 @@ export interface VerifyOptions {
   onCheckpoint?: OnCheckpoint
 }
 
+// Of the system, and of a line that is longer than any record.
+const UNREADABLE = /^(?:E[A-Z]+|read_failed)$/
+
 /**
  * Checks that the log in `dir` is what its journal says: every line signed by a key that was trusted at its leaf, the
  * ranges and journal lines the leaves of one tree, its roots those that were signed, and nothing missing or added.
@@ -65,24 +69,28 @@ export interface VerifyOptions {
  * @throws {AuditError} `read_failed` when `against` holds no checkpoint.
  */
 export async function verifyLog(dir: string, options: VerifyOptions = {}): Promise<VerifyReport> {
+  const heads = options.against === undefined ? [] : await headsKeptElsewhere(options.against)
   for (let attempt = 1; ; attempt++) {
     try {
-      return await verifyOnce(dir, options)
+      return await verifyFiles(dir, takeInventory(dir), options, heads)
     } catch (error) {
-      if (systemCode(error) !== 'ENOENT' || attempt === MAX_ATTEMPTS) throw error
+      const code = systemCode(error)
+      if (code === 'ENOENT' && attempt < MAX_ATTEMPTS) continue
+      if (code === undefined || !UNREADABLE.test(code)) throw error
+      return verifyFiles(dir, `cannot read the log: ${messageOf(error)}`, options)
     }
   }
 }
 
-function verifyOnce(dir: string, options: VerifyOptions): Promise<VerifyReport> {
-  return verifyFiles(dir, takeInventory(dir), options)
-}
-
-/** @param inventory the files, or why nothing can be judged. */
+/**
+ * @param inventory the files, or why nothing can be judged.
+ * @param heads those in the file `against`.
+ */
 export async function verifyFiles(
   dir: string,
   inventory: Inventory | string,
   options: VerifyOptions,
+  heads: readonly KeptCheckpoint[] = [],
 ): Promise<VerifyReport> {
   const findings = new Findings(options.onFailure ?? (() => undefined))
   const compared = options.against !== undefined
@@ -105,7 +113,7 @@ export async function verifyFiles(
   if (keys.ids.length === 0 && given.length === 0) {
     return findings.report({ verdict: 'cannot_be_judged', reason: 'no public key is known' }, identity)
   }
-  const result = await check(dir, options, { findings, inventory, facts, keys })
+  const result = await check(dir, options, { findings, inventory, facts, keys, heads })
   return findings.report(findings.verdict(options.fast !== true), { ...identity, ...result })
 }
 
@@ -114,12 +122,13 @@ interface Subject {
   readonly inventory: Inventory
   readonly facts: JournalFacts | undefined
   readonly keys: TrustedKeys
+  readonly heads: readonly KeptCheckpoint[]
 }
 
 type Result = Partial<Pick<VerifyReport, 'origin' | 'head' | 'cosigned' | 'removedDays' | 'clockSetBacks'>>
 
 async function check(dir: string, options: VerifyOptions, subject: Subject): Promise<Result> {
-  const { findings, inventory, facts, keys } = subject
+  const { findings, inventory, facts, keys, heads } = subject
   const { sizes, journalSize = 0, coveredSize } = inventory
   const judged = options.fast !== true
   const totalBytes = [...sizes.values()].reduce((sum, size) => sum + size, 0)
@@ -144,8 +153,7 @@ async function check(dir: string, options: VerifyOptions, subject: Subject): Pro
       const message = `the log is ${origin}, not ${options.origin}`
       findings.fail({ ...place, kind: 'wrong_origin', message })
     }
-    const kept = options.against === undefined ? [] : await headsKeptElsewhere(options.against)
-    const against = headsOf(kept, { origin, keys, findings })
+    const against = headsOf(heads, { origin, keys, findings })
     const walk = new CheckpointWalk(dir, inventory.checkpoints, origin, findings)
     const cosigned = options.witnesses && new CosignedHead(options.witnesses)
     const clock = new ClockCheck(options.witnesses?.keys ?? [])

@@ -38,6 +38,7 @@ export function verifyInPython(jobs: readonly PythonJob[]): PythonVerdict[] {
     input: JSON.stringify(jobs),
     encoding: 'utf8',
     maxBuffer: 1e8,
+    timeout: 120_000,
   })
   if (status !== 0) throw new Error(`python3: ${stderr}`)
   return JSON.parse(stdout)
