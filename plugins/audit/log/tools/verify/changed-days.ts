@@ -3,16 +3,26 @@
 import { join } from 'node:path'
 import { dailyLog } from '../../format/paths.js'
 import type { Digest } from '../../merkle/tree-hash.js'
+import type { PlacedRange } from '../../tree/seal-ranges.js'
 import { classifyTampering } from './classify-tampering.js'
 import type { Findings } from './findings.js'
 import { diffLeaves } from './leaf-diff.js'
 import type { IndexedFailure } from './scan-chunk.js'
 import { type ScanPool, scanLines } from './scan-pool.js'
-import type { ScannedRange } from './scanned-range.js'
 import { storedLeaves } from './stored-tree.js'
 
 // Maximum failed lines remembered to avoid a second failure for them.
 const MAX_FAILED_LINES = 200_000
+
+/** A sealed range and what its bytes hold. */
+export interface ScannedRange extends PlacedRange {
+  /** Lines of the day that were sealed before. */
+  readonly lineBefore: number
+  /** Whether the bytes are exactly its number of whole lines. */
+  readonly whole: boolean
+  /** Failures of its lines by themselves. */
+  readonly failures: readonly IndexedFailure[]
+}
 
 export interface RegionParts {
   readonly dir: string

@@ -12,7 +12,6 @@ import type { JournalEntry } from './journal-walk.js'
 import type { FailureKind } from './report.js'
 import type { Claim, Mark } from './tree-check.js'
 import type { TrustedKeys } from './trusted-keys.js'
-import { judgeLines, type MarkedCheckpoint, type MarkedLine } from './vouched-lines.js'
 
 export interface CheckpointParts {
   readonly walk: CheckpointWalk
@@ -36,6 +35,21 @@ interface Unnoted {
   count: number
 }
 
+interface MarkedCheckpoint {
+  readonly checkpoint: KeptCheckpoint
+  readonly mark: Mark
+}
+
+/** A journal line with the checkpoints that end in it and agree with the tree. */
+interface MarkedLine {
+  readonly entry: JournalEntry
+  /** Where the root in the line agrees. */
+  readonly mark: Mark | undefined
+  readonly checkpoints: readonly MarkedCheckpoint[]
+  /** Whether a signed checkpoint ends in it that does not agree. */
+  readonly isNoted: boolean
+}
+
 /** Lines at which one retention was in force. */
 interface RetentionPeriod {
   readonly days: number | undefined
@@ -48,7 +62,7 @@ export class CheckpointCheck {
   /** Those whose signature does not count. */
   readonly #unsigned = new Set<KeptCheckpoint>()
   /** Lines whose signatures, and those of their checkpoints, are not judged yet. */
-  #lines: (MarkedLine & { isNoted: boolean })[] = []
+  #lines: MarkedLine[] = []
   /** Seals without a checkpoint, by the day on which they were sealed. */
   readonly #unnoted = new Map<string, Unnoted>()
   readonly #open: Set<KeptCheckpoint>
@@ -101,26 +115,42 @@ export class CheckpointCheck {
     }
   }
 
-  /** Judges the lines since the last time. Returns the newest of their marks that has a signature. */
+  /**
+   * Judges the lines since the last time. Returns the newest of their marks that has a signature. A checkpoint that agrees
+   * with the tree and is signed by a key covers all lines and roots before it: what this key has signed before states
+   * nothing more, and is not checked.
+   */
   judge(): Mark | undefined {
     const lines = this.#lines
     this.#lines = []
     const { keys, clock, cosigned, findings, onCheckpoint } = this.#parts
-    const { valid, confirmed } = judgeLines(lines, {
-      signersOf: ({ note, origin, size }) => signersOf(note, origin, keys.allAt(size - 1)),
-      isSigned: (checkpoint) => this.#isSigned(checkpoint),
+    const vouching = new Set<string>()
+    let confirmed: Mark | undefined
+    const isValid = ({ checkpoint, mark }: MarkedCheckpoint) => {
+      const { note, origin, size } = checkpoint
+      const signers = signersOf(note, origin, keys.allAt(size - 1))
+      if (signers.length > 0 && signers.every((keyId) => vouching.has(keyId))) return true
+      if (!this.#isSigned(checkpoint)) return false
+      for (const keyId of signers) vouching.add(keyId)
+      confirmed ??= mark
+      return true
+    }
+    // The newest ones first, because they vouch for those before.
+    const judged = lines.toReversed().map(({ entry, mark, checkpoints, isNoted }) => {
+      const valid = checkpoints.toReversed().filter(isValid).reverse()
+      if (!vouching.has(entry.line.key_id) && entry.isSigned()) confirmed ??= mark
+      return { entry, valid, isNoted }
     })
-    for (const [at, { entry, isNoted }] of lines.entries()) {
-      const checkpoints = valid[at] ?? []
+    for (const { entry, valid, isNoted } of judged.reverse()) {
       clock.line(entry.number, entry.line.at)
-      for (const checkpoint of checkpoints) {
+      for (const { checkpoint } of valid) {
         findings.checkpoints++
         this.#newest = checkpoint
         cosigned?.offer(checkpoint)
         onCheckpoint?.(checkpoint, keys)
         clock.checkpoint(checkpoint.note)
       }
-      this.#note(entry, isNoted || checkpoints.length > 0)
+      this.#note(entry, isNoted || valid.length > 0)
     }
     return confirmed
   }

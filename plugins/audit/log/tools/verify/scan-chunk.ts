@@ -1,8 +1,9 @@
 // Reads one chunk of a log: checks each line and computes its leaf hash. Several threads can read chunks of one
 // file, because a chunk owns the lines that begin in it.
 
+import { closeSync, openSync } from 'node:fs'
 import { MAX_LINE_BYTES, tooLong } from '../../files/lines.js'
-import type { ReadAhead } from '../../files/read-ahead.js'
+import { ReadAhead } from '../../files/read-ahead.js'
 import { objectIn } from '../../format/stored-record.js'
 import { LeafRange } from '../../merkle/leaf-range.js'
 import { type Digest, leafHashWithin } from '../../merkle/tree-hash.js'
@@ -57,8 +58,31 @@ export interface ScanContext {
   readonly logId: string | undefined
 }
 
-/** @throws what `readSync` throws, and {AuditError} `read_failed` for a line longer than any record. */
-export function scanChunk(file: ReadAhead, chunk: Chunk, context: ScanContext): ChunkResult {
+/**
+ * Scans the chunks on the current thread. The last file stays open, because the chunks of a job are often of one file.
+ *
+ * @throws what `openSync` and `readSync` throw, and {AuditError} `read_failed` for a line longer than any record.
+ */
+export function scanChunks(chunks: readonly Chunk[], context: ScanContext): ChunkResult[] {
+  let open: { readonly path: string; readonly fd: number; readonly file: ReadAhead } | undefined
+  try {
+    return chunks.map((chunk) => {
+      const { path } = chunk
+      if (open?.path !== path) {
+        const previous = open
+        open = undefined
+        if (previous !== undefined) closeSync(previous.fd)
+        const fd = openSync(path, 'r')
+        open = { path, fd, file: new ReadAhead(fd) }
+      }
+      return scanChunk(open.file, chunk, context)
+    })
+  } finally {
+    if (open !== undefined) closeSync(open.fd)
+  }
+}
+
+function scanChunk(file: ReadAhead, chunk: Chunk, context: ScanContext): ChunkResult {
   const lines = new ChunkLines(file, chunk)
   const { range } = chunk
   const leaves: Digest[] = []

@@ -3,8 +3,7 @@
 import { availableParallelism } from 'node:os'
 import { startWorker, Thread } from '../../thread/thread.js'
 import type { KeySpan } from '../../tree/journal-line.js'
-import { ChunkScanner } from './chunk-scanner.js'
-import type { Chunk, ChunkResult, ScanContext } from './scan-chunk.js'
+import { type Chunk, type ChunkResult, type ScanContext, scanChunks } from './scan-chunk.js'
 
 export interface ScanWorkerData {
   readonly spans: readonly KeySpan[]
@@ -49,14 +48,13 @@ export function scanPool(
 }
 
 function localScan(context: ScanContext): ScanPool {
-  const scanner = new ChunkScanner(context)
   return {
     width: 1,
     jobBytes: LOCAL_JOB_BYTES,
     async scan(chunks) {
       // Lets other work on this thread run between two jobs.
       await new Promise((resolve) => setImmediate(resolve))
-      return scanner.scan(chunks)
+      return scanChunks(chunks, context)
     },
     close: () => Promise.resolve(),
   }
