@@ -55,4 +55,23 @@ describe('the source of a restore', () => {
       expect(cloud.asked('/get')).to.have.length(requests)
     })
   }
+
+  it('reads no more of an object than its key names', async () => {
+    let isClosed = false
+    cloud.fault = ({ path }, response) => {
+      if (path.includes('download-url')) response.end(JSON.stringify({ url: `${cloud.url}/get` }))
+      else if (path === '/get') {
+        // A response without an end.
+        const more = () => response.write(Buffer.alloc(1_048_576, 'a'))
+        response.on('drain', more).on('close', () => {
+          isClosed = true
+        })
+        more()
+      } else return false
+      return true
+    }
+    const { bytes, isCut } = await download(source, `${OWNER}/a`, 100_000)
+    expect([bytes.length, isCut]).to.deep.equal([100_000, true])
+    while (!isClosed) await new Promise((resolve) => setImmediate(resolve))
+  })
 })
