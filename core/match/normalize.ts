@@ -6,7 +6,8 @@ const MARK = '\\p{M}\\uff9e\\uff9f'
 const MAX_RUN = 30
 
 const ASCII = /^[\0-\x7f]*$/
-const PILED_UP = new RegExp(`[${MARK}]{${MAX_RUN + 1}}`, 'u')
+// Tried where a run begins alone: else each mark of shorter runs is a try, and takes as long as the rest of its run.
+const PILED_UP = new RegExp(`(?<![${MARK}])[${MARK}]{${MAX_RUN + 1}}`, 'u')
 const PIECE = new RegExp(`[^${MARK}]+[${MARK}]{0,${MAX_RUN}}|[${MARK}]{1,${MAX_RUN}}`, 'gu')
 
 /** Whether the text has more combining marks in a row than any language writes. */

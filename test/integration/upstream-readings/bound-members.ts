@@ -144,7 +144,7 @@ export function compareBoundMembers(seed: number, requests: number): { sent: num
     ] as const) {
       const { args, wrong, isAllowed } = make(number)
       if (isAllowed) allowed[name]++
-      if (wrong !== undefined) throw new Error(`arguments ${number} ${text(args)}: ${wrong}`)
+      if (wrong !== undefined) throw new Error(`SVC_SEED=${number}: arguments ${text(args)}: ${wrong}`)
     }
   }
   return { sent: Math.min(...Object.values(allowed)) }

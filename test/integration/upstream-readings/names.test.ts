@@ -3,7 +3,7 @@ import { FakeClock } from 'svc-sdk/testing'
 import { ReadersGateway } from './experiment.js'
 import { compareNames } from './names.js'
 
-const SEED = Number(process.env['SVC_NAMES_SEED'] ?? 1)
+const SEED = Number(process.env['SVC_SEED'] ?? 1)
 
 type Lists = { allowlist?: readonly string[]; denylist?: readonly string[]; per_tool?: object }
 
@@ -47,7 +47,7 @@ describe('the tool that a server runs', () => {
   it('was allowed, limited and mandated under the name that the server read', async () => {
     const { requests, sent } = await compareNames(SEED, 2_000)
     // Else nothing was compared.
-    expect(sent / requests, `seed ${SEED}`).to.be.greaterThan(0.05)
+    expect(sent / requests, `SVC_SEED=${SEED}`).to.be.greaterThan(0.05)
   })
 
   async function invoke(gateway: ReadersGateway, path: string) {

@@ -200,7 +200,7 @@ export async function compareNames(seed: number, requests: number): Promise<Summ
         reading.records === 1 ? wrong(policy, server, reading, counts) : `${reading.records} records`
       if (fault !== undefined) {
         const given = JSON.stringify({ policy: sectionsOf(policy), request })
-        throw new Error(`policy ${number}: ${fault}: ${given}`)
+        throw new Error(`SVC_SEED=${number}: ${fault}: ${given}`)
       }
     }
   }

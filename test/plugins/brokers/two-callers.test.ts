@@ -41,7 +41,7 @@ describe('brokers: two callers', () => {
       for (let round = 0; round < 200; round++) {
         await refused(stage, ada, [chance.pick([401, 403, 429]), chance.pick([200, 401, 403, 429])])
         const call = await sendWith(stage, {}, bob)
-        expect(call.credential, `seed ${seed}, round ${round}`).to.not.equal(undefined)
+        expect(call.credential, `SVC_SEED=${seed}, round ${round}`).to.not.equal(undefined)
         // Nobody's success but bob's own may be what keeps the keys.
         if (round % 2 === 0 && call.credential !== undefined) await answered(call.credential, 200)
         rig.clock.advance(chance.int(0, 5_000))
@@ -72,7 +72,7 @@ describe('brokers: two callers', () => {
       await sendWith(stage, { authorization: `Bearer ada${round}` }, ada)
       endpoint.issue({})
       const call = await sendWith(stage, { authorization: `Bearer bob${round}` }, bob)
-      expect(call.credential, `seed ${seed}, round ${round}`).to.not.equal(undefined)
+      expect(call.credential, `SVC_SEED=${seed}, round ${round}`).to.not.equal(undefined)
       endpoint.answer((_, response) => json(response, 500, {}))
       for (let more = 0; more < 3; more++) {
         await sendWith(stage, { authorization: `Bearer ada${round}-${more}` }, ada)

@@ -5,7 +5,7 @@ import { Chance } from '../../support/chance.js'
 import { argumentsOf, EvaluatedCalls, failureModes } from './evaluated-calls.js'
 import { decide, type RuntimeHandler, respond, unusedUrl } from './gateway.js'
 
-const seed = Number(process.env['SVC_TEST_SEED'] ?? 21)
+const seed = Number(process.env['SVC_SEED'] ?? 21)
 const timeoutMs = 1000
 
 /** How the runtime fails on the input of one caller. */
@@ -52,7 +52,7 @@ describe('callers of a gateway with a remote runtime', () => {
                   refusal: 'TOOL_NOT_ALLOWED runtime_denied',
                   findings: ['runtime_denied deny'],
                 }
-          expect({ isSent, refusal, findings }, `seed ${seed}, call ${i}`).to.deep.equal(expected)
+          expect({ isSent, refusal, findings }, `SVC_SEED=${seed}, call ${i}`).to.deep.equal(expected)
           expect(elapsedMs).to.be.lessThan(0.8 * timeoutMs)
         }
         await Promise.all(poisoned)

@@ -5,7 +5,7 @@ import { propertyRuns } from '../../support/property-runs.js'
 import { argumentsOf, EvaluatedCalls, failureModes } from './evaluated-calls.js'
 import { type RuntimeHandler, respond } from './gateway.js'
 
-const seed = Number(process.env['SVC_TEST_SEED'] ?? 21)
+const seed = Number(process.env['SVC_SEED'] ?? 21)
 
 interface Message {
   status: number
@@ -102,7 +102,7 @@ describe('a decision of a remote runtime against a call', () => {
       for (const action of actions) {
         for (const set of sets) {
           const { isSent, refusal, findings } = await calls.call('ada', { action, names: set })
-          const told = `seed ${seed}, ${action} with ${set.join(', ')}: ${refusal}, ${findings}`
+          const told = `SVC_SEED=${seed}, ${action} with ${set.join(', ')}: ${refusal}, ${findings}`
           expect(isSent, told).to.equal(false)
           expect(refusal, told).to.be.oneOf([
             `TOOL_NOT_ALLOWED ${reasons[action]}`,
