@@ -11,12 +11,10 @@ import {
   resolve,
   tokens,
 } from '@svc/core'
-import { usedMandateStore } from '@svc/plugin-ap2'
-import { dedupeSchema, dedupeStore } from '@svc/plugin-dedupe'
 import { type DependencyContainer, container as root } from 'tsyringe'
 import { GatewayMetrics, gatewayMetrics } from '../metrics/gateway-metrics.js'
 import { lineLogger } from './line-logger.js'
-import { builtinPlugins } from './plugins.js'
+import { bindBetweenPlugins, builtinPlugins } from './plugins.js'
 
 /** A container of this gateway's own, with the plugins that ship; two gateways in one process share nothing. */
 export function createContainer(): DependencyContainer {
@@ -50,9 +48,7 @@ export class RunningContainer {
 /** `isWatched`: there is an admin listener, so what is counted is for Prometheus. */
 export function bindDefaults(container: DependencyContainer, isWatched: boolean): void {
   bindDefault(container, tokens.Clock, { useValue: systemClock })
-  bindDefault(container, usedMandateStore, {
-    useValue: (context) => dedupeStore(dedupeSchema.parse({}), context),
-  })
+  bindBetweenPlugins(container)
   bindDefault(container, tokens.Ids, { useFactory: () => new RandomIds() })
   if (isWatched) {
     bindDefault(container, gatewayMetrics, {

@@ -1,16 +1,17 @@
-// The one list of what ships.
-import type { SectionsOf } from '@svc/core'
-import { ap2Plugin } from '@svc/plugin-ap2'
+// The one list of what ships, and what one of them gets from another: plugins import core only.
+import { bindDefault, type SectionsOf } from '@svc/core'
+import { ap2Plugin, usedMandateStore } from '@svc/plugin-ap2'
 import { auditPlugin } from '@svc/plugin-audit'
 import { authnPlugin } from '@svc/plugin-authn'
 import { brokersPlugin } from '@svc/plugin-brokers'
-import { dedupePlugin } from '@svc/plugin-dedupe'
+import { dedupePlugin, dedupeSchema, dedupeStore } from '@svc/plugin-dedupe'
 import { enforcementPlugin } from '@svc/plugin-enforcement'
 import { entitlementsPlugin } from '@svc/plugin-entitlements'
 import { privacyPlugin } from '@svc/plugin-privacy'
 import { quotasPlugin } from '@svc/plugin-quotas'
 import { runtimePlugin } from '@svc/plugin-runtime'
 import { securityPlugin } from '@svc/plugin-security'
+import type { DependencyContainer } from 'tsyringe'
 
 /** The plugins that ship: the default registration of `pluginToken`. */
 export const builtinPlugins = [
@@ -26,6 +27,13 @@ export const builtinPlugins = [
   quotasPlugin,
   brokersPlugin,
 ] as const
+
+/** Used mandates are kept in a store like that of idempotency keys. */
+export function bindBetweenPlugins(container: DependencyContainer): void {
+  bindDefault(container, usedMandateStore, {
+    useValue: (context) => dedupeStore(dedupeSchema.parse({}), context),
+  })
+}
 
 /** The sections of a policy, as code passes them: inferred from the plugins that ship. */
 export type MiddlewareConfig = SectionsOf<typeof builtinPlugins>

@@ -1,0 +1,39 @@
+// The stage with which docs/writing-a-stage.md begins, as it is written there.
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+import type { Plugin } from '@svc/core'
+import { expect } from 'chai'
+import { conformance } from 'svc-sdk/testing'
+import { StageRig, send } from '../support/stage-rig.js'
+
+const root = fileURLToPath(new URL('../../..', import.meta.url))
+const page = readFileSync(join(root, 'docs/writing-a-stage.md'), 'utf8')
+const [, code = ''] = /```js\n([\s\S]*?)```/.exec(page) ?? []
+// Inside the repository, so that its imports resolve.
+const directory = mkdtempSync(join(root, 'test', 'dist', 'whole-stage-'))
+const file = join(directory, 'read-only.mjs')
+writeFileSync(file, code)
+const { default: plugin } = (await import(pathToFileURL(file).href)) as { default: Plugin }
+rmSync(directory, { recursive: true })
+
+describe('the stage with which the docs begin', () => {
+  for (const { title, run } of conformance(plugin, { validConfig: { tenants: ['acme'] } })) it(title, run)
+
+  it('is short', () => {
+    expect(code.split('\n')).to.have.length.below(32)
+  })
+
+  for (const [tool, tenant, found] of [
+    ['delete_file', 'acme', ['read_only']],
+    ['delete_file', 'globex', []],
+    ['list_files', 'acme', []],
+  ] as const) {
+    it(`finds ${found.length === 0 ? 'nothing' : 'a change'} in ${tool} of tenant ${tenant}`, async () => {
+      await using rig = new StageRig()
+      const stage = await rig.start(plugin, { tenants: ['acme'] })
+      const { call } = await send(stage, { tool, caller: { tenant } })
+      expect(call.findings.map(({ reason }) => reason)).to.deep.equal(found)
+    })
+  }
+})
