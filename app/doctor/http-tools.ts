@@ -4,8 +4,8 @@ import { HttpServers } from '../mcp/http-servers.js'
 import { gatewayImplementation } from '../mcp/implementation.js'
 import { readPages } from '../mcp/list-pages.js'
 import { STATELESS_REVISION } from '../mcp/protocol.js'
-import { responseIn } from '../mcp/response.js'
-import { type Send, ServerSessions, sessionHeaders } from '../mcp/server-sessions.js'
+import { askServer, type Send, uncounted } from '../mcp/response.js'
+import { ServerSessions, sessionHeaders } from '../mcp/server-sessions.js'
 import { UNVERSIONED } from '../mcp/server-versions.js'
 import { clientMeta, headersOfRequest } from '../mcp/stateless-request.js'
 import { versionProbe } from '../mcp/version-probe.js'
@@ -33,10 +33,8 @@ export async function listHttpTools(server: string, url: URL, timeoutMs: number)
     const { entries } = await readPages('tools', async (cursor) => {
       const params = { ...cursor, ...(isStateless ? { _meta: clientMeta(client) } : {}) }
       const repeated = isStateless ? headersOfRequest(session.revision, METHOD, params) : {}
-      const message = { jsonrpc: '2.0', id: 'svc-tools', method: METHOD, params }
       const headers = { ...sessionHeaders(session), ...repeated }
-      const response = await send({ method: 'POST', headers, message })
-      const result = (await responseIn(response, maxBytes))?.['result']
+      const { result } = await askServer(send, { method: METHOD, params, headers }, maxBytes)
       if (!isJsonObject(result)) throw new Error('the server did not list its tools')
       return result
     })
@@ -46,8 +44,4 @@ export async function listHttpTools(server: string, url: URL, timeoutMs: number)
   } finally {
     await dispatcher.close()
   }
-}
-
-function uncounted(): void {
-  // A listing is not counted as a send.
 }

@@ -6,6 +6,7 @@ import type { Translation } from '../mcp/exchange.js'
 import type { Message } from '../mcp/message.js'
 import { isStateless } from '../mcp/protocol.js'
 import type { Fields } from '../mcp/rpc-response.js'
+import { inSession } from '../mcp/server-sessions.js'
 import { UNVERSIONED } from '../mcp/server-versions.js'
 import type { FederationConfig } from '../policy/federation-config.js'
 import { type Reply, replyTo, type ServerCalls, type ServerRequest } from './server-calls.js'
@@ -130,11 +131,9 @@ export async function withLink<T extends { readonly status: number }>(
   hooks: CallHooks | undefined,
   use: (link: ServerLink) => Promise<T>,
 ): Promise<T> {
-  const link = await linkTo(request, server, hooks)
-  const first = await use(link)
-  if (first.status !== 404 || link.sessionId === undefined) return first
-  await request.session.links.drop(link)
-  return use(await linkTo(request, server, hooks))
+  const { links } = request.session
+  const open = () => linkTo(request, server, hooks)
+  return inSession(open, (link) => links.drop(link), use)
 }
 
 /** What a server gave, or why it gave nothing. */

@@ -80,7 +80,7 @@ async function initialize(server: string, client: ClientFacts, parts: LinkParts)
   if (described === undefined || typeof revision !== 'string' || isStateless(revision)) return { reply }
   checkDescription(server, described, reply)
   const link = { server, revision, sessionId: reply.sessionId, described }
-  await send(server, { method: 'notifications/initialized' }, linkHeaders(link), parts)
+  await send(server, { method: 'notifications/initialized' }, sessionHeaders(link), parts)
   return { reply, link }
 }
 
@@ -107,10 +107,6 @@ function checkDescription(server: string, described: Fields, reply: Reply): void
 /** What a request without a session says of the client. */
 export function metaOfClient({ revision, capabilities, clientInfo }: ClientFacts): JsonObject {
   return clientMeta(clientInfo, isStateless(revision) ? capabilities : {})
-}
-
-export function linkHeaders({ sessionId, revision }: Omit<ServerLink, 'described'>): Record<string, string> {
-  return sessionHeaders({ id: sessionId, revision })
 }
 
 /** What the server says of a capability; undefined for one that it does not have. */

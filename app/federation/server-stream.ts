@@ -5,11 +5,12 @@ import type { CallControl } from '@svc/core/pipeline'
 import { LAST_EVENT_ID_HEADER } from '../http/header-names.js'
 import { EVENT_STREAM_TYPE } from '../http/media-type.js'
 import { isStateless } from '../mcp/protocol.js'
+import { sessionHeaders } from '../mcp/server-sessions.js'
 import { LISTEN_METHOD } from '../mcp/subject.js'
 import { type ClientRequest, ownMessage, serverRequest } from './client-request.js'
 import type { ClientStream } from './client-stream.js'
 import type { ServerRequest } from './server-calls.js'
-import { linkHeaders, type ServerLink } from './server-link.js'
+import type { ServerLink } from './server-link.js'
 import { translationFrom } from './upstream-request.js'
 
 /** An event of a server for the client; undefined where the client does not get it. */
@@ -94,7 +95,7 @@ function streamRequest({ request, link, filter, lastEventId }: ServerStreamParts
     return serverRequest({ session, headers: ownHeaders }, link, message)
   }
   const resumed = lastEventId === undefined ? {} : { [LAST_EVENT_ID_HEADER]: lastEventId }
-  const headers = { ...ownHeaders, accept: EVENT_STREAM_TYPE, ...linkHeaders(link), ...resumed }
+  const headers = { ...ownHeaders, accept: EVENT_STREAM_TYPE, ...sessionHeaders(link), ...resumed }
   return {
     server: link.server,
     method: 'GET',

@@ -1,7 +1,7 @@
 // Ends the sessions that servers opened for a client which ends its own.
+import { sessionHeaders } from '../mcp/server-sessions.js'
 import type { ClientRequest } from './client-request.js'
 import { replyTo } from './server-calls.js'
-import { linkHeaders } from './server-link.js'
 import { abortAfter } from './time-limit.js'
 
 export async function endSession({ session, calls, ownHeaders, config }: ClientRequest): Promise<void> {
@@ -10,7 +10,7 @@ export async function endSession({ session, calls, ownHeaders, config }: ClientR
     links
       .filter(({ sessionId }) => sessionId !== undefined)
       .map((link) => {
-        const headers = { ...ownHeaders, ...linkHeaders(link) }
+        const headers = { ...ownHeaders, ...sessionHeaders(link) }
         return replyTo(calls, {
           server: link.server,
           method: 'DELETE',

@@ -12,10 +12,11 @@ import {
   toStatelessRequest,
   toStatelessResponse,
 } from '../mcp/revision-translation.js'
+import { sessionHeaders } from '../mcp/server-sessions.js'
 import { headersOfRequest } from '../mcp/stateless-request.js'
 import { createdTaskId } from '../mcp/tasks.js'
 import { withClientIds } from './server-ids.js'
-import { type ClientFacts, linkHeaders, metaOfClient, type ServerLink } from './server-link.js'
+import { type ClientFacts, metaOfClient, type ServerLink } from './server-link.js'
 import { listsChangedBy } from './server-lists.js'
 import type { FederationSession } from './session.js'
 
@@ -46,7 +47,7 @@ export function requestTo(
   const headers = { ...without(clientHeaders, exchangeHeaders), 'content-type': 'application/json' }
   if (!isStateless(link.revision)) {
     return {
-      headers: { ...withoutParamHeaders(headers), ...linkHeaders(link) },
+      headers: { ...withoutParamHeaders(headers), ...sessionHeaders(link) },
       message: isStateless(client.revision) ? toHandshakeRequest(message) : message,
     }
   }

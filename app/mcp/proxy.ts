@@ -77,13 +77,8 @@ export class McpProxy {
     const { servers, client, limits, clock, ids, annotations, state, streams, probeTimeoutMs } = parts
     this.#tasks = new KnownTasks(state)
     this.#running = new RunningCalls(state, clock, streams.abandonedMs)
-    const probe = versionProbe({
-      servers,
-      client,
-      timeoutMs: probeTimeoutMs,
-      maxBytes: limits.maxResponseBytes,
-    })
-    this.#versions = new ServerVersions(probe, state, clock)
+    const own = { servers, client, timeoutMs: probeTimeoutMs, maxBytes: limits.maxResponseBytes }
+    this.#versions = new ServerVersions(versionProbe(own), state, clock)
     this.#caches = {
       versions: this.#versions,
       annotations,
@@ -92,12 +87,7 @@ export class McpProxy {
     }
     this.#access = new AccessChecks(this.#caches)
     this.#late = { openCalls: new OpenCalls(state, clock), caches: this.#caches, clock, ids }
-    this.#tools = new McpToolClient({
-      servers,
-      client,
-      maxResponseBytes: limits.maxResponseBytes,
-      timeoutMs: probeTimeoutMs,
-    })
+    this.#tools = new McpToolClient(own)
   }
 
   /** The request of an exchange; `body` is that of a POST, null otherwise. Throws or rejects with `Refusal`. */

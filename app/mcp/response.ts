@@ -1,16 +1,67 @@
-// Reads the one response in an MCP server's answer, for requests of the gateway itself.
+// Requests of the gateway itself to MCP servers, and how it reads their responses.
 import { isRefusal } from '@svc/core'
 import { SseOverflow } from '@svc/core/http'
+import type { JsonObject } from '@svc/core/json'
+import { SESSION_ID_HEADER } from '../http/header-names.js'
+import type { Implementation } from './implementation.js'
+import { HANDSHAKE_REVISION } from './protocol.js'
 import { type Fields, isResponse, ProtocolViolation } from './rpc-response.js'
-import type { McpResponse } from './servers.js'
+import type { McpRequest, McpResponse, McpServers } from './servers.js'
 
-/** Whether a fault of `responseIn` says that the server's answer is outside the protocol, or too large. */
-export function isUnreadable(fault: unknown): fault is Error {
-  if (fault instanceof ProtocolViolation || fault instanceof SseOverflow) return true
-  return isRefusal(fault) && fault.code === 'PAYLOAD_TOO_LARGE'
+/** Of a client that the gateway itself is. */
+export interface OwnRequestParts {
+  readonly servers: McpServers
+  /** Its name towards servers. */
+  readonly client: Implementation
+  /** Of a handshake or a probe, in milliseconds. */
+  readonly timeoutMs: number
+  /** Of a response. */
+  readonly maxBytes: number
 }
 
-/** Undefined where there is none. Rejects with what `isUnreadable` says, or with `UpstreamError`. */
+export function uncounted(): void {
+  // Requests of the gateway itself are not counted as sends of a call.
+}
+
+/** Sends to one server, with a credential. Rejects like the dispatcher. */
+export type Send = (head: Pick<McpRequest, 'method' | 'headers' | 'message'>) => Promise<McpResponse>
+
+export interface OwnReply {
+  readonly status: number
+  /** Of the session that the response begins. */
+  readonly sessionId: string | undefined
+  readonly result?: unknown
+  /** Why the response cannot be read: it is outside the protocol, or too large. */
+  readonly error?: Error
+}
+
+/** Rejects as `send` does. */
+export async function askServer(
+  send: Send,
+  { headers = {}, ...request }: { method: string; params: JsonObject; headers?: Record<string, string> },
+  maxBytes: number,
+): Promise<OwnReply> {
+  const message = { jsonrpc: '2.0', id: 'svc-request', ...request }
+  const response = await send({ method: 'POST', headers, message })
+  const { [SESSION_ID_HEADER]: id } = response.headers
+  const head = { status: response.status, sessionId: typeof id === 'string' ? id : undefined }
+  try {
+    return { ...head, result: (await responseIn(response, maxBytes))?.['result'] }
+  } catch (error) {
+    if (error instanceof ProtocolViolation || error instanceof SseOverflow) return { ...head, error }
+    if (isRefusal(error) && error.code === 'PAYLOAD_TOO_LARGE') return { ...head, error }
+    throw error
+  } finally {
+    await response.discard()
+  }
+}
+
+export function askInitialize(send: Send, clientInfo: Implementation, maxBytes: number): Promise<OwnReply> {
+  const params = { protocolVersion: HANDSHAKE_REVISION, capabilities: {}, clientInfo }
+  return askServer(send, { method: 'initialize', params }, maxBytes)
+}
+
+/** Undefined where there is none. Rejects with `ProtocolViolation`, `SseOverflow`, `Refusal` or `UpstreamError`. */
 export async function responseIn(response: McpResponse, maxBytes: number): Promise<Fields | undefined> {
   if (response.form === 'other') return undefined
   if (response.form !== 'events') return (await response.message(maxBytes)).message

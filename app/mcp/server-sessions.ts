@@ -6,24 +6,38 @@ import { PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names
 import { UpstreamError } from '../upstream/answer.js'
 import type { Implementation } from './implementation.js'
 import { MAX_NAME } from './kept-names.js'
-import { HANDSHAKE_REVISION, isStateless, STATELESS_REVISION } from './protocol.js'
-import { isUnreadable, responseIn } from './response.js'
+import { isStateless, STATELESS_REVISION } from './protocol.js'
+import { askInitialize, type Send } from './response.js'
 import { ProtocolViolation } from './rpc-response.js'
-import type { McpRequest, McpResponse } from './servers.js'
 
 /** The one used longest ago goes first; its server ends it in its own time. */
 const maxSessions = 1000
 const maxBytes = 1_048_576
-const ID = 'svc-session'
 
 export interface ServerSession {
   /** Undefined where the server gave none. */
-  readonly id: string | undefined
+  readonly sessionId: string | undefined
   readonly revision: string
 }
 
-/** Sends to the server with the caller's credential. Rejects like the dispatcher. */
-export type Send = (head: Pick<McpRequest, 'method' | 'headers' | 'message'>) => Promise<McpResponse>
+/**
+ * Runs `use` in a session, and once more in another one where the server says with 404 that it no longer has the first: it
+ * has not acted on the request. `drop` gets the session, and what the server says.
+ */
+export async function inSession<
+  Session extends Pick<ServerSession, 'sessionId'>,
+  Reply extends { readonly status: number },
+>(
+  open: () => Promise<Session>,
+  drop: (session: Session, reply: Reply) => Promise<void>,
+  use: (session: Session) => Promise<Reply>,
+): Promise<Reply> {
+  const session = await open()
+  const reply = await use(session)
+  if (reply.status !== 404 || session.sessionId === undefined) return reply
+  await drop(session, reply)
+  return use(await open())
+}
 
 export class ServerSessions {
   #client: Implementation
@@ -60,44 +74,29 @@ export class ServerSessions {
   }
 
   async #handshake(send: Send): Promise<ServerSession> {
-    const params = { protocolVersion: HANDSHAKE_REVISION, capabilities: {}, clientInfo: this.#client }
-    const message = { jsonrpc: '2.0', id: ID, method: 'initialize', params }
-    const answer = await send({ method: 'POST', headers: {}, message })
-    const revision = await chosenRevision(answer)
+    const { status, sessionId, result, error } = await askInitialize(send, this.#client, maxBytes)
+    if (status === 401 || status === 403 || status >= 500) {
+      throw new UpstreamError(`The MCP server refused the session (${status}).`, 'no')
+    }
+    // A refusal need not be JSON-RPC.
+    if (error !== undefined && !(error instanceof ProtocolViolation && status >= 400)) {
+      throw new UpstreamError(error.message, 'no', { cause: error })
+    }
+    const revision = isJsonObject(result) ? result['protocolVersion'] : undefined
     // A server without sessions does not know `initialize`; its answer to the call then counts.
-    if (revision === undefined) return { id: undefined, revision: STATELESS_REVISION }
-    const { [SESSION_ID_HEADER]: given } = answer.headers
-    const session: ServerSession = { id: typeof given === 'string' ? given : undefined, revision }
-    const initialized = { jsonrpc: '2.0', method: 'notifications/initialized' }
-    const handed = await send({ method: 'POST', headers: sessionHeaders(session), message: initialized })
-    await handed.discard()
+    if (status >= 400 || typeof revision !== 'string' || isStateless(revision)) {
+      return { sessionId: undefined, revision: STATELESS_REVISION }
+    }
+    if (revision.length > MAX_NAME) throw new UpstreamError('The MCP server named no revision.', 'no')
+    const session = { sessionId, revision }
+    const message = { jsonrpc: '2.0', method: 'notifications/initialized' }
+    const accepted = await send({ method: 'POST', headers: sessionHeaders(session), message })
+    await accepted.discard()
     return session
   }
 }
 
-export function sessionHeaders({ id, revision }: ServerSession): Record<string, string> {
-  return { [PROTOCOL_VERSION_HEADER]: revision, ...(id === undefined ? {} : { [SESSION_ID_HEADER]: id }) }
-}
-
-/** The revision that the server chose; undefined where it refuses the handshake. */
-async function chosenRevision(answer: McpResponse): Promise<string | undefined> {
-  try {
-    if (answer.status === 401 || answer.status === 403 || answer.status >= 500) {
-      throw new UpstreamError(`The MCP server refused the session (${answer.status}).`, 'no')
-    }
-    const message = await responseIn(answer, maxBytes)
-    const result = message?.['result']
-    const revision = isJsonObject(result) ? result['protocolVersion'] : undefined
-    if (answer.status >= 400 || typeof revision !== 'string' || isStateless(revision)) return undefined
-    if (revision.length > MAX_NAME) throw new UpstreamError('The MCP server named no revision.', 'no')
-    return revision
-  } catch (fault) {
-    if (fault instanceof ProtocolViolation && answer.status >= 400) return undefined
-    if (isUnreadable(fault)) {
-      throw new UpstreamError(fault.message, 'no', { cause: fault })
-    }
-    throw fault
-  } finally {
-    await answer.discard()
-  }
+export function sessionHeaders({ sessionId, revision }: ServerSession): Record<string, string> {
+  const session = sessionId === undefined ? {} : { [SESSION_ID_HEADER]: sessionId }
+  return { [PROTOCOL_VERSION_HEADER]: revision, ...session }
 }

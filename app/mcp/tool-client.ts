@@ -18,13 +18,12 @@ import { upstreamHeaders } from '../upstream/headers.js'
 import { outcomeOfFault } from '../upstream/invoke.js'
 import { callerOf, sendCall, sendWith } from '../upstream/send.js'
 import { checkHead } from './answer.js'
-import type { Implementation } from './implementation.js'
 import { STATELESS_REVISION } from './protocol.js'
-import { responseIn } from './response.js'
+import { type OwnRequestParts, responseIn, type Send, uncounted } from './response.js'
 import { checkResponse, failureOf, verdictOf } from './rpc-response.js'
-import { type Send, type ServerSession, ServerSessions, sessionHeaders } from './server-sessions.js'
+import { inSession, type ServerSession, ServerSessions, sessionHeaders } from './server-sessions.js'
 import { UNVERSIONED } from './server-versions.js'
-import type { McpRequest, McpResponse, McpServers } from './servers.js'
+import type { McpRequest, McpResponse } from './servers.js'
 import { clientMeta, headersOfRequest } from './stateless-request.js'
 
 const ID = 'svc-call'
@@ -44,19 +43,11 @@ function versionMismatch(requested: NamedVersion, version: string): Finding | un
   return { reason: 'version_unpinned', stage: 'mcp', level: 'gateway', detail }
 }
 
-export interface McpToolClientOptions {
-  readonly servers: McpServers
-  readonly client: Implementation
-  readonly maxResponseBytes: number
-  /** Time limit of each request that opens a session, in milliseconds. */
-  readonly timeoutMs: number
-}
-
 export class McpToolClient {
-  #parts: McpToolClientOptions
+  #parts: OwnRequestParts
   #sessions: ServerSessions
 
-  constructor(parts: McpToolClientOptions) {
+  constructor(parts: OwnRequestParts) {
     this.#parts = parts
     this.#sessions = new ServerSessions(parts.client)
   }
@@ -67,17 +58,17 @@ export class McpToolClient {
     const owner = ownerOf(call, upstream)
     const send = this.#handshakeSend(call, upstream)
     try {
-      const session = await unlessAborted(call.abortState, this.#sessions.of(owner, send))
+      const open = () => unlessAborted(call.abortState, this.#sessions.of(owner, send))
+      await open()
       const refused = await control.commitHolds()
       if (refused !== undefined) return refused
-      const answer = await this.#send(control, upstream, request, session)
-      // With 404 a server says that it no longer has the session, so it has not run the tool.
-      if (answer.status !== 404 || session.id === undefined) return await this.#outcomeOf(answer)
-      await answer.discard()
-      await this.#sessions.drop(owner, session)
-      control.retries++
-      const fresh = await unlessAborted(call.abortState, this.#sessions.of(owner, send))
-      return await this.#outcomeOf(await this.#send(control, upstream, request, fresh))
+      const drop = async (session: ServerSession, ended: McpResponse): Promise<void> => {
+        await ended.discard()
+        await this.#sessions.drop(owner, session)
+        control.retries++
+      }
+      const response = await inSession(open, drop, (one) => this.#send(control, upstream, request, one))
+      return await this.#outcomeOf(response)
     } catch (fault) {
       return outcomeOfFault(control, fault)
     }
@@ -134,11 +125,11 @@ export class McpToolClient {
 
   async #read(answer: McpResponse): Promise<Outcome> {
     const { status, headers } = answer
-    const { maxResponseBytes } = this.#parts
+    const { maxBytes } = this.#parts
     checkHead(answer)
     if (status >= 400 && answer.form !== 'events')
-      return completedWith(status, headers['content-type'], await answer.bytes(maxResponseBytes))
-    const message = await responseIn(answer, maxResponseBytes)
+      return completedWith(status, headers['content-type'], await answer.bytes(maxBytes))
+    const message = await responseIn(answer, maxBytes)
     if (message === undefined) {
       return failed('UPSTREAM_UNREACHABLE', 'The upstream answered without a response.')
     }
@@ -164,8 +155,4 @@ function ownerOf(call: Call, upstream: URL): string {
   const principal = caller === undefined ? null : principalKeyOf(caller)
   const parts = [upstream.href, principal, nodeId, agentRef, shown?.header, shown?.value]
   return sha256Hex(JSON.stringify(parts))
-}
-
-function uncounted(): void {
-  // A handshake is not counted as a send.
 }

@@ -40,7 +40,10 @@ export class EndpointSession {
   begin(handshake: ClientMessage, answer: IncomingMessage, result: Readonly<Record<string, unknown>>): void {
     this.#handshake = handshake
     const { [SESSION_ID_HEADER]: id } = answer.headers
-    this.#open = { id: typeof id === 'string' ? id : undefined, revision: String(result['protocolVersion']) }
+    this.#open = {
+      sessionId: typeof id === 'string' ? id : undefined,
+      revision: String(result['protocolVersion']),
+    }
   }
 
   /** Sends a message, with another token or in another session where the endpoint asks for one. */
@@ -56,7 +59,8 @@ export class EndpointSession {
       return this.#postOnce(message, signal)
     }
     // A session ends with its server. Tasks are answered with 404 too.
-    const isOver = answer.statusCode === 404 && session?.id !== undefined && message !== this.#handshake
+    const isOver =
+      answer.statusCode === 404 && session?.sessionId !== undefined && message !== this.#handshake
     if (!isOver || message.method?.startsWith('tasks/') === true) return answer
     answer.resume()
     if (this.#open === session) {
@@ -86,7 +90,7 @@ export class EndpointSession {
   }
 
   async end(): Promise<void> {
-    if (this.#open?.id === undefined) return
+    if (this.#open?.sessionId === undefined) return
     const answer = await this.#send({ method: 'DELETE', headers: this.#headers() })
     answer.resume()
   }
