@@ -5,6 +5,7 @@ import {
   DIRECTORY_MODE,
   FILE_MODE,
   type FileSystem,
+  nodeFileSystem,
   openExisting,
   READ,
   READ_WRITE_CREATE,
@@ -19,6 +20,7 @@ import { type Digest, digestFromBytes, nodeHash } from '../merkle/tree-hash.js'
 import { HASH_BYTES, HASHES_PER_FILE, LEVEL_STEP, placeOfHash, TREE_FOLDER } from './tree-layout.js'
 
 const HASHES_PER_RUN = 2_048
+const LEAVES_PER_READ = 4_096
 const UNKNOWN = '\0'.repeat(HASH_BYTES)
 
 export class TreeStore {
@@ -97,6 +99,20 @@ export function rootsOf(port: FileSystem, dir: string, ranges: readonly LeafRang
       `the tree of ${dir} has no hashes of the leaves ${range.start} to ${range.end - 1}`,
     )
   })
+}
+
+/** The leaves `[from, to)` in blocks; ends early where one is not known. */
+export function* storedLeaves(dir: string, from: number, to: number): Generator<Digest[], void, void> {
+  const store = new TreeStore(dir, nodeFileSystem)
+  for (let at = from; at < to; ) {
+    const wanted = Math.min(to - at, LEAVES_PER_READ, HASHES_PER_FILE - (at % HASHES_PER_FILE))
+    const leaves = store.hashes(0, at, wanted)
+    const unknown = leaves.indexOf(UNKNOWN)
+    if (unknown >= 0) leaves.length = unknown
+    yield leaves
+    if (leaves.length < wanted) return
+    at += wanted
+  }
 }
 
 /** Hashes that follow each other in one file. */

@@ -7,7 +7,7 @@ import type { Digest } from '../../merkle/tree-hash.js'
 import type { Head } from '../../tree/checkpoint.js'
 import { journalLines } from '../../tree/journal-file.js'
 import { type PlacedRange, placeRanges } from '../../tree/seal-ranges.js'
-import { storedLeaves } from '../verify/stored-tree.js'
+import { storedLeaves } from '../../tree/tree-store.js'
 
 export class SealedLeaves {
   readonly #dir: string

@@ -4,12 +4,12 @@ import { join } from 'node:path'
 import { dailyLog } from '../../format/paths.js'
 import type { Digest } from '../../merkle/tree-hash.js'
 import type { PlacedRange } from '../../tree/seal-ranges.js'
+import { storedLeaves } from '../../tree/tree-store.js'
 import { classifyTampering } from './classify-tampering.js'
 import type { Findings } from './findings.js'
 import { diffLeaves } from './leaf-diff.js'
 import type { IndexedFailure } from './scan-chunk.js'
 import { type ScanPool, scanLines } from './scan-pool.js'
-import { storedLeaves } from './stored-tree.js'
 
 // Maximum failed lines remembered to avoid a second failure for them.
 const MAX_FAILED_LINES = 200_000
@@ -22,12 +22,6 @@ export interface ScannedRange extends PlacedRange {
   readonly whole: boolean
   /** Failures of its lines by themselves. */
   readonly failures: readonly IndexedFailure[]
-}
-
-export interface RegionParts {
-  readonly dir: string
-  readonly pool: ScanPool
-  readonly judged: boolean
 }
 
 /** The ranges of a day from its first changed one on. */
@@ -54,16 +48,16 @@ export class ChangedDay {
    * @returns lines that are present and not sealed, and whether they reach to the end of the file.
    */
   async report(
-    { dir, pool, judged }: RegionParts,
+    { dir, pool, judged }: { readonly dir: string; readonly pool: ScanPool; readonly judged: boolean },
     size: number,
     findings: Findings,
-  ): Promise<{ readonly unsealed: number; readonly lines: number; readonly isToEnd: boolean }> {
+  ): Promise<{ readonly unsealed: number; readonly isToEnd: boolean }> {
     const file = dailyLog(this.day)
     const inside = this.#ranges.slice(0, this.#changed)
     const first = inside[0]
     const next = this.#ranges[this.#changed]
     const last = inside.at(-1)
-    if (first === undefined || last === undefined) return { unsealed: 0, lines: 0, isToEnd: false }
+    if (first === undefined || last === undefined) return { unsealed: 0, isToEnd: false }
     const isAligned = this.#isAligned
     const from = first.start
     const to = next?.start ?? size
@@ -96,7 +90,7 @@ export class ChangedDay {
     if (hunks === undefined) {
       const message = 'from this line on, too much differs from what was sealed to be located'
       findings.fail({ file, line: first.lineBefore + 1, kind: 'altered', message })
-      return { unsealed: 0, lines, isToEnd }
+      return { unsealed: 0, isToEnd }
     }
     const log = { file, lineBefore: first.lineBefore, hunks, sealed, failedLines: failed, judged, isToEnd }
     const before = findings.total
@@ -107,7 +101,7 @@ export class ChangedDay {
       const message = isShort ? 'its last bytes are missing' : 'its lines are not where they were sealed'
       findings.fail({ file, line: last.lineBefore + last.lines, kind, message })
     }
-    return { unsealed, lines, isToEnd }
+    return { unsealed, isToEnd }
   }
 }
 

@@ -8,7 +8,6 @@ import { type Head, parseCheckpoint } from '../../tree/checkpoint.js'
 import type { Note } from '../../tree/note.js'
 import { notePieces } from '../../tree/note-file.js'
 import type { Findings } from './findings.js'
-import { plainCheckpoints } from './plain-checkpoint.js'
 
 export interface KeptCheckpoint extends Head {
   readonly file: string
@@ -105,13 +104,10 @@ export class CheckpointWalk {
   *#parse(day: string): Generator<KeptCheckpoint, void, void> {
     const file = checkpointFile(day)
     const bytes = this.#bytes(day)
-    const rest = yield* plainCheckpoints(bytes.toString('latin1'), file, this.#origin)
-    for (const piece of notePieces(bytes.subarray(rest.end), `${this.#origin}\n`)) {
-      const { note, torn } = piece
-      const line = rest.line - 1 + piece.line
+    for (const { note, torn, line, offset } of notePieces(bytes, `${this.#origin}\n`)) {
       const head = note === undefined ? undefined : parseCheckpoint(note.text)
       const fail = (message: string) => this.#findings.fail({ file, line, kind: 'bad_checkpoint', message })
-      if (torn) this.#findings.torn(file, line, bytes.length - rest.end - piece.offset, 'checkpoint')
+      if (torn) this.#findings.torn(file, line, bytes.length - offset, 'checkpoint')
       else if (note === undefined || head === undefined) fail('not a checkpoint')
       else if (head.origin !== this.#origin) fail(`a checkpoint of ${head.origin}`)
       else yield { ...head, file, line, note }

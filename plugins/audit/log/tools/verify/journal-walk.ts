@@ -44,19 +44,15 @@ interface Gap {
   explained: boolean
 }
 
-export interface WalkOptions {
-  readonly keys: TrustedKeys
-  /** Bytes of the journal to read. */
-  readonly size: number
-}
-
 /**
  * The entries that cover leaves of the log, in the order of the tree and in blocks. Of a seal that continues the journal,
  * as nearly all lines do, the signature is checked when the entry is asked: checkpoints may vouch for it.
+ *
+ * @param size bytes of the journal to read.
  */
 export async function* walkJournal(
   path: string,
-  { keys, size }: WalkOptions,
+  { keys, size }: { readonly keys: TrustedKeys; readonly size: number },
   sink: JournalSink,
 ): AsyncGenerator<readonly JournalEntry[], void, void> {
   const state = new JournalState()

@@ -15,11 +15,6 @@ import type { JournalEntry, JournalSink } from './journal-walk.js'
 import type { ChunkResult } from './scan-chunk.js'
 import { type Agreement, type Claim, type Mark, type Part, TreeCheck } from './tree-check.js'
 
-type Source =
-  | { readonly kind: 'range'; readonly range: PlacedRange; readonly result: ChunkResult | undefined }
-  | { readonly kind: 'line'; readonly entry: JournalEntry }
-  | { readonly kind: 'gap' }
-
 export interface LogParts {
   readonly findings: Findings
   readonly facts: JournalFacts
@@ -49,7 +44,7 @@ const UNCONFIRMED: States = { changed: 'unlocated', others: 'unconfirmed' }
 class LogCheck {
   readonly #options: StepOptions
   readonly #parts: LogParts
-  readonly #tree: TreeCheck<Source>
+  readonly #tree: TreeCheck<Step>
   /** Numbers of journal lines that have a failure. */
   readonly #failedLines = new Set<number>()
   /** That of the last journal line. */
@@ -88,7 +83,7 @@ class LogCheck {
       return step.entry.leaf + 1
     }
     if (step.kind === 'gap') {
-      this.#tree.add({ first: step.first, end: step.end, subtrees: undefined, source: { kind: 'gap' } })
+      this.#tree.add({ first: step.first, end: step.end, subtrees: undefined, source: step })
       return undefined
     }
     const { range, result } = step
@@ -150,7 +145,7 @@ class LogCheck {
     if (confirmed !== undefined) this.#commit(this.#tree.confirm(confirmed))
   }
 
-  #commit({ parts, changed }: Agreement<Source>, states = CONFIRMED): void {
+  #commit({ parts, changed }: Agreement<Step>, states = CONFIRMED): void {
     for (const part of parts) {
       const { source } = part
       const isChanged = changed.has(part)
@@ -196,7 +191,7 @@ class LogCheck {
     this.#commit({ parts, changed: broken }, disputed.length > 0 || broken.size > 0 ? UNCONFIRMED : CONFIRMED)
   }
 
-  #reportAltered(parts: readonly Part<Source>[], from: number, to: number): void {
+  #reportAltered(parts: readonly Part<Step>[], from: number, to: number): void {
     const { days, findings } = this.#parts
     const message = `a line among the leaves ${from} to ${to - 1} differs from what was sealed, and the tree does not show which`
     findings.tampered('altered', to - from)

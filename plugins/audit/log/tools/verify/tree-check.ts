@@ -3,7 +3,7 @@
 
 import { LeafRange, type SubtreeRoot } from '../../merkle/leaf-range.js'
 import type { Digest } from '../../merkle/tree-hash.js'
-import { storedLeaves } from './stored-tree.js'
+import { storedLeaves } from '../../tree/tree-store.js'
 
 // Beyond this the rest of the log is not compared any more, so that memory stays bounded.
 const MAX_PARTS = 100_000
