@@ -1,23 +1,23 @@
-// `npm run chaos:responses`: every shape on every channel, in the full size. Prints what came of each.
+// `npm run chaos:responses`: every shape on every channel, in several sizes. Prints what came of each.
 import { parseArgs } from 'node:util'
 import { allCases, attack } from './experiment.js'
 
 const { values } = parseArgs({
   options: {
-    mb: { type: 'string', default: '63' },
+    mb: { type: 'string', multiple: true, default: ['12', '24', '63'] },
     bound: { type: 'string', default: '5000' },
     only: { type: 'string', default: '' },
   },
 })
-const bytes = Number(values.mb) * 1_048_576
+const cases = values.mb.flatMap((mb) => allCases.map((one) => ({ ...one, mb })))
 
-for (const one of allCases) {
-  const name = `${one.channel}: ${one.shape}`
+for (const { mb, ...one } of cases) {
+  const name = `${one.channel}: ${one.shape}, ${mb} MiB`
   if (!name.includes(values.only)) continue
   const start = performance.now()
   let result: string
   try {
-    const { statuses, text, longestMs } = await attack(one, bytes)
+    const { statuses, text, longestMs } = await attack(one, Number(mb) * 1_048_576)
     const code = /"error":"([A-Z_]+)"/.exec(text)?.[1] ?? ''
     const isSlow = longestMs > Number(values.bound)
     if (isSlow) process.exitCode = 1
