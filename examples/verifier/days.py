@@ -131,8 +131,8 @@ class Day:
         data = self.data[first["start"] : end]
         whole, rest = lines_of(data)
         lines = [line for _, line in whole]
-        # A writer that died leaves the start of a line; a whole record with another byte was edited.
-        if rest and object_in(rest[:-1]) is not None:
+        # A writer that died leaves the start of a line at the end of the file; a whole record with another byte was edited.
+        if rest and (not to_end or object_in(rest[:-1]) is not None):
             lines.append(rest)
         # Lines in whole ranges were checked as sealed at their leaves; of others the leaf is not known.
         checked = last["before"] + last["lines"] - first["before"] if aligned else 0

@@ -6,6 +6,7 @@ import { failedSync } from './failed-sync.js'
 import { fullDisk } from './full-disk.js'
 import { killedWriter } from './killed-writer.js'
 import { lateSigner } from './late-signer.js'
+import { manipulatedLog } from './manipulated-log.js'
 import { midnight } from './midnight.js'
 
 export const experiments: readonly Experiment[] = [
@@ -15,4 +16,5 @@ export const experiments: readonly Experiment[] = [
   failedSync,
   midnight,
   lateSigner,
+  manipulatedLog,
 ]

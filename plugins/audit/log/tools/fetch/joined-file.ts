@@ -160,7 +160,10 @@ class JoinedFile {
   }
 
   #whyNot(piece: Piece, start: number, known: Buffer): string | undefined {
-    if (!known.equals(this.#written(start, known.length))) return 'differs from what another object has there'
+    // Of parts that have no place, each is judged by itself.
+    const isPlaced = this.#judge.partOf === undefined
+    if (isPlaced && !known.equals(this.#written(start, known.length)))
+      return 'differs from what another object has there'
     const { knownEnd = Number.POSITIVE_INFINITY } = this.#judge
     if (start > this.#end && start >= knownEnd) return `begins at ${start}, where the log had no bytes`
     if (piece.bytes.length === 0 || this.#judge.accepts(piece)) return undefined
