@@ -10,6 +10,7 @@ import {
   parseJsonObject,
   toBase64,
 } from '@svc/core/json'
+import { AuditError } from '../../format/errors.js'
 import type { TrustedKey } from '../../keys/public-key.js'
 import type { VerifyReport } from '../verify/report.js'
 import { spansOf, TrustedKeys } from '../verify/trusted-keys.js'
@@ -35,8 +36,15 @@ export type ReportJudgement =
     }
   | { readonly valid: false; readonly reason: string }
 
-/** The canonical JSON of the report with `key_id` and `sig`. */
+/**
+ * The canonical JSON of the report with `key_id` and `sig`.
+ *
+ * @throws {AuditError} `bad_config`: the signer has no public key, so that nobody could check the report.
+ */
 export async function signReport(report: AuditReport, signer: Signer): Promise<string> {
+  if (signer.publicKey === undefined) {
+    throw new AuditError('bad_config', 'a report cannot be signed by a signer without a public key')
+  }
   const unsigned = { ...report, key_id: signer.keyId }
   const message = messageOf(unsigned)
   const sig = signer.signAsync === undefined ? signer.sign(message) : await signer.signAsync(message)
