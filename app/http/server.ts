@@ -124,7 +124,11 @@ export class HttpServer {
       // An error in what follows a request must not be written as that request's answer, or into it.
       if (message === undefined || this.#isRunning(socket)) socket.destroy()
       else if (this.#connections.isAnswering(socket as Socket)) endSoon(socket)
-      else this.#answerMalformed(socket, message)
+      else {
+        // A client that ends its half in the middle of a request has disconnected.
+        if (!isEarlyEnd(error)) refuseBodyOn(socket, message)
+        this.#answerMalformed(socket, message)
+      }
     })
     // Nothing was received or sent: the client is idle, or does not read its answer. A client that waits for its answer
     // is neither.
@@ -173,7 +177,6 @@ export class HttpServer {
       return
     }
     this.#parts.meter?.count('svc_http_refusals_total')
-    refuseBodyOn(socket, message)
     socket.write(malformedAnswer(message))
     endSoon(socket)
   }
@@ -262,6 +265,10 @@ function parserError(error: Error & { code?: string }): string | undefined {
   if (code === 'HPE_HEADER_OVERFLOW') return 'The request headers are too large.'
   if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return 'The request did not arrive in time.'
   return code.startsWith('HPE_') ? 'The request is not HTTP that can be read.' : undefined
+}
+
+function isEarlyEnd(error: Error & { code?: string }): boolean {
+  return error.code === 'HPE_INVALID_EOF_STATE'
 }
 
 function malformedAnswer(message: string): string {

@@ -160,9 +160,9 @@ class JoinedFile {
   }
 
   #whyNot(piece: Piece, start: number, known: Buffer): string | undefined {
-    // Of parts that have no place, each is judged by itself.
-    const isPlaced = this.#judge.partOf === undefined
-    if (isPlaced && !known.equals(this.#written(start, known.length)))
+    // Of parts that have no place, each is judged by itself, unless other objects have had all of its place.
+    const isCompared = this.#judge.partOf === undefined || piece.bytes.length === 0
+    if (isCompared && !known.equals(this.#written(start, known.length)))
       return 'differs from what another object has there'
     const { knownEnd = Number.POSITIVE_INFINITY } = this.#judge
     if (start > this.#end && start >= knownEnd) return `begins at ${start}, where the log had no bytes`
