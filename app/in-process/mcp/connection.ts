@@ -175,7 +175,7 @@ export class Connection implements Interceptor {
     return { control, exchange }
   }
 
-  /** A fault of `contextOf` refuses the call: nobody knows whose it is. */
+  /** A fault of `contextOf` refuses the call: its caller is not known. */
   #contextOf(extra: MessageExtra | undefined): {
     readonly headers: Record<string, string>
     readonly identity?: CallContext['identity']

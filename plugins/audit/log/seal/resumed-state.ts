@@ -1,5 +1,5 @@
 // What the journal states up to a checkpoint, for a writer that opens the log. A seal that repeats what the lines before
-// it say is believed only where a checkpoint of the writer's own key covers it: whoever held that key has compared it with
+// it say is believed only where a checkpoint of the writer's own key covers it: the holder of that key has compared it with
 // those lines. A key that has signed none, as after a rotation, reads the journal from its first line.
 
 import { parsePublicKeyLine, verifierFromPublicKey } from '../keys/public-key.js'

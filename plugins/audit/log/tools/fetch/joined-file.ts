@@ -1,4 +1,4 @@
-// Joins the objects of one file. Whoever has the key of the upload can add objects: their bytes are checked against the
+// Joins the objects of one file. The holder of the upload key can add objects: their bytes are checked against the
 // hash in their key, objects that overlap must agree, and a judge says whether bytes are the log's where they stand.
 
 import { createHash } from 'node:crypto'
