@@ -4,7 +4,7 @@ import type { JsonValue } from '@svc/core/json'
 import { RESOURCE_UPDATED } from '../mcp/change-notifications.js'
 import type { McpResponse, ReceivedMessage } from '../mcp/servers.js'
 import type { ChangeListener } from './notifications.js'
-import { MessageStream, type RequestAnswer } from './request-answer.js'
+import { MessageStream, type PendingResponse } from './pending-response.js'
 import type { StdioServer } from './stdio-server.js'
 
 /** Messages that wait for a stream to the client. */
@@ -14,7 +14,7 @@ const maxWaitingCharacters = 65_536
 
 /** A request of the client that the process works on. */
 export interface RunningRequest {
-  readonly answer: RequestAnswer
+  readonly answer: PendingResponse
   cancel(reason: string): void
 }
 

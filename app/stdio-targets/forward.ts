@@ -6,7 +6,7 @@ import type { McpRequest, McpResponse } from '../mcp/servers.js'
 import { UpstreamError } from '../upstream/answer.js'
 import { checkAnswers } from './check-answers.js'
 import type { RunningRequest } from './client-session.js'
-import { RequestAnswer } from './request-answer.js'
+import { PendingResponse } from './pending-response.js'
 import type { StdioServer } from './stdio-server.js'
 import type { Connection } from './supervisor.js'
 
@@ -48,7 +48,7 @@ export async function forward(
     cancel('the caller has cancelled the request')
     answer.abort(signal.reason)
   }
-  const answer = new RequestAnswer({
+  const answer = new PendingResponse({
     acceptsEvents: String(headers['accept'] ?? EVENT_STREAM_TYPE).includes(EVENT_STREAM_TYPE),
     translate,
     statusOf,

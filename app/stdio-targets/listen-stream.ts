@@ -7,7 +7,7 @@ import type { Fields } from '../mcp/rpc-response.js'
 import type { McpResponse } from '../mcp/servers.js'
 import type { ServerDescription } from './handshake.js'
 import type { ChangeListener } from './notifications.js'
-import { MessageStream } from './request-answer.js'
+import { MessageStream } from './pending-response.js'
 import type { StdioServer } from './stdio-server.js'
 
 /** The stream begins with what of the filter the server can send. */

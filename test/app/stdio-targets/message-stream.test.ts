@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { MessageStream } from 'svc-sdk/internal/stdio-targets/request-answer'
+import { MessageStream } from 'svc-sdk/internal/stdio-targets/pending-response'
 
 async function textsOf(stream: MessageStream, maxBytes?: number): Promise<string[]> {
   const texts: string[] = []

@@ -82,7 +82,7 @@ export class MessageStream implements EventsResponse {
   }
 }
 
-export class RequestAnswer implements PendingRequest {
+export class PendingResponse implements PendingRequest {
   readonly begun: Promise<McpResponse>
   #resolve: (response: McpResponse) => void = () => undefined
   #reject: (reason: unknown) => void = () => undefined
