@@ -122,7 +122,7 @@ export {
 } from './plugin/services.js'
 export type { MapBounds, OpenSharedStore, SharedMap, SharedStore } from './plugin/shared-store.js'
 export type { Signer } from './plugin/signer.js'
-export type { Next, Stage } from './plugin/stage.js'
+export { disabledStage, type Next, type Stage } from './plugin/stage.js'
 export { lifecycleMembers, type StoreLifecycle } from './plugin/store-lifecycle.js'
 export {
   type Appender,

@@ -32,3 +32,14 @@ export interface Stage {
    */
   explain?(call: Call, next: Next, say: (line: string) => void): MaybePromise<Outcome>
 }
+
+/** For a section with `enabled: false`, which may stay in the policy. `effect` says what follows, for explanations. */
+export function disabledStage(effect: string): Stage {
+  return {
+    handle: (_call, next) => next(),
+    explain(_call, next, say) {
+      say(`enabled is false: ${effect}`)
+      return next()
+    },
+  }
+}

@@ -2,7 +2,7 @@
 import { isLoopbackHost } from '@svc/core/http'
 import { compilePattern, PatternError } from '@svc/core/match'
 import { z } from 'zod'
-import { bindingSchema } from './verify/binding.js'
+import { bindingSchema } from './verify/arguments.js'
 
 /** RFC 8725 §3.1: asymmetric algorithms only, chosen by the policy and never by the mandate. */
 const algorithms = ['ES256', 'ES384', 'EdDSA'] as const

@@ -2,19 +2,21 @@
 
 export { type Inspection, type InspectOptions, inspectMandates } from './inspect.js'
 export { bindingFromExample, type ExampleBinding } from './issue/example-binding.js'
-export { type HopInit, issueHop } from './issue/hop.js'
 export {
   generateLocalKey,
+  type HopInit,
+  issueHop,
   type LocalAlgorithm,
   type LocalKey,
   localKeyOf,
   signToken,
 } from './issue/local-key.js'
 export {
+  checkoutToken,
   type Issuance,
   type IssuedBundle,
   issueMandates,
   type MandateShape,
   mandateShapes,
+  type Purchase,
 } from './issue/mandates.js'
-export { checkoutToken, type Purchase } from './issue/purchase.js'

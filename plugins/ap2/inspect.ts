@@ -1,16 +1,12 @@
 // Reads mandates as a call would present them, and says which checks they pass: for `svc ap2 inspect`.
 import type { Clock } from '@svc/core'
 import type { JsonObject } from '@svc/core/json'
-import { didJwk } from './keys/did-jwk.js'
-import { didKey } from './keys/did-key.js'
-import { type DidMethod, didOfUrl } from './keys/did-method.js'
+import { type DidMethod, didJwk, didKey, didOfUrl } from './keys/did-method.js'
 import { IssuerKeys } from './keys/issuer-keys.js'
 import { MandateFault } from './mandate/fault.js'
-import { objectOf } from './presented/parse.js'
-import { parsePresented } from './presented/presented.js'
-import { isBundle, presentedValues } from './presented/values.js'
-import { ChainMandate } from './verify/chain-mandate.js'
+import { isBundle, objectOf, parsePresented, presentedValues } from './presented.js'
 import type { SignedMandate } from './verify/signed-mandate.js'
+import { ChainMandate } from './verify/v02-mandate.js'
 import { type CheckName, checks, Verifier } from './verify/verifier.js'
 
 export interface InspectOptions {
@@ -45,7 +41,7 @@ export interface Inspection {
 /** `text` is a mandate or a bundle, as a header would have it. */
 export async function inspectMandates(text: string, options: InspectOptions): Promise<Inspection> {
   try {
-    const { signed, unsigned } = await parsePresented(valuesOf(text.trim()))
+    const { signed, unsignedIntents } = await parsePresented(valuesOf(text.trim()))
     const passed = new Map<SignedMandate, Set<CheckName>>(signed.map((mandate) => [mandate, new Set()]))
     const fault = await faultOf(signed, options, (mandate, check) => passed.get(mandate)?.add(check))
     // Mandates are checked one after another, and their constraints when all others have passed.
@@ -61,7 +57,6 @@ export async function inspectMandates(text: string, options: InspectOptions): Pr
         checks: checks.map((name) => ({ name, result: resultOf(name) })),
       }
     })
-    const unsignedIntents = unsigned.map(({ digest }) => digest)
     return { mandates, unsignedIntents, ...(fault === undefined ? {} : { fault: faultReport(fault) }) }
   } catch (fault) {
     if (!(fault instanceof MandateFault)) throw fault

@@ -4,6 +4,7 @@ import { resolve as resolvePath } from 'node:path'
 import {
   type DoctorCheck,
   definePlugin,
+  disabledStage,
   identity,
   mandates,
   type PluginContext,
@@ -15,18 +16,14 @@ import {
 } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import { type Ap2Config, ap2Schema } from './config.js'
-import { didJwk } from './keys/did-jwk.js'
-import { didKey } from './keys/did-key.js'
-import { didMethods } from './keys/did-method.js'
+import { didJwk, didKey, didMethods } from './keys/did-method.js'
 import { DidWeb } from './keys/did-web.js'
-import { IssuerKeys } from './keys/issuer-keys.js'
-import { pinnedKeys } from './keys/pinned.js'
+import { IssuerKeys, pinnedKeys } from './keys/issuer-keys.js'
 import { mandateReasons } from './mandate/fault.js'
-import { metrics } from './metrics.js'
 import { checkSection } from './policy-check.js'
 import { Requirement } from './requirement.js'
-import { Ap2Stage, DisabledStage } from './stage.js'
-import { useStore } from './use/store.js'
+import { Ap2Stage } from './stage.js'
+import { useStore } from './use-hold.js'
 import { Verifier } from './verify/verifier.js'
 
 export const ap2Plugin = definePlugin({
@@ -39,7 +36,13 @@ export const ap2Plugin = definePlugin({
   uses: [identity, sideEffects],
   provides: [mandates],
   reasons: mandateReasons,
-  metrics,
+  metrics: {
+    svc_ap2_verified_total: { kind: 'counter', help: 'Calls whose mandates were verified.' },
+    svc_ap2_findings_total: {
+      kind: 'counter',
+      help: 'Findings about mandates: missing, invalid, for other arguments, or used before.',
+    },
+  },
   facts: ({ enabled, mode, tools }) =>
     enabled && (mode === 'full' || mode === 'partial') && tools.allow !== undefined
       ? { refusesTools: true }
@@ -47,7 +50,8 @@ export const ap2Plugin = definePlugin({
   check: (config, facts, _isBound, bindingOf) =>
     checkSection(config, facts, Object.keys(bindingOf(didMethods) ?? {})),
 
-  create: (config, context) => (config.enabled ? stageOf(config, context) : new DisabledStage()),
+  create: (config, context) =>
+    config.enabled ? stageOf(config, context) : disabledStage('mandates are not read'),
 
   async doctor(config, context) {
     if (!config.enabled) return []

@@ -4,7 +4,7 @@ import { resolve } from 'node:path'
 import type { ConfigConflict, PolicyFacts } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import type { Ap2Config } from './config.js'
-import { pinnedKeys } from './keys/pinned.js'
+import { pinnedKeys } from './keys/issuer-keys.js'
 
 /** The DID methods that this package resolves. */
 const builtinMethods = ['key', 'jwk', 'web'] as const

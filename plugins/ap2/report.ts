@@ -1,6 +1,6 @@
 // What the record and the upstream get of verified mandates.
 import type { Call, MandateReport } from '@svc/core'
-import type { HeaderNames } from './presented/values.js'
+import type { HeaderNames } from './presented.js'
 import type { VerifiedMandate } from './verify/verifier.js'
 
 export function verifiedReport(

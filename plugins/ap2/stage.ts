@@ -21,19 +21,14 @@ import {
   sideEffects,
   verdict,
 } from '@svc/core'
-import { type JsonObject, membersLike } from '@svc/core/json'
-import { explainMandates } from './explain.js'
+import { isJsonObject, type JsonObject, membersLike } from '@svc/core/json'
 import type { DidWeb } from './keys/did-web.js'
 import type { IssuerKeys } from './keys/issuer-keys.js'
 import { MandateFault, type MandateReason } from './mandate/fault.js'
-import { isObject } from './mandate/text.js'
-import { parsePresented } from './presented/presented.js'
-import { type HeaderNames, presentedValues } from './presented/values.js'
+import { type HeaderNames, parsePresented, presentedValues } from './presented.js'
 import { unverifiedReport, verifiedReport } from './report.js'
-import type { Requirement } from './requirement.js'
-import { keyClaim, useClaims } from './use/claims.js'
-import type { UseStore } from './use/store.js'
-import { type Reservation, UseHold, unavailable } from './use/use-hold.js'
+import { explainMandates, type Requirement } from './requirement.js'
+import { keyClaim, type Reservation, UseHold, type UseStore, unavailable, useClaims } from './use-hold.js'
 import { checkArguments } from './verify/arguments.js'
 import type { VerifiedMandate, Verifier } from './verify/verifier.js'
 
@@ -131,7 +126,7 @@ export class Ap2Stage implements Stage {
       if (!isRequired) return undefined
       throw new MandateFault('ap2_missing', 'the call needs a mandate, and has none')
     }
-    const { signed, unsigned } = await parsePresented(values.values())
+    const { signed, unsignedIntents } = await parsePresented(values.values())
     const verified = await verifier.verify(signed, audiences(request.server))
     const authorizes = verified.some(({ kind }) => kind !== 'intent')
     if (isRequired && !authorizes) {
@@ -140,8 +135,7 @@ export class Ap2Stage implements Stage {
     if (verified.length === 0) return undefined
     const terms = verified.map((mandate) => mandate.terms)
     for (const binding of requirement.bindingsOf(request)) checkArguments(terms, request.args, binding)
-    const intents = unsigned.map(({ digest }) => digest)
-    return { verified, report: verifiedReport(call, verified, intents, headers) }
+    return { verified, report: verifiedReport(call, verified, unsignedIntents, headers) }
   }
 
   /** Reserves the mandates for this call, and ties its idempotency key to them. Rejects with `MandateFault`. */
@@ -229,7 +223,7 @@ export class Ap2Stage implements Stage {
 
 function metaOf({ params }: CallRequest): JsonObject | undefined {
   const meta = params?.['_meta']
-  return isObject(meta) ? meta : undefined
+  return isJsonObject(meta) ? meta : undefined
 }
 
 interface NoticeParts {
@@ -248,16 +242,4 @@ function noticeOnDenial(call: Call, tenant: string, { notices, url }: NoticePart
     const data = { tenant, tool: `${server}/${tool}@${toolVersion}`, reasons, trace_id: call.trace.traceId }
     notices.send({ type: 'ap2.denied', data }, url)
   })
-}
-
-/** `enabled: false`: the section may stay in the policy. */
-export class DisabledStage implements Stage {
-  handle(_call: Call, next: Next): MaybePromise<Outcome> {
-    return next()
-  }
-
-  explain(_call: Call, next: Next, say: (line: string) => void): MaybePromise<Outcome> {
-    say('enabled is false: mandates are not read')
-    return next()
-  }
 }

@@ -1,7 +1,7 @@
 // Derives a binding from the arguments of an example call, by the values of the purchase that they are for.
 import { isJsonObject, type JsonValue } from '@svc/core/json'
 import { minorUnitsOf } from '../verify/money.js'
-import type { Purchase } from './purchase.js'
+import type { Purchase } from './mandates.js'
 
 /** An entry of `ap2.tools.bind`. What the arguments do not have is bound to its value, which then holds for every call. */
 export type ExampleBinding = Readonly<Record<string, unknown>>

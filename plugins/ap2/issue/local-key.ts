@@ -1,8 +1,14 @@
 // Keys of development: issuers and agents that `svc ap2 make` plays.
-import { createPrivateKey, createPublicKey, generateKeyPairSync, type JsonWebKey } from 'node:crypto'
+import {
+  createPrivateKey,
+  createPublicKey,
+  generateKeyPairSync,
+  type JsonWebKey,
+  randomBytes,
+} from 'node:crypto'
 import { CompactSign } from 'jose'
-import { encodeMultikey } from '../keys/multikey.js'
-import { type PublicJwk, publicJwkOf } from '../keys/verification-key.js'
+import { encodeMultikey, type PublicJwk, publicJwkOf } from '../keys/verification-key.js'
+import { digestOf } from '../mandate/jwt.js'
 
 export type LocalAlgorithm = 'ES256' | 'ES384' | 'EdDSA'
 
@@ -56,4 +62,31 @@ function rawKey({ x, y }: PublicJwk): Buffer {
   if (y === undefined) return abscissa
   const isOdd = ((Buffer.from(y, 'base64url').at(-1) ?? 0) & 1) === 1
   return Buffer.concat([Buffer.from([isOdd ? 3 : 2]), abscissa])
+}
+
+export interface HopInit {
+  readonly key: LocalKey
+  readonly header: Readonly<Record<string, unknown>>
+  readonly claims: Readonly<Record<string, unknown>>
+  readonly mandate: Readonly<Record<string, unknown>>
+  /** Members of the mandate in disclosures of their own. */
+  readonly disclosed?: Readonly<Record<string, unknown>>
+}
+
+/** The JWT with its disclosures, each followed by `~`. */
+export async function issueHop({ key, header, claims, mandate, disclosed = {} }: HopInit): Promise<string> {
+  const members = Object.entries(disclosed).map(([name, value]) => disclosure([name, value]))
+  const body = members.length === 0 ? mandate : { _sd: members.map((text) => digestOf(text)), ...mandate }
+  const payload = disclosure([body])
+  const token = await signToken(key, header, {
+    delegate_payload: [{ '...': digestOf(payload) }],
+    ...claims,
+    _sd_alg: 'sha-256',
+  })
+  return [token, payload, ...members, ''].join('~')
+}
+
+function disclosure(parts: readonly unknown[]): string {
+  const salt = randomBytes(16).toString('base64url')
+  return Buffer.from(JSON.stringify([salt, ...parts])).toString('base64url')
 }

@@ -1,6 +1,7 @@
-// The interface of DID methods, and the token through which users add one.
+// DID methods: the interface, the token through which users add one, and those whose identifier is the key.
 import { token } from '@svc/core'
-import type { VerificationKey } from './verification-key.js'
+import { parseJson } from '@svc/core/json'
+import { decodeMultikey, publicJwkOf, type VerificationKey } from './verification-key.js'
 
 /** Resolves the DIDs of one method (W3C DID Core). */
 export interface DidMethod {
@@ -25,4 +26,23 @@ export function methodOf(did: string): string | undefined {
 export function didOfUrl(url: string): string | undefined {
   const did = url.slice(0, Math.max(0, url.indexOf('#')))
   return methodOf(did) === undefined ? undefined : did
+}
+
+export const didKey: DidMethod = {
+  async resolve(did) {
+    const text = did.slice('did:key:'.length)
+    return [{ id: `${did}#${text}`, jwk: decodeMultikey(text) }]
+  },
+}
+
+const MAX_TEXT = 2048
+
+export const didJwk: DidMethod = {
+  async resolve(did) {
+    const text = did.slice('did:jwk:'.length)
+    if (text.length > MAX_TEXT) throw new Error(`the identifier is longer than ${MAX_TEXT} characters`)
+    const jwk = publicJwkOf(parseJson(Buffer.from(text, 'base64url')))
+    if (jwk === undefined) throw new Error('the identifier is no public key for signatures')
+    return [{ id: `${did}#0`, jwk }]
+  },
 }

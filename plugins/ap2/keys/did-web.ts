@@ -6,8 +6,7 @@ import { HttpClient } from '@svc/core/http-client'
 import { isJsonObject, parseJson } from '@svc/core/json'
 import { BoundedMap } from '@svc/core/store'
 import type { DidMethod } from './did-method.js'
-import { decodeMultikey } from './multikey.js'
-import { type PublicJwk, publicJwkOf, type VerificationKey } from './verification-key.js'
+import { decodeMultikey, type PublicJwk, publicJwkOf, type VerificationKey } from './verification-key.js'
 
 const PREFIX = 'did:web:'
 const MAX_BYTES = 64 * 1024

@@ -1,9 +1,11 @@
 // Finds the key of an issuer: pinned ones first, else by the method of its DID.
+import { readFileSync } from 'node:fs'
+import { resolve } from 'node:path'
 import { messageOf } from '@svc/core/json'
 import { MandateFault } from '../mandate/fault.js'
 import type { Jwt } from '../mandate/jwt.js'
 import { type DidMethod, didOfUrl, methodOf } from './did-method.js'
-import { fitsAlgorithm, type VerificationKey } from './verification-key.js'
+import { fitsAlgorithm, readKeySet, type VerificationKey } from './verification-key.js'
 
 export interface IssuerRules {
   /** Absent: every method that has a resolver. */
@@ -106,4 +108,27 @@ async function resolved(keys: Promise<readonly VerificationKey[]>): Promise<read
 /** A `kid` is a key's id, or the fragment of its DID URL. */
 function isNamed(id: string | undefined, kid: string, issuer: string): boolean {
   return id === kid || id === `${issuer}#${kid}` || id === `${issuer}${kid}`
+}
+
+interface Pinned {
+  readonly keys?: readonly unknown[] | undefined
+  readonly file?: string | undefined
+}
+
+/** @throws {Error} for a file that cannot be read or is no key set */
+export function pinnedKeys(
+  issuers: Readonly<Record<string, Pinned>>,
+  baseDir: string,
+): ReadonlyMap<string, readonly VerificationKey[]> {
+  return new Map(
+    Object.entries(issuers).map(([issuer, { keys, file }]) => {
+      const set: unknown =
+        file === undefined ? { keys } : JSON.parse(readFileSync(resolve(baseDir, file), 'utf8'))
+      const found = readKeySet(set)
+      if (found === undefined || found.length === 0) {
+        throw new Error(`${file ?? 'keys'} has no public key for ES256, ES384 or EdDSA`)
+      }
+      return [issuer, found]
+    }),
+  )
 }

@@ -35,6 +35,10 @@ export class MandateFault extends Error {
   }
 }
 
+export function broken(detail: string): MandateFault {
+  return new MandateFault('ap2_chain_broken', detail)
+}
+
 export function malformed(detail: string, options?: ErrorOptions): MandateFault {
   return new MandateFault('ap2_malformed', detail, options)
 }

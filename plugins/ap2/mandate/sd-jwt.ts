@@ -1,10 +1,19 @@
-// Parses a chain of delegated SD-JWTs (AP2 v0.2): hops joined by `~~`, the issuer's first.
-import type { JsonObject } from '@svc/core/json'
-import { disclose } from './disclosures.js'
-import { MandateFault, malformed } from './fault.js'
-import { type HashAlgorithm, hashAlgorithmOf } from './hash.js'
-import { type Jwt, parseJwt } from './jwt.js'
-import { checkMembers, isObject } from './text.js'
+// Parses a chain of delegated SD-JWTs (AP2 v0.2): hops joined by `~~`, the issuer first. Each disclosure belongs to exactly
+// one digest, and none is left over (RFC 9901 §7.1).
+import { SDJwt } from '@sd-jwt/core'
+import { isJsonObject, type JsonObject, type JsonValue } from '@svc/core/json'
+import { broken, MandateFault, malformed } from './fault.js'
+import {
+  checkMembers,
+  decodeBase64url,
+  digestBytes,
+  digestOf,
+  type HashAlgorithm,
+  hashAlgorithmOf,
+  type Jwt,
+  parseJwt,
+  parseStrict,
+} from './jwt.js'
 
 const MAX_HOPS = 4
 const SEPARATOR = '~~'
@@ -29,7 +38,7 @@ export interface Hop {
 export async function parseChain(text: string): Promise<readonly [Hop, ...Hop[]]> {
   const parts = text.split(SEPARATOR)
   if (parts.length > MAX_HOPS) throw malformed(`a chain has at most ${MAX_HOPS} hops`)
-  if (parts.includes('')) throw new MandateFault('ap2_chain_broken', 'a hop or a disclosure is empty')
+  if (parts.includes('')) throw broken('a hop or a disclosure is empty')
   const texts = parts.map((part, index) => (index < parts.length - 1 ? `${part}~` : part))
   const [first, ...others] = await Promise.all(texts.map(parseHop))
   if (first === undefined) throw malformed('the chain is empty')
@@ -59,6 +68,111 @@ async function parseHop(text: string): Promise<Hop> {
 
 function delegatePayloadOf({ delegate_payload: payloads }: JsonObject): JsonObject {
   const [mandate, ...others] = Array.isArray(payloads) ? payloads : []
-  if (isObject(mandate) && others.length === 0) return mandate
-  throw new MandateFault('ap2_chain_broken', 'a hop discloses not exactly one delegate payload')
+  if (isJsonObject(mandate) && others.length === 0) return mandate
+  throw broken('a hop discloses not exactly one delegate payload')
+}
+
+/** The members whose array elements a holder may hide: fewer of them only restrict, and other payloads grant other things. */
+const choices: ReadonlySet<string> = new Set(['allowed', 'acceptable_items', 'delegate_payload'])
+
+interface Disclosure {
+  /** Absent for an element of an array. */
+  readonly name: string | undefined
+  readonly value: JsonValue
+}
+
+interface Disclosed {
+  readonly payload: JsonObject
+  /** Something is hidden that may restrict. */
+  readonly hidesTerms: boolean
+}
+
+/** `text` is the JWT with its disclosures, each followed by `~`. */
+async function disclose(text: string, payload: JsonObject, algorithm: HashAlgorithm): Promise<Disclosed> {
+  const byDigest = new Map<string, Disclosure>()
+  for (const encoded of text.split('~').slice(1, -1)) {
+    if (encoded === '') throw broken('a disclosure is empty')
+    const digest = digestOf(encoded, algorithm)
+    if (byDigest.has(digest)) throw broken('a disclosure is given twice')
+    byDigest.set(digest, parseDisclosure(encoded))
+  }
+  const walk = new DigestWalk(byDigest)
+  walk.visit(payload, undefined)
+  if (walk.used.size < byDigest.size) throw broken('a disclosure belongs to no digest of the mandate')
+  const hasher = (data: string | ArrayBuffer): Uint8Array =>
+    digestBytes(typeof data === 'string' ? data : Buffer.from(data), algorithm)
+  const token = await SDJwt.fromEncode(text, hasher)
+  const claims: unknown = await token.getClaims(hasher)
+  if (!isJsonObject(claims)) throw malformed('the payload is not a JSON object')
+  return { payload: claims as JsonObject, hidesTerms: walk.hidesTerms }
+}
+
+function parseDisclosure(encoded: string): Disclosure {
+  const parts = parseStrict(decodeBase64url(encoded, 'a disclosure'), 'a disclosure')
+  if (!Array.isArray(parts) || typeof parts[0] !== 'string') throw broken('a disclosure has no salt')
+  if (parts.length === 2 && parts[1] !== undefined) return { name: undefined, value: parts[1] }
+  const [, name, value, ...more] = parts
+  if (typeof name !== 'string' || value === undefined || more.length > 0) {
+    throw broken('a disclosure is neither a member nor an element')
+  }
+  if (['_sd', '...', '__proto__'].includes(name)) throw broken('a disclosure has a reserved name')
+  return { name, value }
+}
+
+class DigestWalk {
+  readonly used = new Set<string>()
+  hidesTerms = false
+  #seen = new Set<string>()
+  #disclosures: ReadonlyMap<string, Disclosure>
+
+  constructor(disclosures: ReadonlyMap<string, Disclosure>) {
+    this.#disclosures = disclosures
+  }
+
+  /** `name` is the member that `value` is in, or whose element it is. */
+  visit(value: JsonValue, name: string | undefined): void {
+    if (Array.isArray(value)) {
+      for (const item of value) {
+        if (isJsonObject(item) && item['...'] !== undefined) this.#element(item, name)
+        else this.visit(item, name)
+      }
+    } else if (isJsonObject(value)) this.#object(value)
+  }
+
+  #element(item: JsonObject, name: string | undefined): void {
+    if (Object.keys(item).length !== 1) throw broken('a digest of an element has other members')
+    const disclosure = this.#take(item['...'])
+    if (disclosure === undefined) this.hidesTerms ||= name === undefined || !choices.has(name)
+    else if (disclosure.name !== undefined) throw broken('a disclosed element has a name')
+    else this.visit(disclosure.value, name)
+  }
+
+  #object(value: JsonObject): void {
+    const { _sd: digests = [] } = value
+    if (!Array.isArray(digests)) throw broken('"_sd" is not an array')
+    const names = new Set(Object.keys(value))
+    if (names.has('...') || names.has('__proto__')) throw broken('a member has a reserved name')
+    for (const digest of digests) {
+      const disclosure = this.#take(digest)
+      if (disclosure === undefined) {
+        this.hidesTerms = true
+        continue
+      }
+      const { name } = disclosure
+      if (name === undefined || names.has(name)) throw broken('a disclosed member has no name of its own')
+      names.add(name)
+      this.visit(disclosure.value, name)
+    }
+    for (const [name, member] of Object.entries(value)) if (name !== '_sd') this.visit(member, name)
+  }
+
+  #take(digest: JsonValue | undefined): Disclosure | undefined {
+    if (typeof digest !== 'string' || this.#seen.has(digest)) {
+      throw broken('a digest is no string, or is there twice')
+    }
+    this.#seen.add(digest)
+    const disclosure = this.#disclosures.get(digest)
+    if (disclosure !== undefined) this.used.add(digest)
+    return disclosure
+  }
 }

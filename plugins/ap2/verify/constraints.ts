@@ -3,8 +3,8 @@ import { canonicalize, type JsonValue } from '@svc/core/json'
 import { z } from 'zod'
 import type { Checkout, Constraint, OpenPaymentBody, PaymentBody } from '../mandate/bodies.js'
 import { MandateFault } from '../mandate/fault.js'
-import type { Action, OpenMandate } from './checked-mandate.js'
 import { meetsRequirements } from './line-items.js'
+import type { Action, OpenMandate } from './signed-mandate.js'
 
 interface ConstraintContext {
   /** Milliseconds since the epoch. */

@@ -1,51 +1,71 @@
 // The signed mandates of AP2 v0.1: a cart that the merchant signs, a payment that the user signs.
 import type { JsonObject, JsonValue } from '@svc/core/json'
-import { publicJwkOf } from '../keys/verification-key.js'
-import { MandateFault, malformed } from '../mandate/fault.js'
-import { canonicalDigest, digestOf, hashAlgorithmOf } from '../mandate/hash.js'
-import { type Jwt, parseJwt } from '../mandate/jwt.js'
-import { isObject } from '../mandate/text.js'
-import type { CartV01, PaymentV01 } from '../mandate/v01.js'
-import type { MandateContent } from './checked-mandate.js'
+import { z } from 'zod'
+import { confirmedKeyOf, isSignedWith } from '../keys/verification-key.js'
+import { firstIssue } from '../mandate/bodies.js'
+import { broken, MandateFault, malformed } from '../mandate/fault.js'
+import { canonicalDigest, digestOf, hashAlgorithmOf, type Jwt, parseJwt } from '../mandate/jwt.js'
 import { minorUnitsOf } from './money.js'
-import { isSignedWith } from './signature.js'
-import type { SignedMandate } from './signed-mandate.js'
-import type { Terms } from './terms.js'
+import { type MandateContent, SignedMandate, type Terms } from './signed-mandate.js'
 
-export class CartMandate implements SignedMandate {
+const money = z.looseObject({ currency: z.string().min(1), value: z.number() })
+const isoTime = z.string().refine((text) => Number.isFinite(Date.parse(text)))
+
+const cart = z.looseObject({
+  contents: z.looseObject({
+    id: z.string().min(1),
+    merchant_name: z.string().min(1),
+    cart_expiry: isoTime,
+    payment_request: z.looseObject({
+      details: z.looseObject({
+        total: z.looseObject({ amount: money }),
+        display_items: z.array(z.looseObject({ label: z.string() })).default([]),
+      }),
+    }),
+  }),
+  merchant_authorization: z.string().nullish(),
+})
+
+const payment = z.looseObject({
+  payment_mandate_contents: z.looseObject({
+    payment_mandate_id: z.string().min(1),
+    payment_details_total: z.looseObject({ amount: money }),
+    payment_response: z.looseObject({ method_name: z.string().min(1) }),
+  }),
+  user_authorization: z.string().nullish(),
+})
+
+const intent = z.looseObject({ natural_language_description: z.string() })
+
+/** Undefined for an intent, which nobody signs. */
+export function mandateOfV01(object: JsonObject): SignedMandate | undefined {
+  if ('contents' in object) return new CartMandate(object, checked(cart, object))
+  if ('payment_mandate_contents' in object) return new UserPaymentMandate(object, checked(payment, object))
+  checked(intent, object)
+  return undefined
+}
+
+function checked<T>(schema: z.ZodType<T>, object: JsonObject): T {
+  const parsed = schema.safeParse(object)
+  if (parsed.success) return parsed.data
+  throw malformed(`the object is no mandate of v0.1: ${firstIssue(parsed.error)}`)
+}
+
+class CartMandate extends SignedMandate {
   readonly shape = 'json'
-  readonly issued: Jwt
+  readonly identity: string
   #object: JsonObject
-  #value: CartV01
+  #value: z.output<typeof cart>
 
-  constructor(object: JsonObject, value: CartV01) {
+  constructor(object: JsonObject, value: z.output<typeof cart>) {
+    super(parseJwt(signedText(value.merchant_authorization, 'merchant_authorization')))
+    this.identity = canonicalDigest(object)
     this.#object = object
     this.#value = value
-    this.issued = parseJwt(signedText(value.merchant_authorization, 'merchant_authorization'))
   }
 
-  get identity(): string {
-    return canonicalDigest(this.#object)
-  }
-
-  get tokens(): readonly Jwt[] {
-    return [this.issued]
-  }
-
-  get claims(): readonly JsonObject[] {
-    return [this.issued.payload, { exp: Date.parse(this.#value.contents.cart_expiry) / 1000 }]
-  }
-
-  get audiences(): readonly (JsonValue | undefined)[] {
-    return [this.issued.payload['aud']]
-  }
-
-  get subject(): string | undefined {
-    return subjectOf(this.issued)
-  }
-
-  async checkChain(): Promise<void> {
-    // One token.
+  override get claims(): readonly JsonObject[] {
+    return [...super.claims, { exp: Date.parse(this.#value.contents.cart_expiry) / 1000 }]
   }
 
   read(): MandateContent {
@@ -56,7 +76,7 @@ export class CartMandate implements SignedMandate {
     return {
       id: contents.id,
       open: [],
-      action: { kind: 'cart', digest: canonicalDigest(this.#object) },
+      action: { kind: 'cart', digest: this.identity },
       terms: {
         ...moneyTerms(total.amount),
         merchant: contents.merchant_name,
@@ -75,49 +95,41 @@ export class CartMandate implements SignedMandate {
 }
 
 /** `user_authorization` is an SD-JWT with a key-binding JWT (RFC 9901 §4.3). */
-export class UserPaymentMandate implements SignedMandate {
+class UserPaymentMandate extends SignedMandate {
   readonly shape = 'json'
-  readonly issued: Jwt
+  readonly identity: string
   #object: JsonObject
-  #value: PaymentV01
+  #value: z.output<typeof payment>
   /** The SD-JWT without the key-binding JWT. */
   #presented: string
   #binding: Jwt
 
-  constructor(object: JsonObject, value: PaymentV01) {
-    this.#object = object
-    this.#value = value
+  constructor(object: JsonObject, value: z.output<typeof payment>) {
     const text = signedText(value.user_authorization, 'user_authorization')
     const end = text.lastIndexOf('~') + 1
     if (end === 0) throw malformed('user_authorization is not an SD-JWT with a key binding')
+    super(parseJwt(text.slice(0, text.indexOf('~'))))
+    this.identity = canonicalDigest(object)
+    this.#object = object
+    this.#value = value
     this.#presented = text.slice(0, end)
-    this.issued = parseJwt(text.slice(0, text.indexOf('~')))
     this.#binding = parseJwt(text.slice(end))
   }
 
-  get identity(): string {
-    return canonicalDigest(this.#object)
-  }
-
-  get tokens(): readonly Jwt[] {
+  override get tokens(): readonly Jwt[] {
     return [this.issued, this.#binding]
   }
 
-  get claims(): readonly JsonObject[] {
-    return [this.issued.payload, this.#binding.payload]
+  override get claims(): readonly JsonObject[] {
+    return this.tokens.map(({ payload }) => payload)
   }
 
-  get audiences(): readonly (JsonValue | undefined)[] {
+  override get audiences(): readonly (JsonValue | undefined)[] {
     return [this.#binding.payload['aud']]
   }
 
-  get subject(): string | undefined {
-    return subjectOf(this.issued)
-  }
-
-  async checkChain(): Promise<void> {
-    const { cnf } = this.issued.payload
-    const jwk = isObject(cnf) ? publicJwkOf(cnf['jwk']) : undefined
+  override async checkChain(): Promise<void> {
+    const jwk = confirmedKeyOf(this.issued.payload)
     const { typ, payload } = this.#binding
     if (jwk === undefined || typ !== 'kb+jwt' || !(await isSignedWith(jwk, this.#binding))) {
       throw broken('the key binding is not signed with the key that the credential confirms')
@@ -164,12 +176,4 @@ function moneyTerms({ currency, value }: { currency: string; value: number }): T
 function signedText(text: string | null | undefined, name: string): string {
   if (typeof text === 'string') return text
   throw new MandateFault('ap2_bad_signature', `the mandate is not signed: it has no ${name}`)
-}
-
-function subjectOf({ payload }: Jwt): string | undefined {
-  return typeof payload['sub'] === 'string' ? payload['sub'] : undefined
-}
-
-function broken(detail: string): MandateFault {
-  return new MandateFault('ap2_chain_broken', detail)
 }

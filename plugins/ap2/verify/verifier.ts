@@ -2,13 +2,11 @@
 import type { Clock } from '@svc/core'
 import { type JsonObject, type JsonValue, sha256Hex } from '@svc/core/json'
 import type { IssuerKeys } from '../keys/issuer-keys.js'
+import { isSignedWith } from '../keys/verification-key.js'
 import { MandateFault, malformed } from '../mandate/fault.js'
-import { digestOf } from '../mandate/hash.js'
-import type { Action, MandateContent } from './checked-mandate.js'
+import { digestOf } from '../mandate/jwt.js'
 import { checkConstraints } from './constraints.js'
-import { isSignedWith } from './signature.js'
-import type { SignedMandate } from './signed-mandate.js'
-import type { Terms } from './terms.js'
+import type { Action, MandateContent, SignedMandate, Terms } from './signed-mandate.js'
 
 /** The checks in their order, for `svc ap2 inspect`. */
 export const checks = [

@@ -3,8 +3,7 @@
 import { isRefusal, isSideEffecting } from '@svc/core'
 import { type JsonObject, type JsonValue, parseJson } from '@svc/core/json'
 import { MandateFault } from '@svc/plugin-ap2/internal/mandate/fault'
-import { checkArguments } from '@svc/plugin-ap2/internal/verify/arguments'
-import { bindingSchema } from '@svc/plugin-ap2/internal/verify/binding'
+import { bindingSchema, checkArguments } from '@svc/plugin-ap2/internal/verify/arguments'
 import { Chance } from '../../support/chance.js'
 import { memberReaders } from './member-readers.js'
 

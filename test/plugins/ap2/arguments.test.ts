@@ -1,9 +1,8 @@
 import type { JsonValue } from '@svc/core/json'
 import { MandateFault } from '@svc/plugin-ap2/internal/mandate/fault'
-import { checkArguments } from '@svc/plugin-ap2/internal/verify/arguments'
-import { bindingSchema, valueAt } from '@svc/plugin-ap2/internal/verify/binding'
+import { bindingSchema, checkArguments, valueAt } from '@svc/plugin-ap2/internal/verify/arguments'
 import { minorUnitsOf } from '@svc/plugin-ap2/internal/verify/money'
-import type { Terms } from '@svc/plugin-ap2/internal/verify/terms'
+import type { Terms } from '@svc/plugin-ap2/internal/verify/signed-mandate'
 import { expect } from 'chai'
 import fc from 'fast-check'
 

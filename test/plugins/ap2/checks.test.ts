@@ -4,8 +4,8 @@ import {
   openCheckoutBody,
   openPaymentBody,
   paymentBody,
-} from '@svc/plugin-ap2/internal/issue/purchase'
-import { canonicalDigest, digestOf } from '@svc/plugin-ap2/internal/mandate/hash'
+} from '@svc/plugin-ap2/internal/issue/mandates'
+import { canonicalDigest, digestOf } from '@svc/plugin-ap2/internal/mandate/jwt'
 import { expect } from 'chai'
 import { agent, issue, issuer, nowSec, purchase, reasonFor, stranger } from './rig.js'
 

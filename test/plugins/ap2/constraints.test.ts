@@ -1,6 +1,6 @@
 import { checkoutToken, generateLocalKey, issueHop, signToken } from '@svc/plugin-ap2/dev'
-import { checkoutBody, openCheckoutBody, paymentBody } from '@svc/plugin-ap2/internal/issue/purchase'
-import { digestOf } from '@svc/plugin-ap2/internal/mandate/hash'
+import { checkoutBody, openCheckoutBody, paymentBody } from '@svc/plugin-ap2/internal/issue/mandates'
+import { digestOf } from '@svc/plugin-ap2/internal/mandate/jwt'
 import { meetsRequirements } from '@svc/plugin-ap2/internal/verify/line-items'
 import { expect } from 'chai'
 import fc from 'fast-check'

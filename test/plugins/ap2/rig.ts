@@ -1,11 +1,10 @@
 // Mandates for the purchase, and a verifier of them.
 import type { JsonObject } from '@svc/core/json'
 import { type Issuance, type IssuedBundle, issueMandates, type MandateShape } from '@svc/plugin-ap2/dev'
-import { didJwk } from '@svc/plugin-ap2/internal/keys/did-jwk'
-import { didKey } from '@svc/plugin-ap2/internal/keys/did-key'
+import { didJwk, didKey } from '@svc/plugin-ap2/internal/keys/did-method'
 import { IssuerKeys, type IssuerRules } from '@svc/plugin-ap2/internal/keys/issuer-keys'
 import { MandateFault, type MandateReason } from '@svc/plugin-ap2/internal/mandate/fault'
-import { parsePresented } from '@svc/plugin-ap2/internal/presented/presented'
+import { parsePresented } from '@svc/plugin-ap2/internal/presented'
 import { type VerifiedMandate, Verifier, type VerifierRules } from '@svc/plugin-ap2/internal/verify/verifier'
 import { FakeClock } from 'svc-sdk/testing'
 import { issuance, issuer } from './purchase.js'

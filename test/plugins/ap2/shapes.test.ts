@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { generateLocalKey, mandateShapes } from '@svc/plugin-ap2/dev'
 import { parseChain } from '@svc/plugin-ap2/internal/mandate/sd-jwt'
-import { ChainMandate } from '@svc/plugin-ap2/internal/verify/chain-mandate'
+import { ChainMandate } from '@svc/plugin-ap2/internal/verify/v02-mandate'
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { FakeClock } from 'svc-sdk/testing'

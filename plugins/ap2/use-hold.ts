@@ -1,6 +1,23 @@
 // The mandates of one call as a hold: reserved when they are verified, used directly before the call is sent, and
 // returned when it was not.
-import { type DedupeClaim, type DedupeStore, type Denied, denied, type Hold } from '@svc/core'
+import { randomBytes } from 'node:crypto'
+import {
+  type DedupeClaim,
+  type DedupeStore,
+  type Denied,
+  denied,
+  type Hold,
+  type Identity,
+  type PluginContext,
+  principalKeyOf,
+  resolve,
+  resolveOptional,
+  token,
+  tokens,
+} from '@svc/core'
+import { sha256Hex } from '@svc/core/json'
+import type { StoreResource } from '@svc/core/store'
+import type { VerifiedMandate } from './verify/verifier.js'
 
 interface UseHoldParts {
   readonly store: DedupeStore
@@ -94,4 +111,77 @@ export function unavailable(): Denied {
     'It cannot be found out whether the mandate was used, so the call was not sent.',
     { headers: { 'retry-after': '1' } },
   )
+}
+
+/** Milliseconds in which a call that claimed is sent. */
+const LEASE_MS = 60_000
+/** How long an idempotency key stays tied to its mandate: at least as long as `dedupe` keeps keys by default. */
+const KEY_TTL_MS = 86_400_000
+
+/** One claim for each token that is good for one use, kept until it expires. */
+export function useClaims(mandates: readonly VerifiedMandate[], now: number): readonly DedupeClaim[] {
+  const owner = randomBytes(16).toString('base64url')
+  return mandates.flatMap(({ used, expiresAt }) =>
+    used.map((digest) => ({
+      key: hashOf(['ap2/mandate', digest]),
+      fingerprint: digest,
+      owner,
+      leaseMs: LEASE_MS,
+      // The clock of a store may be behind.
+      ttlMs: Math.max(expiresAt - now, 0) + LEASE_MS,
+    })),
+  )
+}
+
+interface KeyedCall {
+  readonly caller: Identity
+  readonly server: string
+  readonly name: string
+  readonly idempotencyKey: string
+}
+
+/** Another mandate under the same idempotency key has another fingerprint. */
+export function keyClaim(
+  { caller, server, name, idempotencyKey }: KeyedCall,
+  mandates: readonly VerifiedMandate[],
+  now: number,
+): DedupeClaim {
+  const digests = mandates.map(({ digest }) => digest).sort()
+  const lastsMs = Math.max(...mandates.map(({ expiresAt }) => expiresAt - now), 0)
+  return {
+    key: hashOf(['ap2/key', principalKeyOf(caller), server, name, idempotencyKey]),
+    fingerprint: hashOf(digests),
+    owner: randomBytes(16).toString('base64url'),
+    leaseMs: LEASE_MS,
+    ttlMs: lastsMs + KEY_TTL_MS,
+  }
+}
+
+function hashOf(parts: readonly string[]): string {
+  return sha256Hex(JSON.stringify(parts))
+}
+
+/** Opens a store like that of a `dedupe` section with its defaults. Bound by the gateway. */
+export const usedMandateStore =
+  token<(context: PluginContext) => StoreResource<DedupeStore>>('ap2/UsedMandateStore')
+
+export interface UseStore {
+  /** Resolved during calls: the store of `dedupe` runs from its stage's start on. */
+  running(): DedupeStore
+  /** What this stage has to start and stop itself. */
+  readonly resource: StoreResource<DedupeStore> | undefined
+}
+
+export function useStore(context: PluginContext): UseStore {
+  const { container, facts } = context
+  if (facts.hasDedupe === true) {
+    const store = resolve(container, tokens.DedupeStore)
+    return { running: () => store, resource: undefined }
+  }
+  const resource = resolveOptional(container, usedMandateStore)?.(context)
+  const running = (): DedupeStore => {
+    if (resource === undefined) throw new Error('there is no store for used mandates')
+    return resource.running
+  }
+  return { running, resource }
 }
