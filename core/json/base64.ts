@@ -35,10 +35,16 @@ export function writeBase64(bytes: Uint8Array, target: Uint8Array, at: number): 
   return end
 }
 
-/** @throws {Base64Error} for another alphabet, white space, missing padding or stray trailing bits. */
-export function fromBase64(text: string): Uint8Array {
+/** Undefined for another alphabet, white space, missing padding or stray trailing bits. */
+export function parseBase64(text: string): Uint8Array | undefined {
   const bytes = Buffer.from(text, 'base64')
   // Node's decoder is lenient; a text that is not reproduced was not strict base64.
-  if (bytes.toString('base64') !== text) throw new Base64Error()
-  return new Uint8Array(bytes)
+  return bytes.toString('base64') === text ? new Uint8Array(bytes) : undefined
+}
+
+/** @throws {Base64Error} where `parseBase64` returns undefined. */
+export function fromBase64(text: string): Uint8Array {
+  const bytes = parseBase64(text)
+  if (bytes === undefined) throw new Base64Error()
+  return bytes
 }

@@ -1,6 +1,6 @@
 // Canonical JSON, strict parsing and encodings. Worker threads load this module, so it imports no policy, container or
 // schema code.
-export { Base64Error, fromBase64, toBase64, writeBase64 } from './base64.js'
+export { Base64Error, fromBase64, parseBase64, toBase64, writeBase64 } from './base64.js'
 export {
   type CutObject,
   canonicalize,

@@ -12,7 +12,7 @@ import {
 } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { makeDirectories } from '@svc/core/directories'
-import { fromBase64 } from '@svc/core/json'
+import { parseBase64 } from '@svc/core/json'
 import { SignerKeyError, systemCode } from '../format/errors.js'
 import { ed25519, SEED_BYTES } from './ed25519.js'
 import { keyIdOf, publicKeyLine } from './public-key.js'
@@ -47,11 +47,8 @@ export function pathOfKeyRef(keyRef: string): string {
 export function readKeyFile(path: string, onWarning: OnWarning): Uint8Array {
   const text = readKeyText(path, onWarning)
   if (text.startsWith('-----BEGIN')) return seedOfPem(text, path)
-  let bytes: Uint8Array
-  try {
-    bytes = fromBase64(text)
-  } catch {
-    // No cause: it could quote the key.
+  const bytes = parseBase64(text)
+  if (bytes === undefined) {
     throw new SignerKeyError('key_malformed', `${path} holds neither base64 nor a PKCS#8 PEM key`)
   }
   if (bytes.length === SEED_BYTES) return bytes

@@ -1,6 +1,6 @@
 // Public keys: their id, their one-line form, and verification with the key alone.
 
-import { fromBase64, sha256Hex, toBase64 } from '@svc/core/json'
+import { parseBase64, sha256Hex, toBase64 } from '@svc/core/json'
 import { SignerKeyError } from '../format/errors.js'
 import { ed25519, PUBLIC_KEY_BYTES } from './ed25519.js'
 
@@ -33,12 +33,8 @@ export function parsePublicKeyLine(line: string): Uint8Array {
   if (!line.startsWith(PREFIX)) {
     throw new SignerKeyError('key_malformed', 'a public key line has the form ed25519:<base64>')
   }
-  let bytes: Uint8Array
-  try {
-    bytes = fromBase64(line.slice(PREFIX.length))
-  } catch (cause) {
-    throw new SignerKeyError('key_malformed', 'the public key is not strict base64', cause)
-  }
+  const bytes = parseBase64(line.slice(PREFIX.length))
+  if (bytes === undefined) throw new SignerKeyError('key_malformed', 'the public key is not strict base64')
   checkLength(bytes)
   return bytes
 }

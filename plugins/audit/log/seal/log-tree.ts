@@ -8,13 +8,14 @@ import type { FileSystem } from '../files/file-system.js'
 import { dayOfInstant } from '../format/day.js'
 import { AuditError } from '../format/errors.js'
 import { checkpointFile } from '../format/paths.js'
+import { signJson } from '../keys/signed-json.js'
 import { CompactRange } from '../merkle/compact-range.js'
 import { inclusionRanges, verifyInclusion } from '../merkle/proof.js'
 import { type Digest, leafHash } from '../merkle/tree-hash.js'
 import { checkpointText, type Head, parseCheckpoint } from '../tree/checkpoint.js'
-import { digestToBase64, encodeJournalLine, signJournalLine } from '../tree/journal-codec.js'
+import { digestToBase64, encodeJournalLine } from '../tree/journal-codec.js'
 import { cutTornLine, journalLines, journalSize, readGenesis } from '../tree/journal-file.js'
-import type { JournalBody, LineOf } from '../tree/journal-line.js'
+import type { JournalBody, LineOf, UnsignedJournalLine } from '../tree/journal-line.js'
 import { JournalState } from '../tree/journal-state.js'
 import { judgeNote, type NoteSigner, signNote } from '../tree/note.js'
 import type { NotePiece } from '../tree/note-file.js'
@@ -151,7 +152,7 @@ export class LogTree {
     const leaf = this.size
     const signer = this.#trusted(leaf)[0]
     if (signer === undefined) throw this.#noKey()
-    const line = await signJournalLine(
+    const line = await signJson<UnsignedJournalLine>(
       {
         journal: 1,
         log_id: this.genesis.log_id,

@@ -3,13 +3,13 @@
 // those lines. A key that has signed none, as after a rotation, reads the journal from its first line.
 
 import { parsePublicKeyLine, verifierFromPublicKey } from '../keys/public-key.js'
+import { hasSigned } from '../keys/signed-json.js'
 import { alignedSubtrees } from '../merkle/aligned-subtrees.js'
 import { CompactRange } from '../merkle/compact-range.js'
 import { inclusionRanges, verifyInclusion } from '../merkle/proof.js'
 import { type Digest, leafHash } from '../merkle/tree-hash.js'
 import type { Head } from '../tree/checkpoint.js'
 import { newestCheckpoint, type StoredCheckpoint } from '../tree/checkpoint-file.js'
-import { hasSigned } from '../tree/journal-codec.js'
 import { journalLines, journalSize, type StoredJournalLine, sealThatRepeats } from '../tree/journal-file.js'
 import type { JournalLine, LineOf } from '../tree/journal-line.js'
 import { JournalState } from '../tree/journal-state.js'

@@ -1,32 +1,13 @@
-// Encodes, parses, signs and checks journal lines. A stored line is the canonical JSON of the line with `sig`, which
-// signs the canonical JSON without it, as for records.
+// Encodes and parses journal lines. A stored line is the canonical JSON of the line with `sig`.
 
-import type { Signer } from '@svc/core'
-import {
-  Base64Error,
-  CanonicalJsonError,
-  canonicalize,
-  fromBase64,
-  isJsonObject,
-  parseJsonObject,
-  toBase64,
-} from '@svc/core/json'
+import { CanonicalJsonError, canonicalize, isJsonObject, parseJsonObject, toBase64 } from '@svc/core/json'
 import { dayOfInstant } from '../format/day.js'
-import { AuditError, SignerKeyError, signerFailure } from '../format/errors.js'
+import { SignerKeyError } from '../format/errors.js'
 import { textOf } from '../format/stored-record.js'
-import { SIGNATURE_BYTES } from '../keys/ed25519.js'
-import { parsePublicKeyLine, type Verifier } from '../keys/public-key.js'
+import { parsePublicKeyLine } from '../keys/public-key.js'
 import { type Digest, digestToBytes } from '../merkle/tree-hash.js'
-import type {
-  JournalKind,
-  JournalLine,
-  LineOf,
-  ParentHead,
-  SealRange,
-  UnsignedJournalLine,
-} from './journal-line.js'
+import type { JournalKind, JournalLine, LineOf, ParentHead, SealRange } from './journal-line.js'
 
-const SIGNATURE_PREFIX = 'ed25519:'
 const LOG_ID = /^[0-9a-f]{32}$/
 const KEY_ID = /^ed25519:[0-9a-f]{64}$/
 /**
@@ -116,55 +97,35 @@ const COMMON: Record<string, Check> = {
   sig: (value) => typeof value === 'string',
 }
 
+const optional = (check: Check): Check => {
+  return (value) => value === undefined || check(value)
+}
+
 const MEMBERS: Record<JournalKind, Record<string, Check>> = {
   genesis: {
     format: (value) => value === 1,
     origin: isOrigin,
     retention_days: isRetention,
     key: isPublicKey,
+    parent: optional(isParent),
   },
-  seal: { ranges: isListOf(isTuple(isDay, isCount, isCount, isCount)) },
+  seal: {
+    ranges: isListOf(isTuple(isDay, isCount, isCount, isCount)),
+    ends: optional(isListOf(isTuple(isDay, isCount))),
+    keys: optional(isListOf(isTuple(isPublicKey, isCount, orNull(isCount), orNull(isKeyId)))),
+    retention_days: optional(isRetention),
+    since: optional(isInstant),
+  },
   remove: { day: isDay, lines: isCount, cover: isRoot },
   fault: { day: isDay, sealed: isCount, found: isCount, resume: isCount },
-  key: {},
+  key: { key: optional(isPublicKey), retired: optional(isKeyId), until: optional(isCount) },
   revoke: { revoked: isKeyId, until: isCount },
   retention: { days: isRetention },
 }
 
-const OPTIONAL: Partial<Record<JournalKind, Record<string, Check>>> = {
-  genesis: { parent: isParent },
-  seal: {
-    ends: isListOf(isTuple(isDay, isCount)),
-    keys: isListOf(isTuple(isPublicKey, isCount, orNull(isCount), orNull(isKeyId))),
-    retention_days: isRetention,
-    since: isInstant,
-  },
-  key: { key: isPublicKey, retired: isKeyId, until: isCount },
-}
-
-interface MemberCheck {
-  readonly name: string
-  readonly check: Check
-  readonly isOptional: boolean
-}
-
-const checksOf = (members: Record<string, Check>, isOptional: boolean): MemberCheck[] =>
-  Object.entries(members).map(([name, check]) => ({ name, check, isOptional }))
-
-const checksOfKind = (kind: JournalKind) => [
-  ...checksOf({ ...COMMON, ...MEMBERS[kind] }, false),
-  ...checksOf(OPTIONAL[kind] ?? {}, true),
-]
-
-const CHECKS: Record<JournalKind, readonly MemberCheck[]> = {
-  genesis: checksOfKind('genesis'),
-  seal: checksOfKind('seal'),
-  remove: checksOfKind('remove'),
-  fault: checksOfKind('fault'),
-  key: checksOfKind('key'),
-  revoke: checksOfKind('revoke'),
-  retention: checksOfKind('retention'),
-}
+const CHECKS = new Map(
+  Object.entries(MEMBERS).map(([kind, members]) => [kind, Object.entries({ ...COMMON, ...members })]),
+)
 
 /** Whether `value` can be the origin of a log. */
 export function isOrigin(value: unknown): value is string {
@@ -174,18 +135,12 @@ export function isOrigin(value: unknown): value is string {
 /** The first member that is missing or wrong; undefined for a well-formed line. Unknown members are ignored. */
 export function wrongMember(value: Record<string, unknown>): string | undefined {
   const { kind } = value
-  if (typeof kind !== 'string' || !isKind(kind)) return 'kind'
-  for (const { name, check, isOptional } of CHECKS[kind]) {
-    const member = value[name]
-    if (!(isOptional && member === undefined) && !check(member)) return name
-  }
+  const checks = typeof kind === 'string' ? CHECKS.get(kind) : undefined
+  if (checks === undefined) return 'kind'
+  for (const [name, check] of checks) if (!check(value[name])) return name
   if (kind !== 'key') return undefined
   if (value['key'] === undefined && value['retired'] === undefined) return 'key'
   return (value['retired'] === undefined) === (value['until'] === undefined) ? undefined : 'until'
-}
-
-function isKind(kind: string): kind is JournalKind {
-  return Object.hasOwn(MEMBERS, kind)
 }
 
 function isLine(value: Record<string, unknown>): value is Record<string, unknown> & JournalLine {
@@ -225,32 +180,6 @@ export function encodeJournalLine(line: JournalLine): Buffer {
   return Buffer.from(canonicalize(line))
 }
 
-/** @throws {AuditError} `signer_failed`. */
-export async function signJournalLine(line: UnsignedJournalLine, signer: Signer): Promise<JournalLine> {
-  const message = Buffer.from(canonicalize(line))
-  let sig: Uint8Array
-  try {
-    sig = signer.signAsync === undefined ? signer.sign(message) : await signer.signAsync(message)
-  } catch (error) {
-    throw signerFailure(error)
-  }
-  if (sig.length !== SIGNATURE_BYTES) {
-    throw new AuditError('signer_failed', `the signer gave ${sig.length} bytes, a signature has 64`)
-  }
-  return { ...line, sig: SIGNATURE_PREFIX + toBase64(sig) }
-}
-
-/** Whether `key` has signed the journal line or record, which names no other key. */
-export function hasSigned<L extends { readonly key_id?: unknown; readonly sig: string }>(
-  line: L,
-  key: Verifier,
-): boolean {
-  const { sig, ...unsigned } = line
-  if ((line.key_id ?? key.keyId) !== key.keyId || !sig.startsWith(SIGNATURE_PREFIX)) return false
-  const bytes = decodeBase64(sig.slice(SIGNATURE_PREFIX.length))
-  return bytes !== undefined && key.verify(Buffer.from(canonicalize(unsigned)), bytes)
-}
-
 export function digestToBase64(digest: Digest): string {
   return toBase64(digestToBytes(digest))
 }
@@ -258,13 +187,4 @@ export function digestToBase64(digest: Digest): string {
 /** Undefined unless `text` is the strict base64 of 32 bytes. */
 export function digestFromBase64(text: string): Digest | undefined {
   return DIGEST.test(text) ? atob(text) : undefined
-}
-
-function decodeBase64(text: string): Uint8Array | undefined {
-  try {
-    return fromBase64(text)
-  } catch (error) {
-    if (error instanceof Base64Error) return undefined
-    throw error
-  }
 }

@@ -2,10 +2,10 @@
 
 import { hash } from 'node:crypto'
 import type { Signer } from '@svc/core'
-import { Base64Error, fromBase64, toBase64 } from '@svc/core/json'
-import { AuditError } from '../format/errors.js'
+import { parseBase64, toBase64 } from '@svc/core/json'
 import { SIGNATURE_BYTES } from '../keys/ed25519.js'
 import type { Verifier } from '../keys/public-key.js'
+import { signatureOf } from '../keys/signed-json.js'
 
 const KEY_ID_BYTES = 4
 /** Signature types of signed-note: of a log's own key, and of a witness's cosignatures. */
@@ -62,7 +62,9 @@ export function noteKeyId(
 export async function signNote(text: string, name: string, signers: readonly NoteSigner[]): Promise<string> {
   const lines: string[] = []
   for (const signer of signers) {
-    lines.push(signatureLine(name, noteKeyId(name, signer.publicKey), await signatureOf(text, signer)))
+    lines.push(
+      signatureLine(name, noteKeyId(name, signer.publicKey), await signatureOf(Buffer.from(text), signer)),
+    )
   }
   return `${text}\n${lines.join('')}`
 }
@@ -75,18 +77,6 @@ export function signatureLine(name: string, keyId: Uint8Array, signature: Uint8A
 export function formatNote({ text, signatures }: Note): string {
   const lines = signatures.map(({ name, keyId, signature }) => signatureLine(name, keyId, signature))
   return `${text}\n${[...new Set(lines)].slice(-MAX_SIGNATURES).join('')}`
-}
-
-async function signatureOf(text: string, signer: NoteSigner): Promise<Uint8Array> {
-  const message = Buffer.from(text)
-  let signature: Uint8Array
-  try {
-    signature = signer.signAsync === undefined ? signer.sign(message) : await signer.signAsync(message)
-  } catch (cause) {
-    throw new AuditError('signer_failed', 'the signer failed on a checkpoint', cause)
-  }
-  if (signature.length === SIGNATURE_BYTES) return signature
-  throw new AuditError('signer_failed', `the signer gave ${signature.length} bytes, a signature has 64`)
 }
 
 /** Parses exactly one note; undefined for anything else. */
@@ -105,14 +95,8 @@ export function parseNote(signed: string, maxSignatures = MAX_SIGNATURES): Note 
 export function parseSignature(line: string): NoteSignature | undefined {
   const [, name, encoded] = SIGNATURE_LINE.exec(line) ?? []
   if (name === undefined || encoded === undefined) return undefined
-  let bytes: Uint8Array
-  try {
-    bytes = fromBase64(encoded)
-  } catch (error) {
-    if (error instanceof Base64Error) return undefined
-    throw error
-  }
-  if (bytes.length <= KEY_ID_BYTES) return undefined
+  const bytes = parseBase64(encoded)
+  if (bytes === undefined || bytes.length <= KEY_ID_BYTES) return undefined
   return { name, keyId: bytes.subarray(0, KEY_ID_BYTES), signature: bytes.subarray(KEY_ID_BYTES) }
 }
 

@@ -1,6 +1,6 @@
 // Verifier keys of c2sp.org/signed-note: `<name>+<key id>+<base64 of the signature type and the key>`.
 
-import { Base64Error, fromBase64, toBase64 } from '@svc/core/json'
+import { parseBase64, toBase64 } from '@svc/core/json'
 import { PUBLIC_KEY_BYTES } from '../keys/ed25519.js'
 import { type Verifier, verifierFromPublicKey } from '../keys/public-key.js'
 import { noteKeyId, type SignatureType } from './note.js'
@@ -27,17 +27,8 @@ export function formatVkey(name: string, type: SignatureType, publicKey: Uint8Ar
 /** Undefined for any other text, another type of key, and a key id that is not the one of the key. */
 export function parseVkey(text: string, type: SignatureType): NamedKey | undefined {
   const [, name, id, encoded] = VKEY.exec(text) ?? []
-  const bytes = encoded === undefined ? undefined : bytesOf(encoded)
+  const bytes = encoded === undefined ? undefined : parseBase64(encoded)
   if (name === undefined || bytes?.length !== 1 + PUBLIC_KEY_BYTES || bytes[0] !== type) return undefined
   const named = namedKey(name, type, bytes.subarray(1))
   return Buffer.from(named.id).toString('hex') === id ? named : undefined
-}
-
-function bytesOf(encoded: string): Uint8Array | undefined {
-  try {
-    return fromBase64(encoded)
-  } catch (error) {
-    if (error instanceof Base64Error) return undefined
-    throw error
-  }
 }

@@ -3,6 +3,7 @@
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { nodeFileSystem } from '../files/file-system.js'
+import type { Verifier } from '../keys/public-key.js'
 import type { Sealer } from '../seal/sealer.js'
 import { newestCheckpoint } from '../tree/checkpoint-file.js'
 import { endOfLeaf, readGenesis } from '../tree/journal-file.js'
@@ -12,7 +13,6 @@ import type { NotePiece } from '../tree/note-file.js'
 import { endOfNotes } from '../tree/note-tail.js'
 import { parseTreePath, treeFileBytes } from '../tree/tree-layout.js'
 import type { UploadMode } from './source.js'
-import type { StateVerifier } from './state-signature.js'
 
 /** A file whose size is requested. */
 export interface SizeRequest {
@@ -38,7 +38,7 @@ export interface UploadedLog {
     readonly agentLogs: { readonly isComplete: boolean; idle(): Promise<void> }
   }>
   /** Keys that the log trusts for what is signed now. */
-  trustedKeys(): Promise<readonly StateVerifier[]>
+  trustedKeys(): Promise<readonly Pick<Verifier, 'keyId' | 'verify'>[]>
   /** Removes files past their retention that are completely uploaded. */
   retainUploaded(uploaded: (path: string) => number): Promise<string[]>
 }

@@ -6,7 +6,6 @@ import { join } from 'node:path'
 import { isJsonObject, type JsonObject, messageOf, parseJsonObject } from '@svc/core/json'
 import { systemCode } from '../format/errors.js'
 import { UploadError } from './error.js'
-import type { StateSignature } from './state-signature.js'
 
 const STATE_FILE = '.svc-presign-state.json'
 const VERSION = 1
@@ -21,7 +20,11 @@ interface Progress {
 }
 
 export interface StateKey {
-  sign(state: JsonObject): Promise<StateSignature>
+  /**
+   * The state with the names of key and log and the signature: a process that can write to the directory could otherwise
+   * state that records were uploaded, and they never would be. The writer's thread has the signer.
+   */
+  sign(state: JsonObject): Promise<JsonObject>
   isSigned(state: JsonObject): Promise<boolean>
 }
 
@@ -156,7 +159,7 @@ export class UploadState {
         files: Object.fromEntries([...this.#files].map(([path, progress]) => [path, { ...progress }])),
         ...(this.#listedBy === undefined ? {} : { listed_by: this.#listedBy }),
       }
-      this.#replace({ ...state, ...(await this.#parts.key.sign(state)) })
+      this.#replace(await this.#parts.key.sign(state))
     } catch (cause) {
       this.#isSaved = false
       throw new UploadError('upload_failed', `${STATE_FILE} cannot be written: ${messageOf(cause)}`, {
@@ -165,7 +168,7 @@ export class UploadState {
     }
   }
 
-  #replace(content: Record<string, unknown>): void {
+  #replace(content: JsonObject): void {
     const { path } = this
     const temporary = `${path}.tmp`
     const file = openSync(temporary, 'w', 0o600)

@@ -6,7 +6,6 @@ import { startWorker, Thread } from '../thread/thread.js'
 import { deserializeError, type SerializedError, serializeError, UploadError } from './error.js'
 import type { SizeRequest, SizeResponse } from './file-sizes.js'
 import type { PresignConfig } from './presign.js'
-import type { StateSignature } from './state-signature.js'
 
 /** The thread's `workerData`. */
 export interface UploadTask {
@@ -37,7 +36,8 @@ export interface RoundRequest {
 export interface ThreadHost {
   sizes(files: readonly SizeRequest[]): Promise<SizeResponse>
   retain(uploaded: ReadonlyMap<string, number>): Promise<readonly string[]>
-  sign(state: JsonObject): Promise<StateSignature>
+  /** Returns the state with the key, the log and the signature. */
+  sign(state: JsonObject): Promise<JsonObject>
   isSigned(state: JsonObject): Promise<boolean>
   pending(bytes: number, since: number | undefined): void
   uploaded(bytes: number): void

@@ -4,6 +4,7 @@
 import { once } from 'node:events'
 import type { Clock, Meter, Signer } from '@svc/core'
 import { dayOfInstant } from '../format/day.js'
+import { hasSigned, signJson } from '../keys/signed-json.js'
 import { UploadError } from './error.js'
 import type { SizeRequest, SizeResponse } from './file-sizes.js'
 import { fileSizes, type UploadedLog } from './file-sizes.js'
@@ -15,7 +16,6 @@ import {
   plainPresign,
 } from './presign.js'
 import { type RoundResult, UploadSchedule } from './schedule.js'
-import { hasSignedState, signState } from './state-signature.js'
 import { AppendCounter } from './throttle.js'
 import { UploadLock } from './upload-lock.js'
 import { UploadMetrics, type UploadStatus } from './upload-status.js'
@@ -92,8 +92,17 @@ export class Uploader {
       {
         sizes: (files) => this.#sizes(files),
         retain: (uploaded) => log.retainUploaded((path) => uploaded.get(path) ?? 0),
-        sign: async (state) => signState(signer, (await log.open()).logId, state),
-        isSigned: async (state) => hasSignedState(await log.trustedKeys(), (await log.open()).logId, state),
+        sign: async (state) => {
+          const { logId } = await log.open()
+          return signJson(
+            { ...state, key_id: signer.keyId, ...(logId === undefined ? {} : { log_id: logId }) },
+            signer,
+          )
+        },
+        isSigned: async (state) => {
+          const keys = await log.trustedKeys()
+          return state['log_id'] === (await log.open()).logId && keys.some((key) => hasSigned(state, key))
+        },
         pending: (bytes, since) => this.#metrics.found(bytes, since),
         uploaded: (bytes) => this.#metrics.uploaded(bytes),
         failed: (error, path) => this.#failed(error, path),

@@ -9,6 +9,7 @@ import { utcDayOf } from '../format/day.js'
 import type { AuditEnvelope, RawPayloadRecord } from '../format/envelope.js'
 import { AuditError } from '../format/errors.js'
 import { coverFile, dayOfDailyLog, rawLog } from '../format/paths.js'
+import { withTimeLimit } from '../keys/signed-json.js'
 import { canUseThread, SigningThread } from '../signing/signing-thread.js'
 import { uploadWarning } from '../upload/upload-status.js'
 import { Uploader } from '../upload/uploader.js'
@@ -53,10 +54,12 @@ export class SvcAppender {
 
   /** @throws {AuditError} `bad_config`. The directory itself is opened by `ready` or the first record. */
   constructor(options: AppenderOptions) {
-    const { signer } = options
     this.#limits = { ...DEFAULT_LIMITS, ...options.limits }
     checkConfig(options.config, this.#limits)
     const config = configFor(options)
+    const { signatureMs } = this.#limits
+    const signer = withTimeLimit(options.signer, signatureMs)
+    const retiringSigner = options.retiringSigner && withTimeLimit(options.retiringSigner, signatureMs)
     // A gateway's `audit.append` is often taken from its object.
     this.append = this.append.bind(this)
     this.appendRawPayload = this.appendRawPayload.bind(this)
@@ -94,7 +97,7 @@ export class SvcAppender {
       void this.#disk.start()
       this.#uploader?.start()
     }
-    const { retiringSigner, random = Math.random } = options
+    const { random = Math.random } = options
     const limits = this.#limits
     const services = { port, clock, logger, meter, random, onAsyncError, onOpen }
     this.#directory = new LogDirectory(dir, { config, limits, signer, retiringSigner, ...services })
@@ -114,7 +117,6 @@ export class SvcAppender {
       directory: this.#directory,
       status: this.#status,
       maxPendingBytes: limits.maxPendingBytes,
-      signatureMs: limits.signatureMs,
       isSealed: config.checkpoints !== false,
     })
     if (config.presign === undefined) return

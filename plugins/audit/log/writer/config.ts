@@ -41,7 +41,7 @@ export interface AppenderLimits {
   batchBytes: number
   /** Maximum bytes of accepted records that wait for the disk; further records are refused. Default 64 MiB. */
   maxPendingBytes: number
-  /** How long `signAsync` may take; later records wait for it, ms. Default 30 000. */
+  /** How long `signAsync` may take; later records and seals wait for it, ms. Default 30 000. */
   signatureMs: number
   /** Per-agent files kept open. Default 128. */
   agentHandles: number

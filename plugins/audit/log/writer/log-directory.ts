@@ -17,11 +17,10 @@ import { requireLocal } from '../files/local-file-system.js'
 import { LogFile } from '../files/log-file.js'
 import { AuditError } from '../format/errors.js'
 import { dayOfDailyLog, dayOfRawLog } from '../format/paths.js'
-import { verifierFromPublicKey } from '../keys/public-key.js'
+import { type Verifier, verifierFromPublicKey } from '../keys/public-key.js'
 import type { Sealer } from '../seal/sealer.js'
 import { readGenesis } from '../tree/journal-file.js'
 import { canSignNotes, type NoteSigner } from '../tree/note.js'
-import type { StateVerifier } from '../upload/state-signature.js'
 import { AgentLogs } from './agent-logs.js'
 import { type AppenderConfig, type AppenderLimits, DEFAULT_CHECKPOINT_INTERVAL_MS } from './config.js'
 import { beginOrContinue, type Genesis } from './log-identity.js'
@@ -103,7 +102,7 @@ export class LogDirectory {
   }
 
   /** Keys that the log trusts now; where checkpoints are off, those of its signers. */
-  async trustedKeys(): Promise<readonly StateVerifier[]> {
+  async trustedKeys(): Promise<readonly Pick<Verifier, 'keyId' | 'verify'>[]> {
     const { sealer } = await this.open()
     if (sealer !== undefined) return sealer.trustedKeys()
     const { signer, retiringSigner } = this.#parts

@@ -20,12 +20,13 @@ import {
   JOURNAL_FILE,
 } from '../format/paths.js'
 import { publicKeyLine } from '../keys/public-key.js'
+import { signJson } from '../keys/signed-json.js'
 import { EMPTY_ROOT } from '../merkle/tree-hash.js'
 import { unlinked } from '../seal/unlinked.js'
 import { defaultOrigin } from '../tree/checkpoint.js'
-import { digestToBase64, encodeJournalLine, signJournalLine } from '../tree/journal-codec.js'
+import { digestToBase64, encodeJournalLine } from '../tree/journal-codec.js'
 import { journalSize, readGenesis } from '../tree/journal-file.js'
-import type { JournalLine, LineOf } from '../tree/journal-line.js'
+import type { LineOf, UnsignedJournalLine } from '../tree/journal-line.js'
 import type { NoteSigner } from '../tree/note.js'
 import { readParent } from './fork.js'
 
@@ -80,7 +81,7 @@ export async function beginOrContinue(
   if (found !== undefined) return found
   const logId = randomBytes(16).toString('hex')
   const parent = readParent(port, dir)
-  const line: JournalLine = await signJournalLine(
+  const line = await signJson<UnsignedJournalLine>(
     {
       journal: 1,
       kind: 'genesis',

@@ -6,12 +6,13 @@ import { DirectoryLock } from '../files/directory-lock.js'
 import { nodeFileSystem, READ } from '../files/file-system.js'
 import { AuditError } from '../format/errors.js'
 import { publicKeyLine } from '../keys/public-key.js'
+import { withTimeLimit } from '../keys/signed-json.js'
 import { untilCurrent } from '../seal/journal-moved.js'
 import { LogTree, type TreeParts } from '../seal/log-tree.js'
 import { appendSeal, sealNewLines } from '../seal/seal-round.js'
 import { journalLines } from '../tree/journal-file.js'
 import { canSignNotes, type NoteSigner } from '../tree/note.js'
-import { systemClock, warningLogger } from './config.js'
+import { DEFAULT_LIMITS, systemClock, warningLogger } from './config.js'
 import { identify } from './log-identity.js'
 import { recordPublicKey } from './public-keys.js'
 
@@ -76,7 +77,8 @@ export async function revokeKey(
 }
 
 function noteSigner(signer: Signer): NoteSigner {
-  if (canSignNotes(signer)) return signer
+  const limited = withTimeLimit(signer, DEFAULT_LIMITS.signatureMs)
+  if (canSignNotes(limited)) return limited
   throw new AuditError('bad_config', `the signer ${signer.keyId} has no publicKey`)
 }
 

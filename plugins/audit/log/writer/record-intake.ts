@@ -5,6 +5,7 @@ import { type CutObject, canonicalize, canonicalizeAround, joinCut, type Written
 import type { AuditEnvelope } from '../format/envelope.js'
 import { AuditBackpressureError, AuditError, signerFailure } from '../format/errors.js'
 import { agentLog, dailyLog } from '../format/paths.js'
+import { signatureOf } from '../keys/signed-json.js'
 import { canUseThread, type SigningThread } from '../signing/signing-thread.js'
 import { type Batch, maxLineBytes, SIGNATURE_MEMBER } from './batch.js'
 import type { GroupCommit } from './group-commit.js'
@@ -21,8 +22,6 @@ export interface IntakeParts {
   readonly directory: LogDirectory
   readonly status: StatusTracker
   readonly maxPendingBytes: number
-  /** After so many milliseconds, a signature of `signAsync` has failed. */
-  readonly signatureMs: number
   /** Whether records name their log and their number in it. */
   readonly isSealed: boolean
 }
@@ -194,10 +193,8 @@ export class RecordIntake {
     return this.#sequence?.takeLost(day) ?? []
   }
 
-  async #signature(cut: CutObject): Promise<Uint8Array> {
-    const { signer, signatureMs } = this.#parts
-    const sig = signer.signAsync?.(Buffer.from(joinCut(cut)))
-    return (await inTime(sig, signatureMs)) ?? new Uint8Array()
+  #signature(cut: CutObject): Promise<Uint8Array> {
+    return signatureOf(Buffer.from(joinCut(cut)), this.#parts.signer)
   }
 
   /** Runs `work` while the upper bound of a line counts as pending. */
@@ -259,19 +256,6 @@ interface Position {
   readonly number: number
   readonly lost: readonly number[]
   readonly text: readonly WrittenMember[]
-}
-
-/** Later records wait for the signature, so one that never comes must fail. */
-async function inTime<T>(signing: Promise<T> | undefined, ms: number): Promise<T | undefined> {
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`it gave no signature within ${ms} ms`)), ms)
-  })
-  try {
-    return await Promise.race([signing, late])
-  } finally {
-    clearTimeout(timer)
-  }
 }
 
 /** Upper bound of the bytes of its line. */

@@ -1,7 +1,7 @@
 // The text form of an inclusion proof, c2sp.org/tlog-proof@v1: the record as the extra part, its index, the path
 // to the root, and the signed checkpoint with that root.
 
-import { Base64Error, fromBase64, toBase64 } from '@svc/core/json'
+import { parseBase64, toBase64 } from '@svc/core/json'
 import { type Digest, digestToBytes } from '../../merkle/tree-hash.js'
 import { digestFromBase64 } from '../../tree/journal-codec.js'
 
@@ -37,18 +37,9 @@ export function parseProof(text: string): Proof | undefined {
   if (separator < 0) return undefined
   const [version, extra = '', indexLine = '', ...hashes] = text.slice(0, separator).split('\n')
   const index = Number(INDEX.exec(indexLine)?.[1])
-  const record = extra.startsWith('extra ') ? bytesOf(extra.slice('extra '.length)) : undefined
+  const record = extra.startsWith('extra ') ? parseBase64(extra.slice('extra '.length)) : undefined
   const path = hashes.map(digestFromBase64)
   if (version !== VERSION || record === undefined || !Number.isSafeInteger(index)) return undefined
   if (!path.every((digest) => digest !== undefined)) return undefined
   return { record, index, path, checkpoint: text.slice(separator + 2) }
-}
-
-function bytesOf(base64: string): Uint8Array | undefined {
-  try {
-    return fromBase64(base64)
-  } catch (error) {
-    if (error instanceof Base64Error) return undefined
-    throw error
-  }
 }

@@ -2,16 +2,16 @@
 
 import type { Signer } from '@svc/core'
 import {
-  Base64Error,
   CanonicalJsonError,
   canonicalize,
-  fromBase64,
   isJsonObject,
+  parseBase64,
   parseJsonObject,
   toBase64,
 } from '@svc/core/json'
 import { AuditError } from '../../format/errors.js'
 import type { TrustedKey } from '../../keys/public-key.js'
+import { signatureOf } from '../../keys/signed-json.js'
 import type { VerifyReport } from '../verify/report.js'
 import { spansOf, TrustedKeys } from '../verify/trusted-keys.js'
 import type { AuditReport } from './audit-report.js'
@@ -46,8 +46,7 @@ export async function signReport(report: AuditReport, signer: Signer): Promise<s
     throw new AuditError('bad_config', 'a report cannot be signed by a signer without a public key')
   }
   const unsigned = { ...report, key_id: signer.keyId }
-  const message = messageOf(unsigned)
-  const sig = signer.signAsync === undefined ? signer.sign(message) : await signer.signAsync(message)
+  const sig = await signatureOf(messageOf(unsigned), signer)
   return canonicalize({ ...unsigned, sig: SIGNATURE_PREFIX + toBase64(sig) })
 }
 
@@ -76,7 +75,8 @@ export function checkReport(text: string, keys: readonly TrustedKey[]): ReportJu
         : 'the report is signed by none of the keys',
     )
   }
-  if (!key.verify(messageOf(unsigned), signatureBytes(sig))) {
+  const bytes = parseBase64(sig.slice(SIGNATURE_PREFIX.length))
+  if (bytes === undefined || !key.verify(messageOf(unsigned), bytes)) {
     return invalid('the report was changed after it was signed')
   }
   const origin = isJsonObject(log) && typeof log['origin'] === 'string' ? log['origin'] : undefined
@@ -106,13 +106,4 @@ function messageOf(unsigned: object): Buffer {
 
 function invalid(reason: string): ReportJudgement {
   return { valid: false, reason }
-}
-
-function signatureBytes(sig: string): Uint8Array {
-  try {
-    return fromBase64(sig.slice(SIGNATURE_PREFIX.length))
-  } catch (error) {
-    if (error instanceof Base64Error) return new Uint8Array()
-    throw error
-  }
 }

@@ -2,7 +2,8 @@
 // judged, because a key or a day may be withdrawn by a later line.
 
 import { lineBlocksOf } from '../../files/lines.js'
-import { hasSigned, parseJournalLine } from '../../tree/journal-codec.js'
+import { hasSigned } from '../../keys/signed-json.js'
+import { parseJournalLine } from '../../tree/journal-codec.js'
 import type { JournalLine, KeySpan, LineOf } from '../../tree/journal-line.js'
 import { KeyHistory } from '../../tree/key-history.js'
 

@@ -2,17 +2,20 @@ import { createHash } from 'node:crypto'
 import { canonicalize } from '@svc/core/json'
 import { encodeLockOwner, parseLockOwner } from '@svc/plugin-audit/internal/log/files/lock-content'
 import { publicKeyLine } from '@svc/plugin-audit/internal/log/keys/public-key'
+import { hasSigned, signJson } from '@svc/plugin-audit/internal/log/keys/signed-json'
 import { alignedSubtrees } from '@svc/plugin-audit/internal/log/merkle/aligned-subtrees'
 import { EMPTY_ROOT } from '@svc/plugin-audit/internal/log/merkle/tree-hash'
 import { checkpointText, parseCheckpoint } from '@svc/plugin-audit/internal/log/tree/checkpoint'
 import {
   digestToBase64,
   encodeJournalLine,
-  hasSigned,
   parseJournalLine,
-  signJournalLine,
 } from '@svc/plugin-audit/internal/log/tree/journal-codec'
-import type { JournalBody, JournalLine } from '@svc/plugin-audit/internal/log/tree/journal-line'
+import type {
+  JournalBody,
+  JournalLine,
+  UnsignedJournalLine,
+} from '@svc/plugin-audit/internal/log/tree/journal-line'
 import { JournalState } from '@svc/plugin-audit/internal/log/tree/journal-state'
 import { recordPlace } from '@svc/plugin-audit/internal/log/tree/record-place'
 import { parseTreePath, placeOfHash, treeFileBytes } from '@svc/plugin-audit/internal/log/tree/tree-layout'
@@ -33,7 +36,10 @@ const genesis: JournalBody = {
 }
 
 const line = (body: JournalBody, leaf: number, by = signer, at = '2026-11-21T10:00:00.000Z') =>
-  signJournalLine({ journal: 1, log_id: LOG_ID, leaf, root: ROOT, at, key_id: by.keyId, ...body }, by)
+  signJson<UnsignedJournalLine>(
+    { journal: 1, log_id: LOG_ID, leaf, root: ROOT, at, key_id: by.keyId, ...body },
+    by,
+  )
 
 /** The state after `lines`, each of which must continue the ones before. */
 function stateAfter(...lines: JournalLine[]): JournalState {

@@ -2,7 +2,7 @@
 
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { signState } from '@svc/plugin-audit/internal/log/upload/state-signature'
+import { signJson } from '@svc/plugin-audit/internal/log/keys/signed-json'
 import type { AppenderOptions, PresignConfig, SvcAppender, UploadError } from '@svc/plugin-audit/log'
 import { appenderIn, signer } from '../writer/records.js'
 import type { Cloud } from './cloud.js'
@@ -72,7 +72,7 @@ export async function writeState(
   files: StateFile['files'],
   { by = signer, logId = undefined as string | undefined } = {},
 ): Promise<void> {
-  const state = { version: 1, files: { ...files } }
-  const signed = { ...state, ...(await signState(by, logId, state)) }
+  const names = { key_id: by.keyId, ...(logId === undefined ? {} : { log_id: logId }) }
+  const signed = await signJson({ version: 1, files: { ...files }, ...names }, by)
   writeFileSync(join(dir, '.svc-presign-state.json'), JSON.stringify(signed))
 }

@@ -2,6 +2,7 @@ import { verifierFromPublicKey, verifyLog } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { temporaryDir } from '../../temporary.js'
+import { sealedLog } from '../seal/sealed-log.js'
 import { appenderIn, codeOf, DAY, envelope, linesOf, recordsOf, signer, spansOf } from './records.js'
 
 /** A signer whose key lives elsewhere: every signature is given, or refused, when the test says so. */
@@ -110,6 +111,34 @@ describe('a log with an asynchronous signer', () => {
     expect(appender.status()).to.include({ failed: 1, pendingBytes: 0 })
     await appender.close()
   })
+
+  for (const [what, isMeant] of [
+    ['a journal line', (text: string) => text.includes('"kind":"seal"')],
+    ['a checkpoint', (text: string) => !text.startsWith('{')],
+  ] as const)
+    it(`seals again after a signature of ${what} that never came`, async () => {
+      let isSilent = false
+      const signAsync = async (data: Uint8Array) => {
+        if (isSilent && isMeant(Buffer.from(data).toString())) await new Promise(() => undefined)
+        return signer.sign(data)
+      }
+      const errors: string[] = []
+      const appender = appenderIn(dir.path, {
+        signer: { ...remoteSigner(), signAsync },
+        limits: { signatureMs: 50 },
+        onAsyncError: (error) => errors.push(String(Object(error).code)),
+      })
+      await appender.append(envelope())
+      isSilent = true
+      await appender.seal()
+      expect(errors).to.deep.equal(['signer_failed'])
+      expect(appender.status().sealing).to.have.nested.property('error.code', 'signer_failed')
+      isSilent = false
+      await appender.seal()
+      expect(appender.status().sealing).not.to.have.property('error')
+      await appender.close()
+      expect(sealedLog(dir.path).sealed.get(DAY)).to.equal(1)
+    })
 
   it('rejects only the record whose signature is refused', async () => {
     const remote = remoteSigner()
