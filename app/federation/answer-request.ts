@@ -1,6 +1,5 @@
 // Answers one request of a client: by the server that it is for, else by the gateway from what all of them say.
-import type { ServerResponse } from 'node:http'
-import { writeWhole } from '../http/answer.js'
+import type { ClientExchange } from '../http/client-exchange.js'
 import type { Implementation } from '../mcp/implementation.js'
 import { McpRefusal } from '../mcp/mcp-refusal.js'
 import type { RpcRequest } from '../mcp/message.js'
@@ -24,27 +23,27 @@ interface AnswerParts {
 export async function answerRequest(
   request: ClientRequest,
   message: RpcRequest,
-  response: ServerResponse,
+  client: ClientExchange,
   { serverInfo, keepAliveMs }: AnswerParts,
 ): Promise<void> {
-  const { client } = request.session
-  if ((isStateless(client.revision) ? sessionMethods : statelessMethods).has(message.method)) {
+  const { revision } = request.session.client
+  if ((isStateless(revision) ? sessionMethods : statelessMethods).has(message.method)) {
     throw new McpRefusal(rpcCodes.methodNotFound, 'No such method in this revision.')
   }
-  if (message.method === LISTEN_METHOD) return answerListen(request, message, response, keepAliveMs)
+  if (message.method === LISTEN_METHOD) return answerListen(request, message, client, keepAliveMs)
   const route = routerOf(message.method)
-  if (route === undefined) return answerItself(request, message, response, serverInfo)
+  if (route === undefined) return answerItself(request, message, client, serverInfo)
   const { running } = request.session
   const answer = async (cancellable?: RunningRequest): Promise<void> =>
-    answerRouted(request, await route(request, message), response, cancellable)
+    answerRouted(request, await route(request, message), client, cancellable)
   // A client of a revision without sessions cancels a request by leaving, and may use its id again.
-  return isStateless(client.revision) ? answer() : running.run(message.id, answer)
+  return isStateless(revision) ? answer() : running.run(message.id, answer)
 }
 
 async function answerItself(
   request: ClientRequest,
   message: RpcRequest,
-  response: ServerResponse,
+  client: ClientExchange,
   serverInfo: Implementation,
 ): Promise<void> {
   const own = ownAnswerTo(message)
@@ -66,7 +65,7 @@ async function answerItself(
   )
   // A request for which no server was called has a record of its own.
   if (!hasCalled) await request.recordOwn(message)
-  writeWhole(response, {
+  client.whole({
     status: 200,
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify({ jsonrpc: '2.0', id: message.id, result }),

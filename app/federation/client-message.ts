@@ -1,10 +1,10 @@
 // Reads the message of a client of several servers, and what the client says of itself.
 import { isJsonObject, type JsonObject } from '@svc/core/json'
 import { type McpExchange, revisionOf } from '../mcp/exchange.js'
-import { checkContentType, validateHeaders } from '../mcp/header-validation.js'
+import { validateHeaders } from '../mcp/header-validation.js'
 import { MAX_DESCRIPTION } from '../mcp/kept-names.js'
 import { invalidParams, invalidRequest, McpRefusal } from '../mcp/mcp-refusal.js'
-import { idOf, type Message, parseBody, type RpcRequest, readMessage } from '../mcp/message.js'
+import { idOf, type Message, type RpcRequest, readMessage } from '../mcp/message.js'
 import {
   handshakeRevisions,
   isStateless,
@@ -14,18 +14,18 @@ import {
   rpcCodes,
   STATELESS_REVISION,
 } from '../mcp/protocol.js'
+import { jsonOf, type RequestBody } from '../mcp/request.js'
 import { negotiatedRevision } from '../mcp/revision-translation.js'
 import type { ClientFacts } from './server-link.js'
 
 /** Completes the exchange as far as the message is valid. Throws `McpRefusal`. */
-export function readExchangeMessage(exchange: McpExchange, bytes: Uint8Array): Message {
-  checkContentType(exchange.headers)
-  const value = parseBody(bytes)
+export function readExchangeMessage(exchange: McpExchange, body: RequestBody): Message {
+  const value = jsonOf(body, exchange)
   exchange.id = idOf(value)
   if (Array.isArray(value)) throw invalidRequest('Batches are accepted at /mcp/<server> alone.')
   const message = readMessage(value)
   exchange.message = message
-  validateHeaders(exchange.headers, message)
+  if (exchange.isHeaderless !== true) validateHeaders(exchange.headers, message)
   checkRevision(exchange, message)
   return message
 }

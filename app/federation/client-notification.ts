@@ -1,6 +1,6 @@
 // Messages of a client that need no response: they go to the servers that they are for.
-import type { ServerResponse } from 'node:http'
-import { writeOutcome, writeWhole } from '../http/answer.js'
+import type { ClientExchange } from '../http/client-exchange.js'
+import { writeOutcome } from '../http/write-outcome.js'
 import { isRequestId, type RpcNotification, type RpcResponse } from '../mcp/message.js'
 import { isStateless } from '../mcp/protocol.js'
 import { type ClientRequest, serverRequest } from './client-request.js'
@@ -15,7 +15,7 @@ const forAll = new Set(['notifications/roots/list_changed'])
 export async function answerNotification(
   request: ClientRequest,
   message: RpcNotification | RpcResponse,
-  response: ServerResponse,
+  client: ClientExchange,
 ): Promise<void> {
   const cancelled = cancelledBy(request, message)
   const notified = cancelled?.cancel()
@@ -25,14 +25,14 @@ export async function answerNotification(
   if (cancelled !== undefined && link !== undefined && isStateless(link.revision)) cancelled.leave()
   else if (routed !== undefined && link !== undefined && request.servers.includes(link.server)) {
     return request.calls.run(serverRequest(request, link, routed.whole), (control, outcome, encoding) =>
-      writeOutcome(response, control, outcome, (refused) => encoding.encode(refused, control.call)),
+      writeOutcome(client, control, outcome, (refused) => encoding.encode(refused, control.call)),
     )
   }
   const all = message.type === 'notification' && forAll.has(message.method) ? links : []
   const sessions = all.filter(({ sessionId }) => sessionId !== undefined)
   await Promise.all(sessions.map((one) => replyTo(request.calls, serverRequest(request, one, message.whole))))
   if (sessions.length === 0) await request.recordOwn(message)
-  writeWhole(response, { status: 202, headers: {}, body: '' })
+  client.whole({ status: 202, headers: {}, body: '' })
 }
 
 /** The request of the session that the client cancels. */

@@ -1,6 +1,5 @@
 // A stream of notifications to a client, into which the streams of several servers flow.
-import type { ServerResponse } from 'node:http'
-import { isDisconnected, onDisconnect } from '../http/disconnect.js'
+import type { ClientExchange } from '../http/client-exchange.js'
 import { eventStreamHeaders } from '../http/event-stream-rules.js'
 
 export class ClientStream {
@@ -8,24 +7,24 @@ export class ClientStream {
   readonly begun: Promise<void>
   /** Resolves when the client has left or the stream has ended. */
   readonly closed: Promise<void>
-  #response: ServerResponse
+  #exchange: ClientExchange
   #keepAlive: NodeJS.Timeout
   #begin: () => void = () => undefined
   #close: () => void = () => undefined
   #listeners = new Set<() => void>()
   #isOpen = true
 
-  constructor(response: ServerResponse, keepAliveMs: number) {
-    this.#response = response
+  constructor(exchange: ClientExchange, keepAliveMs: number) {
+    this.#exchange = exchange
     this.begun = new Promise((resolve) => {
       this.#begin = resolve
     })
     this.closed = new Promise((resolve) => {
       this.#close = resolve
     })
-    this.#keepAlive = setInterval(() => this.#comment(), keepAliveMs).unref()
-    onDisconnect(response, () => this.#stop())
-    if (isDisconnected(response)) this.#stop()
+    this.#keepAlive = setInterval(() => exchange.isBegun && exchange.keepAlive(), keepAliveMs).unref()
+    exchange.onDisconnect(() => this.#stop())
+    if (exchange.isDisconnected) this.#stop()
   }
 
   get isOpen(): boolean {
@@ -34,22 +33,22 @@ export class ClientStream {
 
   /** Writes the head, once, and `first` directly after it. */
   begin(first?: Uint8Array): void {
-    if (this.#response.headersSent || !this.#isOpen) return
-    this.#response.writeHead(200, eventStreamHeaders)
-    this.#response.flushHeaders()
-    if (first !== undefined) this.#response.write(first)
+    if (this.#exchange.isBegun || !this.#isOpen) return
+    this.#exchange.begin(200, eventStreamHeaders)
+    if (first !== undefined) void this.#exchange.write(first)
     this.#begin()
   }
 
   /** Waits for the head. Resolves when more may be written. */
   async write(bytes: Uint8Array): Promise<void> {
-    await Promise.race([this.begun, this.closed])
+    if (!this.#exchange.isBegun) await Promise.race([this.begun, this.closed])
     if (!this.#isOpen || bytes.byteLength === 0) return
     this.#keepAlive.refresh()
-    if (this.#response.write(bytes)) return
+    const unread = this.#exchange.write(bytes)
+    if (unread === undefined) return
     await this.#until((resume) => {
-      this.#response.once('drain', resume)
-      return () => this.#response.off('drain', resume)
+      void unread.then(resume)
+      return () => undefined
     })
   }
 
@@ -72,7 +71,7 @@ export class ClientStream {
   end(): void {
     if (!this.#isOpen) return
     this.#stop()
-    this.#response.end()
+    this.#exchange.end()
   }
 
   async #until(wait: (resume: () => void) => () => void): Promise<void> {
@@ -86,11 +85,6 @@ export class ClientStream {
       const stopWaiting = wait(done)
       stopListening = this.onClose(done)
     })
-  }
-
-  #comment(): void {
-    if (this.#isOpen && this.#response.headersSent && !this.#response.writableNeedDrain)
-      this.#response.write(':\n\n')
   }
 
   #stop(): void {

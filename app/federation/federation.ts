@@ -1,6 +1,5 @@
 // Serves several servers as one MCP server, in sessions of its own and without (2026-07-28). What a client requests goes
 // to the servers as calls by the same path as requests to /mcp/<server>; they are judged and recorded there.
-import type { IncomingMessage, ServerResponse } from 'node:http'
 import {
   type Clock,
   type Ids,
@@ -13,9 +12,8 @@ import {
   usedResource,
 } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
-import { writeWhole } from '../http/answer.js'
-import { readBody } from '../http/body.js'
 import { traceOf } from '../http/call-headers.js'
+import type { ClientExchange } from '../http/client-exchange.js'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
 import { isStatelessExchange, type McpExchange, openExchange } from '../mcp/exchange.js'
 import type { Implementation } from '../mcp/implementation.js'
@@ -44,10 +42,9 @@ export interface FederationParts {
   readonly keepAliveMs: number
 }
 
-/** One HTTP request to an endpoint of several servers. */
+/** One request to an endpoint of several servers. */
 export interface Incoming {
-  readonly message: IncomingMessage
-  readonly response: ServerResponse
+  readonly exchange: ClientExchange
   readonly method: McpExchange['method']
   readonly used: UsedResource
   readonly policy: ActivePolicy
@@ -67,13 +64,11 @@ export class Federation {
   }
 
   async handle(incoming: Incoming): Promise<void> {
-    const { message, method, response, calls, used } = incoming
-    const { headers } = message
-    // Each call of a server listens for the disconnect of the client.
-    response.setMaxListeners(0)
+    const { exchange: client, method, calls, used } = incoming
     const exchange = openExchange({
       method,
-      headers,
+      headers: client.headers,
+      isHeaderless: client.http === undefined,
       server: '',
       upstream: noUpstream,
       sessionTag: undefined,
@@ -81,36 +76,36 @@ export class Federation {
     try {
       await this.#serve(incoming, exchange)
     } catch (fault) {
-      if (!isRefusal(fault) || response.headersSent) throw fault
+      if (!isRefusal(fault) || client.isBegun) throw fault
       keepProtocolError(exchange, fault)
       await calls.refuse(fault, exchange, used)
     }
   }
 
   async #serve(incoming: Incoming, exchange: McpExchange): Promise<void> {
-    const { message, method, used, policy, response } = incoming
-    const caller = await policy.hold(() => callerOf(message.headers, used, policy))
+    const { exchange: client, method, used, policy } = incoming
+    const caller = await policy.hold(() => callerOf(client.headers, used, policy))
     if (method === 'POST') {
-      const bytes = await readBody(message, this.#parts.maxBodyBytes)
-      return this.#post(readExchangeMessage(exchange, bytes), exchange, caller, incoming)
+      const body = await client.body(this.#parts.maxBodyBytes)
+      return this.#post(readExchangeMessage(exchange, body), exchange, caller, incoming)
     }
     const session = this.#sessionOf(exchange, caller)
     if (method === 'DELETE') {
       this.#sessions.end(session)
       await endSession(this.#request(session, caller, incoming))
-      return writeWhole(response, { status: 204, headers: {}, body: '' })
+      return client.whole({ status: 204, headers: {}, body: '' })
     }
-    await answerSessionStream(this.#request(session, caller, incoming), response, this.#parts.keepAliveMs)
+    await answerSessionStream(this.#request(session, caller, incoming), client, this.#parts.keepAliveMs)
   }
 
   async #post(message: Message, exchange: McpExchange, caller: Caller, incoming: Incoming): Promise<void> {
     const session = this.#sessionFor(message, exchange, caller)
     const request = this.#request(session, caller, incoming)
-    const { response } = incoming
-    if (message.type !== 'request') return answerNotification(request, message, response)
+    const { exchange: client } = incoming
+    if (message.type !== 'request') return answerNotification(request, message, client)
     const isBeginning = message.method === 'initialize'
-    if (isBeginning) response.setHeader(SESSION_ID_HEADER, session.id)
-    await answerRequest(request, message, response, this.#parts)
+    if (isBeginning) client.setHeader(SESSION_ID_HEADER, session.id)
+    await answerRequest(request, message, client, this.#parts)
   }
 
   #sessionFor(message: Message, exchange: McpExchange, caller: Caller): FederationSession {
@@ -135,10 +130,10 @@ export class Federation {
   }
 
   #request(session: FederationSession, caller: Caller, incoming: Incoming): ClientRequest {
-    const { message, response, policy, used, calls } = incoming
-    const { headers } = message
+    const { exchange: client, policy, used, calls } = incoming
+    const { headers } = client
     const trace = traceOf(headers, this.#parts.ids)
-    response.setHeader('x-trace-id', trace.traceId)
+    client.setHeader('x-trace-id', trace.traceId)
     const traceparent = `00-${trace.traceId}-${trace.spanId}-${trace.flags}`
     return {
       session,

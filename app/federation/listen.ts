@@ -1,7 +1,7 @@
 // Answers `subscriptions/listen` (2026-07-28) with what the servers of all links have to say.
-import type { ServerResponse } from 'node:http'
 import { eventOf } from '@svc/core/http'
 import { isJsonObject, type JsonObject } from '@svc/core/json'
+import type { ClientExchange } from '../http/client-exchange.js'
 import { SUBSCRIPTIONS_ACKNOWLEDGED } from '../mcp/change-notifications.js'
 import { invalidParams } from '../mcp/mcp-refusal.js'
 import type { RpcRequest } from '../mcp/message.js'
@@ -38,7 +38,7 @@ interface Subscribed {
 export async function answerListen(
   request: ClientRequest,
   { id, params }: RpcRequest,
-  response: ServerResponse,
+  client: ClientExchange,
   keepAliveMs: number,
 ): Promise<void> {
   const { notifications } = params
@@ -51,7 +51,7 @@ export async function answerListen(
     uris.map(async (listed): Promise<Subscribed> => ({ listed, source: await sourceOfUri(request, listed) })),
   )
   const results = await onUsableServers(request, (server, hooks) => linkTo(request, server, hooks))
-  const stream = new ClientStream(response, keepAliveMs)
+  const stream = new ClientStream(client, keepAliveMs)
   const flows = new Flows(stream)
   const listening = { request, id, stream, flows, wanted, subscribed }
   const fulfilled: Fulfilled[] = []

@@ -1,9 +1,9 @@
 // Requests that go to one server: the client's names are replaced by the server's own, and its answer is passed on.
-import type { ServerResponse } from 'node:http'
 import { type AnswerChunk, type AnswerStream, type Call, isStream, type Outcome, Refusal } from '@svc/core'
 import { isJsonObject, type JsonObject } from '@svc/core/json'
-import { writeOutcome } from '../http/answer.js'
+import type { ClientExchange } from '../http/client-exchange.js'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
+import { writeOutcome } from '../http/write-outcome.js'
 import { invalidParams } from '../mcp/mcp-refusal.js'
 import type { RpcRequest } from '../mcp/message.js'
 import { sourceOfName, sourceOfUri } from './catalog.js'
@@ -83,7 +83,7 @@ function textOf(params: JsonObject, member: string): string {
 export async function answerRouted(
   request: ClientRequest,
   { server, message }: Routed,
-  response: ServerResponse,
+  client: ClientExchange,
   cancellable?: RunningRequest,
 ): Promise<void> {
   let attempts = 0
@@ -97,7 +97,7 @@ export async function answerRouted(
         status = 404
         return
       }
-      await writeOutcome(response, control, ofClient(outcome, server), (refused) =>
+      await writeOutcome(client, control, ofClient(outcome, server), (refused) =>
         encoding.encode(refused, control.call),
       )
     })

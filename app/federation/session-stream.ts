@@ -1,6 +1,5 @@
 // The GET stream of a client's session: what the servers of all its links have to say.
-import type { ServerResponse } from 'node:http'
-import { writeWhole } from '../http/answer.js'
+import type { ClientExchange } from '../http/client-exchange.js'
 import { LAST_EVENT_ID_HEADER } from '../http/header-names.js'
 import { isStateless } from '../mcp/protocol.js'
 import { allChanges } from './change-filter.js'
@@ -16,11 +15,11 @@ import type { FederationSession } from './session.js'
 /** Resolves when the stream has ended. With `Last-Event-ID`, the stream of the event's server is resumed after it. */
 export async function answerSessionStream(
   request: ClientRequest,
-  response: ServerResponse,
+  client: ClientExchange,
   keepAliveMs: number,
 ): Promise<void> {
   const { session, headers, servers } = request
-  const stream = new ClientStream(response, keepAliveMs)
+  const stream = new ClientStream(client, keepAliveMs)
   const flows = new Flows(stream)
   const last = serverEventId(headers[LAST_EVENT_ID_HEADER])
   const attach = (link: ServerLink): void => {
@@ -34,10 +33,10 @@ export async function answerSessionStream(
   const stopAttaching = session.links.onOpen(attach)
   for (const link of links) attach(link)
   await Promise.race([stream.begun, stream.closed, flows.ended()])
-  if (response.headersSent) await stream.closed
+  if (client.isBegun) await stream.closed
   stopAttaching()
   // A method that is not allowed means a server without such a stream (Streamable HTTP).
-  if (stream.isOpen) writeWhole(response, { status: 405, headers: { allow: 'POST, DELETE' }, body: '' })
+  if (stream.isOpen) client.whole({ status: 405, headers: { allow: 'POST, DELETE' }, body: '' })
   await flows.end()
 }
 

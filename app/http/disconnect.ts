@@ -8,6 +8,8 @@ export function isDisconnected(response: ServerResponse): boolean {
 
 /** Runs `listener` when the caller disconnects, not if it already has. Returns a function that removes the listener. */
 export function onDisconnect(response: ServerResponse, listener: () => void): () => void {
+  // Each of the calls that one request makes listens.
+  response.setMaxListeners(0)
   // It is emitted once; `once` would wrap the listener.
   response.on('close', listener)
   if (response.socket !== null) return () => response.off('close', listener)

@@ -138,8 +138,9 @@ export class McpProxy {
     const { call } = control
     const headers = upstreamHeaders(call, request)
     addHeadersUpstream(headers, exchange)
-    const { message, method, isHeaderless = false } = exchange
-    const whole = message && withTrace(call, withoutWithheld(call, message.whole), isHeaderless)
+    const { message, method, connection } = exchange
+    // A server in this process gets no headers.
+    const whole = message && withTrace(call, withoutWithheld(call, message.whole), connection !== undefined)
     const sending = {
       method,
       headers,

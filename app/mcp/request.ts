@@ -8,10 +8,11 @@ import {
   type RequestKind,
   requestReference,
 } from '@svc/core'
-import { canonicalize, isJsonObject, type JsonObject, type JsonValue } from '@svc/core/json'
+import { canonicalize, isJsonObject, type JsonValue } from '@svc/core/json'
 import { ReferenceInputError } from '@svc/core/match'
 import type { CallControl } from '@svc/core/pipeline'
 import { idempotencyKeyOf, isIdempotencyKey, keyExpected } from '../http/call-headers.js'
+import type { ParsedBody } from '../http/client-exchange.js'
 import { isStatelessExchange, type McpExchange } from './exchange.js'
 import { checkContentType, validateHeaders } from './header-validation.js'
 import { MAX_NAME } from './kept-names.js'
@@ -33,14 +34,14 @@ export interface RequestRules {
   begin(): MaybePromise<void>
 }
 
-/** A message that the gateway itself has written, with its JSON. */
-export interface WrittenMessage {
-  readonly value: JsonObject
-  readonly text: string
-}
-
 /** The body of a POST. */
-export type RequestBody = Uint8Array | WrittenMessage
+export type RequestBody = Uint8Array | ParsedBody
+
+/** The JSON value of a body. Throws `McpRefusal`. */
+export function jsonOf(body: RequestBody, { headers, isHeaderless }: McpExchange): JsonValue {
+  if (isHeaderless !== true) checkContentType(headers)
+  return body instanceof Uint8Array ? parseBody(body) : body.value
+}
 
 /** Completes the exchange and the call's target as far as the request is valid. Throws or rejects with `Refusal`. */
 export function readRequest(
@@ -114,8 +115,7 @@ function readBody(
   body: RequestBody,
   passParams: readonly string[],
 ): Subject {
-  checkContentType(exchange.headers)
-  const value: JsonValue = body instanceof Uint8Array ? parseBody(body) : body.value
+  const value = jsonOf(body, exchange)
   exchange.id = idOf(value)
   const message = readMessage(value)
   const split = splitTaskIds(message)

@@ -1,5 +1,4 @@
 // Runs a request to an endpoint as a call, and writes its outcome.
-import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import {
   after,
@@ -17,10 +16,10 @@ import {
   redactor,
 } from '@svc/core'
 import { CallControl } from '@svc/core/pipeline'
-import { writeOutcome, writeWhole } from '../http/answer.js'
 import { skipBody } from '../http/body.js'
 import { agentOf, repeatedHeader, traceOf } from '../http/call-headers.js'
-import { isDisconnected, onDisconnect } from '../http/disconnect.js'
+import type { ClientExchange } from '../http/client-exchange.js'
+import { writeOutcome } from '../http/write-outcome.js'
 import { batchAnswer, type MessageAnswer } from '../mcp/batch.js'
 import { LISTEN_METHOD } from '../mcp/subject.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
@@ -65,47 +64,42 @@ export class CallHandler {
     this.#parts = parts
   }
 
-  handle(
-    message: IncomingMessage,
-    response: ServerResponse,
-    endpoint: Endpoint,
-    policy: ActivePolicy,
-  ): Promise<void> {
-    return this.run(message, response, endpoint, policy, (control, outcome) => {
+  handle(exchange: ClientExchange, endpoint: Endpoint, policy: ActivePolicy): Promise<void> {
+    return this.run(exchange, endpoint, policy, (control, outcome) => {
       const { call } = control
+      const { http } = exchange
+      const isUnread = http?.complete === false
       const write = (): MaybePromise<void> => {
         // A body that nobody reads, or an open connection during a drain, must not keep the connection in use.
-        if (!message.complete || this.#parts.draining()) response.setHeader('connection', 'close')
+        if (http?.complete === false || this.#parts.draining()) exchange.setHeader('connection', 'close')
         const batch = endpoint.batch?.()
         return batch === undefined
-          ? writeOutcome(response, control, outcome, (refused) => endpoint.encode(refused, call))
-          : this.#writeBatch(message, response, batch, policy, { call, outcome })
+          ? writeOutcome(exchange, control, outcome, (refused) => endpoint.encode(refused, call))
+          : this.#writeBatch(exchange, batch, policy, { call, outcome })
       }
-      return message.complete ? write() : skipBody(message).then(write)
+      return isUnread ? skipBody(http).then(write) : write()
     })
   }
 
   async #writeBatch(
-    message: IncomingMessage,
-    response: ServerResponse,
+    exchange: ClientExchange,
     { first, others }: Batch,
     policy: ActivePolicy,
     { call, outcome }: { readonly call: Call; readonly outcome: Outcome },
   ): Promise<void> {
     const answers = [first.answer(outcome, call)]
-    for (const other of others) answers.push(this.#answerOf(message, response, other, policy))
-    writeWhole(response, batchAnswer(await Promise.all(answers)), call)
+    for (const other of others) answers.push(this.#answerOf(exchange, other, policy))
+    exchange.whole(batchAnswer(await Promise.all(answers)), call)
   }
 
   /** One message of a batch. */
   async #answerOf(
-    message: IncomingMessage,
-    response: ServerResponse,
+    exchange: ClientExchange,
     endpoint: MessageEndpoint,
     policy: ActivePolicy,
   ): Promise<MessageAnswer> {
     let answer: MessageAnswer | undefined
-    await this.run(message, response, endpoint, policy, async ({ call }, outcome) => {
+    await this.run(exchange, endpoint, policy, async ({ call }, outcome) => {
       answer = await endpoint.answer(outcome, call)
     })
     if (answer === undefined) throw new Error('a message of a batch has no answer')
@@ -114,14 +108,13 @@ export class CallHandler {
 
   /** Runs one call; the stages do not stop before `answer` has resolved. */
   run(
-    message: IncomingMessage,
-    response: ServerResponse,
+    exchange: ClientExchange,
     endpoint: Endpoint,
     policy: ActivePolicy,
     answer: (control: CallControl, outcome: Outcome) => MaybePromise<void>,
   ): Promise<void> {
     const counted: Counted = { release: () => undefined }
-    const control = this.#call(message, response, endpoint, policy, counted)
+    const control = this.#call(exchange, endpoint, policy, counted)
     const { call } = control
     const disconnect = (): void => {
       control.disconnect()
@@ -129,9 +122,9 @@ export class CallHandler {
         call.abort('CANCELLED', 'The caller disconnected before the answer.')
       }
     }
-    const stopListening = onDisconnect(response, disconnect)
+    const stopListening = exchange.onDisconnect(disconnect)
     // One of several calls for one request may begin after the caller has left.
-    if (isDisconnected(response)) disconnect()
+    if (exchange.isDisconnected) disconnect()
     const answerTo = (outcome: Outcome): MaybePromise<void> => {
       stopListening()
       this.#logFailure(call, outcome)
@@ -141,14 +134,14 @@ export class CallHandler {
   }
 
   #call(
-    message: IncomingMessage,
-    response: ServerResponse,
+    exchange: ClientExchange,
     endpoint: Endpoint,
     { origins, publicUrl }: ActivePolicy,
     counted: Counted,
   ): CallControl {
     const { headers, protocol, target } = endpoint
-    const { agent, refusal = repeatedHeader(message) } = agentOf(headers)
+    const { http } = exchange
+    const { agent, refusal = http && repeatedHeader(http) } = agentOf(headers)
     const control: CallControl = new CallControl({
       protocol,
       headers,
@@ -161,10 +154,9 @@ export class CallHandler {
         if (refusal !== undefined) throw refusal
         origins.check(headers)
         const tenant = call.get(identity)?.tenant ?? this.#parts.tenant
-        const { remoteAddress } = message.socket
         // A connection that has closed already has no address.
-        if (remoteAddress !== undefined && !publicUrl.isProxy(remoteAddress)) {
-          this.#admit(message.socket, tenant, response)
+        if (http?.socket.remoteAddress !== undefined && !publicUrl.isProxy(http.socket.remoteAddress)) {
+          this.#admit(http.socket, tenant, exchange)
         }
         const { tenantCallLimit, tenantStreamLimit } = this.#parts
         counted.release = (endpoint.isStream?.() === true ? tenantStreamLimit : tenantCallLimit).acquire(
@@ -182,17 +174,17 @@ export class CallHandler {
       },
     })
     const { call } = control
-    call.set(reachedAt, () => publicUrl.of(message))
+    if (http !== undefined) call.set(reachedAt, () => publicUrl.of(http))
     call.set(dispatch, endpoint.dispatch)
     endpoint.prepare?.(call)
     return control
   }
 
   /** Throws `Refusal` (`RATE_LIMITED`), and has the connection closed, where the tenant has too many. */
-  #admit(socket: Socket, tenant: string, response: ServerResponse): void {
+  #admit(socket: Socket, tenant: string, exchange: ClientExchange): void {
     if (this.#parts.tenantConnections.admit(socket, tenant)) return
     // One of several calls for one request may come after the head of its answer.
-    if (!response.headersSent) response.setHeader('connection', 'close')
+    if (!exchange.isBegun) exchange.setHeader('connection', 'close')
     throw new Refusal('RATE_LIMITED', 'The tenant has as many connections as it may have.')
   }
 

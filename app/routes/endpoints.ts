@@ -19,7 +19,7 @@ import {
 import type { CallControl } from '@svc/core/pipeline'
 import type { ServerRequest } from '../federation/server-calls.js'
 import { refusalAnswer, type WholeAnswer } from '../http/answer.js'
-import { readBody } from '../http/body.js'
+import type { ClientExchange } from '../http/client-exchange.js'
 import { answerOf, type MessageAnswer, messagesIn } from '../mcp/batch.js'
 import { attachExchange, disconnectCancels, type McpExchange, openExchange } from '../mcp/exchange.js'
 import type { McpProxy } from '../mcp/proxy.js'
@@ -113,16 +113,21 @@ export class Endpoints {
     }
   }
 
-  mcp(message: IncomingMessage, route: ServerEndpoint, policy: ActivePolicy): Endpoint {
+  mcp(client: ClientExchange, route: ServerEndpoint, policy: ActivePolicy): Endpoint {
     const { maxBodyBytes } = this.#parts
     // A literal: properties after a spread would give each request a hidden class of its own.
-    const request = { server: route.server, method: route.method, headers: message.headers }
+    const request = {
+      server: route.server,
+      method: route.method,
+      headers: client.headers,
+      isHeaderless: client.http === undefined,
+    }
     let others: readonly MessageEndpoint[] | undefined
-    const body = async (exchange: McpExchange): Promise<Uint8Array | null> => {
+    const body = async (exchange: McpExchange): Promise<RequestBody | null> => {
       if (route.method !== 'POST') return null
-      const bytes = await readBody(message, maxBodyBytes)
-      const messages = batchIn(exchange, bytes)
-      if (messages === undefined) return bytes
+      const sent = await client.body(maxBodyBytes)
+      const messages = sent instanceof Uint8Array ? batchIn(exchange, sent) : undefined
+      if (messages === undefined) return sent
       const [first, ...rest] = messages
       exchange.isInBatch = true
       others = rest.map((one) =>
@@ -177,7 +182,13 @@ export class Endpoints {
   }
 
   #messageEndpoint(
-    { server, method, headers, translation }: ServerEndpoint & Pick<ServerRequest, 'headers' | 'translation'>,
+    {
+      server,
+      method,
+      headers,
+      translation,
+      isHeaderless,
+    }: ServerEndpoint & Pick<ServerRequest, 'headers' | 'translation'> & Pick<McpExchange, 'isHeaderless'>,
     policy: ActivePolicy,
     body: (exchange: McpExchange) => Promise<RequestBody | null>,
     batch?: () => Batch | undefined,
@@ -190,6 +201,7 @@ export class Endpoints {
       method,
       server,
       translation,
+      isHeaderless,
       upstream: () => policy.target(server).url,
       credential: () => policy.pipeline.ownCredential(server),
       service: (token) => resolveOptional(policy.container, token),

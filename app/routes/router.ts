@@ -5,6 +5,7 @@ import type { Pipeline } from '@svc/core/pipeline'
 import { Federation } from '../federation/federation.js'
 import type { ServerCalls } from '../federation/server-calls.js'
 import { type WholeAnswer, writeRefusal, writeWhole } from '../http/answer.js'
+import { type ClientExchange, HttpClientExchange } from '../http/client-exchange.js'
 import { requestPath } from '../http/request-errors.js'
 import { gatewayImplementation } from '../mcp/implementation.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
@@ -22,6 +23,9 @@ interface RouterParts extends CallHandlerParts, EndpointParts {
   /** What an operator must know of the server itself. */
   warnings(): string[]
 }
+
+/** The MCP endpoint of a server, of a group, or of all servers. */
+export type McpRoute = Pick<Extract<Route, { kind: 'mcp' }>, 'name' | 'method'>
 
 /** A route whose requests are no calls. */
 type PlainRoute = Exclude<Route, { kind: 'invoke' | 'a2a' | 'mcp' | 'bad' | 'method' }>
@@ -45,20 +49,16 @@ export class Router {
     if (this.#parts.draining()) response.setHeader('connection', 'close')
     if (policy.origins.answerBrowser(message, response)) return
     const route = routeOf(message.method ?? '', requestPath(message))
+    const exchange = new HttpClientExchange(message, response)
     switch (route.kind) {
       case 'invoke':
-        return this.#calls.handle(message, response, this.#endpoints.invoke(message, route, policy), policy)
+        return this.#calls.handle(exchange, this.#endpoints.invoke(message, route, policy), policy)
       case 'a2a':
-        return this.#calls.handle(message, response, this.#endpoints.a2a(message, policy), policy)
+        return this.#calls.handle(exchange, this.#endpoints.a2a(message, policy), policy)
       case 'mcp':
-        return this.#mcp(message, response, route, policy)
+        return this.mcp(exchange, route, policy)
       case 'bad':
-        return this.#calls.handle(
-          message,
-          response,
-          this.#endpoints.refused(message, route.refusal, policy),
-          policy,
-        )
+        return this.#calls.handle(exchange, this.#endpoints.refused(message, route.refusal, policy), policy)
       case 'method': {
         const headers = { allow: route.allow }
         const refusal = denied('METHOD_NOT_ALLOWED', `This path has ${route.allow}.`, { headers })
@@ -69,30 +69,30 @@ export class Router {
     }
   }
 
-  #mcp(
-    message: IncomingMessage,
-    response: ServerResponse,
-    { name, method }: Extract<Route, { kind: 'mcp' }>,
-    policy: ActivePolicy,
+  /** A message of an MCP client, the begin of a stream, or the end of a session. Rejects where the response broke off. */
+  mcp(
+    exchange: ClientExchange,
+    { name, method }: McpRoute,
+    policy = this.#parts.activePolicy(),
   ): Promise<void> {
     const used = name === undefined ? policy.allServers : policy.group(name)
     if (used === undefined) {
-      const endpoint = this.#endpoints.mcp(message, { server: name ?? '', method }, policy)
-      return this.#calls.handle(message, response, endpoint, policy)
+      const endpoint = this.#endpoints.mcp(exchange, { server: name ?? '', method }, policy)
+      return this.#calls.handle(exchange, endpoint, policy)
     }
     const calls: ServerCalls = {
       run: (request, answer) => {
         const endpoint = this.#endpoints.server(request, policy)
-        return this.#calls.run(message, response, endpoint, policy, (control, outcome) =>
+        return this.#calls.run(exchange, endpoint, policy, (control, outcome) =>
           answer(control, outcome, endpoint),
         )
       },
-      refuse: (refusal, exchange, resource) => {
-        const endpoint = this.#endpoints.refusedExchange(exchange, refusal, resource)
-        return this.#calls.handle(message, response, endpoint, policy)
+      refuse: (refusal, refused, resource) => {
+        const endpoint = this.#endpoints.refusedExchange(refused, refusal, resource)
+        return this.#calls.handle(exchange, endpoint, policy)
       },
     }
-    return this.#federation.handle({ message, response, method, used, policy, calls })
+    return this.#federation.handle({ exchange, method, used, policy, calls })
   }
 
   async #answer(

@@ -3,6 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { type Call, callRequest, isRefusal } from '@svc/core'
 import { Pipeline } from '@svc/core/pipeline'
 import { expect } from 'chai'
+import { HttpClientExchange } from 'svc-sdk/internal/http/client-exchange'
 import { ActivePolicy } from 'svc-sdk/internal/policy/active-policy'
 import { hostSchema } from 'svc-sdk/internal/policy/config'
 import { CallHandler } from 'svc-sdk/internal/routes/call-handler'
@@ -63,7 +64,7 @@ describe('a call whose request has the head of its answer already', () => {
     const policy = new ActivePolicy({ pipeline, container: root }, host)
     const server = createServer(async (message, response) => {
       response.writeHead(200).flushHeaders()
-      await handler.run(message, response, endpoint, policy, () => undefined)
+      await handler.run(new HttpClientExchange(message, response), endpoint, policy, () => undefined)
       response.end()
     })
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))

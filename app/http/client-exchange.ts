@@ -1,0 +1,102 @@
+// One request of a client and where its response goes. What judges, sends and answers calls works with it and does not know
+// whether the client speaks HTTP or writes lines to this process.
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
+import type { AnswerHeaders, Call, MaybePromise } from '@svc/core'
+import type { JsonValue } from '@svc/core/json'
+import { type WholeAnswer, writeWhole } from './answer.js'
+import { readBody } from './body.js'
+import { isDisconnected, onDisconnect } from './disconnect.js'
+
+/** JSON that is parsed already, with its text. */
+export interface ParsedBody {
+  readonly value: JsonValue
+  readonly text: string
+}
+
+export interface ClientExchange {
+  /** Names in lower case; a client without HTTP has those alone that say who calls, and in which session. */
+  readonly headers: IncomingHttpHeaders
+  /** Undefined where the client does not speak HTTP: no header then repeats its message. */
+  readonly http: IncomingMessage | undefined
+  /** Rejects with `Refusal`. */
+  body(maxBytes: number): Promise<Uint8Array | ParsedBody>
+  readonly isDisconnected: boolean
+  /** Runs `listener` when the client disconnects, not if it already has. Returns a function that removes the listener. */
+  onDisconnect(listener: () => void): () => void
+  /** Whether the head of the response is written. */
+  readonly isBegun: boolean
+  setHeader(name: string, value: string): void
+  /** Writes the whole response. */
+  whole(answer: WholeAnswer, call?: Call): void
+  /** Writes the head of a stream. */
+  begin(status: number, headers: AnswerHeaders): void
+  /** Pending while the client does not read what it got. */
+  write(bytes: Uint8Array): MaybePromise<void>
+  /** Keeps the connection in use for whatever is between the gateway and the client. */
+  keepAlive(): void
+  end(): void
+}
+
+export class HttpClientExchange implements ClientExchange {
+  readonly http: IncomingMessage
+  #response: ServerResponse
+
+  constructor(message: IncomingMessage, response: ServerResponse) {
+    this.http = message
+    this.#response = response
+  }
+
+  get headers(): IncomingHttpHeaders {
+    return this.http.headers
+  }
+
+  body(maxBytes: number): Promise<Uint8Array> {
+    return readBody(this.http, maxBytes)
+  }
+
+  get isDisconnected(): boolean {
+    return isDisconnected(this.#response)
+  }
+
+  onDisconnect(listener: () => void): () => void {
+    return onDisconnect(this.#response, listener)
+  }
+
+  get isBegun(): boolean {
+    return this.#response.headersSent
+  }
+
+  setHeader(name: string, value: string): void {
+    this.#response.setHeader(name, value)
+  }
+
+  whole(answer: WholeAnswer, call?: Call): void {
+    writeWhole(this.#response, answer, call)
+  }
+
+  begin(status: number, headers: AnswerHeaders): void {
+    this.#response.writeHead(status, headers)
+    this.#response.flushHeaders()
+  }
+
+  write(bytes: Uint8Array): MaybePromise<void> {
+    if (this.#response.write(bytes)) return undefined
+    return new Promise((resolve) => {
+      const done = (): void => {
+        this.#response.off('drain', done)
+        stopListening()
+        resolve()
+      }
+      const stopListening = this.onDisconnect(done)
+      this.#response.once('drain', done)
+    })
+  }
+
+  keepAlive(): void {
+    if (!this.#response.writableNeedDrain && !this.isDisconnected) this.#response.write(':\n\n')
+  }
+
+  end(): void {
+    this.#response.end()
+  }
+}

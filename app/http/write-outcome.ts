@@ -1,0 +1,117 @@
+// Writes the outcome of a call to its client.
+import {
+  type AnswerHeaders,
+  type AnswerStream,
+  type Call,
+  type Completed,
+  type Denied,
+  type Failed,
+  isRefusal,
+  isStream,
+  type MaybePromise,
+  type Outcome,
+} from '@svc/core'
+import type { CallControl } from '@svc/core/pipeline'
+import { traceparentOf } from '../upstream/headers.js'
+import { NO_SNIFF, type WholeAnswer } from './answer.js'
+import type { ClientExchange } from './client-exchange.js'
+import { type EventStreamRules, eventStreamRules } from './event-stream-rules.js'
+
+/** Writes `outcome` for `call`. Waits until the last byte is handed over or the client has disconnected. */
+export function writeOutcome(
+  exchange: ClientExchange,
+  control: CallControl,
+  outcome: Outcome,
+  encode: (outcome: Denied | Failed) => WholeAnswer,
+): MaybePromise<void> {
+  if (outcome.kind !== 'completed') return exchange.whole(encode(outcome), control.call)
+  const { status, headers, body } = outcome
+  if (isStream(body)) return writeStream(exchange, control, outcome, body)
+  return exchange.whole({ status, headers, body }, control.call)
+}
+
+async function writeStream(
+  exchange: ClientExchange,
+  control: CallControl,
+  outcome: Completed,
+  body: AnswerStream,
+): Promise<void> {
+  const { call } = control
+  const headers: AnswerHeaders = { ...outcome.headers }
+  delete headers['content-length']
+  headers[NO_SNIFF] = 'nosniff'
+  headers['x-trace-id'] = call.trace.traceId
+  headers['x-span-id'] = call.trace.spanId
+  headers['traceparent'] = traceparentOf(call)
+  if (!exchange.isDisconnected) exchange.begin(outcome.status, headers)
+  // A call whose outcome must be recorded is read to its end, until it has settled.
+  const mustDrain = (): boolean => body.drainWhenAbandoned === true && !call.isSettled
+  // A stream may be silent for hours: a disconnect must end it without waiting for its next piece.
+  const rules = call.get(eventStreamRules)
+  const abandoned = new Abandoned(call, rules)
+  const disconnect = (): void => {
+    control.disconnect()
+    if (mustDrain()) abandoned.begin()
+    else call.abort('CANCELLED', 'The caller disconnected before the answer was complete.')
+  }
+  const stopListening = exchange.onDisconnect(disconnect)
+  if (exchange.isDisconnected) disconnect()
+  const keepAlive =
+    rules === undefined ? undefined : setInterval(() => exchange.keepAlive(), rules.keepAliveMs).unref()
+  try {
+    for await (const chunk of body) {
+      if (exchange.isDisconnected) {
+        if (!mustDrain()) return
+        abandoned.read(chunk.bytes.byteLength)
+        continue
+      }
+      keepAlive?.refresh()
+      const unread = exchange.write(chunk.bytes)
+      if (unread !== undefined) await unread
+    }
+  } catch (fault) {
+    if (exchange.isDisconnected && call.abortState.aborted) return
+    // A stream that the drain ends is complete; the client opens a new one.
+    if (!isDraining(call)) throw fault
+  } finally {
+    clearInterval(keepAlive)
+    abandoned.end()
+    stopListening()
+  }
+  exchange.end()
+}
+
+/** Limits what is read for the record alone once the caller has left. */
+class Abandoned {
+  #call: Call
+  #rules: EventStreamRules | undefined
+  #timer: NodeJS.Timeout | undefined
+  #bytes = 0
+
+  constructor(call: Call, rules: EventStreamRules | undefined) {
+    this.#call = call
+    this.#rules = rules
+  }
+
+  begin(): void {
+    if (this.#rules === undefined) return
+    this.#timer = setTimeout(() => this.#cancel(), this.#rules.abandonedMs).unref()
+  }
+
+  read(bytes: number): void {
+    this.#bytes += bytes
+    if (this.#rules !== undefined && this.#bytes > this.#rules.abandonedBytes) this.#cancel()
+  }
+
+  end(): void {
+    clearTimeout(this.#timer)
+  }
+
+  #cancel(): void {
+    this.#call.abort('CANCELLED', 'The caller left, and the answer did not come in time.')
+  }
+}
+
+function isDraining({ abortState }: Call): boolean {
+  return isRefusal(abortState.reason) && abortState.reason.code === 'DRAINING'
+}
