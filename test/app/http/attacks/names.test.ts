@@ -148,6 +148,8 @@ describe('web pages', () => {
         'evil',
       ]
       for (const origin of origins) expect(await call(gateway, { origin }), origin).to.equal(403)
+      const records = gateway.records().map(({ error, policy }) => [error, policy.decision])
+      expect(records).to.deep.equal(origins.map(() => ['TOOL_NOT_ALLOWED', 'deny']))
     }))
 
   it('of the gateway’s own origin may call', () =>

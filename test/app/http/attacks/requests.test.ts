@@ -85,6 +85,7 @@ describe('unusual requests', () => {
       const { statuses, text } = await sendRaw(at.gateway.url, request)
       expect(statuses).to.deep.equal([status])
       if (status >= 400) expect(text).to.match(/\r\nx-trace-id: [0-9a-f]{32}\r\n/i)
+      if (status === 400) expect(text).to.include('"error":"BAD_REQUEST"')
       expect(text).not.to.contain('secret')
       expect(at.upstream.calls).to.have.length(calls)
     })
@@ -124,12 +125,13 @@ describe('unusual requests', () => {
     })
   }
 
-  it('gives a path that it does not find a trace id', async () => {
+  it('refuses an unknown path in the error shape, with a trace id', async () => {
     const response = await fetch(`${at.gateway.url}/nosuch`)
     expect(response.status).to.equal(404)
-    const { trace_id } = (await response.json()) as { trace_id: string }
+    const error = (await response.json()) as { trace_id: string }
+    expect(error).to.include({ error: 'TARGET_NOT_FOUND', sent: false })
     expect(response.headers.get('x-trace-id'))
-      .to.equal(trace_id)
+      .to.equal(error.trace_id)
       .and.to.match(/^[0-9a-f]{32}$/)
   })
 
