@@ -11,6 +11,7 @@ import { governed, isGovernanceError } from 'svc-sdk'
 import { governServer } from 'svc-sdk/mcp'
 import { startTestGateway } from '../support/gateway.js'
 import { event, events, info, json, result } from '../support/mcp-server.js'
+import { rejectionOf } from '../support/rejection.js'
 import { scriptedTarget } from '../support/stdio-target.js'
 import { startUpstream } from '../support/upstream.js'
 import { FunctionsRig } from './in-process/rig.js'
@@ -196,10 +197,7 @@ describe('a response over server.maxResponseBytes', function () {
       await mcp.connect(ofServer)
       const client = new Client({ name: 'test', version: '1' })
       await client.connect(ofClient)
-      const fault = await client.callTool({ name: 'echo' }).then(
-        () => undefined,
-        (error: unknown) => error,
-      )
+      const fault = await rejectionOf(client.callTool({ name: 'echo' }))
       expect(fault).to.include({ code: 413 })
       expect(fault).to.have.nested.property('data.sent', true)
       await client.close()

@@ -11,6 +11,7 @@ import { expect } from 'chai'
 import { type GatewayHandle, startGatewayServer } from 'svc-sdk/gateway'
 import { conformance, FakeClock } from 'svc-sdk/testing'
 import { keepingLogger } from '../support/logger.js'
+import { rejectionOf } from '../support/rejection.js'
 
 // Where the compiled module is, as a policy of the example names it.
 const exampleDir = dirname(
@@ -153,10 +154,7 @@ describe('the example of a custom stage', () => {
     })
 
     it('is refused at load when the policy asks for another version', async () => {
-      const fault = await start(policy('^2'), duringFreeze).then(
-        () => undefined,
-        (thrown: unknown) => thrown,
-      )
+      const fault = await rejectionOf(start(policy('^2'), duringFreeze))
       expect(String(fault)).to.match(/\^2/).and.to.include('1.0.0')
     })
   })

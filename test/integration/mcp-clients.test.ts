@@ -1,10 +1,10 @@
 // Clients of SDK releases of all revisions do the same work directly and through the gateway, with servers of each age.
 import { expect } from 'chai'
 import { connectSdk1, connectSdk2, type McpClient } from '../support/mcp-clients.js'
-import { signalled } from '../support/mcp-gateway.js'
 import { revisions, STATELESS, startServerOfEachRevision } from '../support/mcp-revisions.js'
 import { type McpRoutes, startMcpRoutes } from '../support/mcp-routes.js'
 import { handshakeRevisions } from '../support/mcp-sdks.js'
+import { signalled } from '../support/signalled.js'
 
 type Work = (client: McpClient) => Promise<unknown>
 

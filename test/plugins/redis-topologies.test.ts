@@ -20,6 +20,7 @@ import {
   startTlsRedis,
   until,
 } from '../support/redis.js'
+import { rejectionOf } from '../support/rejection.js'
 import { advanceRedis } from './dedupe/store/redis-time.js'
 import { claimOf, dedupeStoreSuite } from './dedupe/store/suite.js'
 import { escalationStoreSuite } from './enforcement/store/suite.js'
@@ -28,11 +29,6 @@ import { type RedisStore, redisStores } from './redis-stores.js'
 
 const { signal } = new AbortController()
 const NAMESPACE = 'svc:dedupe'
-
-async function rejection(promise: Promise<unknown>): Promise<string> {
-  const [result] = await Promise.allSettled([promise])
-  return result?.status === 'rejected' ? (result.reason as Error).message : 'it did not reject'
-}
 
 /** Asks again while the store rejects, as it does during a failover. */
 async function eventually(ask: () => Promise<boolean>): Promise<boolean> {
@@ -107,14 +103,14 @@ describe('stores in Redis', function () {
         await server.send('ACL', 'SETUSER', 'clerk', 'on', '>s3cret', '~*', '+@all', '-evalsha', '-eval')
         const url = server.url.replace('//', '//clerk:s3cret@')
         const store = await stores.open(name, 'ada@example.com', { url })
-        expect(await rejection(store.write()))
+        expect((await rejectionOf(store.write())).message)
           .to.match(/^Redis: NOPERM /)
           .and.not.match(/ada@|s3cret/)
       })
 
       it(`say why they cannot connect, and never the password: ${name}`, async () => {
         const store = stores.make(name, 'k', { url: server.url.replace('//', '//nobody:s3cret@') })
-        expect(await rejection(store.connect(signal)))
+        expect((await rejectionOf(store.connect(signal))).message)
           .to.match(/^Redis cannot be reached: WRONGPASS/)
           .and.not.include('s3cret')
         expect(store.ready()).to.match(/^Redis is not connected: WRONGPASS/)
@@ -191,7 +187,11 @@ describe('stores in Redis', function () {
         await store.connect(signal)
         const claim = claimOf({ key: await keyOn(node, (key) => key) })
         await store.claim(claim)
-        expect(await rejection(store.markSent(claim))).to.equal(expected)
+        const failure = store.markSent(claim).then(
+          () => 'it did not reject',
+          ({ message }: Error) => message,
+        )
+        expect(await failure).to.equal(expected)
         await store.close()
       }
     })

@@ -32,12 +32,3 @@ export async function withGateway(
     await gateway[Symbol.asyncDispose]()
   }
 }
-
-/** Resolves with what an answer is told about its connection. */
-export function signalled<T = void>() {
-  let resolve: (value: T) => void = () => undefined
-  const happened = new Promise<T>((settle) => {
-    resolve = settle
-  })
-  return { happened, resolve }
-}

@@ -6,8 +6,8 @@ import type {
   StreamableHTTPServerTransport,
 } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
 import { listenOnLoopback } from './loopback.js'
-import { signalled } from './mcp-gateway.js'
 import { type HandshakeRevision, type Sdk, sdkOf } from './mcp-sdks.js'
+import { signalled } from './signalled.js'
 
 type McpServer = InstanceType<Sdk['McpServer']>
 

@@ -9,7 +9,7 @@ import {
 import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js'
 import { z } from 'zod'
 import { listenOnLoopback } from './loopback.js'
-import { signalled } from './mcp-gateway.js'
+import { signalled } from './signalled.js'
 
 export interface ResumableServer extends AsyncDisposable {
   readonly url: string

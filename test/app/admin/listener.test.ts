@@ -5,27 +5,13 @@ import { expect } from 'chai'
 import { startGatewayServer } from 'svc-sdk'
 import { z } from 'zod'
 import { startTestGateway } from '../../support/gateway.js'
+import { rejectionOf } from '../../support/rejection.js'
+import { signalled } from '../../support/signalled.js'
 import { startUpstream } from '../../support/upstream.js'
 import { escalationServicePlugin, TestEscalationService } from './escalation-service.js'
 import { adminToken, ask, startAdminRig } from './rig.js'
 
 const errorShape = ['error', 'message', 'sent', 'trace_id']
-
-async function faultOf(promise: Promise<unknown>): Promise<Error> {
-  return promise.then(
-    () => expect.fail('did not reject'),
-    (fault: unknown) => fault as Error,
-  )
-}
-
-/** A promise and what resolves it. */
-function signal(): { promise: Promise<void>; resolve: () => void } {
-  let resolve = (): void => undefined
-  const promise = new Promise<void>((done) => {
-    resolve = done
-  })
-  return { promise, resolve }
-}
 
 describe('the admin listener', () => {
   it('exists only with an admin section in the policy', async () => {
@@ -176,18 +162,18 @@ describe('the admin listener', () => {
       startAdminRig({ env, admin: { port: 0, tokenRef: 'env:SVC_ADMIN' }, ...more })
 
     it('the token is there', async () => {
-      expect((await faultOf(start({}))).message).to.match(/^admin\.tokenRef: .*SVC_ADMIN is not set/)
+      expect((await rejectionOf(start({}))).message).to.match(/^admin\.tokenRef: .*SVC_ADMIN is not set/)
     })
 
     it('the token is long enough, and does not show it', async () => {
-      const { message } = await faultOf(start({ SVC_ADMIN: 'hunter2' }))
+      const { message } = await rejectionOf(start({ SVC_ADMIN: 'hunter2' }))
       expect(message)
         .to.match(/^admin\.tokenRef: .*16 characters/)
         .and.not.contain('hunter2')
     })
 
     it('the token can be sent, and does not show it', async () => {
-      const { message } = await faultOf(start({ SVC_ADMIN: 'fünfzehn zeichen und mehr' }))
+      const { message } = await rejectionOf(start({ SVC_ADMIN: 'fünfzehn zeichen und mehr' }))
       expect(message)
         .to.match(/^admin\.tokenRef: /)
         .and.not.contain('zeichen')
@@ -195,7 +181,7 @@ describe('the admin listener', () => {
 
     it('the token file has the mode of a key file', async () => {
       const admin = { port: 0, tokenRef: 'file:///etc/hostname' }
-      expect((await faultOf(start({}, { admin }))).message).to.match(
+      expect((await rejectionOf(start({}, { admin }))).message).to.match(
         /admin\.tokenRef: .*outside the directories/,
       )
     })
@@ -204,7 +190,7 @@ describe('the admin listener', () => {
       const holder = createServer().listen(0, '127.0.0.1')
       await new Promise((resolve) => holder.once('listening', resolve))
       const { port } = holder.address() as AddressInfo
-      const fault = await faultOf(startAdminRig({ admin: { port } }))
+      const fault = await rejectionOf(startAdminRig({ admin: { port } }))
       await new Promise((resolve) => holder.close(resolve))
       expect(fault).to.have.property('code', 'EADDRINUSE')
     })
@@ -238,7 +224,7 @@ describe('the admin listener', () => {
     it('and stays with the old one when the next has no token that can be read', async () => {
       await using rig = await startAdminRig()
       const reload = rig.gateway.handle.reload(policy({ port: 0, tokenRef: 'env:NOWHERE' }))
-      expect((await faultOf(reload)).message).to.match(/^admin\.tokenRef: /)
+      expect((await rejectionOf(reload)).message).to.match(/^admin\.tokenRef: /)
       expect((await rig.admin('/metrics')).text).to.match(/^svc_policy_reloads_total\{result="refused"\} 1$/m)
     })
 
@@ -264,18 +250,18 @@ describe('the admin listener', () => {
       const seen = { stopped: 0 }
       const service = new TestEscalationService()
       service.open('E1')
-      const asked = signal()
-      const answer = signal()
+      const asked = signalled()
+      const answer = signalled()
       const find = service.find.bind(service)
       service.find = async (id) => {
         asked.resolve()
-        await answer.promise
+        await answer.happened
         expect(seen.stopped).to.equal(0)
         return find(id)
       }
       await using rig = await startAdminRig({ plugins: [escalationServicePlugin(service, seen)] })
       const asking = rig.admin('/api/escalations/E1')
-      await asked.promise
+      await asked.happened
       await rig.gateway.handle.reload(policy())
       answer.resolve()
       expect((await asking).status).to.equal(200)
@@ -284,36 +270,36 @@ describe('the admin listener', () => {
 
   describe('when the gateway closes', () => {
     it('completes the requests in progress', async () => {
-      const asked = signal()
-      const answer = signal()
+      const asked = signalled()
+      const answer = signalled()
       const rig = await startAdminRig()
       rig.service.open('E1')
       const find = rig.service.find.bind(rig.service)
       rig.service.find = async (id) => {
         asked.resolve()
-        await answer.promise
+        await answer.happened
         return find(id)
       }
       const asking = rig.admin('/api/escalations/E1')
-      await asked.promise
+      await asked.happened
       const closing = rig.gateway.handle.close()
       answer.resolve()
       expect((await asking).status).to.equal(200)
       await closing
       await rig[Symbol.asyncDispose]()
-      expect(await faultOf(rig.admin('/healthz'))).to.have.property('code', 'ECONNREFUSED')
+      expect(await rejectionOf(rig.admin('/healthz'))).to.have.property('code', 'ECONNREFUSED')
     })
 
     it('serves metrics until the last call has ended', async () => {
-      const asked = signal()
-      const answer = signal()
+      const asked = signalled()
+      const answer = signalled()
       await using upstream = await startUpstream((_call, response) => {
         asked.resolve()
-        void answer.promise.then(() => response.end('{}'))
+        void answer.happened.then(() => response.end('{}'))
       })
       await using rig = await startAdminRig({ targets: { billing: upstream.url } })
       const call = rig.gateway.invoke('/mcp/billing/refund@1')
-      await asked.promise
+      await asked.happened
       const closing = rig.gateway.handle.close()
       const { text, headers } = await rig.admin('/metrics')
       expect(text)

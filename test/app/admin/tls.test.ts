@@ -7,6 +7,7 @@ import type { PeerCertificate, TLSSocket } from 'node:tls'
 import { promisify } from 'node:util'
 import { expect } from 'chai'
 import { type Certificate, TestAuthority } from '../../support/certificates.js'
+import { rejectionOf } from '../../support/rejection.js'
 import { svc } from '../../support/svc.js'
 import { type AdminRig, adminToken, ask, startAdminRig } from './rig.js'
 
@@ -107,10 +108,7 @@ describe('TLS on the admin listener', () => {
 
   it('keeps the gateway from starting with a key of another certificate', async () => {
     install({ keyFile: authority.server('other').keyFile, certFile: first.certFile })
-    const fault = await startAdminRig({ admin: admin() }).then(
-      () => expect.fail('it started'),
-      (caught: Error) => caught,
-    )
+    const fault = await rejectionOf(startAdminRig({ admin: admin() }))
     expect(fault.message).to.match(/^admin\.tls/)
   })
 

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { generateKeyFile, type SignedEnvelope, verifyLog } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { Running } from '../../support/gateway-process.js'
+import { signalled } from '../../support/signalled.js'
 import { startUpstream, type TestUpstream } from '../../support/upstream.js'
 
 describe('a gateway killed with calls on their way', () => {
@@ -42,10 +43,7 @@ authn: { allowUnauthenticated: true }
   /** Sends these calls, waits until `arriving` of them are with the upstream, and kills the gateway. */
   async function killAmid(paths: readonly string[], arriving: number): Promise<void> {
     let arrived = 0
-    let allArrived: () => void = () => undefined
-    const waiting = new Promise<void>((resolve) => {
-      allArrived = resolve
-    })
+    const { happened: waiting, resolve: allArrived } = signalled()
     await using upstream = await startUpstream((call, response) => {
       if (call.path.includes('quick')) response.end('{}')
       else if (++arrived === arriving) allArrived()

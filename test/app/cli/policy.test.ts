@@ -6,6 +6,7 @@ import { expect } from 'chai'
 import { PolicyError, startGatewayServer } from 'svc-sdk'
 import { policyCommand } from 'svc-sdk/internal/cli/policy'
 import { json, result, serverOf } from '../../support/mcp-server.js'
+import { rejectionOf } from '../../support/rejection.js'
 import { fixtures, policy, secret } from './policy-console.js'
 
 function namesIn(folder: string): string[] {
@@ -372,10 +373,7 @@ security: { side_effects: { require_idempotency_key: true } }
       const explain = command.commands.find((one) => one.name() === 'explain')
       explain?.exitOverride().configureOutput({ writeErr: () => undefined })
       const given = ['explain', file, '--tenant', 'acme', '--server', 'files', '--tool', 'a', ...args]
-      const fault = await command.parseAsync(given, { from: 'user' }).then(
-        () => undefined,
-        (thrown: unknown) => thrown,
-      )
+      const fault = await rejectionOf(command.parseAsync(given, { from: 'user' }))
       expect(fault, args.join(' ')).to.have.property('code', 'commander.invalidArgument')
     }
   })

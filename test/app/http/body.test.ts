@@ -4,6 +4,7 @@ import { type AddressInfo, connect } from 'node:net'
 import { Refusal } from '@svc/core'
 import { expect } from 'chai'
 import { readBody } from 'svc-sdk/internal/http/body'
+import { rejectionOf } from '../../support/rejection.js'
 
 /** Hands `use` a request as the server has it once its caller has sent `text` and left. */
 async function afterLeaving(text: string, use: (message: IncomingMessage) => Promise<void>): Promise<void> {
@@ -25,10 +26,7 @@ async function afterLeaving(text: string, use: (message: IncomingMessage) => Pro
 }
 
 async function refusalOf(reading: Promise<unknown>): Promise<Refusal> {
-  const fault = await reading.then(
-    () => expect.fail('was read'),
-    (thrown: unknown) => thrown,
-  )
+  const fault = await rejectionOf(reading)
   expect(fault).to.be.instanceOf(Refusal)
   return fault as Refusal
 }

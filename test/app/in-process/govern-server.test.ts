@@ -13,6 +13,7 @@ import type { GatewaySettings } from 'svc-sdk'
 import { type GovernedServer, type GovernServerOptions, governServer, instrument } from 'svc-sdk/mcp'
 import { z } from 'zod'
 import { keepingLogger } from '../../support/logger.js'
+import { rejectionOf } from '../../support/rejection.js'
 
 const allowed = {
   default_plan: 'free',
@@ -110,12 +111,6 @@ class ServerRig implements AsyncDisposable {
   }
 }
 
-const errorOf = (call: Promise<unknown>): Promise<McpError> =>
-  call.then(
-    () => expect.fail('the call passed'),
-    (error: McpError) => error,
-  )
-
 describe('a governed MCP server', () => {
   for (const [when, prepare] of [
     ['before', (rig: ServerRig) => rig.register().govern()],
@@ -141,7 +136,7 @@ describe('a governed MCP server', () => {
   it('does not run a denied tool: the error has code and reason', async () => {
     await using rig = new ServerRig()
     const client = await rig.register().govern().connect()
-    const error = await errorOf(client.callTool({ name: 'wipe' }))
+    const error = await rejectionOf<McpError>(client.callTool({ name: 'wipe' }))
     expect(error.code).to.equal(403)
     expect(error.data).to.include({
       error: 'TOOL_NOT_ALLOWED',
@@ -185,7 +180,9 @@ describe('a governed MCP server', () => {
     await using rig = new ServerRig()
     const client = await rig.register().govern().connect()
     const cancel = new AbortController()
-    const call = errorOf(client.callTool({ name: 'slow' }, undefined, { signal: cancel.signal }))
+    const call = rejectionOf<McpError>(
+      client.callTool({ name: 'slow' }, undefined, { signal: cancel.signal }),
+    )
     while (!rig.ran.includes('slow')) await new Promise(setImmediate)
     cancel.abort()
     await call
@@ -196,7 +193,7 @@ describe('a governed MCP server', () => {
   it('ends and records calls when the connection closes', async () => {
     await using rig = new ServerRig()
     const client = await rig.register().govern().connect()
-    const call = errorOf(client.callTool({ name: 'slow' }))
+    const call = rejectionOf<McpError>(client.callTool({ name: 'slow' }))
     while (!rig.ran.includes('slow')) await new Promise(setImmediate)
     await client.close()
     await call
@@ -222,7 +219,7 @@ describe('a governed MCP server', () => {
   it('refuses a client that nobody has authenticated', async () => {
     await using rig = new ServerRig()
     rig.register().govern({ authn: {} })
-    expect((await errorOf(rig.connect())).data).to.include({ error: 'UNAUTHENTICATED' })
+    expect((await rejectionOf<McpError>(rig.connect())).data).to.include({ error: 'UNAUTHENTICATED' })
   })
 
   it('is judged by a reloaded policy', async () => {
@@ -301,7 +298,7 @@ describe('a governed server whose contextOf throws', () => {
       rig.register().govern({ authn: { allowUnauthenticated } }, { contextOf })
       const client = await rig.connect()
       fails = true
-      const error = await errorOf(client.callTool({ name: 'add', arguments: { a: 1, b: 2 } }))
+      const error = await rejectionOf<McpError>(client.callTool({ name: 'add', arguments: { a: 1, b: 2 } }))
       const code = allowUnauthenticated ? 'INTERNAL' : 'UNAUTHENTICATED'
       expect(error.data).to.include({ error: code, sent: false })
       expect(rig.ran).to.deep.equal([])

@@ -2,20 +2,13 @@ import { bind } from '@svc/core'
 import { timer } from '@svc/plugin-security'
 import { expect } from 'chai'
 import { type CallContext, type GovernanceError, governed, isGovernanceError } from 'svc-sdk'
+import { rejectionOf } from '../../support/rejection.js'
 import { FunctionsRig } from './rig.js'
 
 const refund = { server: 'billing', name: 'refund', version: '1.0.0' }
 
-/** The error of a call that must fail. */
-async function errorOf(call: Promise<unknown>): Promise<unknown> {
-  return call.then(
-    () => expect.fail('the call passed'),
-    (error: unknown) => error,
-  )
-}
-
 async function refusalOf(call: Promise<unknown>): Promise<GovernanceError> {
-  const error = await errorOf(call)
+  const error = await rejectionOf(call)
   if (!isGovernanceError(error)) throw error
   return error
 }
@@ -103,7 +96,7 @@ describe('a governed function', () => {
     const run = governed(rig.pipeline, refund, () => {
       throw fault
     })
-    expect(await errorOf(run({}))).to.equal(fault)
+    expect(await rejectionOf(run({}))).to.equal(fault)
     expect(rig.records()[0]).to.include({ status: 'error', error: 'UPSTREAM' })
   })
 
@@ -165,9 +158,9 @@ describe('a governed function', () => {
     await using rig = new FunctionsRig()
     await rig.pipeline.ready()
     const run = governed(rig.pipeline, refund, () => ({ amount: Number.NaN }))
-    expect(await errorOf(run({ amount: Number.NaN }))).to.have.property('code', 'non_finite_number')
+    expect(await rejectionOf(run({ amount: Number.NaN }))).to.have.property('code', 'non_finite_number')
     expect(rig.records()).to.have.length(0)
-    expect(await errorOf(run({}))).to.have.property('code', 'non_finite_number')
+    expect(await rejectionOf(run({}))).to.have.property('code', 'non_finite_number')
     expect(rig.records()[0]).to.include({ status: 'error' })
   })
 
@@ -178,6 +171,6 @@ describe('a governed function', () => {
     await rig.pipeline.reload({ entitlements: { ...entitlements, tenants: {} } })
     expect((await refusalOf(run({}))).code).to.equal('TOOL_NOT_ALLOWED')
     await rig.pipeline.close()
-    expect(await errorOf(run({}))).to.match(/closed/)
+    expect(await rejectionOf(run({}))).to.match(/closed/)
   })
 })

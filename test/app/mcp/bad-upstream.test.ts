@@ -12,6 +12,7 @@ import {
   serverOf,
   withProxy,
 } from '../../support/mcp-server.js'
+import { rejectionOf } from '../../support/rejection.js'
 import { startUpstream } from '../../support/upstream.js'
 
 describe('an upstream that misbehaves over MCP', () => {
@@ -118,10 +119,7 @@ describe('an upstream that misbehaves over MCP', () => {
         const { outcome } = await proxy.ask({ body: callEcho })
         const chunks = chunksOf(outcome)
         await chunks.next()
-        const fault = await chunks.next().then(
-          () => undefined,
-          (reason: unknown) => reason,
-        )
+        const fault = await rejectionOf(chunks.next())
         expect(fault).to.include({ code: 'UPSTREAM_UNREACHABLE' })
       },
     )

@@ -1,6 +1,7 @@
 import { expect } from 'chai'
-import { signalled, withGateway } from '../../support/mcp-gateway.js'
+import { withGateway } from '../../support/mcp-gateway.js'
 import { type Answer, callEcho, event, events, json, result } from '../../support/mcp-server.js'
+import { signalled } from '../../support/signalled.js'
 
 const call = (id: number, name: string) => ({ ...callEcho, id, params: { name, arguments: { id } } })
 const notification = { jsonrpc: '2.0', method: 'notifications/roots/list_changed' }

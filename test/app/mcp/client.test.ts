@@ -9,6 +9,7 @@ import {
 import { expect } from 'chai'
 import { type EverythingServer, startEverything } from '../../support/everything.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
+import { rejectionOf } from '../../support/rejection.js'
 
 const everything = 'mcp://everything'
 
@@ -110,10 +111,7 @@ describe('a client of the MCP SDK through the gateway to the reference server', 
   }
 
   const refused = async (act: Promise<unknown>): Promise<McpError> => {
-    const fault = await act.then(
-      () => undefined,
-      (reason: unknown) => reason,
-    )
+    const fault = await rejectionOf(act)
     if (!(fault instanceof McpError)) throw new Error('it was not refused', { cause: fault })
     return fault
   }
@@ -303,10 +301,7 @@ describe('a client of the MCP SDK through the gateway to the reference server', 
   })
 
   it('learns that a server does not exist', async () => {
-    const fault = await connect(transportTo('nowhere')).then(
-      () => undefined,
-      (reason: unknown) => reason,
-    )
+    const fault = await rejectionOf(connect(transportTo('nowhere')))
     expect(fault).to.be.instanceOf(McpError).and.have.property('code', 404)
   })
 })

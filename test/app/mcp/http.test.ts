@@ -1,7 +1,8 @@
 import type { ServerResponse } from 'node:http'
 import { expect } from 'chai'
-import { signalled, withGateway } from '../../support/mcp-gateway.js'
+import { withGateway } from '../../support/mcp-gateway.js'
 import { type Answer, callEcho, event, json, result } from '../../support/mcp-server.js'
+import { signalled } from '../../support/signalled.js'
 import type { UpstreamCall } from '../../support/upstream.js'
 
 const fine: Answer = (message, response) => json(response, result(message))

@@ -4,9 +4,9 @@ import { answerChange, answerTimeLeft, type Call } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
 import { expect } from 'chai'
 import { controlOf } from '../../support/call.js'
-import { signalled } from '../../support/mcp-gateway.js'
 import { chunksOf, type TestProxy } from '../../support/mcp-proxy.js'
 import { type Answer, callEcho, denyAll, event, events, result, withProxy } from '../../support/mcp-server.js'
+import { signalled } from '../../support/signalled.js'
 
 const headers = { 'mcp-session-id': 's' }
 const resume = { method: 'GET', headers: { ...headers, 'last-event-id': '0' } } as const

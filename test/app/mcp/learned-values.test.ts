@@ -2,8 +2,8 @@ import type { SharedMap } from '@svc/core'
 import { expect } from 'chai'
 import { LearnedValues } from 'svc-sdk/internal/mcp/learned-values'
 import { FakeClock } from 'svc-sdk/testing'
-import { signalled } from '../../support/mcp-gateway.js'
 import { mcpState } from '../../support/mcp-state.js'
+import { signalled } from '../../support/signalled.js'
 
 describe('a value that gateways learn', () => {
   it('is not replaced by an older one that was being read from the store', async () => {

@@ -1,7 +1,8 @@
 import type { ServerResponse } from 'node:http'
 import { expect } from 'chai'
-import { type Setting, signalled, withGateway } from '../../support/mcp-gateway.js'
+import { type Setting, withGateway } from '../../support/mcp-gateway.js'
 import { type Answer, callEcho, event, json, result } from '../../support/mcp-server.js'
+import { signalled } from '../../support/signalled.js'
 
 const VERSION = '2026-07-28'
 const listen = {

@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http'
 import { sha256Hex } from '@svc/core/json'
 import { expect } from 'chai'
-import { signalled, withGateway } from '../../support/mcp-gateway.js'
+import { withGateway } from '../../support/mcp-gateway.js'
 import {
   type Answer,
   callEcho,
@@ -11,6 +11,7 @@ import {
   result,
   withProxy,
 } from '../../support/mcp-server.js'
+import { signalled } from '../../support/signalled.js'
 
 const headers = { 'mcp-session-id': 's' }
 const resume = { method: 'GET', headers: { ...headers, 'last-event-id': '0' } } as const

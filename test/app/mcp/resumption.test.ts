@@ -5,9 +5,9 @@ import type { SignedEnvelope } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import type { GatewaySettings } from 'svc-sdk'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
-import { signalled } from '../../support/mcp-gateway.js'
 import { type RedisServer, startRedis } from '../../support/redis.js'
 import { type ResumableServer, startResumableServer } from '../../support/resumable-server.js'
+import { signalled } from '../../support/signalled.js'
 
 const reconnectionOptions = {
   initialReconnectionDelay: 10,

@@ -3,6 +3,7 @@ import { expect } from 'chai'
 import { serverVersionIn } from 'svc-sdk/internal/mcp/server-info'
 import { ServerVersions } from 'svc-sdk/internal/mcp/server-versions'
 import { mcpState } from '../../support/mcp-state.js'
+import { rejectionOf } from '../../support/rejection.js'
 
 const target = new URL('http://127.0.0.1:1/mcp')
 
@@ -73,10 +74,7 @@ describe("a server's version", () => {
     const clock = { now: () => 0, monotonic: () => 0 }
     const probe = () => (count++ === 0 ? Promise.reject(refusal) : Promise.resolve('1'))
     const versions = new ServerVersions(probe, mcpState(clock), clock)
-    const fault = await Promise.resolve(versions.of(target)).then(
-      () => undefined,
-      (reason: unknown) => reason,
-    )
+    const fault = await rejectionOf(Promise.resolve(versions.of(target)))
     expect(fault).to.equal(refusal)
     expect(await versions.of(target)).to.equal('1')
   })

@@ -1,6 +1,7 @@
 import { expect } from 'chai'
-import { signalled, withGateway } from '../../support/mcp-gateway.js'
+import { withGateway } from '../../support/mcp-gateway.js'
 import { json, type Message, result } from '../../support/mcp-server.js'
+import { signalled } from '../../support/signalled.js'
 
 const VERSION = '2026-07-28'
 const traceId = '0af7651916cd43dd8448eb211c80319c'

@@ -1,6 +1,7 @@
 import { expect } from 'chai'
 import { chunksOf } from '../../support/mcp-proxy.js'
 import { type Answer, callEcho, event, events, result, withProxy } from '../../support/mcp-server.js'
+import { signalled } from '../../support/signalled.js'
 
 describe('a streamed answer over MCP', () => {
   const progress = {
@@ -135,14 +136,11 @@ describe('a streamed answer over MCP', () => {
   })
 
   it('of a GET is recorded when it opens, and ends upstream when its caller disconnects', async () => {
-    let left: (() => void) | undefined
-    const gone = new Promise<void>((resolve) => {
-      left = resolve
-    })
+    const { happened: gone, resolve: left } = signalled()
     await withProxy(
       (_message, response) => {
         response.writeHead(200, { 'content-type': 'text/event-stream' })
-        response.on('close', () => left?.())
+        response.on('close', () => left())
         response.write(event(progress))
       },
       async (proxy, calls) => {

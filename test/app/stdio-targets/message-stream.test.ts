@@ -1,5 +1,6 @@
 import { expect } from 'chai'
 import { MessageStream } from 'svc-sdk/internal/stdio-targets/pending-response'
+import { signalled } from '../../support/signalled.js'
 
 async function textsOf(stream: MessageStream, maxBytes?: number): Promise<string[]> {
   const texts: string[] = []
@@ -39,10 +40,7 @@ describe('a stream of messages to a client', () => {
   })
 
   it('fails over the bytes that one response may have, and tells that its reader has stopped', async () => {
-    let close: () => void = () => undefined
-    const closed = new Promise<void>((resolve) => {
-      close = resolve
-    })
+    const { happened: closed, resolve: close } = signalled()
     const stream = new MessageStream(() => close())
     for (let n = 0; n < 3; n++) stream.offer({ n })
     const fault = await textsOf(stream, 20).catch((reason: unknown) => reason)

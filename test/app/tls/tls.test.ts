@@ -14,6 +14,7 @@ import { type Certificate, TestAuthority } from '../../support/certificates.js'
 import { startEverything } from '../../support/everything.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { hearOut } from '../../support/raw.js'
+import { rejectionOf } from '../../support/rejection.js'
 import { startUpstream } from '../../support/upstream.js'
 
 type TlsOptions = NonNullable<NonNullable<GatewaySettings['server']>['tls']>
@@ -101,15 +102,6 @@ describe('TLS on the port of the gateway', () => {
     return statuses[0]
   }
 
-  async function faultOf(trying: Promise<unknown>): Promise<Error> {
-    try {
-      await trying
-    } catch (fault) {
-      return fault as Error
-    }
-    return expect.fail('there was no fault')
-  }
-
   const nameShown = async (gateway: TestGateway): Promise<string> => {
     const socket = await shake(gateway)
     const { subject } = socket.getPeerCertificate()
@@ -156,7 +148,7 @@ describe('TLS on the port of the gateway', () => {
 
   it('is not trusted by a client that does not know the authority', () =>
     withSite({}, async ({ gateway }) => {
-      expect(await faultOf(shake(gateway, { ca: [] }))).to.have.property(
+      expect(await rejectionOf(shake(gateway, { ca: [] }))).to.have.property(
         'code',
         'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
       )
@@ -170,7 +162,7 @@ describe('TLS on the port of the gateway', () => {
         socket.destroy()
       }
       const old = { minVersion: 'TLSv1', maxVersion: 'TLSv1.1', ciphers: 'DEFAULT@SECLEVEL=0' } as const
-      expect(await faultOf(shake(gateway, old))).to.have.property(
+      expect(await rejectionOf(shake(gateway, old))).to.have.property(
         'code',
         'ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION',
       )
@@ -179,7 +171,7 @@ describe('TLS on the port of the gateway', () => {
   it('accepts only 1.3 where the policy says so', () =>
     withSite({ minVersion: 'TLSv1.3' }, async ({ gateway }) => {
       expect(await statusOf(gateway)).to.equal(200)
-      expect(await faultOf(shake(gateway, { maxVersion: 'TLSv1.2' }))).to.have.property(
+      expect(await rejectionOf(shake(gateway, { maxVersion: 'TLSv1.2' }))).to.have.property(
         'code',
         'ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION',
       )
@@ -207,7 +199,7 @@ describe('TLS on the port of the gateway', () => {
       const socket = await shake(gateway, { ALPNProtocols: ['h2', 'http/1.1'] })
       expect(socket.alpnProtocol).to.equal('http/1.1')
       socket.destroy()
-      await faultOf(shake(gateway, { ALPNProtocols: ['h2'] }))
+      await rejectionOf(shake(gateway, { ALPNProtocols: ['h2'] }))
     }))
 
   it('hangs up on plain HTTP, on garbage and on a handshake that does not go on', async () => {
@@ -424,7 +416,7 @@ describe('TLS on the port of the gateway', () => {
 
   describe('does not start', () => {
     const start = (tls: Partial<TlsOptions>): Promise<Error> =>
-      faultOf(
+      rejectionOf(
         startTestGateway({
           targets: {},
           server: {

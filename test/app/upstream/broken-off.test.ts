@@ -1,16 +1,14 @@
 import { Refusal } from '@svc/core'
 import { expect } from 'chai'
 import { UndiciDispatcher } from 'svc-sdk/internal/upstream/undici'
+import { signalled } from '../../support/signalled.js'
 import { startUpstream } from '../../support/upstream.js'
 
 describe('a stream from upstream', () => {
   it('that is interrupted before it is read ends upstream, and its reader gets the error', async () => {
-    let gone: (() => void) | undefined
-    const left = new Promise<void>((resolve) => {
-      gone = resolve
-    })
+    const { happened: left, resolve: gone } = signalled()
     const upstream = await startUpstream((_call, response) => {
-      response.on('close', () => gone?.())
+      response.on('close', () => gone())
       response.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders()
     })
     const dispatcher = new UndiciDispatcher({

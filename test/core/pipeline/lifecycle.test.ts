@@ -1,6 +1,7 @@
 import { denied, type Stage } from '@svc/core'
 import { Pipeline } from '@svc/core/pipeline'
 import { expect } from 'chai'
+import { rejectionOf } from '../../support/rejection.js'
 
 function placed(name: string, log: string[], more: Partial<Stage> = {}) {
   const stage: Stage = {
@@ -18,13 +19,6 @@ function placed(name: string, log: string[], more: Partial<Stage> = {}) {
 
 const nowhere = async () => denied('INTERNAL', 'not run in this test')
 
-async function faultOf(promise: Promise<unknown>): Promise<unknown> {
-  return promise.then(
-    () => undefined,
-    (fault: unknown) => fault,
-  )
-}
-
 describe('the life cycle of a pipeline', () => {
   it('starts from the innermost stage outward and stops in reverse', async () => {
     const log: string[] = []
@@ -37,7 +31,7 @@ describe('the life cycle of a pipeline', () => {
   it('stops the started stages when one fails to start, and names it', async () => {
     const log: string[] = []
     const broken = placed('broken', log, { start: () => Promise.reject(new Error('no key')) })
-    const fault = await faultOf(
+    const fault = await rejectionOf(
       new Pipeline([placed('outer', log), broken, placed('inner', log)], nowhere).start(),
     )
     expect(fault).to.have.property('message', 'stage broken did not start: no key')
@@ -48,7 +42,7 @@ describe('the life cycle of a pipeline', () => {
     const log: string[] = []
     const stuck = placed('stuck', log, { stop: () => Promise.reject(new Error('jammed')) })
     const broken = placed('broken', log, { start: () => Promise.reject(new Error('no key')) })
-    const fault = await faultOf(new Pipeline([broken, stuck], nowhere).start())
+    const fault = await rejectionOf(new Pipeline([broken, stuck], nowhere).start())
     expect(fault).to.be.instanceOf(AggregateError)
     expect(fault).to.have.property(
       'message',
@@ -61,7 +55,7 @@ describe('the life cycle of a pipeline', () => {
     const stuck = placed('stuck', log, { stop: () => Promise.reject(new Error('jammed')) })
     const pipeline = new Pipeline([stuck, placed('inner', log)], nowhere)
     await pipeline.start()
-    const fault = await faultOf(pipeline.stop())
+    const fault = await rejectionOf(pipeline.stop())
     expect(fault).to.have.property('message', 'stage stuck did not stop: jammed')
     expect(log).to.include('stop inner')
   })

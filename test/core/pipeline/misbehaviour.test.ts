@@ -12,6 +12,7 @@ import { type CallControl, Pipeline } from '@svc/core/pipeline'
 import { expect } from 'chai'
 import sinon from 'sinon'
 import { controlOf, makeCall } from '../../support/call.js'
+import { signalled } from '../../support/signalled.js'
 import { served } from '../../support/stage-rig.js'
 
 const found: Finding = { reason: 'too_hot', stage: 'probe' }
@@ -98,11 +99,8 @@ describe('a stage that ignores the abort', () => {
   it('is left behind: the call ends with the reason of the abort, and is not sent afterwards', async () => {
     const clock = sinon.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     try {
-      let resume = (): void => undefined
       let late: unknown
-      const waits = new Promise<void>((resolve) => {
-        resume = resolve
-      })
+      const { happened: waits, resolve: resume } = signalled()
       const running = run(async (call, next) => {
         queueMicrotask(() => call.abort('CANCELLED', 'stop'))
         await waits

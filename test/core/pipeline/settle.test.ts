@@ -12,6 +12,7 @@ import { sha256Hex } from '@svc/core/json'
 import { Pipeline } from '@svc/core/pipeline'
 import { expect } from 'chai'
 import { controlOf, makeCall } from '../../support/call.js'
+import { rejectionOf } from '../../support/rejection.js'
 
 const bytes = (text: string): Uint8Array => Buffer.from(text)
 
@@ -149,10 +150,7 @@ describe('settlement', () => {
   it('aborts a stream whose end cannot be recorded', async () => {
     const { stage } = recorder(new Refusal('OUTCOME_UNRECORDED', 'disk full'))
     const outcome = await pipelineOf(stage, answering(pieces('a'))).run(controlOf(makeCall()))
-    const fault = await textOf(outcome).then(
-      () => undefined,
-      (reason: unknown) => reason,
-    )
+    const fault = await rejectionOf(textOf(outcome))
     expect(fault).to.be.instanceOf(Refusal).and.have.property('code', 'OUTCOME_UNRECORDED')
   })
 

@@ -1,14 +1,10 @@
 import { RedisConnection, script } from '@svc/core/redis'
 import { expect } from 'chai'
 import { type RedisServer, startRedis, until } from '../../support/redis.js'
+import { rejectionOf } from '../../support/rejection.js'
 
 const { signal } = new AbortController()
 const increment = script(`return redis.call('INCR', KEYS[1])`)
-
-async function rejection(promise: Promise<unknown>): Promise<string> {
-  const [result] = await Promise.allSettled([promise])
-  return result?.status === 'rejected' ? (result.reason as Error).message : 'it did not reject'
-}
 
 describe('a connection to a Redis that fails', function () {
   this.timeout(60_000)
@@ -42,7 +38,7 @@ describe('a connection to a Redis that fails', function () {
     await server.kill('SIGKILL')
     await until(async () => connection.ready() !== undefined)
     expect(connection.ready()).to.match(/^Redis is not connected: /)
-    expect(await rejection(count())).to.match(/^Redis: /)
+    expect((await rejectionOf(count())).message).to.match(/^Redis: /)
     await server.restart()
     await until(async () => connection.ready() === undefined)
     expect(await count()).to.equal(2)
@@ -51,21 +47,25 @@ describe('a connection to a Redis that fails', function () {
   it('replaces a connection on which nothing is received', async () => {
     await to(1000).connect(signal)
     await server.kill('SIGSTOP')
-    expect(await rejection(count())).to.match(/^Redis: /)
+    expect((await rejectionOf(count())).message).to.match(/^Redis: /)
     await server.kill('SIGCONT')
     await until(works)
   })
 
   it('times out for a server that hangs', async () => {
     await server.kill('SIGSTOP')
-    expect(await rejection(to(1000).connect(signal))).to.equal('Redis cannot be reached: no connection yet')
+    expect((await rejectionOf(to(1000).connect(signal))).message).to.equal(
+      'Redis cannot be reached: no connection yet',
+    )
     await server.kill('SIGCONT')
     await until(works)
   })
 
   it('rejects without a server, and connects to one that starts later', async () => {
     await server.kill('SIGKILL')
-    expect(await rejection(to(1000).connect(signal))).to.match(/^Redis cannot be reached: .*ECONNREFUSED/)
+    expect((await rejectionOf(to(1000).connect(signal))).message).to.match(
+      /^Redis cannot be reached: .*ECONNREFUSED/,
+    )
     await server.restart()
     await until(works)
   })

@@ -3,6 +3,7 @@ import { type StoreEnvironment, type StoreOptions, StoreResource } from '@svc/co
 import { expect } from 'chai'
 import sinon, { type SinonFakeTimers } from 'sinon'
 import { FakeClock } from 'svc-sdk/testing'
+import { rejectionOf } from '../../support/rejection.js'
 import { StageRig } from '../../support/stage-rig.js'
 
 const { signal } = new AbortController()
@@ -94,11 +95,6 @@ describe('StoreResource', () => {
     return made
   }
 
-  async function rejection(promise: Promise<unknown>): Promise<unknown> {
-    const [result] = await Promise.allSettled([promise])
-    return result?.status === 'rejected' ? result.reason : undefined
-  }
-
   describe('choice', () => {
     it('refuses an unknown kind, and names the known ones', () => {
       for (const kind of ['other', 'toString', '__proto__']) {
@@ -170,11 +166,11 @@ describe('StoreResource', () => {
 
     it('fails to start where it cannot connect or open, and releases everything', async () => {
       store.mode = 'down'
-      expect(await rejection(resource().start(signal))).to.have.property('message', 'connection refused')
+      expect(await rejectionOf(resource().start(signal))).to.have.property('message', 'connection refused')
       expect(store.calls).to.deep.equal(['connect', 'close'])
       const broken = { lmdb: () => Promise.reject(new Error('no directory')) }
       const made = resource({ kinds: broken })
-      expect(await rejection(made.start(signal))).to.have.property('message', 'no directory')
+      expect(await rejectionOf(made.start(signal))).to.have.property('message', 'no directory')
       expect(made.ready()).to.equal('the test store is not open')
       expect(rig.context.resources.size).to.equal(0)
     })
@@ -220,12 +216,12 @@ describe('StoreResource', () => {
       const { running } = await started()
       store.mode = 'down'
       for (let call = 0; call < 3; call++) {
-        const fault = await rejection(running.takeToken('t', 'a', 1))
+        const fault = await rejectionOf(running.takeToken('t', 'a', 1))
         expect(fault).to.include({ code: 'STORE_UNAVAILABLE', message: 'The test store is not available.' })
         expect(fault).to.have.nested.property('cause.message', 'connection refused')
       }
       await pass(10_000)
-      await rejection(running.incrDaily('t', 'a', 1))
+      await rejectionOf(running.incrDaily('t', 'a', 1))
       expect(rig.meter.counted).to.deep.equal(Array(4).fill('failures_total'))
       const message = 'the test store fails: calls are refused'
       expect(rig.log.lines).to.deep.equal([
@@ -239,7 +235,7 @@ describe('StoreResource', () => {
     it('reject an invalid result', async () => {
       const wrong = Object.assign(store, { incrDaily: async () => ({ count: 1001, resetAt: NOON }) })
       const { running } = await started({ instance: { name: 'mine', store: wrong } })
-      expect(await rejection(running.incrDaily('t', 'a', 1))).to.have.nested.property(
+      expect(await rejectionOf(running.incrDaily('t', 'a', 1))).to.have.nested.property(
         'cause.message',
         'too many',
       )
@@ -248,16 +244,16 @@ describe('StoreResource', () => {
     it('reject at the deadline, then one at a time is tried and the others fail at once', async () => {
       const made = await started()
       store.mode = 'hanging'
-      const first = rejection(made.running.takeToken('t', 'a', 1))
+      const first = rejectionOf(made.running.takeToken('t', 'a', 1))
       await pass(200)
       expect(await first).to.have.nested.property(
         'cause.message',
         'the test store gave no answer within 200 ms',
       )
       expect(made.ready()).to.equal('the test store does not answer')
-      const waiting = rejection(made.running.takeToken('t', 'b', 1))
+      const waiting = rejectionOf(made.running.takeToken('t', 'b', 1))
       const refused = await Promise.all(
-        ['c', 'd'].map((tool) => rejection(made.running.takeToken('t', tool, 1))),
+        ['c', 'd'].map((tool) => rejectionOf(made.running.takeToken('t', tool, 1))),
       )
       for (const fault of refused) {
         expect(fault).to.have.nested.property('cause.message', 'the test store has stopped answering')
@@ -270,7 +266,7 @@ describe('StoreResource', () => {
     it('undo a late result, and recover with any answer', async () => {
       const made = await started()
       store.mode = 'hanging'
-      const late = rejection(made.running.incrDaily('t', 'late', 5))
+      const late = rejectionOf(made.running.incrDaily('t', 'late', 5))
       await pass(200)
       await late
       store.recover()
@@ -284,7 +280,7 @@ describe('StoreResource', () => {
       store.refundDaily = () => Promise.reject(new Error('gone'))
       const { running } = await started()
       store.mode = 'hanging'
-      const late = rejection(running.incrDaily('t', 'late', 5))
+      const late = rejectionOf(running.incrDaily('t', 'late', 5))
       await pass(200)
       await late
       store.recover()

@@ -1,7 +1,7 @@
 // Stages that hold a call at a point of the pipeline until the test lets it pass.
 import { type Call, definePlugin, type Plugin } from '@svc/core'
 import { z } from 'zod'
-import { signalled } from '../../support/mcp-gateway.js'
+import { signalled } from '../../support/signalled.js'
 
 /** The points at which a call that is not sent can wait, outermost first. */
 export const unsentPoints = [

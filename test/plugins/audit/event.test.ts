@@ -1,5 +1,6 @@
 import { type Appender, type GatewayEvent, type RecordEvent, type Redactor, services } from '@svc/core'
 import { expect } from 'chai'
+import { rejectionOf } from '../../support/rejection.js'
 import { AuditRig } from './rig.js'
 
 const event: GatewayEvent = {
@@ -23,13 +24,6 @@ function recorder(section: object = {}, writer: Partial<Appender> = {}, redactor
   const record: RecordEvent | undefined = rig.serviceOf(stage, services.record)
   if (record === undefined) throw new Error('audit records no events')
   return { stage, record, records: rig.records, counted: rig.meter.counted }
-}
-
-async function faultOf(promise: Promise<unknown>): Promise<unknown> {
-  return promise.then(
-    () => undefined,
-    (fault: unknown) => fault,
-  )
 }
 
 describe('the record of a gateway event', () => {
@@ -92,9 +86,9 @@ describe('the record of a gateway event', () => {
 
   it('must be written: the event is refused while the log is not open or fails', async () => {
     const { stage, record, counted } = recorder({}, full)
-    expect(await faultOf(record(event))).to.have.property('code', 'AUDIT_UNAVAILABLE')
+    expect(await rejectionOf(record(event))).to.have.property('code', 'AUDIT_UNAVAILABLE')
     await stage.start?.(signal)
-    expect(await faultOf(record(event))).to.have.property('code', 'AUDIT_UNAVAILABLE')
+    expect(await rejectionOf(record(event))).to.have.property('code', 'AUDIT_UNAVAILABLE')
     expect(counted).to.deep.equal(['svc_audit_append_failures_total', 'svc_audit_append_failures_total'])
     await stage.stop?.()
   })

@@ -1,4 +1,5 @@
 import { expect } from 'chai'
+import { signalled } from '../../support/signalled.js'
 import {
   decide,
   nothingAllowed,
@@ -167,14 +168,8 @@ describe('a remote runtime that fails', () => {
   })
 
   it('has its request aborted when the caller disconnects', async () => {
-    let close = (): void => undefined
-    const hasClosed = new Promise<void>((resolve) => {
-      close = resolve
-    })
-    let arrive = (): void => undefined
-    const hasArrived = new Promise<void>((resolve) => {
-      arrive = resolve
-    })
+    const { happened: hasClosed, resolve: close } = signalled()
+    const { happened: hasArrived, resolve: arrive } = signalled()
     await using setup = await startSetup({
       remote: longTimeout,
       runtime: (response) => {

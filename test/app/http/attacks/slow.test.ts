@@ -5,6 +5,7 @@ import { expect } from 'chai'
 import type { GatewaySettings } from 'svc-sdk'
 import { startTestGateway, type TestGateway } from '../../../support/gateway.js'
 import { dial, hearOut, sendRaw } from '../../../support/raw.js'
+import { signalled } from '../../../support/signalled.js'
 import { startUpstream, type TestUpstream } from '../../../support/upstream.js'
 
 const head = 'POST /mcp/files/read@1 HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n'
@@ -86,10 +87,7 @@ describe('slow clients', () => {
 
 /** `closed` resolves with the reason why the gateway closed a connection. */
 function closingLogger(): { logger: Logger; closed: Promise<string> } {
-  let tell = (_reason: string): void => undefined
-  const closed = new Promise<string>((resolve) => {
-    tell = resolve
-  })
+  const { happened: closed, resolve: tell } = signalled<string>()
   const ignore = (): void => undefined
   const debug = (fields: object, message: string): void => {
     if (message === 'connection closed' && 'reason' in fields) tell(String(fields.reason))
@@ -101,10 +99,7 @@ describe('a client that never reads its answer', () => {
   const piece = Buffer.alloc(256 * 1024, 'x')
 
   it('loses its connection, and its call ends and is recorded', async () => {
-    let upstreamClosed = (): void => undefined
-    const closed = new Promise<void>((resolve) => {
-      upstreamClosed = resolve
-    })
+    const { happened: closed, resolve: upstreamClosed } = signalled()
     await using upstream = await startUpstream((_call, response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' })
       const flow = (): void => {

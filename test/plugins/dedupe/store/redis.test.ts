@@ -1,16 +1,12 @@
 import { RedisDedupeStore } from '@svc/plugin-dedupe/redis'
 import { expect } from 'chai'
 import { type RedisServer, startRedis, until } from '../../../support/redis.js'
+import { rejectionOf } from '../../../support/rejection.js'
 import { advanceRedis } from './redis-time.js'
 import { claimOf, dedupeStoreSuite } from './suite.js'
 
 const { signal } = new AbortController()
 const NAMESPACE = 'svc:dedupe'
-
-async function rejection(promise: Promise<unknown>): Promise<string> {
-  const [result] = await Promise.allSettled([promise])
-  return result?.status === 'rejected' ? (result.reason as Error).message : 'it did not reject'
-}
 
 describe('redis', () => {
   let server: RedisServer
@@ -78,7 +74,7 @@ describe('redis', () => {
         await server.send(command, ...args)
         const claim = claimOf({ key: 'k' })
         for (const act of ['claim', 'markSent', 'renew', 'release', 'markUnknown'] as const) {
-          expect(await rejection(store[act](claim)), act).to.match(/^Redis: (WRONGTYPE|ERR) /)
+          expect((await rejectionOf(store[act](claim))).message, act).to.match(/^Redis: (WRONGTYPE|ERR) /)
         }
         expect((await store.claim(claimOf())).state).to.equal('claimed')
       })
@@ -95,7 +91,7 @@ describe('redis', () => {
         clerk.markSent(claim),
         clerk.complete(claim, Buffer.from('body')),
       ]) {
-        expect(await rejection(act))
+        expect((await rejectionOf(act)).message)
           .to.match(/^Redis: NOPERM /)
           .and.not.match(/fingerprint|s3cret|body/)
       }
@@ -171,7 +167,7 @@ describe('redis with replicas', () => {
     await store.claim(second)
     const impatient = waiting({ waitMs: 100 })
     await impatient.connect(signal)
-    expect(await rejection(impatient.markSent(second))).to.equal(
+    expect((await rejectionOf(impatient.markSent(second))).message).to.equal(
       'Redis: 0 of 1 replicas have the mark of the call',
     )
     await replica.kill('SIGCONT')

@@ -1,6 +1,7 @@
 import { type GatewayEvent, type Redactor, Refusal } from '@svc/core'
 import { enforcementPlugin } from '@svc/plugin-enforcement'
 import { expect } from 'chai'
+import { rejectionOf } from '../../../support/rejection.js'
 import { caller, type EscalationRig, idOf, reviewer, startRig, summaryOf, TTL } from './rig.js'
 
 const unavailable = new Refusal('AUDIT_UNAVAILABLE', 'no log')
@@ -10,13 +11,6 @@ const lines = (rig: EscalationRig) =>
     const text = `${name} ${decision} ${first?.detail}`
     return error === undefined ? text : `${text} ${error}`
   })
-
-async function faultOf(promise: Promise<unknown>): Promise<unknown> {
-  return promise.then(
-    () => undefined,
-    (fault: unknown) => fault,
-  )
-}
 
 /** An rig whose log refuses the steps named here, while they are. */
 async function withLog(refused: Set<string>, rule = {}): Promise<EscalationRig> {
@@ -87,7 +81,7 @@ describe('the steps of an escalation', () => {
   it('take no effect while they cannot be recorded: opening', async () => {
     const refused = new Set(['escalations/open'])
     await using rig = await withLog(refused)
-    expect(await faultOf(rig.call())).to.equal(unavailable)
+    expect(await rejectionOf(rig.call())).to.equal(unavailable)
     expect(await rig.service.list({ limit: 5 })).to.deep.equal([])
     refused.clear()
     expect(summaryOf(await rig.call())).to.include({ code: 'ESCALATION_PENDING' })
@@ -98,7 +92,7 @@ describe('the steps of an escalation', () => {
     await using rig = await withLog(refused)
     const id = idOf(await rig.call())
     const vote = () => rig.service.vote(id, reviewer('ann'), { vote: 'approve' })
-    expect(await faultOf(vote())).to.equal(unavailable)
+    expect(await rejectionOf(vote())).to.equal(unavailable)
     expect(await rig.service.find(id)).to.deep.include({ status: 'pending', votes: [] })
     refused.clear()
     expect(await vote()).to.include({ status: 'approved' })
@@ -108,7 +102,9 @@ describe('the steps of an escalation', () => {
     const refused = new Set(['escalations/decide'])
     await using rig = await withLog(refused)
     const id = idOf(await rig.call())
-    expect(await faultOf(rig.service.vote(id, reviewer('ann'), { vote: 'approve' }))).to.equal(unavailable)
+    expect(await rejectionOf(rig.service.vote(id, reviewer('ann'), { vote: 'approve' }))).to.equal(
+      unavailable,
+    )
     expect(summaryOf(await rig.call())).to.include({ code: 'ESCALATION_PENDING' })
     refused.clear()
     expect(await rig.service.vote(id, reviewer('ann'), { vote: 'approve' })).to.include({
@@ -121,7 +117,7 @@ describe('the steps of an escalation', () => {
     await using rig = await withLog(refused, { timeoutAction: 'auto_approve' })
     const id = idOf(await rig.call())
     rig.clock.advance(TTL)
-    expect(await faultOf(rig.call())).to.equal(unavailable)
+    expect(await rejectionOf(rig.call())).to.equal(unavailable)
     refused.clear()
     expect(summaryOf(await rig.call())).to.deep.equal({ code: 'sent' })
     expect(await rig.service.find(id)).to.include({ isUsed: true })
@@ -132,7 +128,7 @@ describe('the steps of an escalation', () => {
     await using rig = await withLog(refused)
     const id = idOf(await rig.call())
     await rig.service.vote(id, reviewer('ann'), { vote: 'approve' })
-    expect(await faultOf(rig.call())).to.equal(unavailable)
+    expect(await rejectionOf(rig.call())).to.equal(unavailable)
     expect(rig.sent).to.deep.equal([])
     expect(await rig.service.find(id)).to.include({ isUsed: false })
     refused.clear()
@@ -150,7 +146,7 @@ describe('the steps of an escalation', () => {
     })
     const id = idOf(await rig.call())
     meanwhile = () => rig.service.vote(id, reviewer('bob'), { vote: 'reject' })
-    const fault = await faultOf(rig.service.vote(id, reviewer('ann'), { vote: 'approve' }))
+    const fault = await rejectionOf(rig.service.vote(id, reviewer('ann'), { vote: 'approve' }))
     expect(fault).to.have.property('code', 'DECIDED')
     expect(lines(rig).slice(1)).to.deep.equal([
       'escalations/vote deny reject',
@@ -203,9 +199,9 @@ describe('an escalation where identities are redacted', () => {
     expect(found.votes[0]?.reviewer).to.equal('hidden(16) of acme')
     const own = { ...caller, roles: ['reviewer'] }
     expect(
-      await faultOf(rig.service.vote(id, { kind: 'user', identity: own }, { vote: 'approve' })),
+      await rejectionOf(rig.service.vote(id, { kind: 'user', identity: own }, { vote: 'approve' })),
     ).to.have.property('code', 'NOT_A_REVIEWER')
-    expect(await faultOf(rig.service.vote(id, reviewer('ann'), { vote: 'approve' }))).to.have.property(
+    expect(await rejectionOf(rig.service.vote(id, reviewer('ann'), { vote: 'approve' }))).to.have.property(
       'code',
       'ALREADY_VOTED',
     )

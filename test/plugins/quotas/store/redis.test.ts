@@ -1,17 +1,12 @@
 import { RedisQuotaAdapter } from '@svc/plugin-quotas/redis'
 import { expect } from 'chai'
 import { type RedisServer, startRedis } from '../../../support/redis.js'
+import { rejectionOf } from '../../../support/rejection.js'
 import { quotaAdapterSuite } from './suite.js'
 
 const NOON = Date.UTC(2026, 5, 15, 12)
 const DAY = 86_400_000
 const { signal } = new AbortController()
-
-async function rejection(promise: Promise<unknown>): Promise<string> {
-  const [result] = await Promise.allSettled([promise])
-  if (result?.status !== 'rejected') throw new Error('it did not reject')
-  return (result.reason as Error).message
-}
 
 describe('redis', () => {
   let server: RedisServer
@@ -80,7 +75,9 @@ describe('redis', () => {
     })) {
       it(`refuses to count where it finds ${what}`, async () => {
         await spoil()
-        expect(await rejection(adapter.incrDaily('t', 'a', 5, NOON))).to.match(/^Redis: (WRONGTYPE|ERR) /)
+        expect((await rejectionOf(adapter.incrDaily('t', 'a', 5, NOON))).message).to.match(
+          /^Redis: (WRONGTYPE|ERR) /,
+        )
         expect((await adapter.incrDaily('t', 'b', 5, NOON)).count).to.equal(1)
       })
     }
@@ -88,13 +85,17 @@ describe('redis', () => {
     for (const [what, value] of Object.entries({ text: 'x', 'no numbers': 'nan nan', 'a debt': '-5 0' })) {
       it(`refuses to take a token where it finds ${what}`, async () => {
         await server.send('SET', 'svc:quotas:{1:t:a}:bucket', value)
-        expect(await rejection(adapter.takeToken('t', 'a', 1, 1, NOON))).to.match(/^Redis: ERR the value /)
+        expect((await rejectionOf(adapter.takeToken('t', 'a', 1, 1, NOON))).message).to.match(
+          /^Redis: ERR the value /,
+        )
       })
     }
 
     it('refuses to take a token from another type', async () => {
       await server.send('RPUSH', 'svc:quotas:{1:t:a}:bucket', 'x')
-      expect(await rejection(adapter.takeToken('t', 'a', 1, 1, NOON))).to.match(/^Redis: WRONGTYPE /)
+      expect((await rejectionOf(adapter.takeToken('t', 'a', 1, 1, NOON))).message).to.match(
+        /^Redis: WRONGTYPE /,
+      )
     })
 
     it('never lets ten of them exceed a limit together', async () => {

@@ -2,13 +2,8 @@ import { startWorker, Thread } from '@svc/plugin-audit/internal/log/thread/threa
 import { scanPool } from '@svc/plugin-audit/internal/log/tools/verify/scan-pool'
 import { TrustedKeys } from '@svc/plugin-audit/internal/log/tools/verify/trusted-keys'
 import { expect } from 'chai'
+import { rejectionOf } from '../../../../support/rejection.js'
 import type { SumsMethods } from './sums-worker.js'
-
-const errorOf = (promise: Promise<unknown>): Promise<Error & { code?: unknown }> =>
-  promise.then(
-    () => expect.fail('it resolves'),
-    (error) => error,
-  )
 
 describe('a thread of the audit log', () => {
   const heard: number[] = []
@@ -31,7 +26,7 @@ describe('a thread of the audit log', () => {
   })
 
   it('rejects a call with the message and the code of its error, and goes on', async () => {
-    expect(await errorOf(thread.call('fail', 'EADD'))).to.include({
+    expect(await rejectionOf<Error & { code?: unknown }>(thread.call('fail', 'EADD'))).to.include({
       message: 'it does not add',
       code: 'EADD',
     })
@@ -40,7 +35,7 @@ describe('a thread of the audit log', () => {
   })
 
   it('rejects its calls when it ends by itself, and says so once', async () => {
-    const error = await errorOf(thread.call('leave'))
+    const error = await rejectionOf<Error & { code?: unknown }>(thread.call('leave'))
     await thread.close()
     expect([error.message, ...ends]).to.deep.equal(Array(2).fill('it ended by itself, code 3'))
   })
@@ -54,7 +49,7 @@ describe('the threads that scan a log', () => {
     const pool = scanPool({ keys: new TrustedKeys([]), logId: undefined }, 8_388_608, 2)
     process.execArgv = execArgv
     try {
-      const scans = Array.from({ length: 5 }, () => errorOf(pool.scan([])))
+      const scans = Array.from({ length: 5 }, () => rejectionOf<Error & { code?: unknown }>(pool.scan([])))
       for (const { message } of await Promise.all(scans)) {
         expect(message).to.equal('it ended by itself, code 3')
       }

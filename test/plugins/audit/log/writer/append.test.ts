@@ -4,6 +4,7 @@ import { CanonicalJsonError } from '@svc/core/json'
 import { nodeFileSystem } from '@svc/plugin-audit/internal/log/files/file-system'
 import type { AppenderOptions, AuditEnvelope } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
+import { signalled } from '../../../../support/signalled.js'
 import { temporaryDir } from '../../temporary.js'
 import {
   appenderIn,
@@ -174,10 +175,7 @@ describe('SvcAppender', () => {
     })
 
     it('waits in flush and close for asynchronous signatures', async () => {
-      let give: () => void = () => undefined
-      const asked = new Promise<void>((resolve) => {
-        give = resolve
-      })
+      const { happened: asked, resolve: give } = signalled()
       const remote = {
         keyId: signer.keyId,
         sign: signer.sign,
