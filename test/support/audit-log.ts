@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path'
 import { canonicalize, toBase64 } from '@svc/core/json'
 import { publicKeyLine } from '@svc/plugin-audit/internal/log/keys/public-key'
 import { alignedSubtrees } from '@svc/plugin-audit/internal/log/merkle/aligned-subtrees'
-import { CompactRange } from '@svc/plugin-audit/internal/log/merkle/compact-range'
+import { LeafRange } from '@svc/plugin-audit/internal/log/merkle/leaf-range'
 import {
   type Digest,
   digestToBytes,
@@ -55,7 +55,7 @@ export class LogBuilder {
   removed: { lines?: number; cover?: Buffer; more?: object } = {}
   /** The lines of the journal. */
   readonly lines: string[] = []
-  readonly #tree = new CompactRange()
+  readonly #tree = new LeafRange()
   readonly #dir: string
   readonly #numbers = new Map<string, number>()
   #serial = 0

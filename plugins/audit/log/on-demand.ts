@@ -1,59 +1,27 @@
 // Entry points that load their modules with the first call: a process that only writes records does not need them.
 
-type Verify = typeof import('./tools/verify/verify-log.js')
-type Prove = typeof import('./tools/prove/prove.js')
-type Consistency = typeof import('./tools/prove/consistency.js')
-type Vkeys = typeof import('./tools/prove/vkeys.js')
-type Fetch = typeof import('./tools/fetch/fetch-log.js')
-type ObjectSources = typeof import('./tools/fetch/object-source.js')
-type Trace = typeof import('./tools/read/trace-tree.js')
-type Report = typeof import('./tools/report/audit-report.js')
-type Keys = typeof import('./keys/read-keys.js')
-type Cosignature = typeof import('./tree/cosignature.js')
-type WitnessServer = typeof import('./tools/witness/witness-server.js')
-type Stats = typeof import('./tools/read/log-stats.js')
+function onDemand<Args extends unknown[], Result>(load: () => Promise<(...args: Args) => Result>) {
+  return async (...args: Args): Promise<Awaited<Result>> => await (await load())(...args)
+}
 
-export const verifyLog: Verify['verifyLog'] = async (...given) =>
-  (await import('./tools/verify/verify-log.js')).verifyLog(...given)
-
-export const proveRecord: Prove['proveRecord'] = async (...given) =>
-  (await import('./tools/prove/prove.js')).proveRecord(...given)
-
-export const proveRecords: Prove['proveRecords'] = async (...given) =>
-  (await import('./tools/prove/prove.js')).proveRecords(...given)
-
-/** As `checkConsistency` of prove/consistency.ts. */
-export const checkConsistency = async (
-  ...given: Parameters<Consistency['checkConsistency']>
-): Promise<ReturnType<Consistency['checkConsistency']>> =>
-  (await import('./tools/prove/consistency.js')).checkConsistency(...given)
-
-export const vkeysOfLog: Vkeys['vkeysOfLog'] = async (...given) =>
-  (await import('./tools/prove/vkeys.js')).vkeysOfLog(...given)
-
-export const readKeys: Keys['readKeys'] = async (...given) =>
-  (await import('./keys/read-keys.js')).readKeys(...given)
-
-export const readWitnessKeys: Cosignature['readWitnessKeys'] = async (...given) =>
-  (await import('./tree/cosignature.js')).readWitnessKeys(...given)
-
-export const startWitness: WitnessServer['startWitness'] = async (...given) =>
-  (await import('./tools/witness/witness-server.js')).startWitness(...given)
-
-export const logStats: Stats['logStats'] = async (...given) =>
-  (await import('./tools/read/log-stats.js')).logStats(...given)
+export const verifyLog = onDemand(async () => (await import('./tools/verify/verify-log.js')).verifyLog)
+export const proveRecord = onDemand(async () => (await import('./tools/prove/prove.js')).proveRecord)
+export const proveRecords = onDemand(async () => (await import('./tools/prove/prove.js')).proveRecords)
+export const checkConsistency = onDemand(
+  async () => (await import('./tools/prove/consistency.js')).checkConsistency,
+)
+export const vkeysOfLog = onDemand(async () => (await import('./tools/prove/vkeys.js')).vkeysOfLog)
+export const readKeys = onDemand(async () => (await import('./keys/read-keys.js')).readKeys)
+export const readWitnessKeys = onDemand(async () => (await import('./tools/prove/vkeys.js')).readWitnessKeys)
+export const startWitness = onDemand(
+  async () => (await import('./tools/witness/witness-server.js')).startWitness,
+)
+export const logStats = onDemand(async () => (await import('./tools/read/log-stats.js')).logStats)
+export const fetchLog = onDemand(async () => (await import('./tools/fetch/fetch-log.js')).fetchLog)
+export const auditReport = onDemand(async () => (await import('./tools/report/audit-report.js')).auditReport)
+export const traceTree = onDemand(async () => (await import('./tools/read/trace-tree.js')).traceTree)
 
 /** The objects that a control plane lists, of the owner of its key; to be closed. */
 export const controlPlaneSource = async (
-  ...given: ConstructorParameters<ObjectSources['ControlPlaneSource']>
-): Promise<InstanceType<ObjectSources['ControlPlaneSource']>> =>
-  new (await import('./tools/fetch/object-source.js')).ControlPlaneSource(...given)
-
-export const fetchLog: Fetch['fetchLog'] = async (...given) =>
-  (await import('./tools/fetch/fetch-log.js')).fetchLog(...given)
-
-export const auditReport: Report['auditReport'] = async (...given) =>
-  (await import('./tools/report/audit-report.js')).auditReport(...given)
-
-export const traceTree: Trace['traceTree'] = async (...given) =>
-  (await import('./tools/read/trace-tree.js')).traceTree(...given)
+  ...given: ConstructorParameters<typeof import('./tools/fetch/object-source.js').ControlPlaneSource>
+) => new (await import('./tools/fetch/object-source.js')).ControlPlaneSource(...given)

@@ -28,33 +28,28 @@ export function publicKeyLine(publicKey: Uint8Array): string {
   return PREFIX + toBase64(publicKey)
 }
 
-/** @throws {SignerKeyError} when `line` is not `ed25519:` and the base64 of 32 bytes. */
-export function parsePublicKeyLine(line: string): Uint8Array {
+/** The key in `ed25519:` and the base64 of 32 bytes. @throws {SignerKeyError} for any other line. */
+export function verifierFromLine(line: string): Verifier {
   if (!line.startsWith(PREFIX)) {
     throw new SignerKeyError('key_malformed', 'a public key line has the form ed25519:<base64>')
   }
   const bytes = parseBase64(line.slice(PREFIX.length))
   if (bytes === undefined) throw new SignerKeyError('key_malformed', 'the public key is not strict base64')
-  checkLength(bytes)
-  return bytes
+  return verifierFromPublicKey(bytes)
 }
 
 /** @throws {SignerKeyError} when the key is not 32 bytes long. */
 export function verifierFromPublicKey(publicKey: Uint8Array): Verifier {
-  checkLength(publicKey)
-  const own = new Uint8Array(publicKey)
-  return {
-    keyId: keyIdOf(own),
-    publicKey: own,
-    verify: (data, sig) => ed25519().verify(own, data, sig),
-  }
-}
-
-function checkLength(publicKey: Uint8Array): void {
   if (publicKey.length !== PUBLIC_KEY_BYTES) {
     throw new SignerKeyError(
       'key_wrong_length',
       `an Ed25519 public key has ${PUBLIC_KEY_BYTES} bytes, this one ${publicKey.length}`,
     )
+  }
+  const own = new Uint8Array(publicKey)
+  return {
+    keyId: keyIdOf(own),
+    publicKey: own,
+    verify: (data, sig) => ed25519().verify(own, data, sig),
   }
 }

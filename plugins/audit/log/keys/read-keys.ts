@@ -7,47 +7,52 @@ import { messageOf } from '@svc/core/json'
 import { AuditError, SignerKeyError, systemCode } from '../format/errors.js'
 import { PUBLIC_KEYS_FILE } from '../format/paths.js'
 import { LocalDevSigner } from './local-dev-signer.js'
-import { parsePublicKeyLine, type TrustedKey, verifierFromPublicKey } from './public-key.js'
+import { type TrustedKey, verifierFromLine, verifierFromPublicKey } from './public-key.js'
 
 const LEAF = /^(?:0|[1-9]\d{0,15})$/
 
 /**
- * Reads `ed25519:<base64> [<first leaf> [<first leaf after>]]` lines (blank lines and `#` comments are ignored) or a
- * signing key file.
+ * Reads `ed25519:<base64> [<first leaf> [<first leaf after>]]` lines or a signing key file.
+ *
+ * @throws as `readKeyLines`.
+ */
+export async function readKeys(path: string): Promise<TrustedKey[]> {
+  const isPublic = await readKeyLines(path, (line) => line.startsWith('ed25519:'))
+  if (isPublic.includes(true)) return readKeyLines(path, trustedKey)
+  const keyRef = `file://${encodeURIComponent(path)}`
+  return [verifierFromPublicKey(LocalDevSigner.fromKeyRef(keyRef, { onWarning: () => undefined }).publicKey)]
+}
+
+/**
+ * What `parse` returns for each line; blank lines and `#` comments are ignored.
  *
  * @throws {AuditError} `read_failed`, or {SignerKeyError} naming the line that is not a key.
  */
-export async function readKeys(path: string): Promise<TrustedKey[]> {
+export async function readKeyLines<T>(path: string, parse: (line: string) => T): Promise<T[]> {
   let text: string
   try {
     text = await readFile(path, 'utf8')
   } catch (cause) {
     throw new AuditError('read_failed', `cannot read the keys at ${path}: ${messageOf(cause)}`, cause)
   }
-  const lines = text.split('\n').map((line) => line.trim())
-  const meant = lines.filter((line) => line !== '' && !line.startsWith('#'))
-  if (meant.length === 0) throw new SignerKeyError('key_malformed', `${path} holds no key`)
-  if (!meant.some((line) => line.startsWith('ed25519:'))) {
-    const signer = LocalDevSigner.fromKeyRef(`file://${encodeURIComponent(path)}`, {
-      onWarning: () => undefined,
-    })
-    return [verifierFromPublicKey(signer.publicKey)]
-  }
-  return lines.flatMap((line, index) => {
+  const keys = text.split('\n').flatMap((whole, index) => {
+    const line = whole.trim()
     if (line === '' || line.startsWith('#')) return []
     try {
-      return [trustedKey(line)]
+      return [parse(line)]
     } catch (error) {
       if (!(error instanceof SignerKeyError)) throw error
       throw new SignerKeyError(error.code, `${path}:${index + 1}: ${error.message}`, error)
     }
   })
+  if (keys.length === 0) throw new SignerKeyError('key_malformed', `${path} holds no key`)
+  return keys
 }
 
 /** @throws {SignerKeyError} */
 function trustedKey(line: string): TrustedKey {
   const [key = '', from = '0', until, ...more] = line.split(/\s+/)
-  const verifier = verifierFromPublicKey(parsePublicKeyLine(key))
+  const verifier = verifierFromLine(key)
   const leaves = [Number(from), until === undefined ? Number.POSITIVE_INFINITY : Number(until)] as const
   const isRange = [from, until ?? '0'].every((leaf) => LEAF.test(leaf)) && leaves[0] < leaves[1]
   if (!isRange || more.length > 0) {

@@ -1,5 +1,5 @@
-// A range of leaves in O(log n): the roots of the fewest aligned complete subtrees that tile it. Ranges are hashed on
-// threads and joined in order; one from leaf 0 has the root of its tree.
+// A growing range of leaves in O(log n): the roots of the fewest aligned complete subtrees that tile it. Ranges are hashed
+// on threads and joined in order; one from leaf 0 has the root of its tree.
 
 import { type Digest, digestsToBytes, EMPTY_ROOT, nodeHash } from './tree-hash.js'
 
@@ -34,8 +34,13 @@ export class LeafRange {
     return copy
   }
 
-  /** Appends a complete subtree, whose first leaf is a multiple of its size; by default one leaf. */
-  append(root: Digest, level = 0): void {
+  /**
+   * Appends a complete subtree, by default one leaf. `onNode` is called for each interior node that this completes, lowest
+   * first, with its level.
+   *
+   * @throws {RangeError} unless the first leaf of the subtree is a multiple of its size.
+   */
+  append(root: Digest, level = 0, onNode?: (node: Digest, level: number) => void): void {
     const width = 2 ** level
     if (this.#end % width !== 0) throw new RangeError(`no subtree of ${width} leaves begins at ${this.#end}`)
     this.#end += width
@@ -44,6 +49,7 @@ export class LeafRange {
       if (this.#end % 2 ** (top.level + 1) !== 0) break
       this.#subtrees.pop()
       top = { root: nodeHash(left.root, top.root), level: top.level + 1 }
+      onNode?.(top.root, top.level)
     }
     this.#subtrees.push(top)
   }

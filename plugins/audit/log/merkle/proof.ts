@@ -1,11 +1,10 @@
-// Inclusion and consistency proofs of RFC 6962 §2.1. A proof is a list of subtree roots; which subtrees it needs
-// is computed first, so that one pass over the leaves, in constant memory, yields all roots.
+// Inclusion and consistency proofs of RFC 6962 §2.1. A proof is a list of subtree roots; which subtrees it needs is
+// computed first.
 
-import { CompactRange } from './compact-range.js'
 import { type Digest, nodeHash } from './tree-hash.js'
 
 /** The leaves `[start, end)`, counted from 0. */
-export interface LeafRange {
+export interface LeafSpan {
   readonly start: number
   readonly end: number
 }
@@ -16,11 +15,11 @@ export interface LeafRange {
  *
  * @throws {RangeError} when there is no such leaf.
  */
-export function inclusionRanges(index: number, size: number): LeafRange[] {
+export function inclusionRanges(index: number, size: number): LeafSpan[] {
   if (!isCount(index) || !isCount(size) || index >= size) {
     throw new RangeError(`a tree of ${size} leaves has no leaf ${index}`)
   }
-  const path: LeafRange[] = []
+  const path: LeafSpan[] = []
   let start = 0
   let end = size
   while (end - start > 1) {
@@ -42,9 +41,9 @@ export function inclusionRanges(index: number, size: number): LeafRange[] {
  *
  * @throws {RangeError} unless `0 < older <= newer`.
  */
-export function consistencyRanges(older: number, newer: number): LeafRange[] {
+export function consistencyRanges(older: number, newer: number): LeafSpan[] {
   requireSizes(older, newer)
-  const path: LeafRange[] = []
+  const path: LeafSpan[] = []
   let start = 0
   let end = newer
   // Whether the current subtree is the whole older tree, whose root the verifier knows.
@@ -62,40 +61,6 @@ export function consistencyRanges(older: number, newer: number): LeafRange[] {
   }
   if (!isOlder) path.push({ start, end })
   return path.reverse()
-}
-
-/** Takes leaves in order and computes the roots of `ranges`, which must not overlap. */
-export class RangeRoots {
-  readonly #order: readonly LeafRange[]
-  readonly #pending: LeafRange[]
-  readonly #roots = new Map<number, Digest>()
-  #open = new CompactRange()
-  #next = 0
-
-  constructor(ranges: readonly LeafRange[]) {
-    this.#order = ranges
-    this.#pending = ranges.toSorted((a, b) => b.start - a.start)
-  }
-
-  append(leaf: Digest): void {
-    const index = this.#next++
-    const range = this.#pending.at(-1)
-    if (range === undefined || index < range.start) return
-    this.#open.append(leaf)
-    if (index + 1 < range.end) return
-    this.#roots.set(range.start, this.#open.root())
-    this.#open = new CompactRange()
-    this.#pending.pop()
-  }
-
-  /** @throws {RangeError} while leaves are missing. */
-  roots(): Digest[] {
-    return this.#order.map((range) => {
-      const root = this.#roots.get(range.start)
-      if (root === undefined) throw new RangeError(`leaves ${range.start} to ${range.end} are missing`)
-      return root
-    })
-  }
 }
 
 /** Whether `path` proves that `leaf` is leaf `index` of the tree of `size` leaves with this root. */

@@ -9,7 +9,7 @@ import { dayOfInstant } from '../format/day.js'
 import { AuditError } from '../format/errors.js'
 import { checkpointFile } from '../format/paths.js'
 import { signJson } from '../keys/signed-json.js'
-import { CompactRange } from '../merkle/compact-range.js'
+import { LeafRange } from '../merkle/leaf-range.js'
 import { inclusionRanges, verifyInclusion } from '../merkle/proof.js'
 import { type Digest, leafHash } from '../merkle/tree-hash.js'
 import { checkpointText, type Head, parseCheckpoint } from '../tree/checkpoint.js'
@@ -58,7 +58,7 @@ export class LogTree {
     this.#parts = parts
     this.genesis = genesis
     this.#inode = inode
-    this.#writer = this.#writerFor(new CompactRange())
+    this.#writer = this.#writerFor(new LeafRange())
   }
 
   /**
@@ -90,7 +90,7 @@ export class LogTree {
 
   /** Leaves of the tree. */
   get size(): number {
-    return this.#writer.range.size
+    return this.#writer.range.end
   }
 
   get writer(): TreeWriter {
@@ -240,7 +240,7 @@ export class LogTree {
     const { dir, logger } = this.#parts
     logger.warn({ dir }, 'the files of the tree are missing or damaged, and are rebuilt from the log')
     this.state = new JournalState()
-    this.#writer = this.#writerFor(new CompactRange())
+    this.#writer = this.#writerFor(new LeafRange())
     this.#journalEnd = 0
     this.#covers.clear()
     await this.#replay(end)
@@ -280,7 +280,7 @@ export class LogTree {
     return new AuditError('key_refused', `key ${keyId} is not trusted by the log; see svc keys rotate`)
   }
 
-  #writerFor(range: CompactRange): TreeWriter {
+  #writerFor(range: LeafRange): TreeWriter {
     return new TreeWriter(this.#parts.dir, this.#parts.port, range)
   }
 }

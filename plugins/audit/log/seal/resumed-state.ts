@@ -2,10 +2,10 @@
 // it say is believed only where a checkpoint of the writer's own key covers it: the holder of that key has compared it with
 // those lines. A key that has signed none, as after a rotation, reads the journal from its first line.
 
-import { parsePublicKeyLine, verifierFromPublicKey } from '../keys/public-key.js'
+import { verifierFromLine, verifierFromPublicKey } from '../keys/public-key.js'
 import { hasSigned } from '../keys/signed-json.js'
 import { alignedSubtrees } from '../merkle/aligned-subtrees.js'
-import { CompactRange } from '../merkle/compact-range.js'
+import { LeafRange } from '../merkle/leaf-range.js'
 import { inclusionRanges, verifyInclusion } from '../merkle/proof.js'
 import { type Digest, leafHash } from '../merkle/tree-hash.js'
 import type { Head } from '../tree/checkpoint.js'
@@ -25,7 +25,7 @@ const SLICE = 512
 export interface ResumedState {
   readonly state: JournalState
   /** The leaves up to there; undefined where the files of the tree do not lead to the checkpoint with these lines. */
-  readonly range: CompactRange | undefined
+  readonly range: LeafRange | undefined
   /** Offset after the line. */
   readonly offset: number
 }
@@ -47,7 +47,7 @@ export async function resumedState(
   const store = new TreeStore(dir, port)
   const known = own && confirmedSeal({ port, dir }, store, genesis, own, end)
   const state = known?.state ?? new JournalState()
-  let range = known === undefined ? new CompactRange() : store.range(state.size)
+  let range = known === undefined ? new LeafRange() : store.range(state.size)
   let offset = known?.offset ?? 0
   let count = 0
   for (const stored of journalLines(port, dir, offset, end)) {
@@ -66,15 +66,15 @@ export async function resumedState(
 
 /** Adds the leaves of the line's ranges, as the files of the tree have them, and the line; undefined where they have not. */
 function extended(
-  range: CompactRange,
+  range: LeafRange,
   store: TreeStore,
   { leaf }: JournalLine,
   hash: Digest,
-): CompactRange | undefined {
-  for (const { start, level } of alignedSubtrees(range.size, leaf)) {
+): LeafRange | undefined {
+  for (const { start, level } of alignedSubtrees(range.end, leaf)) {
     const root = store.node(level, start / 2 ** level)
     if (root === undefined) return undefined
-    range.appendSubtree(root, level)
+    range.append(root, level)
   }
   if (store.hashes(0, leaf, 1)[0] !== hash) return undefined
   range.append(hash)
@@ -95,10 +95,7 @@ export function followingLine(
   const where = `the journal line at byte ${start}`
   const wrong = state.whyNot(line) ?? state.whyNotSummary(line)
   if (wrong !== undefined) throw unlinked(`${where} does not follow: ${wrong}`)
-  const key =
-    line.kind === 'genesis'
-      ? verifierFromPublicKey(parsePublicKeyLine(line.key))
-      : state.keys.at(line.key_id, line.leaf)
+  const key = line.kind === 'genesis' ? verifierFromLine(line.key) : state.keys.at(line.key_id, line.leaf)
   if (key !== undefined && ((isCovered && line.kind === 'seal') || hasSigned(line, key))) return line
   throw unlinked(`${where} is not signed by a key that is trusted there`)
 }
@@ -146,7 +143,7 @@ function confirmedSeal(
   const state = seal?.line && JournalState.after(seal.line)
   if (seal?.line === undefined || state === undefined) return undefined
   // A damaged leaf beside the genesis is no reason to read everything, so its own signature is checked instead.
-  const first = verifierFromPublicKey(parsePublicKeyLine(genesis.key))
+  const first = verifierFromLine(genesis.key)
   const isOfLog = state.logId === genesis.log_id && state.keys.has(first.keyId) && hasSigned(genesis, first)
   const isConfirmed = isOfLog && isLeafOf(store, own, leafHash(seal.bytes), seal.line.leaf)
   return isConfirmed ? { state, offset: seal.end } : undefined

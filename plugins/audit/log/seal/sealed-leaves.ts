@@ -75,7 +75,7 @@ async function addCover(
   writer: TreeWriter,
   covers: CoverOffsets,
 ): Promise<void> {
-  const start = writer.range.size
+  const start = writer.range.end
   const subtrees = alignedSubtrees(start, start + lines)
   // The ranges before it may have been read from the log, before another process removed it.
   const offset = covers.get(day) ?? (from === 0 ? 0 : await coverOffset({ dir, port }, day, start))

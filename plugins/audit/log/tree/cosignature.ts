@@ -1,9 +1,7 @@
 // Cosignatures of c2sp.org/tlog-cosignature: a witness states when it saw a checkpoint as the newest of its log.
 
-import { readFile } from 'node:fs/promises'
 import type { Signer } from '@svc/core'
-import { messageOf } from '@svc/core/json'
-import { AuditError, SignerKeyError } from '../format/errors.js'
+import { SignerKeyError } from '../format/errors.js'
 import { SIGNATURE_BYTES } from '../keys/ed25519.js'
 import { COSIGNATURE_TYPE, type Note, type NoteSignature, noteKeyId, signatureLine } from './note.js'
 import { type NamedKey, parseVkey } from './vkey.js'
@@ -66,32 +64,4 @@ export function parseWitnessKey(text: string): NamedKey {
     'key_malformed',
     "a witness's key has the form <name>+<key id>+<base64>, with the signature type 4",
   )
-}
-
-/**
- * Reads the verifier keys of witnesses, one a line; blank lines and `#` comments are ignored.
- *
- * @throws {AuditError} `read_failed`, or {SignerKeyError} naming the line that is not a key.
- */
-export async function readWitnessKeys(path: string): Promise<NamedKey[]> {
-  let text: string
-  try {
-    text = await readFile(path, 'utf8')
-  } catch (cause) {
-    throw new AuditError('read_failed', `cannot read the keys at ${path}: ${messageOf(cause)}`, cause)
-  }
-  const keys = text.split('\n').flatMap((line, index) => {
-    const key = line.trim()
-    if (key === '' || key.startsWith('#')) return []
-    try {
-      return [parseWitnessKey(key)]
-    } catch (error) {
-      if (!(error instanceof SignerKeyError)) throw error
-      throw new SignerKeyError(error.code, `${path}:${index + 1}: ${error.message}`, error)
-    }
-  })
-  const ids = new Set(keys.map(({ key }) => key.keyId))
-  if (keys.length > 0 && ids.size === keys.length) return keys
-  const what = keys.length === 0 ? 'holds no key' : 'holds a key twice'
-  throw new SignerKeyError('key_malformed', `${path} ${what}`)
 }

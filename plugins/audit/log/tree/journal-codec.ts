@@ -4,7 +4,7 @@ import { CanonicalJsonError, canonicalize, isJsonObject, parseJsonObject, toBase
 import { dayOfInstant } from '../format/day.js'
 import { SignerKeyError } from '../format/errors.js'
 import { textOf } from '../format/stored-record.js'
-import { parsePublicKeyLine } from '../keys/public-key.js'
+import { verifierFromLine } from '../keys/public-key.js'
 import { type Digest, digestToBytes } from '../merkle/tree-hash.js'
 import type { JournalKind, JournalLine, LineOf, ParentHead, SealRange } from './journal-line.js'
 
@@ -74,7 +74,7 @@ const isTuple = (...checks: readonly Check[]): Check => {
 const isPublicKey: Check = (value) => {
   if (typeof value !== 'string') return false
   try {
-    parsePublicKeyLine(value)
+    verifierFromLine(value)
     return true
   } catch (error) {
     if (error instanceof SignerKeyError) return false

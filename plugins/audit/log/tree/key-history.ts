@@ -1,12 +1,7 @@
 // Which keys are trusted for which leaves. Keys enter by the genesis and by `key` lines, and leave by `key` and
 // `revoke` lines; the leaf's index decides, never a time.
 
-import {
-  parsePublicKeyLine,
-  publicKeyLine,
-  type Verifier,
-  verifierFromPublicKey,
-} from '../keys/public-key.js'
+import { publicKeyLine, type Verifier, verifierFromLine } from '../keys/public-key.js'
 import type { JournalLine, KeySpan } from './journal-line.js'
 
 interface Entry {
@@ -26,7 +21,7 @@ export class KeyHistory {
   static of(spans: readonly KeySpan[]): KeyHistory {
     const history = new KeyHistory()
     for (const [line, from, until, by] of spans) {
-      const key = verifierFromPublicKey(parsePublicKeyLine(line))
+      const key = verifierFromLine(line)
       history.#entries.set(key.keyId, { key, from, until: until ?? Infinity, by })
     }
     return history
@@ -68,7 +63,7 @@ export class KeyHistory {
   whyNot(line: JournalLine): string | undefined {
     if (line.kind === 'revoke') return this.#whyNotLeave(line.revoked, line.until, line)
     if (line.kind !== 'key' && line.kind !== 'genesis') return undefined
-    if (line.key !== undefined && this.#entries.has(keyOf(line.key).keyId))
+    if (line.key !== undefined && this.#entries.has(verifierFromLine(line.key).keyId))
       return 'its key has entered before'
     if (line.kind === 'genesis' || line.retired === undefined || line.until === undefined) return undefined
     if (line.until <= line.leaf) return 'a retired key stays valid up to the line that retires it'
@@ -85,7 +80,7 @@ export class KeyHistory {
   }
 
   #enter(line: string, from: number, by: string | null): void {
-    const key = keyOf(line)
+    const key = verifierFromLine(line)
     this.#entries.set(key.keyId, { key, from, until: Infinity, by })
   }
 
@@ -110,8 +105,4 @@ export class KeyHistory {
     for (const [id, { by, from }] of this.#entries)
       if (by === keyId && from - 1 >= until) this.#leave(id, from)
   }
-}
-
-function keyOf(line: string): Verifier {
-  return verifierFromPublicKey(parsePublicKeyLine(line))
 }

@@ -1,6 +1,7 @@
 // Splits a file of notes. No other line of a note is like its first one, the origin, so a damaged note does not affect
 // the others, and an incomplete one at the end is recognised.
 
+import { textOf } from '../format/stored-record.js'
 import { type Note, parseNote } from './note.js'
 
 export interface NotePiece {
@@ -15,7 +16,6 @@ export interface NotePiece {
   readonly torn: boolean
 }
 
-const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 const NEWLINE = 0x0a
 const DASH = Buffer.from('\u2014 ')
 
@@ -32,7 +32,7 @@ export function* notePieces(bytes: Uint8Array, firstLine: string): Generator<Not
     isRest = next < 0
     const end = next < 0 ? offset + (own ?? buffer.length - offset) : next
     const piece = buffer.subarray(offset, end)
-    const text = decode(piece)
+    const text = textOf(piece)
     const note = text === undefined ? undefined : parseNote(text)
     const torn = end === buffer.length && endOfNote(piece) === undefined
     yield { line, offset, text: text ?? '', note, torn }
@@ -58,13 +58,4 @@ function endOfNote(bytes: Buffer): number | undefined {
     end = newline + 1
   }
   return end === signatures ? undefined : end
-}
-
-function decode(bytes: Uint8Array): string | undefined {
-  try {
-    return utf8.decode(bytes)
-  } catch (error) {
-    if (error instanceof TypeError) return undefined
-    throw error
-  }
 }

@@ -14,8 +14,8 @@ import {
 } from '../files/file-system.js'
 import { AuditError, systemCode } from '../format/errors.js'
 import { alignedSubtrees } from '../merkle/aligned-subtrees.js'
-import { CompactRange, subtreesOf } from '../merkle/compact-range.js'
-import type { LeafRange } from '../merkle/proof.js'
+import { LeafRange } from '../merkle/leaf-range.js'
+import type { LeafSpan } from '../merkle/proof.js'
 import { type Digest, digestFromBytes, nodeHash } from '../merkle/tree-hash.js'
 import { HASH_BYTES, HASHES_PER_FILE, LEVEL_STEP, placeOfHash, TREE_FOLDER } from './tree-layout.js'
 
@@ -65,7 +65,7 @@ export class TreeStore {
   }
 
   /** The root of the leaves `[start, end)` of a proof (RFC 6962 §2.1); undefined where hashes are missing. */
-  rootOf({ start, end }: LeafRange): Digest | undefined {
+  rootOf({ start, end }: LeafSpan): Digest | undefined {
     const roots = alignedSubtrees(start, end).map(({ level, start }) => this.node(level, start / 2 ** level))
     return roots.reduceRight((right, left) =>
       left === undefined || right === undefined ? undefined : nodeHash(left, right),
@@ -73,14 +73,14 @@ export class TreeStore {
   }
 
   /** The range of the first `size` leaves; undefined where hashes are missing. */
-  range(size: number): CompactRange | undefined {
-    const roots: Digest[] = []
-    for (const { start, level } of subtreesOf(size)) {
+  range(size: number): LeafRange | undefined {
+    const range = new LeafRange()
+    for (const { start, level } of alignedSubtrees(0, size)) {
       const root = this.node(level, start / 2 ** level)
       if (root === undefined) return undefined
-      roots.push(root)
+      range.append(root, level)
     }
-    return CompactRange.of(size, roots)
+    return range
   }
 }
 
@@ -89,7 +89,7 @@ export class TreeStore {
  *
  * @throws {AuditError} `read_failed` where the tree lacks a hash.
  */
-export function rootsOf(port: FileSystem, dir: string, ranges: readonly LeafRange[]): Digest[] {
+export function rootsOf(port: FileSystem, dir: string, ranges: readonly LeafSpan[]): Digest[] {
   const store = new TreeStore(dir, port)
   return ranges.map((range) => {
     const root = store.rootOf(range)
@@ -129,7 +129,7 @@ interface Run {
  * the files are shared: hashes of leaves that are not in the journal would replace those of another process.
  */
 export class TreeWriter {
-  readonly range: CompactRange
+  readonly range: LeafRange
   readonly #dir: string
   readonly #port: FileSystem
   readonly #runs: Run[] = []
@@ -139,7 +139,7 @@ export class TreeWriter {
   /** Files and new folders that were written and not synced. */
   readonly #written = new Set<string>()
 
-  constructor(dir: string, port: FileSystem, range: CompactRange) {
+  constructor(dir: string, port: FileSystem, range: LeafRange) {
     this.#dir = dir
     this.#port = port
     this.range = range
@@ -148,9 +148,9 @@ export class TreeWriter {
   /** Adds a leaf, or a complete subtree of `level` by its root, whose hashes below are not stored. */
   add(root: Digest, level = 0): void {
     const { range } = this
-    if (level % LEVEL_STEP === 0) this.#put(level, range.size / 2 ** level, root)
-    const end = range.size + 2 ** level
-    range.appendSubtree(root, level, (node, height) => {
+    if (level % LEVEL_STEP === 0) this.#put(level, range.end / 2 ** level, root)
+    const end = range.end + 2 ** level
+    range.append(root, level, (node, height) => {
       if (height % LEVEL_STEP === 0) this.#put(height, end / 2 ** height - 1, node)
     })
   }

@@ -2,7 +2,7 @@
 // the newest checkpoint.
 
 import { nodeFileSystem } from '../../files/file-system.js'
-import { CompactRange } from '../../merkle/compact-range.js'
+import { LeafRange } from '../../merkle/leaf-range.js'
 import type { Digest } from '../../merkle/tree-hash.js'
 import type { Head } from '../../tree/checkpoint.js'
 import { journalLines } from '../../tree/journal-file.js'
@@ -53,10 +53,10 @@ export class SealedLeaves {
 
   #leadToHead(): boolean {
     if (this.#head === undefined) return false
-    const tree = new CompactRange()
+    const tree = new LeafRange()
     for (const block of storedLeaves(this.#dir, 0, this.#head.size)) {
       for (const leaf of block) tree.append(leaf)
     }
-    return tree.size === this.#head.size && tree.root() === this.#head.root
+    return tree.end === this.#head.size && tree.root() === this.#head.root
   }
 }

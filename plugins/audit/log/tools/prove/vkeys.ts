@@ -2,11 +2,13 @@
 
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
-import { AuditError } from '../../format/errors.js'
+import { AuditError, SignerKeyError } from '../../format/errors.js'
 import { JOURNAL_FILE } from '../../format/paths.js'
-import { parsePublicKeyLine } from '../../keys/public-key.js'
+import { verifierFromLine } from '../../keys/public-key.js'
+import { readKeyLines } from '../../keys/read-keys.js'
+import { parseWitnessKey } from '../../tree/cosignature.js'
 import { ED25519_TYPE } from '../../tree/note.js'
-import { formatVkey } from '../../tree/vkey.js'
+import { formatVkey, type NamedKey } from '../../tree/vkey.js'
 import { journalFacts } from '../verify/journal-facts.js'
 
 /**
@@ -23,6 +25,13 @@ export async function vkeysOfLog(dir: string): Promise<string[]> {
   }
   const { origin } = facts.genesis
   return facts.spans.flatMap(([line, , until]) =>
-    until === null ? [formatVkey(origin, ED25519_TYPE, parsePublicKeyLine(line))] : [],
+    until === null ? [formatVkey(origin, ED25519_TYPE, verifierFromLine(line).publicKey)] : [],
   )
+}
+
+/** Reads the verifier keys of witnesses. @throws as `readKeyLines`, and {SignerKeyError} where a key stands twice. */
+export async function readWitnessKeys(path: string): Promise<NamedKey[]> {
+  const keys = await readKeyLines(path, parseWitnessKey)
+  if (new Set(keys.map(({ key }) => key.keyId)).size === keys.length) return keys
+  throw new SignerKeyError('key_malformed', `${path} holds a key twice`)
 }

@@ -6,7 +6,7 @@ import type { Hold } from '../../files/hold.js'
 import { daysBetween } from '../../format/day.js'
 import { AuditError } from '../../format/errors.js'
 import { dailyLog, JOURNAL_FILE } from '../../format/paths.js'
-import { keyIdOf, parsePublicKeyLine } from '../../keys/public-key.js'
+import { verifierFromLine } from '../../keys/public-key.js'
 import { isDay } from '../../tree/journal-codec.js'
 import type { LineOf } from '../../tree/journal-line.js'
 import { readLog } from '../read/read-log.js'
@@ -132,7 +132,7 @@ export async function auditReport(dir: string, options: AuditReportOptions): Pro
     unreadable_lines: unreadable,
     gaps: verification.failures.filter(({ kind }) => GAPS.has(kind)),
     keys: verification.keySpans.map(([key, from_leaf, until_leaf, introduced_by]) => {
-      return { key, key_id: keyIdOf(parsePublicKeyLine(key)), from_leaf, until_leaf, introduced_by }
+      return { key, key_id: verifierFromLine(key).keyId, from_leaf, until_leaf, introduced_by }
     }),
     removals: [...(facts?.removals.values() ?? [])].map(({ line: { day, at, lines } }) => {
       return { day, at, records: lines }

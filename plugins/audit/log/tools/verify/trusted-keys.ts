@@ -1,13 +1,6 @@
 // The keys that verification trusts, each for its leaves.
 
-import {
-  keyIdOf,
-  parsePublicKeyLine,
-  publicKeyLine,
-  type TrustedKey,
-  type Verifier,
-  verifierFromPublicKey,
-} from '../../keys/public-key.js'
+import { publicKeyLine, type TrustedKey, type Verifier, verifierFromLine } from '../../keys/public-key.js'
 import type { KeySpan } from '../../tree/journal-line.js'
 
 const ALL = [0, Number.POSITIVE_INFINITY] as const
@@ -23,7 +16,7 @@ export class TrustedKeys {
 
   constructor(readonly spans: readonly KeySpan[]) {
     for (const span of spans) {
-      const key = verifierFromPublicKey(parsePublicKeyLine(span[0]))
+      const key = verifierFromLine(span[0])
       this.#terms.set(key.keyId, { key, ...termOf(span) })
     }
   }
@@ -62,7 +55,7 @@ export function trustedSpans(spans: readonly KeySpan[], trusted: readonly Truste
   const given = new Map(trusted.map(({ keyId, leaves }) => [keyId, leaves ?? ALL] as const))
   const known = new Map<string, KeySpan>()
   for (const [line, from, until, by] of spans) {
-    const keyId = keyIdOf(parsePublicKeyLine(line))
+    const { keyId } = verifierFromLine(line)
     const introducer = by === null ? undefined : known.get(by)
     const isIntroduced = introducer !== undefined && isIn(termOf(introducer), from - 1)
     const leaves = given.get(keyId) ?? (isIntroduced ? ALL : undefined)

@@ -2,8 +2,8 @@
 
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { CompactRange } from '@svc/plugin-audit/internal/log/merkle/compact-range'
-import { consistencyRanges, RangeRoots } from '@svc/plugin-audit/internal/log/merkle/proof'
+import { LeafRange } from '@svc/plugin-audit/internal/log/merkle/leaf-range'
+import { consistencyRanges } from '@svc/plugin-audit/internal/log/merkle/proof'
 import { leafHash } from '@svc/plugin-audit/internal/log/merkle/tree-hash'
 import { checkpointText } from '@svc/plugin-audit/internal/log/tree/checkpoint'
 import { digestToBase64 } from '@svc/plugin-audit/internal/log/tree/journal-codec'
@@ -28,9 +28,9 @@ export class MemoryLog {
     this.#leaf = leaf
   }
 
-  root(size: number) {
-    const range = new CompactRange()
-    for (let i = 0; i < size; i++) range.append(this.#hash(i))
+  root(size: number, start = 0) {
+    const range = new LeafRange()
+    for (let i = start; i < size; i++) range.append(leafHash(Buffer.from(this.#leaf(i))))
     return range.root()
   }
 
@@ -40,21 +40,13 @@ export class MemoryLog {
 
   /** The proof lines. */
   proof(older: number, newer: number): string {
-    const roots = new RangeRoots(consistencyRanges(older, newer))
-    for (let i = 0; i < newer; i++) roots.append(this.#hash(i))
-    return roots
-      .roots()
-      .map((digest) => `${digestToBase64(digest)}\n`)
-      .join('')
+    const roots = consistencyRanges(older, newer).map(({ start, end }) => this.root(end, start))
+    return roots.map((digest) => `${digestToBase64(digest)}\n`).join('')
   }
 
   async request(older: number, newer: number): Promise<string> {
     const proof = older === 0 ? '' : this.proof(older, newer)
     return `old ${older}\n${proof}\n${await this.checkpoint(newer)}`
-  }
-
-  #hash(index: number) {
-    return leafHash(Buffer.from(this.#leaf(index)))
   }
 }
 

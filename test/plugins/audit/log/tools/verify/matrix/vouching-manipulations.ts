@@ -2,7 +2,7 @@
 
 import { mkdirSync, rmSync } from 'node:fs'
 import { publicKeyLine } from '@svc/plugin-audit/internal/log/keys/public-key'
-import { CompactRange } from '@svc/plugin-audit/internal/log/merkle/compact-range'
+import { LeafRange } from '@svc/plugin-audit/internal/log/merkle/leaf-range'
 import { leafHash } from '@svc/plugin-audit/internal/log/merkle/tree-hash'
 import { LogBuilder } from '../../../../../../support/audit-log.js'
 import { EARLY, type Files, first, PAST, second, stranger, TODAY } from './fixture.js'
@@ -23,7 +23,7 @@ function forged(note: string): string {
 function forgedNote(f: Files, log: LogBuilder, old: string, line: string): string {
   const at = log.leaves.indexOf(leafHash(Buffer.from(old)))
   const size = Number(f.text(notes).split('\n')[1])
-  const tree = new CompactRange()
+  const tree = new LeafRange()
   for (const leaf of log.leaves.with(at, leafHash(Buffer.from(line))).slice(0, size)) tree.append(leaf)
   return forged(log.note([second], { size, root: tree.root() }))
 }
