@@ -4,13 +4,14 @@ import { messageOf } from '@svc/core/json'
 import type { EffectivePolicy } from '@svc/core/policy'
 import { KeyReader } from '@svc/core/secret'
 import { gatewayImplementation } from '../mcp/implementation.js'
+import { toolNames } from '../mcp/list-pages.js'
+import { factsOf } from '../mcp/response.js'
 import { serverVersionIn } from '../mcp/server-info.js'
 import { UNVERSIONED } from '../mcp/server-versions.js'
 import type { HostConfig } from '../policy/config.js'
 import { type StdioTarget, stdioTargetsOf } from '../stdio-targets/config.js'
 import { StdioEndpoint } from '../stdio-targets/endpoint.js'
 import { Launcher } from '../stdio-targets/launcher.js'
-import { listTools } from '../stdio-targets/list-tools.js'
 import type { SectionChecks } from './host.js'
 import { accessTo } from './tool-access.js'
 
@@ -51,10 +52,10 @@ async function checkStdio(
     }),
   })
   try {
-    const connection = await endpoint.connection()
-    const { server } = connection
-    const version = serverVersionIn({ serverInfo: server.serverInfo }) ?? UNVERSIONED
-    const names = await listTools(connection, gatewayImplementation, listMs)
+    const { channel, server } = await endpoint.connection()
+    const version = serverVersionIn(server) ?? UNVERSIONED
+    const send = channel.sendingOwn(AbortSignal.timeout(listMs))
+    const names = await toolNames(send, server, factsOf(gatewayImplementation))
     const started = `the server "${name}" starts: version ${version}, revision ${server.revision}, ${toolsIn(names)}`
     const access = await accessTo({ server: name, version, names }, policy, context)
     return [

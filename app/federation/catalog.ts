@@ -1,6 +1,7 @@
 // What the servers of one client list, as one list; and which server has what the client names.
 import { Refusal } from '@svc/core'
 import { isJsonObject } from '@svc/core/json'
+import { capabilityOf } from '../mcp/handshake.js'
 import { noList, type ServerList } from '../mcp/list-pages.js'
 import { invalidParams } from '../mcp/mcp-refusal.js'
 import type { Fields } from '../mcp/rpc-response.js'
@@ -15,7 +16,6 @@ import {
 } from './client-request.js'
 import { findSources, listedNames, NameConflict, needsList, type Source, sourceOfPrefixed } from './names.js'
 import { listedUris, mayExpandTo, sourceOfWrapped, wrappedUri } from './resource-uris.js'
-import { capabilityOf } from './server-link.js'
 import { type ListKind, listForms, readList } from './server-lists.js'
 
 /** An entry of a list, as its server has it. */

@@ -1,14 +1,18 @@
 // What a client hears of servers: the filters of `subscriptions/listen` (2026-07-28).
 import { isJsonObject, type JsonObject, type JsonValue } from '@svc/core/json'
 import { listChanges, RESOURCE_UPDATED } from '../mcp/change-notifications.js'
+import { capabilityOf, type ServerDescription } from '../mcp/handshake.js'
 import type { Fields } from '../mcp/rpc-response.js'
-import { capabilityOf, type ServerLink } from './server-link.js'
 
 /** All changes of lists, for clients that hear of them unasked. */
 export const allChanges: JsonObject = Object.fromEntries(listChanges.map(({ flag }) => [flag, true]))
 
 /** The part of a filter that a server can fulfil; `uris` are its resources. Empty where there is none. */
-export function fulfillable(link: ServerLink, wanted: JsonObject, uris: readonly string[]): JsonObject {
+export function fulfillable(
+  link: ServerDescription,
+  wanted: JsonObject,
+  uris: readonly string[],
+): JsonObject {
   const flags = listChanges
     .filter(
       ({ flag, capability }) =>

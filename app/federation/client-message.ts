@@ -1,6 +1,7 @@
 // Reads the message of a client of several servers, and what the client says of itself.
 import { isJsonObject, type JsonObject } from '@svc/core/json'
 import { type McpExchange, revisionOf } from '../mcp/exchange.js'
+import type { ClientFacts } from '../mcp/handshake.js'
 import { validateHeaders } from '../mcp/header-validation.js'
 import { MAX_DESCRIPTION } from '../mcp/kept-names.js'
 import { invalidParams, invalidRequest, McpRefusal } from '../mcp/mcp-refusal.js'
@@ -16,7 +17,6 @@ import {
 } from '../mcp/protocol.js'
 import { jsonOf, type RequestBody } from '../mcp/request.js'
 import { negotiatedRevision } from '../mcp/revision-translation.js'
-import type { ClientFacts } from './server-link.js'
 
 /** Completes the exchange as far as the message is valid. Throws `McpRefusal`. */
 export function readExchangeMessage(exchange: McpExchange, body: RequestBody): Message {

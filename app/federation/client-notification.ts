@@ -2,7 +2,6 @@
 import type { ClientExchange } from '../http/client-exchange.js'
 import { writeOutcome } from '../http/write-outcome.js'
 import { isRequestId, type RpcNotification, type RpcResponse } from '../mcp/message.js'
-import { isStateless } from '../mcp/protocol.js'
 import { type ClientRequest, serverRequest } from './client-request.js'
 import type { RunningRequest } from './running-request.js'
 import { replyTo } from './server-calls.js'
@@ -22,7 +21,7 @@ export async function answerNotification(
   const routed = notified === undefined ? toServer(message) : { server: notified, whole: message.whole }
   const links = await request.session.links.open()
   const link = links.find(({ server }) => server === routed?.server)
-  if (cancelled !== undefined && link !== undefined && isStateless(link.revision)) cancelled.leave()
+  if (cancelled !== undefined && link?.isStateless) cancelled.leave()
   else if (routed !== undefined && link !== undefined && request.servers.includes(link.server)) {
     return request.calls.run(serverRequest(request, link, routed.whole), (control, outcome, encoding) =>
       writeOutcome(client, control, outcome, (refused) => encoding.encode(refused, control.call)),

@@ -3,6 +3,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { type Call, type Clock, requestReference } from '@svc/core'
 import type { JsonObject } from '@svc/core/json'
 import type { Translation } from '../mcp/exchange.js'
+import { capabilityOf, metaOfClient } from '../mcp/handshake.js'
 import type { Message } from '../mcp/message.js'
 import { isStateless } from '../mcp/protocol.js'
 import type { Fields } from '../mcp/rpc-response.js'
@@ -10,7 +11,7 @@ import { inSession } from '../mcp/server-sessions.js'
 import { UNVERSIONED } from '../mcp/server-versions.js'
 import type { FederationConfig } from '../policy/federation-config.js'
 import { type Reply, replyTo, type ServerCalls, type ServerRequest } from './server-calls.js'
-import { capabilityOf, metaOfClient, openLink, type ServerLink, ServerUnavailable } from './server-link.js'
+import { openLink, type ServerLink, ServerUnavailable } from './server-link.js'
 import type { FederationSession } from './session.js'
 import { abortAfter } from './time-limit.js'
 import { requestTo, translationFrom } from './upstream-request.js'
@@ -133,7 +134,7 @@ export async function withLink<T extends { readonly status: number }>(
 ): Promise<T> {
   const { links } = request.session
   const open = () => linkTo(request, server, hooks)
-  return inSession(open, (link) => links.drop(link), use)
+  return inSession(open, (link) => links.drop(server, link), use)
 }
 
 /** What a server gave, or why it gave nothing. */

@@ -38,10 +38,9 @@ function descriptionOf(links: readonly ServerResult<ServerLink>[], revision: str
   // A server that is down may have tools once it is up.
   let capabilities: Fields = { tools: {} }
   for (const link of open) capabilities = merged(capabilities, capabilitiesFor(link, revision))
-  const instructions = open.flatMap(({ server, described }) => {
-    const text = described['instructions']
-    return typeof text === 'string' && text !== '' ? [`# ${server}\n\n${text}`] : []
-  })
+  const instructions = open.flatMap(({ server, instructions: text = '' }) =>
+    text === '' ? [] : [`# ${server}\n\n${text}`],
+  )
   return {
     capabilities,
     ...(instructions.length === 0 ? {} : { instructions: instructions.join('\n\n') }),
@@ -49,15 +48,13 @@ function descriptionOf(links: readonly ServerResult<ServerLink>[], revision: str
 }
 
 /** The capabilities of a server that reach a client of `revision`. */
-function capabilitiesFor({ described, revision: own }: ServerLink, revision: string): Fields {
-  const { capabilities } = described
-  if (!isJsonObject(capabilities)) return {}
-  if (isStateless(own) === isStateless(revision)) return capabilities
+function capabilitiesFor({ capabilities, isStateless: isOwn }: ServerLink, revision: string): Fields {
+  if (isOwn === isStateless(revision)) return capabilities
   const { tasks: _tasks, resources, ...passing } = capabilities
   if (!isJsonObject(resources)) return passing
   const { subscribe, ...others } = resources
   // Of a session, subscriptions are requests of their own; there is no such request without.
-  return { ...passing, resources: isStateless(own) ? others : { subscribe, ...others } }
+  return { ...passing, resources: isOwn ? others : { subscribe, ...others } }
 }
 
 /** The members of both objects. Two objects of one name are merged; of other values, the first that is truthy counts. */

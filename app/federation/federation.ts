@@ -1,5 +1,6 @@
 // Serves several servers as one MCP server, in sessions of its own and without (2026-07-28). What a client requests goes
 // to the servers as calls by the same path as requests to /mcp/<server>; they are judged and recorded there.
+import { randomBytes } from 'node:crypto'
 import {
   type Clock,
   type Ids,
@@ -11,14 +12,16 @@ import {
   type UsedResource,
   usedResource,
 } from '@svc/core'
-import { sha256Hex } from '@svc/core/json'
+import { canonicalize, sha256Hex } from '@svc/core/json'
 import { traceOf } from '../http/call-headers.js'
 import type { ClientExchange } from '../http/client-exchange.js'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
 import { isStatelessExchange, type McpExchange, openExchange } from '../mcp/exchange.js'
+import type { ClientFacts } from '../mcp/handshake.js'
 import type { Implementation } from '../mcp/implementation.js'
 import type { Message } from '../mcp/message.js'
 import { keepProtocolError } from '../mcp/request.js'
+import { SessionTable } from '../mcp/session-table.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 import { answerRequest } from './answer-request.js'
 import { type Caller, callerOf } from './caller.js'
@@ -26,7 +29,7 @@ import { clientOfHandshake, clientOfMessage, readExchangeMessage } from './clien
 import { answerNotification } from './client-notification.js'
 import type { ClientRequest } from './client-request.js'
 import type { ServerCalls } from './server-calls.js'
-import { type FederationSession, FederationSessions } from './session.js'
+import { FederationSession } from './session.js'
 import { endSession } from './session-end.js'
 import { answerSessionStream } from './session-stream.js'
 import { headersOfOwnRequests } from './upstream-request.js'
@@ -51,16 +54,26 @@ export interface Incoming {
   readonly calls: ServerCalls
 }
 
+/** Of one caller, so that it cannot end those of others. */
+const maxSessionsPerOwner = 50
+const maxSessions = 2_000
+
 export class Federation {
   #parts: FederationParts
-  #sessions: FederationSessions
+  /** Owned by the callers of an endpoint. */
+  #sessions: SessionTable<FederationSession>
   /** Lists of one policy are not used under another. */
   #policies = new WeakMap<ActivePolicy, number>()
   #policyCount = 0
 
   constructor(parts: FederationParts) {
     this.#parts = parts
-    this.#sessions = new FederationSessions(parts.clock)
+    this.#sessions = new SessionTable({
+      clock: parts.clock,
+      peer: 'several servers',
+      max: maxSessions,
+      maxPerOwner: maxSessionsPerOwner,
+    })
   }
 
   async handle(incoming: Incoming): Promise<void> {
@@ -91,7 +104,7 @@ export class Federation {
     }
     const session = this.#sessionOf(exchange, caller)
     if (method === 'DELETE') {
-      this.#sessions.end(session)
+      this.#sessions.delete(session.id)
       await endSession(this.#request(session, caller, incoming))
       return client.whole({ status: 204, headers: {}, body: '' })
     }
@@ -110,12 +123,19 @@ export class Federation {
 
   #sessionFor(message: Message, exchange: McpExchange, caller: Caller): FederationSession {
     if (isStatelessExchange(exchange)) {
-      return this.#sessions.ofRun(caller.owner, caller.run, clientOfMessage(message))
+      // One for each agent run and what the client says of itself.
+      const client = clientOfMessage(message)
+      const id = sha256Hex(canonicalize([caller.owner, caller.run, { ...client }]))
+      return this.#sessions.use(id, caller.owner) ?? this.#begin(id, caller, client)
     }
     if (message.type === 'request' && message.method === 'initialize') {
-      return this.#sessions.begin(caller.owner, clientOfHandshake(message))
+      return this.#begin(randomBytes(24).toString('base64url'), caller, clientOfHandshake(message))
     }
     return this.#sessionOf(exchange, caller)
+  }
+
+  #begin(id: string, { owner }: Caller, client: ClientFacts): FederationSession {
+    return this.#sessions.add(id, owner, new FederationSession(id, client, this.#parts.clock))
   }
 
   #sessionOf(exchange: McpExchange, caller: Caller): FederationSession {
@@ -123,7 +143,7 @@ export class Federation {
     if (typeof id !== 'string') {
       throw new Refusal('BAD_REQUEST', 'Mcp-Session-Id is missing; begin with initialize.')
     }
-    const session = this.#sessions.find(id, caller.owner)
+    const session = this.#sessions.use(id, caller.owner)
     if (session !== undefined) return session
     exchange.isForeignSession = true
     throw new Refusal('TARGET_NOT_FOUND', 'There is no such session of this caller; begin a new one.')

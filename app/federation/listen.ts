@@ -3,9 +3,10 @@ import { eventOf } from '@svc/core/http'
 import { isJsonObject, type JsonObject } from '@svc/core/json'
 import type { ClientExchange } from '../http/client-exchange.js'
 import { SUBSCRIPTIONS_ACKNOWLEDGED } from '../mcp/change-notifications.js'
+import { resultOf } from '../mcp/handshake.js'
 import { invalidParams } from '../mcp/mcp-refusal.js'
 import type { RpcRequest } from '../mcp/message.js'
-import { isStateless, META_SUBSCRIPTION_ID } from '../mcp/protocol.js'
+import { META_SUBSCRIPTION_ID } from '../mcp/protocol.js'
 import { resourceSubscriptions } from '../mcp/subject.js'
 import { sourceOfUri } from './catalog.js'
 import { fulfillable, isWanted, together } from './change-filter.js'
@@ -21,7 +22,7 @@ import { ClientStream } from './client-stream.js'
 import { isOfSubscription, messageOfEvent, withMessage, withSubscription } from './event-message.js'
 import { Flows } from './flows.js'
 import type { Source } from './names.js'
-import { resultOf, type ServerLink } from './server-link.js'
+import type { ServerLink } from './server-link.js'
 import { keepOpen, type ShowEvent } from './server-stream.js'
 import { SubscribedUris } from './subscribed-uris.js'
 
@@ -130,7 +131,7 @@ function acknowledgement(
 /** The filter, without the resources that a server with sessions does not let the client subscribe to. */
 async function prepared(request: ClientRequest, link: ServerLink, filter: JsonObject): Promise<JsonObject> {
   const { resourceSubscriptions: uris, ...flags } = filter
-  if (isStateless(link.revision) || !Array.isArray(uris)) return filter
+  if (link.isStateless || !Array.isArray(uris)) return filter
   const subscribing = uris.map((uri) =>
     serverResultOf(
       link.server,
@@ -155,7 +156,7 @@ function showing(
     const message = messageOfEvent(event)
     // A comment of the server's; the stream of the client has its own.
     if (message === undefined || isOfSubscription(message)) return undefined
-    if (!isStateless(link.revision) && !isWanted(message, filter)) return undefined
+    if (!link.isStateless && !isWanted(message, filter)) return undefined
     return withMessage(event, withSubscription(uris.shown(link.server, message), id))
   }
 }

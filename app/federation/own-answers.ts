@@ -1,5 +1,6 @@
 // Requests that the gateway answers itself, from what several servers say.
 import type { JsonObject } from '@svc/core/json'
+import { capabilityOf } from '../mcp/handshake.js'
 import type { Implementation } from '../mcp/implementation.js'
 import { noList } from '../mcp/list-pages.js'
 import type { RpcRequest } from '../mcp/message.js'
@@ -10,7 +11,6 @@ import { nameOfEntry, wholeList } from './catalog.js'
 import { ask, type ClientRequest, linkTo, onUsableServers, ownMessage } from './client-request.js'
 import { pageOf } from './cursor.js'
 import { discoverResult, initializeResult, metaOf } from './description.js'
-import { capabilityOf } from './server-link.js'
 import { type ListKind, listForms, readList } from './server-lists.js'
 
 type OwnAnswer = (request: ClientRequest, params: JsonObject, serverInfo: Implementation) => Promise<Fields>

@@ -6,6 +6,7 @@ import { SESSION_ID_HEADER } from '../http/header-names.js'
 import { writeOutcome } from '../http/write-outcome.js'
 import { invalidParams } from '../mcp/mcp-refusal.js'
 import type { RpcRequest } from '../mcp/message.js'
+import { isStateless } from '../mcp/protocol.js'
 import { sourceOfName, sourceOfUri } from './catalog.js'
 import { type ClientRequest, serverRequest, withLink } from './client-request.js'
 import { withClientEventId } from './event-ids.js'
@@ -109,7 +110,8 @@ export async function answerRouted(
     if (!(fault instanceof ServerUnavailable)) throw fault
     // The call is recorded under its own name, with what becomes of it without a session.
     const { revision } = request.session.client
-    await send({ server, revision, sessionId: undefined, described: {} })
+    const session = { revision, isStateless: isStateless(revision), sessionId: undefined }
+    await send({ server, ...session, capabilities: {}, serverInfo: {} })
   }
 }
 

@@ -7,6 +7,7 @@ import type { WholeAnswer } from '../http/answer.js'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
 import type { MessageAnswer } from '../mcp/batch.js'
 import type { McpExchange, Translation } from '../mcp/exchange.js'
+import type { ServerReply } from '../mcp/handshake.js'
 import type { Fields } from '../mcp/rpc-response.js'
 
 export interface ServerRequest {
@@ -41,12 +42,8 @@ export interface ServerCalls {
 }
 
 /** The answer of one server, read whole. */
-export interface Reply {
+export interface Reply extends ServerReply {
   readonly outcome: Outcome
-  /** HTTP status of the answer. */
-  readonly status: number
-  /** The session that the answer begins, by its id for clients. */
-  readonly sessionId: string | undefined
   /** The JSON-RPC response; undefined where there is none. */
   readonly response: Fields | undefined
 }
@@ -56,11 +53,13 @@ export async function replyTo(calls: ServerCalls, request: ServerRequest): Promi
   await calls.run(request, async ({ call }, outcome, encoding) => {
     const { whole, response } = await encoding.answer(outcome, call)
     const { [SESSION_ID_HEADER]: sessionId } = whole.headers
+    const message = response === undefined ? undefined : parseJsonObject(response)
     reply = {
       outcome,
       status: whole.status,
       sessionId: typeof sessionId === 'string' ? sessionId : undefined,
-      response: response === undefined ? undefined : parseJsonObject(response),
+      response: message,
+      result: message?.['result'],
     }
   })
   if (reply === undefined) throw new Error('a call has no outcome')

@@ -1,8 +1,9 @@
 // The lists of one server, read to their last page.
 import { listChanges } from '../mcp/change-notifications.js'
+import { resultOf } from '../mcp/handshake.js'
 import { readPages, type ServerList } from '../mcp/list-pages.js'
 import type { Reply } from './server-calls.js'
-import { resultOf, ServerUnavailable } from './server-link.js'
+import { ServerUnavailable } from './server-link.js'
 
 export type ListKind = 'tools' | 'prompts' | 'resources' | 'resourceTemplates'
 

@@ -4,8 +4,7 @@ import type { JsonObject } from '@svc/core/json'
 import type { CallControl } from '@svc/core/pipeline'
 import { LAST_EVENT_ID_HEADER } from '../http/header-names.js'
 import { EVENT_STREAM_TYPE } from '../http/media-type.js'
-import { isStateless } from '../mcp/protocol.js'
-import { sessionHeaders } from '../mcp/server-sessions.js'
+import { sessionHeaders } from '../mcp/handshake.js'
 import { LISTEN_METHOD } from '../mcp/subject.js'
 import { type ClientRequest, ownMessage, serverRequest } from './client-request.js'
 import type { ClientStream } from './client-stream.js'
@@ -45,7 +44,7 @@ export async function keepOpen(parts: ServerStreamParts): Promise<void> {
     lastEventId = undefined
     // A drain or a new policy ends the whole, so that the client opens it again.
     if (end === 'stopped') return stream.end()
-    if (end === 'gone') return request.session.links.drop(link)
+    if (end === 'gone') return request.session.links.drop(link.server, link)
     if (end === 'refused') return
     await stream.pause(pauseMs)
   }
@@ -90,7 +89,7 @@ async function passOn(
 
 function streamRequest({ request, link, filter, lastEventId }: ServerStreamParts): ServerRequest {
   const { session, ownHeaders } = request
-  if (isStateless(link.revision)) {
+  if (link.isStateless) {
     const message = ownMessage(request, LISTEN_METHOD, { notifications: filter })
     return serverRequest({ session, headers: ownHeaders }, link, message)
   }

@@ -1,5 +1,5 @@
 // Ends the sessions that servers opened for a client which ends its own.
-import { sessionHeaders } from '../mcp/server-sessions.js'
+import { sessionHeaders } from '../mcp/handshake.js'
 import type { ClientRequest } from './client-request.js'
 import { replyTo } from './server-calls.js'
 import { abortAfter } from './time-limit.js'

@@ -1,7 +1,6 @@
 // The GET stream of a client's session: what the servers of all its links have to say.
 import type { ClientExchange } from '../http/client-exchange.js'
 import { LAST_EVENT_ID_HEADER } from '../http/header-names.js'
-import { isStateless } from '../mcp/protocol.js'
 import { allChanges } from './change-filter.js'
 import type { ClientRequest } from './client-request.js'
 import { ClientStream } from './client-stream.js'
@@ -44,7 +43,7 @@ function showing(link: ServerLink, session: FederationSession): ShowEvent {
   return (event) => {
     const message = messageOfEvent(event)
     if (message === undefined) return withClientEventId(link.server, event)
-    const isListening = isStateless(link.revision)
+    const isListening = link.isStateless
     if (isListening && isOfSubscription(message)) return undefined
     const ofSession = isListening ? withSubscription(message, undefined) : message
     const shown = session.subscribed.shown(link.server, ofSession)

@@ -4,19 +4,14 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { isJsonObject, type JsonObject } from '@svc/core/json'
 import { LAST_EVENT_ID_HEADER, PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
 import type { Translation } from '../mcp/exchange.js'
+import { type ClientFacts, metaOfClient, sessionHeaders } from '../mcp/handshake.js'
 import { PARAM_PREFIX } from '../mcp/param-headers.js'
 import { isStateless, STATELESS_REVISION } from '../mcp/protocol.js'
-import {
-  toHandshakeRequest,
-  toHandshakeResponse,
-  toStatelessRequest,
-  toStatelessResponse,
-} from '../mcp/revision-translation.js'
-import { sessionHeaders } from '../mcp/server-sessions.js'
+import { requestFor, responseFrom } from '../mcp/revision-translation.js'
 import { headersOfRequest } from '../mcp/stateless-request.js'
 import { createdTaskId } from '../mcp/tasks.js'
 import { withClientIds } from './server-ids.js'
-import { type ClientFacts, metaOfClient, type ServerLink } from './server-link.js'
+import type { ServerLink } from './server-link.js'
 import { listsChangedBy } from './server-lists.js'
 import type { FederationSession } from './session.js'
 
@@ -45,18 +40,11 @@ export function requestTo(
   clientHeaders: IncomingHttpHeaders,
 ): { readonly headers: IncomingHttpHeaders; readonly message: JsonObject } {
   const headers = { ...without(clientHeaders, exchangeHeaders), 'content-type': 'application/json' }
-  if (!isStateless(link.revision)) {
-    return {
-      headers: { ...withoutParamHeaders(headers), ...sessionHeaders(link) },
-      message: isStateless(client.revision) ? toHandshakeRequest(message) : message,
-    }
-  }
-  const written = isStateless(client.revision) ? message : toStatelessRequest(message, metaOfClient(client))
-  const revision = isStateless(client.revision) ? client.revision : STATELESS_REVISION
-  return {
-    headers: { ...headers, ...headersOfRequest(revision, String(written['method']), written['params']) },
-    message: written,
-  }
+  const written = requestFor(link, isStateless(client.revision), message, () => metaOfClient(client))
+  if (!link.isStateless)
+    return { headers: { ...withoutParamHeaders(headers), ...sessionHeaders(link) }, message: written }
+  const repeated = headersOfRequest(STATELESS_REVISION, String(written['method']), written['params'])
+  return { headers: { ...headers, ...repeated }, message: written }
 }
 
 /** What an answer of the server becomes for the client; `method` is that of the request. */
@@ -65,21 +53,19 @@ export function translationFrom(
   { client, lists, tasks }: FederationSession,
   method: string | undefined,
 ): Translation {
-  const isUpgraded = isStateless(client.revision) && !isStateless(link.revision)
-  const isDowngraded = !isStateless(client.revision) && isStateless(link.revision)
+  const isClientStateless = isStateless(client.revision)
   return {
-    isClientStateless: isStateless(client.revision),
+    isClientStateless,
     response(response) {
       const { result } = response
       if (isJsonObject(result)) tasks.add(link.server, createdTaskId(result))
-      if (isUpgraded) return toStatelessResponse(response, method, link.described['serverInfo'])
-      return isDowngraded ? toHandshakeResponse(response) : response
+      return responseFrom(link, isClientStateless, response, method)
     },
     message(message) {
       const { method: sent, id } = message
       if (id === undefined) lists.changed(link.server, listsChangedBy(String(sent)))
       // A client of 2026-07-28 declared no capabilities here, so that only a ping can come.
-      else if (isUpgraded) return undefined
+      else if (isClientStateless && !link.isStateless) return undefined
       return withClientIds(link.server, message)
     },
   }

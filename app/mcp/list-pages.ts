@@ -1,5 +1,13 @@
 // Reads a list of a server page by page, up to what the gateway keeps of one.
 import { isJsonObject } from '@svc/core/json'
+import {
+  type ClientFacts,
+  ownRequest,
+  resultOf,
+  type SendOwn,
+  type ServerReply,
+  type ServerSession,
+} from './handshake.js'
 import type { Fields } from './rpc-response.js'
 
 export interface ServerList {
@@ -43,4 +51,17 @@ export async function readPages(
     cursor = nextCursor
   }
   return { entries, ttlMs, isCut: true }
+}
+
+/** The names of all tools of a server, for the gateway itself; none where it does not list any. Rejects like `send`. */
+export async function toolNames(
+  send: SendOwn<ServerReply>,
+  session: ServerSession,
+  client: ClientFacts,
+): Promise<string[]> {
+  const { entries } = await readPages('tools', async (params) => {
+    const { message, headers } = ownRequest(session, client, { id: 'svc-list', method: 'tools/list', params })
+    return resultOf(await send(message, headers)) ?? {}
+  })
+  return entries.flatMap(({ name }) => (typeof name === 'string' ? [name] : []))
 }

@@ -87,7 +87,7 @@ export class McpProxy {
     }
     this.#access = new AccessChecks(this.#caches)
     this.#late = { openCalls: new OpenCalls(state, clock), caches: this.#caches, clock, ids }
-    this.#tools = new McpToolClient(own)
+    this.#tools = new McpToolClient(own, clock)
   }
 
   /** The request of an exchange; `body` is that of a POST, null otherwise. Throws or rejects with `Refusal`. */

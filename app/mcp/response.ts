@@ -1,8 +1,8 @@
 // Requests of the gateway itself to MCP servers, and how it reads their responses.
 import { isRefusal } from '@svc/core'
 import { SseOverflow } from '@svc/core/http'
-import type { JsonObject } from '@svc/core/json'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
+import type { ClientFacts, SendOwn, ServerReply } from './handshake.js'
 import type { Implementation } from './implementation.js'
 import { HANDSHAKE_REVISION } from './protocol.js'
 import { type Fields, isResponse, ProtocolViolation } from './rpc-response.js'
@@ -26,39 +26,33 @@ export function uncounted(): void {
 /** Sends to one server, with a credential. Rejects like the dispatcher. */
 export type Send = (head: Pick<McpRequest, 'method' | 'headers' | 'message'>) => Promise<McpResponse>
 
-export interface OwnReply {
-  readonly status: number
-  /** Of the session that the response begins. */
-  readonly sessionId: string | undefined
-  readonly result?: unknown
+export interface OwnReply extends ServerReply {
   /** Why the response cannot be read: it is outside the protocol, or too large. */
   readonly error?: Error
 }
 
-/** Rejects as `send` does. */
-export async function askServer(
-  send: Send,
-  { headers = {}, ...request }: { method: string; params: JsonObject; headers?: Record<string, string> },
-  maxBytes: number,
-): Promise<OwnReply> {
-  const message = { jsonrpc: '2.0', id: 'svc-request', ...request }
-  const response = await send({ method: 'POST', headers, message })
-  const { [SESSION_ID_HEADER]: id } = response.headers
-  const head = { status: response.status, sessionId: typeof id === 'string' ? id : undefined }
-  try {
-    return { ...head, result: (await responseIn(response, maxBytes))?.['result'] }
-  } catch (error) {
-    if (error instanceof ProtocolViolation || error instanceof SseOverflow) return { ...head, error }
-    if (isRefusal(error) && error.code === 'PAYLOAD_TOO_LARGE') return { ...head, error }
-    throw error
-  } finally {
-    await response.discard()
+/** Sends messages of the gateway itself by `send`, and reads the response to each. Rejects as `send` does. */
+export function sendingOwn(send: Send, maxBytes: number): SendOwn<OwnReply> {
+  return async (message, headers) => {
+    const response = await send({ method: 'POST', headers, message: { jsonrpc: '2.0', ...message } })
+    const { [SESSION_ID_HEADER]: id } = response.headers
+    const head = { status: response.status, sessionId: typeof id === 'string' ? id : undefined }
+    try {
+      if (message.id === undefined) return head
+      return { ...head, result: (await responseIn(response, maxBytes))?.['result'] }
+    } catch (error) {
+      if (error instanceof ProtocolViolation || error instanceof SseOverflow) return { ...head, error }
+      if (isRefusal(error) && error.code === 'PAYLOAD_TOO_LARGE') return { ...head, error }
+      throw error
+    } finally {
+      await response.discard()
+    }
   }
 }
 
-export function askInitialize(send: Send, clientInfo: Implementation, maxBytes: number): Promise<OwnReply> {
-  const params = { protocolVersion: HANDSHAKE_REVISION, capabilities: {}, clientInfo }
-  return askServer(send, { method: 'initialize', params }, maxBytes)
+/** The gateway itself as a client. */
+export function factsOf(clientInfo: Implementation): ClientFacts {
+  return { revision: HANDSHAKE_REVISION, capabilities: {}, clientInfo }
 }
 
 /** Undefined where there is none. Rejects with `ProtocolViolation`, `SseOverflow`, `Refusal` or `UpstreamError`. */

@@ -1,6 +1,7 @@
 // Translates messages between the revisions with a handshake (up to 2025-11-25) and those without sessions (from
 // 2026-07-28 on), where a client and a server speak different ones.
 import { isJsonObject, type JsonObject } from '@svc/core/json'
+import type { ServerDescription, ServerSession } from './handshake.js'
 import { isListing } from './listing.js'
 import {
   HANDSHAKE_REVISION,
@@ -36,8 +37,32 @@ export function negotiatedRevision(requested: unknown, newest = HANDSHAKE_REVISI
   return handshakeRevisions.find((revision) => revision === requested && revision <= newest) ?? newest
 }
 
+/** A client's request in the words of the server; `meta`: what a request without a session says of the client. */
+export function requestFor(
+  server: ServerSession,
+  isClientStateless: boolean,
+  request: JsonObject,
+  meta: () => JsonObject = () => ({}),
+): JsonObject {
+  if (server.isStateless === isClientStateless) return request
+  return server.isStateless ? toStatelessRequest(request, meta()) : toHandshakeRequest(request)
+}
+
+/** The server's response in the words of the client; `method` is that of the request. */
+export function responseFrom(
+  server: ServerSession & ServerDescription,
+  isClientStateless: boolean,
+  response: Fields,
+  method: unknown,
+): Fields {
+  if (server.isStateless === isClientStateless) return response
+  return server.isStateless
+    ? toHandshakeResponse(response)
+    : toStatelessResponse(response, method, server.serverInfo)
+}
+
 /** A request of 2026-07-28 for a server of an older revision. */
-export function toHandshakeRequest(request: JsonObject): JsonObject {
+function toHandshakeRequest(request: JsonObject): JsonObject {
   const { params } = request
   if (!isJsonObject(params) || !isJsonObject(params['_meta'])) return request
   const { _meta, ...rest } = params
@@ -46,14 +71,14 @@ export function toHandshakeRequest(request: JsonObject): JsonObject {
 }
 
 /** A request of an older revision for a server of 2026-07-28; `own` are the members of `_meta` that it must have. */
-export function toStatelessRequest(request: JsonObject, own: JsonObject): JsonObject {
+function toStatelessRequest(request: JsonObject, own: JsonObject): JsonObject {
   const params = isJsonObject(request['params']) ? request['params'] : {}
   const meta = isJsonObject(params['_meta']) ? params['_meta'] : {}
   return { ...request, params: { ...params, _meta: { ...meta, ...own } } }
 }
 
 /** The response of a server of an older revision for a client of 2026-07-28; `method` is that of the request. */
-export function toStatelessResponse(response: Fields, method: unknown, serverInfo: unknown): Fields {
+function toStatelessResponse(response: Fields, method: unknown, serverInfo: unknown): Fields {
   const { result, error } = response
   if (isJsonObject(error) && error['code'] === LEGACY_NOT_FOUND) {
     return { ...response, error: { ...error, code: rpcCodes.invalidParams } }
@@ -75,7 +100,7 @@ export function toStatelessResult(result: Fields, method: unknown, serverInfo: u
 }
 
 /** The response of a server of 2026-07-28 for a client of an older revision, which a question to the user does not reach. */
-export function toHandshakeResponse(response: Fields): Fields {
+function toHandshakeResponse(response: Fields): Fields {
   const { result, ...head } = response
   if (!isJsonObject(result)) return response
   const { resultType, ttlMs: _ttl, cacheScope: _scope, ...rest } = result

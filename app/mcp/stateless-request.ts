@@ -1,6 +1,6 @@
 // What a request of a revision without sessions says of itself: in `_meta`, and in the headers that repeat the message
 // (2026-07-28, Streamable HTTP, "Request Metadata").
-import { isJsonObject, type JsonObject } from '@svc/core/json'
+import { isJsonObject, type JsonObject, type JsonValue } from '@svc/core/json'
 import { PROTOCOL_VERSION_HEADER } from '../http/header-names.js'
 import { encoded } from './header-text.js'
 import { nameSources } from './header-validation.js'
@@ -12,10 +12,7 @@ import {
 } from './protocol.js'
 
 /** The members of `_meta` that each request must have. */
-export function clientMeta<Info>(
-  clientInfo: Info,
-  capabilities: JsonObject = {},
-): Record<string, Info | JsonObject | string> {
+export function clientMeta(clientInfo: JsonValue, capabilities: JsonValue = {}): JsonObject {
   return {
     [META_PROTOCOL_VERSION]: STATELESS_REVISION,
     [META_CLIENT_INFO]: clientInfo,

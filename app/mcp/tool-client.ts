@@ -2,6 +2,7 @@
 import {
   type Call,
   type CallRequest,
+  type Clock,
   type Completed,
   credential,
   type Finding,
@@ -18,15 +19,17 @@ import { upstreamHeaders } from '../upstream/headers.js'
 import { outcomeOfFault } from '../upstream/invoke.js'
 import { callerOf, sendCall, sendWith } from '../upstream/send.js'
 import { checkHead } from './answer.js'
-import { STATELESS_REVISION } from './protocol.js'
-import { type OwnRequestParts, responseIn, type Send, uncounted } from './response.js'
-import { checkResponse, failureOf, verdictOf } from './rpc-response.js'
-import { inSession, type ServerSession, ServerSessions, sessionHeaders } from './server-sessions.js'
+import { isOtherEra, ownRequest, type ServerSession, shakeHands, withoutSession } from './handshake.js'
+import { factsOf, type OwnRequestParts, responseIn, type Send, sendingOwn, uncounted } from './response.js'
+import { checkResponse, failureOf, ProtocolViolation, verdictOf } from './rpc-response.js'
+import { inSession, ServerSessions } from './server-sessions.js'
 import { UNVERSIONED } from './server-versions.js'
 import type { McpRequest, McpResponse } from './servers.js'
-import { clientMeta, headersOfRequest } from './stateless-request.js'
 
 const ID = 'svc-call'
+
+/** Of a handshake. */
+const maxHandshakeBytes = 1_048_576
 
 type NamedVersion = Pick<CallRequest, 'server' | 'version'>
 
@@ -45,20 +48,20 @@ function versionMismatch(requested: NamedVersion, version: string): Finding | un
 
 export class McpToolClient {
   #parts: OwnRequestParts
-  #sessions: ServerSessions
+  #sessions: ServerSessions<ServerSession>
 
-  constructor(parts: OwnRequestParts) {
+  constructor(parts: OwnRequestParts, clock: Clock) {
     this.#parts = parts
-    this.#sessions = new ServerSessions(parts.client)
+    this.#sessions = new ServerSessions(clock)
   }
 
   async dispatch(control: CallControl, upstream: URL): Promise<Outcome> {
     const { call } = control
     const request = await call.request()
     const owner = ownerOf(call, upstream)
-    const send = this.#handshakeSend(call, upstream)
+    const opening = { failureMs: 0, open: () => this.#handshake(call, upstream) }
     try {
-      const open = () => unlessAborted(call.abortState, this.#sessions.of(owner, send))
+      const open = () => unlessAborted(call.abortState, this.#sessions.of(owner, opening))
       await open()
       const refused = await control.commitHolds()
       if (refused !== undefined) return refused
@@ -81,18 +84,27 @@ export class McpToolClient {
     session: ServerSession,
   ): Promise<McpResponse> {
     const { call } = control
-    const { revision } = session
-    const isStateless = revision === STATELESS_REVISION
-    const headers = {
-      ...upstreamHeaders(call, request),
-      ...sessionHeaders(session),
-      ...(isStateless ? headersOfRequest(revision, 'tools/call', { name: request.name }) : {}),
-    }
-    const meta = isStateless ? { _meta: clientMeta(this.#parts.client) } : {}
-    const params = { ...meta, arguments: request.args, name: request.name }
-    const message = { id: ID, jsonrpc: '2.0', method: 'tools/call', params }
+    const params = { arguments: request.args, name: request.name }
+    const own = ownRequest(session, factsOf(this.#parts.client), { id: ID, method: 'tools/call', params })
+    const headers = { ...upstreamHeaders(call, request), ...own.headers }
+    const message = { ...own.message, jsonrpc: '2.0' }
     const sending = { method: 'POST', headers, message, signal: call.abortState } as const
     return sendCall(control, this.#parts.servers, upstream, sending)
+  }
+
+  /** Rejects with `UpstreamError`, or as the dispatcher does. */
+  async #handshake(call: Call, upstream: URL): Promise<ServerSession> {
+    const send = sendingOwn(this.#handshakeSend(call, upstream), maxHandshakeBytes)
+    const { reply, session } = await shakeHands(send, factsOf(this.#parts.client))
+    const { status, error } = reply
+    if (session === undefined && !isOtherEra(reply))
+      throw new UpstreamError(`The MCP server refused the session (${status}).`, 'no')
+    // A refusal need not be JSON-RPC.
+    if (error !== undefined && !(error instanceof ProtocolViolation && status >= 400))
+      throw new UpstreamError(error.message, 'no', { cause: error })
+    // What the server says of itself is not kept. A server that accepts no handshake may still answer the call.
+    const { revision, isStateless, sessionId } = session ?? withoutSession
+    return { revision, isStateless, sessionId }
   }
 
   /** Sends the requests of a handshake. They are no part of the call, as other calls may wait for them. */

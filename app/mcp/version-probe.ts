@@ -1,14 +1,12 @@
-// Asks a server for its version: with `initialize`, and servers without sessions with `server/discover`.
+// Asks a server for its version, by the handshake.
 import { Refusal } from '@svc/core'
 import { isUpstreamError } from '../upstream/answer.js'
 import { sendWith } from '../upstream/send.js'
-import { HANDSHAKE_REVISION, STATELESS_REVISION } from './protocol.js'
-import { askInitialize, askServer, type OwnRequestParts, type Send, uncounted } from './response.js'
+import { sessionHeaders, shakeHands } from './handshake.js'
+import { factsOf, type OwnRequestParts, type Send, sendingOwn, uncounted } from './response.js'
 import { serverVersionIn } from './server-info.js'
-import { sessionHeaders } from './server-sessions.js'
 import type { Probe } from './server-versions.js'
 import type { McpRequest } from './servers.js'
-import { clientMeta, headersOfRequest } from './stateless-request.js'
 
 export function versionProbe({ servers, client, timeoutMs, maxBytes }: OwnRequestParts): Probe {
   return async (upstream, credential) => {
@@ -19,18 +17,12 @@ export function versionProbe({ servers, client, timeoutMs, maxBytes }: OwnReques
     }
     try {
       // An error, or a response outside the protocol, counts as a server without a version.
-      const { result, sessionId } = await askInitialize(send, client, maxBytes)
-      if (sessionId !== undefined) {
-        const headers = sessionHeaders({ sessionId, revision: HANDSHAKE_REVISION })
+      const { reply, session } = await shakeHands(sendingOwn(send, maxBytes), factsOf(client), false)
+      if (session?.sessionId !== undefined) {
         // A server need not allow it (405); the session then expires.
-        await (await send({ method: 'DELETE', headers })).discard()
+        await (await send({ method: 'DELETE', headers: sessionHeaders(session) })).discard()
       }
-      const version = serverVersionIn(result)
-      if (version !== undefined) return version
-      const method = 'server/discover'
-      const params = { _meta: clientMeta(client) }
-      const headers = headersOfRequest(STATELESS_REVISION, method, params)
-      return serverVersionIn((await askServer(send, { method, params, headers }, maxBytes)).result)
+      return serverVersionIn(reply.result)
     } catch (cause) {
       if (isUpstreamError(cause) || signal.aborted) {
         const reason = isUpstreamError(cause) ? ` ${cause.message}` : ''

@@ -3,7 +3,7 @@
 import type { IncomingMessage } from 'node:http'
 import { LAST_EVENT_ID_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
 import { EVENT_STREAM_TYPE, JSON_TYPE, mediaType } from '../http/media-type.js'
-import { type ServerSession, sessionHeaders } from '../mcp/server-sessions.js'
+import { type ServerSession, sessionHeaders } from '../mcp/handshake.js'
 import { type ClientMessage, readClientMessage, repeatedInHeaders } from './client-message.js'
 import { messagesOf, resultIn } from './endpoint-answer.js'
 import type { PrivateRequest } from './private-server.js'
@@ -43,6 +43,7 @@ export class EndpointSession {
     this.#open = {
       sessionId: typeof id === 'string' ? id : undefined,
       revision: String(result['protocolVersion']),
+      isStateless: false,
     }
   }
 

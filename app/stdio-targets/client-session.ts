@@ -20,8 +20,6 @@ export interface RunningRequest {
 
 export class ClientSession {
   readonly id: string
-  /** The key of the principal; undefined for the gateway itself. */
-  readonly caller: string | undefined
   readonly server: StdioServer
   readonly clientInfo: JsonValue
   readonly uris = new Set<string>()
@@ -31,9 +29,8 @@ export class ClientSession {
   #streams = new Map<MessageStream, ChangeListener>()
   #waiting: ReceivedMessage[] = []
 
-  constructor(id: string, caller: string | undefined, server: StdioServer, clientInfo: JsonValue) {
+  constructor(id: string, server: StdioServer, clientInfo: JsonValue) {
     this.id = id
-    this.caller = caller
     this.server = server
     this.clientInfo = clientInfo
     server.sessions++

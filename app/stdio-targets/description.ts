@@ -1,4 +1,5 @@
 // Describes a process to a client: the results of `initialize` and `server/discover`.
+import type { ServerDescription, ServerSession } from '../mcp/handshake.js'
 import {
   HANDSHAKE_REVISION,
   handshakeRevisions,
@@ -7,7 +8,6 @@ import {
 } from '../mcp/protocol.js'
 import { negotiatedRevision, uncached } from '../mcp/revision-translation.js'
 import type { Fields } from '../mcp/rpc-response.js'
-import type { ServerDescription } from './handshake.js'
 
 /** Of a process that several clients share: whose request a log message is about is not known, so nobody gets any. */
 export function sharedCapabilities({ capabilities }: ServerDescription): Fields {
@@ -17,7 +17,7 @@ export function sharedCapabilities({ capabilities }: ServerDescription): Fields 
 
 /** The answer to a client's `initialize`. */
 export function initializeResult(
-  { revision, isStateless, serverInfo, instructions }: ServerDescription,
+  { revision, isStateless, serverInfo, instructions }: ServerSession & ServerDescription,
   requested: unknown,
   capabilities: Fields,
 ): Fields {

@@ -4,22 +4,23 @@ import { randomUUID } from 'node:crypto'
 import { type Clock, type Logger, type Meter, unlessAborted } from '@svc/core'
 import { isJsonObject, type JsonObject } from '@svc/core/json'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
+import type { ClientFacts } from '../mcp/handshake.js'
 import type { Implementation } from '../mcp/implementation.js'
 import { HANDSHAKE_REVISION, isStateless, rpcCodes } from '../mcp/protocol.js'
+import { factsOf } from '../mcp/response.js'
 import { type Fields, isResponse } from '../mcp/rpc-response.js'
 import { type McpRequest, type McpResponse, messageResponse, noMessage } from '../mcp/servers.js'
+import { SessionTable } from '../mcp/session-table.js'
 import { revisionIn } from '../mcp/stateless-request.js'
 import { isUpstreamError } from '../upstream/answer.js'
 import { ClientSession } from './client-session.js'
 import type { StdioTarget } from './config.js'
 import { initializeResult, sharedCapabilities } from './description.js'
 import type { DispatchedRequest } from './forward.js'
-import type { HandshakeClient, ServerDescription } from './handshake.js'
 import type { Launcher } from './launcher.js'
 import { rpcError } from './rpc-error.js'
 import { ServerPool } from './server-pool.js'
 import { answerInSession } from './session-messages.js'
-import { SessionTable } from './session-table.js'
 import { answerStateless } from './stateless-messages.js'
 import { type OnlyClient, StdioServer, type StdioServerParts } from './stdio-server.js'
 import type { Connection } from './supervisor.js'
@@ -39,19 +40,29 @@ export interface EndpointParts {
   readonly launcher: Launcher
 }
 
+/** Of all callers. */
+const maxSessions = 10_000
+
 export class StdioEndpoint {
   #parts: EndpointParts
   #pool: ServerPool
-  #client: HandshakeClient
-  #sessions: SessionTable
+  #client: ClientFacts
+  #sessions: SessionTable<ClientSession>
   #keeping: Promise<void> | undefined
   #isClosed = false
 
   constructor(parts: EndpointParts) {
     this.#parts = parts
     this.#pool = new ServerPool(parts.name, parts.target, parts.clock)
-    this.#sessions = new SessionTable(parts.name, parts.target.max_sessions_per_caller)
-    this.#client = { protocolVersion: HANDSHAKE_REVISION, clientInfo: parts.client, capabilities: {} }
+    this.#sessions = new SessionTable({
+      clock: parts.clock,
+      peer: `the MCP server "${parts.name}"`,
+      max: maxSessions,
+      maxPerOwner: parts.target.max_sessions_per_caller,
+      mayEnd: ({ isIdle }) => isIdle,
+      onEnd: (session) => void this.#end(session),
+    })
+    this.#client = factsOf(parts.client)
   }
 
   get name(): string {
@@ -121,7 +132,7 @@ export class StdioEndpoint {
   async close(): Promise<void> {
     this.#isClosed = true
     for (const session of this.#sessions.all()) {
-      this.#sessions.delete(session)
+      this.#sessions.delete(session.id)
       session.end()
     }
     await this.#pool.close()
@@ -133,7 +144,7 @@ export class StdioEndpoint {
     const { protocolVersion } = params
     const id = randomUUID()
     const session = this.#session(id, params, exchange.request)
-    let server: ServerDescription
+    let server: Connection['server']
     try {
       server = (await unlessAborted(exchange.request.signal, session.server.connection())).server
     } catch (fault) {
@@ -151,15 +162,14 @@ export class StdioEndpoint {
   }
 
   #session(id: string, params: JsonObject, request: McpRequest): ClientSession {
-    const { clientInfo = {}, capabilities, protocolVersion } = params
+    const client = clientIn(params)
+    // Undefined for the gateway itself.
     const principal = request.caller?.()
-    const inTheWay = this.#sessions.inTheWayOf(principal)
-    if (inTheWay !== undefined) void this.#end(inTheWay)
+    this.#sessions.makeRoom(principal)
     const caller = this.#callerOf(request)
     const server =
       this.#parts.target.isolate === 'session'
         ? this.#pool.of(`session ${id}`, () => {
-            const client = { protocolVersion: String(protocolVersion), clientInfo, capabilities }
             const onExit = (): void => {
               const ended = this.#sessions.get(id)
               if (ended !== undefined) void this.#end(ended)
@@ -168,13 +178,11 @@ export class StdioEndpoint {
             return this.#server(caller, { client, onExit, onlyClient })
           })
         : this.#shared(caller)
-    const session = new ClientSession(id, principal, server, clientInfo)
-    this.#sessions.add(session)
-    return session
+    return this.#sessions.add(id, principal, new ClientSession(id, server, client.clientInfo))
   }
 
   async #end(session: ClientSession): Promise<void> {
-    if (!this.#sessions.delete(session)) return
+    if (!this.#sessions.delete(session.id)) return
     session.end()
     if (session.server.isExclusive) await this.#pool.remove(`session ${session.id}`)
   }
@@ -199,6 +207,12 @@ export class StdioEndpoint {
 function isWithoutSession({ params }: Fields): boolean {
   const revision = revisionIn(params)
   return revision !== undefined && isStateless(revision)
+}
+
+/** As it came: the gateway need not know the revision, and the process judges the rest. */
+function clientIn({ protocolVersion, capabilities = {}, clientInfo = {} }: JsonObject): ClientFacts {
+  const revision = String(protocolVersion)
+  return { revision: isStateless(revision) ? HANDSHAKE_REVISION : revision, capabilities, clientInfo }
 }
 
 function refused(status: number, message: string): McpResponse {

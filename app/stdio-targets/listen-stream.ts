@@ -2,10 +2,10 @@
 import type { Abortable } from '@svc/core'
 import { isJsonObject } from '@svc/core/json'
 import { listChanges, RESOURCE_UPDATED, SUBSCRIPTIONS_ACKNOWLEDGED } from '../mcp/change-notifications.js'
+import { capabilityOf, type ServerDescription } from '../mcp/handshake.js'
 import { META_SUBSCRIPTION_ID } from '../mcp/protocol.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import type { McpResponse } from '../mcp/servers.js'
-import type { ServerDescription } from './handshake.js'
 import type { ChangeListener } from './notifications.js'
 import { MessageStream } from './pending-response.js'
 import type { StdioServer } from './stdio-server.js'
@@ -14,15 +14,12 @@ import type { StdioServer } from './stdio-server.js'
 export function openListen(
   request: Fields,
   stdio: StdioServer,
-  { capabilities }: ServerDescription,
+  server: ServerDescription,
   signal: Abortable,
 ): McpResponse {
   const { id, params } = request
   const filter = isJsonObject(params) && isJsonObject(params['notifications']) ? params['notifications'] : {}
-  const offers = (name: string, member: string): boolean => {
-    const capability = capabilities[name]
-    return isJsonObject(capability) && capability[member] === true
-  }
+  const offers = (name: string, member: string): boolean => capabilityOf(server, name)?.[member] === true
   const changes = listChanges.filter(
     ({ flag, capability }) => filter[flag] === true && offers(capability, 'listChanged'),
   )

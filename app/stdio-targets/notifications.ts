@@ -1,6 +1,6 @@
 // Which clients hear of changes: of lists, and of resources that they subscribed to. The process is asked for what at
 // least one of them wants.
-import { isJsonObject } from '@svc/core/json'
+import { isJsonObject, type JsonValue } from '@svc/core/json'
 import { listChanges, RESOURCE_UPDATED } from '../mcp/change-notifications.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import { clientMeta } from '../mcp/stateless-request.js'
@@ -20,14 +20,14 @@ export interface ChangeListener {
 const changes: ReadonlySet<unknown> = new Set([RESOURCE_UPDATED, ...listChanges.map(({ method }) => method)])
 
 export class Notifications {
-  #clientInfo: unknown
+  #clientInfo: JsonValue
   #listeners = new Set<ChangeListener>()
   /** Subscriptions by URI. */
   #uris = new Map<string, number>()
   #connection: Connection | undefined
   #stopListening: (reason: string) => void = () => undefined
 
-  constructor(clientInfo: unknown) {
+  constructor(clientInfo: JsonValue) {
     this.#clientInfo = clientInfo
   }
 

@@ -2,6 +2,7 @@
 // own, and what the process sends gets back those of the client.
 import type { Abortable, Refusal } from '@svc/core'
 import { isJsonObject } from '@svc/core/json'
+import type { SendOwn, ServerReply } from '../mcp/handshake.js'
 import { type Fields, isResponse } from '../mcp/rpc-response.js'
 import type { ReceivedMessage } from '../mcp/servers.js'
 import { UpstreamError } from '../upstream/answer.js'
@@ -76,6 +77,16 @@ export class RpcChannel {
         },
       )
     })
+  }
+
+  /** For messages of the gateway itself; rejects with the reason of the signal, or with `UpstreamError`. */
+  sendingOwn(signal: Abortable): SendOwn<ServerReply> {
+    return async ({ id, method, params = {} }) => {
+      const sent = { status: 200, sessionId: undefined }
+      if (id !== undefined) return { ...sent, result: (await this.ask(method, params, signal))['result'] }
+      this.notify(method)
+      return sent
+    }
   }
 
   notify(method: string, params?: Fields): void {

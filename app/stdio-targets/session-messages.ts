@@ -2,7 +2,7 @@
 import { unlessAborted } from '@svc/core'
 import { isJsonObject, type JsonObject } from '@svc/core/json'
 import { META_LOG_LEVEL } from '../mcp/protocol.js'
-import { toHandshakeResponse, toStatelessRequest } from '../mcp/revision-translation.js'
+import { requestFor, responseFrom } from '../mcp/revision-translation.js'
 import { type Fields, isResponse } from '../mcp/rpc-response.js'
 import { type McpResponse, messageResponse, noMessage } from '../mcp/servers.js'
 import { clientMeta } from '../mcp/stateless-request.js'
@@ -29,11 +29,11 @@ export async function answerInSession(
     exchange.request.onHead?.()
     return messageResponse({ message: own })
   }
-  const { isStateless } = connection.server
+  const { server } = connection
   return forward(session.server, connection, exchange, {
-    message: isStateless ? toStatelessRequest(message, protocolMeta(session)) : message,
+    message: requestFor(server, false, message, () => protocolMeta(session)),
     translate: (response) => {
-      const shown = isStateless ? toHandshakeResponse(response) : response
+      const shown = responseFrom(server, false, response, message['method'])
       noteSubscription(message, shown, session)
       return shown
     },

@@ -2,7 +2,7 @@
 import { unlessAborted } from '@svc/core'
 import type { JsonObject } from '@svc/core/json'
 import { handshakeRevisions, rpcCodes, STATELESS_REVISION, sessionMethods } from '../mcp/protocol.js'
-import { toHandshakeRequest, toStatelessResponse } from '../mcp/revision-translation.js'
+import { requestFor, responseFrom } from '../mcp/revision-translation.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import { type McpResponse, messageResponse, noMessage } from '../mcp/servers.js'
 import { revisionIn } from '../mcp/stateless-request.js'
@@ -49,9 +49,8 @@ export async function answerStateless(
     return own({ jsonrpc: '2.0', id, result: discoverResult(server) })
   }
   return forward(stdio, connection, exchange, {
-    message: server.isStateless ? message : toHandshakeRequest(message),
-    translate: (response) =>
-      server.isStateless ? response : toStatelessResponse(response, method, server.serverInfo),
+    message: requestFor(server, true, message),
+    translate: (response) => responseFrom(server, true, response, method),
     statusOf: statusOfStateless,
   })
 }

@@ -1,12 +1,12 @@
 // Supervises the process of a server: at most one at a time, started when it is needed, started again after it failed.
 import type { Clock, Logger, Meter, Refusal } from '@svc/core'
 import { isTooCostly, MAX_COST, messageOf, outermostMembers, parseJsonObject } from '@svc/core/json'
+import { type ClientFacts, type ServerDescription, type ServerSession, shakeHands } from '../mcp/handshake.js'
 import { tooCostly } from '../mcp/rpc-response.js'
 import type { ReceivedMessage } from '../mcp/servers.js'
 import { UpstreamError } from '../upstream/answer.js'
 import { responseTooLarge } from '../upstream/response-limit.js'
 import type { StdioTarget } from './config.js'
-import { type HandshakeClient, HandshakeRefused, type ServerDescription, shakeHands } from './handshake.js'
 import type { Launcher } from './launcher.js'
 import type { RestartLimit } from './restart-limit.js'
 import { RpcChannel } from './rpc-channel.js'
@@ -18,7 +18,7 @@ export interface SupervisorParts {
   readonly name: string
   readonly target: StdioTarget
   /** As whom the gateway speaks to the process. */
-  readonly client: HandshakeClient
+  readonly client: ClientFacts
   /** Whether `notifications/initialized` is the client's to send. */
   readonly clientAnnounces: boolean
   readonly limit: RestartLimit
@@ -39,11 +39,16 @@ export interface SupervisorParts {
 /** A process that has answered the handshake. */
 export interface Connection {
   readonly channel: RpcChannel
-  readonly server: ServerDescription
+  readonly server: ServerSession & ServerDescription
   /** Resolves when the process has ended. */
   readonly ended: Promise<void>
   /** Ends this process at once, and no later one. */
   readonly kill: (reason: string) => void
+}
+
+/** The process accepted neither form of the handshake. */
+class HandshakeRefused extends Error {
+  override readonly name = 'HandshakeRefused'
 }
 
 /** One run of the process. */
@@ -168,8 +173,10 @@ export class Supervisor {
     run.stderr = stderr
     const timeout = AbortSignal.timeout(target.start_timeout_ms)
     try {
-      const server = await shakeHands(channel, client, timeout)
-      if (!server.isStateless && !this.#parts.clientAnnounces) channel.notify('notifications/initialized')
+      const announces = !this.#parts.clientAnnounces
+      const { session: server } = await shakeHands(channel.sendingOwn(timeout), client, announces)
+      if (server === undefined)
+        throw new HandshakeRefused('it answered neither initialize nor server/discover with a result')
       run.readyAt = clock.monotonic()
       this.touch()
       limit.started()

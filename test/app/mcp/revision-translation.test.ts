@@ -1,16 +1,14 @@
 import type { JsonObject } from '@svc/core/json'
 import { expect } from 'chai'
-import {
-  negotiatedRevision,
-  toHandshakeRequest,
-  toHandshakeResponse,
-  toStatelessRequest,
-  toStatelessResponse,
-} from 'svc-sdk/internal/mcp/revision-translation'
+import { withoutSession } from 'svc-sdk/internal/mcp/handshake'
+import { negotiatedRevision, requestFor, responseFrom } from 'svc-sdk/internal/mcp/revision-translation'
 
 const prefix = 'io.modelcontextprotocol/'
 const head = { jsonrpc: '2.0', id: 1 }
 const serverInfo = { name: 'files', version: '1' }
+const described = { capabilities: {}, serverInfo }
+const newer = { ...withoutSession, ...described }
+const older = { revision: '2025-11-25', isStateless: false, sessionId: 's', ...described }
 
 describe('a message between revisions', () => {
   it('loses of `_meta` what 2026-07-28 defines for requests, and nothing else with the prefix of the protocol', () => {
@@ -22,14 +20,15 @@ describe('a message between revisions', () => {
     }
     const kept = { [`${prefix}related-task`]: { taskId: 't' }, progressToken: 'p', 'example.com/own': 1 }
     const request = (_meta: JsonObject) => ({ ...head, method: 'tools/list', params: { cursor: 'c', _meta } })
-    expect(toHandshakeRequest(request({ ...stateless, ...kept }))).to.deep.equal(request(kept))
-    expect(toHandshakeRequest(request(stateless))).to.have.deep.property('params', { cursor: 'c' })
-    expect(toStatelessRequest(request(kept), stateless)).to.deep.equal(request({ ...kept, ...stateless }))
+    expect(requestFor(older, true, request({ ...stateless, ...kept }))).to.deep.equal(request(kept))
+    expect(requestFor(older, true, request(stateless))).to.have.deep.property('params', { cursor: 'c' })
+    const upgraded = requestFor(newer, false, request(kept), () => stateless)
+    expect(upgraded).to.deep.equal(request({ ...kept, ...stateless }))
   })
 
   it('has for a client of 2026-07-28 what it requires of results, and its code for what is not found', () => {
     const shown = (result: object, method: string) =>
-      toStatelessResponse({ ...head, result }, method, serverInfo)['result']
+      responseFrom(older, true, { ...head, result }, method)['result']
     const _meta = { own: 1, [`${prefix}serverInfo`]: serverInfo }
     expect(shown({ content: [], _meta: { own: 1 } }, 'tools/call')).to.deep.equal({
       content: [],
@@ -40,7 +39,7 @@ describe('a message between revisions', () => {
     expect(shown({ tools: [] }, 'tools/list')).to.deep.include(uncached)
     expect(shown({ contents: [] }, 'resources/read')).to.deep.include(uncached)
     const error = { code: -32002, message: 'Resource not found' }
-    expect(toStatelessResponse({ ...head, error }, 'resources/read', serverInfo)).to.deep.equal({
+    expect(responseFrom(older, true, { ...head, error }, 'resources/read')).to.deep.equal({
       ...head,
       error: { ...error, code: -32602 },
     })
@@ -48,10 +47,19 @@ describe('a message between revisions', () => {
 
   it('has for a client of the handshake nothing of 2026-07-28, and an error for a question to the user', () => {
     const result = { content: [], resultType: 'complete', ttlMs: 5, cacheScope: 'public' }
-    expect(toHandshakeResponse({ ...head, result })).to.deep.equal({ ...head, result: { content: [] } })
-    const asking = toHandshakeResponse({ ...head, result: { resultType: 'input_required' } })
+    const shown = (given: object) => responseFrom(newer, false, { ...head, result: given }, 'tools/call')
+    expect(shown(result)).to.deep.equal({ ...head, result: { content: [] } })
+    const asking = shown({ resultType: 'input_required' })
     expect(asking).to.not.have.property('result')
     expect(asking).to.have.nested.property('error.code', -32603)
+  })
+
+  it('is the same one between a client and a server of one era', () => {
+    const message = { ...head, method: 'tools/list', params: {} }
+    for (const server of [older, newer]) {
+      expect(requestFor(server, server.isStateless, message)).to.equal(message)
+      expect(responseFrom(server, server.isStateless, message, 'tools/list')).to.equal(message)
+    }
   })
 
   it('is of the revision that the client asks for, up to the newest of the server', () => {

@@ -1,0 +1,159 @@
+// The gateway as a client of an MCP server, over any transport: the handshake of each era of the protocol, and requests in
+// the session that it begins. It speaks for itself, or for one client.
+import { isJsonObject, type JsonObject, type JsonValue } from '@svc/core/json'
+import { PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
+import { MAX_NAME } from './kept-names.js'
+import { HANDSHAKE_REVISION, isStateless, META_SERVER_INFO, STATELESS_REVISION } from './protocol.js'
+import type { Fields } from './rpc-response.js'
+import { clientMeta, headersOfRequest } from './stateless-request.js'
+
+/** What a client says of itself: in `initialize`, or in each request. */
+export interface ClientFacts {
+  readonly revision: string
+  readonly capabilities: JsonValue
+  readonly clientInfo: JsonValue
+}
+
+/** In which session, and in which words, a server gets its requests. */
+export interface ServerSession {
+  readonly revision: string
+  readonly isStateless: boolean
+  /** Undefined where the server gave none. */
+  readonly sessionId: string | undefined
+}
+
+/** What a server says of itself. */
+export interface ServerDescription {
+  readonly capabilities: Fields
+  readonly serverInfo: Fields
+  readonly instructions?: string
+}
+
+export interface ServerReply {
+  readonly status: number
+  /** Of the session that the response begins. */
+  readonly sessionId: string | undefined
+  readonly result?: unknown
+}
+
+/** A message of the gateway's own; a notification has no id. */
+export interface OwnMessage {
+  readonly id?: string
+  readonly method: string
+  readonly params?: JsonObject
+}
+
+/** Sends a message to one server. Of the reply to a notification nothing is used. */
+export type SendOwn<Reply> = (message: OwnMessage, headers: Record<string, string>) => Promise<Reply>
+
+export interface Handshake<Reply> {
+  /** The last one. */
+  readonly reply: Reply
+  /** Undefined where the server accepted neither form. */
+  readonly session?: ServerSession & ServerDescription
+}
+
+/**
+ * Begins with the form of the client's own era, so that it can use all of the server. `announces`: whether
+ * `notifications/initialized` is sent. Rejects as `send` does.
+ */
+export async function shakeHands<Reply extends ServerReply>(
+  send: SendOwn<Reply>,
+  client: ClientFacts,
+  announces = true,
+): Promise<Handshake<Reply>> {
+  const [first, second] = isStateless(client.revision) ? [discover, initialize] : [initialize, discover]
+  const shaken = await first(send, client)
+  const found = shaken.session === undefined && isOtherEra(shaken.reply) ? await second(send, client) : shaken
+  const { session } = found
+  if (session !== undefined && !session.isStateless && announces)
+    await send({ method: 'notifications/initialized' }, sessionHeaders(session))
+  return found
+}
+
+/** Whether the server understood the request, and has no such method or revision. */
+export function isOtherEra({ status }: ServerReply): boolean {
+  return status !== 401 && status !== 403 && status < 500
+}
+
+async function initialize<Reply extends ServerReply>(
+  send: SendOwn<Reply>,
+  { revision: own, capabilities, clientInfo }: ClientFacts,
+): Promise<Handshake<Reply>> {
+  const isSame = !isStateless(own)
+  const params = {
+    protocolVersion: isSame ? own : HANDSHAKE_REVISION,
+    // What a server asks of its client has no form that passes from one era to the other.
+    capabilities: isSame ? capabilities : {},
+    clientInfo,
+  }
+  const reply = await send({ id: 'svc-initialize', method: 'initialize', params }, {})
+  const result = resultOf(reply)
+  const revision = result?.['protocolVersion']
+  if (typeof revision !== 'string' || revision.length > MAX_NAME || isStateless(revision)) return { reply }
+  const { sessionId } = reply
+  return { reply, session: { revision, isStateless: false, sessionId, ...describedIn(result) } }
+}
+
+async function discover<Reply extends ServerReply>(
+  send: SendOwn<Reply>,
+  client: ClientFacts,
+): Promise<Handshake<Reply>> {
+  const method = 'server/discover'
+  const { message, headers } = ownRequest(withoutSession, client, { id: 'svc-discover', method })
+  const reply = await send(message, headers)
+  const result = resultOf(reply)
+  if (!isJsonObject(result?.['capabilities'])) return { reply }
+  return { reply, session: { ...withoutSession, ...describedIn(result) } }
+}
+
+/** How a server of 2026-07-28 is spoken to. */
+export const withoutSession = {
+  revision: STATELESS_REVISION,
+  isStateless: true,
+  sessionId: undefined,
+} satisfies ServerSession
+
+function describedIn(result: Fields = {}): ServerDescription {
+  const { capabilities, instructions, _meta: meta } = result
+  const serverInfo = result['serverInfo'] ?? (isJsonObject(meta) ? meta[META_SERVER_INFO] : undefined)
+  return {
+    capabilities: isJsonObject(capabilities) ? capabilities : {},
+    serverInfo: isJsonObject(serverInfo) ? serverInfo : {},
+    ...(typeof instructions === 'string' ? { instructions } : {}),
+  }
+}
+
+export function resultOf({ status, result }: ServerReply): Fields | undefined {
+  return status < 400 && isJsonObject(result) ? result : undefined
+}
+
+/** What the server says of a capability; undefined for one that it does not have. */
+export function capabilityOf({ capabilities }: ServerDescription, name: string): Fields | undefined {
+  const capability = capabilities[name]
+  return isJsonObject(capability) ? capability : undefined
+}
+
+/** What a request without a session says of the client. */
+export function metaOfClient({ revision, capabilities, clientInfo }: ClientFacts): JsonObject {
+  return clientMeta(clientInfo, isStateless(revision) ? capabilities : {})
+}
+
+/** A request in the words of the session, and the headers that go with it. */
+export function ownRequest(
+  session: ServerSession,
+  client: ClientFacts,
+  { params = {}, ...request }: OwnMessage,
+): { readonly message: OwnMessage; readonly headers: Record<string, string> } {
+  if (!session.isStateless) return { message: { ...request, params }, headers: sessionHeaders(session) }
+  const sent = { ...params, _meta: metaOfClient(client) }
+  return {
+    message: { ...request, params: sent },
+    headers: headersOfRequest(session.revision, request.method, sent),
+  }
+}
+
+export function sessionHeaders({ sessionId, revision }: ServerSession): Record<string, string> {
+  const session = sessionId === undefined ? {} : { [SESSION_ID_HEADER]: sessionId }
+  return { [PROTOCOL_VERSION_HEADER]: revision, ...session }
+}
