@@ -93,6 +93,7 @@ export {
   verdict,
 } from './call/slots.js'
 export type { ToolAnnotations } from './call/tool-annotations.js'
+export { withinLimit, withTimeout } from './call/within-limit.js'
 export { checkUsable, type DoctorCheck } from './doctor/check.js'
 export { checkServer } from './doctor/check-server.js'
 export type { DedupeClaim, DedupeClaimResult, DedupeStore } from './plugin/dedupe-store.js'

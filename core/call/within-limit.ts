@@ -1,6 +1,7 @@
-// What stages do when a call ends: the record of the call must not wait for ever.
+// Time limits on work that may never end.
+import { type Abortable, unlessAborted } from './abort.js'
 
-/** Milliseconds for a settle handler, and for the release of a hold. */
+/** Milliseconds for a settle handler, and for the release of a hold: the record of the call must not wait for ever. */
 const ENDING_MS = 10_000
 
 /** The result of `work`; rejects if it has not ended after `ms` milliseconds, and then goes on without it. */
@@ -14,5 +15,28 @@ export async function withinLimit<T>(name: string, work: PromiseLike<T> | T, ms 
     return await Promise.race([work, limit])
   } finally {
     clearTimeout(timer)
+  }
+}
+
+/**
+ * The result of `work`. Rejects with `error` after `ms` milliseconds, or with the reason of `stop` when it aborts, also where
+ * the work ignores its signal and goes on.
+ */
+export async function withTimeout<T>(
+  { ms, error, stop }: { readonly ms: number; readonly error: Error; readonly stop?: Abortable },
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const controller = new AbortController()
+  const { signal } = controller
+  const onStop = (): void => controller.abort(stop?.reason)
+  const timer = setTimeout(() => controller.abort(error), ms)
+  stop?.addEventListener('abort', onStop)
+  if (stop?.aborted) onStop()
+  try {
+    signal.throwIfAborted()
+    return await unlessAborted(signal, work(signal))
+  } finally {
+    clearTimeout(timer)
+    stop?.removeEventListener('abort', onStop)
   }
 }

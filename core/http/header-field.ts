@@ -21,6 +21,14 @@ export const connectionFields: ReadonlySet<string> = new Set([
 /** RFC 9110 §5.5 without obs-text, which servers interpret differently. */
 export const fieldValue = /^[\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?$/
 
+/** RFC 6750 §2.1: the scheme in any case (RFC 9110 §11.1), spaces, and one `b64token`. */
+const bearerForm = /^bearer +([A-Za-z0-9\-._~+/]+=*) *$/i
+
+/** The bearer token in an Authorization header; undefined where it has none, or more than one. */
+export function bearerTokenIn(authorization: string | undefined): string | undefined {
+  return bearerForm.exec(authorization ?? '')?.[1]
+}
+
 /**
  * Milliseconds from `now` (milliseconds since the epoch); undefined where the header is missing or invalid
  * (RFC 9110 §10.2.3).

@@ -1,6 +1,6 @@
 // Header fields, event streams and metadata documents of HTTP.
 export { type BoundedBody, readBounded } from './bounded-body.js'
-export { connectionFields, fieldValue, retryAfterMs } from './header-field.js'
+export { bearerTokenIn, connectionFields, fieldValue, retryAfterMs } from './header-field.js'
 export { classifyHost, type HostAndPort, type HostClass, isLoopbackHost, parseAuthority } from './host.js'
 export { publicLookup } from './lookup.js'
 export {

@@ -1,6 +1,14 @@
 // Loads and validates policies: for programs that host a pipeline.
 export { checkOrder, defaultOrder, type OrderMistake } from '../plugin/order.js'
 export { formatDiagnostic, PolicyError } from './diagnostic.js'
+export {
+  headerNameSchema,
+  httpUrlSchema,
+  keyRefSchema,
+  patternSchema,
+  patternsSchema,
+  secureUrlError,
+} from './fields.js'
 export { policySchema } from './json-schema.js'
 export { type KeyReference, keysReference } from './keys-reference.js'
 export { loadPolicy, pluginUses } from './load.js'

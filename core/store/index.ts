@@ -14,3 +14,4 @@ export {
   StoreResource,
   type StoreSettings,
 } from './resource.js'
+export { Tally } from './tally.js'

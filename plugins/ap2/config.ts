@@ -1,6 +1,11 @@
 // The `ap2` section.
-import { isLoopbackHost } from '@svc/core/http'
-import { compilePattern, PatternError } from '@svc/core/match'
+import {
+  headerNameSchema,
+  httpUrlSchema,
+  patternSchema,
+  patternsSchema,
+  secureUrlError,
+} from '@svc/core/policy'
 import { z } from 'zod'
 import { bindingSchema } from './verify/arguments.js'
 
@@ -11,9 +16,7 @@ const algorithms = ['ES256', 'ES384', 'EdDSA'] as const
 const reservedHeaders =
   /^(authorization|proxy-.*|cookie|host|connection|te|trailer|transfer-encoding|upgrade|keep-alive|expect|content-.*|accept.*|traceparent|tracestate|baggage|mcp-.*|(x-)?idempotency-key|x-tenant|x-node-id|x-agent-.*|x-cause-.*|x-escalation-.*)$/
 
-const headerName = z
-  .string()
-  .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'not a header name (RFC 9110 §5.1)')
+const headerName = headerNameSchema
   .transform((name) => name.toLowerCase())
   .refine((name) => !reservedHeaders.test(name), 'this header has another meaning')
 
@@ -114,11 +117,7 @@ const trustSchema = z
   .prefault({})
   .describe('Which issuers of mandates are trusted.')
 
-const bindSchema = z
-  .record(z.string(), bindingSchema)
-  .superRefine((tools, context) => {
-    for (const source of Object.keys(tools)) reportBadPattern(source, [source], context)
-  })
+const bindSchema = patternsSchema(bindingSchema)
   .default({})
   .describe(
     'Pattern to where the arguments of the matching tools have what mandates bound; the most specific pattern applies.',
@@ -127,10 +126,7 @@ const bindSchema = z
 const toolsSchema = z
   .strictObject({
     allow: z
-      .array(z.string().min(1))
-      .superRefine((patterns, context) => {
-        for (const [index, source] of patterns.entries()) reportBadPattern(source, [index], context)
-      })
+      .array(patternSchema)
       .optional()
       .describe(
         'Patterns of the tools that mandates apply to; absent: all tools. In the modes `partial` and `full`, calls with side effects of other tools are refused.',
@@ -153,31 +149,14 @@ export const ap2Schema = z
       .describe(
         '`observe` reports and never denies; `partial` requires mandates for side effects, and `enforcement.deny_on` decides; `full` requires them for every tool call, and each finding denies. The empty string: as `requireForSideEffects` and `enforcement.deny_on` say.',
       ),
-    policyWebhookUrl: z
-      .url()
-      .refine(isSafeUrl, 'must be https (http is accepted on a loopback address)')
+    policyWebhookUrl: httpUrlSchema
+      .superRefine((url, context) => {
+        const message = secureUrlError(url)
+        if (message !== undefined) context.addIssue({ code: 'custom', message })
+      })
       .optional()
       .describe('Webhook to which denials for mandates are posted; it decides nothing.'),
   })
   .describe('Mandates of the Agent Payments Protocol. May also be written as `security.ap2`.')
-
-function isSafeUrl(text: string): boolean {
-  if (!URL.canParse(text)) return true
-  const { protocol, hostname } = new URL(text)
-  return protocol === 'https:' || (protocol === 'http:' && isLoopbackHost(hostname))
-}
-
-function reportBadPattern(
-  source: string,
-  path: (string | number)[],
-  context: { addIssue(issue: { code: 'custom'; path: (string | number)[]; message: string }): void },
-): void {
-  try {
-    compilePattern(source)
-  } catch (thrown) {
-    if (!(thrown instanceof PatternError)) throw thrown
-    context.addIssue({ code: 'custom', path, message: thrown.message })
-  }
-}
 
 export type Ap2Config = z.output<typeof ap2Schema>

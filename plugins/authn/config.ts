@@ -1,7 +1,5 @@
 // The `authn` section of the policy.
-
-import { isLoopbackHost } from '@svc/core/http'
-import { compilePattern, PatternError } from '@svc/core/match'
+import { httpUrlSchema, patternsSchema, secureUrlError } from '@svc/core/policy'
 import { z } from 'zod'
 import { stdioCallerSchema } from './stdio-caller.js'
 
@@ -74,18 +72,7 @@ const scopesSchema = z
       .record(z.string().min(1), scopeList)
       .default({})
       .describe('Server name in `targets` to further scopes that its calls require.'),
-    tools: z
-      .record(z.string(), scopeList)
-      .superRefine((tools, context) => {
-        for (const source of Object.keys(tools)) {
-          try {
-            compilePattern(source)
-          } catch (thrown) {
-            if (!(thrown instanceof PatternError)) throw thrown
-            context.addIssue({ code: 'custom', path: [source], message: thrown.message })
-          }
-        }
-      })
+    tools: patternsSchema(scopeList)
       .default({})
       .describe(
         'Pattern to further scopes that the matching tools, prompts and resources require; all matching patterns apply.',
@@ -97,9 +84,9 @@ const oidcSchema = z
   .strictObject({
     issuer: z.string().min(1).describe("The token's `iss`, compared character by character."),
     audience: z.string().min(1).describe("Must be the token's `aud`, or one of them."),
-    jwks_uri: z
-      .url({ protocol: /^https?$/, error: 'must be an http or https URL' })
-      .describe("Address of the issuer's key set (RFC 7517); https, or http on a loopback address."),
+    jwks_uri: httpUrlSchema.describe(
+      "Address of the issuer's key set (RFC 7517); https, or http on a loopback address.",
+    ),
     tenantClaim: claimName
       .default('org')
       .describe(
@@ -161,25 +148,13 @@ const oidcSchema = z
       .default(300)
       .describe('Seconds for which a verified token is cached, at most until its `exp`.'),
   })
-  .superRefine((oidc, context) => {
-    // An invalid URL is reported by the schema of the key.
-    if (!URL.canParse(oidc.jwks_uri)) return
-    const url = new URL(oidc.jwks_uri)
-    if (url.username !== '' || url.password !== '') {
-      context.addIssue({
-        code: 'custom',
-        path: ['jwks_uri'],
-        message: 'must not contain a user or a password',
-      })
-    }
-    if (url.protocol === 'http:' && !isLoopbackHost(url.hostname) && !oidc.allowInsecureHttp) {
-      context.addIssue({
-        code: 'custom',
-        path: ['jwks_uri'],
-        message:
-          'must be https, because a changed answer of this URL lets an attacker issue tokens (http is accepted on a loopback address, or with allowInsecureHttp: true)',
-      })
-    }
+  .superRefine(({ jwks_uri, allowInsecureHttp }, context) => {
+    const message = secureUrlError(jwks_uri, {
+      because: 'because a changed answer of this URL lets an attacker issue tokens',
+      insecureKey: 'allowInsecureHttp',
+      isInsecureAllowed: allowInsecureHttp,
+    })
+    if (message !== undefined) context.addIssue({ code: 'custom', path: ['jwks_uri'], message })
   })
 
 export const authnSchema = z

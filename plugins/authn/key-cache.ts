@@ -1,6 +1,6 @@
 // Caches the issuer's key set: one fetch at a time, a limited rate of fetches, and the last valid set for a limited
 // time while the issuer is down. It fetches on use, never by a timer.
-import type { Clock, Logger } from '@svc/core'
+import { type Clock, type Logger, withTimeout } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import type { OidcConfig, SignatureAlgorithm } from './config.js'
 import type { JwksSource } from './jwks-source.js'
@@ -166,27 +166,11 @@ export class KeyCache {
     this.#lastWarning = warnings
   }
 
-  /** The document; ends at the timeout even where the source ignores the signal. */
-  async #load(): Promise<unknown> {
-    const timeout = new AbortController()
-    const timer = setTimeout(
-      () => timeout.abort(new Error(`no complete answer within ${this.#timeoutMs} ms`)),
-      this.#timeoutMs,
+  #load(): Promise<unknown> {
+    const ms = this.#timeoutMs
+    const error = new Error(`no complete answer within ${ms} ms`)
+    return withTimeout({ ms, error, stop: this.#closed.signal }, (signal) =>
+      this.#parts.source.load(this.#uri, signal),
     )
-    const stop = () => timeout.abort(this.#closed.signal.reason)
-    this.#closed.signal.addEventListener('abort', stop)
-    try {
-      this.#closed.signal.throwIfAborted()
-      return await Promise.race([aborted(timeout.signal), this.#parts.source.load(this.#uri, timeout.signal)])
-    } finally {
-      clearTimeout(timer)
-      this.#closed.signal.removeEventListener('abort', stop)
-    }
   }
-}
-
-function aborted(signal: AbortSignal): Promise<never> {
-  return new Promise((_resolve, reject) => {
-    signal.addEventListener('abort', () => reject(signal.reason), { once: true })
-  })
 }

@@ -1,5 +1,6 @@
-// The messages of refusals: what is wrong with the token, never the token itself.
+// Refusals: what is wrong with the token or its header, never the token itself.
 import { Refusal } from '@svc/core'
+import { bearerTokenIn } from '@svc/core/http'
 import { errors } from 'jose'
 
 export function unauthenticated(message: string): Refusal {
@@ -79,4 +80,20 @@ export function challenge({ error, description, scopes = [], resourceMetadata }:
   }
   const given = Object.entries(parameters).filter(([, value]) => value !== undefined)
   return `Bearer ${given.map(([name, value]) => `${name}="${value}"`).join(', ')}`
+}
+
+/**
+ * The bearer token. Throws `Refusal` for everything else: another scheme, no token, or two headers in one value, which
+ * `node:http` gives with `joinDuplicateHeaders`.
+ */
+export function bearerToken(authorization: string): string {
+  const token = bearerTokenIn(authorization)
+  if (token !== undefined) return token
+  const [, scheme = ''] = /^([!#$%&'*+\-.^_`|~0-9A-Za-z]+)(?: |$)/.exec(authorization) ?? []
+  if (scheme !== '' && scheme.toLowerCase() !== 'bearer') {
+    // The rest of the header may be a password, so the message names only the scheme, and only a short one.
+    const name = scheme.length <= 20 ? `"${scheme}" ` : ''
+    throw unauthenticated(`The Authorization scheme ${name}is not accepted; send "Bearer <token>".`)
+  }
+  throw unauthenticated('The Authorization header is malformed; send "Bearer <token>", once.')
 }

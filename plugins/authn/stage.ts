@@ -19,10 +19,9 @@ import {
 import type { DescribeResource } from '@svc/core/http'
 import { AccessCheck, tenantMismatch } from './access-check.js'
 import { Audiences, type Endpoints } from './audience.js'
-import { bearerToken } from './bearer.js'
 import type { AuthnConfig, ScopesConfig } from './config.js'
 import { type KeyCache, KeysUnavailableError } from './key-cache.js'
-import { CacheableRefusal, quote } from './refusals.js'
+import { bearerToken, CacheableRefusal, quote } from './refusals.js'
 import { TokenCache, type VerifiedToken } from './token-cache.js'
 import { TokenVerifier } from './verifier.js'
 

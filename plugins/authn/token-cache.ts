@@ -1,6 +1,7 @@
 // Caches the results of token verification, so that a known token costs a hash and no signature check.
 import type { Identity, Refusal } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
+import { BoundedMap } from '@svc/core/store'
 import type { AllowedServers } from './audience.js'
 import type { IssuerKey } from './key-set.js'
 
@@ -30,13 +31,13 @@ const refusalTtlMs = 60_000
 
 export class TokenCache {
   #maxAgeMs: number
-  #tokens: LruCache<Expiring<VerifiedToken>>
-  #refusals: LruCache<Expiring<Refusal>>
+  #tokens: BoundedMap<string, Expiring<VerifiedToken>>
+  #refusals: BoundedMap<string, Expiring<Refusal>>
 
   constructor(size: number, maxAgeMs: number) {
     this.#maxAgeMs = maxAgeMs
-    this.#tokens = new LruCache(size)
-    this.#refusals = new LruCache(Math.min(size, maxRefusals))
+    this.#tokens = new BoundedMap(size)
+    this.#refusals = new BoundedMap(Math.min(size, maxRefusals))
   }
 
   /** The cache key of a token; the token itself is not stored. */
@@ -48,6 +49,8 @@ export class TokenCache {
   get(digest: string, now: number): VerifiedToken | undefined {
     const found = this.#tokens.get(digest)
     if (found === undefined) return undefined
+    // The token that is in use stays: the one set longest ago is dropped.
+    this.#tokens.set(digest, found)
     const { value: token, expiresAt } = found
     return now < expiresAt && now >= token.notBefore && !token.key.retired ? token : undefined
   }
@@ -67,36 +70,5 @@ export class TokenCache {
 
   setRefusal(digest: string, refusal: Refusal, now: number): void {
     this.#refusals.set(digest, { value: refusal, expiresAt: now + refusalTtlMs })
-  }
-}
-
-/**
- * A bounded cache that evicts approximately the least recently used entries, at the cost of one look-up. It has two
- * generations: when the current one is full it becomes the previous one, whose unused entries are then dropped.
- */
-class LruCache<Value> {
-  #generationSize: number
-  #current = new Map<string, Value>()
-  #previous = new Map<string, Value>()
-
-  constructor(size: number) {
-    this.#generationSize = Math.ceil(size / 2)
-  }
-
-  get(key: string): Value | undefined {
-    const found = this.#current.get(key)
-    if (found !== undefined) return found
-    const previous = this.#previous.get(key)
-    if (previous !== undefined) this.set(key, previous)
-    return previous
-  }
-
-  set(key: string, value: Value): void {
-    if (this.#generationSize === 0) return
-    if (this.#current.size >= this.#generationSize && !this.#current.has(key)) {
-      this.#previous = this.#current
-      this.#current = new Map()
-    }
-    this.#current.set(key, value)
   }
 }

@@ -1,5 +1,5 @@
-// The interface of a broker: one implementation for each `type` in the policy.
-import type { Call, Credential } from '@svc/core'
+// The interfaces of a broker, of which there is one implementation for each `type`, and of a source of keys.
+import { type Call, type Credential, token } from '@svc/core'
 
 export interface Broker {
   /** The credential for one call. Rejects with `BrokerError`. */
@@ -14,3 +14,27 @@ export interface Broker {
   start?(): void
   stop?(): Promise<void>
 }
+
+export class BrokerError extends Error {
+  override readonly name = 'BrokerError'
+  constructor(
+    /** For the log: may name files and environment variables. */
+    message: string,
+    /** For the caller: without internals. */
+    readonly publicMessage: string,
+    options?: ErrorOptions,
+  ) {
+    super(message, options)
+  }
+}
+
+/** Bind `credentialSource` for key references that are neither `env:` nor `file://`. */
+export interface CredentialSource {
+  /**
+   * The key for `ref` as written in the policy, for example `vault:kv/billing#key`. Rejects when the key is not
+   * available; the error is logged, so it must not contain the key. `signal` aborts at the timeout.
+   */
+  load(ref: string, signal: AbortSignal): Promise<string>
+}
+
+export const credentialSource = token<CredentialSource>('brokers/CredentialSource')

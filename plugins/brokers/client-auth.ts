@@ -3,7 +3,7 @@
 import { createPrivateKey, type KeyObject, randomUUID } from 'node:crypto'
 import type { Clock } from '@svc/core'
 import { SignJWT } from 'jose'
-import { BrokerError } from './broker-error.js'
+import { BrokerError } from './broker.js'
 import type { Keys } from './keys.js'
 
 const assertionType = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer'

@@ -1,5 +1,5 @@
 // The `brokers` section of the policy.
-import { isLoopbackHost } from '@svc/core/http'
+import { headerNameSchema, httpUrlSchema, secureUrlError } from '@svc/core/policy'
 import { z } from 'zod'
 import { reservedHeaders } from './header.js'
 
@@ -12,9 +12,7 @@ const keyRef = z
 
 const injectSchema = z
   .strictObject({
-    header: z
-      .string()
-      .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'not a header name (RFC 9110 §5.1)')
+    header: headerNameSchema
       .refine(
         (name) => !reservedHeaders.has(name.toLowerCase()),
         'this header is set by the gateway or the connection',
@@ -68,9 +66,9 @@ const keys = {
   retry_on: z
     .array(z.union([z.literal(401), z.literal(403), z.literal(429)]))
     .describe('Pool: statuses after which a call is repeated once with the next key; default all three.'),
-  token_endpoint: z
-    .url({ protocol: /^https?$/, error: 'must be an http or https URL' })
-    .describe('Exchange: URL of the token endpoint (RFC 8693); https, or http on a loopback address.'),
+  token_endpoint: httpUrlSchema.describe(
+    'Exchange: URL of the token endpoint (RFC 8693); https, or http on a loopback address.',
+  ),
   client_id: z.string().min(1).describe('Exchange: client id of the gateway at the authorization server.'),
   client_secret_ref: keyRef.describe("Exchange: reference of the gateway's client secret."),
   client_auth: z
@@ -117,6 +115,8 @@ const keys = {
     .describe('Exchange: allow plain http to a host that is not loopback. For tests only.'),
 }
 
+const keysSchema = z.object(keys).partial()
+
 type Key = keyof typeof keys
 
 const brokerSchema = z
@@ -132,7 +132,7 @@ const brokerSchema = z
       .min(1)
       .optional()
       .describe("Directories that may hold key files; default: the policy's directory and sec0Dir."),
-    ...z.object(keys).partial().shape,
+    ...keysSchema.shape,
   })
   .superRefine((broker, context) => {
     for (const { path, message } of faultsOf(broker)) {
@@ -146,7 +146,7 @@ const exchangeKeys = (Object.keys(keys) as Key[]).filter(
   (key) => key !== 'key_refs' && !poolKeys.includes(key),
 )
 
-type Broker = { readonly type: string } & Partial<Readonly<Record<Key, unknown>>>
+type Broker = { readonly type: string } & z.output<typeof keysSchema>
 
 interface Fault {
   readonly path: Key
@@ -187,18 +187,12 @@ function exchangeFaults(broker: Broker): Fault[] {
     const message = `the gateway authenticates by a secret or by a private key; ${secret === undefined ? 'neither' : 'both'} is given`
     faults.push({ path: 'client_secret_ref', message })
   }
-  return [...faults, ...endpointFaults(broker)]
-}
-
-function endpointFaults({ token_endpoint: endpoint, allow_insecure_http: insecure }: Broker): Fault[] {
-  const path = 'token_endpoint'
-  if (typeof endpoint !== 'string' || !URL.canParse(endpoint)) return []
-  const { username, password, protocol, hostname } = new URL(endpoint)
-  if (username !== '' || password !== '') return [{ path, message: 'must not contain a user or a password' }]
-  if (protocol === 'https:' || insecure === true || isLoopbackHost(hostname)) return []
-  const message =
-    "must be https, because callers' tokens and the gateway's secret are sent there (http is accepted on a loopback address, or with allow_insecure_http: true)"
-  return [{ path, message }]
+  const message = secureUrlError(broker.token_endpoint, {
+    because: "because callers' tokens and the gateway's secret are sent there",
+    insecureKey: 'allow_insecure_http',
+    isInsecureAllowed: broker.allow_insecure_http,
+  })
+  return message === undefined ? faults : [...faults, { path: 'token_endpoint', message }]
 }
 
 export const brokersSchema = z

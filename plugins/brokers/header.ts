@@ -1,6 +1,6 @@
 // Formats a key as the value of the configured header.
 import { connectionFields, fieldValue } from '@svc/core/http'
-import { BrokerError } from './broker-error.js'
+import { BrokerError } from './broker.js'
 import type { InjectConfig } from './config.js'
 
 /** Headers that the connection, the body or the gateway sets. */

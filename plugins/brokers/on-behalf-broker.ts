@@ -1,15 +1,13 @@
 // Calls the upstream with the caller's own rights: the caller's token is exchanged for one that the upstream accepts
 // (RFC 8693). It is never forwarded itself.
 import { type Call, type Clock, type Credential, identity, type Lease, principalKeyOf } from '@svc/core'
+import { bearerTokenIn } from '@svc/core/http'
 import { sha256Hex } from '@svc/core/json'
-import type { Broker } from './broker.js'
-import { BrokerError } from './broker-error.js'
+import { type Broker, BrokerError } from './broker.js'
 import type { CachedToken, ExchangedTokenCache, Exchanging } from './exchanged-token-cache.js'
 import type { HeaderWriter } from './header.js'
 import type { TokenEndpoint } from './token-endpoint.js'
 
-/** RFC 6750 §2.1. */
-const bearer = /^bearer +([A-Za-z0-9\-._~+/]+=*) *$/i
 const noToken = 'the call has no validated bearer token'
 /** A younger token is not replaced: an upstream that refuses every token must not cause an exchange per call. */
 const minTokenAgeMs = 10_000
@@ -99,8 +97,7 @@ export class OnBehalfBroker implements Broker {
 function callerOf(call: Call): Caller | undefined {
   const known = call.get(identity)
   if (known?.authenticated !== true) return undefined
-  const { authorization } = call.headers
-  const token = typeof authorization === 'string' ? bearer.exec(authorization)?.[1] : undefined
+  const token = bearerTokenIn(call.headers.authorization)
   return token === undefined
     ? undefined
     : { token, digest: sha256Hex(token), principal: principalKeyOf(known) }

@@ -1,23 +1,25 @@
 // The `brokers` section: credentials for upstreams, which callers never see.
 import {
+  type ConfigConflict,
+  checkServer,
+  checkUsable,
   credential,
+  type DoctorCheck,
   definePlugin,
   identity,
   type PluginContext,
+  type PolicyFacts,
   resolve,
   resolveOptional,
   tokens,
 } from '@svc/core'
+import { unknownServer } from '@svc/core/policy'
 import { KeyReader } from '@svc/core/secret'
-import type { Broker } from './broker.js'
-import { checkBroker } from './check.js'
+import { type Broker, credentialSource } from './broker.js'
 import { type BrokerConfig, brokersSchema } from './config.js'
-import { type BrokerInput, createOnBehalfBroker, createPoolBroker } from './create-broker.js'
-import { credentialSource } from './credential-source.js'
-import { checkSources } from './doctor.js'
+import { authOf, type BrokerInput, createOnBehalfBroker, createPoolBroker } from './create-broker.js'
 import { HeaderWriter } from './header.js'
 import { Keys } from './keys.js'
-import { metrics } from './metrics.js'
 import { BrokersStage } from './stage.js'
 import { StaticBroker } from './static-broker.js'
 
@@ -27,7 +29,14 @@ export const brokersPlugin = definePlugin({
   core: '^1.0.0',
   schema: brokersSchema,
   phase: 'credential',
-  metrics,
+  metrics: {
+    svc_broker_exchanges_total: { kind: 'counter', help: 'Token exchanges requested.' },
+    svc_broker_exchange_failures_total: { kind: 'counter', help: 'Token exchanges that failed.' },
+    svc_broker_key_cooldowns_total: {
+      kind: 'counter',
+      help: 'Cooldowns of pool keys that the upstream refused.',
+    },
+  },
   uses: [identity],
   provides: [credential],
 
@@ -61,4 +70,71 @@ function createBroker(input: BrokerInput): Broker {
   if (config.type === 'oidc_on_behalf') return createOnBehalfBroker(input)
   const [ref = ''] = config.key_refs ?? []
   return new StaticBroker(ref, keys, header)
+}
+
+interface CheckInput {
+  readonly server: string
+  readonly broker: BrokerConfig
+  readonly facts: PolicyFacts
+  /** Whether code binds a `CredentialSource`. */
+  readonly hasSource: boolean
+}
+
+function checkBroker({ server, broker, facts, hasSource }: CheckInput): ConfigConflict[] {
+  const { servers, serversWithoutHeaders = [], place } = facts
+  const path = ['brokers', server]
+  const unknown = servers && unknownServer(server, servers)
+  const reader = place && new KeyReader(place, broker.key_dirs)
+  return [
+    ...(unknown === undefined ? [] : [{ path, message: unknown }]),
+    ...(serversWithoutHeaders.includes(server) ? [unusable(server, path)] : []),
+    ...referencesOf(broker).flatMap(([at, ref]) => {
+      const message = isForeign(ref) ? missingSource(hasSource) : reader?.fileFault(ref)
+      return message === undefined ? [] : [{ path: [...path, ...at], message }]
+    }),
+  ]
+}
+
+function unusable(server: string, path: readonly string[]): ConfigConflict {
+  const message = `the server "${server}" is a command, which gets no HTTP headers and so not this credential; set it in targets.${server}.env`
+  return { path, message, severity: 'warning' }
+}
+
+/** The key references and their paths within the broker. */
+function referencesOf({ key_refs = [], client_secret_ref, private_key_ref }: BrokerConfig) {
+  const named = Object.entries({ client_secret_ref, private_key_ref })
+  return [
+    ...key_refs.map((ref, index) => [['key_refs', index], ref] as const),
+    ...named.flatMap(([key, ref]) => (ref === undefined ? [] : [[[key], ref] as const])),
+  ]
+}
+
+function isForeign(ref: string): boolean {
+  return !/^(?:env:|file:\/\/)/.test(ref)
+}
+
+function missingSource(hasSource: boolean): string | undefined {
+  return hasSource ? undefined : 'is neither env:NAME nor file://PATH, and no CredentialSource is bound'
+}
+
+async function checkSources(input: BrokerInput): Promise<readonly DoctorCheck[]> {
+  const { server, config, keys, header } = input
+  if (config.type === 'oidc_on_behalf') {
+    const hint = `set what brokers.${server} names as its secret or private key`
+    const subject = `the credential of brokers.${server} at its token endpoint`
+    return [
+      await checkUsable(subject, hint, () => authOf(input).authenticate()),
+      ...(await checkServer(`the token endpoint of brokers.${server}`, config.token_endpoint ?? '')),
+    ]
+  }
+  const refs = config.key_refs ?? []
+  return Promise.all(
+    refs.map((ref, index) =>
+      checkUsable(
+        `brokers.${server}.key_refs[${index}]`,
+        'set the variable or file that it names',
+        async () => header.value(await keys.get(ref)),
+      ),
+    ),
+  )
 }

@@ -11,8 +11,7 @@ import {
   type Stage,
   unlessAborted,
 } from '@svc/core'
-import type { Broker } from './broker.js'
-import { BrokerError } from './broker-error.js'
+import { type Broker, BrokerError } from './broker.js'
 
 export class BrokersStage implements Stage {
   #brokers: ReadonlyMap<string, Broker>

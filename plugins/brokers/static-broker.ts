@@ -1,7 +1,6 @@
 // One fixed key for all calls of a server.
 import type { AnswerHead, Credential } from '@svc/core'
-import type { Broker } from './broker.js'
-import { BrokerError } from './broker-error.js'
+import { type Broker, BrokerError } from './broker.js'
 import type { HeaderWriter } from './header.js'
 import type { Keys } from './keys.js'
 

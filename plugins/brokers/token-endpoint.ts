@@ -2,7 +2,7 @@
 // because the answer may contain either token.
 import { HttpClient, HttpError } from '@svc/core/http-client'
 import { parseJsonObject } from '@svc/core/json'
-import { BrokerError } from './broker-error.js'
+import { BrokerError } from './broker.js'
 import type { ClientAuth } from './client-auth.js'
 
 /** Ten times the size of a token that lists many groups. */

@@ -1,15 +1,21 @@
 // The claims of this process: renewed while their calls run, ended when those have. They survive a reload, as the calls
 // of the old policy end under them.
+import { randomBytes } from 'node:crypto'
 import {
+  type Call,
+  type CallRequest,
+  canonicalInput,
   type DedupeClaim,
   type DedupeClaimResult,
   type DedupeStore,
   type Denied,
   denied,
   type Hold,
+  identity,
+  principalKeyOf,
 } from '@svc/core'
-import type { WaitDeadline } from './wait-deadline.js'
-import { WaitQueue } from './wait-queue.js'
+import { sha256Hex } from '@svc/core/json'
+import { type WaitDeadline, WaitQueue } from './wait-queue.js'
 
 /** How a call ended: null keeps no answer, undefined says that its outcome is unknown. */
 type End = { readonly answer: Uint8Array | null | undefined } | 'released'
@@ -153,4 +159,36 @@ export class ClaimHold implements Hold {
   release(): Promise<void> {
     return this.#claims.release(this.#claim)
   }
+}
+
+export interface ClaimRule {
+  readonly namespace: string
+  /** The tenant of callers that no stage identifies. */
+  readonly tenant: string
+  readonly leaseMs: number
+  readonly ttlMs: number
+}
+
+/**
+ * The key is a hash of namespace, principal, server, tool, idempotency key and, over MCP, the round. The
+ * fingerprint is a hash of the protocol, the input and, where the caller chose it, the version: the same key with
+ * another version is another request and not another key.
+ */
+export function claimOf(call: Call, request: CallRequest, rule: ClaimRule): DedupeClaim {
+  const { server, name, version, idempotencyKey, round = '' } = request
+  const { namespace, tenant, leaseMs, ttlMs } = rule
+  const isMcp = call.protocol === 'mcp'
+  const caller = call.get(identity) ?? { tenant, authenticated: false }
+  return {
+    key: digest([namespace, principalKeyOf(caller), server, name, idempotencyKey, round]),
+    // Over MCP the version is the server's, which may change between a call and its repeat.
+    fingerprint: digest([isMcp ? 'mcp' : 'invoke', isMcp ? '' : version, canonicalInput(request)]),
+    owner: randomBytes(16).toString('base64url'),
+    leaseMs,
+    ttlMs,
+  }
+}
+
+function digest(parts: readonly (string | null)[]): string {
+  return sha256Hex(JSON.stringify(parts))
 }

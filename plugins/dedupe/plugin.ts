@@ -3,6 +3,7 @@ import {
   type DedupeStore,
   dedupe,
   definePlugin,
+  disabledStage,
   identity,
   type LateBoundMembers,
   lifecycleMembers,
@@ -15,8 +16,7 @@ import {
 } from '@svc/core'
 import { bindStore, type StoreResource } from '@svc/core/store'
 import { type DedupeConfig, dedupeSchema } from './config.js'
-import { metrics } from './metrics.js'
-import { DedupeStage, DisabledStage } from './stage.js'
+import { DedupeStage } from './stage.js'
 import { dedupeStore } from './stores.js'
 
 /** Seconds: 30 days. A repeat after that is no retry, and stored answers may hold what must be deleted. */
@@ -40,7 +40,20 @@ export const dedupePlugin = definePlugin({
   core: '^1.0.0',
   schema: dedupeSchema,
   phase: 'idempotency',
-  metrics,
+  metrics: {
+    svc_dedupe_replays_total: {
+      kind: 'counter',
+      help: 'Calls answered with the stored answer of an earlier one.',
+    },
+    svc_dedupe_refusals_total: {
+      kind: 'counter',
+      help: 'Calls refused for their key: duplicates, unknown outcomes, keys of other requests.',
+    },
+    svc_dedupe_store_failures_total: {
+      kind: 'counter',
+      help: 'Operations of the dedupe store that failed.',
+    },
+  },
   uses: [identity],
   provides: [dedupe],
   facts: ({ enabled }) => ({ hasDedupe: enabled }),
@@ -52,7 +65,10 @@ export const dedupePlugin = definePlugin({
     bindStore(context.container, { resource, own: dedupeResource, port: tokens.DedupeStore, members })
   },
 
-  create: (config, context) => (config.enabled ? stageOf(config, context) : new DisabledStage()),
+  create: (config, context) =>
+    config.enabled
+      ? stageOf(config, context)
+      : disabledStage('idempotency keys are passed on and not looked at'),
 
   doctor: async ({ enabled }, { container }) => (enabled ? resolve(container, dedupeResource).doctor() : []),
 })

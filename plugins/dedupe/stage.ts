@@ -18,13 +18,11 @@ import {
   type Stage,
 } from '@svc/core'
 import type { StoreResource } from '@svc/core/store'
-import { AnswerRecorder } from './answer-recorder.js'
-import { type ClaimRule, claimOf } from './claim.js'
-import { ClaimHold, Claims } from './claims.js'
+import { AnswerRecorder, decodeAnswer, replayOf, type StoredAnswer } from './answer-recorder.js'
+import { ClaimHold, type ClaimRule, Claims, claimOf } from './claims.js'
 import type { DedupeConfig } from './config.js'
 import { withRpcId } from './rpc-id.js'
-import { decodeAnswer, replayOf, type StoredAnswer } from './stored-answer.js'
-import { WaitDeadline } from './wait-deadline.js'
+import { WaitDeadline } from './wait-queue.js'
 
 export class DedupeStage implements Stage {
   #config: DedupeConfig
@@ -196,16 +194,4 @@ export class DedupeStage implements Stage {
 
 function hasKey({ kind, idempotencyKey }: CallRequest): boolean {
   return kind === 'tool' && idempotencyKey !== null
-}
-
-/** `enabled: false`: the section may stay in the policy. */
-export class DisabledStage implements Stage {
-  handle(_call: Call, next: Next): MaybePromise<Outcome> {
-    return next()
-  }
-
-  explain(_call: Call, next: Next, say: (line: string) => void): MaybePromise<Outcome> {
-    say('enabled is false: idempotency keys are passed on and not looked at')
-    return next()
-  }
 }

@@ -1,7 +1,6 @@
 // Duplicates that wait for the first call to end. Per process and key one of them polls the store; the others share its
 // result.
-import type { DedupeClaim, DedupeClaimResult } from '@svc/core'
-import type { WaitDeadline } from './wait-deadline.js'
+import type { Call, DedupeClaim, DedupeClaimResult } from '@svc/core'
 
 /** Milliseconds between two polls, at first and at most. */
 const MIN_PAUSE_MS = 5
@@ -81,4 +80,38 @@ export class WaitQueue {
 
 function queueOf({ key, fingerprint }: DedupeClaim): string {
   return `${key} ${fingerprint}`
+}
+
+export class WaitDeadline implements Disposable {
+  /** Resolves when the wait is over. */
+  readonly ended: Promise<void>
+  #isOver = false
+  #cleanups: (() => void)[] = []
+
+  constructor(call: Call, ms: number) {
+    let resolveEnded = (): void => undefined
+    this.ended = new Promise((resolve) => {
+      resolveEnded = resolve
+    })
+    const end = (): void => {
+      this.#isOver = true
+      resolveEnded()
+    }
+    const timer = setTimeout(end, ms)
+    call.abortState.addEventListener('abort', end)
+    this.#cleanups.push(
+      () => clearTimeout(timer),
+      () => call.abortState.removeEventListener('abort', end),
+      call.onDisconnect(() => call.abort('CANCELLED', 'The caller disconnected before the answer.')),
+    )
+    if (call.abortState.aborted) end()
+  }
+
+  get isOver(): boolean {
+    return this.#isOver
+  }
+
+  [Symbol.dispose](): void {
+    for (const cleanup of this.#cleanups) cleanup()
+  }
 }

@@ -1,8 +1,10 @@
 // Turns findings into one verdict. No other stage denies for a finding.
 import {
+  type ApprovalSet,
   bindDefault,
   type ConfigConflict,
   definePlugin,
+  type EscalationRule,
   type EscalationStore,
   escalation,
   externalDecision,
@@ -10,6 +12,7 @@ import {
   type LateBoundMembers,
   lifecycleMembers,
   type PolicyFacts,
+  type Reviewers,
   redactor,
   resolve,
   services,
@@ -20,14 +23,18 @@ import {
 } from '@svc/core'
 import { bindStore, type StoreResource } from '@svc/core/store'
 import { type EnforcementConfig, enforcementSchema } from './config.js'
-import { describeEscalation, describeRule } from './describe.js'
 import { Escalations } from './escalation/escalations.js'
-import { unsatisfiableRules } from './escalation/policy-check.js'
-import { metrics } from './metrics.js'
-import { canonicalReason, deniedReasons, isKnownReason, nearestReason } from './reasons.js'
 import { EnforcementStage } from './stage.js'
 import { escalationStore } from './stores.js'
-import { compileVerdict } from './verdict.js'
+import {
+  canonicalReason,
+  compileVerdict,
+  deniedReasons,
+  describeEscalation,
+  describeRule,
+  isKnownReason,
+  nearestReason,
+} from './verdict.js'
 
 const escalationResource = token<StoreResource<EscalationStore>>('enforcement/StoreResource')
 
@@ -51,7 +58,26 @@ export const enforcementPlugin = definePlugin({
   schema: enforcementSchema,
   phase: 'decision',
   presence: 'always',
-  metrics,
+  metrics: {
+    svc_escalations_opened_total: { kind: 'counter', help: 'Escalations opened.' },
+    svc_escalations_approved_total: {
+      kind: 'counter',
+      help: 'Escalations approved, by votes, strategy or time-out.',
+    },
+    svc_escalations_rejected_total: {
+      kind: 'counter',
+      help: 'Escalations rejected, by votes or time-out.',
+    },
+    svc_escalations_expired_total: {
+      kind: 'counter',
+      help: 'Escalations decided by their time-out; also counted as approved or rejected.',
+    },
+    svc_escalations_used_total: { kind: 'counter', help: 'Approvals used to send a call.' },
+    svc_escalation_store_failures_total: {
+      kind: 'counter',
+      help: 'Operations of the escalation store that failed.',
+    },
+  },
   uses: [externalDecision, identity, sideEffects, redactor],
   provides: [verdict, escalation],
   check: (config, facts) => [
@@ -136,4 +162,57 @@ function unknownReasons(config: EnforcementConfig, declared: readonly string[]):
       return [{ path: ['enforcement', key, index], message }]
     }),
   )
+}
+
+const section = ['security', 'side_effects', 'human_escalation'] as const
+
+function unsatisfiableRules(rule: EscalationRule, facts: PolicyFacts): ConfigConflict[] {
+  const { reviewers, hasOidc } = facts
+  if (rule.strategy === 'auto_allow') return []
+  if (reviewers === undefined) {
+    const then = rule.timeoutAction === 'auto_approve' ? 'approved' : 'rejected'
+    const message = `there is no admin section, so nobody can vote: what escalates is ${then} when its time is over`
+    return [{ path: section, message, severity: 'warning' }]
+  }
+  return hasOidc === true ? byUsers(rule, reviewers) : byAdminToken(rule)
+}
+
+/** Without OIDC the admin token is the only voter: one person, without roles, in no approval set. */
+function byAdminToken({ requiredRoles, minApprovals, approvalSetId }: EscalationRule): ConfigConflict[] {
+  const alone = 'without authn.oidc only the admin token votes, which is one person without roles'
+  const found: ConfigConflict[] = []
+  if (requiredRoles.length > 0) {
+    found.push({ path: [...section, 'required_roles'], message: `never met: ${alone}` })
+  }
+  if (minApprovals > 1) {
+    found.push({ path: [...section, 'min_approvals'], message: `never reached: ${alone}` })
+  }
+  if (approvalSetId !== undefined) {
+    found.push({ path: [...section, 'approval_set_id'], message: `nobody of it can vote: ${alone}` })
+  }
+  return found
+}
+
+function byUsers(rule: EscalationRule, { roles = [], approvalSets }: Reviewers): ConfigConflict[] {
+  const { approvalSetId, minApprovals } = rule
+  if (approvalSetId === undefined) {
+    if (roles.length > 0) return []
+    const message = 'nobody can vote; name the roles that may decide of escalations'
+    return [{ path: ['admin', 'reviewer_roles'], message }]
+  }
+  const path = [...section, 'approval_set_id']
+  const set = Object.hasOwn(approvalSets, approvalSetId) ? approvalSets[approvalSetId] : undefined
+  if (set === undefined) {
+    const known = Object.keys(approvalSets).join(', ') || 'none'
+    const message = `there is no "${approvalSetId}" in admin.approval_sets; known: ${known}`
+    return [{ path, message }]
+  }
+  const max = maxMembers(set)
+  if (max >= minApprovals) return []
+  const message = `never satisfied: ${minApprovals} have to approve, and the set names ${max}`
+  return [{ path, message }]
+}
+
+function maxMembers({ users = [], roles = [] }: ApprovalSet): number {
+  return roles.length > 0 ? Number.POSITIVE_INFINITY : new Set(users).size
 }

@@ -16,9 +16,8 @@ import {
   type Verdict,
   verdict,
 } from '@svc/core'
-import { describeStrategy } from './describe.js'
 import type { Escalations } from './escalation/escalations.js'
-import { findingOf, withExternalDecision } from './verdict.js'
+import { describeStrategy, findingOf, withExternalDecision } from './verdict.js'
 
 /** How calls escalate. */
 interface EscalationPart {

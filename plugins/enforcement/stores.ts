@@ -1,7 +1,7 @@
 // Where escalations are kept: in the bound `EscalationStore`, else in the one that the policy names.
 import { type EscalationStore, type PluginContext, resolveOptional, tokens } from '@svc/core'
 import { StoreResource } from '@svc/core/store'
-import type { EscalationsConfig } from './escalation/config.js'
+import type { EscalationsConfig } from './config.js'
 import { MemoryEscalationStore } from './store/memory/store.js'
 
 export function escalationStore(

@@ -1,7 +1,14 @@
-// The one rule that turns findings into effects, before the send and after it.
-import type { Effect, ExternalDecision, Finding, Verdict } from '@svc/core'
+// The one rule that turns findings into effects, before the send and after it, and its description.
+import {
+  type Effect,
+  type EscalationRule,
+  type ExternalDecision,
+  type Finding,
+  reasons,
+  type Verdict,
+} from '@svc/core'
+import { nearest } from '@svc/core/policy'
 import type { EnforcementConfig } from './config.js'
-import { canonicalReason, deniedReasons } from './reasons.js'
 
 type Rule = Pick<EnforcementConfig, 'mode' | 'deny_on' | 'escalate_on'>
 
@@ -64,4 +71,63 @@ export function withExternalDecision(
       return considered.has(reason) && effect !== 'escalate' ? 'reported' : effect
     },
   }
+}
+
+const ALIASES: ReadonlyMap<string, string> = new Map([
+  ['idempotency_missing', 'missing_idempotency_for_side_effect'],
+])
+
+/** The one token for a reason that has two names. */
+export function canonicalReason(reason: string): string {
+  return ALIASES.get(reason) ?? reason
+}
+
+/** Every token that the entries of a `deny_on` deny. */
+export function deniedReasons(denyOn: readonly string[]): ReadonlySet<string> {
+  const denied = new Set(denyOn.map(canonicalReason))
+  // A tool in a denylist is not in the allowlist either.
+  if (denied.has('tool_not_in_allowlist')) denied.add('tool_in_denylist')
+  return denied
+}
+
+const KNOWN: readonly string[] = [...reasons, ...ALIASES.keys()]
+
+/** False for a token that no built-in stage reports. */
+export function isKnownReason(reason: string): boolean {
+  return KNOWN.includes(reason)
+}
+
+/** The known token that was probably meant. */
+export function nearestReason(reason: string, declared: readonly string[]): string | undefined {
+  return nearest(reason, [...KNOWN, ...declared])
+}
+
+export function describeRule({ mode, deny_on }: EnforcementConfig): string {
+  const denies =
+    deny_on === undefined
+      ? 'every finding denies (deny_on is absent)'
+      : deny_on.length === 0
+        ? 'no finding denies (deny_on is empty)'
+        : `findings deny for ${deny_on.join(', ')}`
+  return mode === 'observe'
+    ? `mode observe: nothing is denied; otherwise ${denies}`
+    : `mode enforce: ${denies}`
+}
+
+export function describeEscalation({ escalate_on = [] }: EnforcementConfig, rule: EscalationRule): string {
+  const names = escalate_on.length === 0 ? 'what a runtime escalates' : escalate_on.join(', ')
+  return `escalates instead for ${names}: ${describeStrategy(rule)}`
+}
+
+export function describeStrategy(rule: EscalationRule): string {
+  const { strategy, minApprovals, minRejections, requiredRoles, vetoRoles, approvalSetId } = rule
+  if (strategy === 'auto_allow') return 'auto_allow, approved at once and recorded'
+  const after = rule.timeoutAction === 'auto_approve' ? 'approved' : 'rejected'
+  const time = `undecided after ${rule.ttlMs / 1000} s it is ${after}`
+  const who =
+    approvalSetId === undefined ? 'the reviewers of its tenant' : `the approval set "${approvalSetId}"`
+  if (strategy === 'single_approver') return `single_approver, one vote of ${who} decides; ${time}`
+  const roles = requiredRoles.length === 0 ? '' : `, among them the roles ${requiredRoles.join(', ')}`
+  const veto = vetoRoles.length === 0 ? '' : `, or one of the roles ${vetoRoles.join(', ')}`
+  return `human_quorum of ${who}, ${minApprovals} to approve${roles}, ${minRejections} to reject${veto}; ${time}`
 }

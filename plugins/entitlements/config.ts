@@ -1,5 +1,5 @@
 // Schema of the `entitlements` section.
-import { compilePattern, PatternError } from '@svc/core/match'
+import { patternSchema, patternsSchema } from '@svc/core/policy'
 import { z } from 'zod'
 
 const limitFields = {
@@ -8,7 +8,7 @@ const limitFields = {
   burst: z.number().min(1).optional().describe('Maximum calls at once. Default: `rate_per_sec`, at least 1.'),
 }
 
-const patternList = z.array(z.string().superRefine((source, context) => checkPattern(source, [], context)))
+const patternList = z.array(patternSchema)
 const allowlist = patternList.describe('Patterns of allowed references. An empty list allows nothing.')
 const denylist = patternList
   .optional()
@@ -19,12 +19,7 @@ const toolLimit = z
   .superRefine(checkBurst)
   .describe('Limits of the tools that match the pattern.')
 
-const perTool = z
-  .record(z.string(), toolLimit)
-  .superRefine((limits, context) => {
-    for (const source of Object.keys(limits)) checkPattern(source, [source], context)
-  })
-  .describe('Limits by pattern. The most specific pattern wins.')
+const perTool = patternsSchema(toolLimit).describe('Limits by pattern. The most specific pattern wins.')
 
 const plan = z
   .strictObject({ ...limitFields, allowlist: allowlist.optional(), denylist })
@@ -91,15 +86,6 @@ interface Rate {
 function checkBurst({ rate_per_sec, burst }: Rate, context: z.RefinementCtx): void {
   if (burst === undefined || rate_per_sec !== undefined) return
   context.addIssue({ code: 'custom', path: ['burst'], message: 'burst requires rate_per_sec' })
-}
-
-function checkPattern(source: string, path: string[], context: z.RefinementCtx): void {
-  try {
-    compilePattern(source)
-  } catch (error) {
-    if (!(error instanceof PatternError)) throw error
-    context.addIssue({ code: 'custom', path, message: error.message })
-  }
 }
 
 const planNames = z.object({

@@ -1,8 +1,7 @@
 // The `entitlements` section: which tools each tenant and principal may use, and how often.
 import { type ConfigConflict, definePlugin, identity, limits, type PolicyFacts } from '@svc/core'
 import type { z } from 'zod'
-import { ineffectiveLists } from './check.js'
-import { entitlementsSchema } from './config.js'
+import { type EntitlementsConfig, entitlementsSchema, type TenantConfig } from './config.js'
 import { EntitlementsStage } from './stage.js'
 import { Tenants } from './tenants.js'
 
@@ -29,4 +28,64 @@ function checkSection(
   if (config !== 'open') return ineffectiveLists(config, servers)
   const message = 'every tool is allowed to every tenant; list the allowed tools per plan and tenant'
   return [{ path: ['entitlements'], message, severity: 'warning' }]
+}
+
+const KINDS = ['users', 'user_ids', 'roles', 'agents', 'agent_nodes'] as const
+
+type Path = readonly (string | number)[]
+
+function ineffectiveLists(config: EntitlementsConfig, servers?: readonly string[]): ConfigConflict[] {
+  const { default_plan, plans, tenants } = config
+  const found: ConfigConflict[] = []
+  const warn = (path: Path, message: string) =>
+    found.push({ path: ['entitlements', ...path], message, severity: 'warning' })
+  if (plans[default_plan]?.allowlist === undefined) {
+    warn(
+      ['default_plan'],
+      `the plan "${default_plan}" has no allowlist: tenants without an entry may use nothing`,
+    )
+  }
+  const checkServers = (path: Path, allowlist: readonly string[] = []) => {
+    for (const [index, pattern] of allowlist.entries()) {
+      if (servers === undefined || namesTarget(pattern, servers)) continue
+      warn(
+        [...path, 'allowlist', index],
+        `"${pattern}" names no target; known: ${servers.join(', ') || 'none'}`,
+      )
+    }
+  }
+  for (const [name, { allowlist }] of Object.entries(plans)) checkServers(['plans', name], allowlist)
+  for (const [name, tenant] of Object.entries(tenants)) {
+    checkServers(['tenants', name], tenant.allowlist)
+    for (const { path, allowlist, isAdded } of principalLists(tenant)) {
+      checkServers(['tenants', name, ...path], allowlist)
+      if (isAdded && allowlist.every((pattern) => tenant.allowlist.includes(pattern))) {
+        warn(['tenants', name, ...path, 'allowlist'], 'adds nothing to the allowlist of the tenant')
+      }
+    }
+  }
+  return found
+}
+
+function principalLists(tenant: TenantConfig) {
+  return KINDS.flatMap((kind) =>
+    Object.entries(tenant[kind] ?? {}).flatMap(([id, principal]) => {
+      const { allowlist } = principal
+      const isAdded = !('override' in principal && principal.override === true)
+      return allowlist === undefined ? [] : [{ path: [kind, id], allowlist, isAdded }]
+    }),
+  )
+}
+
+/** A pattern with a `/` begins with the server, which may hold `*`. */
+function namesTarget(pattern: string, servers: readonly string[]): boolean {
+  const reference = pattern.replace(/^mcp:\/\//, '')
+  const slash = reference.indexOf('/')
+  if (slash === -1) return true
+  const literals = reference
+    .slice(0, slash)
+    .split('*')
+    .map((text) => text.replace(/[.+?^${}()|[\]\\]/g, '\\$&'))
+  const server = new RegExp(`^${literals.join('.*')}$`)
+  return servers.some((name) => server.test(name.replace(/[/@%]/g, encodeURIComponent)))
 }

@@ -1,4 +1,5 @@
 // Schema of the `privacy` section.
+import { keyRefSchema } from '@svc/core/policy'
 import { z } from 'zod'
 
 export const privacySchema = z
@@ -7,9 +8,7 @@ export const privacySchema = z
       .boolean()
       .default(false)
       .describe('Whether records, logs and spans contain pseudonyms in place of identities.'),
-    key_ref: z
-      .string()
-      .regex(/^(?:env:|file:\/\/)./, 'not a key reference; accepted are env:NAME and file://PATH')
+    key_ref: keyRefSchema
       .optional()
       .describe(
         'Key of the pseudonyms: `env:NAME` or `file://PATH`. Default: `privacy.key` in sec0Dir, created on first use.',

@@ -8,8 +8,7 @@ import {
   redactor,
   type Stage,
 } from '@svc/core'
-import { CallRedactor } from './call-redactor.js'
-import { Pseudonyms } from './pseudonyms.js'
+import { CallRedactor, Pseudonyms } from './call-redactor.js'
 
 interface PrivacyStageOptions {
   readonly isEnabled: boolean

@@ -1,9 +1,9 @@
 // What a limited call gets while the store is down: `failure_mode` decides.
 import { after, attempt, type MaybePromise } from '@svc/core'
-import { instantOf } from './answer-checks.js'
 import type { QuotasConfig } from './config.js'
 import type { MemoryCounts } from './store/memory/counts.js'
-import type { QuotaStore } from './store/quota-store.js'
+import type { QuotaStore } from './store/token-bucket.js'
+import { instantOf } from './stores.js'
 
 export interface Count {
   readonly count: number

@@ -68,3 +68,15 @@ function nameOf({ level }: Limit, unit: LimitPart['unit'], before: readonly Limi
   const others = before.filter((part) => part.name === name || part.name.startsWith(`${name}-`)).length
   return others === 0 ? name : `${name}-${others + 1}`
 }
+
+/** A limit, or the part of it that is used up. */
+type DescribedLimit = Pick<Limit, 'level'> & { [K in keyof Limit]?: Limit[K] | undefined }
+
+export function describeLimit({ level, callsPerDay, ratePerSec, burst }: DescribedLimit): string {
+  const parts: string[] = []
+  if (ratePerSec !== undefined) {
+    parts.push(`${ratePerSec} calls per second, ${bucketSize(ratePerSec, burst)} at once`)
+  }
+  if (callsPerDay !== undefined) parts.push(`${callsPerDay} calls per day`)
+  return `limit of the ${level}: ${parts.join('; ')}`
+}

@@ -16,9 +16,8 @@ import {
 import { nearest } from '@svc/core/policy'
 import { bindSharedStore, type StoreResource } from '@svc/core/store'
 import { isQuotaAdapter, quotasSchema } from './config.js'
-import { metrics } from './metrics.js'
 import { QuotasStage } from './stage.js'
-import { adapterOf, type QuotaStore } from './store/quota-store.js'
+import { adapterOf, type QuotaStore } from './store/token-bucket.js'
 import { builtInAdapters, quotaAdapters, quotaStore } from './stores.js'
 
 const quotaResource = token<StoreResource<QuotaStore>>('quotas/StoreResource')
@@ -37,7 +36,9 @@ export const quotasPlugin = definePlugin({
   schema: quotasSchema,
   phase: 'metering',
   presence: 'required',
-  metrics,
+  metrics: {
+    svc_quota_store_failures_total: { kind: 'counter', help: 'Operations of the quota store that failed.' },
+  },
   uses: [identity, limits],
   owns: [
     {

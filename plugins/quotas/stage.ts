@@ -17,11 +17,10 @@ import {
 import type { StoreResource } from '@svc/core/store'
 import { CallCount } from './call-count.js'
 import type { QuotasConfig } from './config.js'
-import { describeLimit } from './describe-limit.js'
 import { LimitCounter } from './limit-counter.js'
-import { partsOf } from './limit-parts.js'
+import { describeLimit, partsOf } from './limit-parts.js'
 import { MemoryCounts } from './store/memory/counts.js'
-import type { QuotaStore } from './store/quota-store.js'
+import type { QuotaStore } from './store/token-bucket.js'
 
 export class QuotasStage implements Stage {
   #store: StoreResource<QuotaStore>

@@ -1,10 +1,16 @@
 // Where calls are counted: in the adapter that code gives, else in the one that the policy names.
-import { type PluginContext, type QuotaAdapter, resolveOptional, token, tokens } from '@svc/core'
+import {
+  type PluginContext,
+  type QuotaAdapter,
+  type ResetAt,
+  resolveOptional,
+  token,
+  tokens,
+} from '@svc/core'
 import { type StoreKind, StoreResource } from '@svc/core/store'
-import { checkBucket, checkDay, instantOf } from './answer-checks.js'
 import type { QuotasConfig } from './config.js'
 import { MemoryCounts } from './store/memory/counts.js'
-import type { QuotaStore } from './store/quota-store.js'
+import type { QuotaStore } from './store/token-bucket.js'
 
 /** Opens an adapter of the user's. The gateway keeps it across reloads and closes it in the end. */
 export type QuotaAdapterFactory = (context: PluginContext) => QuotaAdapter
@@ -76,4 +82,40 @@ function builtIn(config: QuotasConfig): Record<string, StoreKind<QuotaStore>> {
 function registered(context: PluginContext): Record<string, StoreKind<QuotaStore>> {
   const factories = [...(resolveOptional(context.container, quotaAdapters) ?? [])]
   return Object.fromEntries(factories.map(([name, make]) => [name, async () => make(context)]))
+}
+
+/** The latest instant of a Date, in milliseconds since the epoch. */
+const END_OF_TIME = 8.64e15
+
+/** ISO 8601 with a time zone, without which the instant depends on the machine. */
+const ISO_INSTANT = /^[+-]?\d{4,6}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)$/
+
+/** @throws {TypeError} when it is not what `QuotaAdapter.takeToken` promises */
+function checkBucket(answer: { tokens: number; resetAt: ResetAt }): void {
+  if (!Number.isFinite(answer?.tokens)) {
+    throw new TypeError(`takeToken answered no number of tokens: ${String(answer?.tokens)}`)
+  }
+  checkInstant('takeToken', answer.resetAt)
+}
+
+/** @throws {TypeError} when it is not what `QuotaAdapter.incrDaily` promises */
+function checkDay(answer: { count: number; resetAt: ResetAt }): void {
+  if (!(Number.isSafeInteger(answer?.count) && answer.count > 0)) {
+    throw new TypeError(`incrDaily answered no count of calls: ${String(answer?.count)}`)
+  }
+  checkInstant('incrDaily', answer.resetAt)
+}
+
+function checkInstant(method: string, resetAt: ResetAt): void {
+  const instant = instantOf(resetAt)
+  if (!(Number.isFinite(instant) && Math.abs(instant) <= END_OF_TIME)) {
+    throw new TypeError(`${method} answered no instant of reset: ${String(resetAt)}`)
+  }
+}
+
+/** Milliseconds since the epoch; NaN for an invalid instant. */
+export function instantOf(resetAt: ResetAt): number {
+  if (typeof resetAt === 'number') return resetAt
+  if (resetAt instanceof Date) return resetAt.getTime()
+  return typeof resetAt === 'string' && ISO_INSTANT.test(resetAt) ? Date.parse(resetAt) : Number.NaN
 }

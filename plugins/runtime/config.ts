@@ -1,5 +1,6 @@
 // Schema of the `runtime` section.
-import { connectionFields, fieldValue, isLoopbackHost } from '@svc/core/http'
+import { connectionFields, fieldValue } from '@svc/core/http'
+import { headerNameSchema, httpUrlSchema, keyRefSchema, secureUrlError } from '@svc/core/policy'
 import { z } from 'zod'
 
 /** The only protocol version that this gateway supports. */
@@ -7,13 +8,10 @@ const PROTOCOL_VERSION = '2026-02-01'
 
 const headersSchema = z
   .record(
-    z
-      .string()
-      .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'not a header name (RFC 9110 §5.1)')
-      .refine(
-        (name) => !connectionFields.has(name.toLowerCase()),
-        'this header is set by the gateway or the connection',
-      ),
+    headerNameSchema.refine(
+      (name) => !connectionFields.has(name.toLowerCase()),
+      'this header is set by the gateway or the connection',
+    ),
     z
       .string()
       .refine((value) => fieldValue.test(value), 'contains characters that are not allowed in a header')
@@ -23,8 +21,7 @@ const headersSchema = z
 
 const remoteSchema = z
   .strictObject({
-    endpoint: z
-      .url({ protocol: /^https?$/, error: 'must be an http or https URL' })
+    endpoint: httpUrlSchema
       .optional()
       .describe('URL to which evaluation requests are sent: https, or http on a loopback address.'),
     timeoutMs: z
@@ -53,9 +50,7 @@ const remoteSchema = z
       .describe(
         'API key of the remote runtime, sent as a bearer token. Prefer `apiKeyRef`, which keeps the key out of the policy.',
       ),
-    apiKeyRef: z
-      .string()
-      .regex(/^(?:env:|file:\/\/)./, 'not a key reference; accepted are env:NAME and file://PATH')
+    apiKeyRef: keyRefSchema
       .optional()
       .describe(
         'Reference to the API key: `env:NAME` or `file://PATH`. A changed key takes effect without a restart.',
@@ -69,46 +64,24 @@ const remoteSchema = z
       .optional()
       .describe('Whether the endpoint may use plain http on a host that is not loopback. For tests only.'),
   })
-  .superRefine((remote, context) => {
-    for (const { path, message } of issuesOf(remote)) context.addIssue({ code: 'custom', path, message })
+  .superRefine(({ endpoint, headers = {}, apiKey, apiKeyRef, allowInsecureHttp }, context) => {
+    const mistake = (path: string[], message: string) => context.addIssue({ code: 'custom', path, message })
+    if (apiKey !== undefined && apiKeyRef !== undefined) {
+      mistake(['apiKeyRef'], 'apiKey and apiKeyRef exclude each other; set one of them')
+    }
+    const authorization = Object.keys(headers).find((name) => name.toLowerCase() === 'authorization')
+    if (authorization !== undefined && (apiKey ?? apiKeyRef) !== undefined) {
+      mistake(['headers', authorization], 'the API key is sent in this header; set one of them')
+    }
+    if (endpoint?.includes('#')) mistake(['endpoint'], 'must not contain a fragment')
+    const message = secureUrlError(endpoint, {
+      because: 'because a forged response can allow calls',
+      insecureKey: 'allowInsecureHttp',
+      isInsecureAllowed: allowInsecureHttp,
+    })
+    if (message !== undefined) mistake(['endpoint'], message)
   })
   .describe('The remote runtime; required where `mode` is `remote`.')
-
-interface RemoteIssue {
-  readonly path: string[]
-  readonly message: string
-}
-
-interface Remote {
-  readonly endpoint?: string | undefined
-  readonly headers?: Readonly<Record<string, string>> | undefined
-  readonly apiKey?: string | undefined
-  readonly apiKeyRef?: string | undefined
-  readonly allowInsecureHttp?: boolean | undefined
-}
-
-function issuesOf(remote: Remote): RemoteIssue[] {
-  const { endpoint, headers = {}, apiKey, apiKeyRef, allowInsecureHttp } = remote
-  const issues: RemoteIssue[] = []
-  if (apiKey !== undefined && apiKeyRef !== undefined)
-    issues.push({ path: ['apiKeyRef'], message: 'apiKey and apiKeyRef exclude each other; set one of them' })
-  const authorization = Object.keys(headers).find((name) => name.toLowerCase() === 'authorization')
-  if (authorization !== undefined && (apiKey ?? apiKeyRef) !== undefined) {
-    const message = 'the API key is sent in this header; set one of them'
-    issues.push({ path: ['headers', authorization], message })
-  }
-  const message = endpoint === undefined ? undefined : endpointIssue(endpoint, allowInsecureHttp === true)
-  return message === undefined ? issues : [...issues, { path: ['endpoint'], message }]
-}
-
-function endpointIssue(endpoint: string, isInsecureAllowed: boolean): string | undefined {
-  if (!URL.canParse(endpoint)) return undefined
-  const { username, password, protocol, hostname, hash } = new URL(endpoint)
-  if (username !== '' || password !== '') return 'must not contain a user name or password'
-  if (hash !== '') return 'must not contain a fragment'
-  if (protocol === 'https:' || isInsecureAllowed || isLoopbackHost(hostname)) return undefined
-  return 'must be https, because a forged response can allow calls (http is accepted on a loopback address, or with allowInsecureHttp: true)'
-}
 
 const enforcementSchema = z
   .strictObject({

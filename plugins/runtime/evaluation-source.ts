@@ -12,11 +12,8 @@ import { canonicalize, messageOf } from '@svc/core/json'
 import { KeyReader } from '@svc/core/secret'
 import type { RemoteConfig, RuntimeConfig } from './config.js'
 import { CircuitBreaker } from './evaluation/circuit-breaker.js'
-import { GuardedEvaluator } from './evaluation/guarded-evaluator.js'
-import { RequestSlots } from './evaluation/request-slots.js'
-import { apiKeySource } from './remote/api-key.js'
-import { Endpoint } from './remote/endpoint.js'
-import { RemoteEvaluator } from './remote/evaluator.js'
+import { GuardedEvaluator, RequestSlots } from './evaluation/guarded-evaluator.js'
+import { apiKeySource, Endpoint, RemoteEvaluator } from './remote/evaluator.js'
 import type { EvaluationSource } from './stage.js'
 
 const defaultTimeoutMs = 2000

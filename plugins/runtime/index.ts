@@ -1,4 +1,4 @@
 export { type RuntimeConfig, runtimeSchema } from './config.js'
 export { runtimePlugin } from './plugin.js'
-export { outputRuleSchema } from './redact/rule-schema.js'
+export { outputRuleSchema } from './redact/rule.js'
 export { responseSchema } from './remote/wire.js'

@@ -3,21 +3,25 @@ import {
   answerChange,
   bind,
   bindDefault,
+  checkServer,
+  checkUsable,
+  type DoctorCheck,
   definePlugin,
   externalDecision,
   identity,
   lateBound,
+  type PluginContext,
   redactor,
+  resolve,
   resolveOptional,
   sideEffects,
   token,
   tokens,
 } from '@svc/core'
 import { KeyReader } from '@svc/core/secret'
-import { runtimeSchema } from './config.js'
-import { checkRuntime } from './doctor.js'
+import { type RuntimeConfig, runtimeSchema } from './config.js'
 import { evaluationSource } from './evaluation-source.js'
-import { metrics } from './metrics.js'
+import { apiKeySource } from './remote/evaluator.js'
 import { type EvaluationSource, RuntimeStage } from './stage.js'
 
 const evaluation = token<EvaluationSource>('runtime/EvaluationSource')
@@ -28,7 +32,19 @@ export const runtimePlugin = definePlugin({
   core: '^1.0.0',
   schema: runtimeSchema,
   phase: 'evaluation',
-  metrics,
+  metrics: {
+    svc_runtime_evaluations_total: { kind: 'counter', help: 'Calls sent to the runtime for evaluation.' },
+    svc_runtime_failures_total: { kind: 'counter', help: 'Evaluations without a valid decision.' },
+    svc_runtime_retries_total: { kind: 'counter', help: 'Retried evaluation requests.' },
+    svc_runtime_skipped_total: {
+      kind: 'counter',
+      help: 'Calls not evaluated because a circuit to the runtime was open.',
+    },
+    svc_runtime_circuit_open: {
+      kind: 'gauge',
+      help: '1 while the runtime cannot be connected to or fails for several callers, else 0.',
+    },
+  },
   owns: [
     {
       token: tokens.DecisionEvaluator,
@@ -72,3 +88,15 @@ export const runtimePlugin = definePlugin({
 
   doctor: checkRuntime,
 })
+
+async function checkRuntime(
+  { enforcement: { mode, remote } }: RuntimeConfig,
+  context: PluginContext,
+): Promise<readonly DoctorCheck[]> {
+  if (mode !== 'remote' || remote?.endpoint === undefined) return []
+  const server = await checkServer('the runtime', remote.endpoint)
+  if (remote.apiKeyRef === undefined) return server
+  const source = apiKeySource(remote, new KeyReader(context), resolve(context.container, tokens.Clock))
+  const hint = 'set what runtime.enforcement.remote.apiKeyRef names'
+  return [await checkUsable("the runtime's API key", hint, source), ...server]
+}

@@ -2,8 +2,7 @@
 import { type Call, type Denied, denied, type Hold, type Identity } from '@svc/core'
 import type { EscalationEvents } from './events.js'
 import type { EscalationRepository } from './repository.js'
-import { approvalStateOf } from './rules.js'
-import type { StoredEscalation } from './stored-escalation.js'
+import { approvalStateOf, type StoredEscalation } from './stored-escalation.js'
 
 interface ApprovalHoldParts {
   readonly repository: EscalationRepository

@@ -15,9 +15,8 @@ import {
 import type { StoreResource } from '@svc/core/store'
 import { EscalationEvents } from './events.js'
 import { EscalationHandler } from './handler.js'
-import { EscalationRepository } from './repository.js'
+import { EscalationRepository, Waiters } from './repository.js'
 import { VotingService } from './voting-service.js'
-import { Waiters } from './waiters.js'
 
 /** Milliseconds between two sweeps; an escalation that is looked up is decided at once when its time is over. */
 const SWEEP_MS = 5000

@@ -23,9 +23,8 @@ import { canonicalize, sha256Hex } from '@svc/core/json'
 import { ApprovalHold, alreadyUsed, neverSent } from './approval-hold.js'
 import type { EscalationEvents } from './events.js'
 import type { EscalationRepository, NewEscalation } from './repository.js'
-import { appliesTo, approvalStateOf, covers, decided } from './rules.js'
-import type { StoredEscalation } from './stored-escalation.js'
-import { callerOf } from './voters.js'
+import { appliesTo, approvalStateOf, covers, decided, type StoredEscalation } from './stored-escalation.js'
+import { callerOf } from './voting-service.js'
 
 /** Characters of the arguments that reviewers see. */
 const MAX_SHOWN_ARGS = 2000

@@ -1,9 +1,13 @@
 // The escalations of a store as they are now. The first gateway that reads one whose time is over decides it, once.
 import { type Clock, type EscalationEntry, type EscalationStore, type Logger, Refusal } from '@svc/core'
 import type { EscalationEvents } from './events.js'
-import { expiredAt } from './rules.js'
-import { fromEntry, type StoredEscalation, toEntry, type VersionedEscalation } from './stored-escalation.js'
-import type { Waiters } from './waiters.js'
+import {
+  expiredAt,
+  fromEntry,
+  type StoredEscalation,
+  toEntry,
+  type VersionedEscalation,
+} from './stored-escalation.js'
 
 /** Pending escalations of one principal. */
 const MAX_PENDING = 20
@@ -153,5 +157,64 @@ export class EscalationRepository {
     const isStored = await this.#parts.store.replace(toEntry({ value, version: version + 1 }))
     if (isStored) this.#parts.waiters.wake(value.id)
     return isStored
+  }
+}
+
+/** Milliseconds between two polls, at first and at most. */
+const MIN_PAUSE_MS = 50
+const MAX_PAUSE_MS = 1000
+
+export class Waiters {
+  #waiting = new Map<string, Set<() => void>>()
+
+  /** The escalation has changed. */
+  wake(id: string): void {
+    for (const wake of this.#waiting.get(id) ?? []) wake()
+  }
+
+  /** Calls `poll` until it returns true, `withinMs` are over, or `signal` fires. */
+  async until(
+    id: string,
+    poll: () => Promise<boolean>,
+    { withinMs, signal }: { readonly withinMs: number; readonly signal: AbortSignal },
+  ): Promise<void> {
+    let isOver = false
+    let wakeUp: () => void = () => undefined
+    const stop = () => {
+      isOver = true
+      wakeUp()
+    }
+    const deadline = setTimeout(stop, withinMs)
+    signal.addEventListener('abort', stop, { once: true })
+    const remove = this.#add(id, () => wakeUp())
+    try {
+      for (let pause = MIN_PAUSE_MS; !signal.aborted; pause = Math.min(2 * pause, MAX_PAUSE_MS)) {
+        // Made before the poll, so that a change during it is not missed.
+        let timer: NodeJS.Timeout | undefined
+        const paused = new Promise<void>((resolve) => {
+          wakeUp = resolve
+          timer = setTimeout(resolve, pause)
+        })
+        try {
+          if ((await poll()) || isOver) return
+          await paused
+        } finally {
+          clearTimeout(timer)
+        }
+      }
+    } finally {
+      clearTimeout(deadline)
+      signal.removeEventListener('abort', stop)
+      remove()
+    }
+  }
+
+  #add(id: string, wake: () => void): () => void {
+    const all = this.#waiting.get(id) ?? new Set()
+    this.#waiting.set(id, all.add(wake))
+    return () => {
+      all.delete(wake)
+      if (all.size === 0) this.#waiting.delete(id)
+    }
   }
 }

@@ -1,4 +1,6 @@
-// One token bucket: filled at a steady rate up to its size, one token a call.
+// What every store counts by: keys, UTC days and token buckets; and the interface that the stage counts in.
+import { createHash } from 'node:crypto'
+import type { MaybePromise, QuotaAdapter, StoreLifecycle } from '@svc/core'
 
 /** The latest instant of a Date, in milliseconds since the epoch. */
 const END_OF_TIME = 8.64e15
@@ -59,4 +61,50 @@ export class TokenBucket {
 
 function refilledAt(from: number, missing: number, ratePerSec: number): number {
   return Math.min(END_OF_TIME, from + Math.ceil((missing * 1000) / ratePerSec))
+}
+
+export const DAY_MS = 86_400_000
+
+export function dayOf(now: number): number {
+  return Math.floor(now / DAY_MS)
+}
+
+/** @throws {RangeError} when nothing can be counted against it */
+export function checkDailyLimit(limit: number): void {
+  if (!(limit >= 0)) throw new RangeError(`a daily limit is a number from 0, not ${limit}`)
+}
+
+/** Characters, of at most three bytes each: within the key limits of the stores. */
+const MAX_LENGTH = 400
+
+/**
+ * The length marks the end of the tenant, which may contain any character. A long key, or one that UTF-8 cannot
+ * encode, is replaced by its SHA-256.
+ */
+export function keyOf(tenant: string, tool: string): string {
+  const key = `${tenant.length}:${tenant}:${tool}`
+  if (key.length <= MAX_LENGTH && key.isWellFormed()) return key
+  return `#${createHash('sha256').update(key, 'utf16le').digest('base64url')}`
+}
+
+type MaybeAsync<F extends (...args: never[]) => unknown> = (
+  ...args: Parameters<F>
+) => MaybePromise<Awaited<ReturnType<F>>>
+
+export interface QuotaStore extends StoreLifecycle {
+  readonly incrDaily: MaybeAsync<QuotaAdapter['incrDaily']>
+  readonly takeToken: MaybeAsync<QuotaAdapter['takeToken']>
+  readonly refundDaily?: MaybeAsync<NonNullable<QuotaAdapter['refundDaily']>>
+}
+
+/** The store for other code, which expects promises. */
+export function adapterOf(store: QuotaStore): QuotaAdapter {
+  const { refundDaily } = store
+  return {
+    incrDaily: async (...args) => store.incrDaily(...args),
+    takeToken: async (...args) => store.takeToken(...args),
+    ...(refundDaily === undefined ? {} : { refundDaily: async (...args) => refundDaily(...args) }),
+    ready: () => store.ready?.(),
+    warning: () => store.warning?.(),
+  }
 }

@@ -9,13 +9,13 @@ import {
   type Logger,
   type Meter,
   principalKeyOf,
+  withTimeout,
 } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import { BoundedMap } from '@svc/core/store'
 import type { CircuitBreaker } from './circuit-breaker.js'
 import { EvaluationError } from './error.js'
 import { type Decision, decisionOf } from './obligations.js'
-import type { RequestSlots } from './request-slots.js'
 
 /** Failures with one message take one log line in this time. */
 const logIntervalMs = 60_000
@@ -81,23 +81,12 @@ export class GuardedEvaluator {
     }
   }
 
-  /** The race enforces the limit on evaluators that ignore the signal. */
-  async #evaluateInTime(call: Call, request: EvaluationRequest, principal: string): Promise<Evaluation> {
-    const { timeoutMs } = this.#options
-    const { abortState } = call
-    const controller = new AbortController()
-    const timeout = new EvaluationError(`the runtime gave no decision within ${timeoutMs} ms`, 'unavailable')
-    const stop = (): void => controller.abort(timeout)
-    const timer = setTimeout(stop, timeoutMs)
-    abortState.addEventListener('abort', stop)
-    if (abortState.aborted) stop()
-    try {
-      const { signal } = controller
-      return await Promise.race([rejectOnAbort(signal), this.#evaluateInSlot(request, principal, signal)])
-    } finally {
-      clearTimeout(timer)
-      abortState.removeEventListener('abort', stop)
-    }
+  #evaluateInTime(call: Call, request: EvaluationRequest, principal: string): Promise<Evaluation> {
+    const { timeoutMs: ms } = this.#options
+    const error = new EvaluationError(`the runtime gave no decision within ${ms} ms`, 'unavailable')
+    return withTimeout({ ms, error, stop: call.abortState }, (signal) =>
+      this.#evaluateInSlot(request, principal, signal),
+    )
   }
 
   async #evaluateInSlot(
@@ -152,9 +141,48 @@ function checked(evaluation: Evaluation): Evaluation {
   throw new EvaluationError('the decision has an unknown action', 'invalid')
 }
 
-function rejectOnAbort(signal: AbortSignal): Promise<never> {
-  return new Promise((_resolve, reject) => {
-    signal.addEventListener('abort', () => reject(signal.reason), { once: true })
-    if (signal.aborted) reject(signal.reason)
+/** A quarter of the connections to a remote runtime. */
+const maxPerPrincipal = 16
+
+interface Slots {
+  taken: number
+  /** Resolve the calls that wait for a slot, the oldest first. */
+  readonly waiting: Set<() => void>
+}
+
+export class RequestSlots {
+  /** Of principals with requests in flight; others have no entry. */
+  #principals = new Map<string, Slots>()
+
+  /** Resolves with the function that frees the slot. Rejects with the signal's reason when it aborts first. */
+  async take(principal: string, signal: AbortSignal): Promise<() => void> {
+    const slots = this.#principals.get(principal) ?? { taken: 0, waiting: new Set() }
+    this.#principals.set(principal, slots)
+    if (slots.taken < maxPerPrincipal) slots.taken++
+    else await waitIn(slots.waiting, signal)
+    return () => {
+      // The slot passes to the oldest waiting call and stays taken.
+      const [next] = slots.waiting
+      if (next !== undefined) return next()
+      slots.taken--
+      if (slots.taken === 0) this.#principals.delete(principal)
+    }
+  }
+}
+
+function waitIn(waiting: Set<() => void>, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const onAbort = (): void => {
+      waiting.delete(onTurn)
+      reject(signal.reason)
+    }
+    const onTurn = (): void => {
+      waiting.delete(onTurn)
+      signal.removeEventListener('abort', onAbort)
+      resolve()
+    }
+    waiting.add(onTurn)
+    signal.addEventListener('abort', onAbort, { once: true })
+    if (signal.aborted) onAbort()
   })
 }

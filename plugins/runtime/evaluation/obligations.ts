@@ -2,8 +2,7 @@
 // the gateway cannot fulfil it.
 import type { Evaluation, Obligation } from '@svc/core'
 import { z } from 'zod'
-import { compileRule, type OutputRule } from '../redact/rule.js'
-import { outputRuleSchema } from '../redact/rule-schema.js'
+import { compileRule, type OutputRule, outputRuleSchema } from '../redact/rule.js'
 import { EvaluationError } from './error.js'
 
 interface Obligations {

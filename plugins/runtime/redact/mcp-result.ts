@@ -1,7 +1,6 @@
 // Redacts the result of an MCP method. Text is redacted as text or as the JSON that it contains. Images, audio, blobs,
 // links and tasks cannot be redacted and are replaced.
-import { mapChildren } from './json-path.js'
-import { type OutputRule, redactJson, redactText } from './rule.js'
+import { mapChildren, type OutputRule, redactJson, redactText } from './rule.js'
 
 type Fields = Readonly<Record<string, unknown>>
 

@@ -1,12 +1,11 @@
-// Evaluates over HTTP, and retries failures that may be temporary while the time limit allows it.
+// Evaluates over HTTP, with an API key, and retries failures that may be temporary while the time limit allows it.
 import type { Clock, DecisionEvaluator, Evaluation, EvaluationRequest } from '@svc/core'
 import { retryAfterMs } from '@svc/core/http'
-import type { HttpResponse } from '@svc/core/http-client'
+import { HttpClient, HttpError, type HttpResponse } from '@svc/core/http-client'
+import { messageOf } from '@svc/core/json'
+import { cachedFor, isKeyError, type KeyReader } from '@svc/core/secret'
 import { EvaluationError } from '../evaluation/error.js'
-import type { ApiKeySource } from './api-key.js'
-import type { Endpoint } from './endpoint.js'
-import { readableDenial } from './readable-denial.js'
-import { parseResponse, wireRequest } from './wire.js'
+import { parseResponse, readableDenial, wireRequest } from './wire.js'
 
 /** Statuses that concern the gateway's own request and not the call's input. */
 const gatewayStatuses = new Set([401, 404, 405, 407])
@@ -121,4 +120,64 @@ export class RemoteEvaluator implements DecisionEvaluator {
  */
 function refused(reason: string): Evaluation {
   return { action: 'deny', reason }
+}
+
+const cacheMs = 1000
+
+type ApiKeySource = () => Promise<string | undefined>
+
+export function apiKeySource(
+  { apiKey, apiKeyRef }: { apiKey?: string | undefined; apiKeyRef?: string | undefined },
+  reader: KeyReader,
+  clock: Clock,
+): ApiKeySource {
+  if (apiKeyRef === undefined) return () => Promise.resolve(apiKey)
+  return cachedFor(cacheMs, clock, () => read(reader, apiKeyRef))
+}
+
+async function read(reader: KeyReader, ref: string): Promise<string> {
+  try {
+    const key = await reader.read(ref)
+    if (/^[\x21-\x7e]+$/.test(key)) return key
+  } catch (cause) {
+    if (!isKeyError(cause)) throw cause
+    throw new EvaluationError("the runtime's API key cannot be read", 'invalid', { cause })
+  }
+  throw new EvaluationError(
+    "the runtime's API key contains characters that are not allowed in a header",
+    'invalid',
+  )
+}
+
+/** About ten times the size of a decision with many obligations. */
+const MAX_RESPONSE_BYTES = 64 * 1024
+const MAX_CONNECTIONS = 64
+
+export class Endpoint {
+  #client: HttpClient
+  #url: URL
+
+  /** Connecting has its own time-out, because a connection is shared and outlives the call that opened it. */
+  constructor(url: URL, connectTimeoutMs: number) {
+    this.#client = new HttpClient({ connectTimeoutMs, connections: MAX_CONNECTIONS, keepAlive: true })
+    this.#url = url
+  }
+
+  /**
+   * The response with the first 64 KiB of its body. Rejects with `EvaluationError`, without a cause: an HTTP client's error
+   * may hold the request and so the API key.
+   */
+  async post(headers: Record<string, string>, body: string, signal: AbortSignal): Promise<HttpResponse> {
+    try {
+      return await this.#client.send(this.#url, { headers, body, signal, maxBytes: MAX_RESPONSE_BYTES })
+    } catch (error) {
+      const kind = error instanceof HttpError && error.isConnectError ? 'unreachable' : 'unavailable'
+      const code = error instanceof HttpError ? error.code : messageOf(error)
+      throw new EvaluationError(`the runtime cannot be reached (${code})`, kind)
+    }
+  }
+
+  close(): Promise<void> {
+    return this.#client.close()
+  }
 }

@@ -1,9 +1,7 @@
 // Counts on this host's disk, shared by its processes; they survive a restart.
 import type { QuotaAdapter } from '@svc/core'
 import { LmdbStore } from '@svc/core/lmdb'
-import { checkDailyLimit, DAY_MS, dayOf } from '../day.js'
-import { keyOf } from '../key.js'
-import { checkedSize, TokenBucket } from '../token-bucket.js'
+import { checkDailyLimit, checkedSize, DAY_MS, dayOf, keyOf, TokenBucket } from '../token-bucket.js'
 
 interface LmdbQuotaOptions {
   /** On a local filesystem; made where it is missing. */

@@ -1,10 +1,6 @@
 // Counts in the memory of this process, for gateways of one process: they are lost when it ends.
-
 import type { QuotaAdapter } from '@svc/core'
-import { checkDailyLimit } from '../day.js'
-import { keyOf } from '../key.js'
-import type { QuotaStore } from '../quota-store.js'
-import { checkedSize, TokenBucket } from '../token-bucket.js'
+import { checkDailyLimit, checkedSize, keyOf, type QuotaStore, TokenBucket } from '../token-bucket.js'
 import { DailyCounts } from './daily-counts.js'
 import { TenantKeys } from './tenant-keys.js'
 

@@ -1,5 +1,5 @@
 // Counts per key and UTC day.
-import { DAY_MS, dayOf } from '../day.js'
+import { DAY_MS, dayOf } from '../token-bucket.js'
 import { TenantKeys } from './tenant-keys.js'
 
 interface Day {

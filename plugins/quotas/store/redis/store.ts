@@ -1,9 +1,7 @@
 // Counts in Redis or Valkey, shared by all gateways that use the same server.
 import type { QuotaAdapter } from '@svc/core'
 import { RedisConnection, type RedisConnectionOptions } from '@svc/core/redis'
-import { checkDailyLimit } from '../day.js'
-import { keyOf } from '../key.js'
-import { checkedSize } from '../token-bucket.js'
+import { checkDailyLimit, checkedSize, keyOf } from '../token-bucket.js'
 import { countDaily, refundDaily, takeTokens } from './scripts.js'
 
 interface RedisQuotaOptions extends RedisConnectionOptions {

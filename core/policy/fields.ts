@@ -1,0 +1,55 @@
+// Schemas of values that several sections of a policy have.
+import { z } from 'zod'
+import { isLoopbackHost } from '../http/host.js'
+import { compilePattern, PatternError } from '../match/pattern.js'
+
+export const keyRefSchema = z
+  .string()
+  .regex(/^(?:env:|file:\/\/)./, 'not a key reference; accepted are env:NAME and file://PATH')
+
+export const headerNameSchema = z
+  .string()
+  .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'not a header name (RFC 9110 §5.1)')
+
+export const httpUrlSchema = z.url({ protocol: /^https?$/, error: 'must be an http or https URL' })
+
+/** A pattern over references. */
+export const patternSchema = z.string().superRefine((source, context) => checkPattern(source, [], context))
+
+/** Patterns to values. */
+export function patternsSchema<T extends z.ZodType>(value: T) {
+  return z.record(z.string(), value).superRefine((entries, context) => {
+    for (const source of Object.keys(entries)) checkPattern(source, [source], context)
+  })
+}
+
+function checkPattern(source: string, path: string[], context: z.core.$RefinementCtx): void {
+  try {
+    compilePattern(source)
+  } catch (error) {
+    if (!(error instanceof PatternError)) throw error
+    context.addIssue({ code: 'custom', path, message: error.message })
+  }
+}
+
+interface SecureUrlRule {
+  /** Why plain http is not accepted, such as `because …`. */
+  readonly because?: string
+  /** The key that accepts plain http to every host. */
+  readonly insecureKey?: string
+  readonly isInsecureAllowed?: boolean | undefined
+}
+
+/** Why an http or https URL must not be used for secrets or decisions; undefined where it may, and for other text. */
+export function secureUrlError(
+  text: string | undefined,
+  { because, insecureKey, isInsecureAllowed = false }: SecureUrlRule = {},
+): string | undefined {
+  if (text === undefined || !URL.canParse(text)) return undefined
+  const { username, password, protocol, hostname } = new URL(text)
+  if (username !== '' || password !== '') return 'must not contain a user or a password'
+  if (protocol !== 'http:' || isInsecureAllowed || isLoopbackHost(hostname)) return undefined
+  const why = because === undefined ? '' : `, ${because}`
+  const otherwise = insecureKey === undefined ? '' : `, or with ${insecureKey}: true`
+  return `must be https${why} (http is accepted on a loopback address${otherwise})`
+}
