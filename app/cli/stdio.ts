@@ -2,7 +2,7 @@
 import { resolve } from 'node:path'
 import type { Writable } from 'node:stream'
 import { messageOf } from '@svc/core/json'
-import { formatNameSegment } from '@svc/core/match'
+import { formatNameSegment, parseNameSegment } from '@svc/core/match'
 import { formatDiagnostic, PolicyError } from '@svc/core/policy'
 import { Command } from 'commander'
 import { lineLogger } from '../gateway/line-logger.js'
@@ -65,7 +65,7 @@ async function run([command, ...args]: readonly string[], flags: StdioFlags): Pr
         command === undefined || name === undefined
           ? undefined
           : { server: name, command, args, env: flags.env },
-      path: name === undefined ? '/mcp' : `/mcp/${formatNameSegment(name)}`,
+      name: name === undefined ? undefined : parseNameSegment(formatNameSegment(name)),
       input: process.stdin,
       output,
       logger,

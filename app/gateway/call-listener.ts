@@ -34,6 +34,14 @@ export interface Front {
   close(): Promise<void>
 }
 
+/** The front of a gateway that gets its requests from the program around it. */
+export const noListener: Front = {
+  listen: async () => ({ port: 0, url: '' }),
+  refresh: async () => undefined,
+  stopListening: () => undefined,
+  close: async () => undefined,
+}
+
 /** `warnings` are those of the front itself. */
 export function createRouter(host: HostConfig, parts: CallListenerParts, warnings: () => string[]): Router {
   const { builder, policies, mcp, upstream } = parts

@@ -10,9 +10,8 @@ export function readBody(message: IncomingMessage, maxBytes: number): Promise<Bu
       reject(new Refusal('BAD_REQUEST', 'content-encoding: only identity is accepted.'))
       return
     }
-    const tooLarge = (): Refusal => new Refusal('PAYLOAD_TOO_LARGE', `The body is over ${maxBytes} bytes.`)
     if (Number(message.headers['content-length'] ?? 0) > maxBytes) {
-      reject(tooLarge())
+      reject(bodyTooLarge(maxBytes))
       return
     }
     // The client may have disconnected while earlier stages waited; a destroyed message emits no more events.
@@ -28,7 +27,7 @@ export function readBody(message: IncomingMessage, maxBytes: number): Promise<Bu
       if (size > maxBytes) {
         pieces.length = 0
         message.pause()
-        reject(tooLarge())
+        reject(bodyTooLarge(maxBytes))
         return
       }
       pieces.push(piece)
@@ -45,6 +44,10 @@ export function readBody(message: IncomingMessage, maxBytes: number): Promise<Bu
       if (!isComplete) reject(incompleteBody(message))
     })
   })
+}
+
+export function bodyTooLarge(maxBytes: number): Refusal {
+  return new Refusal('PAYLOAD_TOO_LARGE', `The body is over ${maxBytes} bytes.`)
 }
 
 /** Sockets whose request the server has refused in the middle of its body, with the reason. */

@@ -7,10 +7,13 @@ import { type WholeAnswer, writeWhole } from './answer.js'
 import { readBody } from './body.js'
 import { isDisconnected, onDisconnect } from './disconnect.js'
 
-/** JSON that is parsed already, with its text. */
+/** JSON that is parsed already. */
 export interface ParsedBody {
   readonly value: JsonValue
-  readonly text: string
+  /** Of its text. */
+  readonly bytes: number
+  /** Where it is passed on as it is written. */
+  readonly text?: string
 }
 
 export interface ClientExchange {

@@ -4,7 +4,7 @@ import { denied, type Plugin, resolve, tokens } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import type { DependencyContainer } from 'tsyringe'
 import { GatewayBuilder } from '../gateway/builder.js'
-import { type CallListenerParts, createRouter, type Front } from '../gateway/call-listener.js'
+import { type CallListenerParts, createRouter, type Front, noListener } from '../gateway/call-listener.js'
 import type { GatewaySettings, OptionsRequiring } from '../gateway/options.js'
 import { Gateway, type Listening } from '../gateway/start.js'
 import { writeRefusal } from '../http/answer.js'
@@ -57,10 +57,9 @@ export function mountGateway({ prefix = '', ...options }: Mount & GatewaySetting
   return mount(new GatewayBuilder({ port: 0, ...options }), prefix)
 }
 
-/** `sharesAdmin` as `Gateway` has it. */
-export function mount(builder: GatewayBuilder, prefix: string, sharesAdmin = false): MountedGateway {
+function mount(builder: GatewayBuilder, prefix: string): MountedGateway {
   const front = new MountedFront(builder)
-  const gateway = new Gateway(builder, async (host, parts) => front.open(host, parts), sharesAdmin)
+  const gateway = new Gateway(builder, async (host, parts) => front.open(host, parts))
   return {
     container: gateway.container,
     ready: () => gateway.ready(),
@@ -89,7 +88,7 @@ const dropped = ['authorization', 'content-type', 'host', 'origin'] as const
 
 const bodyConsumed = 'The body was read before the gateway got the request: mount it before body parsers.'
 
-class MountedFront implements Front {
+class MountedFront {
   #builder: GatewayBuilder
   #serve: ((request: IncomingMessage, response: ServerResponse) => Promise<void>) | undefined
 
@@ -107,7 +106,8 @@ class MountedFront implements Front {
       resolve(this.#builder.bindings, tokens.Meter).count('svc_http_refusals_total')
       this.#refuse(response, denied('BAD_REQUEST', refusal))
     }
-    return this
+    // Listener and certificates are the server's own; the router refuses calls while it drains.
+    return { ...noListener, close: async () => this.#close() }
   }
 
   async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -126,19 +126,7 @@ class MountedFront implements Front {
     writeRefusal(response, outcome, resolve(this.#builder.bindings, tokens.Ids).traceId())
   }
 
-  async listen(): Promise<{ port: number; url: string }> {
-    return { port: 0, url: '' }
-  }
-
-  async refresh(): Promise<void> {
-    // Certificates are the server's own.
-  }
-
-  stopListening(): void {
-    // The listener is the server's own; the router refuses calls while it drains.
-  }
-
-  async close(): Promise<void> {
+  #close(): void {
     this.#serve = async (_request, response) =>
       this.#refuse(response, denied('DRAINING', 'The gateway is shutting down.'))
   }

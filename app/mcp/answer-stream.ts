@@ -12,7 +12,8 @@ import {
   ProtocolViolation,
   verdictOf,
 } from './rpc-response.js'
-import { eventBytes, hasMessage, type McpEvent, type ReceivedMessage, textShowing } from './servers.js'
+import { eventBytes, hasMessage, type McpEvent, type ReceivedMessage } from './servers.js'
+import { showEvent } from './shown-messages.js'
 
 /** The part of a call that outlives its stream. */
 export interface Resumption {
@@ -82,8 +83,7 @@ export class McpAnswerStream implements AnswerStream {
     checkResponse(event.message, id)
     if (this.#isAnswered) throw new ProtocolViolation('The upstream answered twice.')
     const reviewed = await review.response(event.message)
-    const content = textShowing(event, reviewed)
-    const bytes = eventBytes(event, content)
+    const { bytes, text: content } = showEvent(event, reviewed)
     const verdict = verdictOf(reviewed)
     this.#isAnswered = true
     resumption.answered()
@@ -133,7 +133,7 @@ export class McpAnswerStream implements AnswerStream {
 export async function passed(event: McpEvent, review: ResponseFilter): Promise<AnswerChunk> {
   if (!hasMessage(event)) return { bytes: event.frame ?? new Uint8Array() }
   const shown = await review.message(event.message)
-  return { bytes: shown === undefined ? new Uint8Array() : eventBytes(event, textShowing(event, shown)) }
+  return { bytes: shown === undefined ? new Uint8Array() : showEvent(event, shown).bytes }
 }
 
 const unknownOutcome = failed('OUTCOME_UNKNOWN', 'The stream broke off before the answer.')

@@ -15,7 +15,8 @@ import type { LateResponses } from './late-responses.js'
 import type { RequestId } from './message.js'
 import type { ResponseFilter } from './response-filter.js'
 import { checkResponse, failureOf, isResponse, ProtocolViolation, verdictOf } from './rpc-response.js'
-import { type EventsResponse, type McpResponse, textShowing, type WholeResponse } from './servers.js'
+import type { EventsResponse, McpResponse, WholeResponse } from './servers.js'
+import { showMessage } from './shown-messages.js'
 import { StandingStream } from './standing-stream.js'
 import { headersToClient } from './wire-headers.js'
 
@@ -89,7 +90,7 @@ function answered(
   return after(response.message(maxResponseBytes), (received) => {
     checkResponse(received.message, id)
     return after(context.review.response(received.message), (reviewed) =>
-      completed(response, bodyOf(received, reviewed), verdictOf(reviewed)),
+      completed(response, showMessage(received, reviewed), verdictOf(reviewed)),
     )
   })
 }
@@ -107,7 +108,7 @@ async function refusedByUpstream(
   if (received === undefined) return completed(response, bytes, { digest: null, error: 'UPSTREAM' })
   const { message } = received
   const reviewed = isResponse(message) ? await review.response(message) : message
-  return completed(response, bodyOf(received, reviewed), { digest: null, error: 'UPSTREAM' })
+  return completed(response, showMessage(received, reviewed), { digest: null, error: 'UPSTREAM' })
 }
 
 async function messageIfAny(response: WholeResponse, maxBytes: number): Promise<Received | undefined> {
@@ -120,11 +121,6 @@ async function messageIfAny(response: WholeResponse, maxBytes: number): Promise<
 }
 
 type Received = Awaited<ReturnType<WholeResponse['message']>>
-
-function bodyOf(received: Received, reviewed: Received['message']): Uint8Array {
-  const text = textShowing(received, reviewed)
-  return text === received.text ? received.bytes : Buffer.from(text)
-}
 
 function streamed(response: EventsResponse, context: ResponseContext, limits: AnswerLimits): Completed {
   const { id, isStanding, drainWhenAbandoned, review } = context

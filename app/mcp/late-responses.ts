@@ -23,7 +23,8 @@ import type { RequestId } from './message.js'
 import type { OpenCall, OpenCalls } from './open-calls.js'
 import { type LearningCaches, ResponseFilter } from './response-filter.js'
 import { checkResponse, verdictOf } from './rpc-response.js'
-import { eventBytes, type McpEvent, type ReceivedMessage, textShowing } from './servers.js'
+import { eventBytes, type McpEvent, type ReceivedMessage } from './servers.js'
+import { showEvent } from './shown-messages.js'
 
 const withheld = failed('OUTCOME_UNRECORDED', 'The answer to this request was withheld.')
 const noLongerAllowed = denied('TOOL_NOT_ALLOWED', 'The answer is to a request that may no longer be made.', {
@@ -80,7 +81,7 @@ export class LateResponses {
     }
     const review = new ResponseFilter(control, open, exchange, this.#parts.caches)
     const reviewed = await review.response(message)
-    const bytes = eventBytes(event, textShowing(event, reviewed))
+    const { bytes } = showEvent(event, reviewed)
     return { bytes, answer: { call: late, ...verdictOf(reviewed), instead } }
   }
 

@@ -120,7 +120,7 @@ function readBody(
   const message = readMessage(value)
   const split = splitTaskIds(message)
   exchange.message = split.message
-  if (split.message === message && !(body instanceof Uint8Array)) exchange.text = body.text
+  if (split.message === message && 'text' in body) exchange.text = body.text
   exchange.tasks = split.tasks
   // Before the checks, so that the record of a refused message has its method.
   if (message.type !== 'response') control.refineTarget({ mcpMethod: message.method })
@@ -131,7 +131,7 @@ function readBody(
 
 function sizeOf(body: RequestBody | null): number {
   if (body === null) return 0
-  return body instanceof Uint8Array ? body.byteLength : Buffer.byteLength(body.text)
+  return body instanceof Uint8Array ? body.byteLength : body.bytes
 }
 
 /** A GET opens a stream, a DELETE ends a session: neither carries a message. */

@@ -7,7 +7,8 @@ import type { LateResponses } from './late-responses.js'
 import type { RequestId } from './message.js'
 import type { ResponseFilter } from './response-filter.js'
 import { checkResponse, failureOf, isResponse } from './rpc-response.js'
-import { eventBytes, hasMessage, type McpEvent, textShowing } from './servers.js'
+import { hasMessage, type McpEvent } from './servers.js'
+import { showEvent } from './shown-messages.js'
 
 export interface StandingStreamParts {
   readonly events: AsyncIterable<McpEvent>
@@ -50,6 +51,6 @@ export class StandingStream implements AnswerStream {
     if (!hasMessage(event) || !isResponse(event.message)) return passed(event, review)
     if (id === undefined) return lateResponses.chunkOf(event)
     checkResponse(event.message, id)
-    return { bytes: eventBytes(event, textShowing(event, await review.response(event.message))) }
+    return { bytes: showEvent(event, await review.response(event.message)).bytes }
   }
 }

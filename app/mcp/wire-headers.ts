@@ -5,6 +5,8 @@ import { EVENT_STREAM_TYPE } from '../http/media-type.js'
 import { lastEventIdOf, type McpExchange } from './exchange.js'
 import { encoded } from './header-text.js'
 import { PARAM_PREFIX } from './param-headers.js'
+import { isStateless } from './protocol.js'
+import { headersOfRequest, revisionIn } from './stateless-request.js'
 import { TASKS_PREFIX } from './tasks.js'
 
 /** Checked against the body where they repeat it, then passed on unchanged. */
@@ -26,7 +28,8 @@ export function addHeadersUpstream(headers: Record<string, string>, exchange: Mc
   headers['accept'] = acceptOf(exchange)
   for (const name of toUpstream) copy(headers, name, exchange.headers[name])
   copy(headers, LAST_EVENT_ID_HEADER, lastEventIdOf(exchange))
-  const { message, tasks } = exchange
+  const { message, tasks, isHeaderless } = exchange
+  if (isHeaderless === true) Object.assign(headers, headersRepeating(message))
   // The header repeats the id of the client.
   if (exchange.headers['mcp-name'] !== undefined && tasks[0] !== undefined && isOfTask(message)) {
     headers['mcp-name'] = encoded(tasks[0].id)
@@ -34,6 +37,15 @@ export function addHeadersUpstream(headers: Record<string, string>, exchange: Mc
   for (const name in exchange.headers) {
     if (name.startsWith(PARAM_PREFIX)) copy(headers, name, exchange.headers[name])
   }
+}
+
+/** Where the client sent none: a request of a revision without sessions is repeated in headers. */
+function headersRepeating(message: McpExchange['message']): Record<string, string> {
+  if (message?.type !== 'request') return {}
+  const revision = revisionIn(message.params)
+  return revision !== undefined && isStateless(revision)
+    ? headersOfRequest(revision, message.method, message.params)
+    : {}
 }
 
 function isOfTask(message: McpExchange['message']): boolean {

@@ -147,7 +147,8 @@ export class Endpoints {
   /** A request to one server on behalf of one to several. */
   server(request: ServerRequest, policy: ActivePolicy): MessageEndpoint {
     const { message: value, onCall, onJudged } = request
-    const body = value === null ? null : { value, text: JSON.stringify(value) }
+    const text = value === null ? '' : JSON.stringify(value)
+    const body = value === null ? null : { value, text, bytes: Buffer.byteLength(text) }
     const endpoint = this.#messageEndpoint(request, policy, async () => body)
     return {
       ...endpoint,

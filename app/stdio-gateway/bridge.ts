@@ -1,12 +1,11 @@
-// Sends the messages of a client over stdio to an MCP endpoint of the gateway, as a client of Streamable HTTP would, and
-// writes what the endpoint answers. Nothing is judged here.
-import type { IncomingMessage } from 'node:http'
+// Gives the messages of a client over stdio to an MCP endpoint of the gateway, and writes the messages that it gets for
+// them. Nothing is judged here.
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from '@svc/core'
 import { messageOf, parseJsonObject } from '@svc/core/json'
 import { rpcCodes } from '../mcp/protocol.js'
-import { type ClientMessage, readClientMessage } from './client-message.js'
-import { bodyText, isResponseTo, messagesOf, resultIn } from './endpoint-answer.js'
+import { shownEvent, shownText } from '../mcp/shown-messages.js'
+import { type ClientLine, isResponseTo, isStatelessRequest, readLine } from './client-line.js'
 import { type EndpointParts, EndpointSession } from './endpoint-session.js'
 
 /** Wait before a stream that ended is opened again, in milliseconds. */
@@ -44,7 +43,7 @@ export class Bridge {
 
   /** One line of the client's. */
   receive(text: string): void {
-    const message = readClientMessage(text)
+    const message = readLine(text)
     const cancelled = this.#cancelledBy(message)
     if (cancelled !== undefined) {
       this.#cancel(message, cancelled)
@@ -53,7 +52,7 @@ export class Bridge {
     const begun = this.#queue
     const cancel = new AbortController()
     if (message.id !== undefined) {
-      const isStateless = message.isStatelessRequest
+      const isStateless = isStatelessRequest(message)
       this.#running.set(message.id, { cancel, isStateless, begun, isCancelled: false })
     }
     this.#queue = begun.then(async () => {
@@ -85,65 +84,62 @@ export class Bridge {
     }
   }
 
-  #cancelledBy({ method, params }: ClientMessage): RunningRequest | undefined {
+  #cancelledBy({ method, params }: ClientLine): RunningRequest | undefined {
     return method === 'notifications/cancelled' ? this.#running.get(params['requestId']) : undefined
   }
 
   /** The cancellation waits for nothing but its request, so that no other message delays it. */
-  #cancel(message: ClientMessage, running: RunningRequest): void {
+  #cancel(message: ClientLine, running: RunningRequest): void {
     running.isCancelled = true
     // Over HTTP a client cancels a request of a stateless revision by closing its stream.
     if (running.isStateless) running.cancel.abort()
     else void this.#track(running.begun.then(() => this.#handle(message, new AbortController())))
   }
 
-  async #handle(message: ClientMessage, cancel: AbortController): Promise<void> {
+  async #handle(message: ClientLine, cancel: AbortController): Promise<void> {
     try {
-      const isAnswered = await this.#relay(
-        await this.#session.post(message, cancel.signal),
-        message,
-        cancel.signal,
-      )
-      if (!isAnswered)
+      const isAnswered = await this.#relay(message, cancel.signal)
+      if (!isAnswered && !cancel.signal.aborted)
         await this.#refuse(message, rpcCodes.internalError, 'The answer ended before its response.')
-    } catch (fault) {
+    } catch (error) {
       if (cancel.signal.aborted) return
-      this.#parts.logger.warn({ reason: messageOf(fault), method: message.method }, 'no answer')
-      await this.#refuse(message, rpcCodes.internalError, messageOf(fault))
+      this.#parts.logger.warn({ reason: messageOf(error), method: message.method }, 'no answer')
+      await this.#refuse(message, rpcCodes.internalError, messageOf(error))
     } finally {
       this.#running.delete(message.id)
     }
     if (message.method === 'notifications/initialized') this.#listen()
   }
 
-  /** Writes what the endpoint answers. Resolves to whether that has the response that the message needs. */
-  async #relay(answer: IncomingMessage, message: ClientMessage, signal: AbortSignal): Promise<boolean> {
-    const { statusCode = 0 } = answer
-    if (statusCode >= 400) {
-      await this.#relayRefusal(message, statusCode, await bodyText(answer))
-      return true
-    }
-    let isAnswered = message.id === undefined
+  /** Writes what the endpoint responds. Resolves to whether that has the response that the message needs. */
+  async #relay(line: ClientLine, signal: AbortSignal): Promise<boolean> {
+    let isAnswered = line.id === undefined
     let lastEventId: string | undefined
-    const read = async (from: IncomingMessage): Promise<void> => {
-      for await (const { text, eventId } of messagesOf(from)) {
-        lastEventId = eventId ?? lastEventId
-        const result = message.method === 'initialize' ? resultIn(text) : undefined
-        if (result !== undefined) this.#session.begin(message, answer, result)
-        const isResponse = isResponseTo(text, message.id)
-        isAnswered ||= isResponse
-        // A client waits for no response to what it has cancelled.
-        if (!isResponse || this.#running.get(message.id)?.isCancelled !== true) await this.#write(text)
-      }
+    const onEvent = async (bytes: Uint8Array): Promise<void> => {
+      const { message, text, id } = shownEvent(bytes)
+      lastEventId = id ?? lastEventId
+      const isResponse = message !== undefined && isResponseTo(line, message)
+      isAnswered ||= isResponse
+      // A client waits for no response to what it has cancelled.
+      if (text !== undefined && !(isResponse && this.#isCancelled(line))) await this.#write(text)
     }
-    await read(answer)
+    const { status, responseBody } = await this.#session.post(line, signal, onEvent)
+    if (responseBody !== undefined) {
+      const text = shownText(responseBody)
+      if (status >= 400) await this.#relayRefusal(line, status, text)
+      else if (!this.#isCancelled(line)) await this.#write(text)
+      return isAnswered || status >= 400 || text !== ''
+    }
     // A stream with event ids may be continued where it broke off.
     for (let resumed: string | undefined; !isAnswered && lastEventId !== resumed; ) {
       resumed = lastEventId
-      const next = await this.#session.openStream(lastEventId, signal)
-      if (next !== undefined) await read(next)
+      await this.#session.listen(lastEventId, signal, onEvent)
     }
     return isAnswered
+  }
+
+  #isCancelled({ id }: ClientLine): boolean {
+    return this.#running.get(id)?.isCancelled === true
   }
 
   #listen(): void {
@@ -154,41 +150,36 @@ export class Bridge {
 
   async #readNotifications(signal: AbortSignal): Promise<void> {
     let lastEventId: string | undefined
+    const onEvent = async (bytes: Uint8Array): Promise<void> => {
+      const { text, id } = shownEvent(bytes)
+      lastEventId = id ?? lastEventId
+      if (text !== undefined) await this.#write(text)
+    }
     try {
-      for (;;) {
-        const stream = await this.#session.openStream(lastEventId, signal)
-        if (stream === undefined) return
-        for await (const { text, eventId } of messagesOf(stream)) {
-          lastEventId = eventId ?? lastEventId
-          await this.#write(text)
-        }
+      while (await this.#session.listen(lastEventId, signal, onEvent))
         await delay(reopenMs, undefined, { signal })
-      }
-    } catch (fault) {
+    } catch (error) {
       if (signal.aborted) return
-      this.#parts.logger.warn({ reason: messageOf(fault) }, 'the stream of notifications ended')
+      this.#parts.logger.warn({ reason: messageOf(error) }, 'the stream of notifications ended')
     }
   }
 
   /** A refusal over HTTP as the JSON-RPC error that the client waits for. */
-  async #relayRefusal(message: ClientMessage, status: number, text: string): Promise<void> {
+  async #relayRefusal(line: ClientLine, status: number, text: string): Promise<void> {
     const body = parseJsonObject(text)
     if (body?.['jsonrpc'] !== undefined) await this.#write(text)
     else
-      await this.#refuse(
-        message,
-        status,
-        String(body?.['message'] ?? `The gateway answered ${status}.`),
-        body,
-      )
+      await this.#refuse(line, status, String(body?.['message'] ?? `The gateway answered ${status}.`), body)
   }
 
-  async #refuse({ id, method }: ClientMessage, code: number, message: string, data?: unknown): Promise<void> {
+  async #refuse({ id, method }: ClientLine, code: number, message: string, data?: unknown): Promise<void> {
     if (id === undefined) this.#parts.logger.warn({ code, method, reason: message }, 'refused')
     else await this.#write(JSON.stringify({ jsonrpc: '2.0', id, error: { code, message, data } }))
   }
 
   async #write(text: string): Promise<void> {
-    if (text !== '') await this.#parts.write(text)
+    // JSON has line ends between its tokens only.
+    const line = text.replace(/[\r\n]+/g, ' ').trim()
+    if (line !== '') await this.#parts.write(line)
   }
 }

@@ -1,12 +1,13 @@
 // The session of a client over stdio at an MCP endpoint of the gateway: messages are sent with the token and in the session
 // that the endpoint asks for. Where it has ended the session, another one is begun as the client began the first.
-import type { IncomingMessage } from 'node:http'
-import { LAST_EVENT_ID_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
-import { EVENT_STREAM_TYPE, JSON_TYPE, mediaType } from '../http/media-type.js'
+import { isJsonObject } from '@svc/core/json'
+import { LAST_EVENT_ID_HEADER, PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
 import { type ServerSession, sessionHeaders } from '../mcp/handshake.js'
-import { type ClientMessage, readClientMessage, repeatedInHeaders } from './client-message.js'
-import { messagesOf, resultIn } from './endpoint-answer.js'
-import type { PrivateRequest } from './private-server.js'
+import type { Fields } from '../mcp/rpc-response.js'
+import { inSession } from '../mcp/server-sessions.js'
+import { shownEvent, shownMessage } from '../mcp/shown-messages.js'
+import { type ClientLine, isResponseTo, readLine } from './client-line.js'
+import { LineExchange, type LineRequest } from './line-exchange.js'
 
 /** Tokens for the endpoint. */
 export interface Credentials {
@@ -17,15 +18,22 @@ export interface Credentials {
 }
 
 export interface EndpointParts {
-  /** Path of the endpoint. */
-  readonly path: string
   readonly credentials?: Credentials
-  send(request: PrivateRequest): Promise<IncomingMessage>
+  /** Resolves when the response is written. */
+  send(exchange: LineExchange, method: LineRequest['method']): Promise<void>
+}
+
+type OnEvent = LineRequest['onEvent']
+
+const noSession: ServerSession = { sessionId: undefined, revision: '', isStateless: false }
+
+function ignored(): void {
+  // The client does not see how its session is replaced or ended.
 }
 
 export class EndpointSession {
   #parts: EndpointParts
-  #handshake: ClientMessage | undefined
+  #handshake: ClientLine | undefined
   #open: ServerSession | undefined
   #reopening: Promise<void> | undefined
   #onReopened: () => void
@@ -36,107 +44,97 @@ export class EndpointSession {
     this.#onReopened = onReopened
   }
 
-  /** The client has begun the session by `handshake`; `result` is in the answer. */
-  begin(handshake: ClientMessage, answer: IncomingMessage, result: Readonly<Record<string, unknown>>): void {
-    this.#handshake = handshake
-    const { [SESSION_ID_HEADER]: id } = answer.headers
-    this.#open = {
-      sessionId: typeof id === 'string' ? id : undefined,
-      revision: String(result['protocolVersion']),
-      isStateless: false,
-    }
-  }
-
   /** Sends a message, with another token or in another session where the endpoint asks for one. */
-  async post(message: ClientMessage, signal: AbortSignal): Promise<IncomingMessage> {
-    const { credentials } = this.#parts
-    const session = this.#open
-    const authorization = await credentials?.authorization()
-    const answer = await this.#postOnce(message, signal)
-    const challenge = challengeIn(answer)
-    if (challenge !== undefined && credentials !== undefined) {
-      answer.resume()
-      await credentials.renew(challenge, authorization)
-      return this.#postOnce(message, signal)
-    }
-    // A session ends with its server. Tasks are answered with 404 too.
-    const isOver =
-      answer.statusCode === 404 && session?.sessionId !== undefined && message !== this.#handshake
-    if (!isOver || message.method?.startsWith('tasks/') === true) return answer
-    answer.resume()
-    if (this.#open === session) {
-      this.#reopening ??= this.#reopen().finally(() => {
-        this.#reopening = undefined
-      })
-      await this.#reopening
-    }
-    return this.#postOnce(message, signal)
+  async post(line: ClientLine, signal: AbortSignal, onEvent: OnEvent): Promise<LineExchange> {
+    if (line.method === 'initialize') return this.#begin(line, signal, onEvent)
+    const send = () => this.#post(line, signal, onEvent)
+    // Tasks are answered with 404 too.
+    if (line.method?.startsWith('tasks/') === true) return send()
+    return inSession(
+      async () => this.#open ?? noSession,
+      (session) => this.#replace(session),
+      send,
+    )
   }
 
-  /** The stream of what the server sends on its own, or what follows an event; undefined where the endpoint has none. */
-  async openStream(
-    lastEventId: string | undefined,
-    signal: AbortSignal,
-  ): Promise<IncomingMessage | undefined> {
-    const headers = {
-      accept: EVENT_STREAM_TYPE,
-      ...this.#headers(),
-      ...(lastEventId === undefined ? {} : { [LAST_EVENT_ID_HEADER]: lastEventId }),
-    }
-    const answer = await this.#send({ method: 'GET', headers, signal })
-    if (answer.statusCode === 200 && mediaType(answer.headers['content-type']) === EVENT_STREAM_TYPE)
-      return answer
-    answer.resume()
-    return undefined
+  /** The stream of what the server sends on its own, or what follows an event. Resolves to whether there was one. */
+  async listen(lastEventId: string | undefined, signal: AbortSignal, onEvent: OnEvent): Promise<boolean> {
+    const resumed = lastEventId === undefined ? {} : { [LAST_EVENT_ID_HEADER]: lastEventId }
+    const headers = { ...this.#headers(), ...resumed }
+    const { responseBody, isBegun } = await this.#send({ method: 'GET', headers, signal, onEvent })
+    return isBegun && responseBody === undefined
   }
 
   async end(): Promise<void> {
     if (this.#open?.sessionId === undefined) return
-    const answer = await this.#send({ method: 'DELETE', headers: this.#headers() })
-    answer.resume()
+    const { signal } = new AbortController()
+    await this.#send({ method: 'DELETE', headers: this.#headers(), signal, onEvent: ignored })
+  }
+
+  async #begin(handshake: ClientLine, signal: AbortSignal, onEvent: OnEvent): Promise<LineExchange> {
+    let response: Fields | undefined
+    const exchange = await this.#post(handshake, signal, (bytes) => {
+      const { message } = shownEvent(bytes)
+      if (message !== undefined && isResponseTo(handshake, message)) response = message
+      return onEvent(bytes)
+    })
+    if (exchange.responseBody !== undefined) response = shownMessage(exchange.responseBody)?.message
+    const result = response?.['result']
+    if (isJsonObject(result)) {
+      this.#handshake = handshake
+      const sessionId = exchange.responseHeader(SESSION_ID_HEADER)
+      this.#open = { sessionId, revision: String(result['protocolVersion']), isStateless: false }
+    }
+    return exchange
+  }
+
+  /** Once for all messages that find the session ended, whichever of them is cancelled. */
+  async #replace(ended: ServerSession): Promise<void> {
+    if (this.#open !== ended) return
+    this.#reopening ??= this.#reopen().finally(() => {
+      this.#reopening = undefined
+    })
+    await this.#reopening
   }
 
   async #reopen(): Promise<void> {
-    const handshake = this.#handshake
-    if (handshake === undefined) return
-    // For all messages that wait for it, whichever of them is cancelled.
+    if (this.#handshake === undefined) return
     const { signal } = new AbortController()
-    const answer = await this.#postOnce(handshake, signal)
-    for await (const { text } of messagesOf(answer)) {
-      const result = resultIn(text)
-      if (result !== undefined) this.begin(handshake, answer, result)
-    }
-    const initialized = readClientMessage('{"jsonrpc":"2.0","method":"notifications/initialized"}')
-    const accepted = await this.#postOnce(initialized, signal)
-    accepted.resume()
+    await this.#begin(this.#handshake, signal, ignored)
+    await this.#post(readLine('{"jsonrpc":"2.0","method":"notifications/initialized"}'), signal, ignored)
     this.#onReopened()
   }
 
-  #postOnce(message: ClientMessage, signal: AbortSignal): Promise<IncomingMessage> {
-    const headers = {
-      'content-type': JSON_TYPE,
-      accept: `${JSON_TYPE}, ${EVENT_STREAM_TYPE}`,
-      ...(message.method === 'initialize' ? {} : this.#headers()),
-      ...repeatedInHeaders(message),
-    }
-    return this.#send({ method: 'POST', headers, body: message.text, signal })
-  }
-
-  async #send(request: Omit<PrivateRequest, 'path'>): Promise<IncomingMessage> {
-    const { path, credentials } = this.#parts
+  async #post(line: ClientLine, signal: AbortSignal, onEvent: OnEvent): Promise<LineExchange> {
+    const { credentials } = this.#parts
+    const { body } = line
+    const send = (authorization: string | undefined) =>
+      this.#send({ method: 'POST', headers: this.#headers(line), body, signal, onEvent }, authorization)
     const authorization = await credentials?.authorization()
-    const headers = { ...request.headers, ...(authorization === undefined ? {} : { authorization }) }
-    return this.#parts.send({ ...request, path, headers })
+    const exchange = await send(authorization)
+    const challenge = challengeIn(exchange)
+    if (challenge === undefined || credentials === undefined) return exchange
+    await credentials.renew(challenge, authorization)
+    return send(await credentials.authorization())
+  }
+  async #send(request: LineRequest, authorization?: string): Promise<LineExchange> {
+    const token = authorization ?? (await this.#parts.credentials?.authorization())
+    const headers = token === undefined ? request.headers : { ...request.headers, authorization: token }
+    const exchange = new LineExchange({ ...request, headers })
+    await this.#parts.send(exchange, request.method)
+    return exchange
   }
 
-  #headers(): Record<string, string> {
-    return this.#open === undefined ? {} : sessionHeaders(this.#open)
+  #headers(line?: ClientLine): Record<string, string> {
+    const open = line?.method === 'initialize' ? undefined : this.#open
+    const session = open === undefined ? {} : sessionHeaders(open)
+    return line?.revision === undefined ? session : { ...session, [PROTOCOL_VERSION_HEADER]: line.revision }
   }
 }
 
 /** Of a request for another token. */
-function challengeIn({ statusCode, headers }: IncomingMessage): string | undefined {
-  const challenge = headers['www-authenticate']
-  const isForScope = statusCode === 403 && challenge?.includes('insufficient_scope') === true
-  return statusCode === 401 || isForScope ? challenge : undefined
+function challengeIn(exchange: LineExchange): string | undefined {
+  const challenge = exchange.responseHeader('www-authenticate')
+  const isForScope = exchange.status === 403 && challenge?.includes('insufficient_scope') === true
+  return exchange.status === 401 || isForScope ? challenge : undefined
 }

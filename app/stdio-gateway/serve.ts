@@ -2,23 +2,23 @@
 import type { Readable, Writable } from 'node:stream'
 import { setTimeout as delay } from 'node:timers/promises'
 import { bind, type Logger, tokens } from '@svc/core'
+import { ALL_SERVERS_PATH } from '@svc/core/http'
 import { messageOf } from '@svc/core/json'
 import { stdioClient } from '@svc/plugin-authn'
 import { GatewayBuilder, type Policy } from '../gateway/builder.js'
 import type { GatewaySettings } from '../gateway/options.js'
-import { mount } from '../in-process/mount.js'
 import { LineSplitter } from '../stdio-targets/line-splitter.js'
 import { Bridge } from './bridge.js'
 import { forOneClient, type ServerCommand } from './command-target.js'
 import type { Credentials } from './endpoint-session.js'
-import { PrivateServer } from './private-server.js'
+import { LineGateway } from './line-gateway.js'
 
 export interface StdioGatewayOptions {
   readonly policy: Pick<GatewaySettings, 'policyYaml' | 'policyFile' | 'sec0Dir'>
   /** A server beside the targets of the policy. */
   readonly command: ServerCommand | undefined
-  /** Path of the MCP endpoint that the client gets. */
-  readonly path: string
+  /** The server or group of the MCP endpoint that the client gets; undefined for all servers. */
+  readonly name: string | undefined
   readonly input: Readable
   readonly output: Writable
   readonly logger: Logger
@@ -36,7 +36,7 @@ export interface StdioGateway {
 
 /** Throws `PolicyError`. Rejects where the gateway cannot start. */
 export async function serveStdio(options: StdioGatewayOptions): Promise<StdioGateway> {
-  const { policy, command, path, input, output, logger } = options
+  const { policy, command, name, input, output, logger } = options
   const builder = new GatewayBuilder(
     {
       port: 0,
@@ -49,19 +49,17 @@ export async function serveStdio(options: StdioGatewayOptions): Promise<StdioGat
     },
     forOneClient(command),
   )
-  // The port of the admin listener belongs to the first process of a policy.
-  const gateway = mount(builder, '', true)
+  const gateway = new LineGateway(builder, name)
   const { adminUrl } = await gateway.ready()
   const effective = await builder.policy()
   const { sha256 } = effective
+  const path = name === undefined ? ALL_SERVERS_PATH : `${ALL_SERVERS_PATH}/${name}`
   logger.info({ path, policy_sha256: sha256, ...(adminUrl === undefined ? {} : { adminUrl }) }, 'serving')
-  const server = new PrivateServer(gateway.handler)
   const credentials = options.credentials(effective)
   const bridge = new Bridge({
-    path,
     logger,
     ...(credentials === undefined ? {} : { credentials }),
-    send: (request) => server.send(request),
+    send: (exchange, method) => gateway.send(exchange, method),
     write: (line) => new Promise((resolve) => output.write(`${line}\n`, () => resolve())),
   })
   const { maxBodyBytes, drainMs } = builder.host.server

@@ -97,8 +97,8 @@ describe('a call that is ended while it waits', function () {
         tool: 'modern__pay',
         kind: 'stateless',
       }),
-      stdioFace('svc stdio in a session', stdio, '/mcp', false),
-      stdioFace('svc stdio by 2026-07-28', stdio, '/mcp', true),
+      stdioFace('svc stdio in a session', stdio, false),
+      stdioFace('svc stdio by 2026-07-28', stdio, true),
       governedFace(inProcess, async (n) => {
         server.paid.push(n)
         await gates.atUpstream()

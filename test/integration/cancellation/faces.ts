@@ -4,10 +4,11 @@ import { type IncomingHttpHeaders, request } from 'node:http'
 import { InMemoryTransport } from '@modelcontextprotocol/sdk/inMemory.js'
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'
 import type { Call } from '@svc/core'
+import type { GatewaySettings } from 'svc-sdk'
+import { GatewayBuilder } from 'svc-sdk/internal/gateway/builder'
 import { Bridge } from 'svc-sdk/internal/stdio-gateway/bridge'
-import { PrivateServer } from 'svc-sdk/internal/stdio-gateway/private-server'
+import { LineGateway } from 'svc-sdk/internal/stdio-gateway/line-gateway'
 import { governServer } from 'svc-sdk/mcp'
-import { type MountedGateway, mountGateway } from 'svc-sdk/node'
 import { z } from 'zod'
 import { keepingLogger } from '../../support/logger.js'
 
@@ -182,17 +183,14 @@ export function invokeFace(
 /** `svc stdio`, without its process. */
 export function stdioFace(
   name: string,
-  options: Parameters<typeof mountGateway>[0],
-  path: string,
+  options: Omit<GatewaySettings, 'port'>,
   isStateless: boolean,
-): Face & { readonly gateway: MountedGateway } {
-  const gateway = mountGateway(options)
-  const server = new PrivateServer(gateway.handler)
+): Face & { readonly gateway: LineGateway } {
+  const gateway = new LineGateway(new GatewayBuilder({ port: 0, ...options }), undefined)
   const waiting = new Map<unknown, () => void>()
   const bridge = new Bridge({
-    path,
     logger: keepingLogger(),
-    send: (request) => server.send(request),
+    send: (exchange, method) => gateway.send(exchange, method),
     async write(line) {
       const { id } = JSON.parse(line) as { id?: unknown }
       waiting.get(id)?.()

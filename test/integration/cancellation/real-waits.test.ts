@@ -252,7 +252,7 @@ const facesOf = {
   '2026-07-28': (url, headers) =>
     mcpFace(url, { name: '2026-07-28', path: '/mcp/modern', kind: 'stateless', headers }),
   'svc stdio': (_url, _headers, { targets, ...options }) =>
-    stdioFace('svc stdio', { ...options, targets: { session: targets?.['session'] ?? '' } }, '/mcp', false),
+    stdioFace('svc stdio', { ...options, targets: { session: targets?.['session'] ?? '' } }, false),
   governServer: (_url, _headers, { targets: _, federation: __, ...options }, pay) =>
     governedFace(options, async (n) => pay(n)),
 } satisfies Readonly<Record<string, FaceOf>>

@@ -1,0 +1,58 @@
+// The messages that clients get, by the bytes that show them: a client that takes messages, such as one over stdio, gets what
+// was judged and need not parse it again. A stage that changes a response gives other bytes, which are parsed.
+import { readEvent } from '@svc/core/http'
+import { parseJsonObject } from '@svc/core/json'
+import type { Fields } from './rpc-response.js'
+import { eventBytes, type McpEvent, type ReceivedMessage, textShowing } from './servers.js'
+
+interface ShownEvent extends Partial<ReceivedMessage> {
+  /** Where a client may resume the stream. */
+  readonly id?: string | null | undefined
+}
+
+const shown = new WeakMap<Uint8Array, ReceivedMessage & ShownEvent>()
+
+/** The event with `message` in place of its own. */
+export function showEvent(
+  event: McpEvent & ReceivedMessage,
+  message: Fields,
+): { readonly bytes: Uint8Array; readonly text: string } {
+  const text = textShowing(event, message)
+  const bytes = eventBytes(event, text)
+  shown.set(bytes, { message, text, id: event.id })
+  return { bytes, text }
+}
+
+/** The body of a response with `message` in place of its own. */
+export function showMessage(
+  received: ReceivedMessage & { readonly bytes: Uint8Array },
+  message: Fields,
+): Uint8Array {
+  const text = textShowing(received, message)
+  const bytes = text === received.text ? received.bytes : Buffer.from(text)
+  shown.set(bytes, { message, text })
+  return bytes
+}
+
+/** What an event of a stream shows; without a message where it has none. Throws `TypeError` for bytes that are not UTF-8. */
+export function shownEvent(bytes: Uint8Array): ShownEvent {
+  const known = shown.get(bytes)
+  if (known !== undefined) return known
+  const { data, id } = readEvent(bytes)
+  const message = data === '' ? undefined : parseJsonObject(data)
+  return message === undefined ? { id } : { id, message, text: data }
+}
+
+/** The message of a whole response; undefined for another body. */
+export function shownMessage(body: string | Uint8Array): ReceivedMessage | undefined {
+  const known = typeof body === 'string' ? undefined : shown.get(body)
+  if (known !== undefined) return known
+  const text = shownText(body)
+  const message = parseJsonObject(text)
+  return message && { message, text }
+}
+
+/** The text of a whole response. */
+export function shownText(body: string | Uint8Array): string {
+  return typeof body === 'string' ? body : (shown.get(body)?.text ?? Buffer.from(body).toString())
+}

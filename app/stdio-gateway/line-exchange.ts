@@ -1,0 +1,95 @@
+// One message of a client over stdio, and the gateway's response to it: as a whole, or event by event.
+import { setMaxListeners } from 'node:events'
+import type { AnswerHeaders, MaybePromise } from '@svc/core'
+import type { WholeAnswer } from '../http/answer.js'
+import { bodyTooLarge } from '../http/body.js'
+import type { ClientExchange } from '../http/client-exchange.js'
+import type { RequestBody } from '../mcp/request.js'
+
+export interface LineRequest {
+  readonly method: 'POST' | 'GET' | 'DELETE'
+  readonly headers: Readonly<Record<string, string>>
+  readonly body?: RequestBody
+  /** Aborts where the client does not wait for the response any more. */
+  readonly signal: AbortSignal
+  /** Gets each event of a stream, and comments. */
+  onEvent(bytes: Uint8Array): MaybePromise<void>
+}
+
+export class LineExchange implements ClientExchange {
+  readonly http = undefined
+  readonly headers: Record<string, string>
+  #request: LineRequest
+  #status = 0
+  #responseHeaders: AnswerHeaders = {}
+  #body: WholeAnswer['body'] | undefined
+
+  constructor(request: LineRequest) {
+    this.headers = { ...request.headers }
+    this.#request = request
+    setMaxListeners(0, request.signal)
+  }
+
+  async body(maxBytes: number): Promise<RequestBody> {
+    const { body = new Uint8Array() } = this.#request
+    const bytes = body instanceof Uint8Array ? body.byteLength : body.bytes
+    if (bytes > maxBytes) throw bodyTooLarge(maxBytes)
+    return body
+  }
+
+  /** 0 without a response. */
+  get status(): number {
+    return this.#status
+  }
+
+  responseHeader(name: string): string | undefined {
+    const value = this.#responseHeaders[name]
+    return typeof value === 'string' ? value : undefined
+  }
+
+  /** Undefined where the response was a stream. */
+  get responseBody(): WholeAnswer['body'] | undefined {
+    return this.#body
+  }
+
+  get isDisconnected(): boolean {
+    return this.#request.signal.aborted
+  }
+
+  onDisconnect(listener: () => void): () => void {
+    const { signal } = this.#request
+    signal.addEventListener('abort', listener)
+    return () => signal.removeEventListener('abort', listener)
+  }
+
+  get isBegun(): boolean {
+    return this.#status !== 0
+  }
+
+  setHeader(name: string, value: string): void {
+    this.#responseHeaders[name] = value
+  }
+
+  whole({ status, headers, body }: WholeAnswer): void {
+    if (this.isDisconnected) return
+    this.begin(status, headers)
+    this.#body = body
+  }
+
+  begin(status: number, headers: AnswerHeaders): void {
+    this.#status = status
+    Object.assign(this.#responseHeaders, headers)
+  }
+
+  write(bytes: Uint8Array): MaybePromise<void> {
+    return this.#request.onEvent(bytes)
+  }
+
+  keepAlive(): void {
+    // A pipe needs no traffic to stay open.
+  }
+
+  end(): void {
+    // The message that ends a response says so itself.
+  }
+}

@@ -1,0 +1,40 @@
+// A gateway without a listener: it gets the messages of one client from this process.
+import type { GatewayBuilder } from '../gateway/builder.js'
+import { createRouter, noListener } from '../gateway/call-listener.js'
+import { Gateway } from '../gateway/start.js'
+import type { ClientExchange } from '../http/client-exchange.js'
+import type { McpRoute, Router } from '../routes/router.js'
+
+export class LineGateway {
+  #gateway: Gateway
+  #router: Router | undefined
+  #name: string | undefined
+
+  /** `name`: of the server or group that the client gets; undefined for all servers. */
+  constructor(builder: GatewayBuilder, name: string | undefined) {
+    this.#name = name
+    this.#gateway = new Gateway(
+      builder,
+      async (host, parts) => {
+        this.#router = createRouter(host, parts, () => [])
+        return noListener
+      },
+      // The port of the admin listener belongs to the first process of a policy.
+      true,
+    )
+  }
+
+  /** Rejects where the gateway cannot start. */
+  ready(): ReturnType<Gateway['ready']> {
+    return this.#gateway.ready()
+  }
+
+  /** Resolves when the response is written. */
+  async send(exchange: ClientExchange, method: McpRoute['method']): Promise<void> {
+    await this.#router?.mcp(exchange, { name: this.#name, method })
+  }
+
+  close(): Promise<void> {
+    return this.#gateway.close()
+  }
+}
