@@ -21,6 +21,7 @@ import { attachExchange, type McpExchange, openExchange } from '../../mcp/exchan
 import type { RequestId } from '../../mcp/message.js'
 import type { McpProxy } from '../../mcp/proxy.js'
 import { UNVERSIONED } from '../../mcp/server-versions.js'
+import { shownMessage } from '../../mcp/shown-messages.js'
 import { withTrace } from '../../mcp/trace-context.js'
 import type { CallContext } from '../governed.js'
 import type { InProcessPipeline } from '../pipeline.js'
@@ -238,8 +239,9 @@ export class Connection implements Interceptor {
       return
     }
     const { body } = outcome
-    if (isStream(body)) throw new TypeError('the answer of a server in this process is no stream')
-    await this.#send(JSON.parse(Buffer.from(body).toString()), { relatedRequestId: id })
+    const shown = isStream(body) ? undefined : shownMessage(body)
+    if (shown === undefined) throw new TypeError('the response of a server in this process is one message')
+    await this.#send(shown.message, { relatedRequestId: id })
   }
 }
 

@@ -1,8 +1,18 @@
 // How often the JSON of one call is parsed and written on its way: each time costs CPU, and a second reading may differ
 // from the first.
+import { inspect } from 'node:util'
+import { InMemoryTransport } from '@modelcontextprotocol/sdk/inMemory.js'
+import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'
+import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js'
 import { expect } from 'chai'
 import type { GatewaySettings } from 'svc-sdk'
-import { startTestGateway, type TestGateway } from '../../support/gateway.js'
+import { GatewayBuilder } from 'svc-sdk/internal/gateway/builder'
+import { Bridge } from 'svc-sdk/internal/stdio-gateway/bridge'
+import { LineGateway } from 'svc-sdk/internal/stdio-gateway/line-gateway'
+import { governServer } from 'svc-sdk/mcp'
+import { z } from 'zod'
+import { recordingTo, startTestGateway, type TestGateway } from '../../support/gateway.js'
+import { keepingLogger } from '../../support/logger.js'
 import { info } from '../../support/mcp-server.js'
 import { scriptedTarget } from '../../support/stdio-target.js'
 import { startUpstream } from '../../support/upstream.js'
@@ -10,9 +20,11 @@ import { startUpstream } from '../../support/upstream.js'
 /** In the arguments of the call and in its result, and nowhere else. */
 const mark = 'a value that is looked for'
 
+const { parse } = JSON
+
 /** Runs `act`, and counts how often this process parses and writes JSON with the mark. */
 async function counted(act: () => Promise<void>): Promise<{ parsed: number; written: number }> {
-  const { parse, stringify } = JSON
+  const { stringify } = JSON
   const count = { parsed: 0, written: 0 }
   JSON.parse = (text, ...more) => {
     if (String(text).includes(mark)) count.parsed++
@@ -30,6 +42,16 @@ async function counted(act: () => Promise<void>): Promise<{ parsed: number; writ
   }
   return count
 }
+
+const initialize = JSON.stringify({
+  jsonrpc: '2.0',
+  id: 0,
+  method: 'initialize',
+  params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'test', version: '1' } },
+})
+const initialized = '{"jsonrpc":"2.0","method":"notifications/initialized"}'
+const callOf = (name: string) =>
+  `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"${name}","arguments":{"said":"${mark}"}}}`
 
 class McpClient {
   #url: string
@@ -50,10 +72,8 @@ class McpClient {
   }
 
   async begin(): Promise<void> {
-    const clientInfo = { name: 'test', version: '1' }
-    const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo }
-    await this.send(JSON.stringify({ jsonrpc: '2.0', id: 0, method: 'initialize', params }))
-    await this.send('{"jsonrpc":"2.0","method":"notifications/initialized"}')
+    await this.send(initialize)
+    await this.send(initialized)
   }
 
   async echoName(): Promise<string> {
@@ -79,23 +99,86 @@ const startServer = (form: 'json' | 'events') =>
     return response.writeHead(200, { 'content-type': 'text/event-stream' }).end(`data: ${message}\n\n`)
   })
 
-type Way = (gateway: TestGateway) => Promise<() => Promise<string>>
+type Targets = NonNullable<GatewaySettings['targets']>
 
-const overMcp =
-  (path: string): Way =>
-  async (gateway) => {
-    const client = new McpClient(gateway, path)
-    await client.begin()
-    const name = await client.echoName()
-    const call = `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"${name}","arguments":{"said":"${mark}"}}}`
-    return () => client.send(call)
+/** Opens one way to the targets; `call` gives the text of the response. */
+type Way = (targets: Targets) => Promise<{ call(): Promise<string>; close(): PromiseLike<void> }>
+
+const throughGateway =
+  (connect: (gateway: TestGateway) => Promise<() => Promise<string>>): Way =>
+  async (targets) => {
+    const gateway = await startTestGateway({ targets })
+    return { call: await connect(gateway), close: () => gateway[Symbol.asyncDispose]() }
   }
 
-const byInvoke: Way = async (gateway) => async () => {
+const overMcp = (path: string): Way =>
+  throughGateway(async (gateway) => {
+    const client = new McpClient(gateway, path)
+    await client.begin()
+    const call = callOf(await client.echoName())
+    return () => client.send(call)
+  })
+
+const byInvoke: Way = throughGateway(async (gateway) => async () => {
   const headers = { 'content-type': 'application/json' }
   const body = `{"said":"${mark}"}`
   const url = `${gateway.url}/mcp/files/echo@unversioned`
   return (await fetch(url, { method: 'POST', headers, body })).text()
+})
+
+const unlogged = {
+  ...recordingTo({ append: async () => undefined }),
+  tenant: 'acme',
+  quotas: { adapter: 'memory' },
+  entitlements: 'open',
+  authn: { allowUnauthenticated: true },
+} as const
+
+const overLines =
+  (name: string | undefined): Way =>
+  async (targets) => {
+    const gateway = new LineGateway(new GatewayBuilder({ port: 0, targets, ...unlogged }), name)
+    await gateway.ready()
+    let written = ''
+    const bridge = new Bridge({
+      logger: keepingLogger(),
+      send: (exchange, method) => gateway.send(exchange, method),
+      async write(line) {
+        written += line
+      },
+    })
+    const send = async (line: string): Promise<string> => {
+      written = ''
+      bridge.receive(line)
+      await bridge.idle()
+      return written
+    }
+    await send(initialize)
+    await send(initialized)
+    const call = callOf(name === undefined ? 'files__echo' : 'echo')
+    return {
+      call: () => send(call),
+      close: () => bridge.close().then(() => gateway.close()),
+    }
+  }
+
+const inProcess: Way = async () => {
+  const server = new McpServer({ name: 'files', version: '1.0.0' })
+  server.registerTool('echo', { inputSchema: { said: z.string() } }, ({ said }) => ({
+    content: [{ type: 'text', text: said }],
+  }))
+  const governed = governServer(server, unlogged)
+  const [ours, theirs] = InMemoryTransport.createLinkedPair()
+  await server.connect(ours)
+  const send = (message: string) => {
+    const parsed: JSONRPCMessage = parse(message)
+    return new Promise<string>((resolve) => {
+      theirs.onmessage = (response) => resolve(inspect(response, { depth: null }))
+      void theirs.send(parsed)
+    })
+  }
+  await send(initialize)
+  return { call: () => send(callOf('echo')), close: () => governed.close().then(() => server.close()) }
 }
 
 describe('the JSON of one tool call', () => {
@@ -107,26 +190,28 @@ describe('the JSON of one tool call', () => {
     ['MCP', 'over stdio', overMcp('/mcp/files'), 2, 1],
     ['invoke', 'over stdio', byInvoke, 2, 2],
     ['MCP of several servers', 'over stdio', overMcp('/mcp'), 2, 2],
+    ['svc stdio', 'over HTTP', overLines('files'), 2, 1],
+    ['svc stdio', 'over HTTP with a stream', overLines('files'), 2, 1],
+    ['svc stdio', 'over stdio', overLines('files'), 2, 1],
+    ['svc stdio of several servers', 'over stdio', overLines(undefined), 2, 2],
+    ['governServer', 'of its own', inProcess, 2, 2],
   ]
   for (const [client, server, way, parsed, written] of rows) {
     it(`is parsed ${parsed} times and written ${written} times from ${client} to a server ${server}`, async () => {
       const http = await startServer(server.endsWith('stream') ? 'events' : 'json')
-      const targets: GatewaySettings['targets'] = {
-        files: server === 'over stdio' ? scriptedTarget() : `mcp+${http.url}`,
-      }
-      const gateway = await startTestGateway({ targets })
+      const files = server === 'over stdio' ? scriptedTarget() : `mcp+${http.url}`
+      const { call, close } = await way({ files })
       try {
-        const call = await way(gateway)
         // The first call may have to learn what the gateway then remembers.
         await call()
-        let answer = ''
+        let response = ''
         const count = await counted(async () => {
-          answer = await call()
+          response = await call()
         })
-        expect(answer).to.include(mark)
+        expect(response).to.include(mark)
         expect(count).to.deep.equal({ parsed, written })
       } finally {
-        await gateway[Symbol.asyncDispose]()
+        await close()
         await http[Symbol.asyncDispose]()
       }
     })
