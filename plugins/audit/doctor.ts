@@ -4,7 +4,7 @@ import { checkDirectory } from '@svc/core/store'
 import type { AuditConfig } from './config.js'
 import { ControlPlane } from './log/upload/control-plane.js'
 import { isOidcToken, type PresignConfig } from './log/upload/presign.js'
-import { directoryOf, type LogSource, presignOf } from './open-log.js'
+import { directoryOf, type LogSource } from './open-log.js'
 import { keyFault } from './signer-key.js'
 
 export async function checkLog(
@@ -16,7 +16,7 @@ export async function checkLog(
     return [{ severity: 'ok', message: 'the log is written by code, which is not checked' }]
   }
   const keyRef = config.signer?.keyRef
-  const presign = presignOf(config)
+  const { presign } = config
   return [
     ...(keyRef === undefined ? [] : [checkSigner(keyRef, context)]),
     ...(await checkDirectory('the log in', directoryOf(config, context), config.minFreeMb)),

@@ -14,7 +14,6 @@ import { sha256Hex } from '@svc/core/json'
 import type { AuditConfig } from './config.js'
 import { IntentTracker } from './intent/tracker.js'
 import { nodeFileSystem } from './log/files/file-system.js'
-import type { PresignConfig } from './log/upload/presign.js'
 import { SvcAppender } from './log/writer/appender.js'
 import { LogNotices } from './log-notices.js'
 import { retiringSignerOf, signerOf } from './signer-key.js'
@@ -98,7 +97,7 @@ function builtInLog(config: AuditConfig, context: PluginContext, signer: Signer)
   const retiringSigner = retiringSignerOf(config, context)
   const checkpoints = config.checkpoints ? { intervalMs } : (false as const)
   const minFreeBytes = config.minFreeMb * 1_048_576
-  const presign = presignOf(config)
+  const { presign } = config
   const logger = resolve(context.container, tokens.Logger)
   const clock = resolve(context.container, tokens.Clock)
   const meter = resolve(context.container, tokens.Meter)
@@ -174,11 +173,4 @@ function createTracker(
     keyId,
     append: (record) => appender.append(record),
   })
-}
-
-export function presignOf({ presign }: AuditConfig): PresignConfig | undefined {
-  if (presign === undefined) return undefined
-  const { apiBaseUrl, auditKey, timeoutMs, intervalMs, maxDelayMs, ...metadata } = presign
-  const given = Object.fromEntries(Object.entries(metadata).filter(([, value]) => value !== undefined))
-  return { apiBaseUrl, auditKey, timeoutMs, intervalMs, maxDelayMs, ...given }
 }

@@ -1,6 +1,7 @@
 // The file system calls of the log, as an interface, so that tests can inject failures.
 
 import * as fs from 'node:fs'
+import { dirname } from 'node:path'
 import { makeDirectories } from '@svc/core/directories'
 import { systemCode } from '../format/errors.js'
 
@@ -112,6 +113,27 @@ export async function syncPath(port: FileSystem, path: string): Promise<void> {
 
 export function syncDirectorySync(port: FileSystem, path: string): void {
   withFile(port, port.openSync(path, READ), (fd) => port.fsyncSync(fd))
+}
+
+/**
+ * Replaces the file by a rename, so a crash leaves the old content or the new one.
+ *
+ * @param content the bytes, or a function that makes them of the inode that the file gets.
+ */
+export function replaceFile(
+  port: FileSystem,
+  path: string,
+  content: Buffer | ((inode: number) => Buffer),
+): void {
+  const temporary = `${path}.new`
+  port.rmSync(temporary, { recursive: false, force: true })
+  withFile(port, port.openSync(temporary, CREATE_NEW, FILE_MODE), (fd) => {
+    const bytes = typeof content === 'function' ? content(port.fstatSync(fd).ino) : content
+    writeFully(port, fd, bytes)
+    port.fsyncSync(fd)
+  })
+  port.renameSync(temporary, path)
+  syncDirectorySync(port, dirname(path))
 }
 
 /** Opens the file; undefined where it does not exist. */

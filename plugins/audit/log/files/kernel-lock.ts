@@ -2,6 +2,7 @@
 // an import of the library does not pay for it.
 
 import { createRequire } from 'node:module'
+import { FILE_MODE, type FileSystem, READ_WRITE_CREATE } from './file-system.js'
 
 let loaded: typeof import('fs-native-extensions') | undefined
 
@@ -22,4 +23,39 @@ export function waitForLock(fd: number): Promise<void> {
 
 export function unlock(fd: number): void {
   binding().unlock(fd)
+}
+
+/** A file whose lock one process holds until it is released, or its holder dies. */
+export class HeldLock {
+  readonly #path: string
+  readonly #port: FileSystem
+  #fd: number | undefined
+
+  constructor(path: string, port: FileSystem) {
+    this.#path = path
+    this.#port = port
+  }
+
+  get isHeld(): boolean {
+    return this.#fd !== undefined
+  }
+
+  /** Takes the lock if it is free. Never waits, because a wait would occupy a thread. */
+  acquire(): boolean {
+    if (this.#fd !== undefined) return true
+    const fd = this.#port.openSync(this.#path, READ_WRITE_CREATE, FILE_MODE)
+    let isLocked = false
+    try {
+      isLocked = tryLock(fd)
+    } finally {
+      if (!isLocked) this.#port.closeSync(fd)
+    }
+    if (isLocked) this.#fd = fd
+    return isLocked
+  }
+
+  release(): void {
+    if (this.#fd !== undefined) this.#port.closeSync(this.#fd)
+    this.#fd = undefined
+  }
 }

@@ -75,24 +75,21 @@ function wrong(field: string, what: string): AuditError {
 
 /** The metadata of `config.presign`. */
 interface UploadOwner {
-  readonly tenant?: string
-  readonly environment?: string
-  readonly clientName?: string
-  readonly clientVersion?: string
+  readonly tenant?: string | undefined
+  readonly environment?: string | undefined
+  readonly clientName?: string | undefined
+  readonly clientVersion?: string | undefined
 }
 
 /** What records without these fields get; undefined without an upload. */
 export function recordDefaults(presign: UploadOwner | undefined): Partial<AuditEnvelope> | undefined {
   if (presign === undefined) return undefined
   const { tenant, environment, clientName, clientVersion } = presign
-  return present({ tenant, environment, client_name: clientName, client_version: clientVersion })
+  const fields = { tenant, environment, client_name: clientName, client_version: clientVersion }
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined))
 }
 
 export function withDefaults(record: AuditEnvelope, defaults: Partial<AuditEnvelope>): AuditEnvelope {
   const missing = Object.entries(defaults).filter(([name]) => Reflect.get(record, name) === undefined)
   return missing.length === 0 ? record : { ...record, ...Object.fromEntries(missing) }
-}
-
-function present(fields: Record<string, string | undefined>): Partial<AuditEnvelope> {
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined))
 }

@@ -4,9 +4,7 @@
 
 import { join } from 'node:path'
 import type { Meter } from '@svc/core'
-import { FILE_MODE, READ_WRITE_CREATE } from '../files/file-system.js'
-import { tryLock, unlock } from '../files/kernel-lock.js'
-
+import { HeldLock } from '../files/kernel-lock.js'
 import { AuditError } from '../format/errors.js'
 import { SEAL_LOCK_FILE } from '../format/paths.js'
 import { publicKeyLine, type Verifier } from '../keys/public-key.js'
@@ -43,10 +41,9 @@ export interface SealingStatus {
 
 export class Sealer {
   readonly #parts: SealerParts
-  readonly #fd: number
+  readonly #lock: HeldLock
   #tree: LogTree | undefined
   #keys = new KeyHistory()
-  #holds = false
   #error: Error | undefined
   #sealedAt: number | undefined
   #size: number | undefined
@@ -56,11 +53,11 @@ export class Sealer {
 
   constructor(parts: SealerParts) {
     this.#parts = parts
-    this.#fd = parts.port.openSync(join(parts.dir, SEAL_LOCK_FILE), READ_WRITE_CREATE, FILE_MODE)
+    this.#lock = new HeldLock(join(parts.dir, SEAL_LOCK_FILE), parts.port)
   }
 
   get status(): SealingStatus {
-    const status: SealingStatus = { active: this.#holds }
+    const status: SealingStatus = { active: this.#lock.isHeld }
     if (this.#size !== undefined) status.size = this.#size
     if (this.#sealedAt !== undefined) status.sealedAt = this.#sealedAt
     if (this.#error !== undefined) status.error = this.#error
@@ -113,12 +110,6 @@ export class Sealer {
     this.withTree((tree) => stateFaults(this.#parts, tree, onError)).catch((error) => this.#report(error))
   }
 
-  /** Closes the lock without sealing, after `open` has failed. */
-  release(): void {
-    this.#closed = true
-    this.#parts.port.closeSync(this.#fd)
-  }
-
   start(): void {
     if (this.#closed) return
     // A day is also sealed at midnight.
@@ -148,8 +139,7 @@ export class Sealer {
     this.#closed = true
     clearTimeout(this.#timer)
     await this.seal()
-    if (this.#holds) unlock(this.#fd)
-    this.#parts.port.closeSync(this.#fd)
+    this.#lock.release()
   }
 
   #inTurn<T>(work: () => Promise<T>): Promise<T> {
@@ -164,7 +154,7 @@ export class Sealer {
 
   async #seal(): Promise<void> {
     try {
-      if (!this.#takeOver()) return
+      if (!this.#lock.acquire()) return
       const at = this.#parts.clock.now()
       await this.#attempt(async (tree) => {
         await sealNewLines(this.#parts, tree, this.#parts.onError)
@@ -193,12 +183,6 @@ export class Sealer {
         throw error
       }
     })
-  }
-
-  #takeOver(): boolean {
-    if (this.#holds || !tryLock(this.#fd)) return this.#holds
-    this.#holds = true
-    return true
   }
 
   /** Each error is reported once. */

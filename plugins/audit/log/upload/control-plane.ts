@@ -3,7 +3,7 @@
 import { HttpClient, type HttpExchange, type HttpResponse } from '@svc/core/http-client'
 import { isJsonObject, messageOf, parseJsonObject } from '@svc/core/json'
 import { UploadError } from './error.js'
-import { configuredMetadata, DEFAULT_TIMEOUT_MS, type PresignConfig, type UploadMetadata } from './presign.js'
+import { DEFAULT_TIMEOUT_MS, type PresignConfig, type UploadMetadata } from './presign.js'
 import type { UploadMode } from './source.js'
 
 const CONTENT_TYPE = 'application/x-ndjson'
@@ -17,6 +17,8 @@ const CONNECTION_HEADERS = new Set([
   'transfer-encoding',
   'authorization',
 ])
+
+type OwnerField = 'tenant' | 'environment' | 'clientName' | 'clientVersion'
 
 /** An upload, as described to the control plane. */
 export interface PutRequest {
@@ -52,7 +54,7 @@ export class ControlPlane {
 
   /** The owner of the upload. The control plane is asked once, and only for what the configuration lacks. */
   async metadata(signal: AbortSignal): Promise<UploadMetadata> {
-    const configured = complete(configuredMetadata(this.#config))
+    const configured = complete(this.#config)
     if (configured !== undefined) return configured
     this.#metadata ??= this.#validateKey(signal)
     try {
@@ -132,8 +134,13 @@ export class ControlPlane {
   async #validateKey(signal: AbortSignal): Promise<UploadMetadata> {
     const path = '/api/auth/validate-key'
     const { tenant, env, environment, clientName, clientVersion } = await this.#call(path, {}, signal)
-    const fromKey = nonEmptyStrings({ tenant, env: env ?? environment, clientName, clientVersion })
-    const metadata = complete({ ...fromKey, ...configuredMetadata(this.#config) })
+    const config = this.#config
+    const metadata = complete({
+      tenant: config.tenant ?? tenant,
+      environment: config.environment ?? env ?? environment,
+      clientName: config.clientName ?? clientName,
+      clientVersion: config.clientVersion ?? clientVersion,
+    })
     if (metadata === undefined) {
       throw new UploadError(
         'upload_rejected',
@@ -189,7 +196,7 @@ function refusal(
   return new UploadError(
     isRefused ? 'upload_rejected' : 'upload_failed',
     `${what} answered ${status}${excerpt(bytes)}${hint}`,
-    { scope, status, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) },
+    { scope, status, retryAfterMs },
   )
 }
 
@@ -215,18 +222,14 @@ function isHeaders(value: unknown): value is Record<string, string> {
   return isJsonObject(value) && Object.values(value).every((held) => typeof held === 'string')
 }
 
-function nonEmptyStrings(fields: Record<string, unknown>): Partial<UploadMetadata> {
-  return Object.fromEntries(
-    Object.entries(fields).filter(([, value]) => typeof value === 'string' && value !== ''),
-  )
+/** Undefined where one of them is no text, or is empty. */
+function complete(owner: { readonly [Field in OwnerField]?: unknown }): UploadMetadata | undefined {
+  const { tenant, environment: env, clientName, clientVersion } = owner
+  return isText(tenant) && isText(env) && isText(clientName) && isText(clientVersion)
+    ? { tenant, env, clientName, clientVersion }
+    : undefined
 }
 
-function complete({
-  tenant,
-  env,
-  clientName,
-  clientVersion,
-}: Partial<UploadMetadata>): UploadMetadata | undefined {
-  if (!tenant || !env || !clientName || !clientVersion) return undefined
-  return { tenant, env, clientName, clientVersion }
+function isText(value: unknown): value is string {
+  return typeof value === 'string' && value !== ''
 }

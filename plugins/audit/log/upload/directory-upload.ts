@@ -4,32 +4,21 @@
 import { sha256Hex } from '@svc/core/json'
 import { daysBetween } from '../format/day.js'
 import { ControlPlane } from './control-plane.js'
-import { UploadError } from './error.js'
-import type { SizeRequest, SizeResponse } from './file-sizes.js'
+import { asUploadError, serializeError, UploadError } from './error.js'
 import { uploadRound } from './round.js'
 import { type FoundFile, PHASES, scan } from './scan.js'
 import type { Source } from './source.js'
-import { type StateKey, UploadState } from './state-file.js'
+import { UploadState } from './state-file.js'
 import { byFolder, StateRestoration, StoredFiles } from './stored-files.js'
-import { AppendCounter, UploadThrottle } from './throttle.js'
-import type { RoundRequest, UploadTask } from './upload-thread.js'
+import { UploadThrottle } from './throttle.js'
+import type { RoundRequest, UploadHost, UploadTask } from './upload-thread.js'
 
 /** How long a store may take to list an object that it has stored. */
 const LISTING_DELAY_MS = 600_000
 
-/** The writer's side: answers questions about the log and receives results. */
-export interface UploadHost extends StateKey {
-  /** Sizes read under the lock, so that no batch is partly written. */
-  sizes(files: readonly SizeRequest[]): Promise<SizeResponse>
-  /** Removes files past their retention that are completely uploaded; resolves to their paths. */
-  retain(uploaded: ReadonlyMap<string, number>): Promise<readonly string[]>
-  /** Bytes that the store does not have yet, and when the file that has waited longest was last written. */
-  pending(bytes: number, since: number | undefined): void
-  /** The store has stored an object of `bytes` bytes. */
-  uploaded(bytes: number): void
-  failed(error: UploadError, source?: Source): void
-  /** An error that does not stop the upload. */
-  warned(error: UploadError): void
+interface LoadedFiles {
+  readonly state: UploadState
+  readonly stored: StoredFiles
 }
 
 export class DirectoryUpload {
@@ -38,8 +27,7 @@ export class DirectoryUpload {
   readonly #signal: AbortSignal
   readonly #controlPlane: ControlPlane
   readonly #throttle: UploadThrottle
-  readonly #stored: StoredFiles
-  #state: UploadState | undefined
+  #files: LoadedFiles | undefined
   /** Of a lost state; undefined once it is restored. */
   #restoration: StateRestoration | undefined
   #now = 0
@@ -51,14 +39,7 @@ export class DirectoryUpload {
     this.#host = host
     this.#signal = signal
     this.#controlPlane = new ControlPlane(task.config, task.idleMs)
-    this.#throttle = new UploadThrottle(new AppendCounter(task.appends))
-    const { dir } = task
-    this.#stored = new StoredFiles({
-      dir,
-      controlPlane: this.#controlPlane,
-      throttle: this.#throttle,
-      state: () => this.#state,
-    })
+    this.#throttle = new UploadThrottle(task.appends)
   }
 
   /** Never rejects: errors go to the host. */
@@ -73,9 +54,7 @@ export class DirectoryUpload {
       await work()
       return true
     } catch (error) {
-      const isUploadError = error instanceof UploadError
-      const message = `uploading failed: ${String(error)}`
-      this.#host.failed(isUploadError ? error : new UploadError('upload_failed', message, { cause: error }))
+      this.#host.failed(serializeError(asUploadError(error)))
       return false
     }
   }
@@ -83,7 +62,8 @@ export class DirectoryUpload {
   async #round({ isFull, days, skipped, isNewLog, now }: RoundRequest): Promise<void> {
     const { dir, rangeBytes } = this.#task
     this.#now = now
-    const state = await this.#loaded(isNewLog)
+    const files = await this.#loaded(isNewLog)
+    const { state } = files
     const found = scan(dir, isFull || this.#restoration !== undefined ? undefined : new Set(days))
     try {
       await this.#restore(found)
@@ -105,7 +85,7 @@ export class DirectoryUpload {
           isBounded,
           sizes: (sources) => this.#sizes(sources),
           onUploaded: (bytes) => this.#host.uploaded(bytes),
-          onFailure: (error, source) => this.#host.failed(error, source),
+          onFailure: (error, source) => this.#host.failed(serializeError(error), source?.path),
         },
         files.filter(({ source }) => !skipped.includes(source.path)),
         this.#signal,
@@ -123,13 +103,13 @@ export class DirectoryUpload {
     }
     await sendAll(found)
     const sendNew = () => sendAll(scan(dir, new Set(days)))
-    if (!isFull || !(await this.#applyRetention(state, found, sendNew))) return
+    if (!isFull || !(await this.#applyRetention(files, found, sendNew))) return
     // Uploads the statements of removal now, because the next round may be far away.
     await sendAll(scan(dir, new Set()).filter(({ source }) => source.mode !== 'raw'))
   }
 
-  async #loaded(isNewLog: boolean): Promise<UploadState> {
-    if (this.#state !== undefined) return this.#state
+  async #loaded(isNewLog: boolean): Promise<LoadedFiles> {
+    if (this.#files !== undefined) return this.#files
     const { dir, config } = this.#task
     const state = await UploadState.load({
       dir,
@@ -137,17 +117,19 @@ export class DirectoryUpload {
       now: () => this.#now,
       controlPlane: sha256Hex(config.apiBaseUrl),
     })
+    const parts = { dir, controlPlane: this.#controlPlane, throttle: this.#throttle }
+    const stored = new StoredFiles({ ...parts, state })
     if (state.loss !== undefined && !isNewLog) {
-      this.#restoration = new StateRestoration(state, state.loss, this.#stored)
+      this.#restoration = new StateRestoration(state, state.loss, stored)
     }
-    this.#state = state
-    return state
+    this.#files = { state, stored }
+    return this.#files
   }
 
   async #restore(found: readonly FoundFile[]): Promise<void> {
     const notice = await this.#restoration?.run(found, this.#signal)
     this.#restoration = undefined
-    if (notice !== undefined) this.#host.warned(notice)
+    if (notice !== undefined) this.#host.warned(serializeError(notice))
   }
 
   /**
@@ -174,13 +156,14 @@ export class DirectoryUpload {
 
   /** Applies retention and drops the state of files that no longer exist. Returns whether files were removed. */
   async #applyRetention(
-    state: UploadState,
+    files: LoadedFiles,
     found: readonly FoundFile[],
     sendNew: () => Promise<void>,
   ): Promise<boolean> {
+    const { state } = files
     const existing = new Set(found.map(({ source }) => source.path))
     for (const path of state.paths()) if (!existing.has(path)) state.forget(path)
-    const isListed = await this.#confirm(state, found, sendNew)
+    const isListed = await this.#confirm(files, found, sendNew)
     const uploaded = new Map(state.paths().map((path) => [path, state.offsetOf(path)]))
     const removedPaths = await this.#host.retain(isListed ? this.#confirmed : uploaded)
     for (const removed of removedPaths) {
@@ -201,7 +184,7 @@ export class DirectoryUpload {
    * @returns whether the control plane has a listing.
    */
   async #confirm(
-    state: UploadState,
+    { state, stored: store }: LoadedFiles,
     found: readonly FoundFile[],
     sendNew: () => Promise<void>,
   ): Promise<boolean> {
@@ -213,13 +196,13 @@ export class DirectoryUpload {
     })
     try {
       for (const files of byFolder(expired).values()) {
-        const stored = await this.#stored.bytesOf(files, { checksums: true }, this.#signal)
+        const stored = await store.bytesOf(files, { checksums: true }, this.#signal)
         for (const file of files) this.#compare(state, file, stored.get(file.source.path) ?? 0)
         await sendNew()
       }
       return true
     } catch (error) {
-      if (await this.#stored.isWithoutListing(error, this.#signal)) return false
+      if (await store.isWithoutListing(error, this.#signal)) return false
       throw error
     } finally {
       // That the control plane lists objects is on record before a file is removed.
@@ -234,11 +217,7 @@ export class DirectoryUpload {
     }
     if (Math.abs(this.#now - state.updatedAt(path)) < LISTING_DELAY_MS) return
     state.finish(path, stored)
-    this.#host.warned(
-      new UploadError(
-        'upload_file',
-        `the store does not have all of ${path}, which was uploaded: it is kept, and what follows byte ${stored} is uploaded again`,
-      ),
-    )
+    const what = `the store does not have all of ${path}, which was uploaded: it is kept, and what follows byte ${stored} is uploaded again`
+    this.#host.warned(serializeError(new UploadError('upload_file', what)))
   }
 }

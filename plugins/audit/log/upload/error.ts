@@ -3,34 +3,32 @@
 import { messageOf } from '@svc/core/json'
 import { AuditError, systemCode } from '../format/errors.js'
 
-/** An `UploadError` in a message. */
-export interface SerializedError {
-  readonly code: 'upload_failed' | 'upload_rejected' | 'upload_file' | 'upload_state'
-  readonly message: string
-  readonly scope: 'all' | 'file'
-  readonly retryAfterMs?: number
-  readonly cause?: { readonly message: string; readonly code?: string }
+interface Failure {
+  /** `all`: every file would fail now. `file`: others may succeed. */
+  readonly scope?: 'all' | 'file' | undefined
+  /** The delay that the other side requested, milliseconds. */
+  readonly retryAfterMs?: number | undefined
+  /** Of the response; undefined where there was none. */
+  readonly status?: number | undefined
+  readonly cause?: unknown
 }
 
-/** `all`: every file would fail now. `file`: others may succeed. */
-type FailureScope = 'all' | 'file'
+/** An `UploadError` in a message between threads, which does not preserve classes. */
+export interface SerializedError extends Failure {
+  readonly code: 'upload_failed' | 'upload_rejected' | 'upload_file' | 'upload_state'
+  readonly message: string
+  readonly cause: { readonly message: string; readonly code: string | undefined } | undefined
+}
 
 export class UploadError extends AuditError {
-  readonly scope: FailureScope
-  /** The delay that the other side requested, milliseconds. */
+  readonly scope: 'all' | 'file'
   readonly retryAfterMs: number | undefined
-  /** Of the answer; undefined where there was none. */
   readonly status: number | undefined
 
   constructor(
     override readonly code: SerializedError['code'],
     message: string,
-    {
-      scope = 'all',
-      retryAfterMs,
-      status,
-      cause,
-    }: { scope?: FailureScope; retryAfterMs?: number; status?: number; cause?: unknown } = {},
+    { scope = 'all', retryAfterMs, status, cause }: Failure = {},
   ) {
     super(code, message, cause)
     this.name = 'UploadError'
@@ -46,32 +44,20 @@ export class UploadError extends AuditError {
   }
 }
 
-/** Converts to a message between threads, which does not preserve classes. */
-export function serializeError({ code, message, scope, retryAfterMs, cause }: UploadError): SerializedError {
-  const causeCode = systemCode(cause)
-  const serializedCause = {
-    message: messageOf(cause),
-    ...(causeCode === undefined ? {} : { code: causeCode }),
-  }
-  return {
-    code,
-    message,
-    scope,
-    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
-    ...(cause === undefined ? {} : { cause: serializedCause }),
-  }
+/** @param path where the error concerns one file. */
+export function asUploadError(error: unknown, path?: string): UploadError {
+  if (error instanceof UploadError) return error
+  const what = path === undefined ? 'uploading' : `uploading ${path}`
+  const scope = path === undefined ? 'all' : 'file'
+  return new UploadError('upload_failed', `${what} failed: ${messageOf(error)}`, { scope, cause: error })
 }
 
-export function deserializeError({
-  code,
-  message,
-  scope,
-  retryAfterMs,
-  cause,
-}: SerializedError): UploadError {
-  return new UploadError(code, message, {
-    scope,
-    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
-    ...(cause === undefined ? {} : { cause: Object.assign(new Error(cause.message), cause) }),
-  })
+export function serializeError({ code, message, scope, retryAfterMs, cause }: UploadError): SerializedError {
+  const serialized = cause === undefined ? undefined : { message: messageOf(cause), code: systemCode(cause) }
+  return { code, message, scope, retryAfterMs, cause: serialized }
+}
+
+export function deserializeError({ code, message, cause, ...failure }: SerializedError): UploadError {
+  const own = cause && Object.assign(new Error(cause.message), cause)
+  return new UploadError(code, message, { ...failure, cause: own })
 }

@@ -9,25 +9,22 @@ export interface PresignConfig {
   apiBaseUrl: string
   /** The exact `Authorization` header, scheme word included: `Bearer <API_KEY>`. */
   auditKey: string
-  tenant?: string
-  environment?: string
-  clientName?: string
-  clientVersion?: string
+  tenant?: string | undefined
+  environment?: string | undefined
+  clientName?: string | undefined
+  clientVersion?: string | undefined
   /** For each call to the control plane, milliseconds. Default 10 000. */
-  timeoutMs?: number
+  timeoutMs?: number | undefined
   /** Interval between checks for new bytes, milliseconds. Default 10 000. */
-  intervalMs?: number
+  intervalMs?: number | undefined
   /** How long bytes may wait before `status()` and `/readyz` warn, milliseconds. Default 900 000. */
-  maxDelayMs?: number
+  maxDelayMs?: number | undefined
 }
 
-/** The known fields only: other members of a caller's object may not be transferable to a thread. */
+/** What the upload thread needs: other members of a caller's object may not be transferable to it. */
 export function plainPresign(config: PresignConfig): PresignConfig {
   const { apiBaseUrl, auditKey, tenant, environment, clientName, clientVersion } = config
-  const { timeoutMs, intervalMs, maxDelayMs } = config
-  const optional = { tenant, environment, clientName, clientVersion, timeoutMs, intervalMs, maxDelayMs }
-  const given = Object.fromEntries(Object.entries(optional).filter(([, value]) => value !== undefined))
-  return { apiBaseUrl, auditKey, ...given }
+  return { apiBaseUrl, auditKey, tenant, environment, clientName, clientVersion, timeoutMs: config.timeoutMs }
 }
 
 /** The owner of the uploaded bytes: the first part of every object's key. */
@@ -38,9 +35,6 @@ export interface UploadMetadata {
   readonly clientVersion: string
 }
 
-/** A configuration as a schema returns it: absent members may be undefined. */
-type Candidate = { readonly [Field in keyof PresignConfig]: PresignConfig[Field] | undefined }
-
 export const DEFAULT_TIMEOUT_MS = 10_000
 export const DEFAULT_INTERVAL_MS = 10_000
 export const DEFAULT_MAX_DELAY_MS = 900_000
@@ -50,7 +44,9 @@ const METADATA_FIELDS = ['tenant', 'environment', 'clientName', 'clientVersion']
 const AUTHORIZATION = /^[A-Za-z][A-Za-z0-9_-]* +[\x21-\x7e]+(?: [\x21-\x7e]+)*$/
 
 /** The first invalid field and why; undefined when there is none. No message contains the key. */
-export function presignFault(config: Candidate): { field: keyof PresignConfig; what: string } | undefined {
+export function presignFault(
+  config: PresignConfig,
+): { field: keyof PresignConfig; what: string } | undefined {
   if (!isBaseUrl(config.apiBaseUrl)) {
     return {
       field: 'apiBaseUrl',
@@ -94,18 +90,7 @@ export function checkPresign(config: PresignConfig): void {
   }
 }
 
-/** The metadata that the configuration has. */
-export function configuredMetadata(config: PresignConfig): Partial<UploadMetadata> {
-  const { tenant, environment, clientName, clientVersion } = config
-  return {
-    ...(tenant === undefined ? {} : { tenant }),
-    ...(environment === undefined ? {} : { env: environment }),
-    ...(clientName === undefined ? {} : { clientName }),
-    ...(clientVersion === undefined ? {} : { clientVersion }),
-  }
-}
-
-function missingMetadata(config: Candidate): string[] {
+function missingMetadata(config: PresignConfig): string[] {
   return METADATA_FIELDS.filter((field) => config[field] === undefined || config[field] === '')
 }
 

@@ -3,10 +3,9 @@
 
 import { closeSync, fdatasyncSync, openSync } from 'node:fs'
 import { join } from 'node:path'
-import { messageOf } from '@svc/core/json'
 import { systemCode } from '../format/errors.js'
 import type { ControlPlane } from './control-plane.js'
-import { UploadError } from './error.js'
+import { asUploadError, UploadError } from './error.js'
 import { bytesOf, fixedRange, isLineStart, wholeEntries, wholeLines } from './range-reader.js'
 import type { FoundFile } from './scan.js'
 import { objectKey, type Range, type Source } from './source.js'
@@ -81,7 +80,7 @@ async function prepareGroup(parts: RoundParts, files: readonly FoundFile[]): Pro
       if (one !== undefined) prepared.push(one)
     } catch (error) {
       // ENOENT: retention or an operator has removed it.
-      if (systemCode(error) !== 'ENOENT') parts.onFailure(asUploadError(error, source), source)
+      if (systemCode(error) !== 'ENOENT') parts.onFailure(asUploadError(error, source.path), source)
     }
   }
   return prepared
@@ -111,10 +110,14 @@ async function prepareRange(
     }
     // Only durable bytes are uploaded.
     fdatasyncSync(file)
+    const { rangeBytes: limit, throttle } = parts
+    const place = { start: offset, size, limit }
     const range =
-      pending === undefined
-        ? await newRange(file, source, { start: offset, size, limit: parts.rangeBytes }, parts.throttle)
-        : await fixedRange(file, offset, pending, parts.throttle)
+      pending !== undefined
+        ? await fixedRange(file, offset, pending, throttle)
+        : source.entryBytes === undefined
+          ? await wholeLines(file, place, throttle)
+          : await wholeEntries(file, place, source.entryBytes, throttle)
     if (range === undefined) return undefined
     if (pending === undefined) state.begin(path, range.end)
     isPrepared = true
@@ -122,17 +125,6 @@ async function prepareRange(
   } finally {
     if (!isPrepared) closeSync(file)
   }
-}
-
-function newRange(
-  file: number,
-  { entryBytes }: Source,
-  place: { start: number; size: number; limit: number },
-  throttle: UploadThrottle,
-): Promise<Range | undefined> {
-  return entryBytes === undefined
-    ? wholeLines(file, place, throttle)
-    : wholeEntries(file, place, entryBytes, throttle)
 }
 
 /**
@@ -157,7 +149,7 @@ async function putAll(
         parts.onUploaded(range.end - range.start)
         if (range.end < size) queue.push(one.found)
       } catch (error) {
-        const failure = asUploadError(error, source)
+        const failure = asUploadError(error, source.path)
         // A failure of scope `all` is reported once, however many uploads meet it.
         if (failure.scope === 'file' || shouldContinue) parts.onFailure(failure, source)
         if (failure.scope === 'all') shouldContinue = false
@@ -180,12 +172,4 @@ async function put(
   const checksumSha256 = Buffer.from(range.sha256, 'hex').toString('base64')
   const target = await controlPlane.uploadUrl({ key, mode, date, contentLength, checksumSha256 }, signal)
   await controlPlane.put(target, contentLength, bytesOf(file, range, throttle), signal)
-}
-
-function asUploadError(error: unknown, { path }: Source): UploadError {
-  if (error instanceof UploadError) return error
-  return new UploadError('upload_failed', `uploading ${path} failed: ${messageOf(error)}`, {
-    scope: 'file',
-    cause: error,
-  })
 }

@@ -1,10 +1,9 @@
 // Finds the files of a log. There can be thousands of agent files, so usually only the days that may have grown
 // are scanned.
 
-import { lstatSync, type Stats } from 'node:fs'
+import { lstatSync } from 'node:fs'
 import { join } from 'node:path'
 import { namesIn, nodeFileSystem } from '../files/file-system.js'
-import { systemCode } from '../format/errors.js'
 import { readGenesis } from '../tree/journal-file.js'
 import { TREE_FOLDER } from '../tree/tree-layout.js'
 import { type Source, sourceOf, type UploadMode } from './source.js'
@@ -45,22 +44,11 @@ export function scan(dir: string, days?: ReadonlySet<string>): FoundFile[] {
   const found: FoundFile[] = []
   for (const path of paths) {
     const source = sourceOf(path, log)
-    const stat = source === undefined ? undefined : regularFile(join(dir, path))
-    if (source !== undefined && stat !== undefined) {
+    const stat = source && lstatSync(join(dir, path), { throwIfNoEntry: false })
+    if (source !== undefined && stat?.isFile()) {
       found.push({ source, size: stat.size, writtenAt: stat.mtimeMs })
     }
   }
   const rank = ({ source }: FoundFile) => `${source.date} ${source.path}`
   return found.sort((a, b) => (rank(a) < rank(b) ? -1 : 1))
-}
-
-/** Undefined for anything but an existing regular file. */
-function regularFile(path: string): Stats | undefined {
-  try {
-    const stat = lstatSync(path)
-    return stat.isFile() ? stat : undefined
-  } catch (error) {
-    if (systemCode(error) === 'ENOENT') return undefined
-    throw error
-  }
 }

@@ -53,6 +53,10 @@ export class UploadSchedule {
     this.#refusals = new Backoff(random, { min: refusalMs, max: refusalMs * MAX_REFUSAL_FACTOR })
   }
 
+  get isRunning(): boolean {
+    return this.#running !== undefined
+  }
+
   get isStarted(): boolean {
     return this.#intervalAt !== NEVER
   }

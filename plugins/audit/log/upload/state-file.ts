@@ -1,9 +1,10 @@
 // The uploaded offset of each file, in `.svc-presign-state.json`, signed. The file is replaced by a rename, so a crash
 // leaves the old state or the new one. Only the holder of the upload lock writes it.
 
-import { closeSync, fsyncSync, openSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { readFileSync, renameSync } from 'node:fs'
 import { join } from 'node:path'
 import { isJsonObject, type JsonObject, messageOf, parseJsonObject } from '@svc/core/json'
+import { nodeFileSystem, replaceFile } from '../files/file-system.js'
 import { systemCode } from '../format/errors.js'
 import { UploadError } from './error.js'
 
@@ -145,7 +146,7 @@ export class UploadState {
   }
 
   /**
-   * Signs the state and replaces the file: writes a temporary one, syncs it, renames it, and syncs the directory.
+   * Signs the state and replaces the file.
    *
    * @throws {UploadError} `upload_failed`; the next call saves again.
    */
@@ -159,31 +160,13 @@ export class UploadState {
         files: Object.fromEntries([...this.#files].map(([path, progress]) => [path, { ...progress }])),
         ...(this.#listedBy === undefined ? {} : { listed_by: this.#listedBy }),
       }
-      this.#replace(await this.#parts.key.sign(state))
+      const signed = await this.#parts.key.sign(state)
+      replaceFile(nodeFileSystem, this.path, Buffer.from(`${JSON.stringify(signed, null, 1)}\n`))
     } catch (cause) {
       this.#isSaved = false
       throw new UploadError('upload_failed', `${STATE_FILE} cannot be written: ${messageOf(cause)}`, {
         cause,
       })
-    }
-  }
-
-  #replace(content: JsonObject): void {
-    const { path } = this
-    const temporary = `${path}.tmp`
-    const file = openSync(temporary, 'w', 0o600)
-    try {
-      writeFileSync(file, `${JSON.stringify(content, null, 1)}\n`)
-      fsyncSync(file)
-    } finally {
-      closeSync(file)
-    }
-    renameSync(temporary, path)
-    const folder = openSync(this.#parts.dir, 'r')
-    try {
-      fsyncSync(folder)
-    } finally {
-      closeSync(folder)
     }
   }
 

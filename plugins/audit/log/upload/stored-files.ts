@@ -9,7 +9,7 @@ import { UploadError } from './error.js'
 import type { FoundFile } from './scan.js'
 import { folderPrefix, keyPrefix, type Source } from './source.js'
 import type { StateLoss, UploadState } from './state-file.js'
-import { ObjectListing } from './stored-objects.js'
+import { storedObjects } from './stored-objects.js'
 import { type StoredRanges, storedRanges } from './stored-ranges.js'
 import type { UploadThrottle } from './throttle.js'
 
@@ -21,16 +21,14 @@ interface StoredFilesParts {
   readonly controlPlane: ControlPlane
   readonly throttle: UploadThrottle
   /** The state of the upload, which records whether the control plane has listed. */
-  readonly state: () => Pick<UploadState, 'hasListed' | 'recordListing'> | undefined
+  readonly state: UploadState
 }
 
 export class StoredFiles {
   readonly #parts: StoredFilesParts
-  readonly #listing: ObjectListing
 
   constructor(parts: StoredFilesParts) {
     this.#parts = parts
-    this.#listing = new ObjectListing(parts.controlPlane, () => parts.state()?.recordListing())
   }
 
   /**
@@ -38,7 +36,7 @@ export class StoredFiles {
    * listed, in this process or an earlier one. Rejects with `UploadError` where it does not accept the key.
    */
   async isWithoutListing(error: unknown, signal: AbortSignal): Promise<boolean> {
-    if (this.#parts.state()?.hasListed === true || !(error instanceof UploadError)) return false
+    if (this.#parts.state.hasListed || !(error instanceof UploadError)) return false
     const { status = 0 } = error
     if (status !== 401 && status !== 403) return WITHOUT_LISTING.has(status)
     await this.#parts.controlPlane.checkKey(signal)
@@ -59,10 +57,13 @@ export class StoredFiles {
     const [first] = files
     const bytes = new Map<string, number>()
     if (first === undefined) return bytes
-    const metadata = await this.#parts.controlPlane.metadata(signal)
+    const { controlPlane, state } = this.#parts
+    const metadata = await controlPlane.metadata(signal)
     const prefix = folderPrefix(metadata, first.source)
     const sizes = new Map(files.map(({ source, size }) => [keyPrefix(metadata, source), size]))
-    const ranges = await storedRanges(this.#listing.objects({ prefix, ...query }, signal), sizes)
+    const ask: ControlPlane['ask'] = (...request) => controlPlane.ask(...request)
+    const objects = storedObjects(ask, { prefix, ...query }, signal, () => state.recordListing())
+    const ranges = await storedRanges(objects, sizes)
     for (const { source } of files) {
       bytes.set(source.path, await this.#covered(source, ranges.get(keyPrefix(metadata, source)), signal))
     }

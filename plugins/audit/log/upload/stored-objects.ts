@@ -14,39 +14,31 @@ export interface StoredObject {
   readonly checksumSha256?: string
 }
 
-export class ObjectListing {
-  readonly #controlPlane: Pick<ControlPlane, 'ask'>
-  readonly #onListed: () => void
-
-  /** `onListed` is called for each page. */
-  constructor(controlPlane: Pick<ControlPlane, 'ask'>, onListed: () => void = () => undefined) {
-    this.#controlPlane = controlPlane
-    this.#onListed = onListed
-  }
-
-  /**
-   * The objects whose keys begin with `prefix`, in the order of their keys. Ends with an `UploadError`.
-   *
-   * @param query `checksums`: asks for them, where the store has them.
-   */
-  async *objects(
-    query: { readonly prefix: string; readonly checksums?: boolean },
-    signal: AbortSignal,
-  ): AsyncGenerator<StoredObject> {
-    for (let after: string | undefined; ; ) {
-      const page = { ...query, ...(after === undefined ? {} : { after }) }
-      const { objects, next } = await this.#controlPlane.ask(PATH, page, signal)
-      if (!Array.isArray(objects) || !objects.every(isStoredObject)) {
-        throw new UploadError('upload_failed', `${PATH} answered without a list of objects`)
-      }
-      this.#onListed()
-      yield* objects
-      if (typeof next !== 'string') return
-      if (after !== undefined && next <= after) {
-        throw new UploadError('upload_failed', `${PATH} answered with the same page again`)
-      }
-      after = next
+/**
+ * The objects whose keys begin with `prefix`, in the order of their keys. Ends with an `UploadError`.
+ *
+ * @param query `checksums`: asks for them, where the store has them.
+ * @param onListed is called for each page.
+ */
+export async function* storedObjects(
+  ask: ControlPlane['ask'],
+  query: { readonly prefix: string; readonly checksums?: boolean },
+  signal: AbortSignal,
+  onListed: () => void = () => undefined,
+): AsyncGenerator<StoredObject> {
+  for (let after: string | undefined; ; ) {
+    const page = { ...query, ...(after === undefined ? {} : { after }) }
+    const { objects, next } = await ask(PATH, page, signal)
+    if (!Array.isArray(objects) || !objects.every(isStoredObject)) {
+      throw new UploadError('upload_failed', `${PATH} answered without a list of objects`)
     }
+    onListed()
+    yield* objects
+    if (typeof next !== 'string') return
+    if (after !== undefined && next <= after) {
+      throw new UploadError('upload_failed', `${PATH} answered with the same page again`)
+    }
+    after = next
   }
 }
 

@@ -11,25 +11,8 @@ const PAUSE_PER_WORK = 11
 const MIN_PAUSE_MS = 2
 const BUSY_WINDOW_MS = 100
 
-/** Counts durable batches in memory that the writer and the upload's thread share. */
-export class AppendCounter {
-  readonly shared: Int32Array<SharedArrayBuffer>
-
-  constructor(shared = new Int32Array(new SharedArrayBuffer(4))) {
-    this.shared = shared
-  }
-
-  increment(): void {
-    Atomics.add(this.shared, 0, 1)
-  }
-
-  get value(): number {
-    return Atomics.load(this.shared, 0)
-  }
-}
-
 export class UploadThrottle {
-  readonly #appends: AppendCounter
+  readonly #appends: Int32Array<SharedArrayBuffer>
   #seen: number
   #lastAppendAt = Number.NEGATIVE_INFINITY
   #activeMs = activeMs()
@@ -37,9 +20,10 @@ export class UploadThrottle {
   // One queue for all files: if each paused on its own, the others would use the time.
   #queue: Promise<unknown> = Promise.resolve()
 
-  constructor(appends: AppendCounter) {
+  /** @param appends counts durable batches, in memory that the writer shares. */
+  constructor(appends: Int32Array<SharedArrayBuffer>) {
     this.#appends = appends
-    this.#seen = appends.value
+    this.#seen = Atomics.load(appends, 0)
   }
 
   /** Resolves when the next chunk may be read. */
@@ -61,7 +45,7 @@ export class UploadThrottle {
 
   #isBusy(): boolean {
     const now = performance.now()
-    const appends = this.#appends.value
+    const appends = Atomics.load(this.#appends, 0)
     if (appends !== this.#seen) this.#lastAppendAt = now
     this.#seen = appends
     return now - this.#lastAppendAt < BUSY_WINDOW_MS

@@ -26,7 +26,8 @@ export interface UploadStatus {
 }
 
 export class UploadMetrics {
-  state: UploadStatus['state'] = 'idle'
+  /** Whether another process uploads, so that what is pending is not known here. */
+  isStandby = false
   #pendingBytes = 0
   readonly #meter: Meter
   readonly #clock: Clock
@@ -55,7 +56,7 @@ export class UploadMetrics {
   }
 
   roundBegins(): void {
-    this.state = 'uploading'
+    this.isStandby = false
     this.#appendedSince = undefined
   }
 
@@ -67,14 +68,12 @@ export class UploadMetrics {
 
   /** Everything that the round found is uploaded. */
   roundSucceeded(): void {
-    this.state = 'idle'
     this.#pendingSince = this.#appendedSince
     this.setGauges()
   }
 
-  /** Another process uploads, so what is pending is not known here. */
   standBy(): void {
-    this.state = 'standby'
+    this.isStandby = true
     this.#pendingBytes = 0
     this.#pendingSince = undefined
     this.#appendedSince = undefined
@@ -98,15 +97,15 @@ export class UploadMetrics {
   }
 
   setGauges(): void {
-    if (this.state === 'standby') return
+    if (this.isStandby) return
     this.#meter.gauge?.('svc_audit_upload_pending_bytes', this.#pendingBytes)
     this.#meter.gauge?.('svc_audit_upload_oldest_pending_seconds', this.#delayMs() / 1000)
   }
 
-  status(standing: UploadError | undefined): UploadStatus {
+  status(state: UploadStatus['state'], standing: UploadError | undefined): UploadStatus {
     const error = standing ?? this.#error
     return {
-      state: this.state,
+      state,
       uploadedBytes: this.#uploadedBytes,
       objects: this.#objects,
       pendingBytes: this.#pendingBytes,

@@ -1,11 +1,12 @@
 // The writer's side of the upload thread. The first round starts the thread; after it dies, the next round starts
 // another.
 
-import { type JsonObject, messageOf } from '@svc/core/json'
+import { messageOf } from '@svc/core/json'
 import { startWorker, Thread } from '../thread/thread.js'
-import { deserializeError, type SerializedError, serializeError, UploadError } from './error.js'
+import { type SerializedError, serializeError, UploadError } from './error.js'
 import type { SizeRequest, SizeResponse } from './file-sizes.js'
 import type { PresignConfig } from './presign.js'
+import type { StateKey } from './state-file.js'
 
 /** The thread's `workerData`. */
 export interface UploadTask {
@@ -32,24 +33,22 @@ export interface RoundRequest {
   readonly now: number
 }
 
-/** Handles the thread's requests and results. */
-export interface ThreadHost {
+/**
+ * The writer's side: answers questions about the log and receives results. An error is not an instance of its class after it
+ * was cloned.
+ */
+export interface UploadHost extends StateKey {
+  /** Sizes read under the lock, so that no batch is partly written. */
   sizes(files: readonly SizeRequest[]): Promise<SizeResponse>
+  /** Removes files past their retention that are completely uploaded; resolves to their paths. */
   retain(uploaded: ReadonlyMap<string, number>): Promise<readonly string[]>
-  /** Returns the state with the key, the log and the signature. */
-  sign(state: JsonObject): Promise<JsonObject>
-  isSigned(state: JsonObject): Promise<boolean>
+  /** Bytes that the store does not have yet, and when the file that has waited longest was last written. */
   pending(bytes: number, since: number | undefined): void
+  /** The store has stored an object of `bytes` bytes. */
   uploaded(bytes: number): void
   /** `path` where the failure concerns one file. */
-  failed(error: UploadError, path: string | undefined): void
+  failed(error: SerializedError, path?: string): void
   /** An error that does not stop the upload. */
-  warned(error: UploadError): void
-}
-
-/** Methods that the thread calls. An error is no instance of its class after it was cloned. */
-export interface HostMethods extends Omit<ThreadHost, 'failed' | 'warned'> {
-  failed(error: SerializedError, path: string | undefined): void
   warned(error: SerializedError): void
 }
 
@@ -60,16 +59,12 @@ interface ThreadMethods {
 
 export class UploadThread {
   readonly #task: UploadTask
-  readonly #methods: { readonly [Name in keyof HostMethods]: HostMethods[Name] }
+  readonly #host: { readonly [Name in keyof UploadHost]: UploadHost[Name] }
   #thread: Thread<ThreadMethods> | undefined
 
-  constructor(task: UploadTask, host: ThreadHost) {
+  constructor(task: UploadTask, host: UploadHost) {
     this.#task = task
-    this.#methods = {
-      ...host,
-      failed: (error, path) => host.failed(deserializeError(error), path),
-      warned: (error) => host.warned(deserializeError(error)),
-    }
+    this.#host = { ...host }
   }
 
   /**
@@ -97,7 +92,7 @@ export class UploadThread {
 
   #start(): Thread<ThreadMethods> {
     const worker = startWorker(new URL('./upload-worker.js', import.meta.url), { workerData: this.#task })
-    return new Thread(worker, this.#methods, () => {
+    return new Thread(worker, this.#host, () => {
       this.#thread = undefined
     })
   }

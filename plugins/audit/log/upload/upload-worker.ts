@@ -5,14 +5,13 @@ import { workerData } from 'node:worker_threads'
 import { Calls } from '../thread/calls.js'
 import { lowerPriority } from '../thread/priority.js'
 import { DirectoryUpload } from './directory-upload.js'
-import type { SerializedError } from './error.js'
-import { deserializeError, serializeError } from './error.js'
-import type { HostMethods, RoundRequest, UploadTask } from './upload-thread.js'
+import { deserializeError, type SerializedError } from './error.js'
+import type { RoundRequest, UploadHost, UploadTask } from './upload-thread.js'
 
 lowerPriority()
 
 const closing = new AbortController()
-const host = Calls.ofThread<HostMethods>({
+const host = Calls.ofThread<UploadHost>({
   round: (request: RoundRequest) => upload.round(request),
   abort: (reason: SerializedError) => closing.abort(deserializeError(reason)),
 })
@@ -25,8 +24,8 @@ const upload = new DirectoryUpload(
     isSigned: (state) => host.call('isSigned', state),
     pending: (bytes, since) => host.tell('pending', bytes, since),
     uploaded: (bytes) => host.tell('uploaded', bytes),
-    failed: (error, source) => host.tell('failed', serializeError(error), source?.path),
-    warned: (error) => host.tell('warned', serializeError(error)),
+    failed: (error, path) => host.tell('failed', error, path),
+    warned: (error) => host.tell('warned', error),
   },
   closing.signal,
 )

@@ -2,11 +2,13 @@
 // for it; failures are reported, not thrown.
 
 import { once } from 'node:events'
+import { join } from 'node:path'
 import type { Clock, Meter, Signer } from '@svc/core'
+import { nodeFileSystem } from '../files/file-system.js'
+import { HeldLock } from '../files/kernel-lock.js'
 import { dayOfInstant } from '../format/day.js'
 import { hasSigned, signJson } from '../keys/signed-json.js'
-import { UploadError } from './error.js'
-import type { SizeRequest, SizeResponse } from './file-sizes.js'
+import { asUploadError, deserializeError, UploadError } from './error.js'
 import { fileSizes, type UploadedLog } from './file-sizes.js'
 import {
   DEFAULT_INTERVAL_MS,
@@ -16,8 +18,6 @@ import {
   plainPresign,
 } from './presign.js'
 import { type RoundResult, UploadSchedule } from './schedule.js'
-import { AppendCounter } from './throttle.js'
-import { UploadLock } from './upload-lock.js'
 import { UploadMetrics, type UploadStatus } from './upload-status.js'
 import { UploadThread } from './upload-thread.js'
 
@@ -50,10 +50,12 @@ export interface UploaderParts {
 export class Uploader {
   readonly #parts: UploaderParts
   readonly #thread: UploadThread
-  readonly #lock: UploadLock
+  /** One process uploads a directory at a time; the next one continues from the state file. */
+  readonly #lock: HeldLock
   readonly #schedule: UploadSchedule
   readonly #metrics: UploadMetrics
-  readonly #appends = new AppendCounter()
+  /** Durable batches. */
+  readonly #appends = new Int32Array(new SharedArrayBuffer(4))
   readonly #closing = new AbortController()
   /** Files skipped after a refusal or a final failure. */
   readonly #skipped = new Map<string, UploadError>()
@@ -72,7 +74,7 @@ export class Uploader {
   constructor(parts: UploaderParts) {
     this.#parts = parts
     const { dir, config, retentionDays, limits, clock, meter, random, log, signer } = parts
-    this.#lock = new UploadLock(dir)
+    this.#lock = new HeldLock(join(dir, '.svc-upload-lock'), nodeFileSystem)
     const { refusalMs, rangeBytes, idleMs } = limits
     const { intervalMs = DEFAULT_INTERVAL_MS } = config
     this.#schedule = new UploadSchedule(
@@ -86,11 +88,10 @@ export class Uploader {
       { intervalMs, refusalMs, random },
     )
     this.#metrics = new UploadMetrics(meter, clock, config.maxDelayMs ?? DEFAULT_MAX_DELAY_MS)
-    const { shared: appends } = this.#appends
     this.#thread = new UploadThread(
-      { dir, config: plainPresign(config), retentionDays, rangeBytes, idleMs, appends },
+      { dir, config: plainPresign(config), retentionDays, rangeBytes, idleMs, appends: this.#appends },
       {
-        sizes: (files) => this.#sizes(files),
+        sizes: async (files) => ({ sizes: await fileSizes(log, dir, files), now: clock.now() }),
         retain: (uploaded) => log.retainUploaded((path) => uploaded.get(path) ?? 0),
         sign: async (state) => {
           const { logId } = await log.open()
@@ -105,8 +106,8 @@ export class Uploader {
         },
         pending: (bytes, since) => this.#metrics.found(bytes, since),
         uploaded: (bytes) => this.#metrics.uploaded(bytes),
-        failed: (error, path) => this.#failed(error, path),
-        warned: (error) => this.#report(error),
+        failed: (error, path) => this.#failed(deserializeError(error), path),
+        warned: (error) => this.#report(deserializeError(error)),
       },
     )
   }
@@ -118,7 +119,7 @@ export class Uploader {
 
   /** Reports durable bytes of `day`. Cheap enough for every batch. */
   bytesAppended(bytes: number, day: string): void {
-    this.#appends.increment()
+    Atomics.add(this.#appends, 0, 1)
     this.#days.add(day)
     this.#metrics.appended(bytes)
     this.#newBytes += bytes
@@ -145,7 +146,7 @@ export class Uploader {
   }
 
   status(): UploadStatus {
-    return this.#metrics.status(this.#obstacle ?? [...this.#skipped.values()][0])
+    return this.#metrics.status(this.#state, this.#obstacle ?? [...this.#skipped.values()][0])
   }
 
   async #close(): Promise<void> {
@@ -178,11 +179,8 @@ export class Uploader {
       if (this.#lock.acquire()) await this.#upload(isFull)
       else this.#metrics.standBy()
     } catch (error) {
-      const isUploadError = error instanceof UploadError
-      const message = `uploading failed: ${String(error)}`
-      this.#failed(isUploadError ? error : new UploadError('upload_failed', message, { cause: error }))
+      this.#failed(asUploadError(error))
     }
-    if (this.#retryAfterMs !== undefined || this.#wasRefused) this.#metrics.state = 'retrying'
     const earlier = this.#skipped.size === 0 ? 'none' : 'skipped'
     return { retryAfterMs: this.#retryAfterMs, refusals: this.#wasRefused ? 'refused' : earlier }
   }
@@ -202,12 +200,6 @@ export class Uploader {
     if (isFull)
       this.#lastFullScan = this.#retryAfterMs === undefined ? this.#parts.clock.monotonic() : undefined
     if (isWhole) this.#metrics.roundSucceeded()
-    else if (this.#metrics.state === 'uploading') this.#metrics.state = this.#isRefused ? 'retrying' : 'idle'
-  }
-
-  async #sizes(files: readonly SizeRequest[]): Promise<SizeResponse> {
-    const { log, dir, clock } = this.#parts
-    return { sizes: await fileSizes(log, dir, files), now: clock.now() }
   }
 
   #isFullScanDue(): boolean {
@@ -237,12 +229,15 @@ export class Uploader {
       this.#skipped.set(path, error)
     } else {
       this.#obstacle = error
-      this.#metrics.state = error.retry === 'slowly' ? 'retrying' : 'stopped'
     }
   }
 
-  get #isRefused(): boolean {
-    return [...this.#skipped.values()].some(({ retry }) => retry === 'slowly')
+  get #state(): UploadStatus['state'] {
+    if (this.#obstacle?.retry === 'never') return 'stopped'
+    const isRefused = [...this.#skipped.values()].some(({ retry }) => retry === 'slowly')
+    if (this.#obstacle !== undefined || this.#retryAfterMs !== undefined || isRefused) return 'retrying'
+    if (this.#schedule.isRunning) return 'uploading'
+    return this.#metrics.isStandby ? 'standby' : 'idle'
   }
 
   /** The next round tries again what was refused. */

@@ -4,16 +4,14 @@
 import { join } from 'node:path'
 import { canonicalize, parseJsonObject } from '@svc/core/json'
 import {
-  CREATE_NEW,
   DIRECTORY_MODE,
-  FILE_MODE,
   type FileSystem,
   nodeFileSystem,
   openExisting,
   READ_WRITE,
   readExisting,
+  replaceFile,
   syncDirectorySync,
-  writeFully,
 } from '../files/file-system.js'
 import { tryLock, unlock } from '../files/kernel-lock.js'
 import { encodeLockOwner, OWNER_OFFSET } from '../files/lock-content.js'
@@ -68,7 +66,7 @@ export function forkLog(dir: string, port: FileSystem = nodeFileSystem): Fork {
   }
   const folder = `parent-${parent.root.replaceAll(/[^A-Za-z0-9]/g, '').slice(0, 16)}`
   replaceLock(port, dir, undefined)
-  replaceFile(port, dir, FORK_FILE, Buffer.from(`${canonicalize(parent)}\n`))
+  replaceFile(port, join(dir, FORK_FILE), Buffer.from(`${canonicalize(parent)}\n`))
   port.mkdirSync(join(dir, folder), { recursive: true, mode: DIRECTORY_MODE })
   const moved = port.readdirSync(dir).filter((name) => !STAYS.has(name) && !name.startsWith('parent-'))
   // The journal last: while it is here, no writer opens the directory.
@@ -123,28 +121,9 @@ function replaceLock(port: FileSystem, dir: string, logId: string | undefined): 
     port.closeSync(fd)
     if (!isFree) throw new AuditError('lock_failed', `a writer is at work in ${dir}; stop it first`)
   }
-  replaceFile(port, dir, LOCK_FILE, (inode) =>
-    logId === undefined ? UNMARKED : Buffer.concat([UNMARKED, encodeLockOwner({ inode, logId })]),
+  replaceFile(port, join(dir, LOCK_FILE), (inode) =>
+    logId === undefined
+      ? UNMARKED
+      : Buffer.concat([UNMARKED, encodeLockOwner({ inode: String(inode), logId })]),
   )
-}
-
-/** Replaces a file atomically. */
-function replaceFile(
-  port: FileSystem,
-  dir: string,
-  name: string,
-  content: Buffer | ((inode: string) => Buffer),
-): void {
-  const path = join(dir, `${name}.new`)
-  port.rmSync(path, { recursive: false, force: true })
-  const fd = port.openSync(path, CREATE_NEW, FILE_MODE)
-  try {
-    const bytes = typeof content === 'function' ? content(String(port.fstatSync(fd).ino)) : content
-    writeFully(port, fd, bytes, 0, bytes.length, 0)
-    port.fsyncSync(fd)
-  } finally {
-    port.closeSync(fd)
-  }
-  port.renameSync(path, join(dir, name))
-  syncDirectorySync(port, dir)
 }

@@ -230,13 +230,8 @@ export class LogDirectory {
       onError: onAsyncError,
       ...(cosigning === undefined ? {} : { onSealed: () => cosigning.request() }),
     })
-    try {
-      await sealer.open(signer)
-      return sealer
-    } catch (error) {
-      sealer.release()
-      throw error
-    }
+    await sealer.open(signer)
+    return sealer
   }
 
   async #cosigning(lock: DirectoryLock, origin: string): Promise<Cosigning | undefined> {

@@ -8,7 +8,7 @@ import { ControlPlane } from '../../upload/control-plane.js'
 import { UploadError } from '../../upload/error.js'
 import type { PresignConfig } from '../../upload/presign.js'
 import { ownerPrefix } from '../../upload/source.js'
-import { ObjectListing, type StoredObject } from '../../upload/stored-objects.js'
+import { type StoredObject, storedObjects } from '../../upload/stored-objects.js'
 import { retrying } from './retry.js'
 
 export interface ObjectSource {
@@ -25,14 +25,10 @@ export interface ObjectSource {
 /** The objects that a control plane lists, of the owner of its key. */
 export class ControlPlaneSource implements ObjectSource {
   readonly #controlPlane: ControlPlane
-  readonly #listing: ObjectListing
   readonly #signal = new AbortController().signal
 
   constructor(config: PresignConfig) {
     this.#controlPlane = new ControlPlane(config, 0)
-    this.#listing = new ObjectListing({
-      ask: (...request) => retrying(() => this.#controlPlane.ask(...request), isFailure),
-    })
   }
 
   async prefix(): Promise<string> {
@@ -40,7 +36,11 @@ export class ControlPlaneSource implements ObjectSource {
   }
 
   list(prefix: string): AsyncIterable<StoredObject> {
-    return this.#listing.objects({ prefix }, this.#signal)
+    return storedObjects(
+      (...request) => retrying(() => this.#controlPlane.ask(...request), isFailure),
+      { prefix },
+      this.#signal,
+    )
   }
 
   url(key: string) {

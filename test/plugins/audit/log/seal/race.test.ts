@@ -121,7 +121,6 @@ describe('two processes that append to one journal', () => {
         await parts.lock.run(() => tree.requireCurrent())
         expect([tree.size, tree.writer.range.root()]).to.deep.equal([other.size, other.writer.range.root()])
       })
-      sealer.release()
       expect([seen.length, new Set(seen).size]).to.deep.equal([2, trees])
     })
   }

@@ -391,7 +391,7 @@ describe('upload failures', () => {
     })
 
     it('prevents uploads where it cannot be written', async () => {
-      mkdirSync(`${state()}.tmp`)
+      mkdirSync(`${state()}.new`)
       const { appender, errors } = uploading(dir.path, cloud)
       await appender.append(envelope())
       await appender.close()

@@ -144,11 +144,11 @@ describe('a lost upload state', () => {
   it('is restored again where the restored one cannot be written', async () => {
     await uploadTwo()
     writeFileSync(state(), 'damaged')
-    mkdirSync(`${state()}.tmp`)
+    mkdirSync(`${state()}.new`)
     const { appender, errors } = uploading(dir.path, cloud)
     await appender.ready()
     await appender.flush()
-    rmdirSync(`${state()}.tmp`)
+    rmdirSync(`${state()}.new`)
     await appender.close()
     expect(new Set(errors.slice(0, -1).map(({ code }) => code))).to.deep.equal(new Set(['upload_failed']))
     expect(errors.at(-1)?.message).to.include('is damaged and was moved to')

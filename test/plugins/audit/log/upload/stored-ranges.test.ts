@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { closeSync, openSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { storedRanges } from '@svc/plugin-audit/internal/log/upload/stored-ranges'
-import { AppendCounter, UploadThrottle } from '@svc/plugin-audit/internal/log/upload/throttle'
+import { UploadThrottle } from '@svc/plugin-audit/internal/log/upload/throttle'
 import { expect } from 'chai'
 import { temporaryDir } from '../../temporary.js'
 
@@ -31,7 +31,7 @@ describe('the ranges of a file that objects hold', () => {
     }
     const ranges = await storedRanges(objects(), new Map([['f-', bytes.length]]))
     reads = 0
-    const throttle = new UploadThrottle(new AppendCounter())
+    const throttle = new UploadThrottle(new Int32Array(new SharedArrayBuffer(4)))
     const wait = throttle.wait.bind(throttle)
     throttle.wait = () => {
       reads++
