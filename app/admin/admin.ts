@@ -1,18 +1,30 @@
-// What a policy with an `admin` section adds to a gateway: metrics of its calls, and the admin listener.
-
+// What a policy with an `admin` section adds to a gateway: metrics of its calls, and the admin listener, a server on a port of
+// its own, so that callers of the gateway cannot reach the operators' API.
 import { resolve, tokens } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import type { KeyReader } from '@svc/core/secret'
 import { Counter, Gauge } from 'prom-client'
 import type { DependencyContainer } from 'tsyringe'
+import { AllowedHosts } from '../http/allowed-hosts.js'
+import { HttpServer } from '../http/server.js'
 import { CallMetrics } from '../metrics/call-metrics.js'
 import { gatewayMetrics } from '../metrics/gateway-metrics.js'
 import { ownMetrics, serverMetrics } from '../metrics/metric-table.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 import type { AdminConfig } from '../policy/admin-config.js'
 import { Certificates } from '../tls/certificates.js'
-import type { AdminHandlerParts } from './handler.js'
-import { AdminListener } from './listener.js'
+import { AdminHandler, type AdminHandlerParts } from './handler.js'
+
+const limits = {
+  maxHeaderBytes: 16_384,
+  headersTimeoutMs: 10_000,
+  requestTimeoutMs: 15_000,
+  keepAliveTimeoutMs: 30_000,
+  maxConnections: 1_000,
+}
+
+/** Longest wait for requests that are being answered when the gateway closes. */
+const drainMs = 1_000
 
 interface Watched {
   /** The policy in force at this moment. */
@@ -29,7 +41,7 @@ export class Admin {
   #container: DependencyContainer
   #parts: AdminHandlerParts
   #keyReader: Watched['keyReader']
-  #listener: AdminListener | undefined
+  #server: HttpServer | undefined
   #certificates: Certificates | undefined
   #reloads: Counter<'result'>
 
@@ -71,8 +83,22 @@ export class Admin {
   /** Resolves to its URL. Rejects when the address is in use or not of this machine, or the certificate is not valid. */
   async listen(): Promise<string> {
     this.#certificates = await this.#openCertificates()
-    this.#listener = new AdminListener(this.#config, this.#parts, this.#certificates)
-    return this.#listener.listen()
+    const { activePolicy, logger } = this.#parts
+    const { host, port } = this.#config
+    const handler = new AdminHandler(this.#parts)
+    // Used when a reload has removed the admin section.
+    const initialHosts = new AllowedHosts(this.#config)
+    this.#server = new HttpServer(
+      { ...limits, host, port },
+      (message, response) => handler.handle(message, response),
+      logger,
+      {
+        allowsHost: (name) => (activePolicy().authorizer?.hosts ?? initialHosts).has(name),
+        hostsKey: 'admin.allowedHosts',
+        certificates: this.#certificates,
+      },
+    )
+    return (await this.#server.listen()).url
   }
 
   async #openCertificates(): Promise<Certificates | undefined> {
@@ -105,6 +131,6 @@ export class Admin {
 
   /** Waits for requests in progress. */
   async close(): Promise<void> {
-    await this.#listener?.close()
+    await this.#server?.close(drainMs, drainMs)
   }
 }

@@ -27,8 +27,9 @@ export interface CallListenerParts {
 
 /** Where requests come in. */
 export interface Front {
+  /** Rejects when the address is in use or not of this machine. */
   listen(): Promise<{ port: number; url: string }>
-  /** After a reload. */
+  /** After a reload: reads the files of the certificate. Never rejects. */
   refresh(): Promise<void>
   stopListening(): void
   close(): Promise<void>
@@ -67,62 +68,35 @@ export function createRouter(host: HostConfig, parts: CallListenerParts, warning
   })
 }
 
-export class CallListener implements Front {
-  #server: HttpServer
-  #certificates: Certificates | undefined
-
-  private constructor(server: HttpServer, certificates: Certificates | undefined) {
-    this.#server = server
-    this.#certificates = certificates
-  }
-
-  /** Rejects when a certificate is not valid. Does not listen yet. */
-  static async create(host: HostConfig, parts: CallListenerParts): Promise<CallListener> {
-    const { builder, policies } = parts
-    const { server, port } = host
-    const { bindings, logger } = builder
-    const clock = resolve(bindings, tokens.Clock)
-    const certificates =
-      server.tls === undefined
-        ? undefined
-        : await Certificates.open(server.tls, {
-            reader: builder.keyReader(host, server.tls.dirs),
-            clock,
-            logger,
-          })
-    const router = createRouter(host, parts, () => certificates?.warnings() ?? [])
-    const http = new HttpServer(
-      { ...server, port },
-      (message, response) => router.handle(message, response),
+/** Rejects when a certificate is not valid. Does not listen yet. */
+export async function openCallListener(host: HostConfig, parts: CallListenerParts): Promise<Front> {
+  const { builder, policies } = parts
+  const { server, port } = host
+  const { bindings, logger } = builder
+  const clock = resolve(bindings, tokens.Clock)
+  const certificates =
+    server.tls &&
+    (await Certificates.open(server.tls, {
+      reader: builder.keyReader(host, server.tls.dirs),
+      clock,
       logger,
-      {
-        allowsHost: (name) => policies.current.hosts.has(name),
-        isProxy: (address) => policies.current.publicUrl.isProxy(address),
-        meter: resolve(bindings, tokens.Meter),
-        ...(certificates === undefined ? {} : { tls: certificates.serverOptions }),
-      },
-    )
-    return new CallListener(http, certificates)
-  }
-
-  /** Rejects when the address is in use or not of this machine. */
-  async listen(): Promise<{ port: number; url: string }> {
-    const listening = await this.#server.listen()
-    this.#certificates?.watch((context) => this.#server.setSecureContext(context))
-    return listening
-  }
-
-  /** Reads the certificate's files now. Never rejects. */
-  async refresh(): Promise<void> {
-    await this.#certificates?.refresh()
-  }
-
-  stopListening(): void {
-    this.#server.stopListening()
-  }
-
-  async close(): Promise<void> {
-    this.#certificates?.close()
-    await this.#server.close(closeMs)
+    }))
+  const router = createRouter(host, parts, () => certificates?.warnings() ?? [])
+  const http = new HttpServer(
+    { ...server, port },
+    (message, response) => router.handle(message, response),
+    logger,
+    {
+      allowsHost: (name) => policies.current.hosts.has(name),
+      isProxy: (address) => policies.current.publicUrl.isProxy(address),
+      meter: resolve(bindings, tokens.Meter),
+      certificates,
+    },
+  )
+  return {
+    listen: () => http.listen(),
+    refresh: async () => certificates?.refresh(),
+    stopListening: () => http.stopListening(),
+    close: () => http.close(closeMs),
   }
 }

@@ -8,7 +8,7 @@ import { SharedState } from '../mcp/shared-state.js'
 import type { HostConfig } from '../policy/config.js'
 import { settingsRequiringRestart } from '../policy/restart-required.js'
 import { GatewayBuilder } from './builder.js'
-import { CallListener, type CallListenerParts, type Front } from './call-listener.js'
+import { type CallListenerParts, type Front, openCallListener } from './call-listener.js'
 import type { GatewayOptions, GatewaySettings } from './options.js'
 import { Policies } from './policies.js'
 import { createDispatcher, createMcpProxy, createServers } from './upstreams.js'
@@ -68,11 +68,7 @@ export class Gateway implements GatewayHandle {
   #closing: Promise<void> | undefined
 
   /** `sharesAdmin`: where another process has the port of the admin listener, this gateway starts without one. */
-  constructor(
-    builder: GatewayBuilder,
-    openFront: OpenFront = (host, parts) => CallListener.create(host, parts),
-    sharesAdmin = false,
-  ) {
+  constructor(builder: GatewayBuilder, openFront: OpenFront = openCallListener, sharesAdmin = false) {
     this.#builder = builder
     this.#openFront = openFront
     this.#sharesAdmin = sharesAdmin

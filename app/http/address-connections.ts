@@ -1,8 +1,9 @@
 // Counts open connections by client address, so that one client cannot hold all of them.
 import { isIPv6 } from 'node:net'
+import { Tally } from '@svc/core/store'
 
 /** The part of a socket that is used. */
-export interface Connected {
+interface Connected {
   readonly remoteAddress?: string | undefined
   once(event: 'close', listener: () => void): unknown
 }
@@ -10,7 +11,7 @@ export interface Connected {
 export class AddressConnections {
   #max: number
   #isExempt: (address: string) => boolean
-  #open = new Map<string, number>()
+  #open = new Tally()
 
   /** Addresses for which `isExempt` are not counted. */
   constructor(max: number, isExempt: (address: string) => boolean) {
@@ -24,17 +25,10 @@ export class AddressConnections {
     // A connection that has closed already has no address.
     if (remoteAddress === undefined || this.#isExempt(remoteAddress)) return true
     const client = clientOf(remoteAddress)
-    const open = this.#open.get(client) ?? 0
-    if (open >= this.#max) return false
-    this.#open.set(client, open + 1)
-    socket.once('close', () => this.#end(client))
+    if (this.#open.of(client) >= this.#max) return false
+    this.#open.add(client)
+    socket.once('close', () => this.#open.remove(client))
     return true
-  }
-
-  #end(client: string): void {
-    const open = this.#open.get(client) ?? 0
-    if (open > 1) this.#open.set(client, open - 1)
-    else this.#open.delete(client)
   }
 }
 

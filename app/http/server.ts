@@ -10,9 +10,9 @@ import {
 import { createServer as createTlsServer, type Server as TlsServer } from 'node:https'
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
-import type { SecureContextOptions, TlsOptions } from 'node:tls'
 import { after, attempt, denied, type Logger, type MaybePromise, type Meter } from '@svc/core'
 import { messageOf } from '@svc/core/json'
+import type { Certificates } from '../tls/certificates.js'
 import { AddressConnections } from './address-connections.js'
 import { noCall, refusalAnswer, writeRefusal } from './answer.js'
 import { refuseBodyOn } from './body.js'
@@ -46,8 +46,8 @@ interface ServerLimits {
 }
 
 export interface ServerParts extends HostRule {
-  /** Key, certificate and client authentication; absent: plain HTTP. */
-  readonly tls?: TlsOptions
+  /** Absent: plain HTTP. The server watches and closes them. */
+  readonly certificates?: Certificates | undefined
   /** Whether connections from an address are many clients', as a proxy's are; absent: none. */
   readonly isProxy?: (address: string) => boolean
   /** Counts what became no call, so that an attack shows in metrics. */
@@ -83,7 +83,7 @@ export class HttpServer {
       connections.end(this.req.socket)
     }
     const options = serverOptions(this.#limits)
-    const { tls } = parts
+    const tls = parts.certificates?.serverOptions
     this.#server =
       tls === undefined
         ? createServer(options)
@@ -199,11 +199,15 @@ export class HttpServer {
       this.#server.once('error', refuse)
       this.#server.listen(this.#limits.port, this.#limits.host, () => {
         this.#server.off('error', refuse)
+        this.#parts.certificates?.watch((context) => (this.#server as TlsServer).setSecureContext(context))
         this.#checkTimer = setInterval(() => this.#closeSlow(), checkIntervalMs).unref()
         const address = this.#server.address()
         const port = typeof address === 'object' && address !== null ? address.port : this.#limits.port
         const host = this.#limits.host.includes(':') ? `[${this.#limits.host}]` : this.#limits.host
-        resolve({ port, url: `${this.#parts.tls === undefined ? 'http' : 'https'}://${host}:${port}` })
+        resolve({
+          port,
+          url: `${this.#parts.certificates === undefined ? 'http' : 'https'}://${host}:${port}`,
+        })
       })
     })
   }
@@ -214,20 +218,20 @@ export class HttpServer {
     }
   }
 
-  /** Key and certificate for new connections; open ones are not affected. Throws when they are not valid. */
-  setSecureContext(context: SecureContextOptions): void {
-    if ('setSecureContext' in this.#server) this.#server.setSecureContext(context)
-  }
-
   /** Accepts no more connections; requests on open ones are still answered. */
   stopListening(): void {
     if (this.#server.listening) this.#server.close()
     this.#server.closeIdleConnections()
   }
 
-  /** Closes every connection and waits for the handlers to end, at most `withinMs`. */
-  async close(withinMs: number): Promise<void> {
+  /**
+   * Waits for the handlers at most `drainMs`, then closes every connection and waits for the handlers to end, at most
+   * `withinMs`.
+   */
+  async close(withinMs: number, drainMs = 0): Promise<void> {
+    this.#parts.certificates?.close()
     this.stopListening()
+    if (drainMs > 0) await this.#inFlight.idle(drainMs)
     clearInterval(this.#checkTimer)
     this.#server.closeAllConnections()
     await this.#inFlight.idle(withinMs)

@@ -1,11 +1,12 @@
 // Limits what each tenant has in flight, so that no tenant uses up the gateway or its upstreams: calls, and apart from
 // them streams of notifications, which clients keep open.
 import { Refusal } from '@svc/core'
+import { Tally } from '@svc/core/store'
 
 export class TenantCallLimit {
   #max: number
   #what: string
-  #running = new Map<string, number>()
+  #running = new Tally()
 
   /** `what` is counted, in the plural. */
   constructor(max: number, what: string) {
@@ -15,17 +16,11 @@ export class TenantCallLimit {
 
   /** Counts one more until the returned function runs. Throws `Refusal` (`RATE_LIMITED`). */
   acquire(tenant: string): () => void {
-    const running = this.#running.get(tenant) ?? 0
+    const running = this.#running.of(tenant)
     if (running >= this.#max) {
       throw new Refusal('RATE_LIMITED', `The tenant has ${running} ${this.#what}, as many as it may have.`)
     }
-    this.#running.set(tenant, running + 1)
-    return () => this.#release(tenant)
-  }
-
-  #release(tenant: string): void {
-    const running = this.#running.get(tenant) ?? 0
-    if (running > 1) this.#running.set(tenant, running - 1)
-    else this.#running.delete(tenant)
+    this.#running.add(tenant)
+    return () => this.#running.remove(tenant)
   }
 }

@@ -1,4 +1,5 @@
 // Limits the connections on which each tenant has made calls, so that no tenant keeps the others from connecting.
+import { Tally } from '@svc/core/store'
 
 /** The part of a socket that is used. */
 interface ClientSocket {
@@ -7,7 +8,7 @@ interface ClientSocket {
 
 export class TenantConnections {
   #max: number
-  #open = new Map<string, number>()
+  #open = new Tally()
   #tenantsOf = new WeakMap<ClientSocket, Set<string>>()
 
   constructor(max: number) {
@@ -19,27 +20,12 @@ export class TenantConnections {
    * is not among them.
    */
   admit(socket: ClientSocket, tenant: string): boolean {
-    const tenants = this.#tenantsOf.get(socket)
-    if (tenants?.has(tenant)) return true
-    const open = this.#open.get(tenant) ?? 0
-    if (open >= this.#max) return false
-    this.#open.set(tenant, open + 1)
-    if (tenants === undefined) this.#follow(socket, tenant)
-    else tenants.add(tenant)
+    const tenants = this.#tenantsOf.get(socket) ?? new Set()
+    if (tenants.has(tenant)) return true
+    if (this.#open.of(tenant) >= this.#max) return false
+    this.#open.add(tenant)
+    this.#tenantsOf.set(socket, tenants.add(tenant))
+    socket.once('close', () => this.#open.remove(tenant))
     return true
-  }
-
-  #follow(socket: ClientSocket, tenant: string): void {
-    const tenants = new Set([tenant])
-    this.#tenantsOf.set(socket, tenants)
-    socket.once('close', () => {
-      for (const each of tenants) this.#end(each)
-    })
-  }
-
-  #end(tenant: string): void {
-    const open = this.#open.get(tenant) ?? 0
-    if (open > 1) this.#open.set(tenant, open - 1)
-    else this.#open.delete(tenant)
   }
 }

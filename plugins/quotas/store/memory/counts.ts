@@ -1,8 +1,15 @@
 // Counts in the memory of this process, for gateways of one process: they are lost when it ends.
 import type { QuotaAdapter } from '@svc/core'
-import { checkDailyLimit, checkedSize, keyOf, type QuotaStore, TokenBucket } from '../token-bucket.js'
-import { DailyCounts } from './daily-counts.js'
-import { TenantKeys } from './tenant-keys.js'
+import { Tally } from '@svc/core/store'
+import {
+  checkDailyLimit,
+  checkedSize,
+  DAY_MS,
+  dayOf,
+  keyOf,
+  type QuotaStore,
+  TokenBucket,
+} from '../token-bucket.js'
 
 export interface MemoryCountsOptions {
   /** Milliseconds since the epoch, for operations without `now`. */
@@ -13,26 +20,24 @@ export interface MemoryCountsOptions {
   readonly maxKeysPerTenant?: number
 }
 
-interface TenantBucket {
-  readonly tenant: string
-  readonly bucket: TokenBucket
+interface DayCount {
+  readonly day: number
+  count: number
 }
 
 /** Deletes buckets that are full again, as they equal new ones, and days other than today and its neighbours. */
 export class MemoryCounts implements QuotaStore {
   readonly inProcess = true
   #now: () => number
-  #maxKeys: number
-  #maxKeysPerTenant: number
-  #counts = new DailyCounts()
-  #buckets = new Map<string, TenantBucket>()
-  #bucketOwners = new TenantKeys()
-  #sweeper = this.#buckets.entries()
+  #counts: OwnedEntries<DayCount>
+  #buckets: OwnedEntries<TokenBucket>
 
   constructor({ now = Date.now, maxKeys = 1_000_000, maxKeysPerTenant = 100_000 }: MemoryCountsOptions = {}) {
     this.#now = now
-    this.#maxKeys = maxKeys
-    this.#maxKeysPerTenant = maxKeysPerTenant
+    // The neighbouring days stay, for calls that began before midnight and for clocks that are set back.
+    const isOldDay = ({ day }: DayCount, at: number) => Math.abs(day - dayOf(at)) > 1
+    this.#counts = new OwnedEntries(maxKeys, maxKeysPerTenant, isOldDay)
+    this.#buckets = new OwnedEntries(maxKeys, maxKeysPerTenant, ({ fullAt }, at) => fullAt <= at)
   }
 
   /** How many buckets and counts are kept. */
@@ -42,64 +47,118 @@ export class MemoryCounts implements QuotaStore {
 
   incrDaily(tenant: string, tool: string, limit: number, now = this.#now()) {
     checkDailyLimit(limit)
-    const key = keyOf(tenant, tool)
-    const fault = this.#countFault(tenant, key, now)
-    if (fault !== undefined) throw fault
-    return this.#counts.increment(tenant, key, limit, now)
+    const day = dayOf(now)
+    const key = countKey(day, tenant, tool)
+    const count = (this.#counts.get(key)?.count ?? 0) + 1
+    // Over the limit the call is not counted.
+    if (count <= limit) this.#raise(key, tenant, { day, count }, now)
+    return { count, resetAt: (day + 1) * DAY_MS }
   }
 
   takeToken(tenant: string, tool: string, ratePerSec: number, burst?: number, now = this.#now()) {
     const size = checkedSize(ratePerSec, burst)
-    this.#sweep(now)
+    this.#buckets.sweep(now)
     const key = keyOf(tenant, tool)
-    const known = this.#buckets.get(key)?.bucket
-    if (known !== undefined) return known.take(ratePerSec, size, now)
-    const fault = this.#full(this.#buckets.size, this.#bucketOwners.of(tenant))
-    if (fault !== undefined) throw fault
-    const bucket = new TokenBucket(size, now)
-    this.#buckets.set(key, { tenant, bucket })
-    this.#bucketOwners.add(tenant)
+    const bucket = this.#buckets.get(key) ?? this.#buckets.add(key, tenant, new TokenBucket(size, now))
     return bucket.take(ratePerSec, size, now)
   }
 
   refundDaily(tenant: string, tool: string, now = this.#now()): void {
-    this.#counts.decrement(tenant, keyOf(tenant, tool), now)
+    const key = countKey(dayOf(now), tenant, tool)
+    const entry = this.#counts.get(key)
+    if (entry === undefined) return
+    entry.count--
+    if (entry.count === 0) this.#counts.delete(key)
   }
 
-  /** Raises the count to `count`, the last one of another store; never lowers it. */
+  /** Raises the count to `count`, the last one of another store, unless there is no room; never lowers it. */
   observe(tenant: string, tool: string, count: number, now = this.#now()): void {
-    const key = keyOf(tenant, tool)
-    if (this.#countFault(tenant, key, now) === undefined) this.#counts.raise(tenant, key, count, now)
+    const day = dayOf(now)
+    const key = countKey(day, tenant, tool)
+    const entry = this.#counts.get(key)
+    if (entry === undefined && this.#counts.fullError(ownerOf(day, tenant)) !== undefined) return
+    if (count > (entry?.count ?? 0)) this.#raise(key, tenant, { day, count }, now)
   }
 
-  // Checks two buckets for at most one new one, so that the sweep passes all of them again and again.
-  #sweep(now: number): void {
+  #raise(key: string, tenant: string, raised: DayCount, now: number): void {
+    const entry = this.#counts.get(key)
+    if (entry !== undefined) {
+      entry.count = raised.count
+      return
+    }
+    this.#counts.sweep(now)
+    this.#counts.add(key, ownerOf(raised.day, tenant), raised)
+  }
+}
+
+function countKey(day: number, tenant: string, tool: string): string {
+  return `${day} ${keyOf(tenant, tool)}`
+}
+
+/** Each day of a tenant has the limit for itself. */
+function ownerOf(day: number, tenant: string): string {
+  return `${day} ${tenant}`
+}
+
+/** Entries, of which each owner has a limited number. */
+class OwnedEntries<Value> {
+  #max: number
+  #maxOfOwner: number
+  #isOver: (value: Value, now: number) => boolean
+  #entries = new Map<string, { readonly owner: string; readonly value: Value }>()
+  #owners = new Tally()
+  #sweeper = this.#entries.entries()
+
+  constructor(max: number, maxOfOwner: number, isOver: (value: Value, now: number) => boolean) {
+    this.#max = max
+    this.#maxOfOwner = maxOfOwner
+    this.#isOver = isOver
+  }
+
+  get size(): number {
+    return this.#entries.size
+  }
+
+  get(key: string): Value | undefined {
+    return this.#entries.get(key)?.value
+  }
+
+  /** @throws {Error} when there is no room: deleting a live entry would let calls through that are over their limit */
+  add(key: string, owner: string, value: Value): Value {
+    const full = this.fullError(owner)
+    if (full !== undefined) throw full
+    this.#entries.set(key, { owner, value })
+    this.#owners.add(owner)
+    return value
+  }
+
+  delete(key: string): void {
+    const owner = this.#entries.get(key)?.owner
+    if (owner === undefined) return
+    this.#entries.delete(key)
+    this.#owners.remove(owner)
+  }
+
+  /** Checks two entries for at most one new one, so that all of them are checked again and again. */
+  sweep(now: number): void {
     for (let checks = 0; checks < 2; checks++) {
       const { done, value } = this.#sweeper.next()
       if (done) {
-        this.#sweeper = this.#buckets.entries()
+        this.#sweeper = this.#entries.entries()
         return
       }
-      const [key, { tenant, bucket }] = value
-      if (bucket.fullAt > now) continue
-      this.#buckets.delete(key)
-      this.#bucketOwners.remove(tenant)
+      const [key, entry] = value
+      if (this.#isOver(entry.value, now)) this.delete(key)
     }
   }
 
-  /** Why no count can be kept under the key. */
-  #countFault(tenant: string, key: string, now: number): Error | undefined {
-    if (this.#counts.has(key, now)) return undefined
-    return this.#full(this.#counts.size, this.#counts.keysOf(tenant, now))
-  }
-
-  // Deleting a live count would let calls through that are over their limit.
-  #full(keys: number, ofTenant: number): Error | undefined {
-    if (ofTenant >= this.#maxKeysPerTenant) {
-      return new Error(`the memory quota store holds ${ofTenant} keys of the tenant and takes no more of it`)
+  fullError(owner: string): Error | undefined {
+    const owned = this.#owners.of(owner)
+    if (owned >= this.#maxOfOwner) {
+      return new Error(`the memory quota store holds ${owned} keys of the tenant and takes no more of it`)
     }
-    if (keys < this.#maxKeys) return undefined
-    return new Error(`the memory quota store holds ${keys} keys and takes no more`)
+    if (this.size < this.#max) return undefined
+    return new Error(`the memory quota store holds ${this.size} keys and takes no more`)
   }
 }
 
