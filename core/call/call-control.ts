@@ -2,6 +2,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { Call } from './call.js'
 import { brand, hasBrand } from './contract.js'
+import type { Finding } from './finding.js'
 import { Interruptions } from './interruptions.js'
 import { Judgement } from './judgement.js'
 import type { MaybePromise } from './maybe-promise.js'
@@ -107,6 +108,13 @@ export class CallControl {
     this.firstByteListener = undefined
   }
 
+  addFinding(finding: Finding): void {
+    if (this.progress.isSettled) return
+    this.judgement.add(finding, this.slots.get(verdict))
+    const refusal = this.refusalByFindings()
+    if (refusal !== undefined) this.interruptions.abort(refusal.code, refusal.message)
+  }
+
   /** What the findings make of the call; undefined where none denies. */
   refusalByFindings(): Denied | Failed | undefined {
     return this.judgement.refusal(this.slots.get(verdict), this.progress.sent)
@@ -115,7 +123,8 @@ export class CallControl {
   /** The outcome of a call that was stopped before it was sent; undefined for others. */
   get endedUnsent(): Denied | Failed | undefined {
     const { reason } = this.interruptions.abortState
-    return reason === undefined || this.progress.sent !== 'no' ? undefined : unsentOutcome(reason)
+    if (reason === undefined || this.progress.sent !== 'no') return undefined
+    return this.refusalByFindings() ?? unsentOutcome(reason)
   }
 
   /** For a call that stands for another of the same caller: its rules apply to this one. */

@@ -117,11 +117,11 @@ export class Call {
   }
 
   /**
-   * Before the verdict, enforcement decides about the finding. After it, one that denies under the verdict refuses the call
-   * at once. Once the call has settled it has no effect and is not kept.
+   * Before the verdict, enforcement decides about the finding. After it, one that denies under the verdict aborts the call,
+   * and the pipeline refuses it. Once the call has settled it has no effect and is not kept.
    */
   addFinding(finding: Finding): void {
-    if (!this.isSettled) this.#control.judgement.add(finding, this.get(verdict))
+    this.#control.addFinding(finding)
   }
 
   get findings(): readonly Finding[] {

@@ -4,28 +4,27 @@ import {
   type AnswerStream,
   type Call,
   type Completed,
-  failed,
+  type Finding,
   isStream,
-  type Outcome,
-  Refusal,
   type RequestKind,
 } from '@svc/core'
-import { type LateFinding, lateFinding, refusal, verdictOn } from './findings.js'
+import { lateFinding } from './findings.js'
 
-export function limitAnswerSize(call: Call, kind: RequestKind, answer: Completed, maxBytes: number): Outcome {
+/** The response, which the pipeline withholds from the finding on where that denies. */
+export function limitAnswerSize(
+  call: Call,
+  kind: RequestKind,
+  answer: Completed,
+  maxBytes: number,
+): Completed {
   const { body } = answer
-  if (!isStream(body)) {
-    const over = body.byteLength > maxBytes ? tooLarge(call, maxBytes) : undefined
-    return over === undefined ? answer : refusal(over)
-  }
-  // With a content-length over the limit, the stream need not start.
-  if (Number(answer.headers['content-length']) > maxBytes) {
-    const over = tooLarge(call, maxBytes)
-    if (over === undefined) return answer
-    call.abort(over.code, over.message)
-    return refusal(over)
-  }
-  return { ...answer, body: limitStream(call, kind, body, maxBytes) }
+  if (isStream(body)) {
+    // With a content-length over the limit, the stream need not start.
+    if (!(Number(answer.headers['content-length']) > maxBytes))
+      return { ...answer, body: limitStream(call, kind, body, maxBytes) }
+  } else if (body.byteLength <= maxBytes) return answer
+  call.addFinding(tooLarge(maxBytes))
+  return answer
 }
 
 function limitStream(call: Call, kind: RequestKind, body: AnswerStream, maxBytes: number): AnswerStream {
@@ -48,34 +47,12 @@ async function* limited(
     bytes = (kind === 'protocol' ? 0 : bytes) + chunk.bytes.byteLength
     if (bytes > maxBytes && !isReported) {
       isReported = true
-      const over = tooLarge(call, maxBytes)
-      if (over !== undefined) {
-        yield* terminate(chunk, over)
-        return
-      }
+      call.addFinding(tooLarge(maxBytes))
     }
     yield chunk
   }
 }
 
-/** Ends with an error message where the protocol has one; else throws, so that the answer does not look complete. */
-function* terminate({ answer }: AnswerChunk, { code, message }: LateFinding): Generator<AnswerChunk> {
-  if (answer === undefined) throw new Refusal(code, message)
-  const bytes = answer.instead(failed(code, message))
-  const { content: _, ...others } = answer
-  yield {
-    bytes,
-    answer: { ...others, digest: null, error: code, instead: (failure) => answer.instead(failure) },
-  }
-}
-
-/** Adds the finding; returns it unless the verdict lets it pass. Without a verdict the answer is refused. */
-function tooLarge(call: Call, maxBytes: number): LateFinding | undefined {
-  const late = lateFinding(
-    'PAYLOAD_TOO_LARGE',
-    'payload_too_large',
-    `the answer has more than ${maxBytes} bytes`,
-  )
-  call.addFinding(late.finding)
-  return verdictOn(call, late.finding) === 'pass' ? undefined : late
+function tooLarge(maxBytes: number): Finding {
+  return lateFinding('payload_too_large', `the answer has more than ${maxBytes} bytes`)
 }

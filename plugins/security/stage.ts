@@ -13,7 +13,7 @@ import {
 import { limitAnswerSize } from './answer-size.js'
 import { type ContentRule, checkContent } from './content-rules.js'
 import { DurationLimit } from './duration-limit.js'
-import { finding, refusal } from './findings.js'
+import { finding } from './findings.js'
 import type { SideEffectRule } from './side-effects.js'
 import type { Timer } from './timer.js'
 import type { AllowedVersions } from './versions.js'
@@ -77,14 +77,8 @@ export class SecurityStage implements Stage {
     if (duration === undefined && maxBytes === undefined) return outcome
     const limit = (settled: Outcome): Outcome => {
       if (settled.kind !== 'completed' || endsTimer(settled.body, request)) duration?.stop()
-      const late = duration?.denial
-      if (settled.kind !== 'completed') {
-        // The abort fails the call with the same code, but without the reason.
-        const isAborted = settled.kind === 'failed' && settled.code === late?.code
-        return isAborted && late !== undefined ? refusal(late) : settled
-      }
-      if (late !== undefined) return refusal(late)
-      return maxBytes === undefined ? settled : limitAnswerSize(call, request.kind, settled, maxBytes)
+      if (settled.kind !== 'completed' || maxBytes === undefined) return settled
+      return limitAnswerSize(call, request.kind, settled, maxBytes)
     }
     return after(outcome, limit)
   }

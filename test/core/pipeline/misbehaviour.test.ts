@@ -88,6 +88,13 @@ describe('a finding after the verdict', () => {
     expect(executed).to.equal(1)
   })
 
+  it('aborts the call where it denies', async () => {
+    const denied = await run(reportingLate(found))
+    expect(denied.call.abortState.reason).to.include({ code: 'TOOL_NOT_ALLOWED' })
+    const observed = await run(reportingLate(found), { mode: 'observe', effectOf: () => 'would_deny' })
+    expect(observed.call.abortState.aborted).to.equal(false)
+  })
+
   it('does not exist once the call has settled', async () => {
     const { call } = await run((_call, next) => next())
     call.addFinding(found)
