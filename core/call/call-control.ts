@@ -109,8 +109,8 @@ export class CallControl {
   }
 
   addFinding(finding: Finding): void {
-    if (this.progress.isSettled) return
-    this.judgement.add(finding, this.slots.get(verdict))
+    if (this.progress.isSettled) this.judgement.addUnrecorded(finding)
+    else this.judgement.add(finding, this.slots.get(verdict))
     const refusal = this.refusalByFindings()
     if (refusal !== undefined) this.interruptions.abort(refusal.code, refusal.message)
   }

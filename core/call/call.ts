@@ -118,7 +118,8 @@ export class Call {
 
   /**
    * Before the verdict, enforcement decides about the finding. After it, one that denies under the verdict aborts the call,
-   * and the pipeline refuses it. Once the call has settled it has no effect and is not kept.
+   * and the pipeline refuses it. Once the call has settled a finding is not kept, but one that denies ends what a stream
+   * still sends.
    */
   addFinding(finding: Finding): void {
     this.#control.addFinding(finding)

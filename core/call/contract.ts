@@ -2,7 +2,7 @@
 // A process may load several copies (a plugin installed with its own): symbols of the global registry are
 // the same in all of them; classes and module variables are not.
 
-/** The version of the contract that plugins are written against (semver). */
+/** The version of this package, against which the range of a plugin is checked (semver). */
 export const CORE_VERSION = '1.0.0'
 
 const major = 1

@@ -16,6 +16,7 @@ export type ReferenceRule = (reference: string, kind: RequestKind) => Finding | 
 export class Judgement {
   readonly findings: Finding[] = []
   #lateFindings: Set<Finding> | undefined
+  #unrecorded: Finding[] | undefined
   #rules: ReferenceRule[] = []
 
   add(finding: Finding, rule: Verdict | undefined): void {
@@ -25,14 +26,21 @@ export class Judgement {
     this.#lateFindings.add(finding)
   }
 
+  /** For what a stream still sends after the call has been recorded. */
+  addUnrecorded(finding: Finding): void {
+    this.#unrecorded ??= []
+    this.#unrecorded.push({ ...finding, isLate: true })
+  }
+
   recorded(rule: Verdict | undefined): RecordedFinding[] {
     return this.findings.map((finding) => ({ ...finding, effect: this.#effectOf(finding, rule) }))
   }
 
   /** What the findings make of the call; undefined where none denies. */
   refusal(rule: Verdict | undefined, sent: Sent): Denied | Failed | undefined {
-    if (this.findings.length === 0) return undefined
-    const [first, ...others] = this.findings.filter((finding) => this.#effectOf(finding, rule) === 'deny')
+    if (this.findings.length === 0 && this.#unrecorded === undefined) return undefined
+    const all = [...this.findings, ...(this.#unrecorded ?? [])]
+    const [first, ...others] = all.filter((finding) => this.#effectOf(finding, rule) === 'deny')
     if (first === undefined) return undefined
     const refusal = denialBy([first, ...others])
     const isAnnounced = sent === 'no' || first.isLate === true

@@ -69,7 +69,7 @@ class SettlingStream {
       for await (const chunk of body) {
         if (!(chunk.bytes instanceof Uint8Array))
           throw new Refusal('INTERNAL', 'A chunk of the response has no bytes.')
-        const refusal = this.#isSettled ? undefined : this.#control.refusalByFindings()
+        const refusal = this.#control.refusalByFindings()
         if (refusal !== undefined) {
           yield await this.#refused(chunk, refusal)
           return
@@ -104,7 +104,11 @@ class SettlingStream {
 
   /** An error message in place of the response where the protocol has one; else the body must not look complete. */
   async #refused({ answer }: AnswerChunk, { code, message }: Denied | Failed): Promise<AnswerChunk> {
-    if (answer === undefined || answer.call !== undefined) throw new Refusal(code, message)
+    if (answer === undefined) throw new Refusal(code, message)
+    if (answer.call !== undefined) {
+      const bytes = answer.instead(failed(code, message))
+      return settledOther(controlOf(answer.call), bytes, { ...answer, digest: null, error: code })
+    }
     const failure = await this.#settle(null, code)
     return { bytes: answer.instead(failure ?? failed(code, message)) }
   }

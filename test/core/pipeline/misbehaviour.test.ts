@@ -2,6 +2,7 @@ import {
   type Call,
   denied,
   type Finding,
+  isStream,
   type Next,
   type Outcome,
   type Settlement,
@@ -95,7 +96,27 @@ describe('a finding after the verdict', () => {
     expect(observed.call.abortState.aborted).to.equal(false)
   })
 
-  it('does not exist once the call has settled', async () => {
+  it('ends the stream of a call that has settled', async () => {
+    const { outcome } = await run(async (call, next) => {
+      await next()
+      const body = async function* () {
+        const instead = () => new Uint8Array(1)
+        yield { bytes: new Uint8Array(2), answer: { digest: null, instead } }
+        call.addFinding(found)
+        yield { bytes: new Uint8Array(3) }
+      }
+      return { ...served, body: { [Symbol.asyncIterator]: body } }
+    })
+    const sizes: number[] = []
+    const read = async () => {
+      if (outcome.kind !== 'completed' || !isStream(outcome.body)) throw new Error('no stream')
+      for await (const { bytes } of outcome.body) sizes.push(bytes.byteLength)
+    }
+    expect(await read().catch((fault: unknown) => fault)).to.include({ code: 'TOOL_NOT_ALLOWED' })
+    expect(sizes).to.deep.equal([2])
+  })
+
+  it('is not kept once the call has settled', async () => {
     const { call } = await run((_call, next) => next())
     call.addFinding(found)
     expect(call.findings).to.deep.equal([])
