@@ -14,7 +14,11 @@ const { values, positionals } = parseArgs({
 const root = resolve(positionals[0] ?? dirname(dirname(fileURLToPath(import.meta.url))))
 const repository = 'https://github.com/svc-sdk/svc-sdk'
 const core = '@svc/core'
-const pluginVersion = /^(\s+version: ')([^']*)(',)$/m
+const statedVersions = {
+  'plugin.ts': /^(\s+version: ')([^']*)(',)$/m,
+  'mcp/implementation.ts': /^(const PRODUCT_VERSION = ')([^']*)(')$/m,
+  'call/contract.ts': /^(export const CORE_VERSION = ')([^']*)(')$/m,
+}
 
 const text = (...path) => readFileSync(join(root, ...path), 'utf8')
 const { workspaces, engines } = JSON.parse(text('package.json'))
@@ -83,13 +87,18 @@ function sourcesOf(folder) {
     .filter((name) => name.endsWith('.ts') && !name.endsWith('.d.ts'))
 }
 
+/** What is published has caret ranges, so that one package can be upgraded alone; this checkout has its own versions. */
+function admits(range, version, isPublished) {
+  return isPublished ? range.startsWith('^') && semver.satisfies(version, range) : range === version
+}
+
 function dependencyMistakes({ manifest }) {
   const mistakes = []
   for (const kind of ['dependencies', 'optionalDependencies', 'devDependencies', 'peerDependencies']) {
     for (const [name, range] of Object.entries(manifest[kind] ?? {})) {
       const target = byName.get(name)
       if (target === undefined) continue
-      if (kind === 'peerDependencies' ? !semver.satisfies(target.version, range) : range !== target.version) {
+      if (!admits(range, target.version, manifest.private !== true && kind !== 'devDependencies')) {
         mistakes.push(`${kind} asks for ${name} ${range}; the workspace holds ${target.version}`)
       }
       if (target.private && !manifest.private && kind !== 'devDependencies') {
@@ -105,26 +114,39 @@ const isPlugin = ({ manifest }) => manifest.name.startsWith('@svc/plugin-')
 /** Every plugin uses the one core that the application installs. */
 function pluginMistakes({ folder, manifest }) {
   const mistakes = []
-  if (manifest.peerDependencies?.[core] === undefined) mistakes.push(`peerDependencies must name ${core}`)
+  const range = manifest.peerDependencies?.[core]
+  if (range === undefined) mistakes.push(`peerDependencies must name ${core}`)
   if (manifest.dependencies?.[core] !== undefined) mistakes.push(`dependencies must not name ${core}`)
-  const version = pluginVersion.exec(text(folder, 'plugin.ts'))?.[2]
-  if (version !== manifest.version) {
-    mistakes.push(`plugin.ts says version ${version}, package.json ${manifest.version}`)
+  const stated = /^\s+core: '([^']*)',$/m.exec(text(folder, 'plugin.ts'))?.[1]
+  if (range !== undefined && stated !== range) {
+    mistakes.push(`plugin.ts asks for core ${stated}, peerDependencies for ${range}`)
   }
   return mistakes
 }
 
-function writePluginVersion({ folder, manifest }) {
-  const file = join(root, folder, 'plugin.ts')
-  const source = readFileSync(file, 'utf8')
-  writeFileSync(file, source.replace(pluginVersion, `$1${manifest.version}$3`))
+/** The sources that state the version of their package. */
+function statedIn({ folder }) {
+  return Object.entries(statedVersions).filter(([file]) => existsSync(join(root, folder, file)))
 }
 
-if (values.write) packages.filter(isPlugin).forEach(writePluginVersion)
+function versionMistakes({ folder, manifest }) {
+  return statedIn({ folder })
+    .map(([file, pattern]) => [file, pattern.exec(text(folder, file))?.[2]])
+    .filter(([, version]) => version !== manifest.version)
+    .map(([file, version]) => `${file} says version ${version}, package.json ${manifest.version}`)
+}
+
+function writeVersions({ folder, manifest }) {
+  for (const [file, pattern] of statedIn({ folder })) {
+    writeFileSync(join(root, folder, file), text(folder, file).replace(pattern, `$1${manifest.version}$3`))
+  }
+}
+
+if (values.write) packages.forEach(writeVersions)
 const mistakes = packages.flatMap((one) => {
   const checks = one.manifest.private
     ? [dependencyMistakes]
-    : [fieldMistakes, fileMistakes, sideEffectMistakes, dependencyMistakes]
+    : [fieldMistakes, fileMistakes, sideEffectMistakes, dependencyMistakes, versionMistakes]
   if (isPlugin(one)) checks.push(pluginMistakes)
   return checks.flatMap((check) => check(one)).map((mistake) => `${one.folder}: ${mistake}`)
 })

@@ -1,5 +1,7 @@
 // What the gateway says of itself: as a client of servers, and as a server of clients.
-import { CORE_VERSION } from '@svc/core'
+
+/** The version of the package `svc-sdk`. */
+const PRODUCT_VERSION = '1.0.0'
 
 /** A name and a version, in `clientInfo` and `serverInfo`. */
 export type Implementation = {
@@ -7,4 +9,4 @@ export type Implementation = {
   readonly version: string
 }
 
-export const gatewayImplementation: Implementation = { name: 'svc-gateway', version: CORE_VERSION }
+export const gatewayImplementation: Implementation = { name: 'svc-gateway', version: PRODUCT_VERSION }

@@ -75,7 +75,9 @@ export function pluginFaults(plugin: Plugin): string[] {
       `plugin "${plugin.name}" names the core range "${plugin.core}"; accepted is a semver range such as ^1.0.0`,
     )
   } else if (!semver.satisfies(CORE_VERSION, plugin.core)) {
-    faults.push(`plugin "${plugin.name}" was written for core ${plugin.core}; this core is ${CORE_VERSION}`)
+    faults.push(
+      `plugin "${plugin.name}" ${plugin.version} was written for core ${plugin.core}; this core is ${CORE_VERSION}`,
+    )
   }
   return faults
 }

@@ -28,7 +28,7 @@ import { Verifier } from './verify/verifier.js'
 
 export const ap2Plugin = definePlugin({
   name: 'ap2',
-  version: '0.1.0',
+  version: '1.0.0',
   core: '^1.0.0',
   schema: ap2Schema,
   phase: 'inspection',

@@ -44,7 +44,7 @@ const appenderMembers: LateBoundMembers<Appender> = {
 
 export const auditPlugin = definePlugin({
   name: 'audit',
-  version: '0.1.0',
+  version: '1.0.0',
   core: '^1.0.0',
   schema: auditSchema,
   phase: 'record',

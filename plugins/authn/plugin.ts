@@ -22,7 +22,7 @@ import { TokenCache } from './token-cache.js'
 
 export const authnPlugin = definePlugin({
   name: 'authn',
-  version: '0.1.0',
+  version: '1.0.0',
   core: '^1.0.0',
   schema: authnSchema,
   phase: 'authentication',

@@ -25,7 +25,7 @@ import { StaticBroker } from './static-broker.js'
 
 export const brokersPlugin = definePlugin({
   name: 'brokers',
-  version: '0.1.0',
+  version: '1.0.0',
   core: '^1.0.0',
   schema: brokersSchema,
   phase: 'credential',

@@ -36,7 +36,7 @@ const members: LateBoundMembers<DedupeStore> = {
 
 export const dedupePlugin = definePlugin({
   name: 'dedupe',
-  version: '0.1.0',
+  version: '1.0.0',
   core: '^1.0.0',
   schema: dedupeSchema,
   phase: 'idempotency',

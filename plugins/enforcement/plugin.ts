@@ -53,7 +53,7 @@ const members: LateBoundMembers<EscalationStore> = {
 
 export const enforcementPlugin = definePlugin({
   name: 'enforcement',
-  version: '0.1.0',
+  version: '1.0.0',
   core: '^1.0.0',
   schema: enforcementSchema,
   phase: 'decision',

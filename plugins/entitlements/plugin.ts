@@ -7,7 +7,7 @@ import { Tenants } from './tenants.js'
 
 export const entitlementsPlugin = definePlugin({
   name: 'entitlements',
-  version: '0.1.0',
+  version: '1.0.0',
   core: '^1.0.0',
   schema: entitlementsSchema,
   phase: 'authorization',

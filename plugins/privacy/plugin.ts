@@ -6,7 +6,7 @@ import { PrivacyStage } from './stage.js'
 
 export const privacyPlugin = definePlugin({
   name: 'privacy',
-  version: '0.1.0',
+  version: '1.0.0',
   core: '^1.0.0',
   schema: privacySchema,
   phase: 'redaction',

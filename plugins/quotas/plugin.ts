@@ -31,7 +31,7 @@ const members: LateBoundMembers<QuotaAdapter> = {
 
 export const quotasPlugin = definePlugin({
   name: 'quotas',
-  version: '0.1.0',
+  version: '1.0.0',
   core: '^1.0.0',
   schema: quotasSchema,
   phase: 'metering',

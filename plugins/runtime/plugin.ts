@@ -28,7 +28,7 @@ const evaluation = token<EvaluationSource>('runtime/EvaluationSource')
 
 export const runtimePlugin = definePlugin({
   name: 'runtime',
-  version: '0.1.0',
+  version: '1.0.0',
   core: '^1.0.0',
   schema: runtimeSchema,
   phase: 'evaluation',

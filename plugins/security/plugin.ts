@@ -25,7 +25,7 @@ const BYTES_PER_KB = 1024
 
 export const securityPlugin = definePlugin({
   name: 'security',
-  version: '0.1.0',
+  version: '1.0.0',
   core: '^1.0.0',
   schema: securitySchema,
   phase: 'inspection',

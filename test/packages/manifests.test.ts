@@ -23,13 +23,24 @@ const mistakes: Record<string, { file?: string; from: RegExp; to: string; says: 
   },
   'core as a dependency': {
     from: /"dependencies": \{/,
-    to: '"dependencies": { "@svc/core": "0.1.0",',
+    to: '"dependencies": { "@svc/core": "^1.0.0",',
     says: 'dependencies must not name @svc/core',
   },
   'a peer range that leaves out the core of the workspace': {
-    from: />=0\.1\.0 <1\.0\.0/,
-    to: '>=7',
-    says: 'peerDependencies asks for @svc/core >=7; the workspace holds ',
+    from: /("peerDependencies": \{\s*"@svc\/core": ")[^"]*/,
+    to: '$1^7.0.0',
+    says: 'peerDependencies asks for @svc/core ^7.0.0; the workspace holds ',
+  },
+  'a peer range without a caret': {
+    from: /("peerDependencies": \{\s*"@svc\/core": ")[^"]*/,
+    to: '$1>=0.1.0',
+    says: 'peerDependencies asks for @svc/core >=0.1.0; the workspace holds ',
+  },
+  'another range of core in plugin.ts': {
+    file: 'plugin.ts',
+    from: /core: '[^']*'/,
+    to: "core: '^7.0.0'",
+    says: 'plugin.ts asks for core ^7.0.0, peerDependencies for ^1.0.0',
   },
   'another version of core than the workspace holds': {
     from: /"devDependencies": \{\s*"@svc\/core": "[^"]*"/,

@@ -57,9 +57,9 @@ export class Npm {
   }
 
   /** What npm warned of; empty when it found nothing to correct. */
-  async publish(folders: readonly string[]): Promise<string[]> {
-    const workspaces = folders.flatMap((folder) => ['--workspace', folder])
-    const { stderr } = await run('npm', ['publish', ...this.#flags, ...workspaces], root)
+  async publish(cwd: string, workspaces: readonly string[] = []): Promise<string[]> {
+    const named = workspaces.flatMap((folder) => ['--workspace', folder])
+    const { stderr } = await run('npm', ['publish', ...this.#flags, ...named], cwd)
     return stderr.split('\n').filter((line) => line.startsWith('npm warn publish'))
   }
 

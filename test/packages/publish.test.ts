@@ -36,7 +36,7 @@ describe('the published packages', function () {
     project = join(home, 'project')
     registry = await startRegistry(join(home, 'registry'))
     npm = new Npm(registry.url, join(home, 'cache'))
-    warnings = await npm.publish(publishedFolders())
+    warnings = await npm.publish(root, publishedFolders())
     await cp(join(root, 'test/fixtures/consumer'), project, { recursive: true })
     await writeFile(join(project, 'package.json'), '{ "private": true, "type": "module" }')
     await npm.install(project, 'svc-sdk')
@@ -156,6 +156,66 @@ describe('the published packages', function () {
       project,
     )
     expect(stdout).to.equal('')
+  })
+
+  describe('let one plugin be upgraded alone:', () => {
+    const name = '@svc/plugin-quotas'
+
+    /** A project with another version of that plugin, which is written for `core`. */
+    const upgradedTo = async (version: string, core: string): Promise<string> => {
+      const source = join(home, `quotas-${version}`)
+      await cp(join(project, 'node_modules', name), source, { recursive: true })
+      const edit = async (file: string, change: (text: string) => string) =>
+        writeFile(join(source, file), change(await readFile(join(source, file), 'utf8')))
+      await edit('package.json', (text) => {
+        const manifest: unknown = JSON.parse(text)
+        return JSON.stringify(
+          Object.assign({}, manifest, { version, peerDependencies: { '@svc/core': core } }),
+        )
+      })
+      await edit('dist/plugin.js', (text) =>
+        text.replace(/version: '[^']*'/, `version: '${version}'`).replace(/core: '[^']*'/, `core: '${core}'`),
+      )
+      await npm.publish(source)
+      const upgraded = join(home, `upgraded-${version}`)
+      await cp(project, upgraded, { recursive: true })
+      // npm refuses a plugin that was written for another core, unless it ignores peers.
+      await writeFile(
+        join(upgraded, 'package.json'),
+        JSON.stringify({
+          private: true,
+          type: 'module',
+          dependencies: { 'svc-sdk': '*' },
+          overrides: { [name]: version },
+        }),
+      )
+      await npm.install(upgraded, '--legacy-peer-deps')
+      const policy = join(upgraded, 'policy.yaml')
+      const entry = `\nplugins: [{ use: quotas, version: ${version} }]\n`
+      await writeFile(policy, (await readFile(policy, 'utf8')) + entry)
+      const installed = ['quotas', 'audit'].map(
+        (one) => manifestIn(join(upgraded, `node_modules/@svc/plugin-${one}`)).version,
+      )
+      expect(installed).to.deep.equal([version, manifestIn(join(root, 'plugins/audit')).version])
+      return upgraded
+    }
+
+    const start = async (folder: string) =>
+      run(process.execPath, ['smoke.mjs', await mkdtemp(join(home, 'state-'))], folder)
+
+    it('a gateway starts with one that was written for its core', async () => {
+      const { stdout } = await start(await upgradedTo('1.9.0', '^1.0.0'))
+      expect(stdout).to.contain('"allowed":[200,')
+    })
+
+    it('a gateway refuses one that was written for another core, and names both versions', async () => {
+      const fault = await start(await upgradedTo('2.0.0', '^2.0.0')).then(
+        () => 'started',
+        ({ message }: Error) => message,
+      )
+      const { version } = manifestIn(join(root, 'core'))
+      expect(fault).to.contain(`plugin "quotas" 2.0.0 was written for core ^2.0.0; this core is ${version}`)
+    })
   })
 
   describe('carry examples as projects of their own:', () => {
