@@ -169,15 +169,38 @@ async function checkKeys() {
   }
 }
 
-/** What authors of plugins import is chosen name by name, and each name is a promise. */
+/** What programs and plugins import is chosen name by name, and each name is a promise. */
 function checkContract() {
-  const path = 'app/core/index.ts'
-  const names = [...read(path).matchAll(/\{([^}]*)\}/g)].flatMap(([, list]) =>
-    list.split(',').filter((one) => one.trim() !== ''),
-  )
-  if (/export \*/.test(read(path)))
-    faults.push(`${path} exports all of a package; name what authors of plugins need`)
-  if (names.length > 100) faults.push(`${path} exports ${names.length} names; at most 100 are the contract`)
+  const { exports } = JSON.parse(read('app/package.json'))
+  const entries = Object.values(exports).flatMap(({ types }) => types?.replace('./dist', 'app') ?? [])
+  const paths = sources.filter((path) => entries.some((entry) => isEntry(entry, path)))
+  const names = paths.flatMap((path) => {
+    if (/export \*/.test(read(path))) faults.push(`${path} exports all of a module; name what is needed`)
+    return exportsOf(path)
+  })
+  const { size } = new Set(names)
+  if (size > maxNames) faults.push(`svc-sdk exports ${size} names; at most ${maxNames} are the contract`)
+}
+
+const maxNames = 250
+
+function isEntry(entry, path) {
+  const [start, end = ''] = entry.replace('.d.ts', '.ts').split('*')
+  return path.startsWith(start) && path.endsWith(end) && !path.slice(start.length).includes('/')
+}
+
+function exportsOf(path) {
+  const text = read(path)
+  const listed = [...text.matchAll(/export (?:type )?\{([^}]*)\}/g)].flatMap(([, list]) => list.split(','))
+  const declared = [...text.matchAll(/^export (?:async )?(?:function|const|class|interface|type) (\w+)/gm)]
+  return [...listed, ...declared.map(([, name]) => name)]
+    .map((name) =>
+      name
+        .replace(/\/\/.*$/gm, '')
+        .trim()
+        .replace(/^type /, ''),
+    )
+    .filter((name) => name !== '')
 }
 
 checkContract()

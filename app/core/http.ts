@@ -1,2 +1,11 @@
-// `svc-sdk/core/http`: see `@svc/core/http`.
-export * from '@svc/core/http'
+// `svc-sdk/core/http`: event streams, header fields and addresses.
+export {
+  classifyHost,
+  eventOf,
+  fieldValue,
+  publicLookup,
+  readEvent,
+  type SseEvent,
+  SseOverflow,
+  SseSplitter,
+} from '@svc/core/http'

@@ -6,7 +6,6 @@
 // A plugin.
 // Tokens, and what they stand for.
 export type {
-  Abortable,
   AnswerChunk,
   AnswerStream,
   Call,
@@ -31,18 +30,15 @@ export type {
   ExternalDecision,
   Failed,
   Finding,
-  GatewayEvent,
   Hold,
   Identity,
   Ids,
-  Lease,
   Limit,
   Logger,
   MaybePromise,
   Meter,
   Next,
   Notices,
-  OpenConditions,
   Outcome,
   Phase,
   Plugin,

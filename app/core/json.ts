@@ -1,2 +1,12 @@
-// `svc-sdk/core/json`: see `@svc/core/json`.
-export * from '@svc/core/json'
+// `svc-sdk/core/json`: strict parsing, canonical JSON and hashes.
+export {
+  CanonicalJsonError,
+  canonicalize,
+  isJsonObject,
+  JsonInputError,
+  type JsonObject,
+  type JsonValue,
+  messageOf,
+  parseJson,
+  sha256Hex,
+} from '@svc/core/json'

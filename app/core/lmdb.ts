@@ -1,2 +1,2 @@
-// `svc-sdk/core/lmdb`: see `@svc/core/lmdb`.
-export * from '@svc/core/lmdb'
+// `svc-sdk/core/lmdb`: the client of LMDB.
+export { LmdbStore } from '@svc/core/lmdb'

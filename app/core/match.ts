@@ -1,2 +1,12 @@
-// `svc-sdk/core/match`: see `@svc/core/match`.
-export * from '@svc/core/match'
+// `svc-sdk/core/match`: references and patterns.
+export {
+  compilePatternMap,
+  compilePatternSet,
+  foldName,
+  formatReference,
+  PatternError,
+  type PatternMap,
+  type PatternSet,
+  parseReference,
+  type ReferenceParts,
+} from '@svc/core/match'

@@ -1,2 +1,9 @@
-// `svc-sdk/core/pipeline`: see `@svc/core/pipeline`.
-export * from '@svc/core/pipeline'
+// `svc-sdk/core/pipeline`: building and running a pipeline.
+export {
+  buildPipeline,
+  CallControl,
+  compose,
+  type Dispatch,
+  Pipeline,
+  type PlacedStage,
+} from '@svc/core/pipeline'

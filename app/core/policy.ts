@@ -1,2 +1,12 @@
-// `svc-sdk/core/policy`: see `@svc/core/policy`.
-export * from '@svc/core/policy'
+// `svc-sdk/core/policy`: loading and validating policies.
+export {
+  type Diagnostic,
+  type EffectivePolicy,
+  formatDiagnostic,
+  loadPolicy,
+  PolicyError,
+  type PolicyInput,
+  type PolicyLayer,
+  type PolicyResult,
+  policySchema,
+} from '@svc/core/policy'

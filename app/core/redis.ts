@@ -1,2 +1,2 @@
-// `svc-sdk/core/redis`: see `@svc/core/redis`.
-export * from '@svc/core/redis'
+// `svc-sdk/core/redis`: the client of Redis.
+export { RedisConnection, script } from '@svc/core/redis'

@@ -1,2 +1,6 @@
-// `svc-sdk/core/store`: see `@svc/core/store`.
-export * from '@svc/core/store'
+// `svc-sdk/core/store`: the life cycle of stores, with deadlines.
+export {
+  bindStore,
+  type StoreOptions,
+  StoreResource,
+} from '@svc/core/store'
