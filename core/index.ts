@@ -6,14 +6,11 @@ export type { AnswerHead, Credential } from './call/credential.js'
 export { type ErrorCode, errorTable, isRefusal, Refusal, statusOf } from './call/errors.js'
 export {
   type ApprovalSet,
-  type ApprovalStrategy,
   type Escalation,
   type EscalationInput,
   type EscalationRule,
   type EscalationService,
-  type EscalationSeverity,
   type EscalationStatus,
-  type EscalationVote,
   type GivenVote,
   isVoteError,
   type Reviewer,
@@ -71,7 +68,6 @@ export {
   answerChange,
   answerTimeLeft,
   credential,
-  type Dedupe,
   dedupe,
   escalation,
   externalDecision,
@@ -101,12 +97,11 @@ export type { EscalationEntry, EscalationStore, OpenConditions } from './plugin/
 export type { DecisionEvaluator, Evaluation, EvaluationRequest, Obligation } from './plugin/evaluation.js'
 export type { ConfigConflict, DenyRule, PolicyFacts } from './plugin/facts.js'
 export { type LateBoundMembers, lateBound } from './plugin/late-bound.js'
-export { type Notice, type Notices, type NoticeType, noticeTypes } from './plugin/notices.js'
+export { type Notice, type Notices, noticeTypes } from './plugin/notices.js'
 export type { Phase } from './plugin/order.js'
 export {
   definePlugin,
   type MetricEntry,
-  type OwnedToken,
   type Plugin,
   type PluginContext,
   type SectionsOf,
@@ -127,7 +122,6 @@ export { disabledStage, type Next, type Stage } from './plugin/stage.js'
 export { lifecycleMembers, type StoreLifecycle } from './plugin/store-lifecycle.js'
 export {
   type Appender,
-  type Binding,
   bind,
   bindDefault,
   type Clock,

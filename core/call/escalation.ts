@@ -5,7 +5,7 @@ import type { Identity } from './slots.js'
 
 export type EscalationStatus = 'pending' | 'approved' | 'rejected'
 
-export type ApprovalStrategy = 'auto_allow' | 'single_approver' | 'human_quorum'
+type ApprovalStrategy = 'auto_allow' | 'single_approver' | 'human_quorum'
 
 /** How calls escalate, from `security.side_effects`. */
 export interface EscalationRule {
@@ -42,9 +42,9 @@ export interface Reviewers {
   readonly approvalSets: Readonly<Record<string, ApprovalSet>>
 }
 
-export type EscalationSeverity = 'low' | 'medium' | 'high'
+type EscalationSeverity = 'low' | 'medium' | 'high'
 
-export interface EscalationVote {
+interface EscalationVote {
   /** The reviewer: the admin token, or a user of a tenant. */
   readonly reviewer: string
   readonly roles: readonly string[]

@@ -9,7 +9,7 @@ export {
   joinCutWith,
   type WrittenMember,
 } from './canonical.js'
-export { type CanonicalJsonCode, CanonicalJsonError } from './errors.js'
+export { CanonicalJsonError } from './errors.js'
 export { sha256Hex } from './hash.js'
 export { type JsonInputCode, JsonInputError } from './input-error.js'
 export { hasDuplicateMembers, hasMembersAlike, membersLike } from './members.js'
@@ -20,5 +20,5 @@ export { isJsonObject, parseJsonObject } from './parse-object.js'
 export { shownPath } from './path.js'
 export { pathSegment } from './path-segment.js'
 export { isTooCostly, MAX_COST } from './structure.js'
-export type { JsonArray, JsonObject, JsonValue } from './value.js'
+export type { JsonObject, JsonValue } from './value.js'
 export { visible, visibleInLine } from './visible.js'

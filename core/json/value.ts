@@ -1,6 +1,6 @@
 // What JSON can carry (RFC 8259 §3).
 export type JsonValue = null | boolean | number | string | JsonArray | JsonObject
-export type JsonArray = JsonValue[]
+type JsonArray = JsonValue[]
 export interface JsonObject {
   [name: string]: JsonValue
 }

@@ -6,26 +6,21 @@ export {
   compilePatternMap,
   compilePatternSet,
   type PatternMap,
-  type PatternMatch,
   type PatternMatches,
   type PatternSet,
 } from './matcher.js'
 export { hasPiledUpMarks, normalized } from './normalize.js'
-export { compilePattern, type Pattern, type PatternCode, PatternError } from './pattern.js'
+export { compilePattern, PatternError } from './pattern.js'
 export { foldReference, pathReadings } from './readings.js'
 export {
   formatNameSegment,
   formatReference,
   formatToolSegment,
   isVersion,
-  type PromptParts,
   parseNameSegment,
   parseReference,
   parseToolSegment,
-  type ReferenceCode,
   ReferenceInputError,
   type ReferenceParts,
-  type ResourceParts,
-  type ToolParts,
 } from './reference.js'
 export { wordsOf } from './words.js'

@@ -21,7 +21,7 @@ export interface PatternSet {
   coversServer(server: string): boolean
 }
 
-export interface PatternMatch<T> {
+interface PatternMatch<T> {
   readonly pattern: string
   readonly value: T
   /** The pattern's literal characters; equal numbers are equally specific. */

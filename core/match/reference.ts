@@ -9,12 +9,12 @@ export interface ToolParts {
   readonly tool: string
   readonly version: string
 }
-export interface PromptParts {
+interface PromptParts {
   readonly server: string
   readonly prompt: string
   readonly version: string
 }
-export interface ResourceParts {
+interface ResourceParts {
   readonly server: string
   /** The resource's URI, as one name; its escapes may be decoded as `readUri` does. */
   readonly resource: string

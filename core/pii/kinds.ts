@@ -3,10 +3,10 @@
 /** Data about a person. */
 export const personalDataKinds = ['email', 'payment_card', 'iban', 'us_ssn', 'phone'] as const
 
-export type PersonalDataKind = (typeof personalDataKinds)[number]
+type PersonalDataKind = (typeof personalDataKinds)[number]
 
 /** Secrets that are known by their form; `secret` is what the name beside it makes one. */
-export type SecretKind =
+type SecretKind =
   | 'private_key'
   | 'jwt'
   | 'credential'

@@ -1,5 +1,5 @@
 // Builds and runs pipelines: for programs that host one.
-export { CallControl, type CallInit, isCallControl } from '../call/call-control.js'
+export { CallControl, isCallControl } from '../call/call-control.js'
 export { buildPipeline } from './build.js'
 export { compose, type Dispatch, type PlacedStage } from './compose.js'
 export { Pipeline } from './pipeline.js'

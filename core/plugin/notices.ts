@@ -12,7 +12,7 @@ export const noticeTypes = [
   'ap2.denied',
 ] as const
 
-export type NoticeType = (typeof noticeTypes)[number]
+type NoticeType = (typeof noticeTypes)[number]
 
 export interface Notice {
   readonly type: NoticeType

@@ -1,5 +1,5 @@
 // Loads and validates policies: for programs that host a pipeline.
-export { checkOrder, defaultOrder, type OrderMistake } from '../plugin/order.js'
+export { checkOrder, defaultOrder } from '../plugin/order.js'
 export { formatDiagnostic, PolicyError } from './diagnostic.js'
 export {
   headerNameSchema,
@@ -10,7 +10,7 @@ export {
   secureUrlError,
 } from './fields.js'
 export { policySchema } from './json-schema.js'
-export { type KeyReference, keysReference } from './keys-reference.js'
+export { keysReference } from './keys-reference.js'
 export { loadPolicy, pluginUses } from './load.js'
 export { nearest, unknownServer } from './spelling.js'
 export type {

@@ -3,7 +3,7 @@
 import { mkdirSync, statSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 
-export { type FileSystemKind, fileSystemKind, fileSystemRisk } from './file-system-kind.js'
+export { fileSystemKind, fileSystemRisk } from './file-system-kind.js'
 
 /**
  * Makes `path` and its missing parents. Returns the first directory that was made, undefined where all existed.

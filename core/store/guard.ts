@@ -21,7 +21,7 @@ interface Operation<T, F extends Method> {
 }
 
 /** Every operation of a store. An optional one that the store does not have is skipped. */
-export type Operations<T> = {
+type Operations<T> = {
   readonly [K in OperationName<T>]: NonNullable<T[K]> extends infer F extends Method ? Operation<T, F> : never
 }
 

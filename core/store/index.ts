@@ -4,14 +4,7 @@ export { bindSharedStore, bindStore } from './bind.js'
 export { BoundedMap } from './bounded-map.js'
 export { checkDirectory } from './check-directory.js'
 export { makeDirectories } from './directories.js'
-export type { Operations } from './guard.js'
 export { MemoryMap } from './memory-map.js'
 export { checkRedisSettings, checkStoreChoice, redisSettings, redisUrl } from './redis/settings.js'
-export {
-  type StoreEnvironment,
-  type StoreKind,
-  type StoreOptions,
-  StoreResource,
-  type StoreSettings,
-} from './resource.js'
+export { type StoreEnvironment, type StoreKind, type StoreOptions, StoreResource } from './resource.js'
 export { Tally } from './tally.js'

@@ -15,7 +15,7 @@ import { checkHeader, loadLmdb } from './lmdb-prerequisites.js'
 import type { RedisConnectionOptions } from './redis/connection.js'
 
 /** A section's settings of its store. */
-export interface StoreSettings {
+interface StoreSettings {
   /** Directory of a store on disk, relative to the policy's directory. */
   readonly dir?: string | undefined
   readonly redisUrl?: string | undefined

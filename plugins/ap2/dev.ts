@@ -1,12 +1,11 @@
 // Issuing and inspecting mandates, for `svc ap2` and for tests.
 
-export { type Inspection, type InspectOptions, inspectMandates } from './inspect.js'
-export { bindingFromExample, type ExampleBinding } from './issue/example-binding.js'
+export { type Inspection, inspectMandates } from './inspect.js'
+export { bindingFromExample } from './issue/example-binding.js'
 export {
   generateLocalKey,
   type HopInit,
   issueHop,
-  type LocalAlgorithm,
   type LocalKey,
   localKeyOf,
   signToken,

@@ -1,5 +1,3 @@
-export { type Ap2Config, ap2Schema } from './config.js'
-export { type DidMethod, didMethods } from './keys/did-method.js'
-export type { PublicJwk, VerificationKey } from './keys/verification-key.js'
+export { didMethods } from './keys/did-method.js'
 export { ap2Plugin } from './plugin.js'
 export { usedMandateStore } from './use-hold.js'

@@ -1,2 +1,2 @@
-export { type AuditConfig, auditSchema } from './config.js'
+export { auditSchema } from './config.js'
 export { auditPlugin } from './plugin.js'

@@ -199,6 +199,5 @@ export const brokersSchema = z
   .record(z.string().min(1), brokerSchema)
   .describe('Credentials for upstreams, by the name of the server in `targets`.')
 
-export type BrokersConfig = z.output<typeof brokersSchema>
 export type BrokerConfig = z.output<typeof brokerSchema>
 export type InjectConfig = z.output<typeof injectSchema>

@@ -1,2 +1,1 @@
-export { type EntitlementsConfig, entitlementsSchema } from './config.js'
 export { entitlementsPlugin } from './plugin.js'

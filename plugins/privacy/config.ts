@@ -15,5 +15,3 @@ export const privacySchema = z
       ),
   })
   .describe('Redaction of identities in records, logs and spans.')
-
-export type PrivacyConfig = z.output<typeof privacySchema>

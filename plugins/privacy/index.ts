@@ -1,2 +1,1 @@
-export { type PrivacyConfig, privacySchema } from './config.js'
 export { privacyPlugin } from './plugin.js'

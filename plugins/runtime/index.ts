@@ -1,4 +1,3 @@
-export { type RuntimeConfig, runtimeSchema } from './config.js'
 export { runtimePlugin } from './plugin.js'
 export { outputRuleSchema } from './redact/rule.js'
 export { responseSchema } from './remote/wire.js'

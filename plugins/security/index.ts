@@ -1,5 +1,5 @@
-export { type SecurityConfig, securitySchema } from './config.js'
+export { securitySchema } from './config.js'
 export type { ScanCounter } from './content/strings.js'
-export { type ContentRule, checkContent, contentRules } from './content-rules.js'
+export { checkContent, contentRules } from './content-rules.js'
 export { securityPlugin } from './plugin.js'
-export { type Timer, timer } from './timer.js'
+export { timer } from './timer.js'

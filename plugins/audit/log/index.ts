@@ -1,21 +1,14 @@
 // The audit log as a library: writing, sealing, verifying, proving, reading and uploading it. Loads no policy schema.
 
 export type { WitnessConfig } from './cosigning/config.js'
-export type { CosigningStatus, WitnessStatus } from './cosigning/cosigning.js'
 export type { FileSystem } from './files/file-system.js'
 export type { Hold } from './files/hold.js'
 export { tryLock } from './files/kernel-lock.js'
-export type { AuditEnvelope, EnvelopePrincipal, RawPayloadRecord, SignedEnvelope } from './format/envelope.js'
-export {
-  AuditBackpressureError,
-  AuditError,
-  type AuditErrorCode,
-  SignerKeyError,
-  type SignerKeyErrorCode,
-} from './format/errors.js'
-export { type GeneratedKey, generateKeyFile } from './keys/key-file.js'
-export { LocalDevSigner, type LocalDevSignerOptions } from './keys/local-dev-signer.js'
-export { type Verifier, verifierFromPublicKey } from './keys/public-key.js'
+export type { AuditEnvelope, RawPayloadRecord, SignedEnvelope } from './format/envelope.js'
+export { AuditBackpressureError, AuditError, type AuditErrorCode, SignerKeyError } from './format/errors.js'
+export { generateKeyFile } from './keys/key-file.js'
+export { LocalDevSigner } from './keys/local-dev-signer.js'
+export { verifierFromPublicKey } from './keys/public-key.js'
 export {
   auditReport,
   checkConsistency,
@@ -31,32 +24,21 @@ export {
   verifyLog,
   vkeysOfLog,
 } from './on-demand.js'
-export type { SealingStatus } from './seal/sealer.js'
 export type { FetchOptions, FetchReport } from './tools/fetch/fetch-log.js'
 export type { ControlPlaneSource, ObjectSource } from './tools/fetch/object-source.js'
 export { checkProof, checkProofs, type ProofJudgement } from './tools/prove/check-proof.js'
 export type { Consistency } from './tools/prove/consistency.js'
-export type { RecordIds } from './tools/prove/prove.js'
 export { toEcs } from './tools/read/ecs.js'
 export type { LogFilter } from './tools/read/filter.js'
 export type { LogStats, ToolStats } from './tools/read/log-stats.js'
 export { toOcsf } from './tools/read/ocsf.js'
-export { type FollowOptions, followLog, type ReadOptions, readLog } from './tools/read/read-log.js'
+export { followLog, readLog } from './tools/read/read-log.js'
 export type { TimelineBucket } from './tools/read/timeline.js'
 export type { TraceNode } from './tools/read/trace-tree.js'
 export type { AuditReport, AuditReportOptions } from './tools/report/audit-report.js'
 export { reportPage } from './tools/report/report-html.js'
 export { checkReport, signReport } from './tools/report/signed-report.js'
-export type { WitnessPolicy } from './tools/verify/cosigned-head.js'
-export type {
-  CosignedHead,
-  FailureKind,
-  Tampering,
-  TornTail,
-  Verdict,
-  VerifyFailure,
-  VerifyReport,
-} from './tools/verify/report.js'
+export type { Tampering, VerifyFailure, VerifyReport } from './tools/verify/report.js'
 export type { VerifyOptions, VerifyProgress } from './tools/verify/verify-log.js'
 export type { RunningWitness, WitnessServerOptions } from './tools/witness/witness-server.js'
 export type { NamedKey } from './tree/vkey.js'
@@ -65,6 +47,5 @@ export type { PresignConfig } from './upload/presign.js'
 export type { UploadStatus } from './upload/upload-status.js'
 export { SvcAppender } from './writer/appender.js'
 export type { AppenderConfig, AppenderLimits, AppenderOptions } from './writer/config.js'
-export { type Fork, forkLog, resumeLog } from './writer/fork.js'
+export { forkLog, resumeLog } from './writer/fork.js'
 export { type Revocation, revokeKey, rotateKey } from './writer/log-keys.js'
-export type { AppenderStatus } from './writer/status.js'
