@@ -1,20 +1,8 @@
-// The message in an event of a server, and an event with another one.
-import { readEvent, withData } from '@svc/core/http'
-import { isJsonObject, parseJsonObject } from '@svc/core/json'
+// Messages about subscriptions, and of which subscription a message is.
+import { isJsonObject } from '@svc/core/json'
 import { SUBSCRIPTIONS_ACKNOWLEDGED } from '../mcp/change-notifications.js'
 import { META_SUBSCRIPTION_ID } from '../mcp/protocol.js'
 import type { Fields } from '../mcp/rpc-response.js'
-
-/** Undefined for comments, and events without a message. */
-export function messageOfEvent(event: Uint8Array): Fields | undefined {
-  if (event.byteLength === 0 || event[0] === 0x3a) return undefined
-  const { data } = readEvent(event)
-  return data === '' ? undefined : parseJsonObject(data)
-}
-
-export function withMessage(event: Uint8Array, message: Fields): Uint8Array {
-  return withData(event, JSON.stringify(message))
-}
 
 /** Whether a message is about a subscription itself: its acknowledgement or its end. */
 export function isOfSubscription({ method }: Fields): boolean {

@@ -7,6 +7,7 @@ import { resultOf } from '../mcp/handshake.js'
 import { invalidParams } from '../mcp/mcp-refusal.js'
 import type { RpcRequest } from '../mcp/message.js'
 import { META_SUBSCRIPTION_ID } from '../mcp/protocol.js'
+import { replaceMessage, shownEvent } from '../mcp/shown-messages.js'
 import { resourceSubscriptions } from '../mcp/subject.js'
 import { sourceOfUri } from './catalog.js'
 import { fulfillable, isWanted, together } from './change-filter.js'
@@ -19,7 +20,7 @@ import {
   serverResultOf,
 } from './client-request.js'
 import { ClientStream } from './client-stream.js'
-import { isOfSubscription, messageOfEvent, withMessage, withSubscription } from './event-message.js'
+import { isOfSubscription, withSubscription } from './event-message.js'
 import { Flows } from './flows.js'
 import type { Source } from './names.js'
 import type { ServerLink } from './server-link.js'
@@ -153,10 +154,10 @@ function showing(
   uris: SubscribedUris,
 ): ShowEvent {
   return (event) => {
-    const message = messageOfEvent(event)
+    const { message } = shownEvent(event)
     // A comment of the server's; the stream of the client has its own.
     if (message === undefined || isOfSubscription(message)) return undefined
     if (!link.isStateless && !isWanted(message, filter)) return undefined
-    return withMessage(event, withSubscription(uris.shown(link.server, message), id))
+    return replaceMessage(event, withSubscription(uris.shown(link.server, message), id))
   }
 }

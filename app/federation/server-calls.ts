@@ -1,7 +1,7 @@
 // Requests to single servers, on behalf of one to several: each is a call by the same path as one to /mcp/<server>.
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Call, Denied, Failed, MaybePromise, Outcome, Refusal, UsedResource } from '@svc/core'
-import { type JsonObject, parseJsonObject } from '@svc/core/json'
+import type { JsonObject } from '@svc/core/json'
 import type { CallControl } from '@svc/core/pipeline'
 import type { WholeAnswer } from '../http/answer.js'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
@@ -53,7 +53,7 @@ export async function replyTo(calls: ServerCalls, request: ServerRequest): Promi
   await calls.run(request, async ({ call }, outcome, encoding) => {
     const { whole, response } = await encoding.answer(outcome, call)
     const { [SESSION_ID_HEADER]: sessionId } = whole.headers
-    const message = response === undefined ? undefined : parseJsonObject(response)
+    const message = response?.message
     reply = {
       outcome,
       status: whole.status,

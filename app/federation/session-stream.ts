@@ -1,11 +1,12 @@
 // The GET stream of a client's session: what the servers of all its links have to say.
 import type { ClientExchange } from '../http/client-exchange.js'
 import { LAST_EVENT_ID_HEADER } from '../http/header-names.js'
+import { replaceMessage, shownEvent } from '../mcp/shown-messages.js'
 import { allChanges } from './change-filter.js'
 import type { ClientRequest } from './client-request.js'
 import { ClientStream } from './client-stream.js'
 import { serverEventId, withClientEventId } from './event-ids.js'
-import { isOfSubscription, messageOfEvent, withMessage, withSubscription } from './event-message.js'
+import { isOfSubscription, withSubscription } from './event-message.js'
 import { Flows } from './flows.js'
 import type { ServerLink } from './server-link.js'
 import { keepOpen, type ShowEvent } from './server-stream.js'
@@ -41,12 +42,12 @@ export async function answerSessionStream(
 
 function showing(link: ServerLink, session: FederationSession): ShowEvent {
   return (event) => {
-    const message = messageOfEvent(event)
+    const { message } = shownEvent(event)
     if (message === undefined) return withClientEventId(link.server, event)
     const isListening = link.isStateless
     if (isListening && isOfSubscription(message)) return undefined
     const ofSession = isListening ? withSubscription(message, undefined) : message
     const shown = session.subscribed.shown(link.server, ofSession)
-    return withClientEventId(link.server, shown === message ? event : withMessage(event, shown))
+    return withClientEventId(link.server, shown === message ? event : replaceMessage(event, shown))
   }
 }

@@ -1,16 +1,18 @@
 // Batches of messages, which only the revision 2025-03-26 has: each message is a call of its own, and their responses are
 // one answer.
 import { type Completed, failed, isStream, type Outcome } from '@svc/core'
-import { readEvent, SseSplitter } from '@svc/core/http'
-import { isJsonObject } from '@svc/core/json'
+import { isJsonObject, type JsonValue } from '@svc/core/json'
 import type { ErrorSubject, WholeAnswer } from '../http/answer.js'
+import type { ParsedBody } from '../http/client-exchange.js'
 import { PROTOCOL_VERSION_HEADER } from '../http/header-names.js'
 import { encodeRefusal, encodeRpcError } from './encode-refusal.js'
 import type { McpExchange } from './exchange.js'
 import { invalidRequest } from './mcp-refusal.js'
 import { parseBody, type RequestId } from './message.js'
 import { BATCH_REVISION } from './protocol.js'
-import { type Fields, isResponse, ProtocolViolation, readServerMessage } from './rpc-response.js'
+import { isResponse } from './rpc-response.js'
+import type { ReceivedMessage } from './servers.js'
+import { shownEvent, shownMessage } from './shown-messages.js'
 
 /** Each is a call with a record, and they run at the same time. */
 const maxMessages = 50
@@ -22,7 +24,7 @@ const single = ['idempotency-key', 'x-idempotency-key', 'x-escalation-id']
 export function messagesIn(
   bytes: Uint8Array,
   headers: McpExchange['headers'],
-): readonly [Uint8Array, ...Uint8Array[]] | undefined {
+): readonly [ParsedBody, ...ParsedBody[]] | undefined {
   if (!beginsArray(bytes)) return undefined
   // Clients of this revision send no header with it.
   const revision = headers[PROTOCOL_VERSION_HEADER] ?? BATCH_REVISION
@@ -35,9 +37,15 @@ export function messagesIn(
   if (batch.some((message) => isJsonObject(message) && message['method'] === 'initialize')) {
     throw invalidRequest('A batch must not have an initialize request.')
   }
-  const [first, ...others] = batch.map((message) => Buffer.from(JSON.stringify(message)))
+  const [first, ...others] = batch.map(writtenBody)
   if (first === undefined) throw invalidRequest('The batch is empty.')
   return [first, ...others]
+}
+
+/** A message as a body of its own. */
+export function writtenBody(value: JsonValue): ParsedBody {
+  const text = JSON.stringify(value)
+  return { value, text, bytes: Buffer.byteLength(text) }
 }
 
 /** Whether the text, which may be no JSON, is an array if anything. */
@@ -49,7 +57,7 @@ function beginsArray(bytes: Uint8Array): boolean {
 export interface MessageAnswer {
   readonly whole: WholeAnswer
   /** The JSON-RPC response; undefined where the message needs none. */
-  readonly response: string | undefined
+  readonly response: ReceivedMessage | undefined
 }
 
 /** Reads a streamed answer up to its response: what else it has is for a stream of the message's own. */
@@ -63,47 +71,40 @@ export async function answerOf(
     const whole = encodeRefusal(exchange, outcome, call)
     // A notification has no answer; a value that is no message is answered without an id.
     if (id === undefined && exchange.message !== undefined) return { whole, response: undefined }
-    return { whole, response: encodeRpcError(id ?? null, outcome, call, exchange.protocolError) }
+    return {
+      whole,
+      response: shownMessage(encodeRpcError(id ?? null, outcome, call, exchange.protocolError)),
+    }
   }
-  const { status, headers } = outcome
-  const found = await responseIn(outcome, id)
-  const body = isStream(outcome.body) ? '' : outcome.body
-  if (id === undefined) return { whole: { status, headers, body }, response: undefined }
+  const { status, headers, body } = outcome
+  const whole = { status, headers, body: isStream(body) ? '' : body }
+  if (id === undefined) return { whole, response: undefined }
   const missing = failed('UPSTREAM_UNREACHABLE', 'The upstream answered without a response.')
-  return { whole: { status, headers, body }, response: found ?? encodeRpcError(id, missing, call) }
+  const response = (await responseIn(outcome, id)) ?? shownMessage(encodeRpcError(id, missing, call))
+  return { whole, response }
 }
 
-async function responseIn({ body }: Completed, id: RequestId | undefined): Promise<string | undefined> {
-  if (!isStream(body)) return responseFor(id, Buffer.from(body).toString())
-  const splitter = new SseSplitter(Number.POSITIVE_INFINITY)
+async function responseIn({ body }: Completed, id: RequestId): Promise<ReceivedMessage | undefined> {
+  if (!isStream(body)) return responseTo(id, shownMessage(body))
   for await (const { bytes } of body) {
-    for (const block of splitter.push(bytes)) {
-      const found = block.isEvent ? responseFor(id, readEvent(block.bytes).data) : undefined
-      if (found !== undefined) return found
-    }
+    const found = responseTo(id, shownEvent(bytes))
+    if (found !== undefined) return found
   }
   return undefined
 }
 
-/** The text, where it is the response to `id`. */
-function responseFor(id: RequestId | undefined, text: string): string | undefined {
-  if (id === undefined || text === '') return undefined
-  const message = messageIn(text)
-  return message !== undefined && isResponse(message) && message['id'] === id ? text : undefined
-}
-
-function messageIn(text: string): Fields | undefined {
-  try {
-    return readServerMessage(text)
-  } catch (fault) {
-    if (fault instanceof ProtocolViolation) return undefined
-    throw fault
-  }
+/** The message, where it is the response to `id`. */
+function responseTo(
+  id: RequestId,
+  { message, text }: Partial<ReceivedMessage> = {},
+): ReceivedMessage | undefined {
+  const isFound = message !== undefined && text !== undefined && isResponse(message) && message['id'] === id
+  return isFound ? { message, text } : undefined
 }
 
 /** One answer to all messages: the responses, else the first refusal, else that all were accepted. */
 export function batchAnswer(answers: readonly MessageAnswer[]): WholeAnswer {
-  const responses = answers.flatMap(({ response }) => response ?? [])
+  const responses = answers.flatMap(({ response }) => response?.text ?? [])
   const gone = answers.find(({ whole }) => whole.status === 404)
   // The session is gone for all of them, and clients begin a new one where the HTTP status says so.
   if (gone !== undefined && answers.every(({ whole }) => whole.status === 404)) return gone.whole

@@ -1,6 +1,6 @@
 // The messages that clients get, by the bytes that show them: a client that takes messages, such as one over stdio, gets what
 // was judged and need not parse it again. A stage that changes a response gives other bytes, which are parsed.
-import { readEvent } from '@svc/core/http'
+import { readEvent, withData } from '@svc/core/http'
 import { parseJsonObject } from '@svc/core/json'
 import type { Fields } from './rpc-response.js'
 import { eventBytes, type McpEvent, type ReceivedMessage, textShowing } from './servers.js'
@@ -9,6 +9,8 @@ interface ShownEvent extends Partial<ReceivedMessage> {
   /** Where a client may resume the stream. */
   readonly id?: string | null | undefined
 }
+
+const COLON = 0x3a
 
 const shown = new WeakMap<Uint8Array, ReceivedMessage & ShownEvent>()
 
@@ -34,10 +36,20 @@ export function showMessage(
   return bytes
 }
 
+/** The event with `message` in place of the one that it shows. */
+export function replaceMessage(event: Uint8Array, message: Fields): Uint8Array {
+  const text = JSON.stringify(message)
+  const bytes = withData(event, text)
+  shown.set(bytes, { message, text, id: shownEvent(event).id })
+  return bytes
+}
+
 /** What an event of a stream shows; without a message where it has none. Throws `TypeError` for bytes that are not UTF-8. */
 export function shownEvent(bytes: Uint8Array): ShownEvent {
   const known = shown.get(bytes)
   if (known !== undefined) return known
+  // A comment need not be UTF-8.
+  if (bytes.byteLength === 0 || bytes[0] === COLON) return {}
   const { data, id } = readEvent(bytes)
   const message = data === '' ? undefined : parseJsonObject(data)
   return message === undefined ? { id } : { id, message, text: data }

@@ -20,7 +20,7 @@ import type { CallControl } from '@svc/core/pipeline'
 import type { ServerRequest } from '../federation/server-calls.js'
 import { refusalAnswer, type WholeAnswer } from '../http/answer.js'
 import type { ClientExchange } from '../http/client-exchange.js'
-import { answerOf, type MessageAnswer, messagesIn } from '../mcp/batch.js'
+import { answerOf, type MessageAnswer, messagesIn, writtenBody } from '../mcp/batch.js'
 import { attachExchange, disconnectCancels, type McpExchange, openExchange } from '../mcp/exchange.js'
 import type { McpProxy } from '../mcp/proxy.js'
 import { keepProtocolError, type RequestBody } from '../mcp/request.js'
@@ -147,8 +147,7 @@ export class Endpoints {
   /** A request to one server on behalf of one to several. */
   server(request: ServerRequest, policy: ActivePolicy): MessageEndpoint {
     const { message: value, onCall, onJudged } = request
-    const text = value === null ? '' : JSON.stringify(value)
-    const body = value === null ? null : { value, text, bytes: Buffer.byteLength(text) }
+    const body = value === null ? null : writtenBody(value)
     const endpoint = this.#messageEndpoint(request, policy, async () => body)
     return {
       ...endpoint,
