@@ -145,9 +145,15 @@ export class CallControl {
     this.progress.mark(sent)
   }
 
-  /** For the pipeline: runs the dispatcher, unless a finding denies the call. */
-  dispatch(run: () => MaybePromise<Outcome>): MaybePromise<Outcome> {
-    return this.progress.dispatch(() => this.refusalByFindings() ?? run())
+  /** For the pipeline, before it runs the dispatcher; the denial by a finding takes its place. Throws the second time. */
+  beginDispatch(): Denied | Failed | undefined {
+    this.progress.beginDispatch()
+    return this.refusalByFindings()
+  }
+
+  /** For the pipeline: the outcome of the dispatcher. */
+  endDispatch(outcome: Outcome): Outcome {
+    return this.progress.endDispatch(outcome)
   }
 
   /**

@@ -2,6 +2,13 @@
 import { CallAbort } from './abort.js'
 import { type ErrorCode, Refusal } from './errors.js'
 
+/** The pipeline, which ends a call that goes on after this. */
+export interface Watcher {
+  aborted(reason: Refusal): void
+  /** The caller has left. */
+  left(): void
+}
+
 export class Interruptions {
   readonly abortState = new CallAbort()
   #isDisconnected = false
@@ -9,9 +16,21 @@ export class Interruptions {
   #pauses = 0
   #pauseListeners: ((isPaused: boolean) => void)[] | undefined
   #isDraining = false
+  #watcher: Watcher | undefined
+
+  /** Tells `watcher` what happens from now on, and at once what has happened. There is one at a time. */
+  watch(watcher: Watcher | undefined): void {
+    this.#watcher = watcher
+    const { reason } = this.abortState
+    if (reason !== undefined) watcher?.aborted(reason)
+    if (this.#isDisconnected) watcher?.left()
+  }
 
   abort(code: ErrorCode, message: string): void {
-    this.abortState.abort(new Refusal(code, message))
+    if (this.abortState.aborted) return
+    const reason = new Refusal(code, message)
+    this.abortState.abort(reason)
+    this.#watcher?.aborted(reason)
   }
 
   get isPaused(): boolean {
@@ -22,6 +41,7 @@ export class Interruptions {
     this.#isDisconnected = true
     for (const listener of this.#disconnectListeners ?? []) listener()
     this.#disconnectListeners = undefined
+    this.#watcher?.left()
   }
 
   onDisconnect(listener: () => void): () => void {

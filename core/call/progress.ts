@@ -72,16 +72,18 @@ export class CallProgress {
     if (this.#phase !== 'stages') this.#isSentStated = true
   }
 
-  /** Runs the dispatcher. What it completes without stating more was sent. */
-  dispatch(run: () => MaybePromise<Outcome>): MaybePromise<Outcome> {
+  /** The dispatcher has the call from here to `endDispatch`. */
+  beginDispatch(): void {
     if (this.#phase !== 'stages') throw new Error('a call is dispatched once')
     this.#phase = 'dispatch'
-    return after(run(), (outcome) => {
-      if (this.#phase === 'settled') return outcome
-      if (outcome.kind === 'completed' && !this.#isSentStated) this.#sent = 'yes'
-      this.#phase = 'dispatched'
-      return outcome
-    })
+  }
+
+  /** What the dispatcher completes without stating more was sent. */
+  endDispatch(outcome: Outcome): Outcome {
+    if (this.#phase === 'settled') return outcome
+    if (outcome.kind === 'completed' && !this.#isSentStated) this.#sent = 'yes'
+    this.#phase = 'dispatched'
+    return outcome
   }
 
   settle(): void {

@@ -5,8 +5,11 @@ import { type Abortable, unlessAborted } from './abort.js'
 const ENDING_MS = 10_000
 
 /** The result of `work`; rejects if it has not ended after `ms` milliseconds, and then goes on without it. */
-export async function withinLimit<T>(name: string, work: PromiseLike<T> | T, ms = ENDING_MS): Promise<T> {
-  if (ms === Number.POSITIVE_INFINITY) return work
+export function withinLimit<T>(name: string, work: PromiseLike<T> | T, ms = ENDING_MS): Promise<T> {
+  return ms === Number.POSITIVE_INFINITY ? Promise.resolve(work) : raced(name, work, ms)
+}
+
+async function raced<T>(name: string, work: PromiseLike<T> | T, ms: number): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const limit = new Promise<never>((_, reject) => {
     timer = setTimeout(() => reject(new Error(`${name} had not ended after ${ms} ms`)), ms)

@@ -2,7 +2,7 @@
 import type { Call } from '../call/call.js'
 import type { CallControl } from '../call/call-control.js'
 import { errorTable, isRefusal } from '../call/errors.js'
-import { after, attempt, isPending, type MaybePromise } from '../call/maybe-promise.js'
+import { isPending, type MaybePromise } from '../call/maybe-promise.js'
 import { failed, isStream, type Outcome, unsentOutcome } from '../call/outcome.js'
 import type { Next, Stage } from '../plugin/stage.js'
 import { outcomeIn } from './check-outcome.js'
@@ -19,20 +19,42 @@ export interface PlacedStage {
   readonly stage: Stage
 }
 
+/** A stage with all that is inside it. */
+type Layer = (control: CallControl, last: LastEnded) => MaybePromise<Outcome>
+
 /**
  * Composes the stages into one function, which neither throws nor rejects. An error of a stage, and what it returns that
  * is not an outcome, becomes an outcome at that stage, so that the outer stages get a value. A stage that returns without
- * a promise costs one closure per call, for the checks of `next()`.
+ * a promise costs two closures per call, for the checks of `next()` and of its outcome.
  */
 export function compose(stages: readonly PlacedStage[], dispatch: Dispatch): Run {
-  return stages.reduceRight<Run>(
+  const outermost = stages.reduceRight<Layer>(
     (inner, { name, stage }) => layer(name, stage, inner),
     dispatcherLayer(dispatch),
   )
+  return (control) => outermost(control, new LastEnded())
 }
 
-function layer(name: string, stage: Stage, inner: Run): Run {
-  return (control) => {
+/** The layer of a call that ended last, so that the one outside it need not wait for its promise another time. */
+class LastEnded {
+  #promise: Promise<Outcome> | undefined
+  #outcome: Outcome | undefined
+
+  note(promise: Promise<Outcome>, outcome: MaybePromise<Outcome>): MaybePromise<Outcome> {
+    if (isPending(outcome)) return outcome
+    this.#promise = promise
+    this.#outcome = outcome
+    return outcome
+  }
+
+  /** Undefined where another layer ended last, or none. */
+  outcomeOf(promise: Promise<Outcome>): Outcome | undefined {
+    return promise === this.#promise ? this.#outcome : undefined
+  }
+}
+
+function layer(name: string, stage: Stage, inner: Layer): Layer {
+  return (control, last) => {
     const { call } = control
     let passed: MaybePromise<Outcome> | undefined
     let isOver = false
@@ -40,20 +62,26 @@ function layer(name: string, stage: Stage, inner: Run): Run {
       if (passed !== undefined) return internal(new Error(`stage ${name} called next() twice`))
       if (isOver || call.isSettled) return internal(new Error(`stage ${name} called next() after its end`))
       // Before the request is read nothing waits for the caller, and the record needs to know who it is.
-      passed = (call.parsedRequest === undefined ? undefined : control.endedUnsent) ?? inner(control)
+      passed = (call.parsedRequest === undefined ? undefined : control.endedUnsent) ?? inner(control, last)
       return passed
     }
     const conclude = (value: unknown): MaybePromise<Outcome> => {
       isOver = true
       if (passed === undefined || !isPending(passed)) return concluded(control, name, value, passed)
-      return whenEnded(call, name, passed).then((inside) => concluded(control, name, value, inside))
+      const inside = last.outcomeOf(passed)
+      if (inside !== undefined) return concluded(control, name, value, inside)
+      return whenEnded(call, name, passed).then((outcome) => concluded(control, name, value, outcome))
     }
     try {
       const returned = adopted(stage.handle(call, next))
       // What `next()` gave is checked already, and never rejects.
       if (returned === passed && passed !== undefined) return passed
       if (!isPending(returned)) return conclude(returned)
-      return returned.then(conclude, (thrown: unknown) => conclude(outcomeOf(call, name, thrown)))
+      const ended: Promise<Outcome> = returned.then(
+        (value) => last.note(ended, conclude(value)),
+        (thrown: unknown) => last.note(ended, conclude(outcomeOf(call, name, thrown))),
+      )
+      return ended
     } catch (thrown) {
       return conclude(outcomeOf(call, name, thrown))
     }
@@ -106,13 +134,27 @@ export function underFindings(control: CallControl, outcome: Outcome): Outcome {
   return refusal
 }
 
-function dispatcherLayer(dispatch: Dispatch): Run {
+function dispatcherLayer(dispatch: Dispatch): Layer {
   const name = 'dispatcher'
-  return (control) => {
+  return (control, last) => {
     const { call } = control
-    const failedBy = (thrown: unknown) => outcomeOf(call, name, thrown)
-    const send = () => after(adopted(dispatch(call, control)), (value) => checked(name, value))
-    return attempt(() => control.dispatch(() => attempt(send, failedBy)), failedBy)
+    let refusal: Outcome | undefined
+    try {
+      refusal = control.beginDispatch()
+    } catch (thrown) {
+      return outcomeOf(call, name, thrown)
+    }
+    try {
+      const sending = refusal ?? adopted(dispatch(call, control))
+      if (!isPending(sending)) return control.endDispatch(checked(name, sending))
+      const ended: Promise<Outcome> = sending.then(
+        (value) => last.note(ended, control.endDispatch(checked(name, value))),
+        (thrown: unknown) => last.note(ended, control.endDispatch(outcomeOf(call, name, thrown))),
+      )
+      return ended
+    } catch (thrown) {
+      return control.endDispatch(outcomeOf(call, name, thrown))
+    }
   }
 }
 

@@ -1,7 +1,9 @@
 // Runs calls through composed stages, and starts and stops the stages in order.
 import type { CallControl } from '../call/call-control.js'
 import type { Credential } from '../call/credential.js'
-import { after, isPending, type MaybePromise } from '../call/maybe-promise.js'
+import type { Refusal } from '../call/errors.js'
+import type { Watcher } from '../call/interruptions.js'
+import { isPending, type MaybePromise } from '../call/maybe-promise.js'
 import { failed, type Outcome } from '../call/outcome.js'
 import type { CallProgress } from '../call/progress.js'
 import { messageOf } from '../json/message.js'
@@ -83,16 +85,19 @@ export class Pipeline {
    * stage or the dispatcher goes on after an abort, the call ends without it.
    */
   run(control: CallControl): Promise<Outcome> {
-    const { progress } = control
-    const end = (returned: Outcome): MaybePromise<Outcome> => {
-      const outcome = underFindings(control, returned)
-      return progress.sent === 'no' && progress.hasHolds
-        ? released(progress, outcome).then((rest) => settled(control, rest))
-        : settled(control, outcome)
-    }
     const running = this.#run(control)
-    return Promise.resolve(after(isPending(running) ? untilAbandoned(control, running) : running, end))
+    if (!isPending(running)) return Promise.resolve(ended(control, running))
+    return new Promise((resolve, reject) => new Ending(control, running, resolve, reject))
   }
+}
+
+/** Settles the call, and gives the outcome that its caller gets. */
+function ended(control: CallControl, returned: Outcome): MaybePromise<Outcome> {
+  const { progress } = control
+  const outcome = underFindings(control, returned)
+  return progress.sent === 'no' && progress.hasHolds
+    ? released(progress, outcome).then((rest) => settled(control, rest))
+    : settled(control, outcome)
 }
 
 /** Milliseconds that stages and the dispatcher have to end a call once it is aborted. */
@@ -102,35 +107,55 @@ const ABORTED_MS = 3_000
 const LEFT_MS = 5_000
 
 /**
- * The outcome, or that of the abort where the call has not ended by itself some time after it. A call whose caller has left
- * is aborted where stages keep it; what has a limit of its own may take longer.
+ * Ends a call once: with the outcome of its stages, or with that of an abort where they have not ended some time after it.
+ * A call whose caller has left is aborted where stages keep it; what has a limit of its own may take longer.
  */
-function untilAbandoned(control: CallControl, running: Promise<Outcome>): Promise<Outcome> {
-  const { call, interruptions } = control
-  const { abortState } = interruptions
-  return new Promise((resolve) => {
-    let timer: NodeJS.Timeout | undefined
-    const onAbort = (): void => {
-      clearTimeout(timer)
-      timer = setTimeout(() => resolve(outcomeOf(call, 'that was aborted', abortState.reason)), ABORTED_MS)
+class Ending implements Watcher {
+  #control: CallControl
+  #resolve: (outcome: MaybePromise<Outcome>) => void
+  #reject: (error: unknown) => void
+  #timer: NodeJS.Timeout | undefined
+  #isOver = false
+
+  constructor(
+    control: CallControl,
+    running: Promise<Outcome>,
+    resolve: (outcome: MaybePromise<Outcome>) => void,
+    reject: (error: unknown) => void,
+  ) {
+    this.#control = control
+    this.#resolve = resolve
+    this.#reject = reject
+    control.interruptions.watch(this)
+    running.then((outcome) => this.#end(outcome))
+  }
+
+  aborted(reason: Refusal): void {
+    clearTimeout(this.#timer)
+    const end = () => this.#end(outcomeOf(this.#control.call, 'that was aborted', reason))
+    this.#timer = setTimeout(end, ABORTED_MS)
+  }
+
+  left(): void {
+    let looks = 0
+    this.#timer ??= setInterval(() => {
+      looks = this.#control.isWaiting ? 0 : looks + 1
+      if (looks < 2) return
+      this.#control.call.abort('CANCELLED', 'The caller disconnected, and a stage did not go on.')
+    }, LEFT_MS / 2)
+  }
+
+  #end(outcome: Outcome): void {
+    if (this.#isOver) return
+    this.#isOver = true
+    clearTimeout(this.#timer)
+    this.#control.interruptions.watch(undefined)
+    try {
+      this.#resolve(ended(this.#control, outcome))
+    } catch (error) {
+      this.#reject(error)
     }
-    const onLeave = (): void => {
-      let looks = 0
-      timer ??= setInterval(() => {
-        looks = control.isWaiting ? 0 : looks + 1
-        if (looks === 2) call.abort('CANCELLED', 'The caller disconnected, and a stage did not go on.')
-      }, LEFT_MS / 2)
-    }
-    if (abortState.aborted) onAbort()
-    else abortState.addEventListener('abort', onAbort)
-    const stay = interruptions.onDisconnect(onLeave)
-    running.then((outcome) => {
-      clearTimeout(timer)
-      abortState.removeEventListener('abort', onAbort)
-      stay()
-      resolve(outcome)
-    })
-  })
+  }
 }
 
 /** The outcome once the holds are released, or the failure that replaces it. */

@@ -129,7 +129,8 @@ export async function send(
   answer: Outcome = served,
 ): Promise<Sent> {
   const call = 'need' in given ? given : makeCall(given)
-  const outcome = await stage.handle(call, () => controlOf(call).dispatch(() => answer))
+  const control = controlOf(call)
+  const outcome = await stage.handle(call, () => control.beginDispatch() ?? control.endDispatch(answer))
   return { call, outcome }
 }
 

@@ -118,9 +118,8 @@ describe('Call', () => {
     call.hold(hold('audit', true))
     call.hold(hold('dedupe'))
     call.hold(hold('quotas'))
-    await controlOf(call).dispatch(
-      async () => (await controlOf(call).commitHolds()) ?? failed('INTERNAL', 'x'),
-    )
+    controlOf(call).beginDispatch()
+    await controlOf(call).commitHolds()
     expect(log).to.deep.equal(['dedupe', 'quotas', 'audit'])
   })
 

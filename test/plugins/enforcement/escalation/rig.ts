@@ -124,8 +124,12 @@ export async function startRig(options: RigOptions = {}): Promise<EscalationRig>
     return call
   }
   const through = async (call: Call, next: () => Promise<Outcome>): Promise<Outcome> => {
-    const outcome = await stage.handle(call, () => controlOf(call).dispatch(next))
-    if (call.sent === 'no') await controlOf(call).progress.release()
+    const control = controlOf(call)
+    const outcome = await stage.handle(
+      call,
+      async () => control.beginDispatch() ?? control.endDispatch(await next()),
+    )
+    if (call.sent === 'no') await control.progress.release()
     return outcome
   }
   return {
