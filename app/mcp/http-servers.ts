@@ -26,11 +26,13 @@ export class HttpServers implements McpServers {
     this.#dispatcher = dispatcher
   }
 
-  send(target: URL, { message, text, ...request }: McpRequest, onSent: () => void): Promise<McpResponse> {
+  send(target: URL, request: McpRequest, onSent: () => void): Promise<McpResponse> {
+    const { message, text, method, eventsMayPause, signal, caller, onHead } = request
     const path = `${target.pathname}${target.search}`
     const headers = { ...(message === undefined ? common : withBody), ...request.headers }
     const body = text ?? (message && JSON.stringify(message))
-    return this.#dispatcher.send(target, { ...request, path, headers, body }, onSent).then(responseOf)
+    const sending = { method, path, headers, body, eventsMayPause, signal, caller, onHead }
+    return this.#dispatcher.send(target, sending, onSent).then(responseOf)
   }
 }
 

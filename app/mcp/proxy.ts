@@ -19,7 +19,7 @@ import { type EventStreamRules, eventStreamRules } from '../http/event-stream-ru
 import { SESSION_ID_HEADER } from '../http/header-names.js'
 import { upstreamHeaders } from '../upstream/headers.js'
 import { outcomeOfFault } from '../upstream/invoke.js'
-import { sendCall } from '../upstream/send.js'
+import { type CallObservers, callerOf, sendCall } from '../upstream/send.js'
 import { AccessChecks } from './access-checks.js'
 import type { AnnotationCache } from './annotation-cache.js'
 import { type AnswerLimits, outcomeOf, type ResponseContext } from './answer.js'
@@ -148,6 +148,8 @@ export class McpProxy {
       text: whole === message?.whole ? exchange.text : undefined,
       eventsMayPause: true,
       signal: call.abortState,
+      caller: () => callerOf(call),
+      onHead: () => control.firstByte(),
     }
     const send = (): MaybePromise<Outcome> =>
       after(
@@ -166,7 +168,7 @@ export class McpProxy {
     control: CallControl,
     exchange: McpExchange,
     request: CallRequest,
-    sending: McpRequest,
+    sending: McpRequest & CallObservers,
   ): MaybePromise<Outcome> {
     const answered = (response: McpResponse): MaybePromise<Outcome> =>
       after(

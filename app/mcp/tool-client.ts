@@ -88,7 +88,14 @@ export class McpToolClient {
     const own = ownRequest(session, factsOf(this.#parts.client), { id: ID, method: 'tools/call', params })
     const headers = { ...upstreamHeaders(call, request), ...own.headers }
     const message = { ...own.message, jsonrpc: '2.0' }
-    const sending = { method: 'POST', headers, message, signal: call.abortState } as const
+    const sending = {
+      method: 'POST',
+      headers,
+      message,
+      signal: call.abortState,
+      caller: () => callerOf(call),
+      onHead: () => control.firstByte(),
+    } as const
     return sendCall(control, this.#parts.servers, upstream, sending)
   }
 

@@ -9,9 +9,9 @@ export interface UpstreamRequest {
   readonly headers: Record<string, string | string[]>
   readonly body?: string | Uint8Array | undefined
   /** The key of the principal that it is for; absent for requests of the gateway itself. */
-  readonly caller?: () => string
+  readonly caller?: (() => string) | undefined
   /** Runs when the head of the answer has arrived. */
-  readonly onHead?: () => void
+  readonly onHead?: (() => void) | undefined
   /** Whether an answer of events may be silent for as long as it takes. */
   readonly eventsMayPause?: boolean | undefined
   /** Aborts the exchange; its reason is thrown. Need not be a whole AbortSignal. */

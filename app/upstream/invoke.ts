@@ -4,17 +4,18 @@ import {
   after,
   type CallRequest,
   failed,
+  isPending,
   isRefusal,
   type MaybePromise,
   type Outcome,
 } from '@svc/core'
 import { formatToolSegment } from '@svc/core/match'
 import type { CallControl } from '@svc/core/pipeline'
-import { isUpstreamError, type UpstreamAnswer } from './answer.js'
+import { isUpstreamError, type UpstreamAnswer, type UpstreamRequest } from './answer.js'
 import type { UpstreamDispatcher } from './dispatcher.js'
 import { upstreamHeaders } from './headers.js'
 import { limitAnswer } from './response-limit.js'
-import { sendCall } from './send.js'
+import { type CallObservers, callerOf, sendCall } from './send.js'
 
 /** The upstream's headers about the body; the others belong to the hop. */
 const bodyHeaders: ReadonlySet<string> = new Set([
@@ -42,9 +43,17 @@ export function dispatchInvoke(
       try {
         const path = invokePath(target, request)
         const body = JSON.stringify(request.args)
-        const sending = { method: 'POST', path, headers, body, signal: call.abortState } as const
-        const answer = await sendCall(control, upstream, target, sending)
-        return completed(await limitAnswer(answer, maxResponseBytes))
+        const sending: UpstreamRequest & CallObservers = {
+          method: 'POST',
+          path,
+          headers,
+          body,
+          signal: call.abortState,
+          caller: () => callerOf(call),
+          onHead: () => control.firstByte(),
+        }
+        const answer = limitAnswer(await sendCall(control, upstream, target, sending), maxResponseBytes)
+        return completed(isPending(answer) ? await answer : answer)
       } catch (fault) {
         return outcomeOfFault(control, fault)
       }

@@ -28,13 +28,14 @@ async function joined(body: AsyncIterable<Uint8Array>, maxBytes: number): Promis
   return bytes
 }
 
-/** The response with its body up to `maxBytes`, refused at once where its head says that it is longer. */
-export async function limitAnswer(answer: UpstreamAnswer, maxBytes: number): Promise<UpstreamAnswer> {
-  if (answer.body instanceof Uint8Array || !(Number(answer.headers['content-length']) > maxBytes)) {
-    return { ...answer, body: limitBody(answer.body, maxBytes) }
+/** The response with its body up to `maxBytes`, refused at once where its head says that it is longer. Throws or rejects with `Refusal`. */
+export function limitAnswer(answer: UpstreamAnswer, maxBytes: number): MaybePromise<UpstreamAnswer> {
+  const { headers, body } = answer
+  if (!(body instanceof Uint8Array) && Number(headers['content-length']) > maxBytes) {
+    return discard(body).then(() => Promise.reject(responseTooLarge(maxBytes)))
   }
-  await discard(answer.body)
-  throw responseTooLarge(maxBytes)
+  const limited = limitBody(body, maxBytes)
+  return limited === body ? answer : { ...answer, body: limited }
 }
 
 /** The outcome of a program's own dispatch, with a response up to `maxBytes`. */
