@@ -251,6 +251,7 @@ export class Endpoints {
     policy: ActivePolicy,
   ): MaybePromise<CallRequest> {
     const { server, tool: name, version, args, bytes, idempotencyKey } = invocation
+    const { url, isMcp } = policy.target(server)
     const request = {
       kind: 'tool',
       method: null,
@@ -260,9 +261,9 @@ export class Endpoints {
       args,
       bytes,
       idempotencyKey,
+      isInPath: !isMcp,
     } as const
-    const { url, isMcp } = policy.target(server)
-    if (!isMcp) return validName(() => callRequest({ ...request, isInPath: true }))
+    if (!isMcp) return validName(() => callRequest(request))
     const { mcp } = this.#parts
     return after(
       mcp.versionOf(url, () => policy.pipeline.ownCredential(server)),

@@ -48,7 +48,9 @@ export class SettleHandlers {
    * code. Rejects with that failure.
    */
   run(settlement: Settlement): Promise<void> {
-    return runFrom(this.#handlers.splice(0), settlement, undefined)
+    const handlers = this.#handlers
+    this.#handlers = []
+    return runFrom(handlers, settlement, undefined)
   }
 }
 
