@@ -3,6 +3,8 @@
 
 import { normalized } from './normalize.js'
 
+/** Of such a name, which most are, the fold changes only the case. */
+const PLAIN = /^[\w-]*$/
 const ASCII = /^[\0-\x7f]*$/
 const INVISIBLE = /[\p{Default_Ignorable_Code_Point}\p{Cf}]/gu
 const DOTTED_I = /i(\p{M}{0,30}?)\u0307/gu
@@ -15,6 +17,7 @@ const MAX_ROUNDS = 4
  * (zero-width spaces, byte order marks, soft hyphens), and spaces and dots at its ends.
  */
 export function foldName(name: string): string {
+  if (PLAIN.test(name)) return name.toLowerCase()
   if (ASCII.test(name)) return trimmed(name.toLowerCase())
   let folded = name
   for (let round = 0; round < MAX_ROUNDS; round++) {

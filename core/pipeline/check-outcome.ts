@@ -49,8 +49,10 @@ const fieldValue = /^[\t\x20-\x7e\x80-\xff]*$/
 
 function areHeaders(headers: unknown): headers is AnswerHeaders {
   if (typeof headers !== 'object' || headers === null) return false
-  for (const [name, value] of Object.entries(headers)) {
+  // As they are read where they are sent: inherited ones, too.
+  for (const name in headers) {
     if (!fieldName.test(name)) return false
+    const value: unknown = (headers as Partial<Record<string, unknown>>)[name]
     if (!(Array.isArray(value) ? value.every(isFieldValue) : isFieldValue(value))) return false
   }
   return true
