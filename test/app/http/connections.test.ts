@@ -20,15 +20,6 @@ describe('Connections', () => {
     expect([1, 2, 3].map(() => connections.begin(socket, answer))).to.deep.equal(['serve', 'last', 'none'])
   })
 
-  it('counts for each connection', () => {
-    const connections = new Connections<ReturnType<typeof socketWith>>({
-      ...limits,
-      maxRequestsPerConnection: 1,
-    })
-    expect(connections.begin(socketWith(0, 0), answer)).to.equal('last')
-    expect(connections.begin(socketWith(0, 0), answer)).to.equal('last')
-  })
-
   it('takes sixteen requests at a time, and another for each that is answered', () => {
     const connections = new Connections<ReturnType<typeof socketWith>>(limits)
     const socket = socketWith(0, 0)
@@ -36,16 +27,6 @@ describe('Connections', () => {
     expect(connections.begin(socket, answer)).to.equal('flood')
     connections.end(socket)
     expect(connections.begin(socket, answer)).to.equal('serve')
-  })
-
-  it('owes an answer from the request to the end of the answer', () => {
-    const connections = new Connections<ReturnType<typeof socketWith>>(limits)
-    const socket = socketWith(0, 0)
-    expect(connections.isBusy(socket)).to.equal(false)
-    connections.begin(socket, answer)
-    expect(connections.isBusy(socket)).to.equal(true)
-    connections.end(socket)
-    expect(connections.isBusy(socket)).to.equal(false)
   })
 
   it('knows nothing of a connection that has closed', () => {

@@ -26,13 +26,12 @@ const openers: readonly (readonly [string, (setting: Setting, signal?: AbortSign
     ['a GET', ({ gateway }, signal) => fetch(`${gateway.url}/mcp/files`, { signal: signal ?? null })],
   ]
 
+type Reader = ReadableStreamDefaultReader<Uint8Array>
+
 const textOf = (value: Uint8Array | undefined): string => Buffer.from(value ?? []).toString()
 
 /** The text up to the given number of comments. */
-async function untilComments(
-  reader: ReadableStreamDefaultReader<Uint8Array>,
-  count: number,
-): Promise<string> {
+async function untilComments(reader: Reader, count: number): Promise<string> {
   let text = ''
   while (text.split(':\n\n').length <= count) {
     const { value, done } = await reader.read()
@@ -43,28 +42,35 @@ async function untilComments(
 }
 
 describe('a silent stream over MCP', () => {
-  for (const [what, opened] of openers) {
-    it(`stays open beyond the silence that other answers may have, with comments: ${what}`, () => {
-      const upstream = signalled<ServerResponse>()
-      return withGateway(
-        (message, response, call) => {
-          openAll(message, response, call)
-          upstream.resolve(response)
-        },
-        async (setting) => {
-          const answer = await opened(setting)
-          const reader = answer.body?.getReader() as ReadableStreamDefaultReader<Uint8Array>
-          // Longer than the limit and the granularity of its timers.
-          expect(await untilComments(reader, 40)).to.match(/^(?::\n\n){40}/)
-          ;(await upstream.happened).write(progress)
-          let text = ''
-          while (!text.includes('progress')) text += textOf((await reader.read()).value)
-          await reader.cancel()
-        },
-        { server: { upstreamIdleMs: 10, mcp: { keep_alive_ms: 60 } } },
-      )
-    })
-  }
+  it('stays open beyond the silence that other responses may have, with comments, in each kind', () => {
+    const waiting: ((response: ServerResponse) => void)[] = []
+    return withGateway(
+      (message, response, call) => {
+        openAll(message, response, call)
+        waiting.shift()?.(response)
+      },
+      async (setting) => {
+        const opened = []
+        for (const [what, opens] of openers) {
+          const { happened, resolve } = signalled<ServerResponse>()
+          waiting.push(resolve)
+          const { body } = await opens(setting)
+          opened.push({ what, upstream: await happened, reader: body?.getReader() as Reader })
+        }
+        await Promise.all(
+          opened.map(async ({ what, upstream, reader }) => {
+            // Longer than the limit and the granularity of its timers.
+            expect(await untilComments(reader, 40), what).to.match(/^(?::\n\n){40}/)
+            upstream.write(progress)
+            let text = ''
+            while (!text.includes('progress')) text += textOf((await reader.read()).value)
+            await reader.cancel()
+          }),
+        )
+      },
+      { server: { upstreamIdleMs: 10, mcp: { keep_alive_ms: 60 } } },
+    )
+  })
 
   it('differs from JSON, which must not stop in the middle', () =>
     withGateway(

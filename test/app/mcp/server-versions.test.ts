@@ -28,24 +28,6 @@ class Asked {
 }
 
 describe("a server's version", () => {
-  it('is asked for once, however many wait for it', async () => {
-    const asked = new Asked()
-    const waiting = [asked.versions.of(target), asked.versions.of(target)]
-    asked.answer('2.0.0')
-    expect(await Promise.all(waiting)).to.deep.equal(['2.0.0', '2.0.0'])
-    expect(await asked.versions.of(target)).to.equal('2.0.0')
-    expect(asked.count).to.equal(1)
-  })
-
-  it('is not requested after an answer that passed through had it, and the latest counts', async () => {
-    const asked = new Asked()
-    expect(asked.versions.known(target)).to.equal(undefined)
-    await asked.versions.learn(target, '1.0.0')
-    await asked.versions.learn(target, '1.1.0')
-    expect(await asked.versions.of(target)).to.equal('1.1.0')
-    expect(asked.count).to.equal(0)
-  })
-
   it('is what passed through while the probe was on its way', async () => {
     const asked = new Asked()
     const waiting = asked.versions.of(target)

@@ -5,7 +5,6 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { expect } from 'chai'
 import type { GatewaySettings } from 'svc-sdk'
-import { splitSessionId } from 'svc-sdk/internal/mcp/session-binding'
 import { type EverythingServer, startEverything } from '../../support/everything.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { TestIssuer } from '../../support/issuer.js'
@@ -13,31 +12,6 @@ import { startUpstream, type TestUpstream } from '../../support/upstream.js'
 
 const ping = { jsonrpc: '2.0', id: 7, method: 'ping' }
 const accept = 'application/json, text/event-stream'
-
-describe('a bound session id', () => {
-  const tag = 'a'.repeat(22)
-
-  it("is split into its tag and the server's id, and the request's own headers stay as they were", () => {
-    const headers = Object.freeze({ host: 'gateway', 'mcp-session-id': `${tag}.s1` })
-    expect(splitSessionId(headers)).to.deep.equal({
-      headers: { host: 'gateway', 'mcp-session-id': 's1' },
-      sessionTag: tag,
-    })
-  })
-
-  it('that the gateway did not give out has an empty tag', () => {
-    expect(splitSessionId({ 'mcp-session-id': 's1' }).sessionTag).to.equal('')
-    expect(splitSessionId({}).sessionTag).to.equal(undefined)
-  })
-
-  it('is no part of a request of 2026-07-28', () => {
-    const headers = { 'mcp-protocol-version': '2026-07-28' }
-    expect(splitSessionId({ ...headers, 'mcp-session-id': `${tag}.s1` })).to.deep.equal({
-      headers,
-      sessionTag: undefined,
-    })
-  })
-})
 
 describe('MCP sessions', function () {
   this.timeout(60_000)

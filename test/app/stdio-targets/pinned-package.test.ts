@@ -2,7 +2,6 @@ import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import {
   chmodSync,
-  copyFileSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
@@ -23,6 +22,20 @@ import { isAlive, until, withStdio } from '../../support/stdio-target.js'
 
 const scripted = fileURLToPath(new URL('../../support/scripted-server.js', import.meta.url))
 const name = 'svc-test-mcp-server'
+
+/** Packages that some test has packed. */
+const packed = new Map<string, Buffer>()
+
+function pack(home: string, version: string): Buffer {
+  const folder = join(home, version)
+  mkdirSync(folder)
+  const scripts = { postinstall: "node -e \"require('fs').writeFileSync('installed','')\"" }
+  const manifest = { name, version, type: 'module', bin: 'server.js', scripts }
+  writeFileSync(join(folder, 'package.json'), JSON.stringify(manifest))
+  writeFileSync(join(folder, 'server.js'), `#!/usr/bin/env node\n${readFileSync(scripted, 'utf8')}`)
+  execFileSync('npm', ['pack', '--silent', '--ignore-scripts'], { cwd: folder })
+  return readFileSync(join(folder, `${name}-${version}.tgz`))
+}
 
 /** A registry of one package, which is an MCP server with an install script. */
 class Registry {
@@ -54,21 +67,10 @@ class Registry {
   }
 
   publish(version: string): void {
-    const folder = join(this.#home, version)
-    mkdirSync(folder)
-    copyFileSync(scripted, join(folder, 'server.js'))
-    const scripts = { postinstall: "node -e \"require('fs').writeFileSync('installed','')\"" }
-    writeFileSync(
-      join(folder, 'package.json'),
-      JSON.stringify({ name, version, type: 'module', bin: 'server.js', scripts }),
-    )
-    writeFileSync(join(folder, 'server.js'), `#!/usr/bin/env node\n${readFileSync(scripted, 'utf8')}`)
-    execFileSync('npm', ['pack', '--silent', '--ignore-scripts'], { cwd: folder })
-    const bytes = readFileSync(join(folder, `${name}-${version}.tgz`))
-    this.versions.set(version, {
-      bytes,
-      integrity: `sha512-${createHash('sha512').update(bytes).digest('base64')}`,
-    })
+    const bytes = packed.get(version) ?? pack(this.#home, version)
+    packed.set(version, bytes)
+    const integrity = `sha512-${createHash('sha512').update(bytes).digest('base64')}`
+    this.versions.set(version, { bytes, integrity })
   }
 
   #packument(): object {

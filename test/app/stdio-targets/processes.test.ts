@@ -264,7 +264,7 @@ describe('the process of a target', () => {
   })
 
   it('is asked whether it still lives when a call takes too long, and ended where it does not answer', async () => {
-    const server = { upstreamTimeoutMs: 3_000 }
+    const server = { upstreamTimeoutMs: 1_000 }
     await withStdio(
       scriptedTarget(),
       async (gateway) => {

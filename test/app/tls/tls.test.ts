@@ -319,7 +319,7 @@ describe('TLS on the port of the gateway', () => {
           await dispatcher.close()
         }
         const callers = [true, true, false, false].map(caller)
-        for (let round = 0; round < 20; round++) {
+        for (let round = 0; round < 8; round++) {
           install(round % 2 === 0 ? second : first)
           await gateway.handle.reload({})
           seen.add(await nameShown(gateway))

@@ -226,17 +226,6 @@ describe('a client with many requests', () => {
       expect(text.match(/connection: close/gi)).to.have.length(1)
       expect(upstream.calls).to.have.length(2)
     }))
-
-  it('gets no connection beyond the cap until another has closed', () =>
-    withGateway({ maxConnections: 1 }, async (gateway) => {
-      const first = await dial(gateway.url)
-      first.write('GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n')
-      await new Promise((resolve) => first.once('data', resolve))
-      const second = await hearOut(connect(Number(new URL(gateway.url).port), '127.0.0.1'))
-      expect(second.text).to.equal('')
-      await closed(first)
-      expect(await statusOnceFree(gateway.url)).to.equal(200)
-    }))
 })
 
 async function closed(socket: Socket): Promise<void> {

@@ -52,7 +52,7 @@ describe('an uploader that is killed', () => {
     cloud.fault = () => false
   }
 
-  const moments = fc.sample(fc.integer({ min: 1, max: 25 }), { numRuns: 3 })
+  const moments = fc.sample(fc.integer({ min: 1, max: 25 }), { numRuns: 2 })
   for (const [title, isMoment] of [
     ['when it asks for a URL', ({ path }: CloudRequest) => path.includes('upload-url')],
     ['while the store takes its bytes', ({ method }: CloudRequest) => method === 'PUT'],
