@@ -1,9 +1,9 @@
 // What the README and the docs show is run as it stands there.
 import { execFile } from 'node:child_process'
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { dirname, join, resolve } from 'node:path'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { generateKeyFile } from '@svc/plugin-audit/log'
@@ -50,31 +50,4 @@ describe('the README', () => {
     const printed = await node(`${program}\nawait gateway.close()\n`)
     expect(printed).to.match(/^listening on http:\/\/127\.0\.0\.1:\d+\n$/)
   })
-})
-
-/** Whether a link of `page` leads to a file of the repository, or out of it. Packages name its files by URL. */
-function leadsSomewhere(page: string, target: string): boolean {
-  const ownFile = /^https:\/\/github\.com\/svc-sdk\/svc-sdk\/(?:blob|tree)\/main\/(.*)$/.exec(target)?.[1]
-  if (ownFile !== undefined) return existsSync(join(root, ownFile))
-  return /^https?:/.test(target) || existsSync(resolve(root, dirname(page), target))
-}
-
-describe('the links of the README and the docs', () => {
-  const docs = readdirSync(join(root, 'docs'), { recursive: true, encoding: 'utf8' })
-  const plugins = readdirSync(join(root, 'plugins'))
-  const pages = [
-    'README.md',
-    'app/README.md',
-    'core/README.md',
-    'control-plane/README.md',
-    ...docs.filter((page) => page.endsWith('.md')).map((page) => join('docs', page)),
-    ...plugins.map((plugin) => join('plugins', plugin, 'README.md')),
-  ]
-  for (const page of pages) {
-    it(`lead somewhere: ${page}`, () => {
-      const text = readFileSync(join(root, page), 'utf8')
-      const targets = [...text.matchAll(/\]\((?!#)([^)#\s]+)/g)].map(([, target]) => target ?? '')
-      expect(targets.filter((target) => !leadsSomewhere(page, target))).to.deep.equal([])
-    })
-  }
 })
