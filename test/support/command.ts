@@ -2,7 +2,7 @@
 import type { auditCommand } from 'svc-sdk/internal/cli/audit'
 import { type CliIo, ioOf } from 'svc-sdk/internal/cli/io'
 
-interface Run {
+export interface Run {
   out: string
   err: string
   code: number

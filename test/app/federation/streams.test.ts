@@ -2,18 +2,14 @@ import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import type { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'
 import {
   CreateMessageRequestSchema,
-  ElicitRequestSchema,
   LoggingMessageNotificationSchema,
   ResourceUpdatedNotificationSchema,
-  SubscribeRequestSchema,
   ToolListChangedNotificationSchema,
 } from '@modelcontextprotocol/sdk/types.js'
 import { acceptedContent, inputRequired, type ServerContext } from '@modelcontextprotocol/server'
 import { expect } from 'chai'
 import { z } from 'zod'
-import { startEverything } from '../../support/everything.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
-import { startResumableServer } from '../../support/resumable-server.js'
 import { connect1, connect2 } from '../../support/sdk-clients.js'
 import {
   type SessionServer,
@@ -22,7 +18,7 @@ import {
   startStatelessServer,
 } from '../../support/tool-servers.js'
 
-const done = { content: [{ type: 'text' as const, text: 'done' }] }
+import { capabilities, done, sessionTools } from './session-tools.js'
 
 const sure = z.object({ sure: z.boolean() })
 
@@ -33,35 +29,6 @@ const askForInput = ({ mcpReq }: ServerContext) => {
     inputRequests: { confirm: inputRequired.elicit({ message: 'Sure?', requestedSchema: sure }) },
   })
 }
-
-/** Tools, of which `ask` asks the client for a sample, and resources to subscribe to. */
-function sessionTools(name: string) {
-  return (server: McpServer): void => {
-    server.registerTool('read', {}, () => done)
-    server.registerTool('ask', {}, async () => {
-      const { content } = await server.server.createMessage({
-        maxTokens: 1,
-        messages: [{ role: 'user', content: { type: 'text', text: `of ${name}` } }],
-      })
-      return { content: [{ type: 'text', text: JSON.stringify(content) }] }
-    })
-    server.registerTool(
-      'wait',
-      {},
-      ({ signal }) => new Promise((resolve) => signal.addEventListener('abort', () => resolve(done))),
-    )
-    server.registerTool('progress', {}, async ({ _meta, sendNotification }) => {
-      const progressToken = _meta?.progressToken ?? 0
-      for (const progress of [1, 2]) {
-        await sendNotification({ method: 'notifications/progress', params: { progressToken, progress } })
-      }
-      return done
-    })
-    server.registerResource('r', 'note://1', {}, () => ({ contents: [{ uri: 'note://1', text: name }] }))
-    server.server.setRequestHandler(SubscribeRequestSchema, () => ({}))
-  }
-}
-const capabilities = { resources: { subscribe: true }, logging: {} }
 
 const nextTurn = () => new Promise((resolve) => setImmediate(resolve))
 
@@ -168,7 +135,7 @@ describe('streams of several servers at /mcp', function () {
       }
     })
 
-    it('end the use of a list that has changed', async () => {
+    it('end the reuse of a list that has changed', async () => {
       expect((await client.listTools()).tools.map(({ name }) => name)).to.not.include('one__new')
       const changed = told<void>((tell) =>
         client.setNotificationHandler(ToolListChangedNotificationSchema, () => tell()),
@@ -298,133 +265,5 @@ describe('streams of several servers at /mcp', function () {
       await listening.close()
       await client.close()
     })
-  })
-})
-
-describe('the GET stream at /mcp', () => {
-  const initialize = {
-    jsonrpc: '2.0',
-    id: 0,
-    method: 'initialize',
-    params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'raw', version: '1' } },
-  }
-  const accept = 'application/json, text/event-stream'
-
-  async function begin(url: string): Promise<Record<string, string>> {
-    const response = await post(url, initialize)
-    await response.text()
-    return { 'mcp-session-id': response.headers.get('mcp-session-id') ?? '' }
-  }
-
-  function post(url: string, message: object, headers: Record<string, string> = {}): Promise<Response> {
-    return fetch(url, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json', accept, ...headers },
-      body: JSON.stringify(message),
-    })
-  }
-
-  /** What comes on the stream, until `awaited` has come. */
-  async function readUntil(response: Response, awaited: string): Promise<string> {
-    const decoder = new TextDecoder()
-    let text = ''
-    for await (const piece of response.body ?? []) {
-      text += decoder.decode(piece, { stream: true })
-      if (text.includes(awaited)) return text
-    }
-    throw new Error(`the stream ended without it: ${text}`)
-  }
-
-  it('is not allowed where no server has one', async () => {
-    await using math = await startStatelessServer('math', (server) => {
-      server.registerTool('add', { inputSchema: z.object({}) }, () => done)
-    })
-    await using gateway = await startTestGateway({
-      targets: { math: math.url },
-      entitlements: { default_plan: 'p', plans: { p: { allowlist: [] } }, tenants: {} },
-    })
-    const session = await begin(`${gateway.url}/mcp`)
-    const response = await fetch(`${gateway.url}/mcp`, {
-      headers: { accept: 'text/event-stream', ...session },
-    })
-    expect(response.status).to.equal(405)
-    expect(response.headers.get('allow')).to.equal('POST, DELETE')
-  })
-
-  it('ends when the policy is replaced, and when the gateway closes', async () => {
-    await using one = await startSessionServer('one', sessionTools('one'), capabilities)
-    await using gateway = await startTestGateway({ targets: { one: one.url }, server: { drainMs: 0 } })
-    const session = await begin(`${gateway.url}/mcp`)
-    const open = () => fetch(`${gateway.url}/mcp`, { headers: { accept: 'text/event-stream', ...session } })
-    const replaced = await open()
-    await gateway.handle.reload({ targets: { one: one.url } })
-    expect(await replaced.text()).to.equal('')
-    const closed = await open()
-    expect(closed.status).to.equal(200)
-    await gateway.handle.close()
-    expect(await closed.text()).to.equal('')
-  })
-
-  it('has the result of a call whose server wants to be polled', async () => {
-    await using server = await startResumableServer()
-    await using one = await startSessionServer('one', sessionTools('one'), capabilities)
-    await using gateway = await startTestGateway({ targets: { one: one.url, files: server.url } })
-    const client = await connect1(`${gateway.url}/mcp`)
-    const args = { text: 'the report', poll: true }
-    const result = await client.callTool({ name: 'files__report', arguments: args })
-    expect(result.content).to.deep.equal([{ type: 'text', text: 'the report' }])
-    expect(server.resumptions).to.have.length(1)
-    const delivered = gateway
-      .records()
-      .filter(({ output_sha256, server: name }) => output_sha256 !== null && name.startsWith('files@'))
-    expect(delivered.at(-1)).to.include({ status: 'ok', tool: 'report@3.1.0' })
-    await client.close()
-  })
-
-  it('resumes that of a server after the last event that the client got', async function () {
-    this.timeout(60_000)
-    await using everything = await startEverything()
-    await using gateway = await startTestGateway({
-      targets: { everything: everything.url, again: everything.url },
-    })
-    const url = `${gateway.url}/mcp`
-    const session = await begin(url)
-    const call = { name: 'again__echo', arguments: { message: 'hi' } }
-    const answer = await post(url, { jsonrpc: '2.0', id: 1, method: 'tools/call', params: call }, session)
-    // The first event of an answer has an id and no message.
-    const [, primed = ''] = /^id: (.*)$/m.exec(await answer.text()) ?? []
-    const stopped = new AbortController()
-    const headers = { accept: 'text/event-stream', ...session, 'last-event-id': primed }
-    const resumed = await fetch(url, { headers, signal: stopped.signal })
-    expect(await readUntil(resumed, '"id":1')).to.include('Echo: hi')
-    stopped.abort()
-  })
-})
-
-describe('the reference server among several at /mcp', function () {
-  this.timeout(60_000)
-
-  it('asks for samples and input, and reports progress', async () => {
-    await using everything = await startEverything()
-    await using gateway = await startTestGateway({
-      targets: { everything: everything.url, again: everything.url },
-    })
-    const client = await connect1(`${gateway.url}/mcp`, { capabilities: { sampling: {}, elicitation: {} } })
-    client.setRequestHandler(CreateMessageRequestSchema, () => ({
-      model: 'm',
-      role: 'assistant' as const,
-      content: { type: 'text' as const, text: 'sampled' },
-    }))
-    client.setRequestHandler(ElicitRequestSchema, () => ({ action: 'decline' as const }))
-    for (const [name, expected] of [
-      ['everything__trigger-sampling-request', 'sampled'],
-      ['again__trigger-sampling-request', 'sampled'],
-      ['again__trigger-elicitation-request', 'declined'],
-    ] as const) {
-      const args = name.endsWith('sampling-request') ? { prompt: 'hi' } : {}
-      const result = await client.callTool({ name, arguments: args })
-      expect(JSON.stringify(result.content), name).to.include(expected)
-    }
-    await client.close()
   })
 })

@@ -1,0 +1,164 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { SvcAppender } from '@svc/plugin-audit/log'
+import { expect } from 'chai'
+import { show } from 'svc-sdk/internal/cli/audit-show'
+import { appenderIn, envelope, signer } from '../../plugins/audit/log/writer/records.js'
+import { leashed } from '../../support/leash.js'
+import { svc } from '../../support/svc.js'
+
+import { audit, file, threeRecords } from './audit-rig.js'
+
+describe('svc audit', () => {
+  const { dir, tamper } = threeRecords()
+
+  describe('show', () => {
+    it('prints the records as NDJSON, byte for byte as stored', async () => {
+      expect((await audit('show', dir.path)).out).to.equal(readFileSync(join(dir.path, file), 'utf8'))
+    })
+
+    it('filters', async () => {
+      const { out } = await audit('show', dir.path, '--decision', 'deny')
+      expect(
+        out
+          .trim()
+          .split('\n')
+          .map((line) => JSON.parse(line).trace_id),
+      ).to.deep.equal(['bb'])
+    })
+
+    it('filters by principal, error, span, escalation and policy, and takes the last ones', async () => {
+      const appender = appenderIn(dir.path)
+      const own = {
+        trace_id: 'dd',
+        span_id: '50',
+        principal: { user: 'ada', user_id: '7', client_id: 'tool' },
+        escalation_id: 'esc-1',
+        policy_sha256: 'abcdef0123',
+      }
+      await appender.append(envelope(own))
+      await appender.append(envelope({ trace_id: 'ee', principal: { user: 'bob' } }))
+      await appender.close()
+      const traces = async (...args: string[]) =>
+        (await audit('show', dir.path, ...args)).out
+          .split('\n')
+          .slice(0, -1)
+          .map((line) => JSON.parse(line).trace_id)
+      for (const args of [
+        ['--principal', 'ada'],
+        ['--principal', '7'],
+        ['--principal', 'tool'],
+        ['--span-id', '50'],
+        ['--escalation', 'esc-1'],
+        ['--policy', 'abcdef'],
+      ]) {
+        expect(await traces(...args), args.join(' ')).to.deep.equal(['dd'])
+      }
+      expect(await traces('--error', 'TOOL_NOT_ALLOWED')).to.deep.equal(['bb'])
+      expect(await traces('--last', '2')).to.deep.equal(['dd', 'ee'])
+      expect(await traces('--last', '9')).to.deep.equal(['aa', 'bb', 'cc', 'dd', 'ee'])
+      expect(await traces('--last', '1', '--tool', 'read')).to.deep.equal(['ee'])
+    })
+
+    it('marks records whose signature fails', async () => {
+      tamper()
+      const { out, err } = await audit('show', dir.path, '--format', 'table')
+      expect(err).to.equal(`${file}:2: bad_signature (npx svc-sdk audit verify says more)\n`)
+      expect(out.split('\n').filter((line) => line.includes('BAD_SIGNATURE'))).to.have.length(1)
+      expect(out.split('\n')[2]).to.include('BAD_SIGNATURE TOOL_NOT_ALLOWED')
+    })
+
+    it('refuses an unknown decision or status instead of finding nothing', async () => {
+      const refused = async (given: readonly string[]) => {
+        const child = spawn(process.execPath, [svc, 'audit', 'show', dir.path, ...given], {
+          stdio: ['ignore', 'inherit', 'pipe'],
+        })
+        let told = ''
+        child.stderr.on('data', (piece) => {
+          told += piece
+        })
+        const [code] = await once(child, 'close')
+        expect(code).to.equal(1)
+        expect(told).to.include('Allowed')
+      }
+      await Promise.all([refused(['--decision', 'maybe']), refused(['--status', 'denied'])])
+    })
+
+    it('prints a table without control characters from the log', async () => {
+      const { out } = await audit('show', dir.path, '--format', 'table', '--limit', '3')
+      expect(out.split('\n')).to.have.length(5)
+      expect(out).to.include('TOOL_NOT_ALLOWED').and.not.include('\u001b')
+    })
+
+    it('prints OCSF and ECS events, one a line', async () => {
+      const ocsf = (await audit('show', dir.path, '--format', 'ocsf')).out.trim().split('\n')
+      expect(JSON.parse(ocsf[0] ?? '')).to.include({ class_uid: 6003 })
+      const ecs = (await audit('show', dir.path, '--format', 'ecs')).out.trim().split('\n')
+      expect(JSON.parse(ecs[0] ?? '')).to.have.property('@timestamp')
+      expect([ocsf.length, ecs.length]).to.deep.equal([3, 3])
+    })
+
+    it('prints appended records under --follow, as a growing table', async () => {
+      let out = ''
+      const io = {
+        out: async (text: string) => {
+          out += text
+        },
+        err: (text: string) => expect.fail(text),
+        exit: () => undefined,
+      }
+      const rounds = [true, false]
+      const more = async (): Promise<boolean> => {
+        const appender = new SvcAppender({ config: { dir: dir.path, retentionDays: 9999 }, signer })
+        await appender.append(envelope({ tool: 'late@1.0.0' }))
+        await appender.close()
+        return rounds.shift() ?? false
+      }
+      await show(dir.path, { format: 'table', follow: true }, io, more)
+      const lines = out.trim().split('\n')
+      expect(lines).to.have.length(5)
+      expect(lines[0]).to.match(/^TIME /)
+      expect(lines[4]).to.include('late@1.0.0')
+    })
+
+    it('names a line that is not a record, and continues', async () => {
+      writeFileSync(join(dir.path, file), `garbage\n${readFileSync(join(dir.path, file), 'utf8')}`)
+      const { out, err } = await audit('show', dir.path)
+      expect(out.trim().split('\n')).to.have.length(3)
+      expect(err).to.include(`${file}:1: not a record`)
+    })
+  })
+
+  describe('stats', () => {
+    it('prints calls, denials by reason and latencies per tool', async () => {
+      const { out } = await audit('stats', dir.path)
+      expect(out).to.include('3 calls: 2 allowed (0 of them failed), 1 denied')
+      expect(out).to.match(/TOOL_NOT_ALLOWED +1\n/)
+      expect(out).to.match(/files@1\.0\.0\/read@1\.0\.0 +2 +1 +0 +1\.50/)
+    })
+
+    it('prints JSON', async () => {
+      expect(JSON.parse((await audit('stats', dir.path, '--json')).out)).to.include({ calls: 3, denied: 1 })
+    })
+  })
+
+  it('ends quietly when the reader goes away', async () => {
+    const appender = new SvcAppender({ config: { dir: dir.path, retentionDays: 9999 }, signer })
+    await Promise.all(Array.from({ length: 3_000 }, () => appender.append(envelope())))
+    await appender.close()
+    const child = leashed(
+      spawn(process.execPath, [svc, 'audit', 'show', dir.path], {
+        stdio: ['ignore', 'pipe', 'pipe'],
+      }),
+    )
+    let err = ''
+    child.stderr.on('data', (chunk) => {
+      err += chunk
+    })
+    child.stdout.once('data', () => child.stdout.destroy())
+    const [code] = await once(child, 'close')
+    expect([err, code]).to.deep.equal(['', 0])
+  })
+})
