@@ -28,7 +28,7 @@ describe('the pages of a list of several servers', () => {
     expect(pageOf(['a', 'c', 'd'], nextCursor, self).page).to.deep.equal(['d'])
   })
 
-  it('refuse what is no cursor', () => {
+  it('refuse a text that is not a cursor', () => {
     for (const cursor of ['', 'x', 7, null, Buffer.from('{"after":"a","at":-1}').toString('base64url')]) {
       expect(() => pageOf(['a'], cursor, self), String(cursor)).to.throw('cursor: not one of this list.')
     }

@@ -156,7 +156,7 @@ describe('the endpoints of several servers', () => {
       .and.include(`resource_metadata="${publicUrl}${wellKnown}/mcp"`)
   })
 
-  it('say why there is no list where no server has one, but for one that the policy hides', async () => {
+  it('say why there is no list if no server has one, except for servers that the policy hides', async () => {
     const gone = 'http://127.0.0.1:9/mcp'
     await start({
       targets: { gone, notes: servers['notes']?.url ?? '' },
@@ -170,7 +170,7 @@ describe('the endpoints of several servers', () => {
     await client.close()
   })
 
-  it('serve the others without one that hangs', async () => {
+  it('serve the other servers while one hangs', async () => {
     const { createServer } = await import('node:http')
     const hanging = createServer(() => undefined)
     await new Promise<void>((resolve) => hanging.listen(0, '127.0.0.1', resolve))

@@ -211,7 +211,7 @@ describe('a gateway mounted in', () => {
     expect((await post(`${rig.url}/own`, '{}')).status).to.equal(200)
   })
 
-  it('a server refuses a prefix that is no path', () => {
+  it('a server refuses a prefix that is not a path', () => {
     expect(() => mountGateway({ prefix: 'agents/', policyObject: {} })).to.throw(TypeError, /prefix/)
   })
 })

@@ -97,7 +97,7 @@ describe('the promise of a governed function', () => {
     })
   }
 
-  it('of a library ends where the call takes too long', async () => {
+  it('ends if the call takes too long, though a library made it', async () => {
     await using rig = new FunctionsRig({ security: { limits: { max_duration_ms: 20 } } })
     const never = { then: () => undefined } as unknown as PromiseLike<unknown>
     const run = governed<object, unknown>(rig.pipeline, pay, () => never)

@@ -69,7 +69,7 @@ describe('annotations of tools', () => {
   const callAll = (client: Client) => Promise.all(Object.keys(tools).map((name) => call(client, name)))
   const byName = [missing, 'ran', 'ran', missing, 'ran']
 
-  it('of a real server decide once its list has passed, where the policy trusts them', async () => {
+  it('decide once the list of a real server has passed, if the policy trusts them', async () => {
     await using server = await startServer(tools)
     await using gateway = await startTestGateway({ targets: { files: server.url }, policyYaml: policy(true) })
     const client = await connect(`${gateway.url}/mcp/files`)
@@ -191,7 +191,7 @@ describe('learned annotations', () => {
     expect(among('mcp://a%2Fb/x@1')).to.equal(undefined)
   })
 
-  it('are no more than 5000 for a server: the oldest go', async () => {
+  it('are at most 5000 for a server: the oldest go', async () => {
     const { annotations, among } = learner()
     const many = Array.from({ length: 5001 }, (_, n) => ({ name: `t${n}`, annotations: readOnly }))
     await annotations.learn(source, listed(...many))
@@ -200,7 +200,7 @@ describe('learned annotations', () => {
     expect(among('mcp://a%2Fb/t5000@1')).to.equal(false)
   })
 
-  it('are not learned while no policy asks for them, nor from what is no list', async () => {
+  it('are not learned while no policy asks for them, nor from what is not a list', async () => {
     const unasked = created(new FakeClock())
     await unasked.learn(source, listed({ name: 'x', annotations: readOnly }))
     expect(unasked.among(targets)('mcp://a%2Fb/x@1')).to.equal(undefined)

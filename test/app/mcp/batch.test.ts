@@ -43,7 +43,7 @@ describe('a batch of 2025-03-26', () => {
       onlyEcho,
     ))
 
-  it('of one message is answered with an array, and of none but notifications with 202', () =>
+  it('is answered with an array for one message, and with 202 for notifications alone', () =>
     withGateway(fine, async ({ post }) => {
       const one = await post([call(1, 'echo')], { 'mcp-protocol-version': '2025-03-26' })
       expect(await one.json()).to.deep.equal([{ jsonrpc: '2.0', id: 1, result: { of: 1 } }])
@@ -127,7 +127,7 @@ describe('a batch of 2025-03-26', () => {
       }))
   }
 
-  it('refuses what is no message under no id, and answers the others', () =>
+  it('refuses a part that is not a message without an id, and answers the others', () =>
     withGateway(fine, async ({ post }) => {
       const answer = await post([7, call(2, 'echo')])
       const [refused, answered] = (await answer.json()) as object[]

@@ -31,7 +31,7 @@ const notAllowed = denied('TOOL_NOT_ALLOWED', 'No.', {
 const bodyOf = (answer: { body: string | Uint8Array }): unknown => JSON.parse(String(answer.body))
 
 describe('a refusal over MCP', () => {
-  it('of a request is HTTP 200 with a JSON-RPC error: the status as code, the error object as data', () => {
+  it('is HTTP 200 with a JSON-RPC error for a request: the status as code, the error object as data', () => {
     const answer = encodeRefusal(exchange(), notAllowed, call)
     expect(answer.status).to.equal(200)
     expect(answer.headers['content-type']).to.equal('application/json')
@@ -76,7 +76,7 @@ describe('a refusal over MCP', () => {
     ['a notification or a response', { id: undefined }],
     ['a GET', { id: undefined, method: 'GET' }],
   ] as const) {
-    it(`of ${what} is a plain HTTP error`, () => {
+    it(`is a plain HTTP error for ${what}`, () => {
       const answer = encodeRefusal(exchange(over), notAllowed, call)
       expect(answer.status).to.equal(403)
       expect(bodyOf(answer)).to.include({ error: 'TOOL_NOT_ALLOWED' })
@@ -95,7 +95,7 @@ describe('a refusal over MCP', () => {
     ['a request', 7],
     ['a GET', null],
   ] as const) {
-    it(`of a session is HTTP 404 with a JSON-RPC error: for ${what}`, () => {
+    it(`is HTTP 404 with a JSON-RPC error for a session: ${what}`, () => {
       const over = { isForeignSession: true, id: id ?? undefined }
       const answer = encodeRefusal(exchange(over), denied('TARGET_NOT_FOUND', 'No session.'), call)
       expect(answer.status).to.equal(404)

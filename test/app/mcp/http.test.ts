@@ -177,7 +177,7 @@ describe('the MCP endpoint over HTTP', () => {
       },
     ],
   ] as const) {
-    it(`of 2026-07-28 cancels upstream when the caller disconnects from the answer ${when}`, async () => {
+    it(`cancels a call of 2026-07-28 upstream when the caller disconnects from the response ${when}`, async () => {
       const left = signalled()
       const asked = signalled()
       await withGateway(
@@ -205,7 +205,7 @@ describe('the MCP endpoint over HTTP', () => {
     })
   }
 
-  it('of an older revision waits for the outcome though the caller left, and records it', async () => {
+  it('waits for the outcome of a call of an older revision though the caller left, and records it', async () => {
     const asked = signalled<() => void>()
     await withGateway(
       (message, response) => {

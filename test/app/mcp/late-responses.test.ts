@@ -41,7 +41,7 @@ describe('a response on a GET stream', () => {
       expect(proxy.lateCalls).to.have.length(2)
     }))
 
-  it('that is an error of the server, or of its tool, is recorded as one', () =>
+  it('is recorded as an error if it is one of the server or of its tool', () =>
     withProxy(
       answering(
         { jsonrpc: '2.0', id: 1, error: { code: -1, message: 'no' } },

@@ -25,7 +25,7 @@ describe('a list', () => {
     expect(filterListing(result, () => true)).to.deep.equal({ tools: [{ name: 'echo' }] })
   })
 
-  it('is nothing else: capabilities and tool results are not lists', () => {
+  it('does not include capabilities and tool results', () => {
     expect(isListing({ capabilities: { tools: {} }, tools: {} })).to.equal(false)
     expect(isListing({ content: [] })).to.equal(false)
     expect(isListing(null)).to.equal(false)

@@ -346,7 +346,7 @@ describe('the headers that mirror a message', () => {
     ['no version in _meta', { name: 'echo', _meta: { 'io.modelcontextprotocol/clientCapabilities': {} } }],
     ['a _meta that is no object', { name: 'echo', _meta: 1 }],
   ] as const) {
-    it(`of 2026-07-28 need a version in the body: ${what} is a bad param with HTTP 400`, () => {
+    it(`need a version in the body in 2026-07-28: ${what} is a bad param with HTTP 400`, () => {
       const { protocolError } = refused(() => validateHeaders(stateless, request('tools/call', params)))
       expect(protocolError).to.deep.equal({ code: rpcCodes.invalidParams, status: 400 })
     })

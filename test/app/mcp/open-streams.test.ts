@@ -72,7 +72,7 @@ describe('a silent stream over MCP', () => {
     )
   })
 
-  it('differs from JSON, which must not stop in the middle', () =>
+  it('is not JSON, which must not stop in the middle', () =>
     withGateway(
       (_message, response) => {
         response.writeHead(200, { 'content-type': 'application/json' })

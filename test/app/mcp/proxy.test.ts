@@ -151,7 +151,7 @@ describe('a call over MCP', () => {
     )
   })
 
-  it('that is only handed over is answered with the status and nothing else', async () => {
+  it('is answered with the status alone if the server only accepts it', async () => {
     await withProxy(
       (_message, response) =>
         json(response, { jsonrpc: '2.0', id: 9, result: { tools: [{ name: 'drop' }] } }, 202),
@@ -165,7 +165,7 @@ describe('a call over MCP', () => {
     )
   })
 
-  it('of 2026-07-28 passes with its headers, and so does a result that asks for input', async () => {
+  it('passes with its headers in 2026-07-28, and so does a result that asks for input', async () => {
     const headers = {
       'mcp-protocol-version': '2026-07-28',
       'mcp-method': 'tools/call',

@@ -37,7 +37,7 @@ describe('the record of a call over MCP', () => {
       },
     ))
 
-  it('has the session that another caller was refused', () =>
+  it('names the session that was refused to another caller', () =>
     withGateway(
       (message, response) => json(response, result(message)),
       async ({ post, gateway }) => {

@@ -62,7 +62,7 @@ describe('a message between revisions', () => {
     }
   })
 
-  it('is of the revision that the client asks for, up to the newest of the server', () => {
+  it('has the revision that the client asks for, up to the newest of the server', () => {
     expect(negotiatedRevision('2025-03-26')).to.equal('2025-03-26')
     expect(negotiatedRevision('2099-01-01')).to.equal('2025-11-25')
     expect(negotiatedRevision('2025-11-25', '2025-06-18')).to.equal('2025-06-18')

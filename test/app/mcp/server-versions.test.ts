@@ -69,7 +69,7 @@ describe("a server's version", () => {
   })
 
   for (const version of [undefined, 7, '', '.', '..', 'a\nb', '\ud800', 'x'.repeat(257)]) {
-    it(`is none when the server says ${JSON.stringify(version)?.slice(0, 20)}`, () => {
+    it(`is not taken from ${JSON.stringify(version)?.slice(0, 20)}`, () => {
       expect(serverVersionIn({ serverInfo: { version } })).to.equal(undefined)
     })
   }

@@ -46,14 +46,14 @@ describe('MCP sessions of two gateways', () => {
     ['quotas', () => ({ quotas: { adapter: 'redis', redisUrl: redis.url } })],
     ['idempotency keys', () => ({ dedupe: { enabled: true, redisUrl: redis.url } })],
   ] as const) {
-    it(`are the same where a store is shared: that of ${store}`, async () => {
+    it(`are the same if the gateways share the store of ${store}`, async () => {
       const answer = await callElsewhere(settings())
       expect(answer.status).to.equal(200)
       expect(await answer.json()).to.have.nested.property('result.content')
     })
   }
 
-  it('are not, without a shared store or a key', async () => {
+  it('differ without a shared store or a key', async () => {
     expect((await callElsewhere({})).status).to.equal(404)
   })
 

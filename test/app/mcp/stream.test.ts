@@ -135,7 +135,7 @@ describe('a streamed answer over MCP', () => {
     )
   })
 
-  it('of a GET is recorded when it opens, and ends upstream when its caller disconnects', async () => {
+  it('is recorded when a GET opens it, and ends upstream when its caller disconnects', async () => {
     const { happened: gone, resolve: left } = signalled()
     await withProxy(
       (_message, response) => {
@@ -179,7 +179,7 @@ describe('a streamed answer over MCP', () => {
       ))
   }
 
-  it('of a GET is not sent when its opening cannot be recorded', async () => {
+  it('is not sent for a GET whose opening cannot be recorded', async () => {
     await withProxy(
       (_message, response) => events(response, event(progress)),
       async (proxy) => {

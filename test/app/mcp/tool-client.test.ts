@@ -76,7 +76,7 @@ describe('the invoke protocol in front of a real MCP server', () => {
       .that.matches(/the path asks for version 0\.0\.1, and server "everything" has \d/)
   })
 
-  it("answers a tool's own failure, and one that is not there, with 502 and what the server says", async () => {
+  it("answers 502 for a tool's own failure and for an unknown tool, with what the server says", async () => {
     for (const tool of ['get-sum', 'no-such-tool']) {
       const response = await invoke(`${tool}@unversioned`, { a: 'x' })
       expect(response.status, tool).to.equal(502)
@@ -196,7 +196,7 @@ describe('the invoke protocol in front of an MCP server', () => {
     })
   })
 
-  it('gives up where the server knows the second session as little', () =>
+  it('gives up if the server does not know the second session either', () =>
     withServer(
       (_message, response) => response.writeHead(404).end(),
       async (gateway, server) => {
@@ -240,7 +240,7 @@ describe('the invoke protocol in front of an MCP server', () => {
       response.destroy()
     },
   })) {
-    it(`takes for no answer: ${what}`, () =>
+    it(`does not accept as a response: ${what}`, () =>
       withServer(reply, async (gateway) => {
         const response = await gateway.invoke('/mcp/files/echo@2.0.0')
         expect(response.status).to.equal(502)

@@ -83,7 +83,7 @@ describe('the bridge from stdio to an endpoint', () => {
     ])
   })
 
-  it('gets another token once, and passes on that this one is refused too', async () => {
+  it('gets another token once, and passes on the refusal of that one', async () => {
     let token = 'first'
     const credentials = {
       authorization: async () => token,

@@ -14,7 +14,7 @@ const statusOf = (port: string, target: string): Promise<number | undefined> =>
   })
 
 describe('the loopback redirect', () => {
-  it('refuses what is no URL, and still takes the redirect', async () => {
+  it('refuses what is not a URL, and still accepts the redirect', async () => {
     await using redirect = await LoopbackRedirect.open(0)
     const { port } = new URL(redirect.uri)
     const arrival = redirect.arrival('s1', new AbortController().signal)

@@ -72,7 +72,7 @@ describe('a process of one MCP session', () => {
     })
   })
 
-  it('is one of so many: another starts in the place of one whose client has left', async () => {
+  it('counts towards a limit: another starts when a client has left', async () => {
     await withStdio({ ...target, max_processes: 1 }, async (gateway) => {
       const gone = await connect(gateway)
       const pid = Number(await say(gone, 'pid'))

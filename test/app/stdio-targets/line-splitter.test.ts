@@ -27,7 +27,7 @@ describe('the output of a server over stdio', () => {
     expect(() => linesOf(splitter, 'fi', 've!')).to.throw(LineTooLong)
   })
 
-  it('is cut at the cap where that is wanted', () => {
+  it('is cut at the cap on request', () => {
     expect(linesOf(new LineSplitter(4, true), 'longer', ' still\nnext\n')).to.deep.equal(['long', 'next'])
   })
 })

@@ -18,7 +18,7 @@ describe('a stream of messages to a client', () => {
     expect(await textsOf(stream)).to.deep.equal(['{"n":1}', '{ "n": 2 }'])
   })
 
-  it('takes no message where the reader is far behind, but the last one', async () => {
+  it('accepts no message if the reader is far behind, except the last one', async () => {
     const stream = new MessageStream(() => undefined)
     expect(stream.offer({ text: 'x'.repeat(5_000_000) })).to.equal(true)
     expect(stream.offer({ n: 1 })).to.equal(false)

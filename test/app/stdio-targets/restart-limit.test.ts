@@ -27,14 +27,14 @@ describe('the restarts of a server over stdio', () => {
     expect(limit.refusal()).to.equal(undefined)
   })
 
-  it('begin anew with a process that ran for long', () => {
+  it('begin anew after a process that ran for long', () => {
     const { limit } = limitAt({ base_ms: 100, max_ms: 1_000, limit: 10 })
     for (const ranMs of [10, 10, 10]) limit.failed('it exited', ranMs)
     limit.failed('it exited', 60_000)
     expect(limit.waitMs).to.equal(0)
   })
 
-  it('end at the limit of starts that came to no handshake', () => {
+  it('end at the limit of starts without a handshake', () => {
     const { clock, limit } = limitAt({ base_ms: 0, max_ms: 0, limit: 2 })
     for (const _attempt of [1, 2, 3]) limit.failed('it exited', 10)
     expect(limit.isExhausted).to.equal(false)

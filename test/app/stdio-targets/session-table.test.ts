@@ -21,7 +21,7 @@ describe('the sessions of a server over stdio', () => {
   })
   after(() => issuer.stop())
 
-  it('are so many of each caller: an idle one ends for another, and where none is idle it is refused', async () => {
+  it('are limited for each caller: an idle one ends for a new one, which is refused if none is idle', async () => {
     const alice = `Bearer ${await issuer.sign()}`
     const bob = `Bearer ${await issuer.sign({ sub: 'bob', email: 'bob@example.com' })}`
     await withStdio(

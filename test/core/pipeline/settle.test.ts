@@ -54,7 +54,7 @@ async function textOf(outcome: Outcome): Promise<string> {
 }
 
 describe('settlement', () => {
-  it('of a call whose response is one part of a batched stream has the size, digest and error of that part', async () => {
+  it('has the size, digest and error of the part of a batched stream that is the response', async () => {
     for (const fault of [undefined, new Refusal('OUTCOME_UNRECORDED', 'the disk is full')]) {
       const { stage, settlements } = recorder()
       const other = makeCall()

@@ -144,7 +144,7 @@ describe('an approval', () => {
       })
     })
 
-    it('is of no use to another key or to none', async () => {
+    it('does not count for another key or for none', async () => {
       for (const other of [{ idempotencyKey: 'k-2' }, { idempotencyKey: null }]) {
         const headers = { 'x-escalation-id': id }
         expect(summaryOf(await rig.call({ request: other, headers }))).to.include({

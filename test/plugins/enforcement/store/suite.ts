@@ -166,7 +166,7 @@ export function escalationStoreSuite(name: string, open: () => Promise<OpenStore
       })
     })
 
-    describe('those whose time is over', () => {
+    describe('entries whose time is over', () => {
       it('are returned, the longest over first, while they are pending', async () => {
         await store.open(entry('a', { dueAt: NOON + 30 }), none)
         await store.open(entry('b', { dueAt: NOON + 10 }), none)

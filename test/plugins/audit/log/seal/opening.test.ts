@@ -271,7 +271,7 @@ describe('opening a log', () => {
     })
   })
 
-  it('after the lock file was deleted is refused, and a writer that still runs stops', async () => {
+  it('is refused after the lock file was deleted, and a writer that still runs stops', async () => {
     const running = appenderIn(dir.path)
     await append(running, 2)
     await running.seal()
@@ -341,7 +341,7 @@ describe('opening a log', () => {
     expect(readFileSync(path(LOG), 'utf8')).to.equal('{}\n')
   })
 
-  it('of one that was written without checkpoints, and the other way round, is refused', async () => {
+  it('is refused for one that was written without checkpoints, and the other way round', async () => {
     const off = appenderIn(dir.path, { config: { checkpoints: false } })
     await append(off, 1)
     await off.close()
@@ -363,7 +363,7 @@ describe('opening a log', () => {
     expect(sealedLog(dir.path).checkpoints.map(({ size }) => size)).to.deep.equal([1])
   })
 
-  it('again follows a journal that was replaced while it was written, and that is reported', async () => {
+  it('follows a journal that was replaced while it was written, and reports that', async () => {
     const errors: Error[] = []
     const appender = appenderIn(dir.path, { onAsyncError: (error) => errors.push(error) })
     await append(appender, 1)

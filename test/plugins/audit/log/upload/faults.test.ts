@@ -367,7 +367,7 @@ describe('upload failures', () => {
       })
     }
 
-    it('that the retiring key has signed is used', async () => {
+    it('is used if the retiring key has signed it', async () => {
       const first = uploading(dir.path, cloud)
       await first.appender.append(envelope())
       await first.appender.close()
@@ -378,7 +378,7 @@ describe('upload failures', () => {
       expect(cloud.objects.size).to.equal(2)
     })
 
-    it('of another version stops the upload, is kept, and affects no append', async () => {
+    it('stops the upload if it has another version, is kept, and affects no append', async () => {
       writeFileSync(state(), '{"version":2,"anything":true}')
       const { appender, errors } = uploading(dir.path, cloud)
       await appender.append(envelope())

@@ -201,7 +201,7 @@ describe('a lost upload state', () => {
     })
   }
 
-  it('of a new log is not reported, and nothing is listed', async () => {
+  it('is not reported for a new log, and nothing is listed', async () => {
     const { appender, errors } = uploading(dir.path, cloud)
     await appender.append(envelope())
     await appender.close()

@@ -127,7 +127,7 @@ describe('the ranges of a file that objects hold', () => {
       10,
     ],
   ] as const) {
-    it(`of ${title} end at ${expected}`, async () => {
+    it(`end at ${expected} for ${title}`, async () => {
       expect(await covered(listed)).to.equal(expected)
     })
   }

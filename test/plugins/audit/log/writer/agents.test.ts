@@ -141,7 +141,7 @@ describe('per-agent logs', () => {
     }
   })
 
-  it('of an older day are repaired too, when a writer died between the logs of that day', async () => {
+  it('are repaired for an older day too, when a writer died between the logs of that day', async () => {
     const first = appenderIn(dir.path)
     const days = ['2026-11-01', '2026-11-19', '2026-11-20', DAY]
     for (const day of days)

@@ -61,7 +61,7 @@ describe('the time of witnesses', () => {
       expect(await setBacks(by)).to.deep.equal([['ahead', 'agrees']])
     })
 
-    it('save where no witness was asked, or none is given', async () => {
+    it('unless no witness was asked, or none is given', async () => {
       const by = [await start('a', { clock: time })]
       await write([], 0)
       await write([], -HOUR)
@@ -77,7 +77,7 @@ describe('the time of witnesses', () => {
       ])
     })
 
-    it('and a correction of a minute is no step', async () => {
+    it('and does not take a correction of a minute for a step', async () => {
       await write([], 0)
       await write([], -60_000)
       expect(await setBacks([])).to.deep.equal([])

@@ -33,14 +33,14 @@ const publishedKey = 'remora.n621.de+da77ade7+BOvN63jn/bLvkieywe8R6UYAtVtNbZpXh3
 const note = (signed: string): Note => parseNote(signed)!
 
 describe('a cosignature', () => {
-  it('of a public witness on a public log is accepted', () => {
+  it('is accepted from a public witness on a public log', () => {
     const remora = parseVkey(publishedKey, COSIGNATURE_TYPE)!
     expect(judgeCosignature(note(published), remora)).to.deep.equal({ kind: 'valid', time: 0x6a122120 })
     const changed = published.replace('\n1432088532\n', '\n1432088533\n')
     expect(judgeCosignature(note(changed), remora).kind).to.equal('wrong')
   })
 
-  it('of another public witness, whose published key has no name, is accepted under a name', () => {
+  it('is accepted from another public witness under a name that its published key lacks', () => {
     const spki = Buffer.from('MCowBQYDK2VwAyEApTPPKyRu6Q3PoMkeY+/sNni0biF4vnVTYRHbVNA31mY=', 'base64')
     const key = namedKey('witness', COSIGNATURE_TYPE, spki.subarray(-32))
     const text =
@@ -79,7 +79,7 @@ describe('a cosignature', () => {
 })
 
 describe('a verifier key', () => {
-  it('of a witness has the type 4 and the id that the specification defines', () => {
+  it('has the type 4 and the id that the specification defines, for a witness', () => {
     const { name, key } = parseVkey(publishedKey, COSIGNATURE_TYPE)!
     expect(formatVkey(name, COSIGNATURE_TYPE, key.publicKey)).to.equal(publishedKey)
     expect(parseVkey(publishedKey, ED25519_TYPE)).to.equal(undefined)
@@ -93,7 +93,7 @@ describe('a verifier key', () => {
     }
   })
 
-  it('of the example in the specification of notes is read', () => {
+  it('is read: the example in the specification of notes', () => {
     const vkey = 'example.com/foo+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k'
     const { name, key } = parseVkey(vkey, ED25519_TYPE)!
     const signed = `This is an example message.\n\n\u2014 example.com/foo Uw2QOkn8srV1yJGh2VYRlL1Tnagv1YEq6TfXppzi2ONncAlTgK7Ztg1ERYNZXsYjOBH3mFXmRKuwHjG1Yu72IneyaQM=\n`
