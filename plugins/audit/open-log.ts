@@ -92,53 +92,26 @@ function externalLog(appender: Appender, config: AuditConfig, context: PluginCon
 function builtInLog(config: AuditConfig, context: PluginContext, signer: Signer): Lease<OpenLog> {
   const dir = directoryOf(config, context)
   const { keyId } = signer
-  const { retentionDays, checkpointIntervalMs: intervalMs, hold, threads } = config
-  const { origin, witnesses, quorum } = config.log ?? {}
+  const { retentionDays, checkpointIntervalMs: intervalMs, hold, threads, presign, log } = config
   const retiringSigner = retiringSignerOf(config, context)
   const checkpoints = config.checkpoints ? { intervalMs } : (false as const)
   const minFreeBytes = config.minFreeMb * 1_048_576
-  const { presign } = config
+  const settings = { dir, retentionDays, minFreeBytes, checkpoints, threads, hold, ...log, presign }
   const logger = resolve(context.container, tokens.Logger)
   const clock = resolve(context.container, tokens.Clock)
   const meter = resolve(context.container, tokens.Meter)
+  // The upload key is secret and must not appear in resource names.
+  const named = { ...settings, presign: sha256Hex(JSON.stringify(presign ?? null)) }
   return context.resources.acquire(
-    // The upload key is secret and must not appear in resource names.
-    JSON.stringify([
-      'audit.log',
-      dir,
-      keyId,
-      retiringSigner?.keyId ?? null,
-      origin ?? null,
-      witnesses ?? null,
-      quorum ?? null,
-      hold,
-      retentionDays,
-      checkpoints,
-      minFreeBytes,
-      threads,
-      sha256Hex(JSON.stringify(presign ?? null)),
-    ]),
+    JSON.stringify(['audit.log', named, keyId, retiringSigner?.keyId ?? null]),
     () => {
-      const settings = {
-        dir,
-        retentionDays,
-        minFreeBytes,
-        checkpoints,
-        threads,
-        hold,
-        ...(origin === undefined ? {} : { origin }),
-        ...(witnesses === undefined ? {} : { witnesses }),
-        ...(quorum === undefined ? {} : { quorum }),
-        ...(presign === undefined ? {} : { presign }),
-      }
-      const retiring = retiringSigner === undefined ? {} : { retiringSigner }
       const notices = new LogNotices(resolveOptional(context.container, tokens.Notices))
       const onAsyncError = (err: Error) => {
         logger.error({ err }, 'the audit log has a fault in the background')
         notices.fault(err)
       }
       const ports = { logger, clock, meter, onAsyncError }
-      const appender = new SvcAppender({ config: settings, signer, ...retiring, ...ports })
+      const appender = new SvcAppender({ config: settings, signer, retiringSigner, ...ports })
       notices.start(() => appender.status())
       const intents = createTracker(dir, appender, keyId, context)
       const close = async () => {

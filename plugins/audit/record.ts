@@ -151,6 +151,19 @@ function addMcpFacts(envelope: AuditEnvelope, { revision, sessionId, taskId, rpc
   if (rpcId !== undefined && String(rpcId).length <= maxRpcId) envelope.rpc_id = rpcId
 }
 
+/** What a record has that is not of a call. */
+const NO_CALL = {
+  latency_ms: 0,
+  retries: 0,
+  input_sha256: null,
+  output_sha256: null,
+  idempotency_key: null,
+  nodeId: null,
+  agentRef: null,
+  agentVariables: null,
+  agentMetadata: null,
+} as const
+
 /** The record of an event that is not a call: the gateway itself is its server, the event its tool. */
 export function eventRecordOf(
   context: RecordContext,
@@ -159,6 +172,8 @@ export function eventRecordOf(
 ): AuditEnvelope {
   const { findings, error, escalationId } = event
   const envelope: AuditEnvelope = {
+    ...commonFields(context),
+    ...NO_CALL,
     ts: at.ts,
     trace_id: event.traceId,
     span_id: at.spanId,
@@ -168,20 +183,11 @@ export function eventRecordOf(
     server: context.gateway,
     tool: `${event.name}@1`,
     status: error === undefined ? 'ok' : 'error',
-    latency_ms: 0,
-    retries: 0,
     input_sha256: event.inputSha256 ?? null,
-    output_sha256: null,
     policy: { decision: event.decision, retention: context.retention },
-    idempotency_key: null,
-    nodeId: null,
-    agentRef: null,
-    agentVariables: null,
-    agentMetadata: null,
     risk_tags: [...new Set(findings.map(({ reason }) => reason))],
     findings,
     principal: principalOf(event.principal),
-    ...commonFields(context),
   }
   if (escalationId !== undefined) envelope.escalation_id = escalationId
   if (error !== undefined) envelope.error = error
@@ -196,6 +202,7 @@ export function floodRecordOf(
 ): AuditEnvelope {
   return {
     ...commonFields(context),
+    ...NO_CALL,
     ts: at.ts,
     trace_id: at.traceId,
     span_id: at.spanId,
@@ -205,16 +212,7 @@ export function floodRecordOf(
     server: 'many@unversioned',
     tool: 'many@unversioned',
     status: 'error',
-    latency_ms: 0,
-    retries: 0,
-    input_sha256: null,
-    output_sha256: null,
     policy: { decision: 'deny', retention: context.retention },
-    idempotency_key: null,
-    nodeId: null,
-    agentRef: null,
-    agentVariables: null,
-    agentMetadata: null,
     risk_tags: ['unauthenticated_flood'],
     findings: [
       {

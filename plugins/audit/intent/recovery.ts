@@ -2,7 +2,7 @@
 // One process at a time does this, so that no record is written twice.
 import { join } from 'node:path'
 import type { Logger } from '@svc/core'
-import { FILE_MODE, type FileSystem, openExisting, READ_WRITE_CREATE } from '../log/files/file-system.js'
+import { type FileSystem, openExisting, READ_WRITE_CREATE } from '../log/files/file-system.js'
 import { tryLock } from '../log/files/kernel-lock.js'
 import { linesOf } from '../log/files/lines.js'
 import { utcDayOf } from '../log/format/day.js'
@@ -15,7 +15,7 @@ import { Segment } from './segment.js'
 
 const LOCK_FILE = '.lock'
 
-interface IntentRecoveryParts {
+export interface IntentParts {
   /** The directory of the log. */
   readonly dir: string
   readonly port: FileSystem
@@ -26,12 +26,12 @@ interface IntentRecoveryParts {
 }
 
 export class IntentRecovery {
-  readonly #parts: IntentRecoveryParts
+  readonly #parts: IntentParts
   readonly #folder: string
   // Damaged files are reported once and kept.
   readonly #damaged = new Set<string>()
 
-  constructor(parts: IntentRecoveryParts) {
+  constructor(parts: IntentParts) {
     this.#parts = parts
     this.#folder = join(parts.dir, INTENTS_FOLDER)
   }
@@ -40,7 +40,7 @@ export class IntentRecovery {
   async recover(): Promise<number> {
     const { port } = this.#parts
     // Without the folder no process has written an intent here.
-    const lock = openExisting(port, join(this.#folder, LOCK_FILE), READ_WRITE_CREATE, FILE_MODE)
+    const lock = openExisting(port, join(this.#folder, LOCK_FILE), READ_WRITE_CREATE)
     if (lock === undefined) return 0
     try {
       // Another process is recovering.

@@ -1,23 +1,12 @@
 // Write-ahead intents of the audit stage: the journal of this process, and recovery of the journals of dead ones.
 
 import type { Logger } from '@svc/core'
-import type { FileSystem } from '../log/files/file-system.js'
 import type { AuditEnvelope } from '../log/format/envelope.js'
 import type { Intent } from './entry.js'
 import { IntentJournal } from './journal.js'
-import { IntentRecovery } from './recovery.js'
+import { type IntentParts, IntentRecovery } from './recovery.js'
 
 const SWEEP_INTERVAL_MS = 10_000
-
-interface IntentTrackerParts {
-  /** The directory of the log. */
-  readonly dir: string
-  readonly port: FileSystem
-  readonly logger: Logger
-  /** Id of the current signing key; null where the writer signs with a key of its own. */
-  readonly keyId: string | null
-  append(record: AuditEnvelope): Promise<void>
-}
 
 export class IntentTracker {
   readonly #logger: Logger
@@ -28,7 +17,7 @@ export class IntentTracker {
   #timer: NodeJS.Timeout | undefined
   #sweeping: Promise<void> | undefined
 
-  constructor(parts: IntentTrackerParts) {
+  constructor(parts: IntentParts) {
     this.#logger = parts.logger
     this.#journal = new IntentJournal(parts.dir, parts.port)
     this.#recovery = new IntentRecovery(parts)

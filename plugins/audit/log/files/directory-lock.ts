@@ -9,7 +9,7 @@ import { AuditError } from '../format/errors.js'
 import { LOCK_FILE } from '../format/paths.js'
 import { FILE_MODE, type FileSystem, READ_WRITE_CREATE, writeFully } from './file-system.js'
 import { tryLock, unlock, waitForLock } from './kernel-lock.js'
-import { encodeLockOwner, type LockOwner, OWNER_OFFSET, parseLockOwner } from './lock-content.js'
+import { encodeLock, type LockOwner, parseLockOwner } from './lock-content.js'
 
 export class DirectoryLock {
   readonly #port: FileSystem
@@ -46,20 +46,9 @@ export class DirectoryLock {
 
   /** Names the log, on disk. Call under the lock. */
   own(logId: string): void {
-    const owner = encodeLockOwner({ inode: String(this.#inode), logId })
-    const mark = Buffer.alloc(OWNER_OFFSET)
-    if (this.#port.readSync(this.fd, mark, 0, OWNER_OFFSET, 0) < OWNER_OFFSET) {
-      writeFully(
-        this.#port,
-        this.fd,
-        Buffer.from('-'.padEnd(OWNER_OFFSET - 1).concat('\n')),
-        0,
-        OWNER_OFFSET,
-        0,
-      )
-    }
-    this.#port.ftruncateSync(this.fd, OWNER_OFFSET)
-    writeFully(this.#port, this.fd, owner, 0, owner.length, OWNER_OFFSET)
+    const content = encodeLock({ inode: String(this.#inode), logId })
+    writeFully(this.#port, this.fd, content, 0, content.length, 0)
+    this.#port.ftruncateSync(this.fd, content.length)
     this.#port.fsyncSync(this.fd)
   }
 
@@ -87,11 +76,8 @@ export class DirectoryLock {
       }
       return this.#release(section)
     })
-    this.#queue = turn.then(
-      () => undefined,
-      // `turn` reports the error to the caller; the queue only keeps the order.
-      () => undefined,
-    )
+    // `turn` reports the error to the caller; the queue only keeps the order.
+    this.#queue = Promise.allSettled([turn])
     return turn
   }
 

@@ -112,7 +112,7 @@ export async function syncPath(port: FileSystem, path: string): Promise<void> {
 }
 
 export function syncDirectorySync(port: FileSystem, path: string): void {
-  withFile(port, port.openSync(path, READ), (fd) => port.fsyncSync(fd))
+  withFile(port, path, READ, (fd) => port.fsyncSync(fd))
 }
 
 /**
@@ -127,7 +127,7 @@ export function replaceFile(
 ): void {
   const temporary = `${path}.new`
   port.rmSync(temporary, { recursive: false, force: true })
-  withFile(port, port.openSync(temporary, CREATE_NEW, FILE_MODE), (fd) => {
+  withFile(port, temporary, CREATE_NEW, (fd) => {
     const bytes = typeof content === 'function' ? content(port.fstatSync(fd).ino) : content
     writeFully(port, fd, bytes)
     port.fsyncSync(fd)
@@ -137,14 +137,9 @@ export function replaceFile(
 }
 
 /** Opens the file; undefined where it does not exist. */
-export function openExisting(
-  port: FileSystem,
-  path: string,
-  flags: number,
-  mode?: number,
-): number | undefined {
+export function openExisting(port: FileSystem, path: string, flags: number): number | undefined {
   try {
-    return port.openSync(path, flags, mode)
+    return port.openSync(path, flags, FILE_MODE)
   } catch (error) {
     if (systemCode(error) === 'ENOENT') return undefined
     throw error
@@ -154,10 +149,15 @@ export function openExisting(
 /** What `read` returns for the open file; undefined where the file does not exist. */
 export function readExisting<T>(port: FileSystem, path: string, read: (fd: number) => T): T | undefined {
   const fd = openExisting(port, path, READ)
-  return fd === undefined ? undefined : withFile(port, fd, read)
+  return fd === undefined ? undefined : closing(port, fd, read)
 }
 
-function withFile<T>(port: FileSystem, fd: number, use: (fd: number) => T): T {
+/** What `use` returns for the open file, which is closed then. */
+export function withFile<T>(port: FileSystem, path: string, flags: number, use: (fd: number) => T): T {
+  return closing(port, port.openSync(path, flags, FILE_MODE), use)
+}
+
+function closing<T>(port: FileSystem, fd: number, use: (fd: number) => T): T {
   try {
     return use(fd)
   } finally {

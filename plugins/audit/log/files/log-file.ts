@@ -13,6 +13,7 @@ import {
   fromCallback,
   syncDirectorySync,
   syncPath,
+  withFile,
   writeFully,
 } from './file-system.js'
 
@@ -29,7 +30,6 @@ export class LogFile {
   #knownSize = -1
   // The process that created the file may have died before it synced the name, so each process syncs it once.
   #nameSynced = false
-
   readonly #cover: string | undefined
 
   /** @param cover of a sealed log: the file that shows that the day is removed; then nothing is appended. */
@@ -54,7 +54,7 @@ export class LogFile {
     }
     let start: number | undefined
     try {
-      start = this.#repairTail()
+      start = this.repairTail()
       writeFully(this.#port, this.#open(), bytes, 0, length)
       this.#knownSize = start + length
       return start
@@ -64,11 +64,6 @@ export class LogFile {
       if (cause instanceof AuditError) throw cause
       throw new AuditError('write_failed', `writing ${this.path} failed: ${messageOf(cause)}`, cause)
     }
-  }
-
-  /** Moves bytes after the last newline to a file of their own. Call under the lock. */
-  repairTail(): void {
-    this.#repairTail()
   }
 
   /**
@@ -102,8 +97,12 @@ export class LogFile {
     return this.#fd
   }
 
-  /** Returns the size of the file, which then ends in a newline. */
-  #repairTail(): number {
+  /**
+   * Moves bytes after the last newline to a file of their own. Call under the lock.
+   *
+   * @returns the size of the file, which then ends in a newline.
+   */
+  repairTail(): number {
     let fd = this.#open()
     const handle = this.#port.fstatSync(fd)
     let { size } = handle
@@ -138,19 +137,11 @@ export class LogFile {
     const time = new Date(this.#clock.now()).toISOString().replaceAll(/[-:.]/g, '')
     for (let attempt = 0; ; attempt++) {
       const path = `${this.path}.torn-${time}${attempt === 0 ? '' : `-${attempt}`}`
-      let fd: number
-      try {
-        fd = this.#port.openSync(path, CREATE_NEW, FILE_MODE)
-      } catch (error) {
-        if (systemCode(error) === 'EEXIST') continue
-        throw error
-      }
-      try {
+      if (this.#port.statSync(path) !== undefined) continue
+      withFile(this.#port, path, CREATE_NEW, (fd) => {
         writeFully(this.#port, fd, torn)
         this.#port.fsyncSync(fd)
-      } finally {
-        this.#port.closeSync(fd)
-      }
+      })
       syncDirectorySync(this.#port, dirname(path))
       return path
     }

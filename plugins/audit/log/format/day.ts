@@ -37,3 +37,13 @@ export function dayOfInstant(ms: number): string | undefined {
 export function daysBetween(earlier: string, later: string): number {
   return (Date.parse(`${later}T00:00Z`) - Date.parse(`${earlier}T00:00Z`)) / MS_PER_DAY
 }
+
+/** Days whose records must not be removed, by range or because they have records of a tenant. */
+export interface Hold {
+  /** Holds only days with records of this tenant; absent: every day of the range. */
+  readonly tenant?: string | undefined
+  /** The first day, `YYYY-MM-DD`; absent: no bound. */
+  readonly from?: string | undefined
+  /** The last day. */
+  readonly to?: string | undefined
+}

@@ -2,9 +2,8 @@
 
 import { join } from 'node:path'
 import type { Logger } from '@svc/core'
-import { type FileSystem, openExisting, READ_WRITE, syncPath, writeFully } from '../files/file-system.js'
+import { type FileSystem, READ_WRITE, syncPath, withFile, writeFully } from '../files/file-system.js'
 import { JOURNAL_FILE } from '../format/paths.js'
-import { JournalMoved } from './journal-moved.js'
 import { unlinked } from './unlinked.js'
 
 interface JournalPlace {
@@ -19,34 +18,29 @@ export function writeJournalLine(
   offset: number,
 ): void {
   const file = join(dir, JOURNAL_FILE)
-  const fd = openExisting(port, file, READ_WRITE)
-  if (fd === undefined) throw new JournalMoved()
-  try {
-    writeFully(port, fd, bytes, 0, bytes.length, offset)
-  } catch (error) {
+  withFile(port, file, READ_WRITE, (fd) => {
     try {
-      port.ftruncateSync(fd, offset)
-    } catch (err) {
-      // The next load cuts off the torn line.
-      logger.error({ file, offset, err }, 'a journal line that could not be written was not cut back')
+      writeFully(port, fd, bytes, 0, bytes.length, offset)
+    } catch (error) {
+      try {
+        port.ftruncateSync(fd, offset)
+      } catch (err) {
+        // The next load cuts off the torn line.
+        logger.error({ file, offset, err }, 'a journal line that could not be written was not cut back')
+      }
+      throw error
     }
-    throw error
-  } finally {
-    port.closeSync(fd)
-  }
+  })
 }
 
 /** A failed sync may have left lines in memory only, so their bytes are written once more. Call under the lock. */
 export function rewriteJournal({ dir, port }: JournalPlace, from: number, end: number): void {
-  const fd = port.openSync(join(dir, JOURNAL_FILE), READ_WRITE)
-  try {
+  withFile(port, join(dir, JOURNAL_FILE), READ_WRITE, (fd) => {
     const bytes = Buffer.alloc(end - from)
     const got = port.readSync(fd, bytes, 0, bytes.length, from)
     if (got !== bytes.length) throw unlinked('audit.journal was cut')
     writeFully(port, fd, bytes, 0, bytes.length, from)
-  } finally {
-    port.closeSync(fd)
-  }
+  })
 }
 
 export function syncJournal({ dir, port }: JournalPlace): Promise<void> {

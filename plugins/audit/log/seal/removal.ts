@@ -4,24 +4,26 @@ import { hash } from 'node:crypto'
 import { join } from 'node:path'
 import {
   FILE_MODE,
+  type FileSystem,
+  openExisting,
+  READ,
   READ_WRITE_CREATE,
   syncDirectorySync,
   syncFile,
   writeFully,
 } from '../files/file-system.js'
-import { type Hold, isHeld } from '../files/hold.js'
-import { daysBetween } from '../format/day.js'
+import { daysBetween, type Hold } from '../format/day.js'
 import { AuditError } from '../format/errors.js'
 import { coverFile, dailyLog } from '../format/paths.js'
 import { MAX_STEP_MS } from '../tree/journal-state.js'
 import { isChangeConfirmed } from './confirm-change.js'
-import { type SealedDay, sealedDays } from './day-ranges.js'
 import type { LogTree, TreeParts } from './log-tree.js'
-import { compareDay } from './sealed-leaves.js'
+import { compareDay, type SealedDay, sealedDays } from './sealed-leaves.js'
 
 const MS_PER_DAY = 86_400_000
 /** After a step of the clock, removal waits for so long. */
 const CONFIRMED_AFTER_MS = 7 * MS_PER_DAY
+const CHUNK_BYTES = 131_072
 
 export interface RemovalParts extends TreeParts {
   readonly holds: readonly Hold[]
@@ -128,6 +130,45 @@ async function writeCover({ port }: RemovalParts, path: string, cover: Buffer): 
     port.ftruncateSync(fd, 0)
     writeFully(port, fd, cover, 0, cover.length, 0)
     await syncFile(port, fd)
+  } finally {
+    port.closeSync(fd)
+  }
+}
+
+async function isHeld(
+  source: { readonly port: FileSystem; readonly dir: string },
+  day: string,
+  holds: readonly Hold[],
+): Promise<boolean> {
+  const ofDay = holds.filter(({ from = '', to = day }) => from <= day && day <= to)
+  const tenants = ofDay.flatMap(({ tenant }) => tenant ?? [])
+  if (tenants.length < ofDay.length) return true
+  return tenants.length > 0 && (await mentions(source, day, tenants))
+}
+
+/** Whether the member of one of the tenants occurs; at any depth, because keeping too much does no harm. */
+async function mentions(
+  { port, dir }: { readonly port: FileSystem; readonly dir: string },
+  day: string,
+  tenants: readonly string[],
+): Promise<boolean> {
+  const fd = openExisting(port, join(dir, dailyLog(day)), READ)
+  if (fd === undefined) return false
+  const members = tenants.map((tenant) => Buffer.from(`"tenant":${JSON.stringify(tenant)}`))
+  const overlap = Math.max(...members.map(({ length }) => length)) - 1
+  const chunk = Buffer.allocUnsafe(CHUNK_BYTES + overlap)
+  try {
+    let kept = 0
+    for (let offset = 0; ; ) {
+      const got = port.readSync(fd, chunk, kept, CHUNK_BYTES, offset)
+      if (got === 0) return false
+      const seen = chunk.subarray(0, kept + got)
+      if (members.some((member) => seen.includes(member))) return true
+      offset += got
+      kept = Math.min(overlap, seen.length)
+      seen.copy(chunk, 0, seen.length - kept)
+      await new Promise((resolve) => setImmediate(resolve))
+    }
   } finally {
     port.closeSync(fd)
   }

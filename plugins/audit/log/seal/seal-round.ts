@@ -2,24 +2,37 @@
 // journal line and the checkpoint.
 
 import { join } from 'node:path'
-import { openExisting, READ, syncFile } from '../files/file-system.js'
+import { openExisting, READ, readExisting, syncFile, withFile } from '../files/file-system.js'
+import { endOfLastLine } from '../files/log-file.js'
 import { AuditError } from '../format/errors.js'
-import { dailyLog } from '../format/paths.js'
+import { dailyLog, dayOfCoverFile, dayOfDailyLog } from '../format/paths.js'
 import type { SealBody, SealRange } from '../tree/journal-line.js'
 import { hourOf } from '../tree/journal-state.js'
 import { LEAVES_PER_PIECE } from '../tree/seal-ranges.js'
 import { isChangeConfirmed } from './confirm-change.js'
-import { sealedDays } from './day-ranges.js'
 import { JournalMoved } from './journal-moved.js'
 import type { LogTree, TreeParts } from './log-tree.js'
 import { hashLines } from './read-lines.js'
-import { compareDay } from './sealed-leaves.js'
-import { type ChangedDay, type GrownDay, survey } from './survey.js'
+import { compareDay, sealedDays } from './sealed-leaves.js'
 
 // An open log without new records still shows that its clock runs evenly.
 const HEARTBEAT_MS = 24 * 3_600_000
 // Bounds the hashes in memory, 8 MiB, which are written under the lock.
 const LEAVES_PER_SEAL = 262_144
+
+interface GrownDay {
+  readonly day: string
+  /** Bytes `[start, end)` are new whole lines. */
+  readonly start: number
+  readonly end: number
+}
+
+interface ChangedDay {
+  readonly day: string
+  readonly sealed: number
+  /** Bytes of whole lines that its file has. */
+  readonly found: number
+}
 
 /**
  * Seals the new lines of all days, and states days whose sealed bytes have changed.
@@ -59,10 +72,32 @@ export async function stateFaults(
   }
 }
 
+/**
+ * Compares the daily logs with what the journal says of them: which have grown, days ascending, and which no longer hold
+ * what was sealed. Reads sizes and single bytes only, under the lock, where every file ends with a complete batch.
+ */
 function look({ port, dir, lock }: TreeParts, tree: LogTree) {
   return lock.run(() => {
     tree.requireCurrent()
-    return survey(port, dir, tree.state.ends)
+    const { ends } = tree.state
+    const names = port.readdirSync(dir)
+    const days = names.flatMap((name) => dayOfDailyLog(name) ?? [])
+    // A day that has a cover and no sealed bytes is removed; the writer died before it removed the file.
+    const covered = new Set(names.flatMap((name) => dayOfCoverFile(name) ?? []))
+    const grown: GrownDay[] = []
+    const changed: ChangedDay[] = []
+    for (const day of new Set([...days, ...ends.keys()].sort())) {
+      const sealed = ends.get(day) ?? 0
+      if (!ends.has(day) && covered.has(day)) continue
+      const path = join(dir, dailyLog(day))
+      const size = port.statSync(path)?.size ?? 0
+      if (size === sealed) continue
+      const end = readExisting(port, path, (fd) => endOfLastLine(port, fd, size)) ?? 0
+      const isLineEnd = () => withFile(port, path, READ, (fd) => endOfLastLine(port, fd, sealed)) === sealed
+      if (end < sealed || (sealed > 0 && !isLineEnd())) changed.push({ day, sealed, found: end })
+      else if (end > sealed) grown.push({ day, start: sealed, end })
+    }
+    return { grown, changed }
   })
 }
 

@@ -1,4 +1,4 @@
-// Hashes sealed ranges again: to bring a tree forward, and to compare a day with its tree.
+// The sealed ranges of days, and their lines hashed again: to bring a tree forward, and to compare a day with its tree.
 
 import { join } from 'node:path'
 import { type FileSystem, openExisting, READ, readExisting } from '../files/file-system.js'
@@ -7,10 +7,10 @@ import { coverFile, dailyLog } from '../format/paths.js'
 import { alignedSubtrees } from '../merkle/aligned-subtrees.js'
 import { LeafRange } from '../merkle/leaf-range.js'
 import { DIGEST_BYTES, type Digest, digestFromBytes } from '../merkle/tree-hash.js'
+import { journalLines } from '../tree/journal-file.js'
 import type { SealRange } from '../tree/journal-line.js'
-import type { PlacedRange } from '../tree/seal-ranges.js'
+import { type PlacedRange, placeRanges } from '../tree/seal-ranges.js'
 import type { TreeStore, TreeWriter } from '../tree/tree-store.js'
-import { sealedDays } from './day-ranges.js'
 import { hashLines } from './read-lines.js'
 import { unlinked } from './unlinked.js'
 
@@ -158,4 +158,44 @@ async function leavesOf(
   const to = endOfLastLine(port, fd, Math.min(end, port.fstatSync(fd).size))
   await hashLines(port, fd, { from, to }, (leaf, lineEnd) => leaves.push({ leaf, end: lineEnd }))
   return leaves
+}
+
+// Lines between two turns of the event loop.
+const SLICE = 512
+
+export interface SealedDay {
+  /** Those that count: not the ones after the byte at which a fault resumes. */
+  ranges: PlacedRange[]
+  hasFault: boolean
+}
+
+/** What the journal's first `end` bytes state of `days`, by a pass over the whole; for the rare cases that need it. */
+export async function sealedDays(
+  { port, dir }: Source,
+  end: number,
+  days: ReadonlySet<string>,
+): Promise<Map<string, SealedDay>> {
+  const found = new Map<string, SealedDay>()
+  const of = (day: string) => {
+    const known = found.get(day) ?? { ranges: [], hasFault: false }
+    found.set(day, known)
+    return known
+  }
+  let size = 0
+  let count = 0
+  for (const { line } of journalLines(port, dir, 0, end)) {
+    if (line?.kind === 'seal') {
+      for (const range of placeRanges(line.ranges, size)) {
+        if (days.has(range.day)) of(range.day).ranges.push(range)
+      }
+    }
+    if (line?.kind === 'fault' && days.has(line.day)) {
+      const sealed = of(line.day)
+      sealed.hasFault = true
+      sealed.ranges = sealed.ranges.filter((range) => range.end <= line.resume)
+    }
+    if (line !== undefined) size = line.leaf + 1
+    if (++count % SLICE === 0) await new Promise((resolve) => setImmediate(resolve))
+  }
+  return found
 }

@@ -144,11 +144,8 @@ export class Sealer {
 
   #inTurn<T>(work: () => Promise<T>): Promise<T> {
     const turn = this.#work.then(work)
-    this.#work = turn.then(
-      () => undefined,
-      // `turn` reports the error to the caller.
-      () => undefined,
-    )
+    // `turn` reports the error to the caller.
+    this.#work = Promise.allSettled([turn])
     return turn
   }
 

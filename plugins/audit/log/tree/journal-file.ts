@@ -2,7 +2,14 @@
 
 import { join } from 'node:path'
 import type { Logger } from '@svc/core'
-import { type FileSystem, openExisting, READ, READ_WRITE, readExisting } from '../files/file-system.js'
+import {
+  type FileSystem,
+  openExisting,
+  READ,
+  READ_WRITE,
+  readExisting,
+  withFile,
+} from '../files/file-system.js'
 import { endOfLastLine } from '../files/log-file.js'
 import { JOURNAL_FILE } from '../format/paths.js'
 import { parseJournalLine } from './journal-codec.js'
@@ -87,20 +94,14 @@ export function journalSize(port: FileSystem, dir: string): { inode: number; end
 /** Cuts off the incomplete line of a writer that died. Call under the lock. */
 export function cutTornLine(port: FileSystem, dir: string, logger: Logger): void {
   const file = join(dir, JOURNAL_FILE)
-  const fd = openExisting(port, file, READ_WRITE)
-  if (fd === undefined) return
-  try {
-    const { size } = port.fstatSync(fd)
-    const end = endOfLastLine(port, fd, size)
-    if (end === size) return
-    port.ftruncateSync(fd, end)
-    logger.warn(
-      { file, offset: end, bytes: size - end },
-      'cut off a torn journal line, left by a writer that died',
-    )
-  } finally {
-    port.closeSync(fd)
-  }
+  const size = port.statSync(file)?.size
+  const end = journalSize(port, dir)?.end
+  if (size === undefined || end === undefined || end === size) return
+  withFile(port, file, READ_WRITE, (fd) => port.ftruncateSync(fd, end))
+  logger.warn(
+    { file, offset: end, bytes: size - end },
+    'cut off a torn journal line, left by a writer that died',
+  )
 }
 
 /**

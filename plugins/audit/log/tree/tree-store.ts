@@ -6,9 +6,8 @@ import {
   FILE_MODE,
   type FileSystem,
   nodeFileSystem,
-  openExisting,
-  READ,
   READ_WRITE_CREATE,
+  readExisting,
   syncPath,
   writeFully,
 } from '../files/file-system.js'
@@ -35,18 +34,12 @@ export class TreeStore {
   /** `count` hashes of a stored level from `index` on, as far as the file of `index` has them. */
   hashes(level: number, index: number, count: number): Digest[] {
     const { path, offset } = placeOfHash(level, index)
-    const fd = openExisting(this.#port, join(this.#dir, path), READ)
-    if (fd === undefined) return []
-    try {
-      const wanted = Math.min(count, HASHES_PER_FILE - (index % HASHES_PER_FILE)) * HASH_BYTES
-      const bytes = Buffer.alloc(wanted)
-      const got = this.#port.readSync(fd, bytes, 0, wanted, offset)
-      const hashes: Digest[] = []
-      for (let at = 0; at + HASH_BYTES <= got; at += HASH_BYTES) hashes.push(digestFromBytes(bytes, at))
-      return hashes
-    } finally {
-      this.#port.closeSync(fd)
-    }
+    const bytes = Buffer.alloc(Math.min(count, HASHES_PER_FILE - (index % HASHES_PER_FILE)) * HASH_BYTES)
+    const read = (fd: number) => this.#port.readSync(fd, bytes, 0, bytes.length, offset)
+    const got = readExisting(this.#port, join(this.#dir, path), read) ?? 0
+    const hashes: Digest[] = []
+    for (let at = 0; at + HASH_BYTES <= got; at += HASH_BYTES) hashes.push(digestFromBytes(bytes, at))
+    return hashes
   }
 
   /** The root of the complete subtree `index` of `level`; undefined where hashes are missing. */

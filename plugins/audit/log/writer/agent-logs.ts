@@ -1,12 +1,13 @@
 // Keeps the per-agent logs consistent with the daily log: writes to both, repairs and syncs in the background. It
 // never makes an append wait or fail.
 
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { DirectoryLock } from '../files/directory-lock.js'
 import type { FileSystem } from '../files/file-system.js'
+import { DirtyMark } from '../files/lock-content.js'
 import { AgentFiles } from './agent-files.js'
 import { AgentRepair } from './agent-repair.js'
 import type { Batch } from './batch.js'
-import { DirtyMarker } from './dirty-marker.js'
 
 const SYNC_INTERVAL_MS = 1_000
 
@@ -14,7 +15,7 @@ export class AgentLogs {
   readonly #dir: string
   readonly #port: FileSystem
   readonly #lock: DirectoryLock
-  readonly #marker: DirtyMarker
+  readonly #mark: DirtyMark
   readonly #files: AgentFiles
   readonly #onError: (error: Error) => void
   readonly #days = new Set<string>()
@@ -32,16 +33,16 @@ export class AgentLogs {
     this.#dir = dir
     this.#port = port
     this.#lock = lock
-    this.#marker = new DirtyMarker(lock.fd, port)
+    this.#mark = new DirtyMark(lock.fd, port)
     this.#files = new AgentFiles(dir, port, handles)
     this.#onError = onError
   }
 
   /** Schedules a repair if the last holder of the lock died between the logs. Call under the lock. */
   checkMarker(): void {
-    const day = this.#marker.dirtyDay()
+    const day = this.#mark.day()
     if (day === undefined) return
-    this.#marker.clear()
+    this.#mark.clear()
     this.repair(day)
   }
 
@@ -54,16 +55,16 @@ export class AgentLogs {
       writeLog()
       return
     }
-    this.#marker.set(day)
+    this.#mark.set(day)
     try {
       writeLog()
     } catch (error) {
-      this.#marker.clear()
+      this.#mark.clear()
       throw error
     }
     try {
       this.#files.write(batch.buffer, batch.agents)
-      this.#marker.clear()
+      this.#mark.clear()
     } catch (error) {
       this.#report(error)
       // A gap inside a file does not show in the file itself, so the whole day is compared. The mark stays until
@@ -82,7 +83,7 @@ export class AgentLogs {
 
   /** Whether no repair of agent files is pending. Call under the lock. */
   get isComplete(): boolean {
-    return this.#working === undefined && this.#marker.dirtyDay() === undefined
+    return this.#working === undefined && this.#mark.day() === undefined
   }
 
   /** Resolves when all pending repairs are complete and synced. */
@@ -104,14 +105,14 @@ export class AgentLogs {
 
   async #work(): Promise<void> {
     // The caller may hold the lock.
-    await immediate()
+    await nextTurn()
     for (const day of this.#days) {
       this.#days.delete(day)
       const job = new AgentRepair(this.#dir, day, this.#port, this.#files)
       try {
         while (!this.#closed || job.changed) {
           if (await this.#lock.run(() => job.step())) break
-          await immediate()
+          await nextTurn()
         }
       } catch (error) {
         this.#report(error)
@@ -128,8 +129,4 @@ export class AgentLogs {
   #report(error: unknown): void {
     this.#onError(error instanceof Error ? error : new Error(String(error)))
   }
-}
-
-function immediate(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve))
 }

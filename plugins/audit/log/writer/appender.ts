@@ -13,7 +13,6 @@ import { withTimeLimit } from '../keys/signed-json.js'
 import { canUseThread, SigningThread } from '../signing/signing-thread.js'
 import { uploadWarning } from '../upload/upload-status.js'
 import { Uploader } from '../upload/uploader.js'
-import { BatchPool, batchSize } from './batch-pool.js'
 import {
   type AppenderConfig,
   type AppenderLimits,
@@ -32,7 +31,7 @@ import { GroupCommit } from './group-commit.js'
 import { LogDirectory } from './log-directory.js'
 import { RecordIntake } from './record-intake.js'
 import { type AppenderStatus, StatusTracker } from './status.js'
-import { WriteQueues } from './write-queues.js'
+import { BatchPool, batchSize, WriteQueues } from './write-queues.js'
 
 const PROBE_INTERVAL_MS = 1_000
 // One fills, one is written, one is signed, and one serves the previous day or the raw payloads.

@@ -4,7 +4,7 @@ import { availableParallelism } from 'node:os'
 import type { Clock, Logger, Meter, Signer } from '@svc/core'
 import { type WitnessConfig, witnessFault } from '../cosigning/config.js'
 import type { FileSystem } from '../files/file-system.js'
-import type { Hold } from '../files/hold.js'
+import type { Hold } from '../format/day.js'
 import { AuditError } from '../format/errors.js'
 import { keyIdOf } from '../keys/public-key.js'
 import type { StartWorker } from '../signing/signing-thread.js'
@@ -18,18 +18,18 @@ export interface AppenderConfig {
   retentionDays: number
   /** The disk counts as low below this many free bytes; default 512 MiB, 0: never. */
   minFreeBytes?: number
-  presign?: PresignConfig
+  presign?: PresignConfig | undefined
   /**
    * How often new records are sealed by a signed checkpoint, ms; default 10 000. False: never, and missing records are
    * not detected, as with a signer without a public key.
    */
   checkpoints?: { readonly intervalMs?: number } | false
   /** Name of the log in its checkpoints, for a new log; default `svc-audit.invalid/<log id>`. */
-  origin?: string
+  origin?: string | undefined
   /** Witnesses that cosign checkpoints in the background. */
-  witnesses?: readonly WitnessConfig[]
+  witnesses?: readonly WitnessConfig[] | undefined
   /** How many of them a checkpoint needs; default all. Fewer cause a warning. */
-  quorum?: number
+  quorum?: number | undefined
   /** Days that retention does not remove. */
   hold?: readonly Hold[]
   /** Whether a thread signs in parallel to the event loop; default `auto`: where there is a second core. */
@@ -66,7 +66,7 @@ export interface AppenderOptions {
    * The signer before, while its key is being retired: it introduces the key of `signer` to the log, and signs
    * checkpoints too while its key is trusted.
    */
-  retiringSigner?: Signer
+  retiringSigner?: Signer | undefined
   clock?: Clock
   fileSystem?: FileSystem
   logger?: Logger

@@ -14,7 +14,7 @@ import {
   syncDirectorySync,
 } from '../files/file-system.js'
 import { tryLock, unlock } from '../files/kernel-lock.js'
-import { encodeLockOwner, OWNER_OFFSET } from '../files/lock-content.js'
+import { encodeLock } from '../files/lock-content.js'
 import { AuditError } from '../format/errors.js'
 import {
   dayOfCheckpointFile,
@@ -29,7 +29,6 @@ import { digestToBase64, isParent } from '../tree/journal-codec.js'
 import { readGenesis } from '../tree/journal-file.js'
 import type { ParentHead } from '../tree/journal-line.js'
 
-const UNMARKED = Buffer.from('-'.padEnd(OWNER_OFFSET - 1).concat('\n'))
 const STAYS = new Set([LOCK_FILE, SEAL_LOCK_FILE, FORK_FILE, INTENTS_FOLDER])
 
 /**
@@ -122,8 +121,6 @@ function replaceLock(port: FileSystem, dir: string, logId: string | undefined): 
     if (!isFree) throw new AuditError('lock_failed', `a writer is at work in ${dir}; stop it first`)
   }
   replaceFile(port, join(dir, LOCK_FILE), (inode) =>
-    logId === undefined
-      ? UNMARKED
-      : Buffer.concat([UNMARKED, encodeLockOwner({ inode: String(inode), logId })]),
+    encodeLock(logId === undefined ? undefined : { inode: String(inode), logId }),
   )
 }

@@ -30,23 +30,15 @@ export interface CommitParts {
 }
 
 export class GroupCommit {
-  readonly #queues: WriteQueues
-  readonly #directory: LogDirectory
-  readonly #status: StatusTracker
-  readonly #monotonic: () => number
-  readonly #sign: (message: Uint8Array) => Uint8Array
+  readonly #parts: CommitParts
   #state: 'idle' | 'scheduled' | 'running' = 'idle'
   #quietTurns = 0
   /** When a scheduled write begins at the latest. */
   #dueAt = 0
   #nextTurn: NodeJS.Immediate | undefined
 
-  constructor({ queues, directory, status, monotonic, sign }: CommitParts) {
-    this.#queues = queues
-    this.#directory = directory
-    this.#status = status
-    this.#monotonic = monotonic
-    this.#sign = sign
+  constructor(parts: CommitParts) {
+    this.#parts = parts
   }
 
   /** Schedules the write of `batch`, which has just grown. Cheap when one is scheduled already. */
@@ -55,7 +47,7 @@ export class GroupCommit {
     this.#quietTurns = 0
     if (this.#state === 'idle') {
       this.#state = 'scheduled'
-      this.#dueAt = this.#monotonic() + MAX_WAIT_MS
+      this.#dueAt = this.#parts.monotonic() + MAX_WAIT_MS
       this.#nextTurn = setImmediate(this.#onTurn)
     }
     if (batch.length >= EAGER_BYTES) this.#begin()
@@ -63,7 +55,7 @@ export class GroupCommit {
 
   readonly #onTurn = (): void => {
     this.#quietTurns++
-    if (this.#quietTurns >= QUIET_TURNS || this.#monotonic() >= this.#dueAt) this.#begin()
+    if (this.#quietTurns >= QUIET_TURNS || this.#parts.monotonic() >= this.#dueAt) this.#begin()
     else this.#nextTurn = setImmediate(this.#onTurn)
   }
 
@@ -75,17 +67,17 @@ export class GroupCommit {
 
   async #run(): Promise<void> {
     try {
-      const open = this.#directory.opened ?? (await this.#directory.open())
+      const open = this.#parts.directory.opened ?? (await this.#parts.directory.open())
       const first = this.#next(open)
       let written = first instanceof Promise ? await first : first
       while (written.length > 0) {
         const errors = await Promise.all(written.map((one) => this.#sync(one)))
-        this.#queues.closeOldest()
+        this.#parts.queues.closeOldest()
         let next: QueuedBatch[] | Promise<QueuedBatch[]> = []
         try {
           // A full batch is written before the promises of the last ones resolve: callers then sign their next
           // records during the sync instead of waiting for the same one.
-          if (this.#queues.hasBatchOf(EAGER_BYTES)) next = this.#next(open)
+          if (this.#parts.queues.hasBatchOf(EAGER_BYTES)) next = this.#next(open)
         } finally {
           for (const [index, one] of written.entries()) this.#settle(one, errors[index])
         }
@@ -97,7 +89,7 @@ export class GroupCommit {
       for (const one of this.#takeAll()) this.#settle(one, failure)
     }
     this.#state = 'idle'
-    const waiting = this.#queues.pending()[0]
+    const waiting = this.#parts.queues.pending()[0]
     if (waiting !== undefined) this.schedule(waiting)
   }
 
@@ -118,7 +110,7 @@ export class GroupCommit {
 
   /** Runs before the lock is taken, because other processes should not wait for signatures. */
   #takeSigned(): QueuedBatch[] {
-    return this.#queues.take().filter(([queue, batch]) => {
+    return this.#parts.queues.take().filter(([queue, batch]) => {
       // Its records do not name the numbers that were lost with a batch before it, and would be written after the gap.
       if (batch.numbers.length > 0 && batch.failuresBefore !== queue.failures) {
         this.#settle([queue, batch], new AuditError('write_failed', 'records before it could not be written'))
@@ -126,15 +118,15 @@ export class GroupCommit {
       }
       if (batch.unsigned === 0) return true
       try {
-        this.#status.signedByThread += batch.sign(this.#sign)
-        this.#status.signerSucceeded()
+        this.#parts.status.signedByThread += batch.sign(this.#parts.sign)
+        this.#parts.status.signerSucceeded()
         return true
       } catch (error) {
         const failure = signerFailure(error)
         lose([queue, batch])
-        this.#status.batchUnsigned(batch.records, batch.length, failure)
+        this.#parts.status.batchUnsigned(batch.records, batch.length, failure)
         batch.reject(failure)
-        this.#queues.release(batch)
+        this.#parts.queues.release(batch)
         return false
       }
     })
@@ -157,7 +149,7 @@ export class GroupCommit {
   }
 
   async #sync([queue, batch]: QueuedBatch): Promise<AuditError | undefined> {
-    const start = this.#monotonic()
+    const start = this.#parts.monotonic()
     try {
       await queue.file.sync()
     } catch (error) {
@@ -165,25 +157,26 @@ export class GroupCommit {
       batch.lose()
       return asAuditError(error)
     }
-    this.#status.lastSyncMs = this.#monotonic() - start
+    this.#parts.status.lastSyncMs = this.#parts.monotonic() - start
     return undefined
   }
 
   #settle([queue, batch]: QueuedBatch, error: AuditError | undefined): void {
     if (error === undefined) {
-      this.#status.batchWritten(batch.records, batch.length, queue.day)
+      this.#parts.status.batchWritten(batch.records, batch.length, queue.day)
       batch.resolve()
     } else {
       lose([queue, batch])
-      this.#status.batchFailed(batch.records, batch.length, error)
+      this.#parts.status.batchFailed(batch.records, batch.length, error)
       batch.reject(error)
     }
-    this.#queues.release(batch)
+    this.#parts.queues.release(batch)
   }
 
   #takeAll(): QueuedBatch[] {
     const all: QueuedBatch[] = []
-    for (let some = this.#queues.take(); some.length > 0; some = this.#queues.take()) all.push(...some)
+    for (let some = this.#parts.queues.take(); some.length > 0; some = this.#parts.queues.take())
+      all.push(...some)
     return all
   }
 }

@@ -8,9 +8,9 @@ import { DirectoryLock } from '../files/directory-lock.js'
 import {
   CREATE_NEW,
   DIRECTORY_MODE,
-  FILE_MODE,
   type FileSystem,
   syncDirectorySync,
+  withFile,
   writeFully,
 } from '../files/file-system.js'
 import { requireLocal } from '../files/local-file-system.js'
@@ -23,9 +23,8 @@ import { readGenesis } from '../tree/journal-file.js'
 import { canSignNotes, type NoteSigner } from '../tree/note.js'
 import { AgentLogs } from './agent-logs.js'
 import { type AppenderConfig, type AppenderLimits, DEFAULT_CHECKPOINT_INTERVAL_MS } from './config.js'
-import { beginOrContinue, type Genesis } from './log-identity.js'
+import { beginOrContinue, type Genesis, recordPublicKey } from './log-identity.js'
 import { LogRetention } from './log-retention.js'
-import { recordPublicKey } from './public-keys.js'
 
 // Earlier openings repaired older days.
 const DAYS_TO_REPAIR = 2
@@ -91,12 +90,12 @@ export class LogDirectory {
     const { port } = this.#parts
     const path = join(this.#dir, '.svc-probe')
     port.rmSync(path, { recursive: false, force: true })
-    const fd = port.openSync(path, CREATE_NEW, FILE_MODE)
     try {
-      writeFully(port, fd, Buffer.alloc(4096))
-      port.fsyncSync(fd)
+      withFile(port, path, CREATE_NEW, (fd) => {
+        writeFully(port, fd, Buffer.alloc(4096))
+        port.fsyncSync(fd)
+      })
     } finally {
-      port.closeSync(fd)
       port.rmSync(path, { recursive: false, force: true })
     }
   }

@@ -5,10 +5,11 @@ import { join } from 'node:path'
 import type { Clock } from '@svc/core'
 import type { DirectoryLock } from '../files/directory-lock.js'
 import {
-  FILE_MODE,
+  APPEND_CREATE,
   type FileSystem,
   READ_WRITE_CREATE,
   syncDirectorySync,
+  withFile,
   writeFully,
 } from '../files/file-system.js'
 import { AuditError } from '../format/errors.js'
@@ -18,6 +19,7 @@ import {
   dayOfDailyLog,
   FORK_FILE,
   JOURNAL_FILE,
+  PUBLIC_KEYS_FILE,
 } from '../format/paths.js'
 import { publicKeyLine } from '../keys/public-key.js'
 import { signJson } from '../keys/signed-json.js'
@@ -112,14 +114,28 @@ export async function beginOrContinue(
 }
 
 function writeGenesis(port: FileSystem, dir: string, line: Buffer): void {
-  const fd = port.openSync(join(dir, JOURNAL_FILE), READ_WRITE_CREATE, FILE_MODE)
-  try {
+  withFile(port, join(dir, JOURNAL_FILE), READ_WRITE_CREATE, (fd) => {
     // A writer that died may have left a part of one.
     port.ftruncateSync(fd, 0)
     writeFully(port, fd, Buffer.concat([line, Buffer.from('\n')]), 0, line.length + 1, 0)
     port.fsyncSync(fd)
-  } finally {
-    port.closeSync(fd)
-  }
+  })
   syncDirectorySync(port, dir)
+}
+
+/**
+ * Stores the key beside the log, so that a reader without keys can check whether the log is consistent with itself. Call under
+ * the lock.
+ */
+export function recordPublicKey(port: FileSystem, dir: string, publicKey: Uint8Array): void {
+  withFile(port, join(dir, PUBLIC_KEYS_FILE), APPEND_CREATE, (fd) => {
+    const content = Buffer.alloc(port.fstatSync(fd).size)
+    port.readSync(fd, content, 0, content.length, 0)
+    const text = content.toString('utf8')
+    const line = publicKeyLine(publicKey)
+    if (text.split('\n').includes(line)) return
+    const separator = text === '' || text.endsWith('\n') ? '' : '\n'
+    writeFully(port, fd, Buffer.from(`${separator}${line}\n`))
+    port.fsyncSync(fd)
+  })
 }

@@ -13,8 +13,7 @@ import { appendSeal, sealNewLines } from '../seal/seal-round.js'
 import { journalLines } from '../tree/journal-file.js'
 import { canSignNotes, type NoteSigner } from '../tree/note.js'
 import { DEFAULT_LIMITS, systemClock, warningLogger } from './config.js'
-import { identify } from './log-identity.js'
-import { recordPublicKey } from './public-keys.js'
+import { identify, recordPublicKey } from './log-identity.js'
 
 /**
  * Lets the log trust the key of `to`, by a line that `from` signs; nothing where it does already. With `retire` the key

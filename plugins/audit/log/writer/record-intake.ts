@@ -10,7 +10,7 @@ import { canUseThread, type SigningThread } from '../signing/signing-thread.js'
 import { type Batch, maxLineBytes, SIGNATURE_MEMBER } from './batch.js'
 import type { GroupCommit } from './group-commit.js'
 import type { LogDirectory } from './log-directory.js'
-import { RecordSequence, rangesOf, type SequencedRecord } from './record-sequence.js'
+import { RecordSequence, rangesOf } from './record-sequence.js'
 import type { StatusTracker } from './status.js'
 import type { WriteQueues } from './write-queues.js'
 
@@ -116,7 +116,7 @@ export class RecordIntake {
     // With `signAsync`, the line that is written next names them, which need not be this one.
     const lost = this.#parts.signer.signAsync === undefined ? sequence.takeLost(day) : []
     try {
-      return this.#place(envelope, day, { number, lost, text: positionText(sequence.members(number, lost)) })
+      return this.#place(envelope, day, { number, lost, text: sequence.members(number, lost) })
     } catch (error) {
       sequence.lose(day, [...lost, number])
       throw error
@@ -149,11 +149,8 @@ export class RecordIntake {
     const { day, cut } = record
     const before = this.#turns.get(day)
     const turn = this.#reserve(roomOf(cut), () => this.#writeInTurn(record, before))
-    const ended = turn.then(
-      () => undefined,
-      // `turn` reports the error to the caller.
-      () => undefined,
-    )
+    // `turn` reports the error to the caller.
+    const ended = Promise.allSettled([turn])
     this.#turns.set(day, ended)
     void ended.then(() => {
       if (this.#turns.get(day) === ended) this.#turns.delete(day)
@@ -267,16 +264,6 @@ function roomOf(cut: CutObject): number {
 function naming(cut: CutObject, lost: readonly number[]): CutObject {
   const record: Record<string, unknown> = JSON.parse(joinCut(cut))
   return canonicalizeAround({ ...record, lost: rangesOf(lost) }, SIGNATURE_MEMBER)
-}
-
-/** The members in canonical order. */
-function positionText({ log_id, seq, lost }: SequencedRecord): readonly WrittenMember[] {
-  const members = [
-    { name: 'log_id', text: `"log_id":${canonicalize(log_id)}` },
-    { name: 'seq', text: `"seq":${canonicalize(seq)}` },
-  ]
-  if (lost !== undefined) members.splice(1, 0, { name: 'lost', text: `"lost":${canonicalize(lost)}` })
-  return members
 }
 
 /** The path of the agent's log that gets the line too. */

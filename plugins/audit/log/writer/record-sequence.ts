@@ -1,13 +1,8 @@
 // Numbers the records of one writer's session, so that a verifier finds replayed and missing ones.
 
 import { randomBytes } from 'node:crypto'
+import { canonicalize, type WrittenMember } from '@svc/core/json'
 import { type LostRange, shortLogId } from '../tree/record-place.js'
-
-export interface SequencedRecord {
-  readonly log_id: string
-  readonly seq: string
-  readonly lost?: readonly LostRange[]
-}
 
 interface DayNumbers {
   next: number
@@ -17,11 +12,11 @@ interface DayNumbers {
 
 export class RecordSequence {
   readonly #session: string
-  readonly #logId: string
+  readonly #logId: WrittenMember
   readonly #days = new Map<string, DayNumbers>()
 
   constructor(logId: string, session = randomBytes(8).toString('hex')) {
-    this.#logId = shortLogId(logId)
+    this.#logId = { name: 'log_id', text: `"log_id":"${shortLogId(logId)}"` }
     this.#session = session
   }
 
@@ -37,10 +32,12 @@ export class RecordSequence {
     return this.#days.get(day)?.lost.splice(0) ?? []
   }
 
-  /** The members of the record that has the number, and names what is `lost`. */
-  members(number: number, lost: readonly number[]): SequencedRecord {
-    const members = { log_id: this.#logId, seq: `${this.#session}:${number}` }
-    return lost.length === 0 ? members : { ...members, lost: rangesOf(lost) }
+  /** The members of the record that has the number, and names what is `lost`, in canonical order. */
+  members(number: number, lost: readonly number[]): readonly WrittenMember[] {
+    const members = [this.#logId, { name: 'seq', text: `"seq":"${this.#session}:${number}"` }]
+    if (lost.length > 0)
+      members.splice(1, 0, { name: 'lost', text: `"lost":${canonicalize(rangesOf(lost))}` })
+    return members
   }
 
   /** The next record of the day names these numbers. */

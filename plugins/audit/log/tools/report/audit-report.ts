@@ -2,7 +2,7 @@
 
 import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Hold } from '../../files/hold.js'
+import type { Hold } from '../../format/day.js'
 import { daysBetween } from '../../format/day.js'
 import { AuditError } from '../../format/errors.js'
 import { dailyLog, JOURNAL_FILE } from '../../format/paths.js'

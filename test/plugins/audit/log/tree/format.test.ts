@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { canonicalize } from '@svc/core/json'
-import { encodeLockOwner, parseLockOwner } from '@svc/plugin-audit/internal/log/files/lock-content'
+import { encodeLock, parseLockOwner } from '@svc/plugin-audit/internal/log/files/lock-content'
 import { publicKeyLine } from '@svc/plugin-audit/internal/log/keys/public-key'
 import { hasSigned, signJson } from '@svc/plugin-audit/internal/log/keys/signed-json'
 import { alignedSubtrees } from '@svc/plugin-audit/internal/log/merkle/aligned-subtrees'
@@ -224,7 +224,8 @@ describe('the tree format', () => {
   it('reads the owner after the 16 bytes of the mark', () => {
     const owner = { inode: '1234', logId: LOG_ID }
     const mark = Buffer.from('-              \n')
-    expect(parseLockOwner(Buffer.concat([mark, encodeLockOwner(owner)]))).to.deep.equal(owner)
+    expect(encodeLock(owner).toString()).to.equal(`${mark}1234 ${LOG_ID}\n`)
+    expect(parseLockOwner(encodeLock(owner))).to.deep.equal(owner)
     expect(parseLockOwner(mark)).to.equal(undefined)
   })
 
