@@ -1,11 +1,10 @@
 // Lists the tools of an MCP server over HTTP, without credentials, for commands.
 
-import { shakeHands } from '../mcp/handshake.js'
+import { serverVersionIn, shakeHands } from '../mcp/handshake.js'
 import { HttpServers } from '../mcp/http-servers.js'
 import { gatewayImplementation } from '../mcp/implementation.js'
 import { toolNames } from '../mcp/list-pages.js'
 import { factsOf, sendingOwn, uncounted } from '../mcp/response.js'
-import { serverVersionIn } from '../mcp/server-info.js'
 import { UNVERSIONED } from '../mcp/server-versions.js'
 import { UndiciDispatcher } from '../upstream/undici.js'
 import type { ListedTools } from './tool-access.js'

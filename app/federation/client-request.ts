@@ -13,7 +13,6 @@ import type { FederationConfig } from '../policy/federation-config.js'
 import { type Reply, replyTo, type ServerCalls, type ServerRequest } from './server-calls.js'
 import { openLink, type ServerLink, ServerUnavailable } from './server-link.js'
 import type { FederationSession } from './session.js'
-import { abortAfter } from './time-limit.js'
 import { requestTo, translationFrom } from './upstream-request.js'
 
 export interface ClientRequest {
@@ -116,12 +115,8 @@ export async function ask(
   return withLink(request, server, hooks, (link) => {
     const { translation, ...sent } = serverRequest({ session, headers: ownHeaders }, link, message)
     // The gateway reads what the server wrote, with the time for which a list may be kept.
-    const limited = {
-      ...sent,
-      translation: { ...translation, response: (response: Fields) => response },
-      onCall: (call: Call) => abortAfter(call, config.list_timeout_ms),
-    }
-    return replyTo(calls, { ...limited, ...observing(limited, hooks ?? {}) })
+    const asWritten = { ...translation, response: (response: Fields) => response }
+    return replyTo(calls, { ...sent, translation: asWritten, ...hooks }, config.list_timeout_ms)
   })
 }
 

@@ -95,3 +95,36 @@ export class ClientStream {
     for (const listener of [...this.#listeners]) listener()
   }
 }
+
+/** The streams of servers that flow into one stream of a client; the error of any of them ends it. */
+export class Flows {
+  #stream: ClientStream
+  #running = new Set<Promise<void>>()
+  #errors: unknown[] = []
+
+  constructor(stream: ClientStream) {
+    this.#stream = stream
+  }
+
+  add(flow: Promise<void>): void {
+    const running = flow
+      .catch((error: unknown) => {
+        this.#errors.push(error)
+        this.#stream.end()
+      })
+      .finally(() => this.#running.delete(running))
+    this.#running.add(running)
+  }
+
+  /** Resolves when those that run now have ended. */
+  async ended(): Promise<void> {
+    await Promise.all(this.#running)
+  }
+
+  /** Ends the stream of the client. Rejects with the first error. */
+  async end(): Promise<void> {
+    this.#stream.end()
+    await this.ended()
+    if (this.#errors.length > 0) throw this.#errors[0]
+  }
+}

@@ -1,8 +1,11 @@
-// Messages about subscriptions, and of which subscription a message is.
-import { isJsonObject } from '@svc/core/json'
+// Of which subscription a message is, and ids of events that name their server, as a client resumes after the last event.
+import { withIds } from '@svc/core/http'
+import { isJsonObject, parseJsonObject } from '@svc/core/json'
 import { SUBSCRIPTIONS_ACKNOWLEDGED } from '../mcp/change-notifications.js'
 import { META_SUBSCRIPTION_ID } from '../mcp/protocol.js'
 import type { Fields } from '../mcp/rpc-response.js'
+
+const COLON = 0x3a
 
 /** Whether a message is about a subscription itself: its acknowledgement or its end. */
 export function isOfSubscription({ method }: Fields): boolean {
@@ -17,4 +20,23 @@ export function withSubscription(message: Fields, id: string | number | undefine
   const named = id === undefined ? others : { ...others, [META_SUBSCRIPTION_ID]: id }
   const { _meta, ...rest } = params
   return { ...message, params: Object.keys(named).length === 0 ? rest : { ...rest, _meta: named } }
+}
+
+/** The event with the id for the client. */
+export function withClientEventId(server: string, bytes: Uint8Array): Uint8Array {
+  // A comment has none, and need not be UTF-8.
+  if (bytes[0] === COLON || !Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).includes('id'))
+    return bytes
+  return withIds(bytes, (id) => clientEventId(server, id))
+}
+
+function clientEventId(server: string, id: string): string {
+  return Buffer.from(JSON.stringify({ server, id })).toString('base64url')
+}
+
+/** The server and its own id, from that of `Last-Event-ID`; undefined for other ids. */
+export function serverEventId(given: unknown): { readonly server: string; readonly id: string } | undefined {
+  if (typeof given !== 'string') return undefined
+  const { server, id } = parseJsonObject(Buffer.from(given, 'base64url').toString()) ?? {}
+  return typeof server === 'string' && typeof id === 'string' ? { server, id } : undefined
 }

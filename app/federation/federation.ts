@@ -17,7 +17,7 @@ import { traceOf } from '../http/call-headers.js'
 import type { ClientExchange } from '../http/client-exchange.js'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
 import { isStatelessExchange, type McpExchange, openExchange } from '../mcp/exchange.js'
-import type { ClientFacts } from '../mcp/handshake.js'
+import { type ClientFacts, sessionHeaders } from '../mcp/handshake.js'
 import type { Implementation } from '../mcp/implementation.js'
 import type { Message } from '../mcp/message.js'
 import { keepProtocolError } from '../mcp/request.js'
@@ -28,9 +28,8 @@ import { type Caller, callerOf } from './caller.js'
 import { clientOfHandshake, clientOfMessage, readExchangeMessage } from './client-message.js'
 import { answerNotification } from './client-notification.js'
 import type { ClientRequest } from './client-request.js'
-import type { ServerCalls } from './server-calls.js'
+import { replyTo, type ServerCalls } from './server-calls.js'
 import { FederationSession } from './session.js'
-import { endSession } from './session-end.js'
 import { answerSessionStream } from './session-stream.js'
 import { headersOfOwnRequests } from './upstream-request.js'
 
@@ -184,6 +183,19 @@ export class Federation {
     this.#policies.set(policy, known)
     return known
   }
+}
+
+/** Ends the sessions that servers opened for a client which ends its own. */
+async function endSession({ session, calls, ownHeaders, config }: ClientRequest): Promise<void> {
+  const links = await session.links.open()
+  const ending = links
+    .filter(({ sessionId }) => sessionId !== undefined)
+    .map((link) => {
+      const headers = { ...ownHeaders, ...sessionHeaders(link) }
+      const request = { server: link.server, method: 'DELETE', headers, message: null } as const
+      return replyTo(calls, request, config.list_timeout_ms)
+    })
+  await Promise.all(ending)
 }
 
 /** Challenges name the endpoint that the client uses. */

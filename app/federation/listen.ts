@@ -2,7 +2,7 @@
 import { eventOf } from '@svc/core/http'
 import { isJsonObject, type JsonObject } from '@svc/core/json'
 import type { ClientExchange } from '../http/client-exchange.js'
-import { SUBSCRIPTIONS_ACKNOWLEDGED } from '../mcp/change-notifications.js'
+import { fulfillable, isWanted, SUBSCRIPTIONS_ACKNOWLEDGED, together } from '../mcp/change-notifications.js'
 import { resultOf } from '../mcp/handshake.js'
 import { invalidParams } from '../mcp/mcp-refusal.js'
 import type { RpcRequest } from '../mcp/message.js'
@@ -10,7 +10,6 @@ import { META_SUBSCRIPTION_ID } from '../mcp/protocol.js'
 import { replaceMessage, shownEvent } from '../mcp/shown-messages.js'
 import { resourceSubscriptions } from '../mcp/subject.js'
 import { sourceOfUri } from './catalog.js'
-import { fulfillable, isWanted, together } from './change-filter.js'
 import {
   ask,
   type ClientRequest,
@@ -19,13 +18,12 @@ import {
   ownMessage,
   serverResultOf,
 } from './client-request.js'
-import { ClientStream } from './client-stream.js'
+import { ClientStream, Flows } from './client-stream.js'
 import { isOfSubscription, withSubscription } from './event-message.js'
-import { Flows } from './flows.js'
 import type { Source } from './names.js'
 import type { ServerLink } from './server-link.js'
 import { keepOpen, type ShowEvent } from './server-stream.js'
-import { SubscribedUris } from './subscribed-uris.js'
+import { SubscribedUris } from './session.js'
 
 /** Each may be looked up in all lists, and a server in a session gets a request for each. */
 const maxUris = 1_000

@@ -48,20 +48,36 @@ export interface Reply extends ServerReply {
   readonly response: Fields | undefined
 }
 
-export async function replyTo(calls: ServerCalls, request: ServerRequest): Promise<Reply> {
+/** The call ends after `timeoutMs`, if given: a server that hangs must not hold up the others. */
+export async function replyTo(
+  calls: ServerCalls,
+  request: ServerRequest,
+  timeoutMs?: number,
+): Promise<Reply> {
   let reply: Reply | undefined
-  await calls.run(request, async ({ call }, outcome, encoding) => {
+  const onCall = (call: Call): void => {
+    if (timeoutMs !== undefined) abortAfter(call, timeoutMs)
+    request.onCall?.(call)
+  }
+  await calls.run({ ...request, onCall }, async ({ call }, outcome, encoding) => {
     const { whole, response } = await encoding.answer(outcome, call)
     const { [SESSION_ID_HEADER]: sessionId } = whole.headers
-    const message = response?.message
     reply = {
       outcome,
       status: whole.status,
       sessionId: typeof sessionId === 'string' ? sessionId : undefined,
-      response: message,
-      result: message?.['result'],
+      response: response?.message,
+      result: response?.message['result'],
     }
   })
   if (reply === undefined) throw new Error('a call has no outcome')
   return reply
+}
+
+function abortAfter(call: Call, ms: number): void {
+  const timer = setTimeout(
+    () => call.abort('UPSTREAM_UNREACHABLE', 'The server did not answer in time.'),
+    ms,
+  ).unref()
+  call.afterSettle(() => clearTimeout(timer))
 }

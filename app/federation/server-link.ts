@@ -11,7 +11,6 @@ import {
 } from '../mcp/handshake.js'
 import { MAX_DESCRIPTION } from '../mcp/kept-names.js'
 import { type Reply, replyTo, type ServerCalls } from './server-calls.js'
-import { abortAfter } from './time-limit.js'
 
 /** The session id is the one for clients. */
 export interface ServerLink extends ServerSession, ServerDescription {
@@ -40,13 +39,13 @@ export interface LinkParts {
 /** Rejects with `ServerUnavailable`. */
 export async function openLink(server: string, client: ClientFacts, parts: LinkParts): Promise<ServerLink> {
   const send: SendOwn<Reply> = async (message, headers) => {
-    const reply = await replyTo(parts.calls, {
+    const request = {
       server,
       method: 'POST',
       headers: { ...parts.headers, 'content-type': 'application/json', ...headers },
       message: { jsonrpc: '2.0', ...message },
-      onCall: (call) => abortAfter(call, parts.timeoutMs),
-    })
+    } as const
+    const reply = await replyTo(parts.calls, request, parts.timeoutMs)
     if (message.id !== undefined && reply.outcome.kind !== 'completed')
       throw new ServerUnavailable(server, reply)
     return reply

@@ -17,21 +17,11 @@ interface ListForm {
 export const listForms: Readonly<Record<ListKind, ListForm>> = {
   tools: { method: 'tools/list', capability: 'tools' },
   prompts: { method: 'prompts/list', capability: 'prompts' },
-  resources: {
-    method: 'resources/list',
-    capability: 'resources',
-  },
-  resourceTemplates: {
-    method: 'resources/templates/list',
-    capability: 'resources',
-  },
+  resources: { method: 'resources/list', capability: 'resources' },
+  resourceTemplates: { method: 'resources/templates/list', capability: 'resources' },
 }
 
 const kinds = Object.keys(listForms) as ListKind[]
-
-export function listOfMethod(method: string): ListKind | undefined {
-  return kinds.find((kind) => listForms[kind].method === method)
-}
 
 /** The lists that a notification says to have changed. */
 export function listsChangedBy(notification: string): readonly ListKind[] {

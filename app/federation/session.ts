@@ -1,13 +1,16 @@
 // What the gateway keeps of one client of several servers: its links, and the lists that it got.
 import type { Clock } from '@svc/core'
-import type { JsonObject } from '@svc/core/json'
+import { isJsonObject, type JsonObject } from '@svc/core/json'
+import { BoundedMap } from '@svc/core/store'
+import { RESOURCE_UPDATED } from '../mcp/change-notifications.js'
 import type { ClientFacts } from '../mcp/handshake.js'
+import { MAX_NAME, MAX_URI } from '../mcp/kept-names.js'
+import type { Fields } from '../mcp/rpc-response.js'
 import { ServerSessions } from '../mcp/server-sessions.js'
 import { ListCache } from './list-cache.js'
+import type { Source } from './names.js'
 import { RunningRequests } from './running-request.js'
 import type { ServerLink } from './server-link.js'
-import { SubscribedUris } from './subscribed-uris.js'
-import { TaskServers } from './task-servers.js'
 
 interface UsableServers {
   readonly servers: readonly string[]
@@ -42,4 +45,44 @@ export class FederationSession {
   nextOwnId(): string {
     return `svc-${++this.#ownIds}`
   }
+}
+
+/** Of one client; beyond it, the one that was added first is forgotten. */
+const maxUris = 1_000
+const maxTasks = 1_000
+/** The id of a client: a tag, the tool in base64url, the server's id. */
+const maxId = 3 * MAX_NAME
+
+/** The server of each task of a client: the id of a task does not name it. */
+class TaskServers {
+  #servers = new BoundedMap<string, string>(maxTasks)
+
+  add(server: string, taskId: unknown): void {
+    if (typeof taskId === 'string' && taskId.length <= maxId) this.#servers.set(taskId, server)
+  }
+
+  of(taskId: string): string | undefined {
+    return this.#servers.get(taskId)
+  }
+}
+
+/** Resources that a client subscribes to by another URI than that of their server. */
+export class SubscribedUris {
+  #listed = new BoundedMap<string, string>(maxUris)
+
+  add(source: Source, listed: string): void {
+    if (listed !== source.name && listed.length <= MAX_URI) this.#listed.set(keyOf(source), listed)
+  }
+
+  /** The notification with the URI of the client. */
+  shown(server: string, message: Fields): Fields {
+    const { method, params } = message
+    if (method !== RESOURCE_UPDATED || !isJsonObject(params)) return message
+    const listed = this.#listed.get(keyOf({ server, name: String(params['uri']) }))
+    return listed === undefined ? message : { ...message, params: { ...params, uri: listed } }
+  }
+}
+
+function keyOf({ server, name }: Source): string {
+  return JSON.stringify([server, name])
 }

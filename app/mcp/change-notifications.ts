@@ -1,4 +1,7 @@
-// Names of the notifications that something has changed, and of what a client subscribes to them with.
+// The notifications that something has changed, and the filters of `subscriptions/listen` (2026-07-28): what a client hears.
+import { isJsonObject, type JsonObject } from '@svc/core/json'
+import { capabilityOf, type ServerDescription } from './handshake.js'
+import type { Fields } from './rpc-response.js'
 
 /** The notification of each list, its member of the filter of `subscriptions/listen`, and the capability of its servers. */
 export const listChanges = [
@@ -11,3 +14,50 @@ export const RESOURCE_UPDATED = 'notifications/resources/updated'
 
 /** The first message on the stream of `subscriptions/listen`. */
 export const SUBSCRIPTIONS_ACKNOWLEDGED = 'notifications/subscriptions/acknowledged'
+
+/** The flags of lists are true or absent. */
+export type ChangeFilter = JsonObject & { readonly resourceSubscriptions?: string[] }
+
+function filterOf(
+  has: (change: (typeof listChanges)[number]) => boolean,
+  uris: readonly string[],
+): ChangeFilter {
+  const flags = listChanges.filter(has).map(({ flag }) => [flag, true] as const)
+  return { ...Object.fromEntries(flags), ...(uris.length === 0 ? {} : { resourceSubscriptions: [...uris] }) }
+}
+
+/** All changes of lists, for clients that hear of them unasked. */
+export const allChanges = filterOf(() => true, [])
+
+/** The part of a filter that a server can fulfil; `uris` are its resources. Empty where there is none. */
+export function fulfillable(
+  server: ServerDescription,
+  wanted: Fields,
+  uris: readonly string[],
+): ChangeFilter {
+  const offers = (name: string, member: string): boolean => capabilityOf(server, name)?.[member] === true
+  return filterOf(
+    ({ flag, capability }) => wanted[flag] === true && offers(capability, 'listChanged'),
+    offers('resources', 'subscribe') ? uris : [],
+  )
+}
+
+/** What any of the filters has, with the URIs as the client knows them. */
+export function together(filters: readonly JsonObject[], uris: readonly string[]): ChangeFilter {
+  return filterOf(({ flag }) => filters.some((filter) => filter[flag] === true), uris)
+}
+
+/** Whether a notification of a session is what the filter asks for. */
+export function isWanted({ method, params }: Fields, filter: JsonObject): boolean {
+  if (method === RESOURCE_UPDATED) {
+    const { resourceSubscriptions: uris } = filter
+    const uri = isJsonObject(params) ? params['uri'] : undefined
+    return typeof uri === 'string' && Array.isArray(uris) && uris.some((one) => isPartOf(uri, one))
+  }
+  return listChanges.some((change) => change.method === method && filter[change.flag] === true)
+}
+
+/** A server may name a part of what was subscribed to. */
+function isPartOf(uri: string, subscribed: unknown): boolean {
+  return uri === subscribed || uri.startsWith(`${subscribed}/`)
+}

@@ -1,11 +1,14 @@
 // The gateway as a client of an MCP server, over any transport: the handshake of each era of the protocol, and requests in
 // the session that it begins. It speaks for itself, or for one client.
 import { isJsonObject, type JsonObject, type JsonValue } from '@svc/core/json'
+import { isVersion } from '@svc/core/match'
 import { PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
 import { MAX_NAME } from './kept-names.js'
 import { HANDSHAKE_REVISION, isStateless, META_SERVER_INFO, STATELESS_REVISION } from './protocol.js'
 import type { Fields } from './rpc-response.js'
 import { clientMeta, headersOfRequest } from './stateless-request.js'
+
+const maxVersion = 256
 
 /** What a client says of itself: in `initialize`, or in each request. */
 export interface ClientFacts {
@@ -89,7 +92,8 @@ async function initialize<Reply extends ServerReply>(
   }
   const reply = await send({ id: 'svc-initialize', method: 'initialize', params }, {})
   const result = resultOf(reply)
-  const revision = result?.['protocolVersion']
+  if (result === undefined) return { reply }
+  const { protocolVersion: revision } = result
   if (typeof revision !== 'string' || revision.length > MAX_NAME || isStateless(revision)) return { reply }
   const { sessionId } = reply
   return { reply, session: { revision, isStateless: false, sessionId, ...describedIn(result) } }
@@ -103,7 +107,7 @@ async function discover<Reply extends ServerReply>(
   const { message, headers } = ownRequest(withoutSession, client, { id: 'svc-discover', method })
   const reply = await send(message, headers)
   const result = resultOf(reply)
-  if (!isJsonObject(result?.['capabilities'])) return { reply }
+  if (result === undefined || !isJsonObject(result['capabilities'])) return { reply }
   return { reply, session: { ...withoutSession, ...describedIn(result) } }
 }
 
@@ -114,14 +118,31 @@ export const withoutSession = {
   sessionId: undefined,
 } satisfies ServerSession
 
-function describedIn(result: Fields = {}): ServerDescription {
-  const { capabilities, instructions, _meta: meta } = result
-  const serverInfo = result['serverInfo'] ?? (isJsonObject(meta) ? meta[META_SERVER_INFO] : undefined)
+/** From the result of `initialize` or `server/discover`. */
+function describedIn({ capabilities, instructions, ...result }: Fields): ServerDescription {
   return {
     capabilities: isJsonObject(capabilities) ? capabilities : {},
-    serverInfo: isJsonObject(serverInfo) ? serverInfo : {},
+    serverInfo: serverInfoIn(result),
     ...(typeof instructions === 'string' ? { instructions } : {}),
   }
+}
+
+function serverInfoIn({ serverInfo, _meta: meta }: Fields): Fields {
+  const info = serverInfo ?? (isJsonObject(meta) ? meta[META_SERVER_INFO] : undefined)
+  return isJsonObject(info) ? info : {}
+}
+
+/** From the result of a handshake; undefined where it has no usable one. References contain it. */
+export function serverVersionIn(result: unknown): string | undefined {
+  const { version } = isJsonObject(result) ? serverInfoIn(result) : {}
+  return typeof version === 'string' && version.length <= maxVersion && isVersion(version)
+    ? version
+    : undefined
+}
+
+/** Whether the results of a method contain `serverInfo`. */
+export function hasServerInfo(method: string | null): boolean {
+  return method === 'initialize' || method === 'server/discover'
 }
 
 export function resultOf({ status, result }: ServerReply): Fields | undefined {

@@ -1,6 +1,11 @@
 // The version of each target: learned from answers that pass through, else requested once.
-import type { Clock, Credential } from '@svc/core'
+import { type Clock, type Credential, Refusal } from '@svc/core'
+import { isUpstreamError } from '../upstream/answer.js'
+import { sendWith } from '../upstream/send.js'
+import { serverVersionIn, sessionHeaders, shakeHands } from './handshake.js'
 import { LearnedValues } from './learned-values.js'
+import { factsOf, type OwnRequestParts, type Send, sendingOwn, uncounted } from './response.js'
+import type { McpRequest } from './servers.js'
 import type { SharedState } from './shared-state.js'
 
 /** In place of the version of a server that names none. */
@@ -15,6 +20,33 @@ const maxServers = 10_000
 
 /** The version in the server's answer, undefined where it names none. Rejects with `Refusal`. */
 export type Probe = (upstream: URL, credential: Credential | undefined) => Promise<string | undefined>
+
+/** Asks by the handshake. */
+export function versionProbe({ servers, client, timeoutMs, maxBytes }: OwnRequestParts): Probe {
+  return async (upstream, credential) => {
+    const signal = AbortSignal.timeout(timeoutMs)
+    const send: Send = (head) => {
+      const sendOnce = (one: McpRequest) => servers.send(upstream, one, uncounted)
+      return sendWith(credential, { ...head, signal }, sendOnce, uncounted)
+    }
+    try {
+      // An error, or a response outside the protocol, counts as a server without a version.
+      const { reply, session } = await shakeHands(sendingOwn(send, maxBytes), factsOf(client), false)
+      if (session?.sessionId !== undefined) {
+        // A server need not allow it (405); the session then expires.
+        await (await send({ method: 'DELETE', headers: sessionHeaders(session) })).discard()
+      }
+      return serverVersionIn(reply.result)
+    } catch (cause) {
+      if (isUpstreamError(cause) || signal.aborted) {
+        const reason = isUpstreamError(cause) ? ` ${cause.message}` : ''
+        const message = `The server could not be asked for its version.${reason}`
+        throw new Refusal('UPSTREAM_UNREACHABLE', message, { cause })
+      }
+      throw cause
+    }
+  }
+}
 
 export class ServerVersions {
   #probe: Probe

@@ -2,7 +2,7 @@
 // the protocol.
 import type { RequestKind } from '@svc/core'
 import { isJsonObject, type JsonObject, type JsonValue } from '@svc/core/json'
-import { methodSkeleton } from './confusables.js'
+import { foldName } from '@svc/core/match'
 import { judgedParams, type ParamNames } from './judged-params.js'
 import { invalidParams, invalidRequest, McpRefusal } from './mcp-refusal.js'
 import { checkMembers, type MemberNames, type Message, memberNames } from './message.js'
@@ -22,6 +22,8 @@ export interface Subject {
 interface Guarded extends ParamNames {
   read(params: JsonObject): Omit<Subject, 'method'>
 }
+
+const noise = /[^\p{L}\p{N}]+/gu
 
 /** What a client adds when it repeats a request that asked for input (2026-07-28). */
 const round = ['inputResponses', 'requestState']
@@ -171,4 +173,12 @@ function argumentsOf(params: JsonObject): JsonObject {
 function responseArguments(whole: JsonObject): JsonObject {
   const { result, error } = whole
   return result === undefined ? { error: error ?? null } : { result }
+}
+
+/**
+ * The fold of a name without spaces, punctuation and control characters: that of `Tools.Call ` is `toolscall`. Methods
+ * that a lenient decoder could confuse have the same one.
+ */
+function methodSkeleton(method: string): string {
+  return foldName(method).replace(noise, '')
 }

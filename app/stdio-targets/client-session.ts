@@ -1,7 +1,7 @@
 // A client's session with a server over stdio: its running requests, subscriptions and streams.
 import type { Abortable } from '@svc/core'
 import type { JsonValue } from '@svc/core/json'
-import { RESOURCE_UPDATED } from '../mcp/change-notifications.js'
+import { allChanges } from '../mcp/change-notifications.js'
 import type { McpResponse, ReceivedMessage } from '../mcp/servers.js'
 import type { ChangeListener } from './notifications.js'
 import { MessageStream, type PendingResponse } from './pending-response.js'
@@ -45,9 +45,9 @@ export class ClientSession {
   open(signal: Abortable): McpResponse {
     const { notifications } = this.server
     const listener: ChangeListener = {
-      wants: (method, uri) => method !== RESOURCE_UPDATED || (uri !== undefined && this.#isSubscribed(uri)),
-      notify: (method, params) => {
-        body.offer({ jsonrpc: '2.0', method, params })
+      filter: () => ({ ...allChanges, resourceSubscriptions: [...this.uris] }),
+      notify: (change) => {
+        body.offer({ jsonrpc: '2.0', ...change })
       },
       end: () => body.end(),
     }
@@ -93,10 +93,5 @@ export class ClientSession {
     }
     this.#streams.clear()
     this.server.sessions--
-  }
-
-  /** A server may name a part of what was subscribed to. */
-  #isSubscribed(uri: string): boolean {
-    return this.uris.has(uri) || [...this.uris].some((one) => uri.startsWith(`${one}/`))
   }
 }

@@ -3,8 +3,7 @@ import { isJsonObject } from '@svc/core/json'
 import { EVENT_STREAM_TYPE } from '../http/media-type.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import type { McpRequest, McpResponse } from '../mcp/servers.js'
-import { UpstreamError } from '../upstream/answer.js'
-import { checkAnswers } from './check-answers.js'
+import { isUpstreamError, UpstreamError } from '../upstream/answer.js'
 import type { RunningRequest } from './client-session.js'
 import { PendingResponse } from './pending-response.js'
 import type { StdioServer } from './stdio-server.js'
@@ -82,4 +81,15 @@ function withTraceHeaders(message: Fields, { traceparent, tracestate }: McpReque
   const { tracestate: _, ...meta } = isJsonObject(params['_meta']) ? params['_meta'] : {}
   const trace = { traceparent, ...(tracestate === undefined ? {} : { tracestate }) }
   return { ...message, params: { ...params, _meta: { ...meta, ...trace } } }
+}
+
+/** Kills a process that was silent for too long and does not answer a question within `timeoutMs`. Does not reject. */
+export async function checkAnswers({ channel, server, kill }: Connection, timeoutMs: number): Promise<void> {
+  try {
+    const method = server.isStateless ? 'server/discover' : 'ping'
+    await channel.ask(method, {}, AbortSignal.timeout(timeoutMs))
+  } catch (fault) {
+    // The channel of a process that has ended rejects with an UpstreamError.
+    if (!isUpstreamError(fault)) kill('it answered neither a request nor a ping')
+  }
 }

@@ -1,18 +1,23 @@
 // Which clients hear of changes: of lists, and of resources that they subscribed to. The process is asked for what at
 // least one of them wants.
-import { isJsonObject, type JsonValue } from '@svc/core/json'
-import { listChanges, RESOURCE_UPDATED } from '../mcp/change-notifications.js'
+import { isJsonObject, type JsonObject, type JsonValue } from '@svc/core/json'
+import { allChanges, isWanted, listChanges, RESOURCE_UPDATED } from '../mcp/change-notifications.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import { clientMeta } from '../mcp/stateless-request.js'
 import { LISTEN_METHOD } from '../mcp/subject.js'
 import type { RpcChannel } from './rpc-channel.js'
 import type { Connection } from './supervisor.js'
 
-/** Gets changes; `notify` is given the method and params of a notification. */
+/** A notification of a change, without its `_meta`. */
+export interface Change {
+  readonly method: string
+  readonly params: Fields
+}
+
 export interface ChangeListener {
-  /** Whether a change of this list, or of this resource, is for it. */
-  wants(method: string, uri: string | undefined): boolean
-  notify(method: string, params: Fields): void
+  /** Which changes are for it, as in `subscriptions/listen`. */
+  filter(): JsonObject
+  notify(change: Change): void
   /** The process has ended. */
   end(): void
 }
@@ -81,8 +86,8 @@ export class Notifications {
   publish({ method, params }: Fields): boolean {
     if (typeof method !== 'string' || !changes.has(method)) return false
     const { _meta, ...rest } = isJsonObject(params) ? params : {}
-    const uri = typeof rest['uri'] === 'string' ? rest['uri'] : undefined
-    for (const listener of this.#listeners) if (listener.wants(method, uri)) listener.notify(method, rest)
+    const change = { method, params: rest }
+    for (const listener of this.#listeners) if (isWanted(change, listener.filter())) listener.notify(change)
     return true
   }
 
@@ -91,10 +96,7 @@ export class Notifications {
     const { channel, server } = this.#connection ?? {}
     if (channel === undefined || server?.isStateless !== true) return
     this.#stopListening('the subscriptions have changed')
-    const notifications = {
-      ...Object.fromEntries(listChanges.map(({ flag }) => [flag, true])),
-      resourceSubscriptions: [...this.#uris.keys()],
-    }
+    const notifications = { ...allChanges, resourceSubscriptions: [...this.#uris.keys()] }
     this.#stopListening = post(channel, LISTEN_METHOD, {
       notifications,
       _meta: clientMeta(this.#clientInfo),

@@ -2,9 +2,12 @@
 // `stop()`, and with the gateway, however that ends. What has left the group ends with it, on Linux.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { readdir, readFile } from 'node:fs/promises'
 import type { Readable, Writable } from 'node:stream'
 import { LineSplitter, LineTooLong } from './line-splitter.js'
-import { killMarked, RUN_VARIABLE } from './marked-processes.js'
+
+const RUN_VARIABLE = 'SVC_STDIO_RUN'
 
 /** How a process is started. */
 export interface Launch {
@@ -192,4 +195,32 @@ function existing<T>(stream: T | null): T {
 function describeExit(code: number | null, signal: NodeJS.Signals | null): string {
   if (signal !== null) return `it was ended by ${signal}`
   return code === 126 || code === 127 ? 'its command cannot be executed' : `it exited with code ${code}`
+}
+
+/** A process may start another while others are ended; one that keeps doing so is not followed for ever. */
+const maxRounds = 5
+
+/**
+ * Ends processes of a server that have left its process group, as daemons do: all of them inherit a variable with the value
+ * `run`, and Linux shows with which environment a process was started; other systems do not. Waits for no process.
+ */
+async function killMarked(run: string): Promise<void> {
+  if (!existsSync('/proc/self/environ')) return
+  for (let round = 0, killed = 1; killed > 0 && round < maxRounds; round++) {
+    const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name))
+    killed = 0
+    for (const pid of pids) if (await killIfMarked(pid, `${RUN_VARIABLE}=${run}`)) killed++
+  }
+}
+
+async function killIfMarked(pid: string, mark: string): Promise<boolean> {
+  try {
+    // The environment of a process that has ended is empty.
+    if (!(await readFile(`/proc/${pid}/environ`)).includes(mark)) return false
+    return process.kill(Number(pid), 'SIGKILL')
+  } catch (fault) {
+    // It has ended in the meantime, or runs as another user.
+    if (fault instanceof Error && 'code' in fault) return false
+    throw fault
+  }
 }

@@ -1,6 +1,6 @@
 import { Refusal } from '@svc/core'
 import { expect } from 'chai'
-import { serverVersionIn } from 'svc-sdk/internal/mcp/server-info'
+import { serverVersionIn } from 'svc-sdk/internal/mcp/handshake'
 import { ServerVersions } from 'svc-sdk/internal/mcp/server-versions'
 import { mcpState } from '../../support/mcp-state.js'
 import { rejectionOf } from '../../support/rejection.js'
