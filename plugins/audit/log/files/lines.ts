@@ -98,3 +98,23 @@ export function countLines(path: string, from: number, to: number): number {
     closeSync(fd)
   }
 }
+
+/** Where the first line begins that begins in `[from, to)`; `to` where none does. `from` 0 begins one. */
+export function lineStartFrom(path: string, from: number, to: number): number {
+  if (from === 0 || from >= to) return from
+  const fd = openSync(path, 'r')
+  try {
+    const buffer = Buffer.allocUnsafe(65_536)
+    for (let position = from - 1; position < to; ) {
+      const got = readSync(fd, buffer, 0, Math.min(buffer.length, to - position), position)
+      const newline = buffer.subarray(0, got).indexOf(NEWLINE)
+      if (newline >= 0) return position + newline + 1
+      if (got === 0) break
+      position += got
+      if (position - from > MAX_LINE_BYTES) throw tooLong(path)
+    }
+    return to
+  } finally {
+    closeSync(fd)
+  }
+}

@@ -7,6 +7,7 @@ import { nodeFileSystem } from '../../files/file-system.js'
 import { AuditError } from '../../format/errors.js'
 import { checkpointFile, coverFile, dailyLog, JOURNAL_FILE } from '../../format/paths.js'
 import type { TrustedKey } from '../../keys/public-key.js'
+import type { Head } from '../../tree/checkpoint.js'
 import { newestCheckpoint } from '../../tree/checkpoint-file.js'
 import { digestToBase64 } from '../../tree/journal-codec.js'
 import { endOfLeaf, readGenesis } from '../../tree/journal-file.js'
@@ -74,11 +75,12 @@ export async function fetchLog(
   for (const [path, objects] of treeFiles(await objectsByFile(source, `${prefix}tree/`), id)) {
     await restored.add(path, objects, treeJudge)
   }
-  const sealed = new SealedLeaves(dir, genesis && newestCheckpoint(nodeFileSystem, dir, genesis.origin)?.head)
+  const newest = genesis && newestCheckpoint(nodeFileSystem, dir, genesis.origin)?.head
+  const sealed = new SealedLeaves(dir, newest)
   await restored.addDays(await objectsByFile(source, `${prefix}ingest/`), dailyLog, (day) => {
     return new DailyJudge({ day, logId: id, sealed }, keys)
   })
-  const head = genesis && endAtNewestCheckpoint(dir, genesis.origin)
+  const head = newest && endAt(dir, newest)
   return { ...restored.totals, ...(head === undefined ? {} : { head }) }
 }
 
@@ -132,12 +134,11 @@ async function statedBy(dir: string, given: readonly TrustedKey[] | undefined) {
 }
 
 /** Removes journal lines that were uploaded after the checkpoints were listed. */
-function endAtNewestCheckpoint(dir: string, origin: string): FetchReport['head'] {
-  const head = newestCheckpoint(nodeFileSystem, dir, origin)?.head
-  const end = head && endOfLeaf(nodeFileSystem, dir, head.size - 1)
-  if (head === undefined || end === undefined) return undefined
+function endAt(dir: string, { origin, size, root }: Head): FetchReport['head'] {
+  const end = endOfLeaf(nodeFileSystem, dir, size - 1)
+  if (end === undefined) return undefined
   truncateSync(join(dir, JOURNAL_FILE), end)
-  return { origin, size: head.size, root: digestToBase64(head.root) }
+  return { origin, size, root: digestToBase64(root) }
 }
 
 class RestoredLog {

@@ -70,14 +70,16 @@ export async function joinFile(
   try {
     const file = new JoinedFile(fd, path, judge)
     const sorted = [...objects].sort((a, b) => a.start - b.start || b.end - a.end)
-    const contested = contestedOf(sorted)
     const ahead = sorted.slice(0, CONCURRENT).map((object) => bytesOf(source, object))
+    let reached = 0
     for (const [at, object] of sorted.entries()) {
       const bytes = await ahead[at]
       delete ahead[at]
       const next = sorted[at + CONCURRENT]
       if (next !== undefined) ahead[at + CONCURRENT] = bytesOf(source, next)
-      file.add(object, bytes, contested.has(object))
+      const { start = object.end } = sorted[at + 1] ?? {}
+      file.add(object, bytes, object.start < reached || start < object.end)
+      reached = Math.max(reached, object.end)
     }
     fsyncSync(fd)
     return file.result
@@ -100,17 +102,6 @@ function bytesOf(
   return bytes
 }
 
-/** Those that overlap with others, of `sorted` objects. */
-function contestedOf(sorted: readonly NamedObject[]): ReadonlySet<NamedObject> {
-  const contested = new Set<NamedObject>()
-  let longest: NamedObject | undefined
-  for (const object of sorted) {
-    if (longest !== undefined && object.start < longest.end) contested.add(longest).add(object)
-    if (longest === undefined || object.end > longest.end) longest = object
-  }
-  return contested
-}
-
 class JoinedFile {
   readonly #fd: number
   readonly #path: string
@@ -119,6 +110,8 @@ class JoinedFile {
   /** Of the uploaded file; the file here has `#closed` bytes less. */
   #end = 0
   #closed = 0
+  /** The end when bytes were last left out; before it a place here is not that of the uploaded file less `#closed`. */
+  #closedUpTo = 0
   #objects = 0
 
   constructor(fd: number, path: string, judge: FileJudge) {
@@ -146,24 +139,31 @@ class JoinedFile {
     }
     if (start > this.#end) {
       this.#problems.push(`${this.#path}: the bytes from ${this.#end} to ${start} are in no object`)
-      if (this.#judge.knownEnd === undefined) this.#closed += start - this.#end
-      this.#end = start
+      if (this.#judge.knownEnd === undefined) this.#close(start - this.#end)
+      else this.#end = start
     }
     const own = this.#judge.partOf?.(fresh) ?? fresh
     const left = fresh.length - own.length
     if (left > 0)
       this.#problems.push(`${key} has ${left} bytes that are not those of the log: they are left out`)
     this.#write(own)
-    this.#end += left
-    this.#closed += left
+    this.#close(left)
     this.#objects++
+  }
+
+  /** Leaves out the next `bytes` of the uploaded file. */
+  #close(bytes: number): void {
+    if (bytes === 0) return
+    this.#closed += bytes
+    this.#end += bytes
+    this.#closedUpTo = this.#end
   }
 
   #whyNot(piece: Piece, start: number, known: Buffer): string | undefined {
     // Of parts that have no place, each is judged by itself, unless other objects have had all of its place.
     const isCompared = this.#judge.partOf === undefined || piece.bytes.length === 0
-    if (isCompared && !known.equals(this.#written(start, known.length)))
-      return 'differs from what another object has there'
+    const isWritten = () => start >= this.#closedUpTo && known.equals(this.#written(start, known.length))
+    if (isCompared && known.length > 0 && !isWritten()) return 'differs from what another object has there'
     const { knownEnd = Number.POSITIVE_INFINITY } = this.#judge
     if (start > this.#end && start >= knownEnd) return `begins at ${start}, where the log had no bytes`
     if (piece.bytes.length === 0 || this.#judge.accepts(piece)) return undefined

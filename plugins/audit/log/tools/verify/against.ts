@@ -8,8 +8,7 @@ import { parseCheckpoint } from '../../tree/checkpoint.js'
 import { notePieces } from '../../tree/note-file.js'
 import { signatureFailure } from './checkpoint-check.js'
 import type { KeptCheckpoint } from './checkpoint-walk.js'
-import type { Findings } from './findings.js'
-import type { TrustedKeys } from './trusted-keys.js'
+import type { Context } from './context.js'
 
 /**
  * The checkpoints in a file: one, or as many as an uploaded object holds.
@@ -32,25 +31,20 @@ export async function headsKeptElsewhere(path: string): Promise<KeptCheckpoint[]
   return heads
 }
 
-/** Those of this log that a trusted key signed; the others become findings. */
+/** Those of the log `origin` that a trusted key signed; the others become findings. */
 export function headsOf(
   heads: readonly KeptCheckpoint[],
-  {
-    origin,
-    keys,
-    findings,
-  }: { readonly origin: string; readonly keys: TrustedKeys; readonly findings: Findings },
+  origin: string,
+  { keys, findings }: Context,
 ): KeptCheckpoint[] {
   return heads.filter((head) => {
-    const place = { file: head.file, line: head.line }
-    if (head.origin !== origin) {
-      const message = `it is a checkpoint of ${head.origin}, this log is ${origin}`
-      findings.fail({ file: JOURNAL_FILE, line: 0, kind: 'wrong_origin', message })
-      return false
+    const isOwn = head.origin === origin
+    const kind = isOwn ? signatureFailure(head, keys) : undefined
+    const message = `it is a checkpoint of ${head.origin}, this log is ${origin}`
+    if (!isOwn) findings.fail(JOURNAL_FILE, 0, 'wrong_origin', message)
+    if (kind !== undefined) {
+      findings.fail(head.file, head.line, kind, 'the signature of the head is not that of a trusted key')
     }
-    const kind = signatureFailure(head, keys)
-    if (kind === undefined) return true
-    findings.fail({ ...place, kind, message: 'the signature of the head is not that of a trusted key' })
-    return false
+    return isOwn && kind === undefined
   })
 }

@@ -7,33 +7,26 @@ import { join } from 'node:path'
 import { linesOf } from '../../files/lines.js'
 import { agentLog, dailyLog } from '../../format/paths.js'
 import { objectIn } from '../../format/stored-record.js'
-import type { Findings } from './findings.js'
+import type { Context } from './context.js'
 
 interface Expected {
   lines: number
   readonly digest: Hash
 }
 
-interface Log {
-  /** Those with a daily log. */
-  readonly days: { has(day: string): boolean; keys(): Iterable<string> }
-  /** Those whose removal is stated: of their files some may be removed already. */
-  readonly removed: { has(day: string): boolean }
-  readonly findings: Findings
-}
-
-export async function checkAgents(dir: string, { days, removed, findings }: Log): Promise<void> {
+/** Of the days whose removal is stated, some files may be removed already. */
+export async function checkAgents({ dir, sizes: days, facts, findings }: Context): Promise<void> {
   const present = agentFiles(dir)
   for (const day of new Set([...days.keys(), ...present.keys()])) {
     const files = present.get(day) ?? []
     const expected = days.has(day) ? await expectedOf(dir, day) : new Map<string, Expected>()
-    for (const file of new Set([...(removed.has(day) ? [] : expected.keys()), ...files])) {
+    for (const file of new Set([...(facts?.removals.has(day) ? [] : expected.keys()), ...files])) {
       const at = files.includes(file) ? await firstDifference(dir, file, expected.get(file)) : 1
       if (at === undefined) continue
       const message = days.has(day)
         ? `from this line on it is not what the records of ${dailyLog(day)} lead to`
         : `there is no ${dailyLog(day)} that shows its records`
-      findings.fail({ file, line: at, kind: 'agent_file', message })
+      findings.fail(file, at, 'agent_file', message)
     }
   }
 }

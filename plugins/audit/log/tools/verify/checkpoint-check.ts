@@ -1,38 +1,31 @@
 // Compares the checkpoints beside the log, and heads kept elsewhere, with the tree.
 
-import { daysBetween } from '../../format/day.js'
-import { checkpointFile, JOURNAL_FILE } from '../../format/paths.js'
+import { JOURNAL_FILE } from '../../format/paths.js'
 import { digestToBase64 } from '../../tree/journal-codec.js'
 import { judgeNote, signersOf } from '../../tree/note.js'
 import type { CheckpointWalk, KeptCheckpoint } from './checkpoint-walk.js'
 import type { ClockCheck } from './clock-check.js'
+import type { Context } from './context.js'
 import type { CosignedHead } from './cosigned-head.js'
-import type { Findings } from './findings.js'
 import type { JournalEntry } from './journal-walk.js'
+import { MissingCheckpoints } from './missing-checkpoints.js'
 import type { FailureKind } from './report.js'
 import type { Claim, Mark } from './tree-check.js'
 import type { TrustedKeys } from './trusted-keys.js'
 
-export interface CheckpointParts {
-  readonly walk: CheckpointWalk
-  readonly keys: TrustedKeys
-  readonly against: readonly KeptCheckpoint[]
-  /** Bytes of the journal before the checkpoints were looked at; later seals may have theirs since. */
-  readonly coveredSize: number
-  /** Where witnesses are required. */
-  readonly cosigned: CosignedHead | undefined
-  readonly clock: ClockCheck
-  readonly findings: Findings
-  readonly onCheckpoint: OnCheckpoint | undefined
-}
-
 /** Called for each checkpoint that agrees with the tree. Its own signature may be unchecked: `signatureFailure`. */
 export type OnCheckpoint = (checkpoint: KeptCheckpoint, keys: TrustedKeys) => void
 
-interface Unnoted {
-  /** Of the first journal line. */
-  readonly number: number
-  count: number
+export interface CheckpointParts {
+  readonly walk: CheckpointWalk
+  /** Heads kept elsewhere. */
+  readonly against: readonly KeptCheckpoint[]
+  /** Where witnesses are required. */
+  readonly cosigned: CosignedHead | undefined
+  readonly clock: ClockCheck
+  readonly onCheckpoint: OnCheckpoint | undefined
+  /** Checks the signatures that others cover, too. */
+  readonly strict: boolean
 }
 
 interface MarkedCheckpoint {
@@ -50,30 +43,24 @@ interface MarkedLine {
   readonly isNoted: boolean
 }
 
-/** Lines at which one retention was in force. */
-interface RetentionPeriod {
-  readonly days: number | undefined
-  /** On which the last of them was written. */
-  last: string
-}
-
 export class CheckpointCheck {
+  readonly #context: Context
   readonly #parts: CheckpointParts
+  readonly #missing: MissingCheckpoints
   /** Those whose signature does not count. */
   readonly #unsigned = new Set<KeptCheckpoint>()
   /** Lines whose signatures, and those of their checkpoints, are not judged yet. */
   #lines: MarkedLine[] = []
-  /** Seals without a checkpoint, by the day on which they were sealed. */
-  readonly #unnoted = new Map<string, Unnoted>()
+  /** Heads kept elsewhere that no line has reached. */
   readonly #open: Set<KeptCheckpoint>
-  #pending: JournalEntry | undefined
   #newest: KeptCheckpoint | undefined
-  #end = 0
-  #isGrowing = false
-  readonly #retention: RetentionPeriod[] = []
+  /** Leaves so far. */
+  #size = 0
 
-  constructor(parts: CheckpointParts) {
+  constructor(context: Context, parts: CheckpointParts) {
+    this.#context = context
     this.#parts = parts
+    this.#missing = new MissingCheckpoints(context)
     this.#open = new Set(parts.against)
   }
 
@@ -104,14 +91,12 @@ export class CheckpointCheck {
       }
       checkpoints.push({ checkpoint, mark: agreed })
     }
-    this.#end = size
-    this.#retain(entry)
+    this.#size = size
     this.#lines.push({ entry, mark, checkpoints, isNoted })
     for (const head of this.#parts.against) {
-      const refuted = () => this.#fork(head)
       if (head.size !== size) continue
-      if (settle({ size, root: head.root, isSigned: () => true, refuted }) !== undefined)
-        this.#open.delete(head)
+      const claim = { size, root: head.root, isSigned: () => true, refuted: () => this.#fork(head) }
+      if (settle(claim) !== undefined) this.#open.delete(head)
     }
   }
 
@@ -123,7 +108,8 @@ export class CheckpointCheck {
   judge(): Mark | undefined {
     const lines = this.#lines
     this.#lines = []
-    const { keys, clock, cosigned, findings, onCheckpoint } = this.#parts
+    const { clock, cosigned, onCheckpoint, strict } = this.#parts
+    const { keys, findings } = this.#context
     const vouching = new Set<string>()
     let confirmed: Mark | undefined
     const isValid = ({ checkpoint, mark }: MarkedCheckpoint) => {
@@ -131,7 +117,7 @@ export class CheckpointCheck {
       const signers = signersOf(note, origin, keys.allAt(size - 1))
       if (signers.length > 0 && signers.every((keyId) => vouching.has(keyId))) return true
       if (!this.#isSigned(checkpoint)) return false
-      for (const keyId of signers) vouching.add(keyId)
+      if (!strict) for (const keyId of signers) vouching.add(keyId)
       confirmed ??= mark
       return true
     }
@@ -144,13 +130,13 @@ export class CheckpointCheck {
     for (const { entry, valid, isNoted } of judged.reverse()) {
       clock.line(entry.number, entry.line.at)
       for (const { checkpoint } of valid) {
-        findings.checkpoints++
+        findings.totals.checkpoints++
         this.#newest = checkpoint
         cosigned?.offer(checkpoint)
         onCheckpoint?.(checkpoint, keys)
         clock.checkpoint(checkpoint.note)
       }
-      this.#note(entry, isNoted || valid.length > 0)
+      this.#missing.take(entry, isNoted || valid.length > 0)
     }
     return confirmed
   }
@@ -159,7 +145,7 @@ export class CheckpointCheck {
     const { file, line, size, root } = checkpoint
     const refuted = () => {
       const message = `its root is not that of the ${size} leaves`
-      this.#parts.findings.fail({ file, line, kind: 'inconsistent', message })
+      this.#context.findings.fail(file, line, 'inconsistent', message)
     }
     return { size, root, isSigned: () => this.#isSigned(checkpoint), refuted }
   }
@@ -167,10 +153,9 @@ export class CheckpointCheck {
   /** Reports a checkpoint that does not end with a journal line, unless lines are missing there. */
   #reportStray(checkpoint: KeptCheckpoint, { first }: JournalEntry): void {
     const { file, line, size } = checkpoint
-    const isExplained = size <= first && first !== this.#end
+    const isExplained = size <= first && first !== this.#size
     if (!this.#isSigned(checkpoint) || isExplained) return
-    const message = `no journal line ends a tree of ${size} leaves`
-    this.#parts.findings.fail({ file, line, kind: 'bad_checkpoint', message })
+    this.#context.findings.fail(file, line, 'bad_checkpoint', `no journal line ends a tree of ${size} leaves`)
   }
 
   /** The newest checkpoint that agrees with the tree. */
@@ -181,85 +166,39 @@ export class CheckpointCheck {
 
   /** @param size number of leaves that the journal covers. */
   finish(size: number): void {
-    const { walk, findings } = this.#parts
+    const { findings } = this.#context
     let largest: KeptCheckpoint | undefined
-    for (const checkpoint of walk.upTo(Number.POSITIVE_INFINITY)) {
+    for (const checkpoint of this.#parts.walk.upTo(Number.POSITIVE_INFINITY)) {
       if (this.#isSigned(checkpoint)) largest = checkpoint
     }
     if (largest !== undefined) {
       const message = `${largest.file}:${largest.line} covers ${largest.size} leaves, the journal ends at ${size}`
-      findings.tampered('truncated', 1)
-      findings.fail({ file: JOURNAL_FILE, line: findings.journalLines + 1, kind: 'truncated', message })
+      findings.tampered('truncated')
+      findings.fail(JOURNAL_FILE, findings.totals.journalLines + 1, 'truncated', message)
     }
-    for (const checkpoint of this.#open) {
-      if (checkpoint.size <= size) this.#fork(checkpoint)
-      else {
-        const message = `${checkpoint.file} covers ${checkpoint.size} leaves, the log has ${size}`
-        findings.fail({ file: JOURNAL_FILE, line: 0, kind: 'rolled_back', message })
-      }
+    for (const head of this.#open) {
+      const message = `${head.file} covers ${head.size} leaves, the log has ${size}`
+      if (head.size <= size) this.#fork(head)
+      else findings.fail(JOURNAL_FILE, 0, 'rolled_back', message)
     }
-    this.#reportUnnoted()
+    this.#missing.finish(this.#newest !== undefined)
   }
 
-  #fork(checkpoint: KeptCheckpoint): void {
-    if (!this.#open.delete(checkpoint)) return
-    const message = `the root of its ${checkpoint.size} leaves is not that of ${checkpoint.file}`
-    this.#parts.findings.fail({ file: JOURNAL_FILE, line: 0, kind: 'forked', message })
+  #fork(head: KeptCheckpoint): void {
+    if (!this.#open.delete(head)) return
+    const message = `the root of its ${head.size} leaves is not that of ${head.file}`
+    this.#context.findings.fail(JOURNAL_FILE, 0, 'forked', message)
   }
 
   /** Reports a signature that is not of a trusted key, once. */
   #isSigned(checkpoint: KeptCheckpoint): boolean {
     if (this.#unsigned.has(checkpoint)) return false
-    const kind = signatureFailure(checkpoint, this.#parts.keys)
+    const kind = signatureFailure(checkpoint, this.#context.keys)
     if (kind === undefined) return true
-    const { file, line } = checkpoint
     const message = 'the signature of the checkpoint is not that of a trusted key'
-    this.#parts.findings.fail({ file, line, kind, message })
+    this.#context.findings.fail(checkpoint.file, checkpoint.line, kind, message)
     this.#unsigned.add(checkpoint)
     return false
-  }
-
-  #note(entry: JournalEntry, isNoted: boolean): void {
-    if (entry.end > this.#parts.coveredSize) {
-      this.#isGrowing = true
-      return
-    }
-    if (entry.line.kind !== 'seal') return
-    if (this.#pending !== undefined) {
-      const day = this.#pending.line.at.slice(0, 10)
-      const known = this.#unnoted.get(day)
-      if (known === undefined) this.#unnoted.set(day, { number: this.#pending.number, count: 1 })
-      else known.count++
-    }
-    this.#pending = isNoted ? undefined : entry
-  }
-
-  #retain({ line, retentionDays: days }: JournalEntry): void {
-    const last = line.at.slice(0, 10)
-    const period = this.#retention.at(-1)
-    if (period !== undefined && period.days === days) period.last = last
-    else this.#retention.push({ days, last })
-  }
-
-  /** A writer that died may leave its last seal without a checkpoint; the next one adds it. */
-  #reportUnnoted(): void {
-    const { findings } = this.#parts
-    for (const [day, { number, count }] of this.#unnoted) {
-      if (this.#retention.some(({ days, last }) => days !== undefined && daysBetween(day, last) > days))
-        continue
-      const message = `${count} seals have no checkpoint, the first is ${JOURNAL_FILE}:${number}`
-      findings.fail({ file: checkpointFile(day), line: 0, kind: 'missing_checkpoint', message })
-    }
-    // The first checkpoint follows the genesis and at most one seal.
-    if (
-      !this.#isGrowing &&
-      findings.journalLines > 2 &&
-      this.#newest === undefined &&
-      this.#unnoted.size === 0
-    ) {
-      const message = 'no checkpoint agrees with the journal'
-      findings.fail({ file: JOURNAL_FILE, line: 0, kind: 'missing_checkpoint', message })
-    }
   }
 }
 

@@ -7,7 +7,7 @@ import { checkpointFile } from '../../format/paths.js'
 import { type Head, parseCheckpoint } from '../../tree/checkpoint.js'
 import type { Note } from '../../tree/note.js'
 import { notePieces } from '../../tree/note-file.js'
-import type { Findings } from './findings.js'
+import type { Context } from './context.js'
 
 export interface KeptCheckpoint extends Head {
   readonly file: string
@@ -32,21 +32,16 @@ interface OpenFile {
 }
 
 export class CheckpointWalk {
-  readonly #dir: string
+  readonly #context: Context
   readonly #origin: string
-  readonly #findings: Findings
-  readonly #sizes: ReadonlyMap<string, number>
   /** By their smallest size, descending. */
   readonly #waiting: WaitingFile[]
   #open: OpenFile[] = []
 
-  /** @param sizes bytes to read of the file of each day. */
-  constructor(dir: string, sizes: ReadonlyMap<string, number>, origin: string, findings: Findings) {
-    this.#dir = dir
+  constructor(context: Context, origin: string) {
+    this.#context = context
     this.#origin = origin
-    this.#findings = findings
-    this.#sizes = sizes
-    this.#waiting = [...sizes.keys()]
+    this.#waiting = [...context.checkpoints.keys()]
       .map((day) => this.#survey(day))
       .sort((a, b) => b.first - a.first || (a.day < b.day ? 1 : -1))
   }
@@ -54,14 +49,9 @@ export class CheckpointWalk {
   /** The checkpoints whose size is at most `size`, in order, each once. */
   *upTo(size: number): Generator<KeptCheckpoint, void, void> {
     for (;;) {
-      for (
-        let next = this.#waiting.at(-1);
-        next !== undefined && next.first <= size;
-        next = this.#waiting.at(-1)
-      ) {
+      for (let file = this.#waiting.at(-1); file && file.first <= size; file = this.#waiting.at(-1)) {
         this.#waiting.pop()
-        const notes = this.#read(next)
-        this.#open.push({ notes, next: notes.next().value ?? undefined })
+        this.#openFile(file)
       }
       let least: OpenFile | undefined
       for (const file of this.#open) if (sizeOf(file) < sizeOf(least)) least = file
@@ -71,6 +61,13 @@ export class CheckpointWalk {
       if (least.next === undefined) this.#open = this.#open.filter((file) => file !== least)
       yield note
     }
+  }
+
+  #openFile(file: WaitingFile): void {
+    const parsed = this.#parse(file.day)
+    // Of two writers, one may write its checkpoint after the other has written a larger one.
+    const notes = file.isOrdered ? parsed : [...parsed].sort((a, b) => a.size - b.size).values()
+    this.#open.push({ notes, next: notes.next().value ?? undefined })
   }
 
   /** Reads the sizes without parsing the checkpoints. */
@@ -92,22 +89,18 @@ export class CheckpointWalk {
   }
 
   #bytes(day: string): Buffer {
-    return readFileSync(join(this.#dir, checkpointFile(day))).subarray(0, this.#sizes.get(day))
-  }
-
-  #read({ day, isOrdered }: WaitingFile): Iterator<KeptCheckpoint, void, void> {
-    const notes = this.#parse(day)
-    // Of two writers, one may write its checkpoint after the other has written a larger one.
-    return isOrdered ? notes : [...notes].sort((a, b) => a.size - b.size).values()
+    const { dir, checkpoints } = this.#context
+    return readFileSync(join(dir, checkpointFile(day))).subarray(0, checkpoints.get(day))
   }
 
   *#parse(day: string): Generator<KeptCheckpoint, void, void> {
+    const { findings } = this.#context
     const file = checkpointFile(day)
     const bytes = this.#bytes(day)
     for (const { note, torn, line, offset } of notePieces(bytes, `${this.#origin}\n`)) {
       const head = note === undefined ? undefined : parseCheckpoint(note.text)
-      const fail = (message: string) => this.#findings.fail({ file, line, kind: 'bad_checkpoint', message })
-      if (torn) this.#findings.torn(file, line, bytes.length - offset, 'checkpoint')
+      const fail = (message: string) => findings.fail(file, line, 'bad_checkpoint', message)
+      if (torn) findings.torn(file, line, bytes.length - offset, 'checkpoint')
       else if (note === undefined || head === undefined) fail('not a checkpoint')
       else if (head.origin !== this.#origin) fail(`a checkpoint of ${head.origin}`)
       else yield { ...head, file, line, note }

@@ -25,16 +25,8 @@ export interface TamperedLog {
 export function classifyTampering(log: TamperedLog, findings: Findings): number {
   const { file, lineBefore, failedLines } = log
   const hunks = log.isToEnd ? log.hunks : log.hunks.map((hunk) => ({ ...hunk, atEnd: false }))
-  const removed = placesOf(
-    hunks,
-    (hunk) => hunk.removed,
-    (hunk) => hunk.sealedAt,
-  )
-  const added = placesOf(
-    hunks,
-    (hunk) => hunk.added,
-    (hunk) => hunk.logAt,
-  )
+  const removed = new Map(hunks.flatMap((hunk) => hunk.removed.map((leaf, i) => [leaf, hunk.sealedAt + i])))
+  const added = new Set(hunks.flatMap((hunk) => hunk.added))
   const copied = copiesIn(log.sealed, added, removed)
   let unsealed = 0
   for (const hunk of hunks) {
@@ -42,23 +34,15 @@ export function classifyTampering(log: TamperedLog, findings: Findings): number 
     const unknown: number[] = []
     for (const [i, leaf] of hunk.added.entries()) {
       const line = hunk.logAt + i
-      const place = { file, line: lineBefore + line + 1 }
+      const number = lineBefore + line + 1
       const from = removed.get(leaf)
       // A caller may append the same record twice; after the end of the sealed lines that is no failure.
       if (from !== undefined) {
-        findings.tampered('reordered', 1)
-        findings.fail({
-          ...place,
-          kind: 'reordered',
-          message: `the record was sealed as line ${lineBefore + from + 1}`,
-        })
+        findings.tampered('reordered')
+        findings.fail(file, number, 'reordered', `the record was sealed as line ${lineBefore + from + 1}`)
       } else if (copied.has(leaf) && !hunk.atEnd) {
-        findings.tampered('replayed', 1)
-        findings.fail({
-          ...place,
-          kind: 'replayed',
-          message: 'a second copy of a record that was sealed once',
-        })
+        findings.tampered('replayed')
+        findings.fail(file, number, 'replayed', 'a second copy of a record that was sealed once')
       } else if (hunk.atEnd && !failedLines.has(line) && (log.judged || missing.length <= unknown.length)) {
         unsealed++
       } else {
@@ -80,13 +64,13 @@ function classifyHunk(
   const both = Math.min(missing.length, unknown.length)
   for (const [i, line] of unknown.entries()) {
     const kind = i < both ? 'edited' : 'inserted'
-    findings.tampered(kind, 1)
+    findings.tampered(kind)
     if (failedLines.has(line)) continue
     const message =
       kind === 'edited'
         ? `not the record that was sealed as line ${lineBefore + (missing[i] ?? 0) + 1}`
         : 'never sealed here'
-    findings.fail({ file, line: lineBefore + line + 1, kind, message })
+    findings.fail(file, lineBefore + line + 1, kind, message)
   }
   const rest = missing.slice(both)
   const [first, last] = [rest[0], rest.at(-1)]
@@ -100,23 +84,13 @@ function classifyHunk(
       : `lines ${lineBefore + first + 1} to ${lineBefore + last + 1}`
   const what = rest.length === 1 ? '1 record is' : `${rest.length} records are`
   const where = hunk.atEnd ? 'missing from the end' : 'missing before this line'
-  findings.fail({ file, line, kind, message: `${what} ${where}, sealed as ${sealedAs}` })
-}
-
-function placesOf(
-  hunks: readonly Hunk[],
-  leaves: (hunk: Hunk) => readonly Digest[],
-  start: (hunk: Hunk) => number,
-): Map<Digest, number> {
-  const places = new Map<Digest, number>()
-  for (const hunk of hunks) for (const [i, leaf] of leaves(hunk).entries()) places.set(leaf, start(hunk) + i)
-  return places
+  findings.fail(file, line, kind, `${what} ${where}, sealed as ${sealedAs}`)
 }
 
 /** The added leaves that also occur among the sealed ones. */
 function copiesIn(
   sealed: Leaves,
-  added: ReadonlyMap<Digest, number>,
+  added: ReadonlySet<Digest>,
   removed: ReadonlyMap<Digest, number>,
 ): Set<Digest> {
   const copies = new Set<Digest>()

@@ -44,7 +44,7 @@ export class CosignedHead {
   finish(findings: Findings, now: number): Report | undefined {
     const found = this.#find(findings, now)
     const { file, line } = this.#newest ?? { file: 'audit.journal', line: 0 }
-    const fail = (message: string) => findings.fail({ file, line, kind: 'missing_cosignature', message })
+    const fail = (message: string) => findings.fail(file, line, 'missing_cosignature', message)
     const wanted = `${this.#quorum} of the ${this.#witnesses.length} witnesses`
     if (found === undefined) {
       fail(`no checkpoint is cosigned by ${wanted}`)
@@ -63,7 +63,7 @@ export class CosignedHead {
         const judged = judgeCosignature(note, witness)
         if (judged.kind === 'wrong') {
           const message = `the cosignature of ${witness.name} is wrong`
-          findings.fail({ file, line, kind: 'bad_signature', message })
+          findings.fail(file, line, 'bad_signature', message)
         }
         // A time in the future would never grow old.
         if (judged.kind !== 'valid' || judged.time * MS_PER_SECOND > now + MAX_AGE_MS) continue

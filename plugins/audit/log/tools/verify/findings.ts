@@ -5,52 +5,58 @@ import type { FailureKind, Tampering, TornTail, Verdict, VerifyFailure, VerifyRe
 const MAX_FAILURES_KEPT = 1_000
 
 export class Findings {
-  files = 0
-  records = 0
-  verified = 0
-  journalLines = 0
-  checkpoints = 0
-  sealed = 0
-  unsealed = 0
-  readonly tampering: Partial<Record<Tampering, number>> = {}
-  readonly counts: Partial<Record<FailureKind, number>> = {}
-  readonly failures: VerifyFailure[] = []
-  readonly tornTails: TornTail[] = []
+  readonly totals = {
+    files: 0,
+    records: 0,
+    verified: 0,
+    journalLines: 0,
+    checkpoints: 0,
+    sealed: 0,
+    unsealed: 0,
+  }
+  readonly #tampering: Partial<Record<Tampering, number>> = {}
+  readonly #counts: Partial<Record<FailureKind, number>> = {}
+  readonly #failures: VerifyFailure[] = []
+  readonly #tornTails: TornTail[] = []
   /** Why what was read does not show whether the log is intact. */
   unjudged: string | undefined
-  readonly #onFailure: (failure: VerifyFailure) => void
 
-  constructor(onFailure: (failure: VerifyFailure) => void) {
-    this.#onFailure = onFailure
-  }
+  constructor(readonly onFailure: ((failure: VerifyFailure) => void) | undefined) {}
 
   /** Number of failures. */
   get total(): number {
-    return Object.values(this.counts).reduce((sum, count) => sum + count, 0)
+    return Object.values(this.#counts).reduce((sum, count) => sum + count, 0)
   }
 
-  fail(failure: VerifyFailure): void {
-    this.counts[failure.kind] = (this.counts[failure.kind] ?? 0) + 1
-    if (this.failures.length < MAX_FAILURES_KEPT) this.failures.push(failure)
-    this.#onFailure(failure)
+  /** @param line counted from 1; 0 for the file as a whole. */
+  fail(file: string, line: number, kind: FailureKind, message: string): void {
+    const failure = { file, line, kind, message }
+    this.#counts[kind] = (this.#counts[kind] ?? 0) + 1
+    if (this.#failures.length < MAX_FAILURES_KEPT) this.#failures.push(failure)
+    this.onFailure?.(failure)
   }
 
-  tampered(kind: Tampering, records: number): void {
-    this.tampering[kind] = (this.tampering[kind] ?? 0) + records
+  /** @param verified how many of the records have a valid form and signature. */
+  checked(records: number, verified: number): void {
+    this.totals.records += records
+    this.totals.verified += verified
   }
 
-  torn(file: string, line: number, bytes: number, what: string): void {
+  tampered(kind: Tampering, records = 1): void {
+    this.#tampering[kind] = (this.#tampering[kind] ?? 0) + records
+  }
+
+  torn(file: string, line: number, bytes: number, what = 'newline'): void {
     const message = `${bytes} bytes after the last ${what}, left by a writer that died`
-    this.tornTails.push({ file, line, kind: 'torn_tail', message })
+    this.#tornTails.push({ file, line, kind: 'torn_tail', message })
   }
 
   /** @param judged false where only the tree and its checkpoints were checked. */
   verdict(judged: boolean): { verdict: Verdict; reason?: string } {
-    if (Object.keys(this.counts).length > 0) return { verdict: 'not_intact' }
-    if (this.unjudged !== undefined) return { verdict: 'cannot_be_judged', reason: this.unjudged }
-    if (!judged && this.checkpoints === 0)
-      return { verdict: 'cannot_be_judged', reason: 'there are no checkpoints' }
-    return { verdict: 'intact' }
+    if (this.total > 0) return { verdict: 'not_intact' }
+    const unread = judged || this.totals.checkpoints > 0 ? undefined : 'there are no checkpoints'
+    const reason = this.unjudged ?? unread
+    return reason === undefined ? { verdict: 'intact' } : { verdict: 'cannot_be_judged', reason }
   }
 
   report(
@@ -63,17 +69,11 @@ export class Findings {
       clockSetBacks: [],
       ...judged,
       ...identity,
-      files: this.files,
-      records: this.records,
-      verified: this.verified,
-      journalLines: this.journalLines,
-      checkpoints: this.checkpoints,
-      sealed: this.sealed,
-      unsealed: this.unsealed,
-      tampering: this.tampering,
-      failureCounts: this.counts,
-      failures: this.failures,
-      tornTails: this.tornTails,
+      ...this.totals,
+      tampering: this.#tampering,
+      failureCounts: this.#counts,
+      failures: this.#failures,
+      tornTails: this.#tornTails,
     }
   }
 }

@@ -1,15 +1,18 @@
 // Reads the journal line by line and recovers after lines that are damaged, missing or foreign, so that what the
 // intact lines state can still be checked.
 
+import { join } from 'node:path'
 import { lineBlocksOf } from '../../files/lines.js'
+import { JOURNAL_FILE } from '../../format/paths.js'
 import { type Digest, leafHash } from '../../merkle/tree-hash.js'
 import { parseJournalLine } from '../../tree/journal-codec.js'
 import type { JournalLine } from '../../tree/journal-line.js'
 import { JournalState } from '../../tree/journal-state.js'
 import { KeyHistory } from '../../tree/key-history.js'
 import { type PlacedRange, placeRanges } from '../../tree/seal-ranges.js'
-import { checkLine, type LineFailure } from './check-line.js'
-import type { TrustedKeys } from './trusted-keys.js'
+import { checkLine } from './check-line.js'
+import type { Context } from './context.js'
+import type { FailureKind } from './report.js'
 
 export interface JournalEntry {
   /** Counted from 1. */
@@ -21,19 +24,12 @@ export interface JournalEntry {
   readonly line: JournalLine
   /** The ranges of a seal, placed in the tree. */
   readonly ranges: readonly PlacedRange[]
-  /** Index of the first leaf that this line or its ranges cover; smaller ones are missing where it is not `from`. */
+  /** Index of the first leaf that this line or its ranges cover; smaller ones are missing unless a line before covers them. */
   readonly first: number
   /** Checks the line's own signature, once, and reports one that does not fit. */
   readonly isSigned: () => boolean
   /** The retention in force, days; undefined where no line before states it. */
   readonly retentionDays: number | undefined
-}
-
-export interface JournalSink {
-  fail(number: number, failure: LineFailure): void
-  torn(number: number, bytes: number): void
-  /** Journal lines are missing or cannot be used, so that not every range is known. */
-  incomplete(): void
 }
 
 interface Gap {
@@ -44,172 +40,180 @@ interface Gap {
   explained: boolean
 }
 
-/**
- * The entries that cover leaves of the log, in the order of the tree and in blocks. Of a seal that continues the journal,
- * as nearly all lines do, the signature is checked when the entry is asked: checkpoints may vouch for it.
- *
- * @param size bytes of the journal to read.
- */
-export async function* walkJournal(
-  path: string,
-  { keys, size }: { readonly keys: TrustedKeys; readonly size: number },
-  sink: JournalSink,
-): AsyncGenerator<readonly JournalEntry[], void, void> {
-  const state = new JournalState()
-  const gaps: Gap[] = []
-  const ends = new AssumedEnds()
-  let damaged = false
+export class JournalWalk {
+  /** Whether lines are missing or cannot be used, so that not every range is known. */
+  isIncomplete = false
+  /** Numbers of lines that have a failure. */
+  readonly #failed = new Set<number>()
+  readonly #context: Context
+  readonly #state = new JournalState()
+  readonly #ends = new AssumedEnds()
+  readonly #gaps: Gap[] = []
+  #isDamaged = false
   /** Whether each line so far continues the one before and counts, so that what a seal repeats can be compared. */
-  let isWhole = true
-  let offset = 0
-  const take = (own: Buffer, number: number): JournalEntry | undefined => {
-    const line = parseJournalLine(own)
+  #isWhole = true
+
+  constructor(context: Context) {
+    this.#context = context
+  }
+
+  hasFailed(number: number): boolean {
+    return this.#failed.has(number)
+  }
+
+  fail(number: number, kind: FailureKind, message: string): void {
+    this.#failed.add(number)
+    this.#context.findings.fail(JOURNAL_FILE, number, kind, message)
+  }
+
+  /**
+   * The entries that cover leaves of the log, in the order of the tree and in blocks. Of a seal that continues the journal,
+   * as nearly all lines do, the signature is checked when the entry is asked: checkpoints may vouch for it.
+   */
+  async *entries(): AsyncGenerator<readonly JournalEntry[], void, void> {
+    const { dir, journalSize = 0, findings } = this.#context
+    let end = 0
+    for await (const lines of lineBlocksOf(join(dir, JOURNAL_FILE))) {
+      const entries: JournalEntry[] = []
+      for (const { bytes, number, complete } of lines) {
+        end += bytes.length + 1
+        if (end > journalSize + (complete ? 0 : 1)) break
+        if (!complete) findings.torn(JOURNAL_FILE, number, bytes.length)
+        const entry = complete ? this.#take(Buffer.from(bytes), number, end) : undefined
+        if (entry !== undefined) entries.push(entry)
+      }
+      yield entries
+      if (end > journalSize) break
+    }
+    for (const { number, from, to, explained } of this.#gaps) {
+      const message = `no journal line covers the leaves ${from} to ${to - 1} before this one`
+      if (!explained) this.fail(number, 'missing_journal', message)
+    }
+    if (this.#state.size === 0) this.fail(1, 'missing_genesis', 'the journal has no line that can be used')
+  }
+
+  #take(bytes: Buffer, number: number, end: number): JournalEntry | undefined {
+    const { keys } = this.#context
+    const state = this.#state
+    const line = parseJournalLine(bytes)
     if (line === undefined) {
-      const checked = checkLine(own, { keys }, undefined)
-      const notJournal: LineFailure = { kind: 'bad_journal', message: 'not a journal line' }
-      sink.fail(number, checked.failure ?? notJournal)
-      damaged = true
-      isWhole = false
+      const { failure } = checkLine(bytes, { keys }, undefined)
+      this.fail(number, failure?.kind ?? 'bad_journal', failure?.message ?? 'not a journal line')
+      this.#isDamaged = true
+      this.#isWhole = false
       return undefined
     }
-    const isSigned = signatureOf(own, { number, leaf: line.leaf, keys }, sink)
+    const isSigned = this.#signatureOf(bytes, number, line.leaf)
     const continues = state.whyNot(line) === undefined
-    const wrong = continues && isWhole ? state.whyNotSummary(line) : undefined
+    const wrong = continues && this.#isWhole ? state.whyNotSummary(line) : undefined
     const isKnown = keys.at(line.key_id, line.leaf) !== undefined
     const isDeferred = continues && line.kind === 'seal' && isKnown && wrong === undefined
     const failed = !isDeferred && !isSigned()
-    if (wrong !== undefined && !failed) sink.fail(number, { kind: 'bad_journal', message: wrong })
-    isWhole &&= continues && !failed
+    if (wrong !== undefined && !failed) this.fail(number, 'bad_journal', wrong)
+    this.#isWhole &&= continues && !failed
     const { retentionDays } = state
-    let first: number | undefined
-    if (continues) {
-      ends.assume(state, line)
-      first = state.size
-      state.apply(line)
-    } else {
-      first = beginElsewhere(state, line, { number, failed, damaged, ends, keys }, gaps, sink)
-    }
+    const first = continues ? this.#apply(line) : this.#beginElsewhere(line, number, failed)
     if (first === undefined) {
-      damaged ||= failed
+      this.#isDamaged ||= failed
       return undefined
     }
-    damaged = false
+    this.#isDamaged = false
     // A line that does not count states no retention.
     if (failed) state.retentionDays = retentionDays
-    const isSeal = line.kind === 'seal' && first + coveredBy(line) === line.leaf
+    const { leaf } = line
+    const isSeal = line.kind === 'seal' && first + coveredBy(line) === leaf
+    const ranges = isSeal ? placeRanges(line.ranges, first) : []
+    const inForce = state.retentionDays || undefined
+    const covered = isSeal ? first : leaf
     return {
       number,
-      end: offset,
-      leaf: line.leaf,
-      hash: leafHash(own),
+      end,
+      leaf,
+      hash: leafHash(bytes),
       line,
-      ranges: isSeal ? placeRanges(line.ranges, first) : [],
-      first: isSeal ? first : line.leaf,
+      ranges,
+      first: covered,
       isSigned,
-      retentionDays: state.retentionDays || undefined,
+      retentionDays: inForce,
     }
   }
-  for await (const lines of lineBlocksOf(path)) {
-    const entries: JournalEntry[] = []
-    for (const { bytes, number, complete } of lines) {
-      offset += bytes.length + 1
-      if (offset > size + (complete ? 0 : 1)) break
-      if (complete) {
-        const entry = take(Buffer.from(bytes), number)
-        if (entry !== undefined) entries.push(entry)
-      } else sink.torn(number, bytes.length)
-    }
-    yield entries
-    if (offset > size) break
-  }
-  for (const { number, from, to, explained } of gaps) {
-    if (explained) continue
-    const message = `no journal line covers the leaves ${from} to ${to - 1} before this one`
-    sink.fail(number, { kind: 'missing_journal', message })
-  }
-  if (state.size === 0)
-    sink.fail(1, { kind: 'missing_genesis', message: 'the journal has no line that can be used' })
-}
 
-/** Whether the line's own signature fits; checked and reported once. */
-function signatureOf(
-  bytes: Buffer,
-  { number, leaf, keys }: { readonly number: number; readonly leaf: number; readonly keys: TrustedKeys },
-  sink: JournalSink,
-): () => boolean {
-  let known: boolean | undefined
-  return () => {
-    if (known !== undefined) return known
-    const { failure } = checkLine(bytes, { keys }, leaf)
-    if (failure !== undefined) sink.fail(number, failure)
-    known = failure === undefined
-    return known
-  }
-}
-
-/**
- * Takes a line that does not continue the one before into `state`. Returns the first leaf that it covers; undefined where
- * it is of no use.
- */
-function beginElsewhere(
-  state: JournalState,
-  line: JournalLine,
-  at: {
-    readonly number: number
-    readonly failed: boolean
-    readonly damaged: boolean
-    readonly ends: AssumedEnds
-    readonly keys: TrustedKeys
-  },
-  gaps: Gap[],
-  sink: JournalSink,
-): number | undefined {
-  const { number, failed, damaged, ends } = at
-  const report = (failure: LineFailure) => {
-    if (!failed) sink.fail(number, failure)
-  }
-  if (state.size === 0 && line.kind !== 'genesis') {
-    if (state.logId === '' && !damaged) {
-      sink.fail(number, { kind: 'missing_genesis', message: 'the first journal line is not a genesis' })
+  #signatureOf(bytes: Buffer, number: number, leaf: number): () => boolean {
+    let known: boolean | undefined
+    return () => {
+      if (known !== undefined) return known
+      const { failure } = checkLine(bytes, { keys: this.#context.keys }, leaf)
+      if (failure !== undefined) this.fail(number, failure.kind, failure.message)
+      known = failure === undefined
+      return known
     }
-    state.logId = line.log_id
-    state.keys = KeyHistory.of(at.keys.spans.filter(([, , , by]) => by === null))
-  } else if (state.size > 0 && line.log_id !== state.logId) {
-    report({ kind: 'foreign', message: `the journal line is of log ${line.log_id}` })
-    return undefined
   }
-  const first = line.leaf - coveredBy(line)
-  if (first < state.size) {
-    const gap = gaps.find(({ from, to }) => from <= line.leaf && line.leaf < to)
-    if (gap !== undefined) gap.explained = true
-    const kind = gap === undefined ? 'replayed' : 'reordered'
-    report({ kind, message: `leaf ${line.leaf} is covered by lines before, which end at ${state.size}` })
-    return undefined
+
+  /** Takes a line that continues the one before; returns the first leaf that it covers. */
+  #apply(line: JournalLine): number {
+    const first = this.#state.size
+    this.#ends.assume(this.#state, line)
+    this.#state.apply(line)
+    return first
   }
-  // A damaged line may state anything; only where it continues the journal is it of use.
-  const isGap = first > state.size
-  if (failed && (isGap || state.whyNot(line) !== undefined)) {
-    sink.incomplete()
-    return undefined
-  }
-  if (isGap) {
-    gaps.push({ number, from: state.size, to: first, explained: damaged || state.size === 0 })
-    state.size = first
-    ends.forget()
-    sink.incomplete()
-  }
-  ends.assume(state, line)
-  const why = state.whyNot(line)
-  if (why !== undefined && !isGap) {
-    report({ kind: 'bad_journal', message: why })
-    // What it seals is not known.
-    sink.incomplete()
-    ends.forget()
+
+  /**
+   * Takes a line that does not continue the one before. Returns the first leaf that it covers; undefined where it is of no
+   * use.
+   *
+   * @param failed whether it has a failure of its own, beside which this one is not reported.
+   */
+  #beginElsewhere(line: JournalLine, number: number, failed: boolean): number | undefined {
+    const state = this.#state
+    const report = (kind: FailureKind, message: string) => {
+      if (!failed) this.fail(number, kind, message)
+    }
+    if (state.size === 0 && line.kind !== 'genesis') {
+      const message = 'the first journal line is not a genesis'
+      if (state.logId === '' && !this.#isDamaged) this.fail(number, 'missing_genesis', message)
+      state.logId = line.log_id
+      state.keys = KeyHistory.of(this.#context.keys.spans.filter(([, , , by]) => by === null))
+    } else if (state.size > 0 && line.log_id !== state.logId) {
+      report('foreign', `the journal line is of log ${line.log_id}`)
+      return undefined
+    }
+    const first = line.leaf - coveredBy(line)
+    if (first < state.size) {
+      const gap = this.#gaps.find(({ from, to }) => from <= line.leaf && line.leaf < to)
+      if (gap !== undefined) gap.explained = true
+      const message = `leaf ${line.leaf} is covered by lines before, which end at ${state.size}`
+      report(gap === undefined ? 'replayed' : 'reordered', message)
+      return undefined
+    }
+    // A damaged line may state anything; only where it continues the journal is it of use.
+    const isGap = first > state.size
+    if (failed && (isGap || state.whyNot(line) !== undefined)) {
+      this.isIncomplete = true
+      return undefined
+    }
+    if (isGap) {
+      const explained = this.#isDamaged || state.size === 0
+      this.#gaps.push({ number, from: state.size, to: first, explained })
+      state.size = first
+      this.#forgetEnds()
+    }
+    this.#ends.assume(state, line)
+    const why = state.whyNot(line)
+    if (why === undefined || isGap) {
+      state.apply(line)
+      return first
+    }
+    report('bad_journal', why)
+    this.#forgetEnds()
     state.size = line.leaf + 1
     return line.leaf
   }
-  state.apply(line)
-  return first
+
+  /** What was sealed before is not known. */
+  #forgetEnds(): void {
+    this.isIncomplete = true
+    this.#ends.forget()
+  }
 }
 
 /** After missing lines, the sealed bytes of a day are known again when a line states them. */

@@ -1,34 +1,16 @@
 // One pass over the tree: journal lines and the ranges that they seal, compared with every signed root.
 
-import { coverFile, dailyLog, JOURNAL_FILE } from '../../format/paths.js'
+import { dailyLog, JOURNAL_FILE } from '../../format/paths.js'
 import { alignedSubtrees } from '../../merkle/aligned-subtrees.js'
 import type { SubtreeRoot } from '../../merkle/leaf-range.js'
 import { digestFromBase64 } from '../../tree/journal-codec.js'
-import type { PlacedRange } from '../../tree/seal-ranges.js'
 import type { CheckpointCheck } from './checkpoint-check.js'
-import type { Covers } from './covers.js'
+import type { Context } from './context.js'
+import { Covers } from './covers.js'
 import type { DayChecks, RangeState } from './day-checks.js'
-import type { Findings } from './findings.js'
-import type { JournalFacts } from './journal-facts.js'
-import { journalSteps, type Step, type StepOptions } from './journal-steps.js'
-import type { JournalEntry, JournalSink } from './journal-walk.js'
-import type { ChunkResult } from './scan-chunk.js'
-import { type Agreement, type Claim, type Mark, type Part, TreeCheck } from './tree-check.js'
-
-export interface LogParts {
-  readonly findings: Findings
-  readonly facts: JournalFacts
-  readonly covers: Covers
-  readonly checkpoints: CheckpointCheck
-  readonly days: DayChecks
-  readonly onBytes: (bytes: number) => void
-}
-
-/** Returns the number of leaves that the journal covers. */
-export async function checkLog(options: StepOptions, parts: LogParts): Promise<number> {
-  const check = new LogCheck(options, parts)
-  return check.run()
-}
+import { type JournalEntry, JournalWalk } from './journal-walk.js'
+import { type Part, partsOf } from './parts.js'
+import { type Agreement, type Claim, type Mark, TreeCheck } from './tree-check.js'
 
 /** Lines between two multiples of it are in memory until the newest signatures among them are checked. */
 const LEAVES_PER_RUN = 256
@@ -41,90 +23,65 @@ interface States {
 const CONFIRMED: States = { changed: 'changed', others: 'intact' }
 const UNCONFIRMED: States = { changed: 'unlocated', others: 'unconfirmed' }
 
-class LogCheck {
-  readonly #options: StepOptions
-  readonly #parts: LogParts
-  readonly #tree: TreeCheck<Step>
-  /** Numbers of journal lines that have a failure. */
-  readonly #failedLines = new Set<number>()
+export class LogCheck {
+  readonly #context: Context
+  readonly #checkpoints: CheckpointCheck
+  readonly #days: DayChecks
+  readonly #walk: JournalWalk
+  readonly #covers: Covers
+  readonly #tree: TreeCheck
   /** That of the last journal line. */
   #run = 0
+  /** Number of leaves so far. */
+  #size = 0
 
-  constructor(options: StepOptions, parts: LogParts) {
-    this.#options = options
-    this.#parts = parts
-    this.#tree = new TreeCheck(options.dir)
+  constructor(context: Context, checkpoints: CheckpointCheck, days: DayChecks) {
+    this.#context = context
+    this.#checkpoints = checkpoints
+    this.#days = days
+    this.#walk = new JournalWalk(context)
+    this.#covers = new Covers(context)
+    this.#tree = new TreeCheck(context.dir)
   }
 
-  async run(): Promise<number> {
-    const { findings, checkpoints, days } = this.#parts
-    const sink: JournalSink = {
-      fail: (line, failure) => {
-        this.#failedLines.add(line)
-        findings.fail({ file: JOURNAL_FILE, line, ...failure })
-      },
-      torn: (line, bytes) => findings.torn(JOURNAL_FILE, line, bytes, 'newline'),
-      incomplete: () => days.journalIsIncomplete(),
-    }
-    let size = 0
-    for await (const steps of journalSteps(this.#options, sink)) {
-      for (const step of steps) size = this.#take(step) ?? size
+  async run(): Promise<void> {
+    for await (const parts of partsOf(this.#context, this.#walk)) {
+      for (const part of parts) this.#take(part)
     }
     this.#confirm()
     this.#finish()
-    checkpoints.finish(size)
-    return size
+    this.#checkpoints.finish(this.#size)
+    this.#covers.finish()
+    await this.#days.finish(this.#walk.isIncomplete ? undefined : this.#size)
   }
 
-  /** Returns the number of leaves after a journal line. */
-  #take(step: Step): number | undefined {
-    if (step.kind === 'line') {
-      this.#takeLine(step.entry)
-      return step.entry.leaf + 1
+  #take(part: Part): void {
+    const { entry, range, scan } = part
+    if (entry !== undefined) {
+      this.#takeLine(part, entry)
+      return
     }
-    if (step.kind === 'gap') {
-      this.#tree.add({ first: step.first, end: step.end, subtrees: undefined, source: step })
-      return undefined
-    }
-    const { range, result } = step
-    const end = range.leaf + range.lines
-    this.#tree.add({ first: range.leaf, end, subtrees: this.#subtreesOf(range, result), source: step })
-    if (result !== undefined) this.#parts.onBytes(range.end - range.start)
-    return undefined
+    if (range !== undefined && scan !== undefined) {
+      part.subtrees = scan.whole ? subtreesOf(part, scan.hashes) : undefined
+      this.#context.onBytes(range.end - range.start)
+    } else if (range !== undefined) part.subtrees = this.#covers.next(range)
+    this.#tree.add(part)
   }
 
-  #takeLine(entry: JournalEntry): void {
-    const { findings, checkpoints } = this.#parts
-    const { number, leaf, line } = entry
-    findings.journalLines++
+  #takeLine(part: Part, entry: JournalEntry): void {
+    const { number, leaf, line, hash, isSigned } = entry
+    this.#context.findings.totals.journalLines++
     const run = Math.floor(leaf / LEAVES_PER_RUN)
     if (run > this.#run) this.#confirm()
     this.#run = run
-    const mark = this.#settle({
-      size: leaf,
-      root: digestFromBase64(line.root) ?? '',
-      isSigned: entry.isSigned,
-      refuted: () => this.#failLine(number, 'inconsistent', 'its root is not that of the leaves before it'),
-    })
-    const own = { root: entry.hash, level: 0 }
-    this.#tree.add({ first: leaf, end: leaf + 1, subtrees: [own], source: { kind: 'line', entry } })
-    checkpoints.take(entry, mark, (claim) => this.#settle(claim))
-  }
-
-  #failLine(number: number, kind: 'inconsistent' | 'fault' | 'edited', message: string): void {
-    this.#failedLines.add(number)
-    this.#parts.findings.fail({ file: JOURNAL_FILE, line: number, kind, message })
-  }
-
-  #subtreesOf(range: PlacedRange, result: ChunkResult | undefined): readonly SubtreeRoot[] | undefined {
-    const removal = this.#parts.facts.removals.get(range.day)
-    if (result === undefined) {
-      return removal === undefined ? undefined : this.#parts.covers.next(range, removal)
-    }
-    if (!result.whole) return undefined
-    return alignedSubtrees(range.leaf, range.leaf + range.lines).map(({ level }, at) => {
-      return { root: result.hashes[at] ?? '', level }
-    })
+    const refuted = () =>
+      this.#walk.fail(number, 'inconsistent', 'its root is not that of the leaves before it')
+    const root = digestFromBase64(line.root) ?? ''
+    const mark = this.#settle({ size: leaf, root, isSigned, refuted })
+    part.subtrees = [{ root: hash, level: 0 }]
+    this.#tree.add(part)
+    this.#checkpoints.take(entry, mark, (claim) => this.#settle(claim))
+    this.#size = leaf + 1
   }
 
   /** Compares the claim with the leaves on disk, or else, where it is signed, with the stored ones. */
@@ -141,45 +98,35 @@ class LogCheck {
 
   /** Checks signatures of the lines since the last time, and takes what they confirm. */
   #confirm(): void {
-    const confirmed = this.#parts.checkpoints.judge()
+    const confirmed = this.#checkpoints.judge()
     if (confirmed !== undefined) this.#commit(this.#tree.confirm(confirmed))
   }
 
-  #commit({ parts, changed }: Agreement<Step>, states = CONFIRMED): void {
+  #commit({ parts, changed }: Agreement, states = CONFIRMED): void {
     for (const part of parts) {
-      const { source } = part
+      const { entry, range, scan } = part
       const isChanged = changed.has(part)
-      if (source.kind === 'line') this.#commitLine(source.entry, isChanged)
-      if (source.kind === 'range') {
-        const { range, result } = source
-        if (result !== undefined)
-          this.#parts.days.range(range, result, isChanged ? states.changed : states.others)
-        else this.#takeAbsent(range, isChanged)
+      if (entry !== undefined) this.#commitLine(entry, isChanged)
+      else if (range !== undefined && scan !== undefined) {
+        this.#days.range(range, scan, isChanged ? states.changed : states.others)
+      } else if (range !== undefined) {
+        this.#days.absent(range)
+        if (isChanged) this.#covers.differs(range.day)
       }
     }
   }
 
   #commitLine({ number, line, isSigned, retentionDays }: JournalEntry, isChanged: boolean): void {
-    const { days } = this.#parts
-    if (isChanged && isSigned() && !this.#failedLines.has(number)) {
-      this.#failLine(number, 'edited', 'not the line that was sealed here')
+    const walk = this.#walk
+    if (isChanged && isSigned() && !walk.hasFailed(number)) {
+      walk.fail(number, 'edited', 'not the line that was sealed here')
     }
-    if (line.kind === 'remove') days.remove(line, number, retentionDays)
+    if (line.kind === 'remove') this.#days.remove(line, number, retentionDays, walk.isIncomplete)
     if (line.kind !== 'fault') return
     const { day, sealed, found, resume } = line
     const message = `sealed bytes of ${day} had changed: ${sealed} were sealed, ${found} found, ${resume} unchanged`
-    this.#failLine(number, 'fault', message)
-    days.resume(day, resume)
-  }
-
-  #takeAbsent(range: PlacedRange, isChanged: boolean): void {
-    const { covers, days, facts, findings } = this.#parts
-    days.absent(range)
-    const { day } = range
-    if (!isChanged || !facts.removals.has(day) || covers.hasFailed(day)) return
-    covers.failed(day)
-    const message = 'its hashes differ from what was sealed'
-    findings.fail({ file: coverFile(day), line: 0, kind: 'bad_cover', message })
+    walk.fail(number, 'fault', message)
+    this.#days.resume(day, resume)
   }
 
   /** What no signed root has confirmed. */
@@ -188,19 +135,21 @@ class LogCheck {
     const broken = new Set(parts.filter(({ subtrees }) => subtrees === undefined))
     const [claim] = disputed
     if (claim !== undefined && broken.size === 0) this.#reportAltered(parts, from, claim.size)
-    this.#commit({ parts, changed: broken }, disputed.length > 0 || broken.size > 0 ? UNCONFIRMED : CONFIRMED)
+    const isConfirmed = claim === undefined && broken.size === 0
+    this.#commit({ parts, changed: broken }, isConfirmed ? CONFIRMED : UNCONFIRMED)
   }
 
-  #reportAltered(parts: readonly Part<Step>[], from: number, to: number): void {
-    const { days, findings } = this.#parts
+  #reportAltered(parts: readonly Part[], from: number, to: number): void {
+    const { findings } = this.#context
     const message = `a line among the leaves ${from} to ${to - 1} differs from what was sealed, and the tree does not show which`
     findings.tampered('altered', to - from)
-    for (const { source } of parts) {
-      if (source.kind !== 'range') continue
-      const { day } = source.range
-      findings.fail({ file: dailyLog(day), line: days.linesBefore(day) + 1, kind: 'altered', message })
-      return
-    }
-    findings.fail({ file: JOURNAL_FILE, line: 0, kind: 'altered', message })
+    const day = parts.find(({ range }) => range !== undefined)?.range?.day
+    const [file, line] =
+      day === undefined ? [JOURNAL_FILE, 0] : [dailyLog(day), this.#days.linesBefore(day) + 1]
+    findings.fail(file, line, 'altered', message)
   }
+}
+
+function subtreesOf({ first, end }: Part, hashes: readonly string[]): SubtreeRoot[] {
+  return alignedSubtrees(first, end).map(({ level }, at) => ({ root: hashes[at] ?? '', level }))
 }

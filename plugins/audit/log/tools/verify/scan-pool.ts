@@ -1,6 +1,7 @@
 // Scans chunks on all cores: on threads where the log is large enough, else on this thread.
 
 import { availableParallelism } from 'node:os'
+import { lineStartFrom } from '../../files/lines.js'
 import { startWorker, Thread } from '../../thread/thread.js'
 import type { KeySpan } from '../../tree/journal-line.js'
 import { type Chunk, type ChunkResult, type ScanContext, scanChunks } from './scan-chunk.js'
@@ -13,12 +14,6 @@ export interface ScanWorkerData {
 /** Methods of the thread. */
 export interface ScanMethods {
   scan(chunks: readonly Chunk[]): ChunkResult[]
-}
-
-interface Job {
-  readonly chunks: readonly Chunk[]
-  readonly resolve: (results: ChunkResult[]) => void
-  readonly reject: (error: unknown) => void
 }
 
 export interface ScanPool {
@@ -42,9 +37,29 @@ export function scanPool(
   totalBytes: number,
   threads = availableParallelism(),
 ): ScanPool {
-  return totalBytes < MIN_BYTES_FOR_THREADS || threads < 2
-    ? localScan(context)
-    : new ThreadPool(context, threads)
+  if (totalBytes < MIN_BYTES_FOR_THREADS || threads < 2) return localScan(context)
+  const workerData: ScanWorkerData = { spans: context.keys.spans, logId: context.logId }
+  const workers = Array.from({ length: threads }, () => {
+    const worker = startWorker(new URL('./scan-worker.js', import.meta.url), { workerData })
+    return { thread: new Thread<ScanMethods>(worker, {}, () => undefined), jobs: 0 }
+  })
+  return {
+    // While one job runs, the next one waits at the same thread.
+    width: 2 * threads,
+    jobBytes: THREAD_JOB_BYTES,
+    async scan(chunks) {
+      const idlest = workers.reduce((a, b) => (b.jobs < a.jobs ? b : a))
+      idlest.jobs++
+      try {
+        return await idlest.thread.call('scan', chunks)
+      } finally {
+        idlest.jobs--
+      }
+    },
+    async close() {
+      await Promise.all(workers.map(({ thread }) => thread.close()))
+    },
+  }
 }
 
 function localScan(context: ScanContext): ScanPool {
@@ -60,75 +75,14 @@ function localScan(context: ScanContext): ScanPool {
   }
 }
 
-class ThreadPool implements ScanPool {
-  readonly width: number
-  readonly jobBytes = THREAD_JOB_BYTES
-  readonly #threads: Thread<ScanMethods>[]
-  readonly #idle: Thread<ScanMethods>[]
-  readonly #waiting: Job[] = []
-  #failure: Error | undefined
-
-  constructor({ keys, logId }: ScanContext, threads: number) {
-    // While one job runs, the next one waits at the same thread.
-    this.width = 2 * threads
-    const workerData: ScanWorkerData = { spans: keys.spans, logId }
-    this.#threads = Array.from({ length: threads }, () => this.#start(workerData))
-    this.#idle = [...this.#threads]
-  }
-
-  scan(chunks: readonly Chunk[]): Promise<ChunkResult[]> {
-    return new Promise((resolve, reject) => {
-      if (this.#failure !== undefined) {
-        reject(this.#failure)
-        return
-      }
-      this.#waiting.push({ chunks, resolve, reject })
-      this.#assign()
-    })
-  }
-
-  async close(): Promise<void> {
-    await Promise.all(this.#threads.map((thread) => thread.close()))
-  }
-
-  #start(workerData: ScanWorkerData): Thread<ScanMethods> {
-    const worker = startWorker(new URL('./scan-worker.js', import.meta.url), { workerData })
-    return new Thread(worker, {}, (error) => {
-      this.#failure = error
-      for (const { reject } of this.#waiting.splice(0)) reject(error)
-    })
-  }
-
-  #assign(): void {
-    for (let thread = this.#idle.pop(); thread !== undefined; thread = this.#idle.pop()) {
-      const job = this.#waiting.shift()
-      if (job === undefined) {
-        this.#idle.push(thread)
-        return
-      }
-      void this.#run(thread, job)
-    }
-  }
-
-  async #run(thread: Thread<ScanMethods>, { chunks, resolve, reject }: Job): Promise<void> {
-    try {
-      resolve(await thread.call('scan', chunks))
-    } catch (error) {
-      reject(error)
-    }
-    this.#idle.push(thread)
-    this.#assign()
-  }
-}
-
 /** Scans the lines of a file that begin in `[from, to)`, in jobs; yields results in file order. */
 export async function* scanLines(
   pool: ScanPool,
   { from, to, ...file }: Omit<Chunk, 'start' | 'end' | 'range'> & { from: number; to: number },
 ): AsyncGenerator<ChunkResult & { readonly end: number }, void, void> {
   const jobs = (function* () {
-    for (let start = from; start < to; start += pool.jobBytes) {
-      const end = Math.min(to, start + pool.jobBytes)
+    for (let start = lineStartFrom(file.path, from, to), end = start; start < to; start = end) {
+      end = lineStartFrom(file.path, Math.min(to, start + pool.jobBytes), to)
       yield { end, scanned: pool.scan([{ ...file, start, end }]) }
     }
   })()

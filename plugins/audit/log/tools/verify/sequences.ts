@@ -1,8 +1,13 @@
 // The sequence numbers of a day's records: each writer session counts its records of a day from 0, so a number that
 // occurs twice is a replay, and one that is missing is a record that never reached the tree.
 
+import { join } from 'node:path'
+import { linesOf } from '../../files/lines.js'
+import { dailyLog } from '../../format/paths.js'
+import { objectIn } from '../../format/stored-record.js'
 import { recordPlace } from '../../tree/record-place.js'
 import type { LineFailure } from './check-line.js'
+import type { Context } from './context.js'
 
 /** Consecutive numbers of one session, in the order of the log. */
 export interface Run {
@@ -10,11 +15,6 @@ export interface Run {
   readonly from: number
   /** Exclusive. */
   readonly to: number
-}
-
-export interface Gap extends Run {
-  /** Whether a sealed record follows, so that the missing ones cannot still arrive. */
-  readonly isSealed: boolean
 }
 
 /** Collects runs while the numbers of each session grow by one. */
@@ -29,19 +29,15 @@ export class RunCollector {
     const place = recordPlace(record)
     if (place === undefined) return { kind: 'bad_sequence', message: 'seq or lost is missing or malformed' }
     const { session, number, lost } = place
-    this.#add(session, number)
     for (const [first, last] of lost) this.lost.push({ session, from: first, to: last + 1 })
-    return undefined
-  }
-
-  #add(session: string, number: number): void {
     const run = this.#open.get(session)
-    if (run !== undefined && run.to === number) {
+    if (run?.to === number) {
       run.to++
-      return
+      return undefined
     }
     if (run !== undefined) this.runs.push({ session, ...run })
     this.#open.set(session, { from: number, to: number + 1 })
+    return undefined
   }
 
   finish(): this {
@@ -51,49 +47,93 @@ export class RunCollector {
   }
 }
 
+/** Numbers that are missing so far. */
+interface Gap {
+  readonly from: number
+  readonly to: number
+  /** Whether a sealed record follows, so that the missing ones cannot still arrive. */
+  readonly isSealed: boolean
+}
+
 interface Session {
   /** One past the largest number. */
   next: number
-  gaps: { from: number; to: number; isSealed: boolean }[]
+  gaps: Gap[]
 }
 
 /** Joins the runs of a day, in the order of the log. */
 export class DaySequences {
   readonly #sessions = new Map<string, Session>()
-  /** True as soon as a number occurred twice. */
-  hasReplays = false
+  #hasReplays = false
 
-  add({ session, from, to }: Run, isSealed: boolean): void {
+  /** Returns false where a number has occurred before. */
+  add({ session, from, to }: Run, isSealed: boolean): boolean {
     const known = this.#sessions.get(session) ?? { next: 0, gaps: [] }
     this.#sessions.set(session, known)
     if (from > known.next) known.gaps.push({ from: known.next, to: from, isSealed })
-    for (let number = from; number < Math.min(to, known.next); number++) {
-      if (!fill(known, number, number + 1)) this.hasReplays = true
-    }
+    const repeatable = Math.max(0, Math.min(to, known.next) - from)
+    const isNew = fill(known, from, to) === repeatable
     known.next = Math.max(known.next, to)
+    this.#hasReplays ||= !isNew
+    return isNew
   }
 
   /** A record states that these were never written. */
   excuse({ session, from, to }: Run): void {
     const known = this.#sessions.get(session)
-    if (known !== undefined) for (let number = from; number < to; number++) fill(known, number, number + 1)
+    if (known !== undefined) fill(known, from, to)
   }
 
-  /** The numbers that neither occurred nor were named as lost. */
-  gaps(): Gap[] {
-    return [...this.#sessions].flatMap(([session, { gaps }]) => gaps.map((gap) => ({ session, ...gap })))
+  /** The numbers before sealed records that neither occurred nor were named as lost. */
+  get missing(): Run[] {
+    return [...this.#sessions].flatMap(([session, { gaps }]) =>
+      gaps.filter(({ isSealed }) => isSealed).map(({ from, to }) => ({ session, from, to })),
+    )
+  }
+
+  get hasFailed(): boolean {
+    return this.#hasReplays || this.missing.length > 0
   }
 }
 
-/** Removes `[from, to)` from the session's gaps; false where it lies in none. */
-function fill(session: Session, from: number, to: number): boolean {
-  const at = session.gaps.findIndex((gap) => gap.from <= from && to <= gap.to)
-  const gap = session.gaps[at]
-  if (gap === undefined) return false
-  const rest = [
-    { ...gap, to: from },
-    { ...gap, from: to },
-  ].filter((part) => part.from < part.to)
-  session.gaps.splice(at, 1, ...rest)
-  return true
+/** Removes `[from, to)` from the session's gaps; returns how many of these numbers lay in one. */
+function fill(session: Session, from: number, to: number): number {
+  let filled = 0
+  session.gaps = session.gaps.flatMap((gap) => {
+    const [start, end] = [Math.max(gap.from, from), Math.min(gap.to, to)]
+    if (start >= end) return [gap]
+    filled += end - start
+    return [
+      { ...gap, to: start },
+      { ...gap, from: end },
+    ].filter((rest) => rest.from < rest.to)
+  })
+  return filled
+}
+
+/** Reads the day once more to find the lines of what the sequence numbers show. */
+export async function reportSequences(
+  { dir, findings }: Context,
+  day: string,
+  { missing }: DaySequences,
+): Promise<void> {
+  const file = dailyLog(day)
+  const open = new Set(missing)
+  const sequences = new DaySequences()
+  for await (const { bytes, number: line } of linesOf(join(dir, file))) {
+    const place = recordPlace(objectIn(bytes) ?? {})
+    if (place === undefined) continue
+    const { session, number } = place
+    if (!sequences.add({ session, from: number, to: number + 1 }, true)) {
+      findings.tampered('replayed')
+      findings.fail(file, line, 'replayed', `${session}:${number} stands in a line before`)
+    }
+    for (const gap of open) {
+      if (gap.session !== session || number < gap.to) continue
+      open.delete(gap)
+      const count = gap.to - gap.from
+      const message = `${count} records of session ${session} are missing, from number ${gap.from} on`
+      findings.fail(file, line, 'missing', message)
+    }
+  }
 }

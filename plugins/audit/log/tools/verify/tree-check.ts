@@ -1,21 +1,13 @@
 // Joins the hashes of ranges and journal lines and compares the roots with the signed ones. Where they differ, the
 // stored leaves, if they lead to the signed root, show which ranges and lines have changed.
 
-import { LeafRange, type SubtreeRoot } from '../../merkle/leaf-range.js'
+import { LeafRange } from '../../merkle/leaf-range.js'
 import type { Digest } from '../../merkle/tree-hash.js'
 import { storedLeaves } from '../../tree/tree-store.js'
+import type { Part } from './parts.js'
 
 // Beyond this the rest of the log is not compared any more, so that memory stays bounded.
 const MAX_PARTS = 100_000
-
-/** Consecutive leaves with one source. */
-export interface Part<S> {
-  readonly first: number
-  readonly end: number
-  /** Undefined where what is on disk is not the stated number of whole lines, or is missing. */
-  readonly subtrees: readonly SubtreeRoot[] | undefined
-  readonly source: S
-}
 
 /** A root over the leaves `[0, size)`. */
 export interface Claim {
@@ -33,21 +25,21 @@ export interface Claim {
  */
 export type Mark = number
 
-export interface Agreement<S> {
+export interface Agreement {
   /** Since the claim that was confirmed before. */
-  readonly parts: readonly Part<S>[]
+  readonly parts: readonly Part[]
   /** Those that differ from the stored leaves, which lead to the signed root. */
-  readonly changed: ReadonlySet<Part<S>>
+  readonly changed: ReadonlySet<Part>
 }
 
-export class TreeCheck<S> {
+export class TreeCheck {
   readonly #dir: string
   #agreed = new LeafRange()
   /** Undefined while the parts since `#agreed` cannot be joined. */
   #current: LeafRange | undefined = new LeafRange()
   /** The stored leaves since `#agreed`; undefined while they are not needed. */
   #stored: LeafRange | undefined
-  #parts: Part<S>[] = []
+  #parts: Part[] = []
   /** Number of parts before `#parts`. */
   #agreedParts = 0
   #disputed: Claim[] = []
@@ -58,7 +50,7 @@ export class TreeCheck<S> {
   }
 
   /** Adds the leaves that follow. */
-  add(part: Part<S>): void {
+  add(part: Part): void {
     if (this.#parts.length >= MAX_PARTS) this.#overflown = true
     this.#parts.push(part)
     if (part.subtrees === undefined) this.#current = undefined
@@ -72,23 +64,24 @@ export class TreeCheck<S> {
   }
 
   /** The root of the mark is signed. */
-  confirm(mark: Mark): Agreement<S> {
-    const count = mark - this.#agreedParts
-    if (count <= 0) return { parts: [], changed: new Set() }
+  confirm(mark: Mark): Agreement {
+    const count = Math.max(0, mark - this.#agreedParts)
     const range = this.#agreed.copy()
-    for (const { subtrees } of this.#parts.slice(0, count)) range.appendAll(subtrees ?? [])
-    return { parts: this.#agree(range, count), changed: new Set() }
+    for (const { subtrees = [] } of this.#parts.slice(0, count)) range.appendAll(subtrees)
+    return { parts: count === 0 ? [] : this.#agree(range, count), changed: new Set() }
   }
 
   /** Compares the stored leaves with a signed root that is not that of the leaves on disk. */
-  settle(claim: Claim): Agreement<S> | undefined {
+  settle(claim: Claim): Agreement | undefined {
     if (this.#overflown) return undefined
     if (this.#parts.length === 0) {
       claim.refuted()
       return undefined
     }
-    const stored = this.#storedTo(claim.size)
-    if (stored?.root() !== claim.root) {
+    const stored = this.#stored ?? this.#agreed.copy()
+    this.#stored = stored
+    this.#appendStored(stored, claim.size)
+    if (stored.end !== claim.size || stored.root() !== claim.root) {
       this.#disputed.push(claim)
       return undefined
     }
@@ -97,9 +90,9 @@ export class TreeCheck<S> {
     return { parts, changed: new Set(parts.filter((part) => !this.#isStored(part))) }
   }
 
-  /** What no signed root has confirmed: all parts since the last one that agreed, and the first claim that differs. */
+  /** What no signed root has confirmed: all parts since the last one that agreed, and the claims that differ. */
   finish(): {
-    readonly parts: readonly Part<S>[]
+    readonly parts: readonly Part[]
     readonly from: number
     readonly disputed: readonly Claim[]
   } {
@@ -107,33 +100,26 @@ export class TreeCheck<S> {
   }
 
   /** Returns the next `count` parts, which `range` covers. */
-  #agree(range: LeafRange, count: number): Part<S>[] {
-    const isRefuted = ({ size }: Claim) => size <= range.end
-    for (const claim of this.#disputed.filter(isRefuted)) claim.refuted()
-    this.#disputed = this.#disputed.filter((claim) => !isRefuted(claim))
-    const parts = this.#parts
-    this.#parts = parts.slice(count)
+  #agree(range: LeafRange, count: number): Part[] {
+    const [refuted, open] = [this.#disputed.filter(({ size }) => size <= range.end), this.#disputed]
+    this.#disputed = open.filter(({ size }) => size > range.end)
+    for (const claim of refuted) claim.refuted()
     this.#agreedParts += count
     this.#agreed = range
     this.#stored = undefined
-    return parts.slice(0, count)
+    return this.#parts.splice(0, count)
   }
 
-  #storedTo(size: number): LeafRange | undefined {
-    const stored = this.#stored ?? this.#agreed.copy()
-    this.#stored = stored
-    for (const leaves of storedLeaves(this.#dir, stored.end, size)) {
-      for (const leaf of leaves) stored.append(leaf)
-    }
-    return stored.end === size ? stored : undefined
+  #appendStored(range: LeafRange, end: number): void {
+    for (const leaves of storedLeaves(this.#dir, range.end, end))
+      for (const leaf of leaves) range.append(leaf)
   }
 
-  #isStored({ first, end, subtrees }: Part<S>): boolean {
-    if (subtrees === undefined) return false
+  #isStored({ first, end, subtrees }: Part): boolean {
     const stored = new LeafRange(first)
-    for (const leaves of storedLeaves(this.#dir, first, end)) for (const leaf of leaves) stored.append(leaf)
+    if (subtrees !== undefined) this.#appendStored(stored, end)
     return (
-      stored.subtrees.length === subtrees.length &&
+      stored.subtrees.length === subtrees?.length &&
       stored.subtrees.every(({ root }, at) => root === subtrees[at]?.root)
     )
   }

@@ -13,13 +13,13 @@ import { checkAgents } from './agent-check.js'
 import { CheckpointCheck, type OnCheckpoint } from './checkpoint-check.js'
 import { CheckpointWalk, type KeptCheckpoint } from './checkpoint-walk.js'
 import { ClockCheck } from './clock-check.js'
+import type { Context } from './context.js'
 import { CosignedHead, type WitnessPolicy } from './cosigned-head.js'
-import { Covers } from './covers.js'
 import { DayChecks } from './day-checks.js'
 import { Findings } from './findings.js'
 import { type Inventory, originOfCheckpoints, takeInventory } from './inventory.js'
 import { type JournalFacts, journalFacts } from './journal-facts.js'
-import { checkLog } from './log-check.js'
+import { LogCheck } from './log-check.js'
 import type { VerifyFailure, VerifyReport } from './report.js'
 import { scanPool } from './scan-pool.js'
 import { spansOf, TrustedKeys, trustedSpans } from './trusted-keys.js'
@@ -44,6 +44,8 @@ export interface VerifyOptions {
   origin?: string
   /** Witnesses whose cosignatures the newest checkpoint must have. */
   witnesses?: WitnessPolicy
+  /** Checks every signature, those that a later checkpoint covers too. */
+  strict?: boolean
   /** Checks the journal, the tree and its roots, not each record by itself. */
   fast?: boolean
   /** Compares the files of agents with the daily logs. */
@@ -92,99 +94,78 @@ export async function verifyFiles(
   options: VerifyOptions,
   heads: readonly KeptCheckpoint[] = [],
 ): Promise<VerifyReport> {
-  const findings = new Findings(options.onFailure ?? (() => undefined))
-  const compared = options.against !== undefined
-  const selfVouched = options.keys === undefined
-  const pinned = options.origin !== undefined
-  if (typeof inventory === 'string') {
-    return findings.report(
-      { verdict: 'cannot_be_judged', reason: inventory },
-      { selfVouched, compared, pinned, keys: [], keySpans: [] },
-    )
-  }
+  const findings = new Findings(options.onFailure)
+  const [compared, selfVouched] = [options.against !== undefined, options.keys === undefined]
+  const stated = { selfVouched, compared, pinned: options.origin !== undefined, keys: [], keySpans: [] }
+  const unjudged = (reason: string) => findings.report({ verdict: 'cannot_be_judged', reason }, stated)
+  if (typeof inventory === 'string') return unjudged(inventory)
   const given = options.keys ?? (await keysOfLog(dir))
   const spans = spansOf(given)
-  const { journalSize } = inventory
+  const { journalSize, sizes } = inventory
   const facts =
     journalSize === undefined ? undefined : await journalFacts(join(dir, JOURNAL_FILE), journalSize, spans)
   const known = facts?.spans ?? spans
   const keys = new TrustedKeys(selfVouched ? known : trustedSpans(known, given))
-  const identity = { selfVouched, compared, pinned, keys: keys.ids, keySpans: keys.spans }
-  if (keys.ids.length === 0 && given.length === 0) {
-    return findings.report({ verdict: 'cannot_be_judged', reason: 'no public key is known' }, identity)
+  if (keys.ids.length === 0 && given.length === 0) return unjudged('no public key is known')
+  const totalBytes = [...sizes.values()].reduce((sum, size) => sum + size, 0)
+  const logId = facts?.logId === undefined ? undefined : shortLogId(facts.logId)
+  const pool = scanPool({ keys, logId }, totalBytes, options.threads)
+  const judged = options.fast !== true
+  const onBytes = progressOver(totalBytes, options.onProgress)
+  try {
+    const context = { ...inventory, dir, keys, facts, pool, judged, findings, onBytes }
+    const result =
+      facts === undefined
+        ? await checkUnsealed(context, options)
+        : await check(context, facts, options, heads)
+    const identity = { ...stated, keys: keys.ids, keySpans: keys.spans }
+    return findings.report(findings.verdict(judged), { ...identity, ...result })
+  } finally {
+    await pool.close()
   }
-  const result = await check(dir, options, { findings, inventory, facts, keys, heads })
-  return findings.report(findings.verdict(options.fast !== true), { ...identity, ...result })
 }
 
-interface Subject {
-  readonly findings: Findings
-  readonly inventory: Inventory
-  readonly facts: JournalFacts | undefined
-  readonly keys: TrustedKeys
-  readonly heads: readonly KeptCheckpoint[]
+/** A log without a journal. */
+async function checkUnsealed(context: Context, { witnesses, allowUnsealed }: VerifyOptions): Promise<Result> {
+  const { checkpoints, findings } = context
+  const days = new DayChecks(context)
+  await days.finish(0)
+  if (checkpoints.size > 0 || days.namesLog || witnesses !== undefined) {
+    findings.fail(JOURNAL_FILE, 0, 'missing_file', 'the log has no journal')
+  } else if (allowUnsealed !== true) {
+    findings.unjudged = 'the log has no journal, so that missing records cannot be detected'
+  }
+  return {}
 }
 
 type Result = Partial<Pick<VerifyReport, 'origin' | 'head' | 'cosigned' | 'removedDays' | 'clockSetBacks'>>
 
-async function check(dir: string, options: VerifyOptions, subject: Subject): Promise<Result> {
-  const { findings, inventory, facts, keys, heads } = subject
-  const { sizes, journalSize = 0, coveredSize } = inventory
-  const judged = options.fast !== true
-  const totalBytes = [...sizes.values()].reduce((sum, size) => sum + size, 0)
-  const onBytes = progressOver(totalBytes, options.onProgress)
-  const logId = facts?.logId === undefined ? undefined : shortLogId(facts.logId)
-  const pool = scanPool({ keys, logId }, totalBytes, options.threads)
-  const days = new DayChecks({ dir, pool, judged, findings, sizes, onBytes })
-  const place = { file: JOURNAL_FILE, line: 0 }
-  try {
-    if (facts === undefined) {
-      await days.finish(0)
-      const hasCheckpoints = inventory.checkpoints.size > 0
-      if (hasCheckpoints || days.namesLog || options.witnesses !== undefined) {
-        findings.fail({ ...place, kind: 'missing_file', message: 'the log has no journal' })
-      } else if (options.allowUnsealed !== true) {
-        findings.unjudged = 'the log has no journal, so that missing records cannot be detected'
-      }
-      return {}
-    }
-    const origin = facts.genesis?.origin ?? originOfCheckpoints(dir, inventory.checkpoints.keys()) ?? ''
-    if (options.origin !== undefined && options.origin !== origin) {
-      const message = `the log is ${origin}, not ${options.origin}`
-      findings.fail({ ...place, kind: 'wrong_origin', message })
-    }
-    const against = headsOf(heads, { origin, keys, findings })
-    const walk = new CheckpointWalk(dir, inventory.checkpoints, origin, findings)
-    const cosigned = options.witnesses && new CosignedHead(options.witnesses)
-    const clock = new ClockCheck(options.witnesses?.keys ?? [])
-    const checkpoints = new CheckpointCheck({
-      walk,
-      keys,
-      against,
-      coveredSize,
-      cosigned,
-      clock,
-      findings,
-      onCheckpoint: options.onCheckpoint,
-    })
-    days.stateRemovals(facts.removals.keys())
-    const covers = new Covers(dir, facts.removals, findings)
-    const scan = { dir, pool, keys, judged, journalSize, sizes }
-    const size = await checkLog(scan, { findings, facts, covers, checkpoints, days, onBytes })
-    covers.finish()
-    await days.finish(size)
-    if (options.agents === true) await checkAgents(dir, { days: sizes, removed: facts.removals, findings })
-    const { head } = checkpoints
-    const witnessed = cosigned?.finish(findings, Date.now())
-    return {
-      origin,
-      removedDays: days.removedDays,
-      clockSetBacks: clock.finish(),
-      ...(head && { head }),
-      ...(witnessed && { cosigned: witnessed }),
-    }
-  } finally {
-    await pool.close()
+async function check(
+  context: Context,
+  { genesis, removals }: JournalFacts,
+  { origin: wanted, witnesses, onCheckpoint, strict = false, agents }: VerifyOptions,
+  heads: readonly KeptCheckpoint[],
+): Promise<Result> {
+  const { dir, checkpoints, findings, sizes } = context
+  const origin = genesis?.origin ?? originOfCheckpoints(dir, checkpoints.keys()) ?? ''
+  if (wanted !== undefined && wanted !== origin) {
+    findings.fail(JOURNAL_FILE, 0, 'wrong_origin', `the log is ${origin}, not ${wanted}`)
+  }
+  const against = headsOf(heads, origin, context)
+  const walk = new CheckpointWalk(context, origin)
+  const cosigned = witnesses && new CosignedHead(witnesses)
+  const clock = new ClockCheck(witnesses?.keys ?? [])
+  const checks = new CheckpointCheck(context, { walk, against, cosigned, clock, onCheckpoint, strict })
+  await new LogCheck(context, checks, new DayChecks(context)).run()
+  if (agents === true) await checkAgents(context)
+  const { head } = checks
+  const witnessed = cosigned?.finish(findings, Date.now())
+  return {
+    origin,
+    removedDays: [...removals.keys()].filter((day) => !sizes.has(day)).sort(),
+    clockSetBacks: clock.finish(),
+    ...(head && { head }),
+    ...(witnessed && { cosigned: witnessed }),
   }
 }
 

@@ -210,6 +210,17 @@ export const checkpointManipulations: readonly Manipulation[] = [
     found: [`${past}:1: altered`],
   },
   {
+    title: 'the tree is removed and the last record of a range replaced by a longer one of another key',
+    tamper: (f, log) => {
+      removeTree(f)
+      f.editLine(past, 7, (line) => {
+        const { sig: _, ...record } = JSON.parse(line)
+        return log.sign({ ...record, key_id: stranger.keyId, agentVariables: { more: 'text' } }, stranger)
+      })
+    },
+    found: [`${past}:1: altered`, `${past}:8: not_json`, `${past}:14: not_json`],
+  },
+  {
     title: 'the whole directory is rolled back',
     tamper: (f) => replaceBy(f, () => buildLog(f.dir, { after: () => undefined }).seal()),
     found: [],

@@ -1,0 +1,19 @@
+// What the parts of one verification share.
+
+import type { Findings } from './findings.js'
+import type { Inventory } from './inventory.js'
+import type { JournalFacts } from './journal-facts.js'
+import type { ScanPool } from './scan-pool.js'
+import type { TrustedKeys } from './trusted-keys.js'
+
+export interface Context extends Inventory {
+  readonly dir: string
+  readonly keys: TrustedKeys
+  /** Undefined where there is no journal. */
+  readonly facts: JournalFacts | undefined
+  readonly pool: ScanPool
+  /** Whether each record is checked by itself. */
+  readonly judged: boolean
+  readonly findings: Findings
+  readonly onBytes: (bytes: number) => void
+}

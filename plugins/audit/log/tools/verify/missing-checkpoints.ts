@@ -1,0 +1,68 @@
+// Every seal has a checkpoint, save the last one of a writer that died, and those whose files retention has removed.
+
+import { daysBetween } from '../../format/day.js'
+import { checkpointFile, JOURNAL_FILE } from '../../format/paths.js'
+import type { Context } from './context.js'
+import type { JournalEntry } from './journal-walk.js'
+
+interface Unnoted {
+  /** Of the first journal line. */
+  readonly number: number
+  count: number
+}
+
+/** Lines at which one retention was in force. */
+interface RetentionPeriod {
+  readonly days: number | undefined
+  /** On which the last of them was written. */
+  last: string
+}
+
+export class MissingCheckpoints {
+  readonly #context: Context
+  /** Seals without a checkpoint, by the day on which they were sealed. */
+  readonly #unnoted = new Map<string, Unnoted>()
+  readonly #retention: RetentionPeriod[] = []
+  /** The last seal, where it has no checkpoint: a writer that died may leave it so, and the next one adds it. */
+  #pending: JournalEntry | undefined
+  #isGrowing = false
+
+  constructor(context: Context) {
+    this.#context = context
+  }
+
+  /** Takes the next journal line. */
+  take(entry: JournalEntry, isNoted: boolean): void {
+    const { line, retentionDays: days } = entry
+    const last = line.at.slice(0, 10)
+    const period = this.#retention.at(-1)
+    if (period !== undefined && period.days === days) period.last = last
+    else this.#retention.push({ days, last })
+    // Later seals may have their checkpoints since.
+    this.#isGrowing ||= entry.end > this.#context.coveredSize
+    if (this.#isGrowing || line.kind !== 'seal') return
+    if (this.#pending !== undefined) {
+      const day = this.#pending.line.at.slice(0, 10)
+      const known = this.#unnoted.get(day) ?? { number: this.#pending.number, count: 0 }
+      known.count++
+      this.#unnoted.set(day, known)
+    }
+    this.#pending = isNoted ? undefined : entry
+  }
+
+  /** @param hasAny whether a checkpoint agrees with the tree. */
+  finish(hasAny: boolean): void {
+    const { findings } = this.#context
+    for (const [day, { number, count }] of this.#unnoted) {
+      if (this.#retention.some(({ days, last }) => days !== undefined && daysBetween(day, last) > days))
+        continue
+      const message = `${count} seals have no checkpoint, the first is ${JOURNAL_FILE}:${number}`
+      findings.fail(checkpointFile(day), 0, 'missing_checkpoint', message)
+    }
+    // The first checkpoint follows the genesis and at most one seal.
+    const isExpected = !this.#isGrowing && findings.totals.journalLines > 2 && this.#unnoted.size === 0
+    if (!hasAny && isExpected) {
+      findings.fail(JOURNAL_FILE, 0, 'missing_checkpoint', 'no checkpoint agrees with the journal')
+    }
+  }
+}
