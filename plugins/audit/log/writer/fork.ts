@@ -22,12 +22,17 @@ import {
   INTENTS_FOLDER,
   JOURNAL_FILE,
   LOCK_FILE,
+  PUBLIC_KEYS_FILE,
   SEAL_LOCK_FILE,
 } from '../format/paths.js'
+import { type Verifier, verifierFromLine } from '../keys/public-key.js'
+import { hasSigned } from '../keys/signed-json.js'
 import { newestCheckpoint } from '../tree/checkpoint-file.js'
 import { digestToBase64, isParent } from '../tree/journal-codec.js'
-import { readGenesis } from '../tree/journal-file.js'
+import { journalLines, readGenesis } from '../tree/journal-file.js'
 import type { ParentHead } from '../tree/journal-line.js'
+import { KeyHistory } from '../tree/key-history.js'
+import { judgeNote } from '../tree/note.js'
 
 const STAYS = new Set([LOCK_FILE, SEAL_LOCK_FILE, FORK_FILE, INTENTS_FOLDER])
 
@@ -56,12 +61,13 @@ export interface Fork {
  * Moves the log in `dir` to a folder in it, where it can be verified. The next writer begins a log that names the moved one as
  * its parent. Can be repeated after a crash.
  *
- * @throws {AuditError} `not_found` where there is no checkpoint to name.
+ * @throws {AuditError} `not_found` where no checkpoint is signed by a key of the log.
  */
 export function forkLog(dir: string, port: FileSystem = nodeFileSystem): Fork {
   const parent = readParent(port, dir) ?? newestHead(port, dir)
   if (parent === undefined) {
-    throw new AuditError('not_found', `${dir} holds no checkpoint that a new log could name as its parent`)
+    const message = `${dir} holds no checkpoint that a key of the log has signed and a new log could name as its parent`
+    throw new AuditError('not_found', message)
   }
   const folder = `parent-${parent.root.replaceAll(/[^A-Za-z0-9]/g, '').slice(0, 16)}`
   replaceLock(port, dir, undefined)
@@ -79,19 +85,51 @@ export function forkLog(dir: string, port: FileSystem = nodeFileSystem): Fork {
 
 /** What `forkLog` left for the genesis of the new log. */
 export function readParent(port: FileSystem, dir: string): ParentHead | undefined {
-  const text = readExisting(port, join(dir, FORK_FILE), (fd) => {
-    const bytes = Buffer.alloc(port.fstatSync(fd).size)
-    port.readSync(fd, bytes, 0, bytes.length, 0)
-    return bytes.toString()
-  })
+  const text = readText(port, join(dir, FORK_FILE))
   const value = text === undefined ? undefined : parseJsonObject(text)
   return value !== undefined && isParent(value) ? value : undefined
 }
 
+function readText(port: FileSystem, path: string): string | undefined {
+  return readExisting(port, path, (fd) => {
+    const bytes = Buffer.alloc(port.fstatSync(fd).size)
+    port.readSync(fd, bytes, 0, bytes.length, 0)
+    return bytes.toString()
+  })
+}
+
+/** The newest checkpoint that a key of the log has signed: a process without one can append others. */
 function newestHead(port: FileSystem, dir: string): ParentHead | undefined {
   const origin = readGenesis(port, dir)?.origin ?? originOfCheckpoints(port, dir)
-  const head = origin === undefined ? undefined : newestCheckpoint(port, dir, origin)?.head
+  if (origin === undefined) return undefined
+  const stated = keysOfJournal(port, dir)
+  const keysAt = stated.all().length > 0 ? (leaf: number) => stated.allAt(leaf) : () => storedKeys(port, dir)
+  const head = newestCheckpoint(port, dir, origin, (note, { size }) => {
+    return judgeNote(note, origin, keysAt(size - 1)).kind === 'verified'
+  })?.head
   return head && { origin: head.origin, size: head.size, root: digestToBase64(head.root) }
+}
+
+/** Those that a rightly signed line introduces. */
+function keysOfJournal(port: FileSystem, dir: string): KeyHistory {
+  let keys = new KeyHistory()
+  for (const { line, start } of journalLines(port, dir, 0, Infinity)) {
+    if (line === undefined || line.kind === 'seal') continue
+    const isFirst = line.kind === 'genesis' && start === 0
+    const signers = isFirst ? KeyHistory.of([[line.key, 0, null, null]]) : keys
+    const signer = signers.at(line.key_id, line.leaf)
+    if (signer === undefined || !hasSigned(line, signer)) continue
+    if (isFirst) keys = signers
+    else if (keys.whyNot(line) === undefined) keys.apply(line)
+  }
+  return keys
+}
+
+/** Where the journal names no key: those beside the log. */
+function storedKeys(port: FileSystem, dir: string): Verifier[] {
+  return (readText(port, join(dir, PUBLIC_KEYS_FILE)) ?? '').split('\n').flatMap((line) => {
+    return line.startsWith('ed25519:') ? [verifierFromLine(line)] : []
+  })
 }
 
 /** Where the genesis cannot be read: the first line of the newest checkpoint file. */

@@ -255,6 +255,23 @@ describe('opening a log', () => {
       expect(readdirSync(copy)).to.not.include('.svc-fork')
     })
 
+    for (const [title, change] of [
+      ['', () => undefined],
+      [', without its journal', () => rmSync(join(copy, 'audit.journal'))],
+    ] as const) {
+      it(`names a parent that a key of the log has signed, not one that was appended${title}`, async () => {
+        change()
+        appendFileSync(join(copy, CHECKPOINTS), bad(await forged(9_999, signer)))
+        appendFileSync(join(copy, CHECKPOINTS), await forged(9_998, stranger))
+        expect(forkLog(copy).parent).to.include({ size: sealedLog(dir.path).size })
+      })
+    }
+
+    it('is not forked where nothing of it is signed', async () => {
+      writeFileSync(join(copy, CHECKPOINTS), await forged(9, stranger))
+      expect(() => forkLog(copy)).to.throw('holds no checkpoint that a key of the log has signed')
+    })
+
     it('can be forked again after a fork that died in the middle', async () => {
       let renames = 0
       const dying = diskWith({

@@ -40,7 +40,9 @@ describe('a file that is joined from objects', () => {
     const { port } = server.address() as AddressInfo
     const source = {
       prefix: async () => '',
-      list: async function* () {},
+      list: async function* () {
+        yield* []
+      },
       url: async (key: string) => ({
         url: `http://127.0.0.1:${port}/${encodeURIComponent(key)}`,
         headers: {},
