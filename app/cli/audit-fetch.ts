@@ -1,8 +1,6 @@
 // `svc audit fetch`: restores an uploaded log, from a control plane or from its bucket.
-
-import { readFileSync } from 'node:fs'
-import { messageOf } from '@svc/core/json'
 import { AuditError, controlPlaneSource, fetchLog, type ObjectSource, readKeys } from '@svc/plugin-audit/log'
+import { readText } from './audit-files.js'
 import { loadControlPlane } from './control-plane.js'
 import type { CliIo } from './io.js'
 
@@ -63,24 +61,16 @@ async function controlPlane(
   const { tenant, environment, clientName, clientVersion } = options
   const given = Object.entries({ tenant, environment, clientName, clientVersion })
   const owner = Object.fromEntries(given.filter(([, value]) => value !== undefined))
-  return controlPlaneSource({ apiBaseUrl, auditKey: `Bearer ${apiKey(options, env)}`, ...owner })
+  return controlPlaneSource({ apiBaseUrl, auditKey: `Bearer ${await apiKey(options, env)}`, ...owner })
 }
 
 /** From a file or the environment, because other users of a machine see the arguments of a command. */
-function apiKey({ keyFile }: FetchArguments, env: Environment): string {
-  const key = keyFile === undefined ? env['SVC_AUDIT_KEY'] : readKeyFile(keyFile)
+async function apiKey({ keyFile }: FetchArguments, env: Environment): Promise<string> {
+  const key = keyFile === undefined ? env['SVC_AUDIT_KEY'] : (await readText(keyFile, 'API key')).trim()
   if (key === undefined || key === '') {
     throw new AuditError('read_failed', 'the API key is missing: set SVC_AUDIT_KEY, or give --key-file')
   }
   return key
-}
-
-function readKeyFile(path: string): string {
-  try {
-    return readFileSync(path, 'utf8').trim()
-  } catch (error) {
-    throw new AuditError('read_failed', `${path} cannot be read: ${messageOf(error)}`, error)
-  }
 }
 
 async function bucketSource(from: string, options: FetchArguments, env: Environment): Promise<OpenSource> {

@@ -1,7 +1,5 @@
 // `svc audit prove`, `check-proof`, `consistency` and `vkey`: for a reader without a copy of the log.
-
-import { readFile, writeFile } from 'node:fs/promises'
-import { messageOf, visibleInLine } from '@svc/core/json'
+import { visibleInLine } from '@svc/core/json'
 import {
   AuditError,
   checkConsistency,
@@ -13,6 +11,7 @@ import {
   readKeys,
   vkeysOfLog,
 } from '@svc/plugin-audit/log'
+import { readText, writeText } from './audit-files.js'
 import type { CliIo } from './io.js'
 
 export interface ProveArguments extends LogFilter {
@@ -28,11 +27,7 @@ export async function prove(dir: string, options: ProveArguments, io: CliIo): Pr
     await io.out(proof, true)
     return
   }
-  try {
-    await writeFile(out, proof)
-  } catch (cause) {
-    throw new AuditError('write_failed', `cannot write ${out}: ${messageOf(cause)}`, cause)
-  }
+  await writeText(out, proof)
   await io.out(`${out}: ${Buffer.byteLength(proof)} bytes\n`)
 }
 
@@ -48,7 +43,7 @@ export interface CheckProofArguments {
 
 export async function checkProofFile(file: string, options: CheckProofArguments, io: CliIo): Promise<void> {
   const keys = await readKeys(options.keys)
-  const judged = checkProofs(await textOf(file, 'proof'), keys)
+  const judged = checkProofs(await readText(file, 'proof'), keys)
   const isProven = judged.length > 0 && judged.every(({ valid }) => valid)
   io.exit(isProven ? 0 : 1)
   if (options.json) {
@@ -82,7 +77,7 @@ export async function consistency(
   { dir, keys, json }: ConsistencyArguments,
   io: CliIo,
 ): Promise<void> {
-  const [first, second] = [await textOf(older, 'checkpoint'), await textOf(newer, 'checkpoint')]
+  const [first, second] = [await readText(older, 'checkpoint'), await readText(newer, 'checkpoint')]
   const judged = await checkConsistency(dir, first, second, await readKeys(keys))
   io.exit(judged.consistent ? 0 : 1)
   if (json) await io.out(`${JSON.stringify(judged, null, 2)}\n`)
@@ -96,12 +91,4 @@ export async function consistency(
 
 export async function vkey(dir: string, io: CliIo): Promise<void> {
   for (const key of await vkeysOfLog(dir)) await io.out(`${key}\n`)
-}
-
-async function textOf(file: string, what: string): Promise<string> {
-  try {
-    return await readFile(file, 'utf8')
-  } catch (cause) {
-    throw new AuditError('read_failed', `cannot read the ${what} at ${file}: ${messageOf(cause)}`, cause)
-  }
 }

@@ -1,17 +1,15 @@
 // `svc audit report`: a signed report on a range of days, as JSON and as a page.
-
-import { readFileSync, writeFileSync } from 'node:fs'
-import { isJsonObject, messageOf, visibleInLine } from '@svc/core/json'
+import { isJsonObject, visibleInLine } from '@svc/core/json'
 import {
   AuditError,
   auditReport,
   checkReport,
   type Hold,
-  LocalDevSigner,
   readKeys,
   reportPage,
   signReport,
 } from '@svc/plugin-audit/log'
+import { readText, signerIn, writeText } from './audit-files.js'
 import { VERDICT_EXIT, witnessPolicy } from './audit-verify.js'
 import type { CliIo } from './io.js'
 
@@ -51,17 +49,17 @@ export async function report(dir: string, options: ReportArguments, io: CliIo): 
     ...(witnesses === undefined ? {} : { witnesses }),
     ...(holds === undefined ? {} : { holds }),
   })
-  const signer = LocalDevSigner.fromKeyRef(`file://${encodeURIComponent(signWith)}`)
+  const signer = signerIn(signWith)
   const signed = await signReport(made, signer)
-  write(`${out}.json`, `${signed}\n`)
-  write(`${out}.html`, reportPage(made, signed))
+  await writeText(`${out}.json`, `${signed}\n`, 0o600)
+  await writeText(`${out}.html`, reportPage(made, signed), 0o600)
   const { verdict } = made.verification
   await io.out(`${verdictText(verdict)}; ${out}.json and ${out}.html, signed by ${signer.keyId}\n`)
   io.exit(VERDICT_EXIT[verdict])
 }
 
 export async function checkReportFile(file: string, options: { keys: string }, io: CliIo): Promise<void> {
-  const judged = checkReport(read(file), await readKeys(options.keys))
+  const judged = checkReport(await readText(file, 'report'), await readKeys(options.keys))
   if (!judged.valid) {
     io.exit(REFUTED)
     await io.out(`NOT A REPORT OF THESE KEYS: ${judged.reason}\n`)
@@ -89,20 +87,4 @@ async function holdsOf(file: string): Promise<readonly Hold[]> {
   if (!result.ok) throw new AuditError('read_failed', `${file} is no valid policy: svc policy check ${file}`)
   const section = result.policy.sections.get('audit')
   return auditSchema.shape.hold.parse(isJsonObject(section) ? section['hold'] : undefined)
-}
-
-function read(file: string): string {
-  try {
-    return readFileSync(file, 'utf8')
-  } catch (error) {
-    throw new AuditError('read_failed', `${file} cannot be read: ${messageOf(error)}`, error)
-  }
-}
-
-function write(file: string, text: string): void {
-  try {
-    writeFileSync(file, text, { mode: 0o600 })
-  } catch (error) {
-    throw new AuditError('write_failed', `${file} cannot be written: ${messageOf(error)}`, error)
-  }
 }

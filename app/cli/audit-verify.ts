@@ -1,7 +1,5 @@
 // `svc audit verify`: the report for a person, and progress on a terminal.
-
-import { writeFile } from 'node:fs/promises'
-import { messageOf, visibleInLine } from '@svc/core/json'
+import { visibleInLine } from '@svc/core/json'
 import {
   AuditError,
   readKeys,
@@ -11,6 +9,7 @@ import {
   type VerifyReport,
   verifyLog,
 } from '@svc/plugin-audit/log'
+import { writeText } from './audit-files.js'
 import type { CliIo } from './io.js'
 
 export interface VerifyArguments {
@@ -63,11 +62,7 @@ export async function witnessPolicy(file: string | undefined, quorum: number | u
 async function writeTrusted(path: string, { origin, head, keySpans }: VerifyReport): Promise<void> {
   const lines = keySpans.map(([key, from, until]) => `${key} ${from}${until === null ? '' : ` ${until}`}\n`)
   const of = `# keys of ${origin}, with the leaves that each may sign, as ${head?.size ?? 0} leaves state\n`
-  try {
-    await writeFile(path, of + lines.join(''))
-  } catch (cause) {
-    throw new AuditError('write_failed', `cannot write ${path}: ${messageOf(cause)}`, cause)
-  }
+  await writeText(path, of + lines.join(''))
 }
 
 function line({ file, line, kind, message }: VerifyFailure): string {

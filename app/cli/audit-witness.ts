@@ -1,8 +1,8 @@
 // `svc audit witness`: runs a witness until SIGTERM or SIGINT.
-
 import { join } from 'node:path'
 import { visibleInLine } from '@svc/core/json'
-import { LocalDevSigner, startWitness } from '@svc/plugin-audit/log'
+import { startWitness } from '@svc/plugin-audit/log'
+import { signerIn } from './audit-files.js'
 import type { CliIo } from './io.js'
 
 export interface WitnessArguments {
@@ -18,7 +18,7 @@ const NAME_DIGITS = 16
 
 export async function runWitness(options: WitnessArguments, io: CliIo): Promise<void> {
   const { dir, key, port, host, logs = join(dir, 'logs') } = options
-  const signer = LocalDevSigner.fromKeyRef(`file://${encodeURIComponent(key)}`)
+  const signer = signerIn(key)
   const name = options.name ?? defaultName(signer.keyId)
   const report = (message: string) => io.err(`svc-sdk audit witness: ${visibleInLine(message)}\n`)
   const witness = await startWitness({

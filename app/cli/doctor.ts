@@ -3,9 +3,8 @@ import { visibleInLine } from '@svc/core/json'
 import { formatDiagnostic } from '@svc/core/policy'
 import { Command } from 'commander'
 import { runDoctor, type SectionCheck } from '../doctor/doctor.js'
-import { commandContext } from './command-context.js'
 import { type CliIo, processIo } from './io.js'
-import { baseDirOf, diagnosticsOf, loadPolicyFile } from './policy-file.js'
+import { baseDirOf, commandContext, diagnosticsOf, loadPolicyFile } from './policy-file.js'
 
 type Env = Readonly<Record<string, string | undefined>>
 

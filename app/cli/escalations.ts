@@ -191,14 +191,15 @@ async function print(
   if (flags.json === true) return io.out(`${JSON.stringify(answer)}\n`)
   const { decided_at: decidedAt, decided_by: decidedBy, approval_set_id: set } = shown
   const decided = decidedAt === undefined ? '' : ` by ${decidedBy ?? 'somebody'} at ${decidedAt}`
-  const lines: [string, string][] = [
+  const lines: [name: string, text: string | undefined][] = [
     ['id', shown.id],
     ['status', `${shown.status}${decided}${shown.used ? ', used' : ''}`],
     ['call', shown.reference],
-    ...(shown.args === undefined ? [] : [['args', shown.args] as [string, string]]),
-    ...(shown.args_truncated === true
-      ? [['truncated', 'read the whole input with --input before you approve'] as [string, string]]
-      : []),
+    ['args', shown.args],
+    [
+      'truncated',
+      shown.args_truncated === true ? 'read the whole input with --input before you approve' : undefined,
+    ],
     ['caller', `${shown.principal} of ${shown.tenant}`],
     ['why', shown.detail === undefined ? shown.reason : `${shown.reason}: ${shown.detail}`],
     ['severity', shown.severity],
@@ -211,7 +212,8 @@ async function print(
       `${reviewer} at ${at}${comment === undefined ? '' : `: ${comment}`}`,
     ]),
   ]
-  await io.out(lines.map(([name, text]) => `${name.padEnd(9)} ${visibleInLine(text)}\n`).join(''))
+  const shownLines = lines.map(([name, text]) =>
+    text === undefined ? '' : `${name.padEnd(9)} ${visibleInLine(text)}\n`,
+  )
+  await io.out(shownLines.join(''))
 }
-
-/** A refusal of the listener becomes one line; an internal error keeps its stack trace. */

@@ -12,13 +12,13 @@ import {
 } from '@svc/core'
 import { parseJson } from '@svc/core/json'
 import { parseToolSegment } from '@svc/core/match'
-import { CallControl, compose, type PlacedStage } from '@svc/core/pipeline'
+import { type CallControl, compose, type PlacedStage } from '@svc/core/pipeline'
 import type { EffectivePolicy } from '@svc/core/policy'
 import type { HostConfig } from '../policy/config.js'
-import { noAgent, unsent, unsentTrace } from '../policy/unsent-call.js'
+import { unsent, unsentCall } from '../policy/unsent-call.js'
 import { addressesOf } from '../stdio-targets/config.js'
 import { targetOf } from '../upstream/target.js'
-import { commandContext } from './command-context.js'
+import { commandContext } from './policy-file.js'
 
 export interface ExplainedCall {
   readonly tenant: string
@@ -142,21 +142,10 @@ function callFor(asked: ExplainedCall, isInPath: boolean): CallControl {
     bytes: bytes.byteLength,
     idempotencyKey: asked.idempotencyKey ?? null,
   })
-  return new CallControl({
-    protocol: 'invoke',
-    headers: asked.idempotencyKey === undefined ? {} : { 'idempotency-key': asked.idempotencyKey },
-    trace: unsentTrace,
-    agent: noAgent,
-    target: {
-      server: asked.server,
-      serverVersion: version,
-      tool,
-      toolVersion: version,
-      mcpMethod: null,
-    },
-    receivedAt: Date.now(),
-    read: () => request,
-  })
+  return unsentCall(
+    request,
+    asked.idempotencyKey === undefined ? {} : { 'idempotency-key': asked.idempotencyKey },
+  )
 }
 
 function identityOf({ tenant, user, roles }: ExplainedCall) {

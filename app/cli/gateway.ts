@@ -2,13 +2,11 @@
 import { resolve } from 'node:path'
 import { bind, type Logger, tokens } from '@svc/core'
 import { messageOf } from '@svc/core/json'
-import { formatDiagnostic, PolicyError } from '@svc/core/policy'
 import { Command } from 'commander'
 import { lineLogger } from '../gateway/line-logger.js'
 import { type GatewayHandle, startGatewayServer } from '../gateway/start.js'
-import { processIo } from './io.js'
 import { portOf } from './option-values.js'
-import { policyText } from './policy-file.js'
+import { policyText, reportStart } from './policy-file.js'
 
 interface GatewayFlags {
   readonly policy: string
@@ -43,10 +41,7 @@ async function run(flags: GatewayFlags): Promise<void> {
     obeySignals(gateway, flags.policy, logger)
     logger.info({ url, ...(adminUrl === undefined ? {} : { adminUrl }) }, 'listening')
   } catch (fault) {
-    if (!(fault instanceof PolicyError))
-      throw new Error(`the gateway did not start: ${messageOf(fault)}`, { cause: fault })
-    for (const mistake of fault.mistakes) processIo().err(`${formatDiagnostic(mistake)}\n`)
-    process.exitCode = 1
+    reportStart('the gateway', fault)
   }
 }
 

@@ -1,14 +1,7 @@
 // `svc keys`: making signing keys, and changing those that a log trusts.
-
-import {
-  AuditError,
-  generateKeyFile,
-  LocalDevSigner,
-  revokeKey,
-  rotateKey,
-  SignerKeyError,
-} from '@svc/plugin-audit/log'
+import { AuditError, generateKeyFile, revokeKey, rotateKey, SignerKeyError } from '@svc/plugin-audit/log'
 import { Command } from 'commander'
+import { signerIn } from './audit-files.js'
 import { commandGuard } from './command-guard.js'
 import { type CliIo, processIo } from './io.js'
 import { instantOf, wholeNumber } from './option-values.js'
@@ -69,8 +62,4 @@ async function revoke(dir: string, options: RevokeOptions, io: CliIo): Promise<v
   const { keyId, signWith, ...place } = options
   const leaf = await revokeKey(dir, signerIn(signWith), { keyId, ...place })
   await io.out(`${keyId} is not trusted from leaf ${leaf} on\n`)
-}
-
-function signerIn(path: string): LocalDevSigner {
-  return LocalDevSigner.fromKeyRef(`file://${encodeURIComponent(path)}`)
 }

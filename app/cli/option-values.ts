@@ -11,6 +11,11 @@ export function wholeNumber(min: number, max?: number): (text: string) => number
   }
 }
 
+/** For an option that may be repeated. */
+export function collected(value: string, values: readonly string[] = []): readonly string[] {
+  return [...values, value]
+}
+
 export const portOf = wholeNumber(0, 65_535)
 
 /** Milliseconds since the epoch. */

@@ -2,14 +2,26 @@
 import { readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
-import type { ConfigConflict, PluginContext } from '@svc/core'
+import { bind, type ConfigConflict, type PluginContext, Resources, tokens } from '@svc/core'
 import { messageOf } from '@svc/core/json'
-import { type Diagnostic, loadPolicy, type PolicyResult, pluginUses } from '@svc/core/policy'
+import {
+  type Diagnostic,
+  type EffectivePolicy,
+  formatDiagnostic,
+  loadPolicy,
+  PolicyError,
+  type PolicyResult,
+  pluginUses,
+} from '@svc/core/policy'
 import { importPlugins } from '../gateway/custom-plugins.js'
 import { builtinPlugins } from '../gateway/plugins.js'
 import { checkHost } from '../policy/check-host.js'
 import { type HostConfig, hostSchema } from '../policy/config.js'
 import { hostFacts, placeOf } from '../policy/facts.js'
+import { processIo } from './io.js'
+import 'reflect-metadata'
+import { container as root } from 'tsyringe'
+import { pluginContext } from '../gateway/plugin-context.js'
 
 /**
  * A file that cannot be read is a mistake of the policy; so is a key file where `checksFiles` is true. `found` is what else
@@ -62,3 +74,31 @@ export function policyText(file: string): string {
     throw new Error(`${file}: the policy cannot be read: ${messageOf(cause)}`, { cause })
   }
 }
+
+/** Prints the mistakes of a policy, one a line. Throws any other error with the name of what did not start. */
+export function reportStart(what: string, error: unknown): void {
+  if (!(error instanceof PolicyError)) {
+    throw new Error(`${what} did not start: ${messageOf(error)}`, { cause: error })
+  }
+  const io = processIo()
+  for (const mistake of error.mistakes) io.err(`${formatDiagnostic(mistake)}\n`)
+  io.exit(1)
+}
+
+/** A container of its own, with every plugin of the policy registered in it. */
+export function commandContext(
+  policy: EffectivePolicy<HostConfig>,
+  place: Pick<PluginContext, 'baseDir' | 'env' | 'warn'>,
+): PluginContext {
+  const container = root.createChildContainer()
+  const silent = { debug: quiet, info: quiet, warn: quiet, error: quiet }
+  bind(container, tokens.Clock, { useValue: { now: () => Date.now(), monotonic: () => performance.now() } })
+  bind(container, tokens.Ids, { useValue: { traceId: () => '0'.repeat(32), spanId: () => '0'.repeat(16) } })
+  bind(container, tokens.Logger, { useValue: silent })
+  bind(container, tokens.Meter, { useValue: { count: quiet } })
+  const context = pluginContext(policy, { container, resources: new Resources(), ...place })
+  for (const plugin of policy.plugins) plugin.register?.(policy.sections.get(plugin.name), context)
+  return context
+}
+
+const quiet = () => undefined

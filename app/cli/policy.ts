@@ -6,26 +6,12 @@ import { refusedTools } from '../doctor/refused-tools.js'
 import { builtinPlugins } from '../gateway/plugins.js'
 import { isIdempotencyKey, keyExpected } from '../http/call-headers.js'
 import { type HostConfig, hostSchema } from '../policy/config.js'
-import { commandContext } from './command-context.js'
 import { type ExplainedCall, explainCall } from './explain.js'
-import { processIo } from './io.js'
-import { baseDirOf, diagnosticsOf, loadPolicyFile } from './policy-file.js'
+import { type CliIo, processIo } from './io.js'
+import { collected } from './option-values.js'
+import { baseDirOf, commandContext, diagnosticsOf, loadPolicyFile } from './policy-file.js'
 
-/** The surroundings of a command: output, environment, exit status. */
-interface PolicyConsole {
-  /** Writes whole lines to standard output. */
-  print(line: string): void
-  readonly env: Readonly<Record<string, string | undefined>>
-  exit(code: number): void
-}
-
-const processConsole: PolicyConsole = {
-  print: (line) => void processIo().out(`${line}\n`),
-  env: process.env,
-  exit: (code) => {
-    process.exitCode = code
-  },
-}
+type Env = Readonly<Record<string, string | undefined>>
 
 interface CheckOptions {
   strict?: true
@@ -37,13 +23,13 @@ interface ExplainOptions {
   server: string
   tool: string
   user?: string
-  role?: string[]
+  role?: readonly string[]
   args: string
   idempotencyKey?: string
 }
 
 /** `svc policy check | explain | schema`. Diagnostics are the output, so they go to standard output. */
-export function policyCommand(io: PolicyConsole = processConsole): Command {
+export function policyCommand(io: CliIo = processIo(), env: Env = process.env): Command {
   return new Command('policy')
     .description('check a policy, explain what it decides, print its JSON Schema')
     .addCommand(
@@ -52,7 +38,7 @@ export function policyCommand(io: PolicyConsole = processConsole): Command {
         .argument('<file>', 'the policy file')
         .option('--strict', 'fail on warnings too')
         .option('--json', 'print the diagnostics as JSON')
-        .action((file: string, options: CheckOptions) => check(file, options, io)),
+        .action((file: string, options: CheckOptions) => check(file, options, io, env)),
     )
     .addCommand(
       new Command('explain')
@@ -69,33 +55,35 @@ export function policyCommand(io: PolicyConsole = processConsole): Command {
             .argParser(jsonText),
         )
         .addOption(new Option('--idempotency-key <key>', "the call's idempotency key").argParser(keyText))
-        .action((file: string, options: ExplainOptions) => explain(file, options, io)),
+        .action((file: string, options: ExplainOptions) => explain(file, options, io, env)),
     )
     .addCommand(
       new Command('schema')
         .description('print the JSON Schema of a policy, for editors')
         .argument('[file]', 'a policy whose plugins add their sections')
-        .action((file: string | undefined) => schema(file, io)),
+        .action((file: string | undefined) => schema(file, io, env)),
     )
 }
 
-async function check(file: string, { strict, json }: CheckOptions, io: PolicyConsole): Promise<void> {
-  const result = await checkedPolicy(file, io)
+async function check(file: string, { strict, json }: CheckOptions, io: CliIo, env: Env): Promise<void> {
+  const result = await checkedPolicy(file, env)
   const diagnostics = diagnosticsOf(result)
   const isOk = result.ok && (strict !== true || diagnostics.length === 0)
   if (!isOk) io.exit(1)
   const stages = result.ok ? result.policy.plugins.map(({ name }) => name) : []
   if (json === true) {
-    io.print(JSON.stringify({ file, ok: isOk, stages, diagnostics: diagnostics.map(jsonOf) }, null, 2))
+    await io.out(
+      `${JSON.stringify({ file, ok: isOk, stages, diagnostics: diagnostics.map(jsonOf) }, null, 2)}\n`,
+    )
     return
   }
-  for (const diagnostic of diagnostics) io.print(lineOf(diagnostic))
-  if (isOk) io.print(`${file}: OK, ${stages.length} stages: ${stages.join(', ')}`)
-  else if (result.ok) io.print(`${file}: refused by --strict, ${diagnostics.length} warnings`)
+  for (const diagnostic of diagnostics) await io.out(`${lineOf(diagnostic)}\n`)
+  if (isOk) await io.out(`${file}: OK, ${stages.length} stages: ${stages.join(', ')}\n`)
+  else if (result.ok) await io.out(`${file}: refused by --strict, ${diagnostics.length} warnings\n`)
 }
 
 /** With what the tools of its servers show, of those that can be reached. */
-async function checkedPolicy(file: string, { env }: PolicyConsole): Promise<PolicyResult<HostConfig>> {
+async function checkedPolicy(file: string, env: Env): Promise<PolicyResult<HostConfig>> {
   const result = await loadPolicyFile(file, env, true)
   if (!result.ok) return result
   const context = commandContext(result.policy, { baseDir: baseDirOf(file), env, warn: () => undefined })
@@ -103,35 +91,27 @@ async function checkedPolicy(file: string, { env }: PolicyConsole): Promise<Poli
   return refused.length === 0 ? result : loadPolicyFile(file, env, true, refused)
 }
 
-async function schema(file: string | undefined, io: PolicyConsole): Promise<void> {
-  const result = file === undefined ? undefined : await loadPolicyFile(file, io.env, false)
+async function schema(file: string | undefined, io: CliIo, env: Env): Promise<void> {
+  const result = file === undefined ? undefined : await loadPolicyFile(file, env, false)
   if (result?.ok === false) {
-    for (const diagnostic of diagnosticsOf(result)) io.print(lineOf(diagnostic))
+    for (const diagnostic of diagnosticsOf(result)) await io.out(`${lineOf(diagnostic)}\n`)
     io.exit(1)
     return
   }
   const plugins = [...builtinPlugins, ...(result?.policy.plugins ?? [])]
   const named = new Map(plugins.map((plugin) => [plugin.name, plugin]))
-  io.print(JSON.stringify(policySchema(hostSchema, [...named.values()]), null, 2))
+  await io.out(`${JSON.stringify(policySchema(hostSchema, [...named.values()]), null, 2)}\n`)
 }
 
-async function explain(file: string, options: ExplainOptions, io: PolicyConsole): Promise<void> {
-  const result = await loadPolicyFile(file, io.env, false)
-  for (const diagnostic of diagnosticsOf(result)) io.print(lineOf(diagnostic))
+async function explain(file: string, options: ExplainOptions, io: CliIo, env: Env): Promise<void> {
+  const result = await loadPolicyFile(file, env, false)
+  for (const diagnostic of diagnosticsOf(result)) await io.out(`${lineOf(diagnostic)}\n`)
   if (!result.ok) {
     io.exit(1)
     return
   }
-  const call: ExplainedCall = {
-    tenant: options.tenant,
-    server: options.server,
-    tool: options.tool,
-    roles: options.role ?? [],
-    args: options.args,
-    ...(options.user === undefined ? {} : { user: options.user }),
-    ...(options.idempotencyKey === undefined ? {} : { idempotencyKey: options.idempotencyKey }),
-  }
-  for (const line of await explainCall(result.policy, call, baseDirOf(file))) io.print(line)
+  const call: ExplainedCall = { ...options, roles: options.role ?? [] }
+  for (const line of await explainCall(result.policy, call, baseDirOf(file))) await io.out(`${line}\n`)
 }
 
 function lineOf(diagnostic: Diagnostic): string {
@@ -141,10 +121,6 @@ function lineOf(diagnostic: Diagnostic): string {
 
 function jsonOf({ severity, ...rest }: Diagnostic) {
   return { severity: severity === 'mistake' ? 'error' : severity, ...rest }
-}
-
-function collected(role: string, roles: string[] | undefined): string[] {
-  return [...(roles ?? []), role]
 }
 
 function keyText(key: string): string {

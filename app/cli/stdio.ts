@@ -1,17 +1,14 @@
 // `svc stdio`: a governed MCP server over standard input and output, for the configuration of a client.
 import { resolve } from 'node:path'
 import type { Writable } from 'node:stream'
-import { messageOf } from '@svc/core/json'
 import { formatNameSegment, parseNameSegment } from '@svc/core/match'
-import { formatDiagnostic, PolicyError } from '@svc/core/policy'
 import { Command } from 'commander'
 import { lineLogger } from '../gateway/line-logger.js'
 import { serverNameOf } from '../stdio-gateway/command-target.js'
 import { type StdioGateway, serveStdio } from '../stdio-gateway/serve.js'
 import { policyCredentials } from '../stdio-gateway/sign-in/policy-credentials.js'
-import { processIo } from './io.js'
-import { portOf } from './option-values.js'
-import { policyText } from './policy-file.js'
+import { collected, portOf } from './option-values.js'
+import { policyText, reportStart } from './policy-file.js'
 
 interface StdioFlags {
   readonly policy: string
@@ -32,16 +29,12 @@ export function stdioCommand(): Command {
       '--name <name>',
       'the name of the server in the policy and in records; without a command, one of its targets',
     )
-    .option('--env <name>', 'a variable that the command gets (repeatable)', collect, [])
+    .option('--env <name>', 'a variable that the command gets (repeatable)', collected, [])
     .option('--dir <dir>', "keep the gateway's files here (overrides sec0Dir)")
     .option('--log <file>', 'append log lines to this file instead of standard error')
     .option('--callback-port <n>', 'where the issuer sends the user back to; 0 picks a free port', portOf, 0)
     .argument('[command...]', 'after --: the command of the MCP server, and its arguments')
     .action(run)
-}
-
-function collect(value: string, values: readonly string[]): readonly string[] {
-  return [...values, value]
 }
 
 async function run([command, ...args]: readonly string[], flags: StdioFlags): Promise<void> {
@@ -77,11 +70,7 @@ async function run([command, ...args]: readonly string[], flags: StdioFlags): Pr
     await server.close()
     process.exit(0)
   } catch (fault) {
-    if (!(fault instanceof PolicyError)) {
-      throw new Error(`svc stdio did not start: ${messageOf(fault)}`, { cause: fault })
-    }
-    for (const mistake of fault.mistakes) processIo().err(`${formatDiagnostic(mistake)}\n`)
-    process.exitCode = 1
+    reportStart('svc stdio', fault)
   }
 }
 

@@ -1,5 +1,5 @@
 // Runs every check of `svc doctor` on a policy.
-import type { DoctorCheck, PluginContext } from '@svc/core'
+import { type DoctorCheck, type PluginContext, withinLimit } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import type { EffectivePolicy } from '@svc/core/policy'
 import type { HostConfig } from '../policy/config.js'
@@ -31,23 +31,14 @@ export async function runDoctor(
   return (await Promise.all(all.map(checked))).flat()
 }
 
-async function checked({ section, timeoutMs, run }: SectionChecks): Promise<SectionCheck[]> {
-  const over = new AbortController()
+async function checked({
+  section,
+  timeoutMs = defaultTimeoutMs,
+  run,
+}: SectionChecks): Promise<SectionCheck[]> {
   try {
-    const checks = await Promise.race([run(), timeout(over.signal, timeoutMs)])
-    return checks.map((check) => ({ section, ...check }))
-  } catch (fault) {
-    return [{ section, severity: 'error', message: messageOf(fault) }]
-  } finally {
-    over.abort()
+    return (await withinLimit('the checks', run(), timeoutMs)).map((check) => ({ section, ...check }))
+  } catch (error) {
+    return [{ section, severity: 'error', message: messageOf(error) }]
   }
-}
-
-function timeout(over: AbortSignal, timeoutMs = defaultTimeoutMs): Promise<never> {
-  return new Promise((_resolve, reject) => {
-    const timer = setTimeout(() => {
-      reject(new Error(`the checks did not end within ${timeoutMs / 1000} s`))
-    }, timeoutMs)
-    over.addEventListener('abort', () => clearTimeout(timer), { once: true })
-  })
 }

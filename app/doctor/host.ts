@@ -17,8 +17,7 @@ import { checkDirectory } from '@svc/core/store'
 import { readSecret } from '../notices/signature.js'
 import { AdminToken } from '../policy/admin-token.js'
 import type { HostConfig } from '../policy/config.js'
-import { Certificates } from '../tls/certificates.js'
-import type { TlsConfig } from '../tls/config.js'
+import { Certificates, type TlsConfig } from '../tls/certificates.js'
 import { addressOf } from '../upstream/target.js'
 
 /** The checks of a section. */

@@ -1,11 +1,11 @@
 // Which tools of a server a policy lets each tenant use: the stages' explanations of a `tools/list`, without effects.
 import { callRequest, identity, type PluginContext } from '@svc/core'
 import { isJsonObject } from '@svc/core/json'
-import { CallControl, compose, type PlacedStage } from '@svc/core/pipeline'
+import { type CallControl, compose, type PlacedStage } from '@svc/core/pipeline'
 import type { EffectivePolicy } from '@svc/core/policy'
 import { toolReference } from '../mcp/tool-reference.js'
 import type { HostConfig } from '../policy/config.js'
-import { noAgent, unsent, unsentTrace } from '../policy/unsent-call.js'
+import { unsent, unsentCall } from '../policy/unsent-call.js'
 
 type Policy = EffectivePolicy<HostConfig>
 
@@ -103,15 +103,7 @@ function listingOf(tenant: string, server: string, version: string): CallControl
     args: {},
     idempotencyKey: null,
   })
-  const control = new CallControl({
-    protocol: 'mcp',
-    headers: {},
-    agent: noAgent,
-    trace: unsentTrace,
-    target: { server, serverVersion: version, tool: 'POST', toolVersion: version, mcpMethod: 'tools/list' },
-    receivedAt: 0,
-    read: () => request,
-  })
+  const control = unsentCall(request)
   control.call.set(identity, { tenant, authenticated: true, roles: [] })
   return control
 }

@@ -1,6 +1,7 @@
 // Reads a request's body once, up to the server's hard cap.
 import type { IncomingMessage } from 'node:http'
 import { Refusal } from '@svc/core'
+import { isJsonObject, type JsonObject, type JsonValue, messageOf, parseJson } from '@svc/core/json'
 
 /** Rejects with `Refusal`: over the cap, incomplete, or in a content coding other than identity. */
 export function readBody(message: IncomingMessage, maxBytes: number): Promise<Buffer> {
@@ -48,6 +49,18 @@ export function readBody(message: IncomingMessage, maxBytes: number): Promise<Bu
 
 export function bodyTooLarge(maxBytes: number): Refusal {
   return new Refusal('PAYLOAD_TOO_LARGE', `The body is over ${maxBytes} bytes.`)
+}
+
+/** Throws `Refusal` for a body that is not a JSON object. */
+export function jsonObjectIn(bytes: Uint8Array): JsonObject {
+  let value: JsonValue
+  try {
+    value = parseJson(bytes)
+  } catch (cause) {
+    throw new Refusal('BAD_REQUEST', `The body is refused: ${messageOf(cause)}`, { cause })
+  }
+  if (!isJsonObject(value)) throw new Refusal('BAD_REQUEST', 'The body is not a JSON object.')
+  return value
 }
 
 /** Sockets whose request the server has refused in the middle of its body, with the reason. */

@@ -1,17 +1,11 @@
 // The `notices` key of a policy.
 import { noticeTypes } from '@svc/core'
-import { isLoopbackHost } from '@svc/core/http'
+import { httpUrlSchema, keyRefSchema, secureUrlError } from '@svc/core/policy'
 import { z } from 'zod'
 
-const urlSchema = z.url().superRefine((text, context) => {
-  if (!URL.canParse(text)) return
-  const { protocol, hostname, username, password } = new URL(text)
-  if (protocol !== 'https:' && !(protocol === 'http:' && isLoopbackHost(hostname))) {
-    context.addIssue({ code: 'custom', message: 'must be https (http is accepted on a loopback address)' })
-  }
-  if (username !== '' || password !== '') {
-    context.addIssue({ code: 'custom', message: 'must hold no user or password; use secretRef' })
-  }
+const urlSchema = httpUrlSchema.superRefine((url, context) => {
+  const message = secureUrlError(url)
+  if (message !== undefined) context.addIssue({ code: 'custom', message })
 })
 
 export const noticesSchema = z
@@ -23,9 +17,7 @@ export const noticesSchema = z
         .min(1)
         .default([...noticeTypes])
         .describe('The events that are posted; default: all.'),
-      secretRef: z
-        .string()
-        .regex(/^(?:env:|file:\/\/)./, 'not a key reference; accepted are env:NAME and file://PATH')
+      secretRef: keyRefSchema
         .optional()
         .describe(
           'The shared secret of the webhook (`whsec_` and base64), `env:NAME` or `file://PATH`, for signatures with HMAC-SHA256. Every notice also has a signature with the key of the log.',

@@ -1,7 +1,8 @@
 // The `admin` section of a policy: the admin listener, its token and its reviewers.
+import { keyRefSchema } from '@svc/core/policy'
 import { z } from 'zod'
 import { allowedHostsSchema, isLocalAddress } from '../http/allowed-hosts.js'
-import { tlsSchema } from '../tls/config.js'
+import { tlsSchema } from '../tls/certificates.js'
 
 const names = z.array(z.string().min(1))
 
@@ -24,9 +25,7 @@ export const adminSchema = z
       'Host names that the listener answers to, beside its addresses; *.example.com means subdomains, * any name.',
     ),
     tls: tlsSchema.describe('TLS on the port of this listener; absent: plain HTTP.'),
-    tokenRef: z
-      .string()
-      .min(1)
+    tokenRef: keyRefSchema
       .optional()
       .describe('The key reference (env:NAME or file://PATH) of the admin token, of at least 16 characters.'),
     reviewer_roles: names
@@ -42,10 +41,6 @@ export const adminSchema = z
       ),
   })
   .superRefine(({ host, tokenRef }, context) => {
-    if (tokenRef !== undefined && !/^(env:|file:\/\/)/.test(tokenRef)) {
-      const message = 'not a key reference; accepted are env:NAME and file://PATH'
-      context.addIssue({ code: 'custom', path: ['tokenRef'], message })
-    }
     if (tokenRef === undefined && !isLocalAddress(host)) {
       const message =
         'not a loopback address, and there is no tokenRef: every client could read metrics and escalations; set tokenRef or listen on 127.0.0.1'

@@ -2,7 +2,7 @@
 // time.
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { Clock } from '@svc/core'
-import { KeyError, type KeyReader } from '@svc/core/secret'
+import { cachedFor, KeyError, type KeyReader } from '@svc/core/secret'
 
 /** How long a token is cached, so that requests with wrong tokens cause no disk reads. */
 const cacheMs = 1000
@@ -13,13 +13,12 @@ const b64token = /^[A-Za-z0-9\-._~+/]+=*$/
 export class AdminToken {
   #ref: string
   #reader: KeyReader
-  #clock: Clock
-  #read: { readonly digest: Promise<Buffer>; readonly until: number } | undefined
+  #digest: () => Promise<Buffer>
 
   constructor(ref: string, reader: KeyReader, clock: Clock) {
     this.#ref = ref
     this.#reader = reader
-    this.#clock = clock
+    this.#digest = cachedFor(cacheMs, clock, () => this.#load())
   }
 
   /** Rejects with `KeyError` when the reference has no valid token. */
@@ -30,14 +29,6 @@ export class AdminToken {
   /** Rejects with `KeyError` when the token cannot be read. */
   async equals(presented: string): Promise<boolean> {
     return timingSafeEqual(digestOf(presented), await this.#digest())
-  }
-
-  #digest(): Promise<Buffer> {
-    const now = this.#clock.monotonic()
-    if (this.#read === undefined || now >= this.#read.until) {
-      this.#read = { digest: this.#load(), until: now + cacheMs }
-    }
-    return this.#read.digest
   }
 
   async #load(): Promise<Buffer> {

@@ -5,7 +5,7 @@ import { isLocalAddress } from '../http/allowed-hosts.js'
 import { findCommand } from '../stdio-targets/command.js'
 import { stdioTargetsOf } from '../stdio-targets/config.js'
 import { isReference } from '../stdio-targets/environment.js'
-import type { TlsConfig } from '../tls/config.js'
+import type { TlsConfig } from '../tls/certificates.js'
 import type { HostConfig } from './config.js'
 import { checkFederation } from './federation-config.js'
 

@@ -1,4 +1,5 @@
 // The schema of a policy without the sections of plugins: tenant, targets, server, admin.
+import { keyRefSchema } from '@svc/core/policy'
 import { z } from 'zod'
 import { allowedHostsSchema } from '../http/allowed-hosts.js'
 import { allowedOriginsSchema } from '../http/allowed-origins.js'
@@ -6,7 +7,7 @@ import { publicUrlSchema, trustedProxiesSchema } from '../http/public-url.js'
 import { defaultLimits } from '../http/server.js'
 import { noticesSchema } from '../notices/config.js'
 import { stdioTargetSchema } from '../stdio-targets/config.js'
-import { tlsSchema } from '../tls/config.js'
+import { tlsSchema } from '../tls/certificates.js'
 import { addressOf } from '../upstream/target.js'
 import { adminSchema } from './admin-config.js'
 import { federationSchema } from './federation-config.js'
@@ -95,9 +96,7 @@ const serverSchema = z
       "Silence allowed within an upstream's answer, but for events over MCP",
     ),
     drainMs: milliseconds(0, 10_000, 'Time that calls in flight have to end when the gateway closes'),
-    sessionKeyRef: z
-      .string()
-      .regex(/^(?:env:|file:\/\/)./, 'not a key reference; accepted are env:NAME and file://PATH')
+    sessionKeyRef: keyRefSchema
       .optional()
       .describe(
         'The key by which MCP sessions are tied to their callers, `env:NAME` or `file://PATH`; by default one in the Redis of a section, else `mcp-sessions.key` in sec0Dir, made on first use. Gateways that serve the same sessions need the same.',

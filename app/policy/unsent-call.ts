@@ -1,7 +1,9 @@
-// Parts of a call that explains a policy: it has no caller's trace, and is never sent.
-import type { Outcome } from '@svc/core'
+// A call that explains a policy: it has no trace of a caller, and is never sent.
+import type { IncomingHttpHeaders } from 'node:http'
+import type { CallRequest, Outcome } from '@svc/core'
+import { CallControl } from '@svc/core/pipeline'
 
-export const unsentTrace = {
+const trace = {
   traceId: '0'.repeat(31).concat('1'),
   spanId: '0'.repeat(15).concat('1'),
   flags: '00',
@@ -10,7 +12,20 @@ export const unsentTrace = {
   causeSpanId: null,
 }
 
-export const noAgent = { nodeId: null, agentRef: null, parentRef: null, variables: null, metadata: null }
+const agent = { nodeId: null, agentRef: null, parentRef: null, variables: null, metadata: null }
+
+export function unsentCall(request: CallRequest, headers: IncomingHttpHeaders = {}): CallControl {
+  const { server, name: tool, version, method } = request
+  return new CallControl({
+    protocol: method === null ? 'invoke' : 'mcp',
+    headers,
+    trace,
+    agent,
+    target: { server, serverVersion: version, tool, toolVersion: version, mcpMethod: method },
+    receivedAt: Date.now(),
+    read: () => request,
+  })
+}
 
 /** What the stages get in place of an answer. */
 export const unsent: Outcome = {

@@ -1,9 +1,9 @@
 // The invoke protocol: plain HTTP in front of plain tool servers. `/a2a/invoke` is the same call in one body.
 import type { IncomingMessage } from 'node:http'
 import { Refusal } from '@svc/core'
-import { isJsonObject, type JsonObject, type JsonValue, messageOf, parseJson } from '@svc/core/json'
+import { isJsonObject, type JsonObject } from '@svc/core/json'
 import { parseNameSegment, parseToolSegment, ReferenceInputError } from '@svc/core/match'
-import { readBody } from '../http/body.js'
+import { jsonObjectIn, readBody } from '../http/body.js'
 import { idempotencyKeyOf } from '../http/call-headers.js'
 
 /** A tool as the invoke protocol names it. */
@@ -29,7 +29,7 @@ export function readInvoke(
 ): Promise<Invocation> {
   const idempotencyKey = idempotencyKeyOf(message.headers)
   return readBody(message, maxBytes).then((bytes) => {
-    return { server, tool, version, args: jsonObject(bytes), bytes: bytes.byteLength, idempotencyKey }
+    return { server, tool, version, args: jsonObjectIn(bytes), bytes: bytes.byteLength, idempotencyKey }
   })
 }
 
@@ -40,7 +40,7 @@ export function readInvoke(
 export async function readA2a(message: IncomingMessage, maxBytes: number): Promise<Invocation> {
   const idempotencyKey = idempotencyKeyOf(message.headers)
   const bytes = await readBody(message, maxBytes)
-  const { to, toolAtVersion, args, ...rest } = jsonObject(bytes)
+  const { to, toolAtVersion, args, ...rest } = jsonObjectIn(bytes)
   const [unknown] = Object.keys(rest)
   if (
     unknown !== undefined ||
@@ -68,15 +68,4 @@ export function validName<T>(read: () => T): T {
 
 function toolName(to: string, toolAtVersion: string): ToolName {
   return validName(() => ({ server: parseNameSegment(to), ...parseToolSegment(toolAtVersion) }))
-}
-
-function jsonObject(bytes: Uint8Array): JsonObject {
-  let value: JsonValue
-  try {
-    value = parseJson(bytes)
-  } catch (cause) {
-    throw new Refusal('BAD_REQUEST', `The body is refused: ${messageOf(cause)}`, { cause })
-  }
-  if (!isJsonObject(value)) throw new Refusal('BAD_REQUEST', 'The body is not a JSON object.')
-  return value
 }

@@ -3,7 +3,6 @@ import { strict as assert } from 'node:assert'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout } from 'node:timers/promises'
 import {
   type AnswerChunk,
   type Call,
@@ -20,12 +19,12 @@ import {
   type Slot,
   type Stage,
   verdict,
+  withinLimit,
 } from '@svc/core'
 import { type CallControl, Pipeline } from '@svc/core/pipeline'
 import { satisfies, valid, validRange } from 'semver'
 import { fakeCallControl } from './call.js'
-import { type FakeContext, fakeContext } from './context.js'
-import { createStage, parseSection } from './stage.js'
+import { createStage, type FakeContext, fakeContext, parseSection } from './context.js'
 
 /** A test for any framework. */
 export interface ConformanceTest {
@@ -186,7 +185,7 @@ function calls(plugin: Plugin, options: ConformanceOptions): ConformanceTest[] {
         })
         const running = attemptOf(stage, control, () => aborted, options)
         call.abort('CANCELLED', 'The call was aborted.')
-        await withinLimit(options, running)
+        await withinLimit('handle()', running, limitOf(options))
       })),
     test('sets no slot that is not in `provides`', () =>
       withStage(plugin, options, async (stage) => {
@@ -325,7 +324,7 @@ async function attemptOf(
     return outcome.kind === 'denied' ? outcome : ((await control.commitHolds()) ?? outcome)
   }
   const pipeline = new Pipeline([{ name: 'under test', stage: watched }], dispatch)
-  const outcome = await withinLimit(options, pipeline.run(control))
+  const outcome = await withinLimit('handle()', pipeline.run(control), limitOf(options))
   if (outcome.kind === 'completed' && isStream(outcome.body)) {
     for await (const { bytes } of outcome.body) assert.ok(bytes instanceof Uint8Array, 'a chunk has no bytes')
   }
@@ -340,16 +339,8 @@ async function attemptOf(
   }
 }
 
-async function withinLimit<T>({ timeoutMs = 5_000 }: ConformanceOptions, running: Promise<T>): Promise<T> {
-  const over = new AbortController()
-  const limit = setTimeout(timeoutMs, undefined, { signal: over.signal }).then(() =>
-    assert.fail(`handle() had not ended after ${timeoutMs} ms`),
-  )
-  try {
-    return await Promise.race([running, limit])
-  } finally {
-    over.abort()
-  }
+function limitOf({ timeoutMs = 5_000 }: ConformanceOptions): number {
+  return timeoutMs
 }
 
 function describeCause(cause: unknown): string {

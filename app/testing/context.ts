@@ -1,9 +1,82 @@
 // What a plugin is created with, in a test: a container of its own, a clock that stands still, no log output.
 import 'reflect-metadata'
-import { bind, type Logger, type PluginContext, Resources, tokens } from '@svc/core'
+import { strict as assert } from 'node:assert'
+import {
+  bind,
+  type Clock,
+  type Ids,
+  type Logger,
+  type Plugin,
+  type PluginContext,
+  Resources,
+  type Stage,
+  tokens,
+} from '@svc/core'
 import { container as root } from 'tsyringe'
-import { FakeClock } from './clock.js'
-import { FakeIds } from './ids.js'
+
+/** `section` is written as in a policy, before defaults. Throws where the schema refuses it. Nothing is started. */
+export function createStage(plugin: Plugin, section: unknown, context: PluginContext): Stage {
+  return createStageIn(plugin, section, {
+    ...context,
+    container: context.container.createChildContainer(),
+  })
+}
+
+/** The same, with its bindings in the container of `context`. */
+export function createStageIn(plugin: Plugin, section: unknown, context: PluginContext): Stage {
+  const config = parseSection(plugin, section)
+  plugin.register?.(config, context)
+  return plugin.create(config, context)
+}
+
+export function parseSection(plugin: Plugin, section: unknown): unknown {
+  const result = plugin.schema.safeParse(section)
+  assert.ok(result.success, `the schema refuses it: ${result.error?.message}`)
+  return result.data
+}
+
+/** Ids that count up, so that a test can name the one it expects. */
+export class FakeIds implements Ids {
+  #traces = 0
+  #spans = 0
+
+  /** `000…001`, `000…002`, …: 32 hex digits. */
+  traceId(): string {
+    return (++this.#traces).toString(16).padStart(32, '0')
+  }
+
+  /** `000…001`, `000…002`, …: 16 hex digits. */
+  spanId(): string {
+    return (++this.#spans).toString(16).padStart(16, '0')
+  }
+}
+
+/** A clock that only `advance` and `set` move. */
+export class FakeClock implements Clock {
+  #now: number
+  #monotonic = 0
+
+  /** Starts at `now`, milliseconds since the epoch; 2026-01-01T00:00:00Z where not given. */
+  constructor(now = Date.UTC(2026, 0, 1)) {
+    this.#now = now
+  }
+
+  /** Like `monotonic`, bound: it may be handed on by itself. */
+  readonly now = (): number => this.#now
+  readonly monotonic = (): number => this.#monotonic
+
+  /** Time passes: both readings move on by `ms`, which is not negative. */
+  advance(ms: number): void {
+    if (!(ms >= 0)) throw new RangeError(`time does not pass by ${ms} ms`)
+    this.#now += ms
+    this.#monotonic += ms
+  }
+
+  /** The wall clock is set, as by an administrator; the monotonic one does not notice. */
+  set(now: number): void {
+    this.#now = now
+  }
+}
 
 export interface FakeContext extends PluginContext {
   readonly clock: FakeClock

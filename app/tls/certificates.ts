@@ -1,12 +1,42 @@
 // Reloads the gateway's key and certificates when their files change. After an invalid change the old ones stay in use,
 // with a warning until the files are repaired.
-
 import { constants, createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto'
 import { createSecureContext, type SecureContextOptions, type TlsOptions } from 'node:tls'
 import type { Clock, Logger } from '@svc/core'
 import { messageOf } from '@svc/core/json'
+import { keyRefSchema } from '@svc/core/policy'
 import type { KeyReader } from '@svc/core/secret'
-import type { TlsConfig } from './config.js'
+import { z } from 'zod'
+
+const refSchema = (what: string) => keyRefSchema.describe(`${what}, in PEM: file://PATH or env:NAME.`)
+
+export const tlsSchema = z
+  .strictObject({
+    key: refSchema('The private key'),
+    cert: refSchema('The certificate, followed by its chain'),
+    clientCa: refSchema(
+      'The roots of client certificates; with it only clients with such a certificate may connect',
+    ).optional(),
+    minVersion: z
+      .enum(['TLSv1.2', 'TLSv1.3'])
+      .default('TLSv1.2')
+      .describe('The oldest TLS version that is accepted.'),
+    dirs: z
+      .array(z.string().min(1))
+      .min(1)
+      .optional()
+      .describe("Directories that may contain these files; the policy's own and sec0Dir by default."),
+    checkIntervalMs: z
+      .int()
+      .min(10)
+      .max(86_400_000)
+      .default(10_000)
+      .describe('Interval of the check for changed files, in milliseconds.'),
+  })
+  .optional()
+  .describe('TLS on the port of the gateway; absent: plain HTTP.')
+
+export type TlsConfig = NonNullable<z.output<typeof tlsSchema>>
 
 /** A bundle of roots is larger than a key. */
 const maxBytes = 1_048_576

@@ -15,13 +15,16 @@ export async function runPolicy(
 ): Promise<Printed> {
   const lines: string[] = []
   let exit = 0
-  const command = policyCommand({
-    print: (line) => lines.push(line),
-    env,
-    exit: (code) => {
+  const io = {
+    async out(text: string) {
+      lines.push(text.replace(/\n$/, ''))
+    },
+    err: () => undefined,
+    exit: (code: number) => {
       exit = code
     },
-  })
+  }
+  const command = policyCommand(io, env)
   await command.parseAsync(args, { from: 'user' })
   return { lines, exit }
 }

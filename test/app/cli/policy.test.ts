@@ -369,7 +369,10 @@ security: { side_effects: { require_idempotency_key: true } }
       ...['', ' k', 'k\n', 'é'].map((key) => ['--idempotency-key', key]),
     ]
     for (const args of wrong) {
-      const command = policyCommand({ print: () => undefined, env: {}, exit: () => undefined })
+      const command = policyCommand(
+        { out: async () => undefined, err: () => undefined, exit: () => undefined },
+        {},
+      )
       const explain = command.commands.find((one) => one.name() === 'explain')
       explain?.exitOverride().configureOutput({ writeErr: () => undefined })
       const given = ['explain', file, '--tenant', 'acme', '--server', 'files', '--tool', 'a', ...args]
