@@ -68,10 +68,10 @@ export {
   answerChange,
   answerTimeLeft,
   credential,
-  dedupe,
   escalation,
   externalDecision,
   type Identity,
+  idempotency,
   identity,
   type Limit,
   limits,
@@ -114,6 +114,7 @@ export {
   type Identify,
   type RecordEvent,
   type RecordOnSettle,
+  type SignInIssuer,
   services,
 } from './plugin/services.js'
 export type { MapBounds, OpenSharedStore, SharedMap, SharedStore } from './plugin/shared-store.js'

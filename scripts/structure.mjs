@@ -1,5 +1,6 @@
 // Checks what no linter knows of this repository: folders that import each other in a circle, packages that import
-// what they may not, classes recognised across packages by `instanceof`, tsconfig references, and the casing of keys.
+// what they may not, sections named outside their plugins, classes recognised across packages by `instanceof`, tsconfig
+// references, the casing of keys, and how many names are exported.
 import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
@@ -169,6 +170,22 @@ async function checkKeys() {
   }
 }
 
+/**
+ * A section belongs to its plugin. Core has mechanisms, and app finds what a section states by tokens; the list of what
+ * ships names plugins, and so do the types and commands of the contract.
+ */
+const namesSections = (path) =>
+  path === 'app/gateway/plugins.ts' || path === 'app/index.ts' || path.startsWith('app/cli/')
+
+function checkSectionNames() {
+  const sections = [...new Set(sources.flatMap((path) => /^plugins\/([\w-]+)\//.exec(path)?.[1] ?? []))]
+  const named = new RegExp(`'(?:${sections.join('|')})'|From \`(?:${sections.join('|')})\``)
+  for (const path of sources.filter((one) => /^(core|app)\//.test(one) && !namesSections(one))) {
+    const [found] = named.exec(read(path)) ?? []
+    if (found !== undefined) faults.push(`${path} names the section ${found}, which only its plugin knows`)
+  }
+}
+
 /** What programs and plugins import is chosen name by name, and each name is a promise. */
 function checkContract() {
   const { exports } = JSON.parse(read('app/package.json'))
@@ -204,6 +221,7 @@ function exportsOf(path) {
 }
 
 checkContract()
+checkSectionNames()
 checkFolders()
 checkBoundaries()
 checkReferences()

@@ -6,7 +6,7 @@ import { Command } from 'commander'
 import { lineLogger } from '../gateway/line-logger.js'
 import { serverNameOf } from '../stdio-gateway/command-target.js'
 import { type StdioGateway, serveStdio } from '../stdio-gateway/serve.js'
-import { policyCredentials } from '../stdio-gateway/sign-in/policy-credentials.js'
+import { signInCredentials } from '../stdio-gateway/sign-in/policy-credentials.js'
 import { collected, portOf } from './option-values.js'
 import { policyText, reportStart } from './policy-file.js'
 
@@ -62,8 +62,8 @@ async function run([command, ...args]: readonly string[], flags: StdioFlags): Pr
       input: process.stdin,
       output,
       logger,
-      credentials: (policy) =>
-        policyCredentials(policy, { callbackPort: flags.callbackPort, logger, env: process.env }),
+      credentials: (issuer, host) =>
+        signInCredentials(issuer, host, { callbackPort: flags.callbackPort, logger, env: process.env }),
     })
     await endOf(server, output)
     logger.info({}, 'closing')

@@ -1,6 +1,5 @@
 // Which tools of a server a policy lets each tenant use: the stages' explanations of a `tools/list`, without effects.
-import { callRequest, identity, type PluginContext } from '@svc/core'
-import { isJsonObject } from '@svc/core/json'
+import { callRequest, identity, type PluginContext, resolveOptional, services } from '@svc/core'
 import { type CallControl, compose, type PlacedStage } from '@svc/core/pipeline'
 import type { EffectivePolicy } from '@svc/core/policy'
 import { toolReference } from '../mcp/tool-reference.js'
@@ -29,9 +28,7 @@ export async function accessTo(
   context: PluginContext,
 ): Promise<ToolAccess[]> {
   const stages = stagesOf(policy, policy.plugins, context)
-  const section = policy.sections.get('entitlements')
-  const listed =
-    isJsonObject(section) && isJsonObject(section['tenants']) ? Object.keys(section['tenants']) : []
+  const listed = resolveOptional(context.container, services.namedTenants) ?? []
   const groups = [
     ...listed.map((tenant) => ({ who: `tenant "${tenant}"`, tenant })),
     { who: listed.length === 0 ? 'each tenant' : 'each other tenant', tenant: unlistedOf(listed) },

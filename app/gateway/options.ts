@@ -4,9 +4,9 @@ import type { PolicyLayer } from '@svc/core/policy'
 import type { DependencyContainer } from 'tsyringe'
 import type { HostOptions } from '../policy/config.js'
 import type { StdioTargetOptions } from '../stdio-targets/config.js'
-import type { MiddlewareConfig } from './plugins.js'
+import type { MiddlewareConfig, RequiredSection } from './plugins.js'
 
-export type { MiddlewareConfig }
+export type { MiddlewareConfig, RequiredSection }
 
 /** Each part of the options by itself; the parts that a policy leaves out come from here. */
 export interface GatewaySettings extends Partial<MiddlewareConfig> {
@@ -42,7 +42,7 @@ export interface GatewaySettings extends Partial<MiddlewareConfig> {
   env?: Readonly<Record<string, string | undefined>>
 }
 
-type RequiredKey = 'port' | 'tenant' | 'targets' | 'audit' | 'quotas'
+type RequiredKey = 'port' | 'tenant' | 'targets' | RequiredSection
 
 /** Without a policy, code gives what is required; with one, the policy may have it. */
 type Source<Key extends RequiredKey> =
@@ -70,7 +70,7 @@ export type GatewayOptions<Plugins extends readonly Plugin[] = readonly Plugin[]
 
 /** Of a pipeline in process: it has no port, and its targets have no meaning. */
 export type PipelineOptions<Plugins extends readonly Plugin[] = readonly Plugin[]> = OptionsRequiring<
-  'tenant' | 'audit' | 'quotas',
+  'tenant' | RequiredSection,
   Plugins
 >
 

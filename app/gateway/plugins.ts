@@ -37,3 +37,8 @@ export function bindBetweenPlugins(container: DependencyContainer): void {
 
 /** The sections of a policy, as code passes them: inferred from the plugins that ship. */
 export type MiddlewareConfig = SectionsOf<typeof builtinPlugins>
+
+/** Those without which there is no gateway. */
+export type RequiredSection = {
+  [Name in keyof MiddlewareConfig]-?: object extends Pick<MiddlewareConfig, Name> ? never : Name
+}[keyof MiddlewareConfig]

@@ -5,7 +5,7 @@ import { messageOf } from '@svc/core/json'
 import type { DependencyContainer } from 'tsyringe'
 import { GatewayBuilder } from '../gateway/builder.js'
 import { type CallListenerParts, createRouter, type Front, noListener } from '../gateway/call-listener.js'
-import type { GatewaySettings, OptionsRequiring } from '../gateway/options.js'
+import type { GatewaySettings, OptionsRequiring, RequiredSection } from '../gateway/options.js'
 import { Gateway, type Listening } from '../gateway/start.js'
 import { writeRefusal } from '../http/answer.js'
 import { refusalOf } from '../http/request-errors.js'
@@ -21,7 +21,7 @@ interface Mount {
 
 /** Those of a gateway without a port, as it shares that of the server. */
 export type MountOptions<Plugins extends readonly Plugin[] = readonly Plugin[]> = Mount &
-  OptionsRequiring<'tenant' | 'targets' | 'audit' | 'quotas', Plugins>
+  OptionsRequiring<'tenant' | 'targets' | RequiredSection, Plugins>
 
 /** Connect's signature, as Express has it; in Fastify, call it with `request.raw` and `reply.raw`. */
 export type NodeHandler = (

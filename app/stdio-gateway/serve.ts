@@ -1,12 +1,13 @@
 // A gateway for one client, over the standard input and output of this process.
 import type { Readable, Writable } from 'node:stream'
 import { setTimeout as delay } from 'node:timers/promises'
-import { bind, type Logger, tokens } from '@svc/core'
+import { bind, type Logger, resolveOptional, type SignInIssuer, services, tokens } from '@svc/core'
 import { ALL_SERVERS_PATH } from '@svc/core/http'
 import { messageOf } from '@svc/core/json'
 import { stdioClient } from '@svc/plugin-authn'
-import { GatewayBuilder, type Policy } from '../gateway/builder.js'
+import { GatewayBuilder } from '../gateway/builder.js'
 import type { GatewaySettings } from '../gateway/options.js'
+import type { HostConfig } from '../policy/config.js'
 import { LineSplitter } from '../stdio-targets/line-splitter.js'
 import { Bridge } from './bridge.js'
 import { forOneClient, type ServerCommand } from './command-target.js'
@@ -23,7 +24,7 @@ export interface StdioGatewayOptions {
   readonly output: Writable
   readonly logger: Logger
   /** For an endpoint that needs tokens. */
-  credentials(policy: Policy): Credentials | undefined
+  credentials(issuer: SignInIssuer, host: HostConfig): Credentials
 }
 
 /** The running gateway. */
@@ -51,14 +52,13 @@ export async function serveStdio(options: StdioGatewayOptions): Promise<StdioGat
   )
   const gateway = new LineGateway(builder, name)
   const { adminUrl } = await gateway.ready()
-  const effective = await builder.policy()
-  const { sha256 } = effective
+  const { sha256, host } = await builder.policy()
   const path = name === undefined ? ALL_SERVERS_PATH : `${ALL_SERVERS_PATH}/${name}`
   logger.info({ path, policy_sha256: sha256, ...(adminUrl === undefined ? {} : { adminUrl }) }, 'serving')
-  const credentials = options.credentials(effective)
+  const issuer = resolveOptional(builder.container, services.signIn)
   const bridge = new Bridge({
     logger,
-    ...(credentials === undefined ? {} : { credentials }),
+    ...(issuer === undefined ? {} : { credentials: options.credentials(issuer, host) }),
     send: (exchange, method) => gateway.send(exchange, method),
     write: (line) => new Promise((resolve) => output.write(`${line}\n`, () => resolve())),
   })

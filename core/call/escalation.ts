@@ -7,7 +7,7 @@ export type EscalationStatus = 'pending' | 'approved' | 'rejected'
 
 type ApprovalStrategy = 'auto_allow' | 'single_approver' | 'human_quorum'
 
-/** How calls escalate, from `security.side_effects`. */
+/** How calls escalate. */
 export interface EscalationRule {
   readonly strategy: ApprovalStrategy
   /** The decision at the timeout. */

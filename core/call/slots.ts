@@ -74,10 +74,10 @@ export const credential = slot<Credential>('credential')
 /** The policy's rules on side effects, for callers of `isSideEffecting`. */
 export const sideEffects = slot<SideEffectKnowledge>('sideEffects')
 /** The state of the call's idempotency key: the first call with it, a replayed answer, or a refused duplicate. */
-export type Dedupe = 'first' | 'replay' | 'duplicate'
+export type IdempotencyState = 'first' | 'replay' | 'duplicate'
 
 /** Set for calls with an idempotency key, for their records. */
-export const dedupe = slot<Dedupe>('dedupe')
+export const idempotency = slot<IdempotencyState>('idempotency')
 /** Set by a stage that asks an external evaluator, read by enforcement. */
 export const externalDecision = slot<ExternalDecision>('externalDecision')
 /** The escalation that the call opened or refers to, for its record and its answer. */
@@ -85,7 +85,7 @@ export const escalation = slot<{ readonly id: string; readonly status: Escalatio
 
 /** The mandates of the call, as a stage has verified them. */
 export interface MandateReport {
-  /** The member `ap2` of the record's `agentMetadata`; null where the call presented none that count. */
+  /** What the record has of them; null where the call presented none that count. */
   readonly record: Readonly<Record<string, unknown>> | null
   /** Headers for the upstream, by name in lower case. */
   readonly headers: Readonly<Record<string, string>>

@@ -10,19 +10,19 @@ export interface DenyRule {
 }
 
 export interface PolicyFacts {
-  /** From `enforcement`. */
+  /** Which findings deny. */
   readonly denies?: DenyRule
-  /** How calls escalate; absent where none does. From `security`. */
+  /** How calls escalate; absent where none does. */
   readonly escalation?: EscalationRule
-  /** Who may vote on escalations; absent without reviewers. From the host's `admin`. */
+  /** Who may vote on escalations; absent without reviewers. */
   readonly reviewers?: Reviewers
-  /** The configured rules that report findings, and where each is in the policy. From `security`. */
+  /** The configured rules that report findings, and where each is in the policy. */
   readonly rules?: readonly { readonly reason: string; readonly path: readonly string[] }[]
-  /** Whether bearer tokens are validated, so that users are known. From `authn`. */
+  /** Whether bearer tokens are validated, so that users are known. */
   readonly hasOidc?: boolean
-  /** Whether idempotency keys are claimed in a store. From `dedupe`. */
-  readonly hasDedupe?: boolean
-  /** Whether a remote runtime decides about calls and may escalate them. From `runtime`. */
+  /** Whether idempotency keys are claimed in a store. */
+  readonly hasIdempotency?: boolean
+  /** Whether a remote runtime decides about calls and may escalate them. */
   readonly asksRuntime?: boolean
   /** The gateway's own tenant. From the host. */
   readonly tenant?: string
@@ -32,7 +32,7 @@ export interface PolicyFacts {
   readonly serversWithoutHeaders?: readonly string[]
   /** Where relative paths and key references start; absent where key files are not checked. From the host. */
   readonly place?: Pick<PluginContext, 'baseDir' | 'stateDir' | 'env'>
-  /** Whether rules refuse tools by name, so that `svc policy check` asks servers for theirs. From `ap2`. */
+  /** Whether rules refuse tools by name, so that `svc policy check` asks servers for theirs. */
   readonly refusesTools?: true
   /** Reason tokens of single stages. From the plugins' `reasons`. */
   readonly reasons?: readonly string[]
@@ -40,7 +40,7 @@ export interface PolicyFacts {
 
 /** Sections of a policy that are valid by themselves and not together. */
 export interface ConfigConflict {
-  /** From the policy's root, in the schemas' spelling: `['security', 'side_effects', …]`. */
+  /** From the policy's root, beginning with the section, in the schemas' spelling. */
   readonly path: readonly (string | number)[]
   /** What is wrong, what is accepted. */
   readonly message: string

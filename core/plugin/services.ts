@@ -54,6 +54,14 @@ export type RecordEvent = (event: GatewayEvent) => Promise<void>
  */
 export type RecordOnSettle = (call: Call, inputSha256: string) => void
 
+/** The issuer at which users of this gateway sign in. */
+export interface SignInIssuer {
+  readonly issuer: string
+  readonly audience: string
+  /** Absent: the client registers itself. */
+  readonly clientId?: string | undefined
+}
+
 export const services = {
   identify: token<Identify>('Identify'),
   record: token<RecordEvent>('RecordEvent'),
@@ -63,5 +71,9 @@ export const services = {
   escalations: token<EscalationService>('EscalationService'),
   /** Absent where no stage has a store that several hosts share. */
   sharedStore: token<OpenSharedStore>('SharedStore'),
+  /** Absent where users do not sign in: without an issuer, or where the policy says who the caller is. */
+  signIn: token<SignInIssuer>('SignIn'),
+  /** The tenants that the policy names. Absent where rules do not differ between tenants. */
+  namedTenants: token<readonly string[]>('NamedTenants'),
   describeResource: token<DescribeResource>('DescribeResource'),
 } as const

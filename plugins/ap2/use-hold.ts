@@ -174,7 +174,7 @@ export interface UseStore {
 
 export function useStore(context: PluginContext): UseStore {
   const { container, facts } = context
-  if (facts.hasDedupe === true) {
+  if (facts.hasIdempotency === true) {
     const store = resolve(container, tokens.DedupeStore)
     return { running: () => store, resource: undefined }
   }

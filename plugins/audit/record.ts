@@ -2,10 +2,10 @@
 import {
   type Call,
   canonicalInput,
-  dedupe,
   escalation,
   type GatewayEvent,
   type Identity,
+  idempotency,
   identity,
   type McpFacts,
   mandates,
@@ -131,7 +131,7 @@ function envelopeOf(context: RecordContext, call: Call, result: Result): AuditEn
   if (target.mcpMethod !== null) envelope.mcp_method = target.mcpMethod
   const facts = call.get(mcpFacts)
   if (facts !== undefined) addMcpFacts(envelope, facts())
-  const seen = call.get(dedupe)
+  const seen = call.get(idempotency)
   if (seen !== undefined) envelope.dedupe = seen
   const redacts = call.get(redactor)
   return redacts === undefined ? envelope : redactEnvelope(envelope, redacts, parsedRequest?.kind)

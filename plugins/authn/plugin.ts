@@ -39,8 +39,13 @@ export const authnPlugin = definePlugin({
       return message === undefined ? [] : [{ path: ['authn', 'oidc', 'scopes', 'servers', server], message }]
     }),
 
-  register(_config, { container }) {
+  owns: [{ token: services.signIn }],
+
+  register({ oidc, stdioCaller }, { container }) {
     bindDefault(container, jwksSource, { useFactory: () => new HttpJwksSource() })
+    if (oidc === undefined || stdioCaller !== undefined) return
+    const { issuer, audience, publicClientId: clientId } = oidc
+    bindDefault(container, services.signIn, { useValue: { issuer, audience, clientId } })
   },
 
   create(config, context) {

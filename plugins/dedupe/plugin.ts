@@ -1,9 +1,9 @@
 // Lets one call run for each idempotency key.
 import {
   type DedupeStore,
-  dedupe,
   definePlugin,
   disabledStage,
+  idempotency,
   identity,
   type LateBoundMembers,
   lifecycleMembers,
@@ -55,8 +55,8 @@ export const dedupePlugin = definePlugin({
     },
   },
   uses: [identity],
-  provides: [dedupe],
-  facts: ({ enabled }) => ({ hasDedupe: enabled }),
+  provides: [idempotency],
+  facts: ({ enabled }) => ({ hasIdempotency: enabled }),
   owns: [{ token: tokens.DedupeStore, selectedBy: [['redisUrl'], ['dir']] }],
 
   register(config, context) {

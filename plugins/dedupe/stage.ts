@@ -7,9 +7,9 @@ import {
   type DedupeClaimResult,
   type DedupeStore,
   type Denied,
-  dedupe,
   denied,
   failed,
+  idempotency,
   type MaybePromise,
   type Meter,
   type Next,
@@ -118,7 +118,7 @@ export class DedupeStage implements Stage {
 
   async #run(call: Call, claims: Claims, claim: DedupeClaim, next: Next): Promise<Outcome> {
     const { maxResponseKb, waitSec } = this.#config
-    call.set(dedupe, 'first')
+    call.set(idempotency, 'first')
     call.hold(new ClaimHold(claims, claim))
     const recorder = new AnswerRecorder(call, { maxBytes: maxResponseKb * 1024, drainMs: waitSec * 1000 })
     // After the audit record is on disk: one that could not be written makes the outcome unknown.
@@ -144,7 +144,7 @@ export class DedupeStage implements Stage {
   }
 
   #replay(call: Call, { rpcId }: CallRequest, stored: StoredAnswer): Outcome {
-    call.set(dedupe, 'replay')
+    call.set(idempotency, 'replay')
     this.#meter?.count('svc_dedupe_replays_total')
     if (rpcId === undefined) return replayOf(stored)
     return replayOf(stored, Buffer.from(withRpcId(Buffer.from(stored.body).toString(), rpcId)))
@@ -158,7 +158,7 @@ export class DedupeStage implements Stage {
         'The idempotency key was used for another request: with other arguments, for another version, or over the other protocol.',
       )
     }
-    call.set(dedupe, 'duplicate')
+    call.set(idempotency, 'duplicate')
     if (state === 'unknown') {
       return denied(
         'IDEMPOTENT_OUTCOME_UNKNOWN',

@@ -1,5 +1,13 @@
 // The `entitlements` section: which tools each tenant and principal may use, and how often.
-import { type ConfigConflict, definePlugin, identity, limits, type PolicyFacts } from '@svc/core'
+import {
+  bindDefault,
+  type ConfigConflict,
+  definePlugin,
+  identity,
+  limits,
+  type PolicyFacts,
+  services,
+} from '@svc/core'
 import type { z } from 'zod'
 import { type EntitlementsConfig, entitlementsSchema, type TenantConfig } from './config.js'
 import { EntitlementsStage } from './stage.js'
@@ -17,6 +25,12 @@ export const entitlementsPlugin = definePlugin({
   uses: [identity],
   provides: [limits],
   check: checkSection,
+
+  register(config, { container }) {
+    if (typeof config === 'string') return
+    bindDefault(container, services.namedTenants, { useValue: Object.keys(config.tenants) })
+  },
+
   create: (config, context) => new EntitlementsStage(new Tenants(config), context.tenant),
 })
 

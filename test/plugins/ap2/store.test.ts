@@ -33,7 +33,7 @@ describe('the store of used mandates', () => {
   })
 
   async function run(over: object, idempotencyKey: string | null = 'order-1') {
-    const context = fakeContext('/', { facts: { hasDedupe: true } })
+    const context = fakeContext('/', { facts: { hasIdempotency: true } })
     bind(context.container, tokens.DedupeStore, { useValue: store })
     const stage = createStage(ap2Plugin, { ...section, ...over }, context)
     const whole = new Pipeline([{ name: 'ap2', stage }], async (call): Promise<Outcome> => {

@@ -1,4 +1,4 @@
-import { dedupe, type Outcome, Refusal } from '@svc/core'
+import { idempotency, type Outcome, Refusal } from '@svc/core'
 import { Pipeline } from '@svc/core/pipeline'
 import { expect } from 'chai'
 import sinon, { type SinonFakeTimers } from 'sinon'
@@ -132,12 +132,17 @@ describe('the dedupe stage', () => {
     const running = await rig.pipeline({ maxResponseKb: 1 }, () => answered('x'.repeat(2000)))
     const calls = [keyed(), keyed(), keyed({ args: { other: true } }), makeCall()]
     for (const call of calls) await running.run(controlOf(call))
-    expect(calls.map((call) => call.get(dedupe))).to.deep.equal(['first', 'duplicate', undefined, undefined])
+    expect(calls.map((call) => call.get(idempotency))).to.deep.equal([
+      'first',
+      'duplicate',
+      undefined,
+      undefined,
+    ])
     const replayed = keyed({ tool: 'small' })
     const small = await rig.pipeline()
     await small.run(controlOf(keyed({ tool: 'small' })))
     await small.run(controlOf(replayed))
-    expect(replayed.get(dedupe)).to.equal('replay')
+    expect(replayed.get(idempotency)).to.equal('replay')
   })
 
   it('explains itself without claiming anything', async () => {
