@@ -2,17 +2,17 @@
 // cosigned it are asked at once, and the checkpoint is appended again with the cosignatures that came.
 
 import { join } from 'node:path'
-import type { Clock, Logger, Meter } from '@svc/core'
+import type { Meter } from '@svc/core'
 import { messageOf } from '@svc/core/json'
-import type { DirectoryLock } from '../files/directory-lock.js'
-import { type FileSystem, syncPath } from '../files/file-system.js'
+import type { LockedDirectory } from '../files/directory-lock.js'
+import { syncPath } from '../files/file-system.js'
 import { dayOfInstant } from '../format/day.js'
 import { checkpointFile } from '../format/paths.js'
 import type { Verifier } from '../keys/public-key.js'
 import { consistencyRanges } from '../merkle/proof.js'
 import { newestCheckpoint, type StoredCheckpoint } from '../tree/checkpoint-file.js'
 import { isBy, judgeCosignature, parseWitnessKey } from '../tree/cosignature.js'
-import { judgeNote, type Note, signatureLine } from '../tree/note.js'
+import { isVerified, type Note, signatureLine } from '../tree/note.js'
 import { appendNote } from '../tree/note-tail.js'
 import { rootsOf } from '../tree/tree-store.js'
 import { Backoff } from '../upload/backoff.js'
@@ -26,12 +26,7 @@ const RETRY_DELAYS = { min: 500, max: 60_000 }
 const CLOSE_TIMEOUT_MS = 5_000
 const MS_PER_SECOND = 1_000
 
-export interface CosigningParts {
-  readonly dir: string
-  readonly port: FileSystem
-  readonly lock: DirectoryLock
-  readonly logger: Logger
-  readonly clock: Clock
+interface CosigningParts extends LockedDirectory {
   readonly meter: Meter
   readonly origin: string
   /** Those that sign its checkpoints now: no other checkpoint is shown to a witness. */
@@ -42,7 +37,7 @@ export interface CosigningParts {
   readonly onError: (error: Error) => void
 }
 
-export interface WitnessStatus {
+interface WitnessStatus {
   readonly name: string
   /** Leaves of the newest checkpoint that it cosigned, as far as this process knows. */
   readonly size?: number
@@ -169,7 +164,7 @@ export class Cosigning {
   /** The newest checkpoint that the log has signed: a process without its key can append others. */
   #newest(): StoredCheckpoint | undefined {
     const { dir, port, origin, keys } = this.#parts
-    const isSigned = (note: Note) => judgeNote(note, origin, keys).kind === 'verified'
+    const isSigned = (note: Note) => isVerified(note, origin, keys)
     return newestCheckpoint(port, dir, origin, isSigned)
   }
 

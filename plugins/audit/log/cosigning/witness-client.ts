@@ -17,7 +17,7 @@ const OK = 200
 const MAX_ATTEMPTS = 3
 
 /** The checkpoint that is to be cosigned. */
-export interface Submission {
+interface Submission {
   readonly note: Note
   /** The note's text. */
   readonly signed: string

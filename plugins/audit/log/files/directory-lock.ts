@@ -3,13 +3,22 @@
 // directory was copied, the lock is not the one that the other writers hold.
 
 import { join } from 'node:path'
-import type { Clock } from '@svc/core'
+import type { Clock, Logger } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import { AuditError } from '../format/errors.js'
 import { LOCK_FILE } from '../format/paths.js'
 import { FILE_MODE, type FileSystem, READ_WRITE_CREATE, writeFully } from './file-system.js'
 import { tryLock, unlock, waitForLock } from './kernel-lock.js'
 import { encodeLock, type LockOwner, parseLockOwner } from './lock-content.js'
+
+/** The directory of a log, and what work on its files needs. */
+export interface LockedDirectory {
+  readonly dir: string
+  readonly port: FileSystem
+  readonly lock: DirectoryLock
+  readonly logger: Logger
+  readonly clock: Clock
+}
 
 export class DirectoryLock {
   readonly #port: FileSystem

@@ -152,6 +152,15 @@ export function readExisting<T>(port: FileSystem, path: string, read: (fd: numbe
   return fd === undefined ? undefined : closing(port, fd, read)
 }
 
+/** The whole file; undefined where it does not exist. */
+export function readText(port: FileSystem, path: string): string | undefined {
+  return readExisting(port, path, (fd) => {
+    const bytes = Buffer.alloc(port.fstatSync(fd).size)
+    const got = port.readSync(fd, bytes, 0, bytes.length, 0)
+    return bytes.toString('utf8', 0, got)
+  })
+}
+
 /** What `use` returns for the open file, which is closed then. */
 export function withFile<T>(port: FileSystem, path: string, flags: number, use: (fd: number) => T): T {
   return closing(port, port.openSync(path, flags, FILE_MODE), use)

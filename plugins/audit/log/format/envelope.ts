@@ -69,7 +69,7 @@ export interface AuditEnvelope {
 }
 
 /** What the writer adds to a record. */
-export interface RecordPosition {
+interface RecordPosition {
   /** The first 16 digits of the log's id. */
   log_id: string
   /** `<session>:<n>`, n from 0 for each session of a writer and day. */

@@ -57,7 +57,7 @@ export class AuditBackpressureError extends AuditError {
   }
 }
 
-export type SignerKeyErrorCode =
+type SignerKeyErrorCode =
   | 'bad_key_ref'
   | 'key_missing'
   | 'key_unreadable'

@@ -125,7 +125,7 @@ function seedOfSecretKey(secretKey: Uint8Array, path: string): Uint8Array {
   return seed
 }
 
-export interface GeneratedKey {
+interface GeneratedKey {
   readonly keyId: string
   /** `ed25519:<base64>`. */
   readonly publicKey: string

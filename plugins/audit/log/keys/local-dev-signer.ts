@@ -6,7 +6,7 @@ import { ed25519, SEED_BYTES, type SigningKey, whenFastest } from './ed25519.js'
 import { type OnWarning, pathOfKeyRef, readKeyFile } from './key-file.js'
 import { keyIdOf } from './public-key.js'
 
-export interface LocalDevSignerOptions {
+interface LocalDevSignerOptions {
   /** Called for a key file that others may read; default `process.emitWarning`. */
   onWarning?: OnWarning
 }

@@ -18,7 +18,7 @@ import type { PlacedLine } from './sealed-leaves.js'
 import { rebuilding } from './unlinked.js'
 
 /** A day whose log differs from the files of the tree. */
-export interface ComparedDay {
+interface ComparedDay {
   readonly day: string
   /** Those that are sealed. */
   readonly ranges: readonly PlacedRange[]

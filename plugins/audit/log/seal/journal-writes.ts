@@ -1,19 +1,14 @@
 // Writes to `audit.journal`: a line at its end, or lines once more that may not be on disk.
 
 import { join } from 'node:path'
-import type { Logger } from '@svc/core'
-import { type FileSystem, READ_WRITE, syncPath, withFile, writeFully } from '../files/file-system.js'
+import type { LockedDirectory } from '../files/directory-lock.js'
+import { READ_WRITE, syncPath, withFile, writeFully } from '../files/file-system.js'
 import { JOURNAL_FILE } from '../format/paths.js'
 import { unlinked } from './unlinked.js'
 
-interface JournalPlace {
-  readonly dir: string
-  readonly port: FileSystem
-}
-
 /** Writes the line at `offset` completely or not at all. Call under the lock. */
 export function writeJournalLine(
-  { dir, port, logger }: JournalPlace & { readonly logger: Logger },
+  { dir, port, logger }: LockedDirectory,
   bytes: Buffer,
   offset: number,
 ): void {
@@ -34,7 +29,7 @@ export function writeJournalLine(
 }
 
 /** A failed sync may have left lines in memory only, so their bytes are written once more. Call under the lock. */
-export function rewriteJournal({ dir, port }: JournalPlace, from: number, end: number): void {
+export function rewriteJournal({ dir, port }: LockedDirectory, from: number, end: number): void {
   withFile(port, join(dir, JOURNAL_FILE), READ_WRITE, (fd) => {
     const bytes = Buffer.alloc(end - from)
     const got = port.readSync(fd, bytes, 0, bytes.length, from)
@@ -43,6 +38,6 @@ export function rewriteJournal({ dir, port }: JournalPlace, from: number, end: n
   })
 }
 
-export function syncJournal({ dir, port }: JournalPlace): Promise<void> {
+export function syncJournal({ dir, port }: LockedDirectory): Promise<void> {
   return syncPath(port, join(dir, JOURNAL_FILE))
 }

@@ -2,9 +2,7 @@
 // follow it, extended by lines of its own. After an error the object is not used again; the next one starts from the
 // files, so leaves that were persisted are never sealed in another way.
 
-import type { Clock, Logger } from '@svc/core'
-import type { DirectoryLock } from '../files/directory-lock.js'
-import type { FileSystem } from '../files/file-system.js'
+import type { LockedDirectory } from '../files/directory-lock.js'
 import { dayOfInstant } from '../format/day.js'
 import { AuditError } from '../format/errors.js'
 import { checkpointFile } from '../format/paths.js'
@@ -17,7 +15,7 @@ import { digestToBase64, encodeJournalLine } from '../tree/journal-codec.js'
 import { cutTornLine, journalLines, journalSize, readGenesis } from '../tree/journal-file.js'
 import type { JournalBody, LineOf, UnsignedJournalLine } from '../tree/journal-line.js'
 import { JournalState } from '../tree/journal-state.js'
-import { judgeNote, type NoteSigner, signNote } from '../tree/note.js'
+import { isVerified, type NoteSigner, signNote } from '../tree/note.js'
 import type { NotePiece } from '../tree/note-file.js'
 import { appendNote } from '../tree/note-tail.js'
 import { TreeStore, TreeWriter } from '../tree/tree-store.js'
@@ -27,12 +25,7 @@ import { followingLine, ownCheckpoint, resumedState, signedCheckpoint } from './
 import { addSealedLeaves, type CoverOffsets } from './sealed-leaves.js'
 import { rebuilding, unlinked } from './unlinked.js'
 
-export interface TreeParts {
-  readonly dir: string
-  readonly port: FileSystem
-  readonly lock: DirectoryLock
-  readonly logger: Logger
-  readonly clock: Clock
+export interface TreeParts extends LockedDirectory {
   /** The writer's own signer first; then one that is being retired. Those whose key is trusted sign. */
   readonly signers: readonly NoteSigner[]
 }
@@ -206,9 +199,8 @@ export class LogTree {
     const day = dayOfInstant(clock.now()) ?? ''
     const isStale = (newest: readonly NotePiece[]) => newest.some((piece) => this.#isAsNew(piece))
     const keys = this.state.keys.all()
-    const isOfLog = ({ note }: NotePiece) =>
-      // Another process may have added a key since.
-      !this.#isCurrent() || (note !== undefined && judgeNote(note, origin, keys).kind === 'verified')
+    // Another process may have added a key since.
+    const isOfLog = ({ note }: NotePiece) => !this.#isCurrent() || isVerified(note, origin, keys)
     await appendNote(this.#parts, origin, checkpointFile(day), note, { isStale, isOfLog })
     this.#checkpointed = this.size
   }
@@ -216,8 +208,8 @@ export class LogTree {
   /** Whether it is a checkpoint that another process has signed of the last line, or of a later one. */
   #isAsNew({ note }: NotePiece): boolean {
     const size = note === undefined ? undefined : parseCheckpoint(note.text)?.size
-    if (note === undefined || size === undefined || size < this.size) return false
-    return judgeNote(note, this.genesis.origin, this.state.keys.allAt(size - 1)).kind === 'verified'
+    if (size === undefined || size < this.size) return false
+    return isVerified(note, this.genesis.origin, this.state.keys.allAt(size - 1))
   }
 
   async #resume(head: Head, own: Head | undefined, end: number): Promise<void> {

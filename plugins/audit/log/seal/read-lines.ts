@@ -7,7 +7,7 @@ const CHUNK_BYTES = 131_072
 const NEWLINE = 0x0a
 
 /** Called for each line in order with its leaf hash and the offset after its newline; `false` ends the hashing there. */
-export type OnLeaf = (leaf: Digest, logEnd: number) => unknown
+type OnLeaf = (leaf: Digest, logEnd: number) => unknown
 
 /**
  * Hashes the lines of `fd` between the offsets `from` and `to`, which both follow a newline.

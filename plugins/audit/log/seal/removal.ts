@@ -25,7 +25,7 @@ const MS_PER_DAY = 86_400_000
 const CONFIRMED_AFTER_MS = 7 * MS_PER_DAY
 const CHUNK_BYTES = 131_072
 
-export interface RemovalParts extends TreeParts {
+interface RemovalParts extends TreeParts {
   readonly holds: readonly Hold[]
   readonly onError: (error: Error) => void
   /** When a quorum of witnesses has cosigned, by their clocks, milliseconds since the epoch. */

@@ -10,10 +10,10 @@ import { inclusionRanges, verifyInclusion } from '../merkle/proof.js'
 import { type Digest, leafHash } from '../merkle/tree-hash.js'
 import type { Head } from '../tree/checkpoint.js'
 import { newestCheckpoint, type StoredCheckpoint } from '../tree/checkpoint-file.js'
-import { journalLines, journalSize, type StoredJournalLine, sealThatRepeats } from '../tree/journal-file.js'
+import { journalLines, journalSize, lastLine, type StoredJournalLine } from '../tree/journal-file.js'
 import type { JournalLine, LineOf } from '../tree/journal-line.js'
 import { JournalState } from '../tree/journal-state.js'
-import { judgeNote } from '../tree/note.js'
+import { isVerified } from '../tree/note.js'
 import { TreeStore } from '../tree/tree-store.js'
 import type { TreeParts } from './log-tree.js'
 import { unlinked } from './unlinked.js'
@@ -22,7 +22,7 @@ import { unlinked } from './unlinked.js'
 const SLICE = 512
 
 /** What the lines up to and including `line` state. */
-export interface ResumedState {
+interface ResumedState {
   readonly state: JournalState
   /** The leaves up to there; undefined where the files of the tree do not lead to the checkpoint with these lines. */
   readonly range: LeafRange | undefined
@@ -103,7 +103,7 @@ export function followingLine(
 /** The newest checkpoint that the writer's own key has signed. */
 export function ownCheckpoint({ dir, port, signers }: TreeParts, origin: string): Head | undefined {
   const own = signers.slice(0, 1).map(({ publicKey }) => verifierFromPublicKey(publicKey))
-  return newestCheckpoint(port, dir, origin, (note) => judgeNote(note, origin, own).kind === 'verified')?.head
+  return newestCheckpoint(port, dir, origin, (note) => isVerified(note, origin, own))?.head
 }
 
 /**
@@ -127,7 +127,7 @@ export async function signedCheckpoint(
     .map(({ publicKey }) => verifierFromPublicKey(publicKey))
     .filter(({ keyId }) => !state.keys.has(keyId))
   return newestCheckpoint(port, dir, origin, (note, { size }) => {
-    return judgeNote(note, origin, [...state.keys.allAt(size - 1), ...ownKeys]).kind === 'verified'
+    return isVerified(note, origin, [...state.keys.allAt(size - 1), ...ownKeys])
   })
 }
 
@@ -139,7 +139,9 @@ function confirmedSeal(
   own: Head,
   end: number,
 ): { readonly state: JournalState; readonly offset: number } | undefined {
-  const seal = sealThatRepeats(port, dir, end, own.size - 1)
+  const seal = lastLine(port, dir, end, (line) => {
+    return line.kind === 'seal' && line.ends !== undefined && line.leaf < own.size
+  })
   const state = seal?.line && JournalState.after(seal.line)
   if (seal?.line === undefined || state === undefined) return undefined
   // A damaged leaf beside the genesis is no reason to read everything, so its own signature is checked instead.

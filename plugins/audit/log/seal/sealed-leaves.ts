@@ -103,7 +103,7 @@ export interface PlacedLine {
   readonly start: number
 }
 
-export interface DayComparison {
+interface DayComparison {
   /** The first line that is not as it is in the tree, or is missing; undefined where all sealed lines are there. */
   readonly changed?: PlacedLine
   /** Offset after the last line that is as it was sealed, with all before it. */

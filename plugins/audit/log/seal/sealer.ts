@@ -18,14 +18,14 @@ const MS_PER_DAY = 86_400_000
 // Just after midnight the last calls of the day are still being written.
 const AFTER_MIDNIGHT_MS = 100
 
-export interface SealerParts extends TreeParts {
+interface SealerParts extends TreeParts {
   readonly intervalMs: number
   /** Days that records are kept. */
   readonly retentionDays: number
   readonly meter: Meter
   readonly onError: (error: Error) => void
   /** Called when everything is sealed and the newest checkpoint is on disk. */
-  readonly onSealed?: () => void
+  readonly onSealed?: () => unknown
 }
 
 export interface SealingStatus {

@@ -12,7 +12,7 @@ export interface BatchSize {
 }
 
 /** `open`: unclaimed. `taken`: the thread is signing it. `signed`: the thread has signed it. */
-export type MessageState = 'open' | 'taken' | 'signed'
+type MessageState = 'open' | 'taken' | 'signed'
 
 // Values of the state word. Closed: this thread has signed the message or is about to.
 const CLOSED = 0

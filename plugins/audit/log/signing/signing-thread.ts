@@ -15,7 +15,7 @@ export interface SigningWorkerData {
 }
 
 /** A signer that gives its key to a thread. */
-export type ThreadSigner = Signer & { keyForThread(): Uint8Array }
+type ThreadSigner = Signer & { keyForThread(): Uint8Array }
 
 export function canUseThread(signer: Signer): signer is ThreadSigner {
   return signer.keyForThread !== undefined && signer.signAsync === undefined
@@ -35,7 +35,7 @@ export interface SigningHost {
 
 export type StartWorker = (workerData: SigningWorkerData) => Worker
 
-export interface SigningThreadParts {
+interface SigningThreadParts {
   readonly signer: ThreadSigner
   readonly size: SharedMemorySize
   readonly logger: Logger
@@ -47,22 +47,16 @@ export class SigningThread {
   readonly batches: readonly SharedBatch[]
   readonly #memory: SharedArrayBuffer
   readonly #shared: SharedMemory
-  readonly #size: SharedMemorySize
-  readonly #signer: ThreadSigner
-  readonly #logger: Logger
-  readonly #startWorker: StartWorker
+  readonly #parts: SigningThreadParts
   #thread: Thread<object> | undefined
   /** Messages for which a thread would have been woken. */
   #missed = 0
   #state: 'absent' | 'starting' | 'running' | 'stopped' = 'absent'
 
-  constructor({ signer, size, logger, startWorker = startNodeWorker }: SigningThreadParts) {
-    this.#signer = signer
-    this.#size = size
-    this.#logger = logger
-    this.#startWorker = startWorker
-    this.#memory = new SharedArrayBuffer(sharedBytes(size))
-    this.#shared = new SharedMemory(this.#memory, size)
+  constructor(parts: SigningThreadParts) {
+    this.#parts = parts
+    this.#memory = new SharedArrayBuffer(sharedBytes(parts.size))
+    this.#shared = new SharedMemory(this.#memory, parts.size)
     this.batches = this.#shared.batches
   }
 
@@ -83,9 +77,10 @@ export class SigningThread {
 
   #start(): void {
     this.#state = 'starting'
+    const { signer, size, startWorker = startNodeWorker } = this.#parts
     try {
-      const seed = ownMemory(this.#signer.keyForThread())
-      const worker = this.#startWorker({ memory: this.#memory, size: this.#size, seed })
+      const seed = ownMemory(signer.keyForThread())
+      const worker = startWorker({ memory: this.#memory, size, seed })
       const methods = { begin: (sig: Uint8Array) => this.#begin(sig) }
       this.#thread = new Thread(worker, methods, (error) => this.#fail(error))
     } catch (error) {
@@ -95,7 +90,7 @@ export class SigningThread {
 
   #begin(sig: Uint8Array): void {
     if (this.#state !== 'starting') return
-    if (this.#signer.verify(SIGNING_PROBE, sig)) {
+    if (this.#parts.signer.verify(SIGNING_PROBE, sig)) {
       this.#state = 'running'
       this.#shared.begin()
     } else {
@@ -107,7 +102,7 @@ export class SigningThread {
   #fail(err: unknown): void {
     if (this.#state === 'stopped') return
     this.#state = 'stopped'
-    this.#logger.error({ err }, 'the signing thread has stopped; records are signed on the event loop')
+    this.#parts.logger.error({ err }, 'the signing thread has stopped; records are signed on the event loop')
   }
 }
 

@@ -133,7 +133,7 @@ export function isOrigin(value: unknown): value is string {
 }
 
 /** The first member that is missing or wrong; undefined for a well-formed line. Unknown members are ignored. */
-export function wrongMember(value: Record<string, unknown>): string | undefined {
+function wrongMember(value: Record<string, unknown>): string | undefined {
   const { kind } = value
   const checks = typeof kind === 'string' ? CHECKS.get(kind) : undefined
   if (checks === undefined) return 'kind'

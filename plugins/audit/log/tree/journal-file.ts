@@ -73,14 +73,34 @@ export function readGenesis(port: FileSystem, dir: string): LineOf<'genesis'> | 
   return undefined
 }
 
-/** The offset after the line that is this leaf, looked for from the end; undefined where there is none. */
-export function endOfLeaf(port: FileSystem, dir: string, leaf: number): number | undefined {
-  const size = journalSize(port, dir)?.end ?? 0
+/**
+ * The last of the first `end` bytes' lines that `isMeant`; undefined where there is none. Reads from the end, so the age of
+ * the log does not matter.
+ */
+export function lastLine(
+  port: FileSystem,
+  dir: string,
+  end: number,
+  isMeant: (line: JournalLine) => boolean,
+): StoredJournalLine | undefined {
   for (let length = FIRST_TAIL_BYTES; ; length *= 4) {
-    const from = Math.max(0, size - length)
-    for (const { line, end } of journalLines(port, dir, from, size)) if (line?.leaf === leaf) return end
-    if (from === 0) return undefined
+    const from = Math.max(0, end - length)
+    let found: StoredJournalLine | undefined
+    for (const stored of journalLines(port, dir, from, end)) {
+      // The first one may be the rest of a line.
+      if (stored.start === from && from > 0) continue
+      if (stored.line !== undefined && isMeant(stored.line)) {
+        found = { ...stored, bytes: Buffer.from(stored.bytes) }
+      }
+    }
+    if (found !== undefined || from === 0) return found
   }
+}
+
+/** The offset after the line that is this leaf; undefined where there is none. */
+export function endOfLeaf(port: FileSystem, dir: string, leaf: number): number | undefined {
+  const end = journalSize(port, dir)?.end ?? 0
+  return lastLine(port, dir, end, (line) => line.leaf === leaf)?.end
 }
 
 /** Inode and bytes of whole lines; undefined where there is no journal. Call under the lock. */
@@ -102,28 +122,4 @@ export function cutTornLine(port: FileSystem, dir: string, logger: Logger): void
     { file, offset: end, bytes: size - end },
     'cut off a torn journal line, left by a writer that died',
   )
-}
-
-/**
- * The last seal of at most `leaf` that repeats the lines before it; undefined where there is none. Reads from the end, so
- * the age of the log does not matter.
- */
-export function sealThatRepeats(
-  port: FileSystem,
-  dir: string,
-  end: number,
-  leaf: number,
-): StoredJournalLine | undefined {
-  for (let length = FIRST_TAIL_BYTES; ; length *= 4) {
-    const from = Math.max(0, end - length)
-    let found: StoredJournalLine | undefined
-    for (const stored of journalLines(port, dir, from, end)) {
-      // The first one may be the rest of a line.
-      if (stored.start === from && from > 0) continue
-      const { line } = stored
-      if (line?.kind !== 'seal' || line.ends === undefined || line.leaf > leaf) continue
-      found = { ...stored, bytes: Buffer.from(stored.bytes) }
-    }
-    if (found !== undefined || from === 0) return found
-  }
 }

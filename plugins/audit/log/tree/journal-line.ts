@@ -14,7 +14,7 @@ export interface ParentHead {
   readonly root: string
 }
 
-export interface GenesisBody {
+interface GenesisBody {
   readonly kind: 'genesis'
   /** Version of the directory's format. */
   readonly format: 1
@@ -39,7 +39,7 @@ export interface SealBody {
   readonly since?: string
 }
 
-export interface RemoveBody {
+interface RemoveBody {
   readonly kind: 'remove'
   readonly day: string
   /** Records of the day. */
@@ -48,7 +48,7 @@ export interface RemoveBody {
   readonly cover: string
 }
 
-export interface FaultBody {
+interface FaultBody {
   readonly kind: 'fault'
   readonly day: string
   /** Bytes of the day that were sealed. */
@@ -59,7 +59,7 @@ export interface FaultBody {
   readonly resume: number
 }
 
-export interface KeyBody {
+interface KeyBody {
   readonly kind: 'key'
   /** A key that enters: `ed25519:<base64>`, valid from the next leaf on. */
   readonly key?: string
@@ -69,7 +69,7 @@ export interface KeyBody {
   readonly until?: number
 }
 
-export interface RevokeBody {
+interface RevokeBody {
   readonly kind: 'revoke'
   /** Id of the key. */
   readonly revoked: string
@@ -77,7 +77,7 @@ export interface RevokeBody {
   readonly until: number
 }
 
-export interface RetentionBody {
+interface RetentionBody {
   readonly kind: 'retention'
   /** In force from this line on: a removal of a younger day is a failure. */
   readonly days: number

@@ -2,9 +2,8 @@
 // truncated, so only complete notes may be extended or uploaded.
 
 import { join } from 'node:path'
-import type { Logger } from '@svc/core'
 import { messageOf } from '@svc/core/json'
-import type { DirectoryLock } from '../files/directory-lock.js'
+import type { LockedDirectory } from '../files/directory-lock.js'
 import {
   APPEND_CREATE,
   FILE_MODE,
@@ -41,19 +40,12 @@ export function noteTail(
   return readExisting(port, path, (fd) => tailOf(port, fd, origin, isEnough))
 }
 
-export interface NoteFileParts {
-  readonly dir: string
-  readonly port: FileSystem
-  readonly lock: DirectoryLock
-  readonly logger: Logger
-}
-
 /**
  * Appends `note` of `origin` to the file `name`, completely or not at all; resolves when it is on disk. Holds the lock,
  * under which others read the size of the file. Not where `isStale` says so of the newest notes in the file.
  */
 export async function appendNote(
-  { dir, port, lock, logger }: NoteFileParts,
+  { dir, port, lock, logger }: LockedDirectory,
   origin: string,
   name: string,
   note: string,

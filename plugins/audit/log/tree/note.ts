@@ -135,6 +135,11 @@ function idUnder(name: string, key: Verifier): Uint8Array {
   return id
 }
 
+/** Whether one of `keys` has signed the note under `name`; false where there is no note. */
+export function isVerified(note: Note | undefined, name: string, keys: readonly Verifier[]): boolean {
+  return note !== undefined && judgeNote(note, name, keys).kind === 'verified'
+}
+
 /**
  * Verifies the signature of a note under `name`. As signed-note requires, signatures of other names and keys are
  * ignored, and a failing signature of a known key makes the note invalid.

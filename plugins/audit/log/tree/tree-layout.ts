@@ -8,7 +8,7 @@ export const HASHES_PER_FILE = 65_536
 export const HASH_BYTES = 32
 export const TREE_FOLDER = 'tree'
 
-export interface HashPlace {
+interface HashPlace {
   /** Relative to the log's directory. */
   readonly path: string
   /** Byte in that file. */

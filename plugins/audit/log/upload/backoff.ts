@@ -1,7 +1,7 @@
 // Exponential backoff with jitter for a failing control plane or store.
 
 /** Milliseconds: the delay after the first failure, and the longest. */
-export interface DelayBounds {
+interface DelayBounds {
   readonly min: number
   readonly max: number
 }

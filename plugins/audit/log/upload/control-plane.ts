@@ -21,7 +21,7 @@ const CONNECTION_HEADERS = new Set([
 type OwnerField = 'tenant' | 'environment' | 'clientName' | 'clientVersion'
 
 /** An upload, as described to the control plane. */
-export interface PutRequest {
+interface PutRequest {
   readonly key: string
   readonly mode: UploadMode
   /** `YYYY-MM-DD`. */

@@ -5,10 +5,11 @@ import { join } from 'node:path'
 import { nodeFileSystem } from '../files/file-system.js'
 import type { Verifier } from '../keys/public-key.js'
 import type { Sealer } from '../seal/sealer.js'
+import type { Head } from '../tree/checkpoint.js'
 import { newestCheckpoint } from '../tree/checkpoint-file.js'
 import { endOfLeaf, readGenesis } from '../tree/journal-file.js'
 import { KeyHistory } from '../tree/key-history.js'
-import { judgeNote } from '../tree/note.js'
+import { isVerified, type Note } from '../tree/note.js'
 import type { NotePiece } from '../tree/note-file.js'
 import { endOfNotes } from '../tree/note-tail.js'
 import { parseTreePath, treeFileBytes } from '../tree/tree-layout.js'
@@ -88,8 +89,7 @@ class SealedSizes {
     const { origin } = this.#sealed()
     if (origin === undefined) return undefined
     const keys = this.#keys.all()
-    const isOfLog = ({ note }: NotePiece) =>
-      note !== undefined && judgeNote(note, origin, keys).kind === 'verified'
+    const isOfLog = ({ note }: NotePiece) => isVerified(note, origin, keys)
     return endOfNotes(nodeFileSystem, join(this.#dir, path), origin, isOfLog)
   }
 
@@ -106,12 +106,10 @@ class SealedSizes {
   #sealed(): { origin: string | undefined; size: number } {
     if (this.#state !== undefined) return this.#state
     const origin = readGenesis(nodeFileSystem, this.#dir)?.origin
+    const isSigned = (note: Note, head: Head) =>
+      isVerified(note, head.origin, this.#keys.allAt(head.size - 1))
     const newest =
-      origin === undefined
-        ? undefined
-        : newestCheckpoint(nodeFileSystem, this.#dir, origin, (note, { size }) => {
-            return judgeNote(note, origin, this.#keys.allAt(size - 1)).kind === 'verified'
-          })
+      origin === undefined ? undefined : newestCheckpoint(nodeFileSystem, this.#dir, origin, isSigned)
     this.#state = { origin, size: newest?.head.size ?? 0 }
     return this.#state
   }

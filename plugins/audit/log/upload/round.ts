@@ -15,7 +15,7 @@ import type { UploadThrottle } from './throttle.js'
 const GROUP_FILES = 32
 const MAX_CONCURRENT = 4
 
-export interface RoundParts {
+interface RoundParts {
   readonly dir: string
   readonly state: UploadState
   readonly controlPlane: ControlPlane

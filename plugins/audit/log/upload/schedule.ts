@@ -15,7 +15,7 @@ export interface RoundResult {
   readonly refusals: 'none' | 'refused' | 'skipped'
 }
 
-export interface ScheduledUpload {
+interface ScheduledUpload {
   /** Uploads what is new. Must not reject. */
   round(isFull: boolean): Promise<RoundResult>
   /** Whether bytes were appended since the last round began. */

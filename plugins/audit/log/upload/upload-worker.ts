@@ -1,14 +1,16 @@
 // The upload thread: does everything except scheduling. Its reads and syncs are synchronous, because asynchronous
 // ones would use the process's thread pool, which the appends' `fdatasync` needs.
 
+import { setPriority } from 'node:os'
 import { workerData } from 'node:worker_threads'
 import { Calls } from '../thread/calls.js'
-import { lowerPriority } from '../thread/priority.js'
 import { DirectoryUpload } from './directory-upload.js'
 import { deserializeError, type SerializedError } from './error.js'
 import type { RoundRequest, UploadHost, UploadTask } from './upload-thread.js'
 
-lowerPriority()
+// No record waits for this thread: beside a busy one it gets about a quarter of the core, else all it can use. On other
+// systems the call changes the whole process.
+if (process.platform === 'linux') setPriority(5)
 
 const closing = new AbortController()
 const host = Calls.ofThread<UploadHost>({

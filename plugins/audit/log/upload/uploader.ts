@@ -34,7 +34,7 @@ interface UploadLimits {
   readonly refusalMs: number
 }
 
-export interface UploaderParts {
+interface UploaderParts {
   readonly dir: string
   readonly config: PresignConfig
   readonly retentionDays: number

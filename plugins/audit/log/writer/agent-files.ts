@@ -21,14 +21,6 @@ export class AgentFiles {
     this.#limit = limit
   }
 
-  get openHandles(): number {
-    return this.#handles.size
-  }
-
-  get hasUnsynced(): boolean {
-    return this.#unsynced.size > 0
-  }
-
   /** Appends each range of `bytes` to its file, one write per file. Call under the lock. */
   write(bytes: Uint8Array, ranges: readonly AgentRange[]): void {
     if (ranges.length === 1 || ranges.every((range) => range.path === ranges[0]?.path)) {

@@ -6,7 +6,7 @@ import { type FileSystem, fromCallback } from '../files/file-system.js'
 const CHECK_INTERVAL_MS = 30_000
 const MIB = 1_048_576
 
-export interface DiskMonitorParts {
+interface DiskMonitorParts {
   readonly dir: string
   /** Free space below which the disk counts as low; 0: never. */
   readonly minFreeBytes: number
@@ -15,7 +15,7 @@ export interface DiskMonitorParts {
   readonly meter: Meter
 }
 
-export interface DiskStatus {
+interface DiskStatus {
   /** Space that unprivileged processes can use. */
   readonly freeBytes?: number
   /** Set while the disk is low. */
@@ -66,7 +66,9 @@ export class DiskMonitor {
     meter.gauge?.('svc_audit_disk_free_bytes', freeBytes)
     const isLow = freeBytes < minFreeBytes
     const wasLow = this.#status.warning !== undefined
-    this.#status = isLow ? { freeBytes, warning: warningOf(freeBytes, minFreeBytes) } : { freeBytes }
+    const [free, least] = [freeBytes, minFreeBytes].map((bytes) => Math.floor(bytes / MIB))
+    const warning = `the disk of the log has ${free} MiB left, less than ${least}`
+    this.#status = isLow ? { freeBytes, warning } : { freeBytes }
     if (isLow === wasLow) return
     if (isLow) {
       meter.count('svc_audit_disk_low_total')
@@ -75,12 +77,4 @@ export class DiskMonitor {
       logger.info({ dir, freeBytes, minFreeBytes }, "the log's disk has enough space again")
     }
   }
-}
-
-function warningOf(freeBytes: number, minFreeBytes: number): string {
-  return `the disk of the log has ${mib(freeBytes)} MiB left, less than ${mib(minFreeBytes)}`
-}
-
-function mib(bytes: number): number {
-  return Math.floor(bytes / MIB)
 }

@@ -9,7 +9,7 @@ import {
   nodeFileSystem,
   openExisting,
   READ_WRITE,
-  readExisting,
+  readText,
   replaceFile,
   syncDirectorySync,
 } from '../files/file-system.js'
@@ -32,7 +32,7 @@ import { digestToBase64, isParent } from '../tree/journal-codec.js'
 import { journalLines, readGenesis } from '../tree/journal-file.js'
 import type { ParentHead } from '../tree/journal-line.js'
 import { KeyHistory } from '../tree/key-history.js'
-import { judgeNote } from '../tree/note.js'
+import { isVerified } from '../tree/note.js'
 
 const STAYS = new Set([LOCK_FILE, SEAL_LOCK_FILE, FORK_FILE, INTENTS_FOLDER])
 
@@ -85,17 +85,8 @@ export function forkLog(dir: string, port: FileSystem = nodeFileSystem): Fork {
 
 /** What `forkLog` left for the genesis of the new log. */
 export function readParent(port: FileSystem, dir: string): ParentHead | undefined {
-  const text = readText(port, join(dir, FORK_FILE))
-  const value = text === undefined ? undefined : parseJsonObject(text)
-  return value !== undefined && isParent(value) ? value : undefined
-}
-
-function readText(port: FileSystem, path: string): string | undefined {
-  return readExisting(port, path, (fd) => {
-    const bytes = Buffer.alloc(port.fstatSync(fd).size)
-    port.readSync(fd, bytes, 0, bytes.length, 0)
-    return bytes.toString()
-  })
+  const value = parseJsonObject(readText(port, join(dir, FORK_FILE)) ?? '')
+  return isParent(value) ? value : undefined
 }
 
 /** The newest checkpoint that a key of the log has signed: a process without one can append others. */
@@ -105,7 +96,7 @@ function newestHead(port: FileSystem, dir: string): ParentHead | undefined {
   const stated = keysOfJournal(port, dir)
   const keysAt = stated.all().length > 0 ? (leaf: number) => stated.allAt(leaf) : () => storedKeys(port, dir)
   const head = newestCheckpoint(port, dir, origin, (note, { size }) => {
-    return judgeNote(note, origin, keysAt(size - 1)).kind === 'verified'
+    return isVerified(note, origin, keysAt(size - 1))
   })?.head
   return head && { origin: head.origin, size: head.size, root: digestToBase64(head.root) }
 }
@@ -139,12 +130,7 @@ function originOfCheckpoints(port: FileSystem, dir: string): string | undefined 
     .filter((name) => dayOfCheckpointFile(name) !== undefined)
     .sort()
     .at(-1)
-  if (newest === undefined) return undefined
-  return readExisting(port, join(dir, newest), (fd) => {
-    const bytes = Buffer.alloc(1_024)
-    const got = port.readSync(fd, bytes, 0, bytes.length, 0)
-    return bytes.toString('utf8', 0, got).split('\n')[0]
-  })
+  return newest && readText(port, join(dir, newest))?.split('\n')[0]
 }
 
 /** Puts a new lock file in the place of the old one. A writer that runs finds out and stops. */

@@ -19,7 +19,7 @@ const MAX_WAIT_MS = 2
 
 type QueuedBatch = [WriteQueue, Batch]
 
-export interface CommitParts {
+interface CommitParts {
   readonly queues: WriteQueues
   readonly directory: LogDirectory
   readonly status: StatusTracker

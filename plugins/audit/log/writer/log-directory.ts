@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path'
 import type { Clock, Logger, Meter, Signer } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import type { Cosigning } from '../cosigning/cosigning.js'
-import { DirectoryLock } from '../files/directory-lock.js'
+import { DirectoryLock, type LockedDirectory } from '../files/directory-lock.js'
 import {
   CREATE_NEW,
   DIRECTORY_MODE,
@@ -29,7 +29,7 @@ import { LogRetention } from './log-retention.js'
 // Earlier openings repaired older days.
 const DAYS_TO_REPAIR = 2
 
-export interface DirectoryParts {
+interface DirectoryParts {
   readonly config: AppenderConfig
   readonly limits: AppenderLimits
   readonly signer: Signer
@@ -135,15 +135,16 @@ export class LogDirectory {
     if (made !== undefined) syncDirectorySync(port, dirname(made))
     const isNew = !port.readdirSync(this.#dir).some((name) => dayOfDailyLog(name) !== undefined)
     const lock = new DirectoryLock(this.#dir, port, clock)
+    const log = { dir: this.#dir, port, lock, logger, clock }
     const agentLogs = new AgentLogs(this.#dir, port, lock, limits.agentHandles, onAsyncError)
     let sealer: Sealer | undefined
     let cosigning: Cosigning | undefined
     let genesis: Genesis | undefined
     try {
-      genesis = await this.#identify(lock)
+      genesis = await this.#identify(log)
       await lock.run(() => this.#firstSection(agentLogs))
-      cosigning = genesis && (await this.#cosigning(lock, genesis.origin))
-      sealer = await this.#sealer(lock, cosigning)
+      cosigning = genesis && (await this.#cosigning(log, genesis.origin))
+      sealer = await this.#sealer(log, cosigning)
       await this.#retention.start({ lock, sealer, cosigning })
     } catch (error) {
       await sealer?.close()
@@ -187,15 +188,12 @@ export class LogDirectory {
     return [signer, ...(retiringSigner === undefined ? [] : [retiringSigner])].filter(canSignNotes)
   }
 
-  async #identify(lock: DirectoryLock): Promise<Genesis | undefined> {
-    const { config, port, clock, logger } = this.#parts
+  async #identify(log: LockedDirectory): Promise<Genesis | undefined> {
+    const { config, port, logger } = this.#parts
     const signer = this.#signers[0]
     if (signer !== undefined) {
       const { origin, retentionDays } = config
-      const genesis = await beginOrContinue(
-        { dir: this.#dir, port, lock, signer, clock },
-        { origin, retentionDays },
-      )
+      const genesis = await beginOrContinue(log, signer, { origin, retentionDays })
       if (origin !== undefined && origin !== genesis.origin) {
         logger.warn({ origin, stated: genesis.origin }, 'a log keeps the origin that its genesis states')
       }
@@ -209,37 +207,32 @@ export class LogDirectory {
   }
 
   /** A sealer whose tree is linked and whose log trusts this signer. */
-  async #sealer(lock: DirectoryLock, cosigning: Cosigning | undefined): Promise<Sealer | undefined> {
-    const { config, port, clock, logger, meter, onAsyncError } = this.#parts
+  async #sealer(log: LockedDirectory, cosigning: Cosigning | undefined): Promise<Sealer | undefined> {
+    const { config, meter, onAsyncError } = this.#parts
     const signers = this.#signers
     const [signer] = signers
     if (signer === undefined) return undefined
     const intervalMs = config.checkpoints === false ? undefined : config.checkpoints?.intervalMs
     const { Sealer } = await import('../seal/sealer.js')
     const sealer = new Sealer({
-      dir: this.#dir,
-      port,
+      ...log,
       signers,
-      lock,
-      logger,
-      clock,
       meter,
       intervalMs: intervalMs ?? DEFAULT_CHECKPOINT_INTERVAL_MS,
       retentionDays: config.retentionDays,
       onError: onAsyncError,
-      ...(cosigning === undefined ? {} : { onSealed: () => cosigning.request() }),
+      onSealed: () => cosigning?.request(),
     })
     await sealer.open(signer)
     return sealer
   }
 
-  async #cosigning(lock: DirectoryLock, origin: string): Promise<Cosigning | undefined> {
-    const { config, port, clock, logger, meter, random, onAsyncError: onError } = this.#parts
+  async #cosigning(log: LockedDirectory, origin: string): Promise<Cosigning | undefined> {
+    const { config, meter, random, onAsyncError: onError } = this.#parts
     const { witnesses = [], quorum = witnesses.length } = config
     if (witnesses.length === 0) return undefined
     const { Cosigning } = await import('../cosigning/cosigning.js')
     const keys = this.#signers.map(({ publicKey }) => verifierFromPublicKey(publicKey))
-    const log = { dir: this.#dir, port, lock, origin, keys }
-    return new Cosigning({ ...log, logger, clock, meter, witnesses, quorum, random, onError })
+    return new Cosigning({ ...log, origin, keys, meter, witnesses, quorum, random, onError })
   }
 }

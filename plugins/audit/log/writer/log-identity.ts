@@ -2,12 +2,12 @@
 
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
-import type { Clock } from '@svc/core'
-import type { DirectoryLock } from '../files/directory-lock.js'
+import type { LockedDirectory } from '../files/directory-lock.js'
 import {
   APPEND_CREATE,
   type FileSystem,
   READ_WRITE_CREATE,
+  readText,
   syncDirectorySync,
   withFile,
   writeFully,
@@ -34,18 +34,12 @@ import { readParent } from './fork.js'
 
 export type Genesis = LineOf<'genesis'>
 
-export interface IdentityParts {
-  readonly dir: string
-  readonly port: FileSystem
-  readonly lock: DirectoryLock
-}
-
 /**
  * The genesis of the log; undefined where a new one may begin. Call under the lock.
  *
  * @throws {AuditError} `old_format`, `log_copied`, `log_unlinked`.
  */
-export function identify({ dir, port, lock }: IdentityParts): Genesis | undefined {
+export function identify({ dir, port, lock }: LockedDirectory): Genesis | undefined {
   const genesis = readGenesis(port, dir)
   if (genesis === undefined) {
     const left = port.readdirSync(dir).find(isOfLog)
@@ -75,10 +69,11 @@ function isOfLog(name: string): boolean {
 
 /** The genesis of the log, which begins where there is none. */
 export async function beginOrContinue(
-  parts: IdentityParts & { readonly signer: NoteSigner; readonly clock: Clock },
+  parts: LockedDirectory,
+  signer: NoteSigner,
   settings: { readonly origin?: string | undefined; readonly retentionDays: number },
 ): Promise<Genesis> {
-  const { dir, port, lock, signer, clock } = parts
+  const { dir, port, lock, clock } = parts
   const found = await lock.run(() => identify(parts))
   if (found !== undefined) return found
   const logId = randomBytes(16).toString('hex')
@@ -128,12 +123,11 @@ function writeGenesis(port: FileSystem, dir: string, line: Buffer): void {
  * the lock.
  */
 export function recordPublicKey(port: FileSystem, dir: string, publicKey: Uint8Array): void {
-  withFile(port, join(dir, PUBLIC_KEYS_FILE), APPEND_CREATE, (fd) => {
-    const content = Buffer.alloc(port.fstatSync(fd).size)
-    port.readSync(fd, content, 0, content.length, 0)
-    const text = content.toString('utf8')
-    const line = publicKeyLine(publicKey)
-    if (text.split('\n').includes(line)) return
+  const path = join(dir, PUBLIC_KEYS_FILE)
+  const text = readText(port, path) ?? ''
+  const line = publicKeyLine(publicKey)
+  if (text.split('\n').includes(line)) return
+  withFile(port, path, APPEND_CREATE, (fd) => {
     const separator = text === '' || text.endsWith('\n') ? '' : '\n'
     writeFully(port, fd, Buffer.from(`${separator}${line}\n`))
     port.fsyncSync(fd)

@@ -14,7 +14,7 @@ import { RecordSequence, rangesOf } from './record-sequence.js'
 import type { StatusTracker } from './status.js'
 import type { WriteQueues } from './write-queues.js'
 
-export interface IntakeParts {
+interface IntakeParts {
   readonly signer: Signer
   readonly thread: SigningThread | undefined
   readonly queues: WriteQueues

@@ -8,7 +8,7 @@ import { expect } from 'chai'
 import { RecordingMeter } from '../../../../support/stage-rig.js'
 import { temporaryDir } from '../../temporary.js'
 import { appenderIn, DAY, diskWith, fixedClock, memoryLogger, signer } from '../writer/records.js'
-import { append } from './rig.js'
+import { append, opened as openedIn, runEvenly } from './rig.js'
 import { journalOf, sealedLog } from './sealed-log.js'
 
 const OLD = '2026-11-18'
@@ -45,25 +45,11 @@ describe('two processes that append to one journal', () => {
     await midway?.()
     await append(appender, records, OLD)
     await appender.close()
-    for (; clock.ms < Date.parse(`${DAY}T12:00:00Z`); clock.ms += 25 * HOUR) {
-      const idle = appenderIn(dir.path, { clock, config: { retentionDays: 9 } })
-      await idle.ready()
-      await idle.close()
-    }
-    clock.ms = Date.parse(`${DAY}T12:00:00Z`)
+    await runEvenly(dir.path, clock)
     return clock
   }
 
-  /** Opens the log, which applies retention; returns what was reported. */
-  async function opened(options: Parameters<typeof appenderIn>[1]): Promise<string[]> {
-    const logger = memoryLogger()
-    const errors: string[] = []
-    const onAsyncError = ({ message }: Error) => errors.push(message)
-    const appender = appenderIn(dir.path, { logger, onAsyncError, config: { retentionDays: 1 }, ...options })
-    await appender.ready()
-    await appender.close()
-    return [...errors, ...logger.entries.filter(({ level }) => level === 'warn').map((e) => e.message)]
-  }
+  const opened = (options: Parameters<typeof appenderIn>[1] = {}) => openedIn(dir.path, options)
 
   it('leave the files of the tree to the one whose line is in the journal', async () => {
     const appender = appenderIn(dir.path)

@@ -4,17 +4,8 @@ import { nodeFileSystem } from '@svc/plugin-audit/internal/log/files/file-system
 import { type Hold, verifierFromPublicKey, verifyLog } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { temporaryDir } from '../../temporary.js'
-import {
-  appenderIn,
-  codeOf,
-  DAY,
-  diskWith,
-  envelope,
-  fixedClock,
-  memoryLogger,
-  signer,
-} from '../writer/records.js'
-import { append } from './rig.js'
+import { appenderIn, codeOf, DAY, diskWith, envelope, fixedClock, signer } from '../writer/records.js'
+import { append, opened as openedIn, runEvenly } from './rig.js'
 import { journalOf, sealedLog } from './sealed-log.js'
 
 const OLD = '2026-11-18'
@@ -34,30 +25,12 @@ describe('removal by retention', () => {
     await append(appender, 3, OLD)
     await append(appender, 3, NEXT)
     await appender.close()
-    for (; clock.ms < Date.parse(`${DAY}T12:00:00Z`); clock.ms += 25 * HOUR) {
-      const idle = appenderIn(dir.path, { clock, config: { retentionDays: 9 } })
-      await idle.ready()
-      await idle.close()
-    }
-    clock.ms = Date.parse(`${DAY}T12:00:00Z`)
+    await runEvenly(dir.path, clock)
     return clock
   }
 
-  /** Opens the log, which applies retention; returns what was reported. */
-  async function opened(options: Parameters<typeof appenderIn>[1] = {}): Promise<string[]> {
-    const messages: string[] = []
-    const logger = memoryLogger()
-    const { config, ...rest } = options
-    const appender = appenderIn(dir.path, {
-      logger,
-      onAsyncError: (error) => messages.push(error.message),
-      ...rest,
-      config: { retentionDays: 1, ...config },
-    })
-    await appender.ready()
-    await appender.close()
-    return [...messages, ...logger.entries.filter(({ level }) => level !== 'debug').map((e) => e.message)]
-  }
+  const opened = (options: Parameters<typeof appenderIn>[1] = {}) =>
+    openedIn(dir.path, options, ['info', 'warn', 'error'])
 
   it('leaves a cover and a line that take the place of the records', async () => {
     const clock = await oldLog()

@@ -220,41 +220,28 @@ describe('SvcAppender', () => {
       })
     }
 
-    it('when the signer throws, and continues with the next record', async () => {
-      let broken = true
-      const flaky = {
-        keyId: signer.keyId,
-        verify: () => true,
-        sign: (data: Uint8Array) => {
+    for (const [what, changes, limits] of [
+      ['and continues with the next record', {}, {}],
+      [
+        'on the first record of a day, and continues with a record larger than a batch',
+        { agentVariables: { text: 'x'.repeat(9_000) } },
+        { batchBytes: 5_000 },
+      ],
+    ] as const)
+      it(`when the signer throws, ${what}`, async () => {
+        let broken = true
+        const sign = (data: Uint8Array) => {
           if (broken) throw new Error('no key today')
           return signer.sign(data)
-        },
-      }
-      const appender = appenderIn(dir.path, { signer: flaky })
-      expect(await codeOf(appender.append(envelope()))).to.equal('signer_failed')
-      broken = false
-      await appender.append(envelope())
-      await appender.close()
-      expect(recordsOf(dir.path)).to.have.length(1)
-    })
-
-    it('when the signer throws on the first record of a day, and continues with a record larger than a batch', async () => {
-      let broken = true
-      const flaky = {
-        keyId: signer.keyId,
-        verify: () => true,
-        sign: (data: Uint8Array) => {
-          if (broken) throw new Error('no key today')
-          return signer.sign(data)
-        },
-      }
-      const appender = appenderIn(dir.path, { signer: flaky, limits: { batchBytes: 5_000 } })
-      expect(await codeOf(appender.append(envelope()))).to.equal('signer_failed')
-      broken = false
-      await appender.append(envelope({ agentVariables: { text: 'x'.repeat(9_000) } }))
-      await appender.close()
-      expect(recordsOf(dir.path)).to.have.length(1)
-    })
+        }
+        const flaky = { keyId: signer.keyId, verify: () => true, sign }
+        const appender = appenderIn(dir.path, { signer: flaky, limits })
+        expect(await codeOf(appender.append(envelope()))).to.equal('signer_failed')
+        broken = false
+        await appender.append(envelope(changes))
+        await appender.close()
+        expect(recordsOf(dir.path)).to.have.length(1)
+      })
 
     it('a signature of the wrong length', async () => {
       const short = { keyId: 'x', verify: () => true, sign: () => new Uint8Array(63) }
