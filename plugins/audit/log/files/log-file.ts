@@ -20,11 +20,16 @@ import {
 const NEWLINE = 0x0a
 const SEARCH_BYTES = 65_536
 
+interface LogFileParts {
+  readonly port: FileSystem
+  readonly clock: Clock
+  readonly logger: Logger
+}
+
 export class LogFile {
   readonly path: string
   readonly #port: FileSystem
-  readonly #clock: Clock
-  readonly #logger: Logger
+  readonly #parts: LogFileParts
   #fd: number | undefined
   /** Size after our last write: a file of this size ends in a whole line. */
   #knownSize = -1
@@ -33,12 +38,11 @@ export class LogFile {
   readonly #cover: string | undefined
 
   /** @param cover of a sealed log: the file that shows that the day is removed; then nothing is appended. */
-  constructor(path: string, port: FileSystem, clock: Clock, logger: Logger, cover?: string) {
+  constructor(path: string, parts: LogFileParts, cover?: string) {
     this.path = path
     this.#cover = cover
-    this.#port = port
-    this.#clock = clock
-    this.#logger = logger
+    this.#port = parts.port
+    this.#parts = parts
   }
 
   /**
@@ -126,7 +130,7 @@ export class LogFile {
     const got = this.#port.readSync(fd, torn, 0, torn.length, whole)
     const kept = this.#saveTornTail(torn.subarray(0, got))
     this.#port.ftruncateSync(fd, whole)
-    this.#logger.warn(
+    this.#parts.logger.warn(
       { file: this.path, offset: whole, bytes: torn.length, kept },
       'moved an incomplete line of a writer that died out of the log',
     )
@@ -134,7 +138,7 @@ export class LogFile {
   }
 
   #saveTornTail(torn: Uint8Array): string {
-    const time = new Date(this.#clock.now()).toISOString().replaceAll(/[-:.]/g, '')
+    const time = new Date(this.#parts.clock.now()).toISOString().replaceAll(/[-:.]/g, '')
     for (let attempt = 0; ; attempt++) {
       const path = `${this.path}.torn-${time}${attempt === 0 ? '' : `-${attempt}`}`
       if (this.#port.statSync(path) !== undefined) continue
@@ -153,7 +157,7 @@ export class LogFile {
       this.#port.ftruncateSync(this.#fd, size)
     } catch (error) {
       // The next writer finds the torn line and moves it.
-      this.#logger.error(
+      this.#parts.logger.error(
         { file: this.path, offset: size, err: error },
         'a failed write could not be truncated',
       )

@@ -10,7 +10,6 @@ import { newestCheckpoint } from '../tree/checkpoint-file.js'
 import { endOfLeaf, readGenesis } from '../tree/journal-file.js'
 import { KeyHistory } from '../tree/key-history.js'
 import { isVerified, type Note } from '../tree/note.js'
-import type { NotePiece } from '../tree/note-file.js'
 import { endOfNotes } from '../tree/note-tail.js'
 import { parseTreePath, treeFileBytes } from '../tree/tree-layout.js'
 import type { UploadMode } from './source.js'
@@ -55,62 +54,43 @@ export async function fileSizes(
   files: readonly SizeRequest[],
 ): Promise<(number | undefined)[]> {
   const { lock, agentLogs, sealer } = await log.open()
-  const keys = await sealer?.keys((known) => new SealedSizes(dir, known).isNewestSigned())
+  const isNewestSigned = (known: KeyHistory) => {
+    const { origin, size } = sealedHead(dir, known)
+    return origin === undefined || newestCheckpoint(nodeFileSystem, dir, origin)?.head.size === size
+  }
+  const keys = (await sealer?.keys(isNewestSigned)) ?? new KeyHistory()
   return lock.run(() => {
     const { isComplete } = agentLogs
-    const sealed = new SealedSizes(dir, keys)
+    let head: ReturnType<typeof sealedHead> | undefined
     return files.map(({ path, mode }) => {
       if (mode === 'agent' && !isComplete) return undefined
-      if (mode === 'checkpoint') return sealed.checkpoints(path)
-      if (mode === 'journal') return sealed.journal()
-      if (mode === 'tree') return sealed.tree(path)
+      if (mode === 'checkpoint' || mode === 'journal' || mode === 'tree') {
+        head ??= sealedHead(dir, keys)
+        return sealedBytes(dir, { path, mode }, head, keys)
+      }
       return statSync(join(dir, path), { throwIfNoEntry: false })?.size
     })
   })
 }
 
-class SealedSizes {
-  readonly #dir: string
-  readonly #keys: KeyHistory
-  #state: { origin: string | undefined; size: number } | undefined
+/** The origin of the log, and the leaves of the newest checkpoint that one of `keys` has signed. */
+function sealedHead(dir: string, keys: KeyHistory): { origin: string | undefined; size: number } {
+  const origin = readGenesis(nodeFileSystem, dir)?.origin
+  const isSigned = (note: Note, { size }: Head) => isVerified(note, origin ?? '', keys.allAt(size - 1))
+  const newest = origin === undefined ? undefined : newestCheckpoint(nodeFileSystem, dir, origin, isSigned)
+  return { origin, size: newest?.head.size ?? 0 }
+}
 
-  /** @param keys without them nothing counts as signed. */
-  constructor(dir: string, keys = new KeyHistory()) {
-    this.#dir = dir
-    this.#keys = keys
-  }
-
-  isNewestSigned(): boolean {
-    const { origin, size } = this.#sealed()
-    return origin === undefined || newestCheckpoint(nodeFileSystem, this.#dir, origin)?.head.size === size
-  }
-
-  checkpoints(path: string): number | undefined {
-    const { origin } = this.#sealed()
-    if (origin === undefined) return undefined
-    const keys = this.#keys.all()
-    const isOfLog = ({ note }: NotePiece) => isVerified(note, origin, keys)
-    return endOfNotes(nodeFileSystem, join(this.#dir, path), origin, isOfLog)
-  }
-
-  journal(): number | undefined {
-    const { size } = this.#sealed()
-    return size === 0 ? undefined : endOfLeaf(nodeFileSystem, this.#dir, size - 1)
-  }
-
-  tree(path: string): number | undefined {
-    const place = parseTreePath(path)
-    return place === undefined ? undefined : treeFileBytes(place.level, place.file, this.#sealed().size)
-  }
-
-  #sealed(): { origin: string | undefined; size: number } {
-    if (this.#state !== undefined) return this.#state
-    const origin = readGenesis(nodeFileSystem, this.#dir)?.origin
-    const isSigned = (note: Note, head: Head) =>
-      isVerified(note, head.origin, this.#keys.allAt(head.size - 1))
-    const newest =
-      origin === undefined ? undefined : newestCheckpoint(nodeFileSystem, this.#dir, origin, isSigned)
-    this.#state = { origin, size: newest?.head.size ?? 0 }
-    return this.#state
-  }
+function sealedBytes(
+  dir: string,
+  { path, mode }: SizeRequest,
+  { origin, size }: ReturnType<typeof sealedHead>,
+  keys: KeyHistory,
+): number | undefined {
+  if (mode === 'journal') return size === 0 ? undefined : endOfLeaf(nodeFileSystem, dir, size - 1)
+  const place = parseTreePath(path)
+  if (place !== undefined) return treeFileBytes(place.level, place.file, size)
+  if (origin === undefined) return undefined
+  const all = keys.all()
+  return endOfNotes(nodeFileSystem, join(dir, path), origin, ({ note }) => isVerified(note, origin, all))
 }

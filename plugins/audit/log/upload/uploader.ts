@@ -24,14 +24,15 @@ import { UploadThread } from './upload-thread.js'
 const FULL_SCAN_INTERVAL_MS = 3_600_000
 const MS_PER_DAY = 86_400_000
 
-interface UploadLimits {
-  /** New bytes that start a round before the interval is over. */
-  readonly triggerBytes: number
-  readonly rangeBytes: number
-  /** Time without progress after which a PUT is aborted, milliseconds. */
-  readonly idleMs: number
-  /** The first delay after a refusal (401, 403, another 4xx), milliseconds. */
-  readonly refusalMs: number
+export interface UploadLimits {
+  /** New bytes that start an upload before its interval is over. Default 1 MiB. */
+  uploadTriggerBytes: number
+  /** Maximum bytes of one uploaded object, unless one record is larger. Default 64 MiB. */
+  uploadRangeBytes: number
+  /** Time without progress after which the upload of an object is aborted, ms. Default 30 000. */
+  uploadIdleMs: number
+  /** First delay of the upload after a refusal (401, 403, another 4xx), ms; doubled up to ten times of it. Default 60 000. */
+  uploadRefusalMs: number
 }
 
 interface UploaderParts {
@@ -75,7 +76,7 @@ export class Uploader {
     this.#parts = parts
     const { dir, config, retentionDays, limits, clock, meter, random, log, signer } = parts
     this.#lock = new HeldLock(join(dir, '.svc-upload-lock'), nodeFileSystem)
-    const { refusalMs, rangeBytes, idleMs } = limits
+    const { uploadRefusalMs: refusalMs, uploadRangeBytes: rangeBytes, uploadIdleMs: idleMs } = limits
     const { intervalMs = DEFAULT_INTERVAL_MS } = config
     this.#schedule = new UploadSchedule(
       {
@@ -125,7 +126,7 @@ export class Uploader {
     this.#newBytes += bytes
     const hasRotated = day > this.#newestDay && this.#newestDay !== ''
     if (day > this.#newestDay) this.#newestDay = day
-    if (hasRotated || this.#newBytes >= this.#parts.limits.triggerBytes) this.#schedule.wake()
+    if (hasRotated || this.#newBytes >= this.#parts.limits.uploadTriggerBytes) this.#schedule.wake()
   }
 
   /**

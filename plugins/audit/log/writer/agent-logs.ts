@@ -2,8 +2,7 @@
 // never makes an append wait or fail.
 
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import type { DirectoryLock } from '../files/directory-lock.js'
-import type { FileSystem } from '../files/file-system.js'
+import type { LockedDirectory } from '../files/directory-lock.js'
 import { DirtyMark } from '../files/lock-content.js'
 import { AgentFiles } from './agent-files.js'
 import { AgentRepair } from './agent-repair.js'
@@ -12,9 +11,7 @@ import type { Batch } from './batch.js'
 const SYNC_INTERVAL_MS = 1_000
 
 export class AgentLogs {
-  readonly #dir: string
-  readonly #port: FileSystem
-  readonly #lock: DirectoryLock
+  readonly #log: LockedDirectory
   readonly #mark: DirtyMark
   readonly #files: AgentFiles
   readonly #onError: (error: Error) => void
@@ -23,18 +20,11 @@ export class AgentLogs {
   #timer: NodeJS.Timeout | undefined
   #closed = false
 
-  constructor(
-    dir: string,
-    port: FileSystem,
-    lock: DirectoryLock,
-    handles: number,
-    onError: (error: Error) => void,
-  ) {
-    this.#dir = dir
-    this.#port = port
-    this.#lock = lock
-    this.#mark = new DirtyMark(lock.fd, port)
-    this.#files = new AgentFiles(dir, port, handles)
+  /** @param handles files that stay open. */
+  constructor(log: LockedDirectory, handles: number, onError: (error: Error) => void) {
+    this.#log = log
+    this.#mark = new DirtyMark(log.lock.fd, log.port)
+    this.#files = new AgentFiles(log.dir, log.port, handles)
     this.#onError = onError
   }
 
@@ -108,10 +98,10 @@ export class AgentLogs {
     await nextTurn()
     for (const day of this.#days) {
       this.#days.delete(day)
-      const job = new AgentRepair(this.#dir, day, this.#port, this.#files)
+      const job = new AgentRepair(this.#log, day, this.#files)
       try {
         while (!this.#closed || job.changed) {
-          if (await this.#lock.run(() => job.step())) break
+          if (await this.#log.lock.run(() => job.step())) break
           await nextTurn()
         }
       } catch (error) {

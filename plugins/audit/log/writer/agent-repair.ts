@@ -3,7 +3,8 @@
 
 import { join } from 'node:path'
 import { parseJsonObject } from '@svc/core/json'
-import { type FileSystem, readExisting, writeFully } from '../files/file-system.js'
+import type { LockedDirectory } from '../files/directory-lock.js'
+import { readExisting, writeFully } from '../files/file-system.js'
 import { agentLog, dailyLog } from '../format/paths.js'
 import type { AgentFiles } from './agent-files.js'
 
@@ -11,9 +12,8 @@ const SLICE_BYTES = 262_144
 const NEWLINE = 0x0a
 
 export class AgentRepair {
-  readonly day: string
-  readonly #dir: string
-  readonly #port: FileSystem
+  readonly #day: string
+  readonly #log: LockedDirectory
   readonly #files: AgentFiles
   /** Bytes of each agent's file that equal the daily log. */
   readonly #matched = new Map<string, number>()
@@ -21,10 +21,9 @@ export class AgentRepair {
   #changed = false
   #chunk = Buffer.allocUnsafeSlow(SLICE_BYTES)
 
-  constructor(dir: string, day: string, port: FileSystem, files: AgentFiles) {
-    this.#dir = dir
-    this.day = day
-    this.#port = port
+  constructor(log: LockedDirectory, day: string, files: AgentFiles) {
+    this.#log = log
+    this.#day = day
     this.#files = files
   }
 
@@ -36,8 +35,8 @@ export class AgentRepair {
   /** Compares the next slice of the daily log; true when the whole log is compared. Call under the lock. */
   step(): boolean {
     // The log can grow between two slices, so the end counts only when it is read under the lock.
-    const isEnd = readExisting(this.#port, join(this.#dir, dailyLog(this.day)), (fd) =>
-      this.#slice(fd, this.#port.fstatSync(fd).size),
+    const isEnd = readExisting(this.#log.port, join(this.#log.dir, dailyLog(this.#day)), (fd) =>
+      this.#slice(fd, this.#log.port.fstatSync(fd).size),
     )
     if (isEnd !== true) return isEnd === undefined
     for (const [path, matched] of this.#matched) this.#truncate(path, matched)
@@ -45,7 +44,7 @@ export class AgentRepair {
   }
 
   #slice(log: number, size: number): boolean {
-    const got = this.#port.readSync(log, this.#chunk, 0, this.#chunk.length, this.#offset)
+    const got = this.#log.port.readSync(log, this.#chunk, 0, this.#chunk.length, this.#offset)
     const bytes = this.#chunk.subarray(0, got)
     let start = 0
     for (let end = bytes.indexOf(NEWLINE); end >= 0; end = bytes.indexOf(NEWLINE, start)) {
@@ -61,16 +60,16 @@ export class AgentRepair {
   }
 
   #compare(line: Buffer): void {
-    const path = agentPathOf(line, this.day)
+    const path = agentPathOf(line, this.#day)
     if (path === undefined) return
     const matched = this.#matched.get(path) ?? 0
     const fd = this.#files.handle(path)
     const there = Buffer.allocUnsafe(line.length)
-    const got = this.#port.readSync(fd, there, 0, line.length, matched)
+    const got = this.#log.port.readSync(fd, there, 0, line.length, matched)
     if (got !== line.length || !there.equals(line)) {
       this.#changed = true
       this.#truncate(path, matched)
-      writeFully(this.#port, fd, line)
+      writeFully(this.#log.port, fd, line)
       this.#files.touch(path)
     }
     this.#matched.set(path, matched + line.length)
@@ -78,8 +77,8 @@ export class AgentRepair {
 
   #truncate(path: string, size: number): void {
     const fd = this.#files.handle(path)
-    if (this.#port.fstatSync(fd).size <= size) return
-    this.#port.ftruncateSync(fd, size)
+    if (this.#log.port.fstatSync(fd).size <= size) return
+    this.#log.port.ftruncateSync(fd, size)
     this.#files.touch(path)
   }
 }

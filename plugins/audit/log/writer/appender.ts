@@ -1,6 +1,6 @@
 // The writer of the audit log: signs each envelope and resolves when it is on disk.
 
-import { basename, resolve as resolvePath } from 'node:path'
+import { resolve as resolvePath } from 'node:path'
 import { canonicalize, messageOf } from '@svc/core/json'
 import { nodeFileSystem } from '../files/file-system.js'
 import { LogFile } from '../files/log-file.js'
@@ -80,15 +80,13 @@ export class SvcAppender {
       const size = { ...batchSize(this.#limits.batchBytes), batches: SHARED_BATCHES }
       this.#thread = new SigningThread({ signer, size, logger, startWorker: options.startSigningWorker })
     }
-    this.#queues = new WriteQueues(
-      dir,
-      new BatchPool(this.#limits.batchBytes, this.#thread?.batches ?? []),
-      this.#limits.logHandles,
-      (path) => {
-        const day = config.checkpoints === false ? undefined : dayOfDailyLog(basename(path))
-        return new LogFile(path, port, clock, logger, day && resolvePath(dir, coverFile(day)))
-      },
-    )
+    const limits = this.#limits
+    const pool = new BatchPool(limits.batchBytes, this.#thread?.batches ?? [])
+    this.#queues = new WriteQueues(pool, limits.logHandles, (name) => {
+      const day = config.checkpoints === false ? undefined : dayOfDailyLog(name)
+      const cover = day && resolvePath(dir, coverFile(day))
+      return new LogFile(resolvePath(dir, name), { port, clock, logger }, cover)
+    })
     const meter = options.meter ?? noMeter
     const { minFreeBytes = DEFAULT_MIN_FREE_BYTES } = config
     this.#disk = new DiskMonitor({ dir, minFreeBytes, port, logger, meter })
@@ -97,39 +95,29 @@ export class SvcAppender {
       this.#uploader?.start()
     }
     const { random = Math.random } = options
-    const limits = this.#limits
     const services = { port, clock, logger, meter, random, onAsyncError, onOpen }
     this.#directory = new LogDirectory(dir, { config, limits, signer, retiringSigner, ...services })
     this.#status.onWriteFailure = () => this.#scheduleProbe()
+    const parts = { queues: this.#queues, directory: this.#directory, status: this.#status }
     const commit = new GroupCommit({
-      queues: this.#queues,
-      directory: this.#directory,
-      status: this.#status,
+      ...parts,
       monotonic: () => clock.monotonic(),
       sign: (message) => signer.sign(message),
     })
     this.#intake = new RecordIntake({
+      ...parts,
       signer,
       thread: this.#thread,
-      queues: this.#queues,
       commit,
-      directory: this.#directory,
-      status: this.#status,
       maxPendingBytes: limits.maxPendingBytes,
       isSealed: config.checkpoints !== false,
     })
     if (config.presign === undefined) return
-    const { uploadTriggerBytes, uploadRangeBytes, uploadIdleMs, uploadRefusalMs } = this.#limits
     const uploader = new Uploader({
       dir,
       config: config.presign,
       retentionDays: config.retentionDays,
-      limits: {
-        triggerBytes: uploadTriggerBytes,
-        rangeBytes: uploadRangeBytes,
-        idleMs: uploadIdleMs,
-        refusalMs: uploadRefusalMs,
-      },
+      limits,
       clock,
       meter,
       random,

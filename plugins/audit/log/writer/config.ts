@@ -10,6 +10,7 @@ import { keyIdOf } from '../keys/public-key.js'
 import type { StartWorker } from '../signing/signing-thread.js'
 import { isDay, isOrigin } from '../tree/journal-codec.js'
 import { checkPresign, type PresignConfig } from '../upload/presign.js'
+import type { UploadLimits } from '../upload/uploader.js'
 
 export interface AppenderConfig {
   /** Root directory of all audit files; created with mode 0700 where it is missing. */
@@ -36,7 +37,7 @@ export interface AppenderConfig {
   threads?: 'auto' | 'on' | 'off'
 }
 
-export interface AppenderLimits {
+export interface AppenderLimits extends UploadLimits {
   /** Maximum bytes written and synced together, unless one record is larger. Default 1 MiB. */
   batchBytes: number
   /** Maximum bytes of accepted records that wait for the disk; further records are refused. Default 64 MiB. */
@@ -49,14 +50,6 @@ export interface AppenderLimits {
   logHandles: number
   /** How long another process may hold the lock before the log counts as not writable, ms. Default 5000. */
   lockWaitMs: number
-  /** New bytes that start an upload before its interval is over. Default 1 MiB. */
-  uploadTriggerBytes: number
-  /** Maximum bytes of one uploaded object, unless one record is larger. Default 64 MiB. */
-  uploadRangeBytes: number
-  /** Time without progress after which the upload of an object is aborted, ms. Default 30 000. */
-  uploadIdleMs: number
-  /** First delay of the upload after a refusal, ms; doubled up to ten times of it. Default 60 000. */
-  uploadRefusalMs: number
 }
 
 export interface AppenderOptions {

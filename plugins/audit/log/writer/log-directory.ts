@@ -136,7 +136,7 @@ export class LogDirectory {
     const isNew = !port.readdirSync(this.#dir).some((name) => dayOfDailyLog(name) !== undefined)
     const lock = new DirectoryLock(this.#dir, port, clock)
     const log = { dir: this.#dir, port, lock, logger, clock }
-    const agentLogs = new AgentLogs(this.#dir, port, lock, limits.agentHandles, onAsyncError)
+    const agentLogs = new AgentLogs(log, limits.agentHandles, onAsyncError)
     let sealer: Sealer | undefined
     let cosigning: Cosigning | undefined
     let genesis: Genesis | undefined
@@ -172,8 +172,7 @@ export class LogDirectory {
   }
 
   #repairTail(name: string): void {
-    const { port, clock, logger } = this.#parts
-    const file = new LogFile(join(this.#dir, name), port, clock, logger)
+    const file = new LogFile(join(this.#dir, name), this.#parts)
     try {
       file.repairTail()
     } finally {

@@ -1,7 +1,6 @@
 // One queue per file that is being written: its handle and its waiting batches. Usually there is only today's log;
 // the raw payloads, midnight and late records add others.
 
-import { join } from 'node:path'
 import type { LogFile } from '../files/log-file.js'
 import { type BatchSize, SharedBatch } from '../signing/shared-batch.js'
 import { Batch } from './batch.js'
@@ -16,15 +15,14 @@ export interface WriteQueue {
 }
 
 export class WriteQueues {
-  readonly #dir: string
   readonly #pool: BatchPool
   readonly #handles: number
   readonly #make: (path: string) => LogFile
   readonly #queues = new Map<string, WriteQueue>()
   readonly #pending = new Set<Batch>()
 
-  constructor(dir: string, pool: BatchPool, handles: number, make: (path: string) => LogFile) {
-    this.#dir = dir
+  /** @param make gets the path of a file, relative to the log's directory. */
+  constructor(pool: BatchPool, handles: number, make: (path: string) => LogFile) {
     this.#pool = pool
     this.#handles = handles
     this.#make = make
@@ -34,7 +32,7 @@ export class WriteQueues {
   queue(path: string, day: string): WriteQueue {
     const known = this.#queues.get(path)
     if (known !== undefined) return known
-    const queue: WriteQueue = { day, file: this.#make(join(this.#dir, path)), batches: [], failures: 0 }
+    const queue: WriteQueue = { day, file: this.#make(path), batches: [], failures: 0 }
     this.#queues.set(path, queue)
     return queue
   }
