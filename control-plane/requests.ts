@@ -60,44 +60,48 @@ const listRequestSchema = z.strictObject({
 })
 const downloadRequestSchema = z.strictObject({ ...owner, key })
 
-type Judged<T> =
-  | { readonly verdict: 'ok'; readonly request: T }
-  | { readonly verdict: 'bad' | 'forbidden'; readonly why: string }
-
-/** Judges the parsed body of `/api/svc/upload-url`, sent with a key of `caller`. */
-export function judgeUpload(body: unknown, caller: KeyOwner): Judged<UploadRequest> {
-  return judge(uploadRequestSchema, body, caller, faultOfKey)
+/** A request that a client may not make. */
+export class RefusedRequest extends Error {
+  override readonly name = 'RefusedRequest'
+  constructor(
+    readonly code: 'BAD_REQUEST' | 'FORBIDDEN',
+    message: string,
+  ) {
+    super(message)
+  }
 }
 
-/** Judges the parsed body of `/api/svc/objects`. */
-export function judgeListing(body: unknown, caller: KeyOwner): Judged<z.output<typeof listRequestSchema>> {
-  return judge(listRequestSchema, body, caller, ({ prefix }) => faultOfPath('prefix', prefix, caller))
+/** The parsed body of `/api/svc/upload-url`, sent with a key of `caller`. Throws `RefusedRequest`, as do the others. */
+export function uploadIn(body: unknown, caller: KeyOwner): UploadRequest {
+  return requestIn(uploadRequestSchema, body, caller, faultOfKey)
 }
 
-/** Judges the parsed body of `/api/svc/download-url`. */
-export function judgeDownload(
-  body: unknown,
-  caller: KeyOwner,
-): Judged<z.output<typeof downloadRequestSchema>> {
-  return judge(downloadRequestSchema, body, caller, ({ key }) => faultOfPath('key', key, caller))
+/** The parsed body of `/api/svc/objects`. */
+export function listingIn(body: unknown, caller: KeyOwner): z.output<typeof listRequestSchema> {
+  return requestIn(listRequestSchema, body, caller, ({ prefix }) => faultOfPath('prefix', prefix, caller))
 }
 
-function judge<T extends KeyOwner>(
+/** The parsed body of `/api/svc/download-url`. */
+export function downloadIn(body: unknown, caller: KeyOwner): z.output<typeof downloadRequestSchema> {
+  return requestIn(downloadRequestSchema, body, caller, ({ key }) => faultOfPath('key', key, caller))
+}
+
+function requestIn<T extends KeyOwner>(
   schema: z.ZodType<T>,
   body: unknown,
   caller: KeyOwner,
   faultOf: (request: T, caller: KeyOwner) => string | undefined,
-): Judged<T> {
+): T {
   const parsed = schema.safeParse(body)
   if (!parsed.success) {
     const [issue] = parsed.error.issues
-    return { verdict: 'bad', why: `${issue?.path.join('.') || 'body'}: ${issue?.message}` }
+    throw new RefusedRequest('BAD_REQUEST', `${issue?.path.join('.') || 'body'}: ${issue?.message}`)
   }
-  const request = parsed.data
-  const foreign = foreignField(request, caller)
-  if (foreign !== undefined) return { verdict: 'forbidden', why: foreign }
-  const why = faultOf(request, caller)
-  return why === undefined ? { verdict: 'ok', request } : { verdict: 'bad', why }
+  const foreign = foreignField(parsed.data, caller)
+  if (foreign !== undefined) throw new RefusedRequest('FORBIDDEN', foreign)
+  const why = faultOf(parsed.data, caller)
+  if (why !== undefined) throw new RefusedRequest('BAD_REQUEST', why)
+  return parsed.data
 }
 
 /** Why a request does not concern `owner`; undefined where it does. */

@@ -6,7 +6,7 @@ import { messageOf, parseJson } from '@svc/core/json'
 import { whyNotContinued } from './continuation.js'
 import { type Answer, type ListeningServer, listen, type Request } from './http.js'
 import type { KeyGrant, KeyRing } from './key-file.js'
-import { judgeDownload, judgeListing, judgeUpload } from './requests.js'
+import { downloadIn, listingIn, RefusedRequest, uploadIn } from './requests.js'
 import type { Store } from './store.js'
 
 const statuses = {
@@ -26,40 +26,24 @@ interface ServerParts {
   readonly logger: Logger
 }
 
-/** What a request asks of the store, or why it is refused. */
-type Judged =
-  /** `whyNot`: what the store has speaks against the request. */
-  | { readonly verdict: 'ok'; whyNot?(): Promise<string | undefined>; answer(): Promise<object> }
-  | { readonly verdict: 'bad' | 'forbidden'; readonly why: string }
+type Action = (body: unknown, grant: KeyGrant, store: ServerParts['store']) => Promise<object>
 
-type Judge = (body: unknown, grant: KeyGrant, store: ServerParts['store']) => Judged
-
-const judges: Readonly<Record<string, Judge>> = {
-  '/api/auth/validate-key': (_, { owner }) => ({ verdict: 'ok', answer: async () => owner }),
-  '/api/svc/upload-url': (body, { owner, access }, store) =>
-    access === 'write'
-      ? permitted(
-          judgeUpload(body, owner),
-          (request) => store.presign(request),
-          (request) => whyNotContinued(request, owner, store),
-        )
-      : { verdict: 'forbidden', why: 'this API key may not upload' },
-  '/api/svc/download-url': (body, { owner, access }, store) =>
-    access === 'read'
-      ? permitted(judgeDownload(body, owner), ({ key }) => store.presignDownload(key))
-      : { verdict: 'forbidden', why: 'this API key may not download; add-key --read makes one that may' },
-  '/api/svc/objects': (body, { owner }, store) =>
-    permitted(judgeListing(body, owner), (request) => store.list(request)),
-}
-
-function permitted<T>(
-  judged: { readonly verdict: 'ok'; readonly request: T } | Exclude<Judged, { verdict: 'ok' }>,
-  answer: (request: T) => Promise<object>,
-  whyNot: (request: T) => Promise<string | undefined> = async () => undefined,
-): Judged {
-  if (judged.verdict !== 'ok') return judged
-  const { request } = judged
-  return { verdict: 'ok', whyNot: () => whyNot(request), answer: () => answer(request) }
+/** By path. Each rejects with `RefusedRequest`. */
+const actions: Readonly<Record<string, Action>> = {
+  '/api/auth/validate-key': async (_, { owner }) => owner,
+  async '/api/svc/upload-url'(body, { owner, access }, store) {
+    if (access !== 'write') throw new RefusedRequest('FORBIDDEN', 'this API key may not upload')
+    const request = uploadIn(body, owner)
+    const why = await whyNotContinued(request, owner, store)
+    if (why !== undefined) throw new RefusedRequest('BAD_REQUEST', why)
+    return store.presign(request)
+  },
+  async '/api/svc/download-url'(body, { owner, access }, store) {
+    if (access === 'read') return store.presignDownload(downloadIn(body, owner).key)
+    const why = 'this API key may not download; add-key --read makes one that may'
+    throw new RefusedRequest('FORBIDDEN', why)
+  },
+  '/api/svc/objects': async (body, { owner }, store) => store.list(listingIn(body, owner)),
 }
 
 export type ControlPlaneHandle = ListeningServer
@@ -85,10 +69,8 @@ async function answerTo(
   traceId: string,
 ): Promise<Answer> {
   if (path === '/healthz') return { status: 200, body: { status: 'ok' } }
-  const judge = Object.hasOwn(judges, path) ? judges[path] : undefined
-  if (judge === undefined) {
-    return refuse('NOT_FOUND', 'There is no such path.', traceId)
-  }
+  const action = Object.hasOwn(actions, path) ? actions[path] : undefined
+  if (action === undefined) return refuse('NOT_FOUND', 'There is no such path.', traceId)
   if (method !== 'POST') {
     return refuse('METHOD_NOT_ALLOWED', 'The only method here is POST.', traceId, { allow: 'POST' })
   }
@@ -109,21 +91,15 @@ async function answerTo(
   } catch (fault) {
     return refuse('BAD_REQUEST', `The body is not JSON: ${messageOf(fault)}`, traceId)
   }
-  const { owner } = grant
-  const judged = judge(value, grant, store)
-  if (judged.verdict !== 'ok') {
-    logger.warn({ trace_id: traceId, path, tenant: owner.tenant, reason: judged.why }, 'refused a request')
-    return refuse(judged.verdict === 'bad' ? 'BAD_REQUEST' : 'FORBIDDEN', judged.why, traceId)
-  }
   try {
-    const why = await judged.whyNot?.()
-    if (why !== undefined) {
-      logger.warn({ trace_id: traceId, path, tenant: owner.tenant, reason: why }, 'refused a request')
-      return refuse('BAD_REQUEST', why, traceId)
+    return { status: 200, body: await action(value, grant, store) }
+  } catch (error) {
+    if (error instanceof RefusedRequest) {
+      const { code, message: reason } = error
+      logger.warn({ trace_id: traceId, path, tenant: grant.owner.tenant, reason }, 'refused a request')
+      return refuse(code, reason, traceId)
     }
-    return { status: 200, body: await judged.answer() }
-  } catch (fault) {
-    logger.error({ trace_id: traceId, path, err: fault }, 'the store could not be used')
+    logger.error({ trace_id: traceId, path, err: error }, 'the store could not be used')
     return refuse('STORE_UNAVAILABLE', 'The store could not be used.', traceId)
   }
 }

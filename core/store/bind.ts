@@ -2,7 +2,7 @@
 import type { DependencyContainer } from 'tsyringe'
 import { type LateBoundMembers, lateBound } from '../plugin/late-bound.js'
 import { services } from '../plugin/services.js'
-import type { StoreLifecycle } from '../plugin/store-lifecycle.js'
+import { lifecycleMembers, type StoreLifecycle } from '../plugin/store-lifecycle.js'
 import { bind, bindDefault, type Token } from '../plugin/tokens.js'
 import type { StoreResource } from './resource.js'
 
@@ -10,15 +10,17 @@ interface StoreBinding<T extends StoreLifecycle> {
   readonly resource: StoreResource<T>
   readonly own: Token<StoreResource<T>>
   readonly port: Token<T>
-  readonly members: LateBoundMembers<T>
 }
 
 /** For `register`. A binding of `port` in code stays; the resource already uses that store. */
 export function bindStore<T extends StoreLifecycle>(
   container: DependencyContainer,
-  { resource, own, port, members }: StoreBinding<T>,
+  { resource, own, port }: StoreBinding<T>,
 ): void {
   bind(container, own, { useValue: resource })
+  // `Operations<T>` names every method of `T` that `StoreLifecycle` does not have.
+  const methods = Object.fromEntries(resource.operations.map((name) => [name, 'method']))
+  const members = { ...lifecycleMembers, ...methods } as LateBoundMembers<T>
   const store = lateBound(`the ${resource.name}`, () => resource.running, members)
   bindDefault(container, port, { useValue: store })
   bindSharedStore(container, resource)

@@ -84,6 +84,11 @@ export class StoreResource<T extends StoreLifecycle> {
     return this.#options.name
   }
 
+  /** The names of the operations. */
+  get operations(): readonly string[] {
+    return Object.keys(this.#options.operations)
+  }
+
   /** The kind, or the name of the store from code. */
   get source(): string {
     return this.#options.instance?.name ?? this.#options.kind

@@ -1,5 +1,8 @@
 // The interfaces of a broker, of which there is one implementation for each `type`, and of a source of keys.
-import { type Call, type Credential, token } from '@svc/core'
+import { type Call, type Clock, type Credential, type Meter, type PluginContext, token } from '@svc/core'
+import type { BrokerConfig } from './config.js'
+import type { HeaderWriter } from './header.js'
+import type { Keys } from './keys.js'
 
 export interface Broker {
   /** The credential for one call. Rejects with `BrokerError`. */
@@ -38,3 +41,14 @@ export interface CredentialSource {
 }
 
 export const credentialSource = token<CredentialSource>('brokers/CredentialSource')
+
+/** What a broker is created from. */
+export interface BrokerInput {
+  readonly server: string
+  readonly config: BrokerConfig
+  readonly context: PluginContext
+  readonly clock: Clock
+  readonly meter: Meter | undefined
+  readonly keys: Keys
+  readonly header: HeaderWriter
+}

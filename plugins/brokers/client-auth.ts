@@ -1,10 +1,9 @@
 // How the gateway authenticates to the token endpoint: a secret (RFC 6749 §2.3.1) or a signed assertion
 // (RFC 7523 §2.2).
 import { createPrivateKey, type KeyObject, randomUUID } from 'node:crypto'
-import type { Clock } from '@svc/core'
 import { SignJWT } from 'jose'
-import { BrokerError } from './broker.js'
-import type { Keys } from './keys.js'
+import { BrokerError, type BrokerInput } from './broker.js'
+import type { BrokerConfig } from './config.js'
 
 const assertionType = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer'
 const assertionSec = 60
@@ -15,29 +14,17 @@ interface ClientAuthParameters {
   readonly form: Readonly<Record<string, string>>
 }
 
-export interface ClientAuth {
-  /** Rejects with `BrokerError`. */
-  authenticate(): Promise<ClientAuthParameters>
+/** Rejects with `BrokerError`. */
+export type ClientAuth = () => Promise<ClientAuthParameters>
+
+export function clientAuthOf(input: Pick<BrokerInput, 'config' | 'keys' | 'clock'>): ClientAuth {
+  return input.config.client_secret_ref === undefined ? assertionAuth(input) : secretAuth(input)
 }
 
-interface SecretOptions {
-  readonly clientId: string
-  readonly ref: string
-  readonly method: 'client_secret_basic' | 'client_secret_post'
-}
-
-export class SecretAuth implements ClientAuth {
-  #options: SecretOptions
-  #keys: Keys
-
-  constructor(options: SecretOptions, keys: Keys) {
-    this.#options = options
-    this.#keys = keys
-  }
-
-  async authenticate(): Promise<ClientAuthParameters> {
-    const { clientId, ref, method } = this.#options
-    const secret = await this.#keys.get(ref)
+function secretAuth({ config, keys }: Pick<BrokerInput, 'config' | 'keys'>): ClientAuth {
+  const { client_id: clientId = '', client_secret_ref: ref = '', client_auth: method } = config
+  return async () => {
+    const secret = await keys.get(ref)
     if (method === 'client_secret_post') {
       return { headers: {}, form: { client_id: clientId, client_secret: secret } }
     }
@@ -51,16 +38,6 @@ function formEncoded(text: string): string {
   return new URLSearchParams({ '': text }).toString().slice(1)
 }
 
-interface AssertionOptions {
-  readonly clientId: string
-  readonly ref: string
-  /** Default: that of the JWK. */
-  readonly kid: string | undefined
-  /** Default: by the type of the key. */
-  readonly alg: string | undefined
-  readonly audience: string
-}
-
 interface SigningKey {
   /** The text that the key was parsed from: the key is parsed again when the text changes. */
   readonly text: string
@@ -69,22 +46,15 @@ interface SigningKey {
   readonly kid: string | undefined
 }
 
-export class AssertionAuth implements ClientAuth {
-  #options: AssertionOptions
-  #keys: Keys
-  #clock: Clock
-  #key: SigningKey | undefined
-
-  constructor(options: AssertionOptions, keys: Keys, clock: Clock) {
-    this.#options = options
-    this.#keys = keys
-    this.#clock = clock
-  }
-
-  async authenticate(): Promise<ClientAuthParameters> {
-    const { clientId, audience } = this.#options
-    const { key, alg, kid } = this.#signingKey(await this.#keys.get(this.#options.ref))
-    const now = Math.floor(this.#clock.now() / 1000)
+function assertionAuth({ config, keys, clock }: Pick<BrokerInput, 'config' | 'keys' | 'clock'>): ClientAuth {
+  const { client_id: clientId = '', private_key_ref: ref = '', token_endpoint: endpoint = '' } = config
+  const { assertion_audience: audience = endpoint } = config
+  let known: SigningKey | undefined
+  return async () => {
+    const text = await keys.get(ref)
+    if (known?.text !== text) known = readSigningKey(text, config)
+    const { key, alg, kid } = known
+    const now = Math.floor(clock.now() / 1000)
     const assertion = await new SignJWT({})
       .setProtectedHeader({ alg, typ: 'JWT', ...(kid === undefined ? {} : { kid }) })
       .setIssuer(clientId)
@@ -100,15 +70,11 @@ export class AssertionAuth implements ClientAuth {
     const form = { client_id: clientId, client_assertion_type: assertionType, client_assertion: assertion }
     return { headers: {}, form }
   }
-
-  #signingKey(text: string): SigningKey {
-    if (this.#key?.text !== text) this.#key = readSigningKey(text, this.#options)
-    return this.#key
-  }
 }
 
 /** PEM (PKCS#8, PKCS#1, SEC1) or a JWK. Errors have no cause, because it could quote the key. */
-function readSigningKey(text: string, { kid, alg }: AssertionOptions): SigningKey {
+function readSigningKey(text: string, config: BrokerConfig): SigningKey {
+  const { private_key_id: kid, private_key_alg: alg } = config
   const jwk = text.startsWith('{') ? parseJwk(text) : undefined
   let key: KeyObject
   try {

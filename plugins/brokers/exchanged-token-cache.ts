@@ -3,6 +3,7 @@
 // the cause, and for all while the endpoint cannot be reached.
 import type { Clock, Meter } from '@svc/core'
 import { BoundedMap } from '@svc/core/store'
+import type { BrokerInput } from './broker.js'
 import { type ExchangedToken, TokenEndpointError } from './token-endpoint.js'
 
 /** For a token without `expires_in`. */
@@ -30,15 +31,10 @@ interface Backoff {
   until: number
 }
 
-interface ExchangedTokenCacheOptions {
-  readonly size: number
-  readonly marginMs: number
-  readonly clock: Clock
-  readonly meter: Meter | undefined
-}
-
 export class ExchangedTokenCache {
-  #options: ExchangedTokenCacheOptions
+  #clock: Clock
+  #meter: Meter | undefined
+  #marginMs: number
   /** By the hash of the caller's token, which itself is not stored. */
   #cached: BoundedMap<string, CachedToken>
   #exchanging = new Map<string, Promise<CachedToken>>()
@@ -46,10 +42,13 @@ export class ExchangedTokenCache {
   /** By caller, of those whose last exchange failed. */
   #failing: BoundedMap<string, Backoff>
 
-  constructor(options: ExchangedTokenCacheOptions) {
-    this.#options = options
-    this.#cached = new BoundedMap(options.size)
-    this.#failing = new BoundedMap(options.size)
+  constructor({ config, clock, meter }: Pick<BrokerInput, 'config' | 'clock' | 'meter'>) {
+    const { cache_size: size = 10_000, expiry_margin_sec: marginSec = 30 } = config
+    this.#clock = clock
+    this.#meter = meter
+    this.#marginMs = marginSec * 1000
+    this.#cached = new BoundedMap(size)
+    this.#failing = new BoundedMap(size)
   }
 
   /** The cached token of the caller, or a new one; concurrent calls share one exchange. Rejects with `BrokerError`. */
@@ -81,7 +80,7 @@ export class ExchangedTokenCache {
   }
 
   #now(): number {
-    return this.#options.clock.monotonic()
+    return this.#clock.monotonic()
   }
 
   async #exchange(
@@ -96,20 +95,19 @@ export class ExchangedTokenCache {
         `failed ${backoff.failures} times in a row and is not asked again for ${seconds} s`,
       )
     }
-    const kept = cachedToken(await this.#counted(principal, exchange), since, this.#options.marginMs)
+    const kept = cachedToken(await this.#counted(principal, exchange), since, this.#marginMs)
     this.#keep(digest, kept)
     return kept
   }
 
   async #counted(principal: string, exchange: () => Promise<ExchangedToken>): Promise<ExchangedToken> {
-    const { meter } = this.#options
-    meter?.count('svc_broker_exchanges_total')
+    this.#meter?.count('svc_broker_exchanges_total')
     try {
       const exchanged = await exchange()
       this.#answered(principal)
       return exchanged
     } catch (fault) {
-      meter?.count('svc_broker_exchange_failures_total')
+      this.#meter?.count('svc_broker_exchange_failures_total')
       if (!(fault instanceof TokenEndpointError)) this.#answered(principal)
       else if (fault.isUnreachable) this.#recordFailure(this.#unreachable)
       else {

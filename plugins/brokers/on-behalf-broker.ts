@@ -1,40 +1,37 @@
 // Calls the upstream with the caller's own rights: the caller's token is exchanged for one that the upstream accepts
 // (RFC 8693). It is never forwarded itself.
-import { type Call, type Clock, type Credential, identity, type Lease, principalKeyOf } from '@svc/core'
+import { type Call, type Credential, identity, type Lease, principalKeyOf } from '@svc/core'
 import { bearerTokenIn } from '@svc/core/http'
-import { sha256Hex } from '@svc/core/json'
-import { type Broker, BrokerError } from './broker.js'
-import type { CachedToken, ExchangedTokenCache, Exchanging } from './exchanged-token-cache.js'
-import type { HeaderWriter } from './header.js'
-import type { TokenEndpoint } from './token-endpoint.js'
+import { canonicalize, sha256Hex } from '@svc/core/json'
+import { type Broker, BrokerError, type BrokerInput } from './broker.js'
+import type { BrokerConfig } from './config.js'
+import { type CachedToken, ExchangedTokenCache, type Exchanging } from './exchanged-token-cache.js'
+import { TokenEndpoint } from './token-endpoint.js'
 
 const noToken = 'the call has no validated bearer token'
 /** A younger token is not replaced: an upstream that refuses every token must not cause an exchange per call. */
 const minTokenAgeMs = 10_000
-
-interface OnBehalfBrokerOptions {
-  readonly header: HeaderWriter
-  readonly endpoint: TokenEndpoint
-  readonly clock: Clock
-  /** The endpoint and what is requested of it, for `explain`. */
-  readonly exchangeDescription: string
-  leaseTokens(): Lease<ExchangedTokenCache>
-}
 
 interface Caller extends Exchanging {
   readonly token: string
 }
 
 export class OnBehalfBroker implements Broker {
-  #options: OnBehalfBrokerOptions
+  #input: BrokerInput
+  #endpoint: TokenEndpoint
   #lease: Lease<ExchangedTokenCache> | undefined
 
-  constructor(options: OnBehalfBrokerOptions) {
-    this.#options = options
+  constructor(input: BrokerInput) {
+    this.#input = input
+    this.#endpoint = new TokenEndpoint(input)
   }
 
   start(): void {
-    this.#lease ??= this.#options.leaseTokens()
+    const { server, config, context } = this.#input
+    this.#lease ??= context.resources.acquire(`brokers tokens ${canonicalize({ server, config })}`, () => {
+      const value = new ExchangedTokenCache(this.#input)
+      return { value, close: () => value.clear() }
+    })
   }
 
   async stop(): Promise<void> {
@@ -55,7 +52,7 @@ export class OnBehalfBroker implements Broker {
   }
 
   describe(): string {
-    return `exchanges the caller's token ${this.#options.exchangeDescription}, and puts the issued token into the header "${this.#options.header.name}"`
+    return `exchanges the caller's token ${describeExchange(this.#input.config)}, and puts the issued token into the header "${this.#input.header.name}"`
   }
 
   unavailableReason(call: Call): string | undefined {
@@ -68,11 +65,11 @@ export class OnBehalfBroker implements Broker {
   }
 
   #token(tokens: ExchangedTokenCache, caller: Caller): Promise<CachedToken> {
-    return tokens.get(caller, () => this.#options.endpoint.exchange(caller.token))
+    return tokens.get(caller, () => this.#endpoint.exchange(caller.token))
   }
 
   #credentialOf({ token }: CachedToken): Credential {
-    return { header: this.#options.header.name, value: this.#options.header.value(token) }
+    return { header: this.#input.header.name, value: this.#input.header.value(token) }
   }
 
   /** A cached token may have been revoked: the call is repeated once with a new one. */
@@ -81,7 +78,7 @@ export class OnBehalfBroker implements Broker {
     caller: Caller,
     used: CachedToken,
   ): Promise<Credential | undefined> {
-    if (this.#options.clock.monotonic() - used.since < minTokenAgeMs) return undefined
+    if (this.#input.clock.monotonic() - used.since < minTokenAgeMs) return undefined
     tokens.drop(caller.digest, used)
     try {
       return this.#credentialOf(await this.#token(tokens, caller))
@@ -101,4 +98,14 @@ function callerOf(call: Call): Caller | undefined {
   return token === undefined
     ? undefined
     : { token, digest: sha256Hex(token), principal: principalKeyOf(known) }
+}
+
+function describeExchange({ token_endpoint: url = '', audience, resource, scope }: BrokerConfig): string {
+  const { origin, pathname } = new URL(url)
+  const wanted = [
+    ...(audience === undefined ? [] : [`for the audience "${audience}"`]),
+    ...(resource === undefined ? [] : [`for the resource ${resource}`]),
+    ...(scope === undefined ? [] : [`with the scope "${scope}"`]),
+  ]
+  return [`at ${origin}${pathname}`, ...wanted].join(' ')
 }

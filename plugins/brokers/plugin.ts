@@ -15,11 +15,13 @@ import {
 } from '@svc/core'
 import { unknownServer } from '@svc/core/policy'
 import { KeyReader } from '@svc/core/secret'
-import { type Broker, credentialSource } from './broker.js'
+import { type Broker, type BrokerInput, credentialSource } from './broker.js'
+import { clientAuthOf } from './client-auth.js'
 import { type BrokerConfig, brokersSchema } from './config.js'
-import { authOf, type BrokerInput, createOnBehalfBroker, createPoolBroker } from './create-broker.js'
 import { HeaderWriter } from './header.js'
 import { Keys } from './keys.js'
+import { OnBehalfBroker } from './on-behalf-broker.js'
+import { PoolBroker } from './pool-broker.js'
 import { BrokersStage } from './stage.js'
 import { StaticBroker } from './static-broker.js'
 
@@ -61,13 +63,14 @@ function inputFor(server: string, config: BrokerConfig, context: PluginContext):
   const clock = resolve(container, tokens.Clock)
   const source = resolveOptional(container, credentialSource)
   const keys = new Keys({ reader: new KeyReader(context, config.key_dirs), source, clock })
-  return { server, config, context, clock, keys, header: new HeaderWriter(config.inject) }
+  const meter = resolveOptional(container, tokens.Meter)
+  return { server, config, context, clock, meter, keys, header: new HeaderWriter(config.inject) }
 }
 
 function createBroker(input: BrokerInput): Broker {
   const { config, keys, header } = input
-  if (config.type === 'vendor_key_pool') return createPoolBroker(input)
-  if (config.type === 'oidc_on_behalf') return createOnBehalfBroker(input)
+  if (config.type === 'vendor_key_pool') return new PoolBroker(input)
+  if (config.type === 'oidc_on_behalf') return new OnBehalfBroker(input)
   const [ref = ''] = config.key_refs ?? []
   return new StaticBroker(ref, keys, header)
 }
@@ -123,7 +126,7 @@ async function checkSources(input: BrokerInput): Promise<readonly DoctorCheck[]>
     const hint = `set what brokers.${server} names as its secret or private key`
     const subject = `the credential of brokers.${server} at its token endpoint`
     return [
-      await checkUsable(subject, hint, () => authOf(input).authenticate()),
+      await checkUsable(subject, hint, () => clientAuthOf(input)()),
       ...(await checkServer(`the token endpoint of brokers.${server}`, config.token_endpoint ?? '')),
     ]
   }

@@ -3,40 +3,23 @@
 import {
   type AnswerHead,
   type Call,
-  type Clock,
   type Credential,
   identity,
   type Lease,
   type Logger,
-  type Meter,
   principalKeyOf,
+  resolveOptional,
+  tokens,
 } from '@svc/core'
 import { retryAfterMs } from '@svc/core/http'
-import { sha256Hex } from '@svc/core/json'
-import { type Broker, BrokerError } from './broker.js'
-import type { HeaderWriter } from './header.js'
-import { GATEWAY, type KeyRotation } from './key-rotation.js'
-import type { Keys } from './keys.js'
+import { canonicalize, sha256Hex } from '@svc/core/json'
+import { type Broker, BrokerError, type BrokerInput } from './broker.js'
+import { GATEWAY, KeyRotation } from './key-rotation.js'
 
 const SESSION = 'mcp-session-id'
 const refusals: readonly number[] = [401, 403, 429]
 /** Also where Retry-After is 0: an immediate retry would be refused again. */
 const minCooldownMs = 1000
-
-interface PoolBrokerOptions {
-  readonly server: string
-  readonly refs: readonly string[]
-  readonly keys: Keys
-  readonly header: HeaderWriter
-  readonly cooldownMs: number
-  readonly maxCooldownMs: number
-  /** Statuses after which a call is repeated once. */
-  readonly retryOn: readonly number[]
-  readonly clock: Clock
-  readonly logger: Logger | undefined
-  readonly meter: Meter | undefined
-  leaseRotation(): Lease<KeyRotation>
-}
 
 /** The key selected for one call. */
 interface SelectedKey {
@@ -46,15 +29,24 @@ interface SelectedKey {
 }
 
 export class PoolBroker implements Broker {
-  #options: PoolBrokerOptions
+  #input: BrokerInput
+  #refs: readonly string[]
+  #logger: Logger | undefined
   #lease: Lease<KeyRotation> | undefined
 
-  constructor(options: PoolBrokerOptions) {
-    this.#options = options
+  constructor(input: BrokerInput) {
+    this.#input = input
+    this.#refs = input.config.key_refs ?? []
+    this.#logger = resolveOptional(input.context.container, tokens.Logger)
   }
 
   start(): void {
-    this.#lease ??= this.#options.leaseRotation()
+    const { server, context } = this.#input
+    const refs = this.#refs
+    this.#lease ??= context.resources.acquire(`brokers rotation ${canonicalize({ server, refs })}`, () => ({
+      value: new KeyRotation(refs.length),
+      close: () => undefined,
+    }))
   }
 
   async stop(): Promise<void> {
@@ -77,7 +69,7 @@ export class PoolBroker implements Broker {
   }
 
   describe(): string {
-    return `puts one of ${this.#options.refs.length} keys, round-robin, into the header "${this.#options.header.name}"`
+    return `puts one of ${this.#refs.length} keys, round-robin, into the header "${this.#input.header.name}"`
   }
 
   get #rotation(): KeyRotation {
@@ -99,7 +91,8 @@ export class PoolBroker implements Broker {
       return undefined
     }
     this.#coolDown(head, used)
-    if (!this.#options.retryOn.includes(head.status)) return undefined
+    const { retry_on: retryOn = refusals } = this.#input.config
+    if (!retryOn.some((status) => status === head.status)) return undefined
     const next = await this.#nextKey(used)
     if (next === undefined) return undefined
     return {
@@ -124,13 +117,14 @@ export class PoolBroker implements Broker {
   }
 
   #coolDown({ status, headers }: AnswerHead, { index, caller }: SelectedKey): void {
-    const { clock, keys, refs, cooldownMs, maxCooldownMs, server, logger, meter } = this.#options
-    const requested = retryAfterMs(headers['retry-after'], clock.now()) ?? cooldownMs
-    const ms = Math.min(Math.max(requested, minCooldownMs), maxCooldownMs)
+    const { clock, keys, server, meter, config } = this.#input
+    const { cooldown_sec: cooldownSec = 60, max_cooldown_sec: maxCooldownSec = 3600 } = config
+    const requested = retryAfterMs(headers['retry-after'], clock.now()) ?? cooldownSec * 1000
+    const ms = Math.min(Math.max(requested, minCooldownMs), maxCooldownSec * 1000)
     this.#rotation.coolDown(index, caller, clock.monotonic() + ms)
-    keys.forget(refs[index] ?? '')
+    keys.forget(this.#refs[index] ?? '')
     meter?.count('svc_broker_key_cooldowns_total')
-    logger?.warn(
+    this.#logger?.warn(
       { server, key: nameOf(index), status, seconds: ms / 1000 },
       'a key of the pool is in cooldown',
     )
@@ -139,8 +133,8 @@ export class PoolBroker implements Broker {
   #endCooldown(...used: readonly SelectedKey[]): void {
     for (const { index, caller } of used) this.#rotation.endCooldown(index, caller)
     const keys = used.map(({ index }) => nameOf(index))
-    this.#options.logger?.info(
-      { server: this.#options.server, keys },
+    this.#logger?.info(
+      { server: this.#input.server, keys },
       'the upstream answered 403 with both keys: neither is put into cooldown',
     )
   }
@@ -159,10 +153,10 @@ export class PoolBroker implements Broker {
 
   /** Rejects with `BrokerError` when every key is in cooldown or cannot be read. */
   async #selectKey(caller: string, preferred: number | undefined, except?: number): Promise<SelectedKey> {
-    const { clock, refs, keys, header } = this.#options
+    const { clock, keys, header } = this.#input
     const faults: string[] = []
     for (const index of this.#rotation.usable(caller, clock.monotonic(), preferred)) {
-      const ref = refs[index]
+      const ref = this.#refs[index]
       if (ref === undefined || index === except) continue
       // Before the await, so that concurrent calls get different keys. The key of a session does not advance the round-robin.
       if (index !== preferred) this.#rotation.used(index)
@@ -178,7 +172,8 @@ export class PoolBroker implements Broker {
   }
 
   #noKeyAvailable(caller: string, faults: readonly string[]): BrokerError {
-    const { clock, refs } = this.#options
+    const { clock } = this.#input
+    const refs = this.#refs
     const seconds = Math.ceil(this.#rotation.nextAvailableIn(caller, clock.monotonic()) / 1000)
     const cooling = refs.length - faults.length
     const parts = [

@@ -2,8 +2,9 @@
 // because the answer may contain either token.
 import { HttpClient, HttpError } from '@svc/core/http-client'
 import { parseJsonObject } from '@svc/core/json'
-import { BrokerError } from './broker.js'
-import type { ClientAuth } from './client-auth.js'
+import { BrokerError, type BrokerInput } from './broker.js'
+import { type ClientAuth, clientAuthOf } from './client-auth.js'
+import type { BrokerConfig } from './config.js'
 
 /** Ten times the size of a token that lists many groups. */
 const maxBytes = 64 * 1024
@@ -39,30 +40,23 @@ export class TokenEndpointError extends BrokerError {
   }
 }
 
-interface TokenEndpointOptions {
-  readonly url: string
-  /** The form fields of every request: audience, resource, scope, token types. */
-  readonly form: Readonly<Record<string, string>>
-  readonly timeoutMs: number
-}
-
 export class TokenEndpoint {
-  #options: TokenEndpointOptions
-  #auth: ClientAuth
+  #config: BrokerConfig
+  #authenticate: ClientAuth
   #client = new HttpClient()
 
-  constructor(options: TokenEndpointOptions, auth: ClientAuth) {
-    this.#options = options
-    this.#auth = auth
+  constructor(input: BrokerInput) {
+    this.#config = input.config
+    this.#authenticate = clientAuthOf(input)
   }
 
   /** Rejects with `BrokerError`; with `TokenEndpointError` where the exchange may succeed later. */
   async exchange(subjectToken: string): Promise<ExchangedToken> {
-    const { headers, form } = await this.#auth.authenticate()
+    const { headers, form } = await this.#authenticate()
     const body = new URLSearchParams({
       grant_type: 'urn:ietf:params:oauth:grant-type:token-exchange',
       subject_token: subjectToken,
-      ...this.#options.form,
+      ...formOf(this.#config),
       ...form,
     })
     const { status, text } = await this.#post(headers, body.toString())
@@ -77,7 +71,7 @@ export class TokenEndpoint {
     headers: Readonly<Record<string, string>>,
     body: string,
   ): Promise<{ status: number; text: string }> {
-    const { url, timeoutMs } = this.#options
+    const { token_endpoint: url = '', timeout_ms: timeoutMs = 5000 } = this.#config
     try {
       const { status, bytes, isCut } = await this.#client.send(url, {
         headers: {
@@ -133,4 +127,13 @@ function lifetimeIn(expires: unknown): number | undefined {
   const seconds = typeof expires === 'string' && /^\d{1,9}$/.test(expires) ? Number(expires) : expires
   if (typeof seconds === 'number' && seconds > 0) return seconds
   throw new TokenEndpointError('answered with an expires_in that is not a number of seconds')
+}
+
+/** RFC 8693 §2.1. */
+function formOf(config: BrokerConfig): Record<string, string> {
+  const { audience, resource, scope, subject_token_type, requested_token_type } = config
+  const given = { audience, resource, scope, requested_token_type }
+  const form = Object.entries(given).filter((entry): entry is [string, string] => entry[1] !== undefined)
+  const type = subject_token_type ?? 'urn:ietf:params:oauth:token-type:access_token'
+  return { subject_token_type: type, ...Object.fromEntries(form) }
 }

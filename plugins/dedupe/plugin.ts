@@ -5,8 +5,6 @@ import {
   disabledStage,
   idempotency,
   identity,
-  type LateBoundMembers,
-  lifecycleMembers,
   type PluginContext,
   resolve,
   resolveOptional,
@@ -23,16 +21,6 @@ import { dedupeStore } from './stores.js'
 const MAX_TTL_SEC = 2_592_000
 
 const dedupeResource = token<StoreResource<DedupeStore>>('dedupe/StoreResource')
-
-const members: LateBoundMembers<DedupeStore> = {
-  ...lifecycleMembers,
-  claim: 'method',
-  markSent: 'method',
-  renew: 'method',
-  release: 'method',
-  complete: 'method',
-  markUnknown: 'method',
-}
 
 export const dedupePlugin = definePlugin({
   name: 'dedupe',
@@ -62,7 +50,7 @@ export const dedupePlugin = definePlugin({
   register(config, context) {
     if (!config.enabled) return
     const resource = dedupeStore(config, context)
-    bindStore(context.container, { resource, own: dedupeResource, port: tokens.DedupeStore, members })
+    bindStore(context.container, { resource, own: dedupeResource, port: tokens.DedupeStore })
   },
 
   create: (config, context) =>

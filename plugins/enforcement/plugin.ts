@@ -9,8 +9,6 @@ import {
   escalation,
   externalDecision,
   identity,
-  type LateBoundMembers,
-  lifecycleMembers,
   type PolicyFacts,
   type Reviewers,
   redactor,
@@ -37,19 +35,6 @@ import {
 } from './verdict.js'
 
 const escalationResource = token<StoreResource<EscalationStore>>('enforcement/StoreResource')
-
-const members: LateBoundMembers<EscalationStore> = {
-  ...lifecycleMembers,
-  open: 'method',
-  get: 'method',
-  input: 'method',
-  removeInput: 'method',
-  latest: 'method',
-  replace: 'method',
-  remove: 'method',
-  due: 'method',
-  page: 'method',
-}
 
 export const enforcementPlugin = definePlugin({
   name: 'enforcement',
@@ -100,7 +85,7 @@ export const enforcementPlugin = definePlugin({
   register({ escalations }, context) {
     if (context.facts.escalation === undefined) return
     const resource = escalationStore(escalations, context)
-    bindStore(context.container, { resource, own: escalationResource, port: tokens.EscalationStore, members })
+    bindStore(context.container, { resource, own: escalationResource, port: tokens.EscalationStore })
   },
 
   create(config, context) {
