@@ -5,14 +5,8 @@ import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { canonicalize } from '@svc/core/json'
-import {
-  generateKeyFile,
-  LocalDevSigner,
-  SvcAppender,
-  type VerifyOptions,
-  verifierFromPublicKey,
-  verifyLog,
-} from '@svc/plugin-audit/log'
+import { generateKeyFile, LocalDevSigner, SvcAppender, verifierFromPublicKey } from '@svc/plugin-audit/log'
+import { type VerifyOptions, verifyLog } from '@svc/plugin-audit/tools'
 import { envelope } from './audit.js'
 import { heading, print, table } from './measure/report.js'
 import { writeSealedLog } from './sealed-log.js'

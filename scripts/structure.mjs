@@ -65,7 +65,6 @@ const branded = new RegExp(`\\binstanceof (${brandedClasses.join('|')})\\b`)
 
 /**
  * What the tools of the audit log may use of it. `fetch` reads the objects that `upload` writes, with its requests.
- * `index.ts` and `on-demand.ts` are the library of both halves.
  */
 const audit = 'plugins/audit/log'
 const sharedWithTools = ['files', 'format', 'keys', 'merkle', 'thread', 'tree', 'tools']
@@ -74,7 +73,7 @@ function crossesHalvesOfLog(path, target) {
   const isTool = path.startsWith(`${audit}/tools/`)
   if (!target.startsWith(`${audit}/`)) return false
   const folder = target.split('/')[3]
-  if (!isTool) return folder === 'tools' && dirname(path) !== audit
+  if (!isTool) return folder === 'tools'
   return (
     !sharedWithTools.includes(folder) && !(folder === 'upload' && path.startsWith(`${audit}/tools/fetch/`))
   )

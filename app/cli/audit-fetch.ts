@@ -1,5 +1,6 @@
 // `svc audit fetch`: restores an uploaded log, from a control plane or from its bucket.
-import { AuditError, controlPlaneSource, fetchLog, type ObjectSource, readKeys } from '@svc/plugin-audit/log'
+import { AuditError } from '@svc/plugin-audit/log'
+import { controlPlaneSource, fetchLog, type ObjectSource, readKeys } from '@svc/plugin-audit/tools'
 import { readText } from './audit-files.js'
 import { loadControlPlane } from './control-plane.js'
 import type { CliIo } from './io.js'

@@ -1,7 +1,7 @@
 // `svc audit prove`, `check-proof`, `consistency` and `vkey`: for a reader without a copy of the log.
 import { visibleInLine } from '@svc/core/json'
+import { AuditError } from '@svc/plugin-audit/log'
 import {
-  AuditError,
   checkConsistency,
   checkProofs,
   type LogFilter,
@@ -10,7 +10,7 @@ import {
   proveRecords,
   readKeys,
   vkeysOfLog,
-} from '@svc/plugin-audit/log'
+} from '@svc/plugin-audit/tools'
 import { readText, writeText } from './audit-files.js'
 import type { CliIo } from './io.js'
 

@@ -1,14 +1,7 @@
 // `svc audit report`: a signed report on a range of days, as JSON and as a page.
 import { isJsonObject, visibleInLine } from '@svc/core/json'
-import {
-  AuditError,
-  auditReport,
-  checkReport,
-  type Hold,
-  readKeys,
-  reportPage,
-  signReport,
-} from '@svc/plugin-audit/log'
+import { AuditError, type Hold } from '@svc/plugin-audit/log'
+import { auditReport, checkReport, readKeys, reportPage, signReport } from '@svc/plugin-audit/tools'
 import { readText, signerIn, writeText } from './audit-files.js'
 import { VERDICT_EXIT, witnessPolicy } from './audit-verify.js'
 import type { CliIo } from './io.js'

@@ -1,7 +1,8 @@
 // `svc audit show`: records in the format that a person or another system reads.
 
 import { visibleInLine } from '@svc/core/json'
-import { followLog, type LogFilter, readLog, type SignedEnvelope, toEcs, toOcsf } from '@svc/plugin-audit/log'
+import type { SignedEnvelope } from '@svc/plugin-audit/log'
+import { followLog, type LogFilter, readLog, toEcs, toOcsf } from '@svc/plugin-audit/tools'
 import type { CliIo } from './io.js'
 import { milliseconds, table } from './table.js'
 

@@ -7,7 +7,7 @@ import {
   logStats,
   type TimelineBucket,
   type ToolStats,
-} from '@svc/plugin-audit/log'
+} from '@svc/plugin-audit/tools'
 import { badLines } from './audit-show.js'
 import type { CliIo } from './io.js'
 import { milliseconds, table } from './table.js'

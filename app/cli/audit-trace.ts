@@ -2,7 +2,8 @@
 
 import { basename } from 'node:path'
 import { visibleInLine } from '@svc/core/json'
-import { AuditError, type TraceNode, traceTree } from '@svc/plugin-audit/log'
+import { AuditError } from '@svc/plugin-audit/log'
+import { type TraceNode, traceTree } from '@svc/plugin-audit/tools'
 import { badLines, reasonsOf } from './audit-show.js'
 import type { CliIo } from './io.js'
 import { milliseconds } from './table.js'

@@ -1,14 +1,14 @@
 // `svc audit verify`: the report for a person, and progress on a terminal.
 import { visibleInLine } from '@svc/core/json'
+import { AuditError } from '@svc/plugin-audit/log'
 import {
-  AuditError,
   readKeys,
   readWitnessKeys,
   type VerifyFailure,
   type VerifyProgress,
   type VerifyReport,
   verifyLog,
-} from '@svc/plugin-audit/log'
+} from '@svc/plugin-audit/tools'
 import { writeText } from './audit-files.js'
 import type { CliIo } from './io.js'
 

@@ -1,7 +1,7 @@
 // `svc audit witness`: runs a witness until SIGTERM or SIGINT.
 import { join } from 'node:path'
 import { visibleInLine } from '@svc/core/json'
-import { startWitness } from '@svc/plugin-audit/log'
+import { startWitness } from '@svc/plugin-audit/tools'
 import { signerIn } from './audit-files.js'
 import type { CliIo } from './io.js'
 

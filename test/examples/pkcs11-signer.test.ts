@@ -5,13 +5,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type Pkcs11, Pkcs11Signer } from '@svc/example-custom-stage/pkcs11-signer'
-import {
-  LocalDevSigner,
-  rotateKey,
-  SvcAppender,
-  verifierFromPublicKey,
-  verifyLog,
-} from '@svc/plugin-audit/log'
+import { LocalDevSigner, rotateKey, SvcAppender, verifierFromPublicKey } from '@svc/plugin-audit/log'
+import { verifyLog } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
 import { sealedLog } from '../plugins/audit/log/seal/sealed-log.js'
 import { envelope } from '../plugins/audit/log/writer/records.js'

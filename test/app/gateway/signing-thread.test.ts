@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { bind, type Signer, tokens } from '@svc/core'
-import { LocalDevSigner, verifierFromPublicKey, verifyLog } from '@svc/plugin-audit/log'
+import { LocalDevSigner, verifierFromPublicKey } from '@svc/plugin-audit/log'
+import { verifyLog } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { startUpstream } from '../../support/upstream.js'

@@ -3,12 +3,8 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import {
-  type LocalDevSigner,
-  type VerifyReport,
-  verifierFromPublicKey,
-  verifyLog,
-} from '@svc/plugin-audit/log'
+import { type LocalDevSigner, verifierFromPublicKey } from '@svc/plugin-audit/log'
+import { type VerifyReport, verifyLog } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
 import { signer } from '../../plugins/audit/log/writer/records.js'
 import { Chance } from '../../support/chance.js'

@@ -51,6 +51,15 @@ describe('svc-sdk/signer', () => {
   })
 })
 
+describe('@svc/plugin-audit/log', () => {
+  it('loads none of the tools, which are @svc/plugin-audit/tools', () => {
+    const toolsOf = (module: string) =>
+      [...foldersOf(import.meta.resolve(module))].filter((folder) => folder.includes('/log/tools'))
+    expect(toolsOf('@svc/plugin-audit/log')).to.deep.equal([])
+    expect(toolsOf('@svc/plugin-audit/tools')).to.include('plugins/audit/dist/log/tools/read')
+  })
+})
+
 describe('svc-sdk/audit', () => {
   it('loads no HTTP client before something is uploaded or fetched', () => {
     const loaded = loadedBy(import.meta.resolve('svc-sdk/audit'))

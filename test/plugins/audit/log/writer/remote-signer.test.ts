@@ -1,4 +1,5 @@
-import { verifierFromPublicKey, verifyLog } from '@svc/plugin-audit/log'
+import { verifierFromPublicKey } from '@svc/plugin-audit/log'
+import { verifyLog } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { temporaryDir } from '../../temporary.js'

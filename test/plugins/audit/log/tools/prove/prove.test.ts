@@ -4,16 +4,15 @@ import { join } from 'node:path'
 import { publicKeyLine } from '@svc/plugin-audit/internal/log/keys/public-key'
 import { EMPTY_ROOT } from '@svc/plugin-audit/internal/log/merkle/tree-hash'
 import { parseProof, proofText } from '@svc/plugin-audit/internal/log/tools/prove/proof-text'
+import { LocalDevSigner, verifierFromPublicKey } from '@svc/plugin-audit/log'
 import {
   checkConsistency,
   checkProof,
   checkProofs,
-  LocalDevSigner,
   proveRecord,
   proveRecords,
-  verifierFromPublicKey,
   vkeysOfLog,
-} from '@svc/plugin-audit/log'
+} from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { LogBuilder, noteOf } from '../../../../../support/audit-log.js'

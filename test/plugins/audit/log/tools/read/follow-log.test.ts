@@ -1,6 +1,7 @@
 import { appendFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { followLog, type SignedEnvelope } from '@svc/plugin-audit/log'
+import type { SignedEnvelope } from '@svc/plugin-audit/log'
+import { followLog } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
 import { temporaryDir } from '../../../temporary.js'
 import { DAY, envelope } from '../../writer/records.js'

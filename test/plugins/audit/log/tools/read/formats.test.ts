@@ -1,4 +1,5 @@
-import { type SignedEnvelope, toEcs, toOcsf } from '@svc/plugin-audit/log'
+import type { SignedEnvelope } from '@svc/plugin-audit/log'
+import { toEcs, toOcsf } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
 import { envelope } from '../../writer/records.js'
 

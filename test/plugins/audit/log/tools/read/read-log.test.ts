@@ -1,6 +1,6 @@
 import { appendFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type LogFilter, logStats, readLog } from '@svc/plugin-audit/log'
+import { type LogFilter, logStats, readLog } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
 import { rejectionOf } from '../../../../../support/rejection.js'
 import { temporaryDir } from '../../../temporary.js'

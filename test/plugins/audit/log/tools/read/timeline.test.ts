@@ -1,4 +1,5 @@
-import { logStats, SvcAppender } from '@svc/plugin-audit/log'
+import { SvcAppender } from '@svc/plugin-audit/log'
+import { logStats } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { temporaryDir } from '../../../temporary.js'

@@ -1,4 +1,4 @@
-import { type AuditReport, signReport } from '@svc/plugin-audit/log'
+import { type AuditReport, signReport } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
 
 describe('the signature of a report', () => {

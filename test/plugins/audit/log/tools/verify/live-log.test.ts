@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { verifierFromPublicKey, verifyLog } from '@svc/plugin-audit/log'
+import { verifierFromPublicKey } from '@svc/plugin-audit/log'
+import { verifyLog } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
 import { leashed } from '../../../../../support/leash.js'
 import { temporaryDir } from '../../../temporary.js'

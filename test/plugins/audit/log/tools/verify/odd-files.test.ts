@@ -49,7 +49,7 @@ const replacements: Record<string, (path: string) => void> = {
 
 /** Its verdicts of the logs, from a process that can be ended where it hangs. */
 function verifyApart(dirs: readonly string[]): { verdict: string; reason: string }[] {
-  const script = `import { verifyLog } from '@svc/plugin-audit/log'
+  const script = `import { verifyLog } from '@svc/plugin-audit/tools'
 const reports = []
 for (const dir of ${JSON.stringify(dirs)}) reports.push(await verifyLog(dir))
 console.log(JSON.stringify(reports))`

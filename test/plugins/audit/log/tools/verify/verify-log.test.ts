@@ -1,12 +1,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import {
-  LocalDevSigner,
-  readKeys,
-  type VerifyReport,
-  verifierFromPublicKey,
-  verifyLog,
-} from '@svc/plugin-audit/log'
+import { LocalDevSigner, verifierFromPublicKey } from '@svc/plugin-audit/log'
+import { readKeys, type VerifyReport, verifyLog } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { temporaryDir } from '../../../temporary.js'

@@ -1,6 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { verifierFromPublicKey, verifyLog } from '@svc/plugin-audit/log'
+import { verifierFromPublicKey } from '@svc/plugin-audit/log'
+import { verifyLog } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
 import { LogBuilder } from '../../../../../support/audit-log.js'
 import { temporaryDir } from '../../../temporary.js'

@@ -8,12 +8,11 @@ import { cosign, parseWitnessKey } from '@svc/plugin-audit/internal/log/tree/cos
 import {
   type AppenderConfig,
   type AppenderOptions,
-  type RunningWitness,
   resumeLog,
   rotateKey,
   verifierFromPublicKey,
-  verifyLog,
 } from '@svc/plugin-audit/log'
+import { type RunningWitness, verifyLog } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
 import { until } from '../../../../../support/redis.js'
 import { temporaryDir } from '../../../temporary.js'

@@ -9,12 +9,8 @@ import { checkpointText } from '@svc/plugin-audit/internal/log/tree/checkpoint'
 import { digestToBase64 } from '@svc/plugin-audit/internal/log/tree/journal-codec'
 import { ED25519_TYPE, signNote } from '@svc/plugin-audit/internal/log/tree/note'
 import { formatVkey } from '@svc/plugin-audit/internal/log/tree/vkey'
-import {
-  LocalDevSigner,
-  type RunningWitness,
-  startWitness,
-  type WitnessServerOptions,
-} from '@svc/plugin-audit/log'
+import { LocalDevSigner } from '@svc/plugin-audit/log'
+import { type RunningWitness, startWitness, type WitnessServerOptions } from '@svc/plugin-audit/tools'
 import { signer } from '../../writer/records.js'
 
 export const ORIGIN = 'audit.example.com/prod'

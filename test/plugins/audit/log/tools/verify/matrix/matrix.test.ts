@@ -11,7 +11,7 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { publicKeyLine } from '@svc/plugin-audit/internal/log/keys/public-key'
-import { readKeys, type VerifyReport, verifyLog } from '@svc/plugin-audit/log'
+import { readKeys, type VerifyReport, verifyLog } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
 import type { LogBuilder } from '../../../../../../support/audit-log.js'
 import { checkpointManipulations } from './checkpoint-manipulations.js'

@@ -1,0 +1,35 @@
+// What reads an audit log: verifying, proving, reading, reporting, fetching, and the witness.
+
+export type { NamedKey } from '../tree/vkey.js'
+export type { FetchOptions, FetchReport } from './fetch/fetch-log.js'
+export type { ControlPlaneSource, ObjectSource } from './fetch/object-source.js'
+export {
+  auditReport,
+  checkConsistency,
+  controlPlaneSource,
+  fetchLog,
+  logStats,
+  proveRecord,
+  proveRecords,
+  readKeys,
+  readWitnessKeys,
+  startWitness,
+  traceTree,
+  verifyLog,
+  vkeysOfLog,
+} from './on-demand.js'
+export { checkProof, checkProofs, type ProofJudgement } from './prove/check-proof.js'
+export type { Consistency } from './prove/consistency.js'
+export { toEcs } from './read/ecs.js'
+export type { LogFilter } from './read/filter.js'
+export type { LogStats, ToolStats } from './read/log-stats.js'
+export { toOcsf } from './read/ocsf.js'
+export { followLog, readLog } from './read/read-log.js'
+export type { TimelineBucket } from './read/timeline.js'
+export type { TraceNode } from './read/trace-tree.js'
+export type { AuditReport, AuditReportOptions } from './report/audit-report.js'
+export { reportPage } from './report/report-html.js'
+export { checkReport, signReport } from './report/signed-report.js'
+export type { Tampering, VerifyFailure, VerifyReport } from './verify/report.js'
+export type { VerifyOptions, VerifyProgress } from './verify/verify-log.js'
+export type { RunningWitness, WitnessServerOptions } from './witness/witness-server.js'

@@ -1,0 +1,25 @@
+// Entry points that load their modules with the first call: who imports one tool needs no other one.
+
+function onDemand<Args extends unknown[], Result>(load: () => Promise<(...args: Args) => Result>) {
+  return async (...args: Args): Promise<Awaited<Result>> => await (await load())(...args)
+}
+
+export const verifyLog = onDemand(async () => (await import('./verify/verify-log.js')).verifyLog)
+export const proveRecord = onDemand(async () => (await import('./prove/prove.js')).proveRecord)
+export const proveRecords = onDemand(async () => (await import('./prove/prove.js')).proveRecords)
+export const checkConsistency = onDemand(
+  async () => (await import('./prove/consistency.js')).checkConsistency,
+)
+export const vkeysOfLog = onDemand(async () => (await import('./prove/vkeys.js')).vkeysOfLog)
+export const readKeys = onDemand(async () => (await import('../keys/read-keys.js')).readKeys)
+export const readWitnessKeys = onDemand(async () => (await import('./prove/vkeys.js')).readWitnessKeys)
+export const startWitness = onDemand(async () => (await import('./witness/witness-server.js')).startWitness)
+export const logStats = onDemand(async () => (await import('./read/log-stats.js')).logStats)
+export const fetchLog = onDemand(async () => (await import('./fetch/fetch-log.js')).fetchLog)
+export const auditReport = onDemand(async () => (await import('./report/audit-report.js')).auditReport)
+export const traceTree = onDemand(async () => (await import('./read/trace-tree.js')).traceTree)
+
+/** The objects that a control plane lists, of the owner of its key; to be closed. */
+export const controlPlaneSource = async (
+  ...given: ConstructorParameters<typeof import('./fetch/object-source.js').ControlPlaneSource>
+) => new (await import('./fetch/object-source.js')).ControlPlaneSource(...given)
