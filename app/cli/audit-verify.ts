@@ -16,6 +16,7 @@ export interface VerifyArguments {
   keys?: string
   against?: string
   origin?: string
+  strict?: boolean
   fast?: boolean
   agents?: boolean
   allowUnsealed?: boolean

@@ -38,6 +38,7 @@ export function auditCommand(io: CliIo = processIo()): Command {
     )
     .option('--origin <origin>', 'the origin that the log must have')
     .option('--write-keys <file>', 'if it is intact, write its keys there with the leaves that each may sign')
+    .option('--strict', 'check every signature, those that others cover too')
     .option('--fast', 'check the journal, the tree and its roots, not the signature of each record')
     .option('--agents', 'compare the files of agents with the daily logs')
     .option('--allow-unsealed', 'accept a log without a journal, of a signer without a public key')

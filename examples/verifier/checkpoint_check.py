@@ -9,8 +9,9 @@ from lines import days_between
 
 
 class CheckpointCheck:
-    def __init__(self, keys, cosigned, is_line_signed, report):
+    def __init__(self, keys, cosigned, strict, is_line_signed, report):
         self.keys, self.cosigned, self.is_line_signed, self.report = keys, cosigned, is_line_signed, report
+        self.strict = strict  # whether signatures that others cover are checked too
         self.notes = []  # descending by size, as `read` leaves them
         self.judged = {}
         self.newest = None  # of those that agree
@@ -83,7 +84,7 @@ class CheckpointCheck:
                 if not signers or not vouching.issuperset(signers):
                     if not self.is_signed(note):
                         continue
-                    vouching.update(signers)
+                    vouching.update([] if self.strict else signers)
                     confirmed = confirmed or mark
                 valid.append(note)
             item["valid"] = valid[::-1]

@@ -98,7 +98,9 @@ class Verification:
         origin = self.genesis["origin"] if self.genesis else self.origin_of_checkpoints(notes_days)
         if self.options.origin and self.options.origin != origin:
             self.report(journal.NAME, 0, "wrong_origin")
-        self.checkpoints = CheckpointCheck(self.keys, self.cosigned, self.is_line_signed, self.report)
+        self.checkpoints = CheckpointCheck(
+            self.keys, self.cosigned, self.options.strict, self.is_line_signed, self.report
+        )
         self.checkpoints.read(self.files, notes_days, origin)
         against = self.read_against(origin)
         size = 0
@@ -305,6 +307,7 @@ def main():
     parser.add_argument("--origin", help="the origin that the log must have")
     parser.add_argument("--witness-keys", help="file of verifier keys of witnesses that must have cosigned")
     parser.add_argument("--quorum", type=int, help="how many of them, instead of all")
+    parser.add_argument("--strict", action="store_true", help="check every signature, those that others cover too")
     parser.add_argument("--fast", action="store_true", help="check the journal, the tree and its roots, not each record")
     parser.add_argument("--agents", action="store_true", help="compare the files of agents with the daily logs")
     parser.add_argument("--allow-unsealed", action="store_true", help="accept a log without a journal")

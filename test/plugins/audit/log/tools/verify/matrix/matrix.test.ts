@@ -55,6 +55,7 @@ describe('the matrix of manipulations', function () {
   let count = 0
   const singles = new Map<Manipulation, Judged>()
   const fast: Judged[] = []
+  const strict: Judged[] = []
   const pairs: (readonly [string, Judged])[] = []
 
   /** A fresh copy of the log on which `manipulation` is made, or of its own log. */
@@ -76,7 +77,7 @@ describe('the matrix of manipulations', function () {
 
   async function judge(
     jobs: readonly { dir: string; of: Manipulation }[],
-    isFast = false,
+    mode: { readonly fast?: boolean; readonly strict?: boolean } = {},
   ): Promise<Judged[]> {
     const python = verifyInPython(
       jobs.map(({ dir, of: { options = {} } }) => ({
@@ -86,7 +87,7 @@ describe('the matrix of manipulations', function () {
         origin: options.origin,
         allow_unsealed: options.allowUnsealed ?? false,
         agents: options.agents ?? false,
-        fast: isFast,
+        ...mode,
       })),
     )
     const judged: Judged[] = []
@@ -95,7 +96,7 @@ describe('the matrix of manipulations', function () {
       const report = await verifyLog(dir, {
         keys: await readKeys(keyFile(of.options ?? {})),
         ...options,
-        fast: isFast,
+        ...mode,
         ...(against === undefined ? {} : { against: join(dir, against) }),
       })
       judged.push({ report, python: python[at]! })
@@ -110,7 +111,8 @@ describe('the matrix of manipulations', function () {
     const log = buildLog(join(root, 'template'))
     const jobs = manipulations.map((of) => ({ dir: prepare(log, of), of }))
     for (const [at, judged] of (await judge(jobs)).entries()) singles.set(manipulations[at]!, judged)
-    fast.push(...(await judge(jobs, true)))
+    fast.push(...(await judge(jobs, { fast: true })))
+    strict.push(...(await judge(jobs, { strict: true })))
 
     const found = manipulations.filter(
       (one) => one.build === undefined && (one.found?.length ?? 0) > 0 && one.options === undefined,
@@ -162,12 +164,31 @@ describe('the matrix of manipulations', function () {
     })
   }
 
-  it('is judged alike by both verifiers where they check the tree only', () => {
-    for (const [at, { report, python }] of fast.entries()) {
-      const title = manipulations[at]?.title
-      expect(listed(python.failures), title).to.deep.equal(listed(report.failures))
-      expect(python.verdict, title).to.equal(report.verdict)
-    }
+  for (const [mode, judged] of [
+    ['they check the tree only', fast],
+    ['they check every signature', strict],
+  ] as const) {
+    it(`is judged alike by both verifiers where ${mode}`, () => {
+      for (const [at, { report, python }] of judged.entries()) {
+        const title = manipulations[at]?.title
+        expect(listed(python.failures), title).to.deep.equal(listed(report.failures))
+        expect(python.verdict, title).to.equal(report.verdict)
+      }
+    })
+  }
+
+  it('holds only failures that a strict verifier finds too, which finds the forged signatures that others cover', () => {
+    const more = manipulations.filter((manipulation, at) => {
+      const [some, all] = [singles.get(manipulation)!, strict[at]!].map(({ report }) =>
+        listed(report.failures),
+      )
+      expect(all, manipulation.title).to.include.members(some!)
+      return all!.length > some!.length
+    })
+    expect(more.map(({ title }) => title)).to.include.members([
+      'the signature of a checkpoint is forged, and later ones of its key agree',
+      'the holder of the key seals a journal line with a wrong signature in its own name',
+    ])
   })
 
   it('finds pairs of manipulations, and both verifiers find the same', () => {

@@ -10,6 +10,7 @@ export interface PythonJob {
   readonly origin: string | undefined
   readonly allow_unsealed: boolean
   readonly fast?: boolean
+  readonly strict?: boolean
   readonly agents?: boolean
   /** Path of a file. */
   readonly witness_keys?: string
@@ -29,7 +30,7 @@ import argparse, json, sys
 sys.path.insert(0, ${JSON.stringify(folder)})
 import verify
 jobs = json.load(sys.stdin)
-defaults = {"against": None, "origin": None, "fast": False, "agents": False, "witness_keys": None, "quorum": None}
+defaults = {"against": None, "origin": None, "fast": False, "strict": False, "agents": False, "witness_keys": None, "quorum": None}
 json.dump([verify.verify(job["folder"], argparse.Namespace(**{**defaults, **job})) for job in jobs], sys.stdout)
 `
 
