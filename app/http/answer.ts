@@ -10,7 +10,6 @@ import {
   statusOf,
 } from '@svc/core'
 import { traceparentOf } from '../upstream/headers.js'
-import { isDisconnected } from './disconnect.js'
 
 /** An answer that is written in one go. */
 export interface WholeAnswer {
@@ -86,6 +85,11 @@ const ownHeaders: ReadonlySet<string> = new Set([
   'x-span-id',
   'traceparent',
 ])
+
+/** Whether the caller has left. */
+export function isDisconnected(response: ServerResponse): boolean {
+  return response.destroyed || response.req.socket.destroyed
+}
 
 export function writeWhole(response: ServerResponse, answer: WholeAnswer, call?: Call): void {
   if (isDisconnected(response)) return

@@ -3,9 +3,8 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
 import type { AnswerHeaders, Call, MaybePromise } from '@svc/core'
 import type { JsonValue } from '@svc/core/json'
-import { type WholeAnswer, writeWhole } from './answer.js'
+import { isDisconnected, type WholeAnswer, writeWhole } from './answer.js'
 import { readBody } from './body.js'
-import { isDisconnected, onDisconnect } from './disconnect.js'
 
 /** JSON that is parsed already. */
 export interface ParsedBody {
@@ -62,7 +61,21 @@ export class HttpClientExchange implements ClientExchange {
   }
 
   onDisconnect(listener: () => void): () => void {
-    return onDisconnect(this.#response, listener)
+    const response = this.#response
+    // Each of the calls that one request makes listens.
+    response.setMaxListeners(0)
+    // It is emitted once; `once` would wrap the listener.
+    response.on('close', listener)
+    if (response.socket !== null) return () => response.off('close', listener)
+    // A response emits `close` only while it owns the connection; one queued behind another (HTTP/1.1 pipelining) does not.
+    const { socket } = this.http
+    // One listener per queued request is no leak.
+    socket.setMaxListeners(0)
+    socket.on('close', listener)
+    return () => {
+      response.off('close', listener)
+      socket.off('close', listener)
+    }
   }
 
   get isBegun(): boolean {

@@ -5,7 +5,7 @@ import { isJsonObject, type JsonValue } from '@svc/core/json'
 import type { ErrorSubject, WholeAnswer } from '../http/answer.js'
 import type { ParsedBody } from '../http/client-exchange.js'
 import { PROTOCOL_VERSION_HEADER } from '../http/header-names.js'
-import { encodeRefusal, encodeRpcError } from './encode-refusal.js'
+import { encodeRefusal, rpcErrorResponse } from './encode-refusal.js'
 import type { McpExchange } from './exchange.js'
 import { invalidRequest } from './mcp-refusal.js'
 import { parseBody, type RequestId } from './message.js'
@@ -71,17 +71,19 @@ export async function answerOf(
     const whole = encodeRefusal(exchange, outcome, call)
     // A notification has no answer; a value that is no message is answered without an id.
     if (id === undefined && exchange.message !== undefined) return { whole, response: undefined }
-    return {
-      whole,
-      response: shownMessage(encodeRpcError(id ?? null, outcome, call, exchange.protocolError)),
-    }
+    return { whole, response: errorResponse(id ?? null, outcome, call, exchange.protocolError) }
   }
   const { status, headers, body } = outcome
   const whole = { status, headers, body: isStream(body) ? '' : body }
   if (id === undefined) return { whole, response: undefined }
   const missing = failed('UPSTREAM_UNREACHABLE', 'The upstream answered without a response.')
-  const response = (await responseIn(outcome, id)) ?? shownMessage(encodeRpcError(id, missing, call))
+  const response = (await responseIn(outcome, id)) ?? errorResponse(id, missing, call)
   return { whole, response }
+}
+
+function errorResponse(...error: Parameters<typeof rpcErrorResponse>): ReceivedMessage {
+  const message = rpcErrorResponse(...error)
+  return { message, text: JSON.stringify(message) }
 }
 
 async function responseIn({ body }: Completed, id: RequestId): Promise<ReceivedMessage | undefined> {

@@ -5,6 +5,7 @@ import { type ErrorSubject, errorObject, refusalAnswer, type WholeAnswer } from 
 import { isStatelessExchange, type McpExchange } from './exchange.js'
 import type { RequestId } from './message.js'
 import { type ProtocolError, rpcCodes } from './protocol.js'
+import type { Fields } from './rpc-response.js'
 
 export function encodeRefusal(
   exchange: McpExchange,
@@ -22,16 +23,20 @@ export function encodeRefusal(
   return { ...plain, status: 200, body: encodeRpcError(id, outcome, call) }
 }
 
+export function encodeRpcError(...error: Parameters<typeof rpcErrorResponse>): string {
+  return JSON.stringify(rpcErrorResponse(...error))
+}
+
 /** A JSON-RPC error: the HTTP status of the code as a positive integer unless the protocol has its own. */
-export function encodeRpcError(
+export function rpcErrorResponse(
   id: RequestId | null,
   outcome: Denied | Failed,
   call: ErrorSubject,
   protocolError?: ProtocolError,
-): string {
+): Fields {
   const { code = statusOf(outcome.code), data } = protocolError ?? {}
   const error = { code, message: outcome.message, data: { ...errorObject(outcome, call), ...data } }
-  return JSON.stringify({ jsonrpc: '2.0', id, error })
+  return { jsonrpc: '2.0', id, error }
 }
 
 /** The refusals that a client's OAuth flow needs as HTTP errors. */

@@ -26,7 +26,8 @@ export interface Translation {
   message(message: Fields): Fields | undefined
 }
 
-export interface McpExchange {
+/** What is known of an exchange before its body is read. */
+export interface ExchangeHead {
   readonly method: 'POST' | 'GET' | 'DELETE'
   readonly headers: IncomingHttpHeaders
   /** The target's name, decoded. */
@@ -37,8 +38,6 @@ export interface McpExchange {
   readonly credential?: (() => Promise<Credential | undefined>) | undefined
   /** A service of the stages in force. */
   readonly service?: (<T>(service: Token<T>) => T | undefined) | undefined
-  /** Set where the message is one of several in a body, whose answers are no streams. */
-  isInBatch?: boolean
   /** Where server and client do not speak one revision, or the client uses several servers as one. */
   readonly translation?: Translation | undefined
   /** Whether the message came without HTTP headers of the protocol, which then need not repeat it. */
@@ -47,6 +46,11 @@ export interface McpExchange {
   readonly connection?: string | undefined
   /** The tag that came with the id of a session; `headers` have the id as the server gave it. */
   readonly sessionTag: string | undefined
+}
+
+export interface McpExchange extends ExchangeHead {
+  /** Set where the message is one of several in a body, whose answers are no streams. */
+  isInBatch?: boolean
   /** The tasks that the message names. */
   tasks: readonly BoundTask[]
   /** Known once the body was read, with the server's own task ids. */
@@ -95,34 +99,18 @@ function clientSessionId(tag: string | undefined, id: string): string | undefine
 }
 
 /** An exchange before its body is read. */
-export function openExchange(
-  head: Pick<
-    McpExchange,
-    | 'method'
-    | 'headers'
-    | 'server'
-    | 'upstream'
-    | 'credential'
-    | 'service'
-    | 'isHeaderless'
-    | 'connection'
-    | 'sessionTag'
-    | 'translation'
-  >,
-): McpExchange {
-  const { method, headers, server, upstream, credential, service } = head
-  const { isHeaderless, connection, sessionTag, translation } = head
+export function openExchange(head: ExchangeHead): McpExchange {
   return {
-    method,
-    headers,
-    server,
-    upstream,
-    credential,
-    service,
-    isHeaderless,
-    connection,
-    sessionTag,
-    translation,
+    method: head.method,
+    headers: head.headers,
+    server: head.server,
+    upstream: head.upstream,
+    credential: head.credential,
+    service: head.service,
+    translation: head.translation,
+    isHeaderless: head.isHeaderless,
+    connection: head.connection,
+    sessionTag: head.sessionTag,
     learned: {},
     tasks: [],
     message: undefined,

@@ -1,7 +1,7 @@
 // The messages that clients get, by the bytes that show them: a client that takes messages, such as one over stdio, gets what
 // was judged and need not parse it again. A stage that changes a response gives other bytes, which are parsed.
 import { readEvent, withData } from '@svc/core/http'
-import { parseJsonObject } from '@svc/core/json'
+import { isTooCostly, parseJsonObject } from '@svc/core/json'
 import type { Fields } from './rpc-response.js'
 import { eventBytes, type McpEvent, type ReceivedMessage, textShowing } from './servers.js'
 
@@ -51,20 +51,23 @@ export function shownEvent(bytes: Uint8Array): ShownEvent {
   // A comment need not be UTF-8.
   if (bytes.byteLength === 0 || bytes[0] === COLON) return {}
   const { data, id } = readEvent(bytes)
-  const message = data === '' ? undefined : parseJsonObject(data)
-  return message === undefined ? { id } : { id, message, text: data }
+  return { id, ...received(data) }
 }
 
 /** The message of a whole response; undefined for another body. */
 export function shownMessage(body: string | Uint8Array): ReceivedMessage | undefined {
   const known = typeof body === 'string' ? undefined : shown.get(body)
   if (known !== undefined) return known
-  const text = shownText(body)
-  const message = parseJsonObject(text)
-  return message && { message, text }
+  return received(shownText(body))
 }
 
 /** The text of a whole response. */
 export function shownText(body: string | Uint8Array): string {
   return typeof body === 'string' ? body : (shown.get(body)?.text ?? Buffer.from(body).toString())
+}
+
+/** Undefined for what is not a message, and for text of a server's that costs too much to read. */
+function received(text: string): ReceivedMessage | undefined {
+  const message = text === '' || isTooCostly(text) ? undefined : parseJsonObject(text)
+  return message && { message, text }
 }

@@ -2,9 +2,9 @@
 // them. Nothing is judged here.
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from '@svc/core'
-import { messageOf, parseJsonObject } from '@svc/core/json'
+import { messageOf } from '@svc/core/json'
 import { rpcCodes } from '../mcp/protocol.js'
-import { shownEvent, shownText } from '../mcp/shown-messages.js'
+import { shownEvent, shownMessage, shownText } from '../mcp/shown-messages.js'
 import { type ClientLine, isResponseTo, isStatelessRequest, readLine } from './client-line.js'
 import { type EndpointParts, EndpointSession } from './endpoint-session.js'
 
@@ -126,9 +126,14 @@ export class Bridge {
     const { status, responseBody } = await this.#session.post(line, signal, onEvent)
     if (responseBody !== undefined) {
       const text = shownText(responseBody)
-      if (status >= 400) await this.#relayRefusal(line, status, text)
-      else if (!this.#isCancelled(line)) await this.#write(text)
-      return isAnswered || status >= 400 || text !== ''
+      const isRefused = status >= 400
+      const body = isRefused ? shownMessage(responseBody)?.message : undefined
+      // A refusal over HTTP becomes the JSON-RPC error that the client waits for.
+      if (isRefused && body?.['jsonrpc'] === undefined) {
+        const reason = body?.['message'] ?? `The gateway answered ${status}.`
+        await this.#refuse(line, status, String(reason), body)
+      } else if (isRefused || !this.#isCancelled(line)) await this.#write(text)
+      return isAnswered || isRefused || text !== ''
     }
     // A stream with event ids may be continued where it broke off.
     for (let resumed: string | undefined; !isAnswered && lastEventId !== resumed; ) {
@@ -162,14 +167,6 @@ export class Bridge {
       if (signal.aborted) return
       this.#parts.logger.warn({ reason: messageOf(error) }, 'the stream of notifications ended')
     }
-  }
-
-  /** A refusal over HTTP as the JSON-RPC error that the client waits for. */
-  async #relayRefusal(line: ClientLine, status: number, text: string): Promise<void> {
-    const body = parseJsonObject(text)
-    if (body?.['jsonrpc'] !== undefined) await this.#write(text)
-    else
-      await this.#refuse(line, status, String(body?.['message'] ?? `The gateway answered ${status}.`), body)
   }
 
   async #refuse({ id, method }: ClientLine, code: number, message: string, data?: unknown): Promise<void> {

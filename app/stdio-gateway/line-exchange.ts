@@ -1,5 +1,6 @@
 // One message of a client over stdio, and the gateway's response to it: as a whole, or event by event.
 import { setMaxListeners } from 'node:events'
+import type { IncomingHttpHeaders } from 'node:http'
 import type { AnswerHeaders, MaybePromise } from '@svc/core'
 import type { WholeAnswer } from '../http/answer.js'
 import { bodyTooLarge } from '../http/body.js'
@@ -8,7 +9,7 @@ import type { RequestBody } from '../mcp/request.js'
 
 export interface LineRequest {
   readonly method: 'POST' | 'GET' | 'DELETE'
-  readonly headers: Readonly<Record<string, string>>
+  readonly headers: IncomingHttpHeaders
   readonly body?: RequestBody
   /** Aborts where the client does not wait for the response any more. */
   readonly signal: AbortSignal
@@ -18,14 +19,16 @@ export interface LineRequest {
 
 export class LineExchange implements ClientExchange {
   readonly http = undefined
-  readonly headers: Record<string, string>
+  readonly headers: IncomingHttpHeaders
+  /** Of the response; 0 without one. */
+  status = 0
+  /** Undefined where the response was a stream. */
+  responseBody: WholeAnswer['body'] | undefined
   #request: LineRequest
-  #status = 0
   #responseHeaders: AnswerHeaders = {}
-  #body: WholeAnswer['body'] | undefined
 
   constructor(request: LineRequest) {
-    this.headers = { ...request.headers }
+    this.headers = request.headers
     this.#request = request
     setMaxListeners(0, request.signal)
   }
@@ -37,19 +40,9 @@ export class LineExchange implements ClientExchange {
     return body
   }
 
-  /** 0 without a response. */
-  get status(): number {
-    return this.#status
-  }
-
   responseHeader(name: string): string | undefined {
     const value = this.#responseHeaders[name]
     return typeof value === 'string' ? value : undefined
-  }
-
-  /** Undefined where the response was a stream. */
-  get responseBody(): WholeAnswer['body'] | undefined {
-    return this.#body
   }
 
   get isDisconnected(): boolean {
@@ -63,7 +56,7 @@ export class LineExchange implements ClientExchange {
   }
 
   get isBegun(): boolean {
-    return this.#status !== 0
+    return this.status !== 0
   }
 
   setHeader(name: string, value: string): void {
@@ -73,11 +66,11 @@ export class LineExchange implements ClientExchange {
   whole({ status, headers, body }: WholeAnswer): void {
     if (this.isDisconnected) return
     this.begin(status, headers)
-    this.#body = body
+    this.responseBody = body
   }
 
   begin(status: number, headers: AnswerHeaders): void {
-    this.#status = status
+    this.status = status
     Object.assign(this.#responseHeaders, headers)
   }
 

@@ -7,21 +7,19 @@ import {
   type CallRequest,
   type Clock,
   type Ids,
-  isStream,
   type Logger,
   type MaybePromise,
-  type Outcome,
   unlessAborted,
 } from '@svc/core'
 import { type JsonObject, messageOf } from '@svc/core/json'
 import { CallControl } from '@svc/core/pipeline'
 import { agentOf, traceOf } from '../../http/call-headers.js'
-import { encodeRpcError } from '../../mcp/encode-refusal.js'
+import { answerOf } from '../../mcp/batch.js'
+import { rpcErrorResponse } from '../../mcp/encode-refusal.js'
 import { attachExchange, type McpExchange, openExchange } from '../../mcp/exchange.js'
 import type { RequestId } from '../../mcp/message.js'
 import type { McpProxy } from '../../mcp/proxy.js'
 import { UNVERSIONED } from '../../mcp/server-versions.js'
-import { shownMessage } from '../../mcp/shown-messages.js'
 import { withTrace } from '../../mcp/trace-context.js'
 import type { CallContext } from '../governed.js'
 import type { InProcessPipeline } from '../pipeline.js'
@@ -96,11 +94,15 @@ export class Connection implements Interceptor {
     const { pipeline, proxy, deliveries } = this.#parts
     const { control, exchange } = this.#callOf(message, extra)
     const { call } = control
-    const id = 'method' in message && 'id' in message ? message['id'] : undefined
     if (this.#parts.recordsOnly) return this.#record(control, message, deliver)
     deliveries.expect(call.abortState, (judged) => this.#exchange(call, judged, deliver))
     const outcome = await pipeline.run(control, (_call, running) => proxy.dispatch(running))
-    if (isRequestId(id)) await this.#answer(id, outcome, exchange, call)
+    // The client waits for no response to what it has cancelled (2025-11-25, "Cancellation").
+    if (!isRequest(message) || (outcome.kind !== 'completed' && outcome.code === 'CANCELLED')) return
+    const { id } = message
+    const { response } = await answerOf(exchange, outcome, call)
+    // A refused message may have an id that the protocol does not know.
+    if (response !== undefined) await this.#send({ ...response.message, id }, { relatedRequestId: id })
   }
 
   /** The server gets the message as it came, but for the trace, and the client its response as it is. */
@@ -123,8 +125,8 @@ export class Connection implements Interceptor {
     const { id } = message
     if (outcome.kind === 'completed') {
       if (response !== undefined) await this.#send(response, { relatedRequestId: id })
-    } else if (isRequestId(id) && outcome.code !== 'CANCELLED') {
-      await this.#send(JSON.parse(encodeRpcError(id, outcome, call)), { relatedRequestId: id })
+    } else if (isRequest(message) && outcome.code !== 'CANCELLED') {
+      await this.#send(rpcErrorResponse(message.id, outcome, call), { relatedRequestId: id })
     }
   }
 
@@ -228,21 +230,6 @@ export class Connection implements Interceptor {
     this.#waiting.delete(id)
     waiting?.call.abort('CANCELLED', 'The caller cancelled the request.')
   }
-
-  async #answer(id: RequestId, outcome: Outcome, exchange: McpExchange, call: Call): Promise<void> {
-    if (outcome.kind !== 'completed') {
-      // The client waits for no response (2025-11-25, "Cancellation").
-      if (outcome.code === 'CANCELLED') return
-      await this.#send(JSON.parse(encodeRpcError(id, outcome, call, exchange.protocolError)), {
-        relatedRequestId: id,
-      })
-      return
-    }
-    const { body } = outcome
-    const shown = isStream(body) ? undefined : shownMessage(body)
-    if (shown === undefined) throw new TypeError('the response of a server in this process is one message')
-    await this.#send(shown.message, { relatedRequestId: id })
-  }
 }
 
 const judgedHeaders = ['authorization', 'x-tenant', 'idempotency-key', 'x-idempotency-key']
@@ -265,6 +252,7 @@ function headersOf(
   return { ...found, 'content-type': 'application/json' }
 }
 
-function isRequestId(id: unknown): id is RequestId {
-  return typeof id === 'string' || typeof id === 'number'
+function isRequest(message: RpcMessage): message is RpcMessage & { readonly id: RequestId } {
+  const { method, id } = message
+  return method !== undefined && (typeof id === 'string' || typeof id === 'number')
 }
