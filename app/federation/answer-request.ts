@@ -1,15 +1,24 @@
 // Answers one request of a client: by the server that it is for, else by the gateway from what all of them say.
+
+import type { JsonObject } from '@svc/core/json'
 import type { ClientExchange } from '../http/client-exchange.js'
+import { capabilityOf } from '../mcp/handshake.js'
 import type { Implementation } from '../mcp/implementation.js'
+import { noList } from '../mcp/list-pages.js'
 import { McpRefusal } from '../mcp/mcp-refusal.js'
 import type { RpcRequest } from '../mcp/message.js'
 import { isStateless, rpcCodes, sessionMethods } from '../mcp/protocol.js'
+import { toStatelessResult } from '../mcp/revision-translation.js'
+import type { Fields } from '../mcp/rpc-response.js'
 import { LISTEN_METHOD } from '../mcp/subject.js'
-import type { ClientRequest } from './client-request.js'
+import { nameOfEntry, wholeList } from './catalog.js'
+import { ask, type ClientRequest, linkTo, onUsableServers, ownMessage } from './client-request.js'
+import { pageOf } from './cursor.js'
+import { discoverResult, initializeResult, metaOf } from './description.js'
 import { answerListen } from './listen.js'
-import { ownAnswerTo } from './own-answers.js'
 import { answerRouted, routerOf } from './routed-request.js'
 import type { RunningRequest } from './running-request.js'
+import { type ListKind, listForms, readList } from './server-lists.js'
 
 /** Requests that only revisions without sessions have. */
 const statelessMethods: ReadonlySet<unknown> = new Set(['server/discover', LISTEN_METHOD])
@@ -46,7 +55,7 @@ async function answerItself(
   client: ClientExchange,
   serverInfo: Implementation,
 ): Promise<void> {
-  const own = ownAnswerTo(message)
+  const own = Object.hasOwn(ownAnswers, message.method) ? ownAnswers[message.method] : undefined
   if (own === undefined) throw new McpRefusal(rpcCodes.methodNotFound, 'No such method.')
   let hasCalled = false
   const result = await own(
@@ -70,4 +79,68 @@ async function answerItself(
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify({ jsonrpc: '2.0', id: message.id, result }),
   })
+}
+
+type OwnAnswer = (request: ClientRequest, params: JsonObject, serverInfo: Implementation) => Promise<Fields>
+
+/** Requests that the gateway answers itself, from what several servers say. */
+const ownAnswers: Readonly<Record<string, OwnAnswer>> = {
+  async initialize(request, _params, serverInfo) {
+    const links = await onUsableServers(request, (server, hooks) => linkTo(request, server, hooks))
+    return initializeResult(links, serverInfo, request.session.client.revision)
+  },
+  async 'server/discover'(request, _params, serverInfo) {
+    const links = await onUsableServers(request, (server, hooks) => linkTo(request, server, hooks))
+    return discoverResult(links, serverInfo)
+  },
+  ping: async () => ({}),
+  'tools/list': listed('tools'),
+  'prompts/list': listed('prompts'),
+  'resources/list': listed('resources'),
+  'resources/templates/list': listed('resourceTemplates'),
+  'tasks/list': listedTasks,
+  'logging/setLevel': setLevel,
+}
+
+function listed(kind: ListKind): OwnAnswer {
+  return async (request, { cursor }, serverInfo) => {
+    const { entries, results } = await wholeList(request, kind)
+    const { page, nextCursor } = pageOf(entries, cursor, (entry) => nameOfEntry(kind, entry))
+    const result = {
+      [kind]: page,
+      ...(nextCursor === undefined ? {} : { nextCursor }),
+      ...metaOf(results),
+    }
+    const { revision } = request.session.client
+    return isStateless(revision) ? toStatelessResult(result, listForms[kind].method, serverInfo) : result
+  }
+}
+
+async function listedTasks(request: ClientRequest, { cursor }: JsonObject): Promise<Fields> {
+  const results = await onUsableServers(request, async (server, hooks) => {
+    const link = await linkTo(request, server, hooks)
+    if (capabilityOf(link, 'tasks') === undefined) return noList
+    return readList(server, 'tasks', (params) =>
+      ask(request, server, ownMessage(request, 'tasks/list', params), hooks),
+    )
+  })
+  const tasks = results.flatMap((result) => {
+    if (!('value' in result)) return []
+    for (const { taskId } of result.value.entries) request.session.tasks.add(result.server, taskId)
+    return result.value.entries
+  })
+  const { page, nextCursor } = pageOf(tasks, cursor, ({ taskId }) => taskId)
+  return { tasks: page, ...(nextCursor === undefined ? {} : { nextCursor }), ...metaOf(results) }
+}
+
+/** For the servers that log; those that are linked later get it then. */
+async function setLevel(request: ClientRequest, { level }: JsonObject): Promise<Fields> {
+  const params = level === undefined ? {} : { level }
+  request.session.logLevel = params
+  await onUsableServers(request, async (server, hooks) => {
+    const link = await linkTo(request, server, hooks)
+    if (capabilityOf(link, 'logging') === undefined) return
+    await ask(request, server, ownMessage(request, 'logging/setLevel', params), hooks)
+  })
+  return {}
 }

@@ -8,18 +8,16 @@ import {
   type CallRequest,
   type Clock,
   canonicalInput,
-  identity,
-  isRefusal,
-  principalKeyOf,
   type SharedMap,
 } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
 import { z } from 'zod'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
+import { callerOf } from '../upstream/send.js'
 import type { Resumption } from './answer-stream.js'
 import type { McpExchange } from './exchange.js'
 import type { RequestId } from './message.js'
-import type { SharedState } from './shared-state.js'
+import { type SharedState, tenantOf, unlessDown } from './shared-state.js'
 
 /** A day, in milliseconds. */
 const maxOpenMs = 86_400_000
@@ -157,27 +155,11 @@ export class OpenCalls {
   }
 }
 
-/** Undefined while the store is down, which is logged already. */
-async function unlessDown<T>(operation: Promise<T>): Promise<T | undefined> {
-  try {
-    return await operation
-  } catch (fault) {
-    if (!isRefusal(fault)) throw fault
-    return undefined
-  }
-}
-
 function openCallOf(entry: string): OpenCall {
   return openCallSchema.parse(JSON.parse(entry))
 }
 
-function tenantOf(call: Call): string {
-  return call.get(identity)?.tenant ?? ''
-}
-
 /** Of the request in its session, which is its caller's. */
 function nameOf(call: Call, { server, upstream }: McpExchange, { session, id }: RequestInSession): string {
-  const caller = call.get(identity)
-  const principal = caller === undefined ? null : principalKeyOf(caller)
-  return sha256Hex(JSON.stringify([server, upstream().href, principal, session, id]))
+  return sha256Hex(JSON.stringify([server, upstream().href, callerOf(call), session, id]))
 }

@@ -1,7 +1,7 @@
 // Calls whose response the client waits for, from when their message is read: the client may cancel them in a request of
 // its own, which another gateway may get. A call that is not sent yet ends at once. The server of one that is sent gets the
 // cancellation; it owes no response, so it may keep the call open for ever.
-import { type Call, type Clock, identity, isRefusal, type MaybePromise, type SharedMap } from '@svc/core'
+import type { Call, Clock, MaybePromise, SharedMap } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
 import { MemoryMap } from '@svc/core/store'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
@@ -9,7 +9,7 @@ import { callerOf } from '../upstream/send.js'
 import { isStatelessExchange, type McpExchange } from './exchange.js'
 import { invalidRequest } from './mcp-refusal.js'
 import type { RpcNotification } from './message.js'
-import type { SharedState } from './shared-state.js'
+import { type SharedState, tenantOf, unlessDown } from './shared-state.js'
 
 /** Milliseconds between two looks for cancellations that other gateways got. */
 const pollMs = 1_000
@@ -104,12 +104,8 @@ export class RunningCalls {
     await this.#early.set(callerOf(call), [[name, String(call.receivedAt)]])
     // Only in its session an id names one request for ever.
     if (exchange.headers[SESSION_ID_HEADER] === undefined || !this.#state.isShared) return true
-    try {
-      await this.#cancelled.set(tenantOf(call), [[name, '']])
-    } catch (fault) {
-      // Logged already; the server gets the cancellation.
-      if (!isRefusal(fault)) throw fault
-    }
+    // While the store is down, only the server gets the cancellation.
+    await unlessDown(this.#cancelled.set(tenantOf(call), [[name, '']]))
     return true
   }
 
@@ -152,23 +148,16 @@ export class RunningCalls {
       const tenant = tenantOf(running.call)
       tenants.set(tenant, [...(tenants.get(tenant) ?? []), name])
     }
-    try {
-      for (const [tenant, names] of tenants) {
-        const found = await this.#cancelled.get(tenant, names)
-        for (const [at, name] of names.entries()) {
-          if (found[at] !== undefined)
-            for (const running of this.#running.get(name) ?? []) this.#stop(running)
-        }
+    for (const [tenant, names] of tenants) {
+      const found = await unlessDown(this.#cancelled.get(tenant, names))
+      // While the store is down, the next look is in a second.
+      if (found === undefined) return
+      for (const [at, name] of names.entries()) {
+        if (found[at] === undefined) continue
+        for (const running of this.#running.get(name) ?? []) this.#stop(running)
       }
-    } catch (fault) {
-      // Logged already; the next look is in a second.
-      if (!isRefusal(fault)) throw fault
     }
   }
-}
-
-function tenantOf(call: Call): string {
-  return call.get(identity)?.tenant ?? ''
 }
 
 /** Within which an id names one request: a session, or a connection of the program's own. */

@@ -1,7 +1,10 @@
 // What the gateways of one deployment know together: in a store that they share, where the policy has one, else each
 // gateway in its memory.
 import {
+  type Call,
   type Clock,
+  identity,
+  isRefusal,
   type Logger,
   type MapBounds,
   type OpenSharedStore,
@@ -84,4 +87,19 @@ export class SharedState {
     this.#logAt = now + logIntervalMs
     this.#logger.warn({ err }, 'the shared store fails: MCP sessions, tasks and streams may be refused')
   }
+}
+
+/** Undefined while the store is down, which is logged already. */
+export async function unlessDown<T>(operation: Promise<T>): Promise<T | undefined> {
+  try {
+    return await operation
+  } catch (error) {
+    if (!isRefusal(error)) throw error
+    return undefined
+  }
+}
+
+/** The group of what one tenant's callers share. */
+export function tenantOf(call: Call): string {
+  return call.get(identity)?.tenant ?? ''
 }

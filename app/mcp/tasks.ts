@@ -1,13 +1,13 @@
 // Binds MCP tasks to the caller whose tool call made them, as sessions are bound. The task id of a client has a tag and
 // the tool before the server's own id: the id that another caller saw or guessed names no task.
-import { type Call, identity, isRefusal, Refusal, type SharedMap } from '@svc/core'
+import { type Call, Refusal, type SharedMap } from '@svc/core'
 import { isJsonObject, type JsonObject } from '@svc/core/json'
 import { z } from 'zod'
 import { MAX_NAME } from './kept-names.js'
 import type { Message } from './message.js'
 import type { Fields } from './rpc-response.js'
 import { type BoundTask, clientTaskId, type SessionBinding } from './session-binding.js'
-import type { SharedState } from './shared-state.js'
+import { type SharedState, tenantOf, unlessDown } from './shared-state.js'
 
 export const TASKS_PREFIX = 'tasks/'
 
@@ -58,12 +58,7 @@ export class KnownTasks {
 
   /** Where it cannot be stored, lists do not show the task until a request has named it again. */
   async add(call: Call, { tag, tool, id }: BoundTask): Promise<void> {
-    try {
-      await this.#map.set(groupOf(call), [[id, JSON.stringify([tag, tool])]])
-    } catch (fault) {
-      // Logged already.
-      if (!isRefusal(fault)) throw fault
-    }
+    await unlessDown(this.#map.set(groupOf(call), [[id, JSON.stringify([tag, tool])]]))
   }
 
   /** Those of the server of `call`, by their ids. Rejects with `Refusal` (`STORE_UNAVAILABLE`). */
@@ -85,7 +80,7 @@ const entrySchema = z.tuple([z.string(), z.string()])
 
 /** Callers of one tenant know the tasks of a server. */
 function groupOf(call: Call): string {
-  return JSON.stringify([call.get(identity)?.tenant ?? '', call.target.server])
+  return JSON.stringify([tenantOf(call), call.target.server])
 }
 
 /** Whether the tool of a task may be used. */

@@ -7,9 +7,7 @@ import {
   credential,
   type Finding,
   failed,
-  identity,
   type Outcome,
-  principalKeyOf,
   unlessAborted,
 } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
@@ -168,10 +166,8 @@ function completedWith(status: number, type: string | string[] | undefined, body
 
 /** The owner of a session: one caller at one server. */
 function ownerOf(call: Call, upstream: URL): string {
-  const caller = call.get(identity)
   const shown = call.get(credential)
   const { nodeId, agentRef } = call.agent
-  const principal = caller === undefined ? null : principalKeyOf(caller)
-  const parts = [upstream.href, principal, nodeId, agentRef, shown?.header, shown?.value]
+  const parts = [upstream.href, callerOf(call), nodeId, agentRef, shown?.header, shown?.value]
   return sha256Hex(JSON.stringify(parts))
 }
