@@ -1,8 +1,8 @@
 // Facts that answers of servers have shown: known at once to the gateway that passed the answer on, and to the others
 // within a second.
-import { type Clock, isRefusal, type MapBounds, type SharedMap } from '@svc/core'
+import type { Clock, MapBounds, SharedMap } from '@svc/core'
 import { BoundedMap } from '@svc/core/store'
-import type { SharedState } from './shared-state.js'
+import { type SharedState, unlessDown } from './shared-state.js'
 
 /** How long a fact is used without a look at what other gateways have learned, in milliseconds. */
 const freshMs = 1_000
@@ -57,12 +57,8 @@ export class LearnedValues {
   async learn(group: string, facts: readonly (readonly [name: string, value: string])[]): Promise<void> {
     this.#keep(group, facts)
     if (!this.#state.isShared || facts.length === 0) return
-    try {
-      await this.#map.set(group, facts)
-    } catch (fault) {
-      // Logged already. This gateway knows it, and the next answer shows it again.
-      if (!isRefusal(fault)) throw fault
-    }
+    // If the store is down, this gateway knows it, and the next response shows it again.
+    await unlessDown(this.#map.set(group, facts))
   }
 
   async #read(group: string, name: string): Promise<void> {
