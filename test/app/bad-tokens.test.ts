@@ -55,8 +55,8 @@ describe('a gateway that is shown a bad token', () => {
   after(async () => {
     await gateway[Symbol.asyncDispose]()
     await upstream[Symbol.asyncDispose]()
-    await issuer.stop()
-    await lure.stop()
+    await issuer[Symbol.asyncDispose]()
+    await lure[Symbol.asyncDispose]()
   })
 
   const bearer = async (claims: Record<string, unknown>, options = {}) =>

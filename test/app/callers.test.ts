@@ -49,7 +49,7 @@ describe('a caller', () => {
   after(async () => {
     await gateway[Symbol.asyncDispose]()
     await upstream[Symbol.asyncDispose]()
-    await issuer.stop()
+    await issuer[Symbol.asyncDispose]()
   })
 
   const bearer = async (claims: Record<string, unknown>) => ({

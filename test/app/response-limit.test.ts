@@ -1,6 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs'
 import type { ServerResponse } from 'node:http'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { InMemoryTransport } from '@modelcontextprotocol/sdk/inMemory.js'
@@ -13,6 +11,7 @@ import { startTestGateway } from '../support/gateway.js'
 import { event, events, info, json, result } from '../support/mcp-server.js'
 import { rejectionOf } from '../support/rejection.js'
 import { scriptedTarget } from '../support/stdio-target.js'
+import { TemporaryDir } from '../support/temporary.js'
 import { startUpstream } from '../support/upstream.js'
 import { FunctionsRig } from './in-process/rig.js'
 
@@ -174,18 +173,18 @@ describe('a response over server.maxResponseBytes', function () {
   })
 
   it('is refused where a program governs its MCP server', async () => {
-    const home = mkdtempSync(join(tmpdir(), 'svc-test-'))
-    generateKeyFile(join(home, 'key'))
+    using home = new TemporaryDir()
+    generateKeyFile(join(home.path, 'key'))
     const mcp = new McpServer({ name: 'files', version: '1.0.0' })
     mcp.registerTool('echo', {}, () => ({ content: [{ type: 'text', text: big }] }))
     const handle = governServer(mcp, {
       tenant: 'acme',
-      sec0Dir: join(home, 'state'),
+      sec0Dir: join(home.path, 'state'),
       audit: {
         gatewayName: 'files',
         gatewayVersion: '1.0.0',
-        dir: join(home, 'audit'),
-        signer: { keyRef: `file://${join(home, 'key')}` },
+        dir: join(home.path, 'audit'),
+        signer: { keyRef: `file://${join(home.path, 'key')}` },
       },
       quotas: { adapter: 'memory' },
       entitlements: 'open',
@@ -203,7 +202,6 @@ describe('a response over server.maxResponseBytes', function () {
       await client.close()
     } finally {
       await handle.close()
-      rmSync(home, { recursive: true, force: true })
     }
   })
 

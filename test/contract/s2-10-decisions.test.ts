@@ -16,20 +16,15 @@ const nothingAllowed: GatewaySettings['entitlements'] = {
 
 contractSection('2.10', 'privacy, enforcement', ({ holds }) => {
   holds('a', '`privacy.redact_identities` redacts identity data in gateway spans.', async () => {
-    const issuer = await TestIssuer.start()
-    try {
-      await using rig = await serving({
-        authn: { oidc: issuer.oidc },
-        privacy: { redact_identities: true },
-      })
-      const authorization = `Bearer ${await issuer.sign()}`
-      const { record } = await rig.call({ headers: { authorization, 'x-node-id': 'desk-of-ada' } })
-      for (const text of ['ada@example.com', 'desk-of-ada'])
-        expect(JSON.stringify(record)).to.not.include(text)
-      expect(record).to.include({ tool: 'read@1.0.0', status: 'ok' })
-    } finally {
-      await issuer.stop()
-    }
+    await using issuer = await TestIssuer.start()
+    await using rig = await serving({
+      authn: { oidc: issuer.oidc },
+      privacy: { redact_identities: true },
+    })
+    const authorization = `Bearer ${await issuer.sign()}`
+    const { record } = await rig.call({ headers: { authorization, 'x-node-id': 'desk-of-ada' } })
+    for (const text of ['ada@example.com', 'desk-of-ada']) expect(JSON.stringify(record)).to.not.include(text)
+    expect(record).to.include({ tool: 'read@1.0.0', status: 'ok' })
   })
   holds('b', '`enforcement.mode` `observe` records what would be denied, and denies nothing.', async () => {
     await using rig = await serving({ security, enforcement: { mode: 'observe' } })
@@ -185,7 +180,7 @@ async function escalating(human: Human, sets: object = {}): Promise<Escalating> 
     },
     async [Symbol.asyncDispose]() {
       await rig[Symbol.asyncDispose]()
-      await issuer.stop()
+      await issuer[Symbol.asyncDispose]()
     },
   }
 }

@@ -49,28 +49,24 @@ contractSection('2.11', 'brokers', ({ holds, differs }) => {
     '`type` `oidc_on_behalf` injects a credential on behalf of the caller.',
     needsEndpoint,
     async () => {
-      const issuer = await TestIssuer.start()
+      await using issuer = await TestIssuer.start()
       await using endpoint = await startTokenEndpoint()
-      try {
-        const token = await issuer.sign()
-        const headers = await injected(
-          {
-            type: 'oidc_on_behalf',
-            token_endpoint: endpoint.url,
-            client_id: 'gw',
-            client_secret_ref: 'env:KEY',
-            inject: { header: 'authorization', format: 'bearer' },
-          },
-          { authn: { oidc: issuer.oidc } },
-          { authorization: `Bearer ${token}` },
-        )
-        expect(headers.authorization).to.equal('Bearer exchanged-1')
-        expect(endpoint.exchanges[0]?.form.get('subject_token')).to.equal(token)
-        const { key_refs: _refs, ...bare } = { ...fixed, type: 'oidc_on_behalf' }
-        refused({ brokers: { files: bare } }, 'brokers.files.token_endpoint', 'missing')
-      } finally {
-        await issuer.stop()
-      }
+      const token = await issuer.sign()
+      const headers = await injected(
+        {
+          type: 'oidc_on_behalf',
+          token_endpoint: endpoint.url,
+          client_id: 'gw',
+          client_secret_ref: 'env:KEY',
+          inject: { header: 'authorization', format: 'bearer' },
+        },
+        { authn: { oidc: issuer.oidc } },
+        { authorization: `Bearer ${token}` },
+      )
+      expect(headers.authorization).to.equal('Bearer exchanged-1')
+      expect(endpoint.exchanges[0]?.form.get('subject_token')).to.equal(token)
+      const { key_refs: _refs, ...bare } = { ...fixed, type: 'oidc_on_behalf' }
+      refused({ brokers: { files: bare } }, 'brokers.files.token_endpoint', 'missing')
     },
   )
   holds('e', '`type` `static` injects one fixed key.', async () => {

@@ -166,17 +166,13 @@ contractSection('2.5', 'Gateway start options', ({ holds }) => {
     expect((await rig.call({ args: { url: 'https://a.example/' } })).status).to.equal(200)
   })
   holds('t', 'The policy section `privacy` is mapped to the runtime configuration.', async () => {
-    const issuer = await TestIssuer.start()
-    try {
-      await using rig = await serving({
-        authn: { oidc: issuer.oidc },
-        policyObject: { privacy: { redact_identities: true } },
-      })
-      const { record } = await rig.call({ headers: { authorization: `Bearer ${await issuer.sign()}` } })
-      expect(JSON.stringify(record)).to.not.include('ada@example.com')
-    } finally {
-      await issuer.stop()
-    }
+    await using issuer = await TestIssuer.start()
+    await using rig = await serving({
+      authn: { oidc: issuer.oidc },
+      policyObject: { privacy: { redact_identities: true } },
+    })
+    const { record } = await rig.call({ headers: { authorization: `Bearer ${await issuer.sign()}` } })
+    expect(JSON.stringify(record)).to.not.include('ada@example.com')
   })
   for (const [letter, text, policyObject] of [
     ['u', 'The policy section `ap2` is mapped to the runtime configuration.', { ap2: { mode: 'full' } }],

@@ -23,7 +23,7 @@ async function withTokens(settings: GatewaySettings = {}, oidc: object = {}): Pr
     rig.call({ ...call, headers: { authorization: `Bearer ${await issuer.sign(claims)}`, ...headers } })
   const dispose = async () => {
     await rig[Symbol.asyncDispose]()
-    await issuer.stop()
+    await issuer[Symbol.asyncDispose]()
   }
   return { issuer, rig, as, [Symbol.asyncDispose]: dispose }
 }

@@ -153,15 +153,11 @@ contractSection('5', 'Authentication', ({ holds }) => {
     expect((await rig.call({ headers: { authorization: 'Bearer not-a-token' } })).status).to.equal(401)
   })
   holds('d', "The caller's token is not sent upstream.", async () => {
-    const issuer = await TestIssuer.start()
-    try {
-      await using rig = await serving({ authn: { oidc: issuer.oidc } })
-      const headers = { authorization: `Bearer ${await issuer.sign()}`, cookie: 'a=b' }
-      expect((await rig.call({ headers })).status).to.equal(200)
-      expect(lastCall(rig).headers).to.not.have.any.keys('authorization', 'cookie')
-    } finally {
-      await issuer.stop()
-    }
+    await using issuer = await TestIssuer.start()
+    await using rig = await serving({ authn: { oidc: issuer.oidc } })
+    const headers = { authorization: `Bearer ${await issuer.sign()}`, cookie: 'a=b' }
+    expect((await rig.call({ headers })).status).to.equal(200)
+    expect(lastCall(rig).headers).to.not.have.any.keys('authorization', 'cookie')
   })
   holds('e', 'Every envelope that the gateway writes is signed with Ed25519.', async () => {
     await using rig = await serving()

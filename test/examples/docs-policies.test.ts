@@ -1,13 +1,13 @@
 // The policies that the pages of the docs show, loaded as they stand there.
 import { execFile } from 'node:child_process'
 import { createHmac } from 'node:crypto'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { expect } from 'chai'
 import { runPolicy } from '../support/policy-command.js'
+import { temporaryDir } from '../support/temporary.js'
 
 const read = (page: string) =>
   readFileSync(fileURLToPath(new URL(`../../../docs/${page}`, import.meta.url)), 'utf8')
@@ -22,26 +22,20 @@ const pages = [
 ]
 
 describe('the policies of the docs', () => {
-  let home: string
-
-  beforeEach(() => {
-    home = mkdtempSync(join(tmpdir(), 'svc-test-'))
-  })
-
-  afterEach(() => rmSync(home, { recursive: true, force: true }))
+  const home = temporaryDir()
 
   /** `args` name the policy as in the directory of the policy. */
   async function run(...args: string[]): Promise<readonly string[]> {
-    const own = args.map((arg) => (arg.endsWith('.yaml') ? join(home, arg) : arg))
-    return (await runPolicy(own)).lines.map((line) => line.replaceAll(`${home}/`, ''))
+    const own = args.map((arg) => (arg.endsWith('.yaml') ? join(home.path, arg) : arg))
+    return (await runPolicy(own)).lines.map((line) => line.replaceAll(`${home.path}/`, ''))
   }
 
   for (const [index, policy] of pages.flatMap((name) => policiesIn(read(name))).entries()) {
     it(`shows a policy that is accepted: ${index + 1}`, async () => {
-      writeFileSync(join(home, 'policy.yaml'), policy)
+      writeFileSync(join(home.path, 'policy.yaml'), policy)
       for (const [, key = ''] of policy.matchAll(/file:\/\/([\w./-]+)/g)) {
-        mkdirSync(dirname(join(home, key)), { recursive: true })
-        writeFileSync(join(home, key), Buffer.alloc(32, 1).toString('base64'))
+        mkdirSync(dirname(join(home.path, key)), { recursive: true })
+        writeFileSync(join(home.path, key), Buffer.alloc(32, 1).toString('base64'))
       }
       expect((await run('check', 'policy.yaml')).at(-1)).to.match(/^policy\.yaml: OK, \d stages: audit, /)
       expect(policy, 'the key of the log, without which no gateway starts').to.match(/^ +signer: /m)
@@ -49,14 +43,14 @@ describe('the policies of the docs', () => {
   }
 
   it('shows what policy explain says of the first', async () => {
-    writeFileSync(join(home, 'policy.yaml'), policies[0] ?? '')
+    writeFileSync(join(home.path, 'policy.yaml'), policies[0] ?? '')
     const [, command, line] = /`npx svc-sdk policy (explain [^`]*)` says\s+`([^`]*)`/.exec(page) ?? []
     expect(await run(...(command ?? '').split(/\s+/))).to.include(line)
   })
 
   it('shows what policy explain says of people', async () => {
     const text = read('escalation.md')
-    writeFileSync(join(home, 'policy.yaml'), policiesIn(text)[0] ?? '')
+    writeFileSync(join(home.path, 'policy.yaml'), policiesIn(text)[0] ?? '')
     const [, command, line] = /`npx svc-sdk policy (explain [^`]*)` says\s+```\n([^`]*)\n```/.exec(text) ?? []
     const args = (command ?? '').replace('FILE', 'policy.yaml').split(/\s+/)
     expect(await run(...args)).to.include(line)
@@ -64,13 +58,13 @@ describe('the policies of the docs', () => {
 
   it('shows what policy explain prints for a runtime', async () => {
     const text = read('runtime.md')
-    writeFileSync(join(home, 'policy.yaml'), policiesIn(text)[0] ?? '')
+    writeFileSync(join(home.path, 'policy.yaml'), policiesIn(text)[0] ?? '')
     const [, command, line] = /`npx svc-sdk policy (explain [^`]*)` prints\s+`([^`]*)`/.exec(text) ?? []
     expect(await run(...(command ?? '').split(/\s+/))).to.include(line)
   })
 
   it('shows what policy explain says of the second, in words', async () => {
-    writeFileSync(join(home, 'policy.yaml'), policies[1] ?? '')
+    writeFileSync(join(home.path, 'policy.yaml'), policies[1] ?? '')
     const [, command] = /`npx svc-sdk policy (explain [^`]*--user[^`]*)`/.exec(page) ?? []
     expect((await run(...(command ?? '').split(/\s+/))).join('\n')).to.include(
       "brokers: exchanges the caller's token at https://id.example.com/token for the audience",
@@ -80,9 +74,9 @@ describe('the policies of the docs', () => {
   it('shows a command that finds a person again', async () => {
     const [, command = ''] = /^```sh\n(.*?)^```$/ms.exec(read('privacy.md')) ?? []
     const key = 'k'.repeat(44)
-    mkdirSync(join(home, '.svc'))
-    writeFileSync(join(home, '.svc', 'privacy.key'), `${key}\n`)
-    const { stdout } = await promisify(execFile)('sh', ['-c', command], { cwd: home })
+    mkdirSync(join(home.path, '.svc'))
+    writeFileSync(join(home.path, '.svc', 'privacy.key'), `${key}\n`)
+    const { stdout } = await promisify(execFile)('sh', ['-c', command], { cwd: home.path })
     expect(stdout).to.include(createHmac('sha256', key).update('ada@example.com').digest('hex'))
   })
 })

@@ -1,14 +1,14 @@
 // What docs/server.md shows, run as it stands there.
 import { execFileSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { type RequestOptions, request } from 'node:https'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
 import { hostSchema } from 'svc-sdk/internal/policy/config'
 import { Running } from '../support/gateway-process.js'
 import { svc } from '../support/svc.js'
+import { TemporaryDir } from '../support/temporary.js'
 
 const page = readFileSync(fileURLToPath(new URL('../../../docs/server.md', import.meta.url)), 'utf8')
 const [, policy = ''] = /^```yaml\n(.*?)^```$/ms.exec(page) ?? []
@@ -16,26 +16,22 @@ const [, commands = ''] = /^```sh\n(.*?)^```$/ms.exec(page) ?? []
 
 describe('docs/server.md', () => {
   it('shows a policy and a certificate with which a gateway serves TLS', async () => {
-    const home = mkdtempSync(join(tmpdir(), 'svc-test-'))
-    try {
-      const local = commands.replaceAll('npx svc-sdk', `${process.execPath} ${svc}`)
-      execFileSync('sh', ['-ec', local], { cwd: home, stdio: ['ignore', 'ignore', 'pipe'] })
-      writeFileSync(join(home, 'policy.yaml'), policy)
-      await using gateway = new Running([
-        ...['--policy', join(home, 'policy.yaml'), '--port', '0', '--dir', join(home, 'state')],
-      ])
-      const { url = '' } = await gateway.line('listening')
-      expect(url).to.match(/^https:\/\/0\.0\.0\.0:\d+$/)
-      const ca = readFileSync(join(home, 'tls', 'gateway.crt'))
-      const asked = { ca, port: new URL(url).port, path: '/readyz', servername: 'localhost', agent: false }
-      expect(await answerTo({ ...asked, host: 'localhost' })).to.equal('{"status":"ready"}')
-      const named = { ...asked, host: '127.0.0.1', headers: { host: 'gateway.example.com' } }
-      expect(await answerTo(named)).to.equal('{"status":"ready"}')
-      const other = { ...asked, host: '127.0.0.1', headers: { host: 'other.example.com' } }
-      expect(await answerTo(other)).to.contain('server.allowedHosts')
-    } finally {
-      rmSync(home, { recursive: true, force: true })
-    }
+    using home = new TemporaryDir()
+    const local = commands.replaceAll('npx svc-sdk', `${process.execPath} ${svc}`)
+    execFileSync('sh', ['-ec', local], { cwd: home.path, stdio: ['ignore', 'ignore', 'pipe'] })
+    writeFileSync(join(home.path, 'policy.yaml'), policy)
+    await using gateway = new Running([
+      ...['--policy', join(home.path, 'policy.yaml'), '--port', '0', '--dir', join(home.path, 'state')],
+    ])
+    const { url = '' } = await gateway.line('listening')
+    expect(url).to.match(/^https:\/\/0\.0\.0\.0:\d+$/)
+    const ca = readFileSync(join(home.path, 'tls', 'gateway.crt'))
+    const asked = { ca, port: new URL(url).port, path: '/readyz', servername: 'localhost', agent: false }
+    expect(await answerTo({ ...asked, host: 'localhost' })).to.equal('{"status":"ready"}')
+    const named = { ...asked, host: '127.0.0.1', headers: { host: 'gateway.example.com' } }
+    expect(await answerTo(named)).to.equal('{"status":"ready"}')
+    const other = { ...asked, host: '127.0.0.1', headers: { host: 'other.example.com' } }
+    expect(await answerTo(other)).to.contain('server.allowedHosts')
   })
 
   it('states the defaults that the schema has', () => {

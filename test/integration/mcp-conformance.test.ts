@@ -1,8 +1,7 @@
 // The public conformance suites of MCP, against a server directly and through the gateway: the results must be equal. As one of
 // several servers it has sessions of the gateway, so that more is checked.
 import { execFile } from 'node:child_process'
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
@@ -10,6 +9,7 @@ import { startTestGateway } from '../support/gateway.js'
 import { STATELESS, startServerOfEachRevision } from '../support/mcp-revisions.js'
 import { type McpRoutes, startMcpRoutes } from '../support/mcp-routes.js'
 import { runtimes } from '../support/runtimes.js'
+import { TemporaryDir } from '../support/temporary.js'
 
 const newest = fileURLToPath(import.meta.resolve('@modelcontextprotocol/conformance/dist/index.js'))
 const stable = fileURLToPath(import.meta.resolve('conformance-stable/dist/index.js'))
@@ -29,21 +29,17 @@ interface Check {
 
 /** Each check as `<scenario> <id> <description>: <status>`, sorted. */
 async function resultsOf(program: string, url: string, options: readonly string[]): Promise<string[]> {
-  const dir = mkdtempSync(join(tmpdir(), 'svc-conformance-'))
-  try {
-    const args = [program, 'server', '--url', url, '--suite', 'all', '--output-dir', dir, ...options]
-    // Its exit code is 1 where a check fails; the results say which.
-    await new Promise<void>((resolve) => execFile(node(), args, { cwd: dir }, () => resolve()))
-    return readdirSync(dir)
-      .flatMap((folder) => {
-        const scenario = folder.replace(/-\d{4}-\d{2}-\d{2}T.*$/, '')
-        const checks = JSON.parse(readFileSync(join(dir, folder, 'checks.json'), 'utf8')) as Check[]
-        return checks.map(({ id, description, status }) => `${scenario} ${id} ${description}: ${status}`)
-      })
-      .sort()
-  } finally {
-    rmSync(dir, { recursive: true, force: true })
-  }
+  using dir = new TemporaryDir()
+  const args = [program, 'server', '--url', url, '--suite', 'all', '--output-dir', dir.path, ...options]
+  // Its exit code is 1 where a check fails; the results say which.
+  await new Promise<void>((resolve) => execFile(node(), args, { cwd: dir.path }, () => resolve()))
+  return readdirSync(dir.path)
+    .flatMap((folder) => {
+      const scenario = folder.replace(/-\d{4}-\d{2}-\d{2}T.*$/, '')
+      const checks = JSON.parse(readFileSync(join(dir.path, folder, 'checks.json'), 'utf8')) as Check[]
+      return checks.map(({ id, description, status }) => `${scenario} ${id} ${description}: ${status}`)
+    })
+    .sort()
 }
 
 describe('the conformance suites of MCP', function () {

@@ -259,7 +259,7 @@ describe('what one caller causes does not change what another gets', () => {
     })
   })
   afterEach(async () => {
-    await issuer.stop()
+    await issuer[Symbol.asyncDispose]()
     await upstream[Symbol.asyncDispose]()
   })
 

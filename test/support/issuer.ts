@@ -32,7 +32,7 @@ interface IssuerKey {
 
 type Answer = (request: IncomingMessage, response: ServerResponse) => void
 
-export class TestIssuer {
+export class TestIssuer implements AsyncDisposable {
   readonly alg: string
   readonly audience: string
   /** Members of the key set as it is served; a test may change them. */
@@ -140,7 +140,7 @@ export class TestIssuer {
     await new Promise((resolve) => server.close(resolve))
   }
 
-  stop(): Promise<void> {
+  [Symbol.asyncDispose](): Promise<void> {
     return this.down()
   }
 

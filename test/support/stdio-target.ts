@@ -21,12 +21,8 @@ export async function withStdio(
   use: (gateway: TestGateway) => Promise<void>,
   options: Partial<GatewaySettings> = {},
 ): Promise<void> {
-  const gateway = await startTestGateway({ targets: { files: target }, ...options })
-  try {
-    await use(gateway)
-  } finally {
-    await gateway[Symbol.asyncDispose]()
-  }
+  await using gateway = await startTestGateway({ targets: { files: target }, ...options })
+  await use(gateway)
 }
 
 interface ClientOptions extends Connecting1 {

@@ -265,7 +265,7 @@ describe('escalations on the admin listener', () => {
 
     afterEach(async () => {
       await rig[Symbol.asyncDispose]()
-      await issuer.stop()
+      await issuer[Symbol.asyncDispose]()
     })
 
     it('can be read but not voted on with the admin token', async () => {

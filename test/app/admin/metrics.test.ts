@@ -111,26 +111,22 @@ describe('the metrics', () => {
   })
 
   it('contain no identity of a caller', async () => {
-    const issuer = await TestIssuer.start()
-    try {
-      await using upstream = await startUpstream()
-      await using rig = await startAdminRig({
-        targets: { billing: upstream.url },
-        authn: { oidc: issuer.oidc },
-      })
-      const token = await issuer.sign()
-      const { status } = await rig.gateway.invoke(
-        '/mcp/billing/read@1',
-        { secret: 'of-the-arguments' },
-        { authorization: `Bearer ${token}` },
-      )
-      expect(status).to.equal(200)
-      const { text } = await rig.admin('/metrics')
-      for (const word of ['ada', 'acme', token, 'of-the-arguments', issuer.issuer]) {
-        expect(text).not.to.contain(word)
-      }
-    } finally {
-      await issuer.stop()
+    await using issuer = await TestIssuer.start()
+    await using upstream = await startUpstream()
+    await using rig = await startAdminRig({
+      targets: { billing: upstream.url },
+      authn: { oidc: issuer.oidc },
+    })
+    const token = await issuer.sign()
+    const { status } = await rig.gateway.invoke(
+      '/mcp/billing/read@1',
+      { secret: 'of-the-arguments' },
+      { authorization: `Bearer ${token}` },
+    )
+    expect(status).to.equal(200)
+    const { text } = await rig.admin('/metrics')
+    for (const word of ['ada', 'acme', token, 'of-the-arguments', issuer.issuer]) {
+      expect(text).not.to.contain(word)
     }
   })
 

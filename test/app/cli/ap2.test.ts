@@ -1,17 +1,11 @@
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import { ap2Command } from 'svc-sdk/internal/cli/ap2'
+import { temporaryDir } from '../../support/temporary.js'
 
 describe('svc ap2', () => {
-  let dir: string
-
-  beforeEach(() => {
-    dir = mkdtempSync(join(tmpdir(), 'svc-ap2-'))
-  })
-
-  afterEach(() => rmSync(dir, { recursive: true }))
+  const dir = temporaryDir()
 
   async function run(...args: readonly string[]) {
     let out = ''
@@ -34,13 +28,13 @@ describe('svc ap2', () => {
 
   const make = (...more: readonly string[]) =>
     run(
-      ...['make', '--keys', join(dir, 'keys.json'), '--audience', 'shop', '--total', '1999'],
+      ...['make', '--keys', join(dir.path, 'keys.json'), '--audience', 'shop', '--total', '1999'],
       ...['--item', 'shoe', 'lace:2', ...more],
     )
 
   async function written(...more: readonly string[]): Promise<string> {
     const { out } = await make(...more)
-    const file = join(dir, 'mandates.txt')
+    const file = join(dir.path, 'mandates.txt')
     writeFileSync(file, out)
     return file
   }
@@ -59,11 +53,11 @@ describe('svc ap2', () => {
   it('keeps the keys for the next time, readable by their owner only', async () => {
     const { err } = await make()
     expect(err).to.match(/^created .*; issuer did:key:z/)
-    expect(statSync(join(dir, 'keys.json')).mode & 0o777).to.equal(0o600)
-    const before = readFileSync(join(dir, 'keys.json'), 'utf8')
+    expect(statSync(join(dir.path, 'keys.json')).mode & 0o777).to.equal(0o600)
+    const before = readFileSync(join(dir.path, 'keys.json'), 'utf8')
     expect((await make()).err).to.equal('')
-    expect(readFileSync(join(dir, 'keys.json'), 'utf8')).to.equal(before)
-    writeFileSync(join(dir, 'keys.json'), '{}')
+    expect(readFileSync(join(dir.path, 'keys.json'), 'utf8')).to.equal(before)
+    writeFileSync(join(dir.path, 'keys.json'), '{}')
     expect(await make()).to.include({ exit: 1 })
   })
 
@@ -80,17 +74,17 @@ describe('svc ap2', () => {
   })
 
   it('explains why a text is not a mandate', async () => {
-    const file = join(dir, 'none.txt')
+    const file = join(dir.path, 'none.txt')
     writeFileSync(file, 'a.b')
     expect(await run('inspect', file)).to.deep.include({
       out: 'ap2_malformed: a JWT has three parts\n',
       exit: 1,
     })
-    expect(await run('inspect', join(dir, 'absent'))).to.include({ exit: 1 })
+    expect(await run('inspect', join(dir.path, 'absent'))).to.include({ exit: 1 })
   })
 
   it('shows an intent of v0.1 as information', async () => {
-    const file = join(dir, 'intent.json')
+    const file = join(dir.path, 'intent.json')
     writeFileSync(file, '{"natural_language_description":"shoes"}')
     expect((await run('inspect', file)).out).to.match(
       /^intent without a signature, for information only: [0-9a-f]{64}\n/,
@@ -105,7 +99,7 @@ describe('svc ap2', () => {
   })
 
   it('writes a binding from example arguments', async () => {
-    const example = join(dir, 'call.json')
+    const example = join(dir.path, 'call.json')
     const args = {
       order: { amount: '19.99', cur: 'USD' },
       cart: [

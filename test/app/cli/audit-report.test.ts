@@ -8,9 +8,9 @@ import { auditCommand } from 'svc-sdk/internal/cli/audit'
 import { append } from '../../plugins/audit/log/seal/rig.js'
 import { ORIGIN, witnesses } from '../../plugins/audit/log/tools/witness/rig.js'
 import { appenderIn, DAY, envelope, fixedClock, signer } from '../../plugins/audit/log/writer/records.js'
-import { temporaryDir } from '../../plugins/audit/temporary.js'
 import { LogBuilder } from '../../support/audit-log.js'
 import { runCommand } from '../../support/command.js'
+import { temporaryDir } from '../../support/temporary.js'
 
 const audit = (...args: string[]) => runCommand(auditCommand, args)
 const HOUR = 3_600_000

@@ -2,8 +2,8 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { auditCommand } from 'svc-sdk/internal/cli/audit'
 import { appenderIn, DAY, envelope } from '../../plugins/audit/log/writer/records.js'
-import { temporaryDir } from '../../plugins/audit/temporary.js'
 import { type Run, runCommand } from '../../support/command.js'
+import { temporaryDir } from '../../support/temporary.js'
 
 export const audit = (...args: string[]): Promise<Run> => runCommand(auditCommand, args)
 /** The file of the day. */

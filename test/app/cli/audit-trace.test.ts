@@ -4,8 +4,8 @@ import type { AuditEnvelope } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { auditCommand } from 'svc-sdk/internal/cli/audit'
 import { appenderIn, DAY, envelope } from '../../plugins/audit/log/writer/records.js'
-import { temporaryDir } from '../../plugins/audit/temporary.js'
 import { runCommand } from '../../support/command.js'
+import { temporaryDir } from '../../support/temporary.js'
 
 describe('svc audit show --trace', () => {
   const dir = temporaryDir()

@@ -1,17 +1,13 @@
 import { execFile } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import { installRequired } from '../../support/install-required.js'
 import { svc } from '../../support/svc.js'
+import { temporaryDir } from '../../support/temporary.js'
 
 describe('svc control-plane', () => {
-  let home: string
-  beforeEach(() => {
-    home = mkdtempSync(join(tmpdir(), 'svc-cli-'))
-  })
-  afterEach(() => rmSync(home, { recursive: true, force: true }))
+  const home = temporaryDir()
 
   function run(program: string, ...args: string[]) {
     return new Promise<{ status: unknown; stdout: string; stderr: string }>((resolve) => {
@@ -22,7 +18,7 @@ describe('svc control-plane', () => {
   }
 
   it('runs the command of @svc/control-plane', async () => {
-    const file = join(home, 'keys.json')
+    const file = join(home.path, 'keys.json')
     const owner = '--tenant acme --environment prod --client-name edge --client-version 1'.split(' ')
     const [added, help] = await Promise.all([
       run(svc, 'add-key', '--keys', file, ...owner),
@@ -43,7 +39,7 @@ describe('svc control-plane', () => {
 
   it('says what to install where the package is missing', async () => {
     const said = await run(
-      join(installRequired(home, 'svc-sdk'), 'bin/svc.js'),
+      join(installRequired(home.path, 'svc-sdk'), 'bin/svc.js'),
       '--bucket',
       'audit-logs',
       '--keys',

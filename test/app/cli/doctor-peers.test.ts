@@ -56,7 +56,7 @@ describe('svc doctor, about what a gateway talks to,', () => {
       issuer = await TestIssuer.start()
     })
 
-    afterEach(() => issuer.stop())
+    afterEach(() => issuer[Symbol.asyncDispose]())
 
     it('finds a key set without keys, or without one of the algorithms', async () => {
       const rsa = { ...issuer.oidc, algorithms: ['RS256'] }
@@ -81,35 +81,30 @@ describe('svc doctor, about what a gateway talks to,', () => {
   })
 
   it('asks the control plane whether it accepts the key, and uploads nothing', async () => {
-    const bucket = await startBucket()
+    await using bucket = await startBucket()
     const keys = join(rig.home, 'keys.json')
     const key = addKey(keys)
-    const plane = await startControlPlane(bucket, keys)
-    try {
-      const audit = (auditKey: string) => ({
-        audit: {
-          ...{
-            gatewayName: 'edge',
-            gatewayVersion: '1',
-            minFreeMb: 0,
-            signer: { keyRef: 'file://audit.key' },
-          },
-          presign: { apiBaseUrl: plane.url, auditKey },
+    await using plane = await startControlPlane(bucket, keys)
+    const audit = (auditKey: string) => ({
+      audit: {
+        ...{
+          gatewayName: 'edge',
+          gatewayVersion: '1',
+          minFreeMb: 0,
+          signer: { keyRef: 'file://audit.key' },
         },
-      })
-      expect((await rig.about('audit', audit(`Bearer ${key}`))).at(-1)).to.equal(
-        'ok the key of the control plane can be used',
-      )
-      const { checks: found } = await rig.checks(audit('Bearer hunter2'))
-      const last = found.filter(({ section }) => section === 'audit').at(-1)
-      expect(last).to.include({ severity: 'error' })
-      expect(last?.message).to.contain('401')
-      expect(JSON.stringify(found)).not.to.contain('hunter2')
-      expect(bucket.keys).to.deep.equal([])
-    } finally {
-      await plane[Symbol.asyncDispose]()
-      await bucket[Symbol.asyncDispose]()
-    }
+        presign: { apiBaseUrl: plane.url, auditKey },
+      },
+    })
+    expect((await rig.about('audit', audit(`Bearer ${key}`))).at(-1)).to.equal(
+      'ok the key of the control plane can be used',
+    )
+    const { checks: found } = await rig.checks(audit('Bearer hunter2'))
+    const last = found.filter(({ section }) => section === 'audit').at(-1)
+    expect(last).to.include({ severity: 'error' })
+    expect(last?.message).to.contain('401')
+    expect(JSON.stringify(found)).not.to.contain('hunter2')
+    expect(bucket.keys).to.deep.equal([])
   })
 
   it('asks a token endpoint for no token', async () => {
@@ -125,7 +120,7 @@ describe('svc doctor, about what a gateway talks to,', () => {
       },
     }
     const lines = await rig.about('brokers', { authn: { oidc: issuer.oidc }, brokers })
-    await issuer.stop()
+    await issuer[Symbol.asyncDispose]()
     expect(lines.map((line) => line.split(' ')[0])).to.deep.equal(['ok', 'ok'])
     expect(endpoint.exchanges.map(({ form }) => [...form])).to.deep.equal([[]])
   })
@@ -169,7 +164,7 @@ describe('svc doctor, about what a gateway talks to,', () => {
     }
     const issuer = await TestIssuer.start()
     const { out, code } = await rig.run(rig.write({ targets, entitlements, authn: { oidc: issuer.oidc } }))
-    await issuer.stop()
+    await issuer[Symbol.asyncDispose]()
     expect(code).to.equal(1)
     expect(out).to.match(
       /ok +targets: the server "files" starts: version 3\.1\.0, revision 2025-06-18, \d+ tools: echo, pid/,

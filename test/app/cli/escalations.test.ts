@@ -1,7 +1,6 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { createServer, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { canonicalize, sha256Hex } from '@svc/core/json'
 import { expect } from 'chai'
@@ -10,6 +9,7 @@ import { escalationsCommand } from 'svc-sdk/internal/cli/escalations'
 import { runCommand } from '../../support/command.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { TestIssuer } from '../../support/issuer.js'
+import { TemporaryDir } from '../../support/temporary.js'
 import { startUpstream, type TestUpstream } from '../../support/upstream.js'
 import { adminToken } from '../admin/rig.js'
 
@@ -169,46 +169,38 @@ describe('svc escalations', () => {
   })
 
   it('votes as the user of the token, with OIDC', async () => {
-    const issuer = await TestIssuer.start()
-    try {
-      await start({ authn: { oidc: issuer.oidc } })
-      const bob = `Bearer ${await issuer.sign({ email: 'bob@acme.example', sub: 'bob' })}`
-      const id = await held({ authorization: bob })
-      const asAdmin = await run(['approve', id], env)
-      expect([asAdmin.code, asAdmin.out]).to.deep.equal([1, ''])
-      expect(asAdmin.err).to.match(/^svc-sdk escalations approve: TOOL_NOT_ALLOWED: .*your own bearer token/)
+    await using issuer = await TestIssuer.start()
+    await start({ authn: { oidc: issuer.oidc } })
+    const bob = `Bearer ${await issuer.sign({ email: 'bob@acme.example', sub: 'bob' })}`
+    const id = await held({ authorization: bob })
+    const asAdmin = await run(['approve', id], env)
+    expect([asAdmin.code, asAdmin.out]).to.deep.equal([1, ''])
+    expect(asAdmin.err).to.match(/^svc-sdk escalations approve: TOOL_NOT_ALLOWED: .*your own bearer token/)
 
-      const own = {
-        ...env,
-        SVC_ADMIN_TOKEN: await issuer.sign({ email: 'bob@acme.example', sub: 'bob', roles: ['approver'] }),
-      }
-      expect((await run(['approve', id], own)).err).to.match(/TOOL_NOT_ALLOWED: .*own/)
-
-      const ada = { ...env, SVC_ADMIN_TOKEN: await issuer.sign({ roles: ['approver'] }) }
-      expect((await run(['approve', id], ada)).out).to.match(/^approve +ada@example.com of acme at /m)
-      const twice = await run(['reject', id], ada)
-      expect(twice.err).to.match(/^svc-sdk escalations reject: IDEMPOTENT_DUPLICATE: /)
-      const served = await call({ authorization: bob, 'x-escalation-id': id })
-      expect(served.status).to.equal(200)
-      expect(upstream.calls).to.have.length(1)
-    } finally {
-      await issuer.stop()
+    const own = {
+      ...env,
+      SVC_ADMIN_TOKEN: await issuer.sign({ email: 'bob@acme.example', sub: 'bob', roles: ['approver'] }),
     }
+    expect((await run(['approve', id], own)).err).to.match(/TOOL_NOT_ALLOWED: .*own/)
+
+    const ada = { ...env, SVC_ADMIN_TOKEN: await issuer.sign({ roles: ['approver'] }) }
+    expect((await run(['approve', id], ada)).out).to.match(/^approve +ada@example.com of acme at /m)
+    const twice = await run(['reject', id], ada)
+    expect(twice.err).to.match(/^svc-sdk escalations reject: IDEMPOTENT_DUPLICATE: /)
+    const served = await call({ authorization: bob, 'x-escalation-id': id })
+    expect(served.status).to.equal(200)
+    expect(upstream.calls).to.have.length(1)
   })
 
   it('reads the token from a file too', async () => {
     await start()
-    const dir = mkdtempSync(join(tmpdir(), 'svc-test-'))
-    try {
-      writeFileSync(join(dir, 'token'), `${adminToken}\n`, { mode: 0o600 })
-      const { code } = await run(
-        ['list', '--admin', env['SVC_ADMIN_URL'] ?? '', '--token-ref', `file://${join(dir, 'token')}`],
-        {},
-      )
-      expect(code).to.equal(0)
-    } finally {
-      rmSync(dir, { recursive: true })
-    }
+    using dir = new TemporaryDir()
+    writeFileSync(join(dir.path, 'token'), `${adminToken}\n`, { mode: 0o600 })
+    const { code } = await run(
+      ['list', '--admin', env['SVC_ADMIN_URL'] ?? '', '--token-ref', `file://${join(dir.path, 'token')}`],
+      {},
+    )
+    expect(code).to.equal(0)
   })
 
   it('reports a refusal in one line and exits 1', async () => {

@@ -4,8 +4,8 @@ import { type AuditError, generateKeyFile, LocalDevSigner } from '@svc/plugin-au
 import { expect } from 'chai'
 import { keysCommand } from 'svc-sdk/internal/cli/keys'
 import { appenderIn, envelope } from '../../plugins/audit/log/writer/records.js'
-import { temporaryDir } from '../../plugins/audit/temporary.js'
 import { runCommand } from '../../support/command.js'
+import { temporaryDir } from '../../support/temporary.js'
 
 import { audit } from './audit-rig.js'
 

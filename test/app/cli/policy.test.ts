@@ -1,5 +1,4 @@
-import { copyFileSync, cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { copyFileSync, cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { auditPlugin } from '@svc/plugin-audit'
 import { expect } from 'chai'
@@ -7,6 +6,7 @@ import { PolicyError, startGatewayServer } from 'svc-sdk'
 import { policyCommand } from 'svc-sdk/internal/cli/policy'
 import { json, result, serverOf } from '../../support/mcp-server.js'
 import { rejectionOf } from '../../support/rejection.js'
+import { TemporaryDir } from '../../support/temporary.js'
 import { fixtures, policy, secret } from './policy-console.js'
 
 function namesIn(folder: string): string[] {
@@ -56,35 +56,27 @@ describe('svc policy check', () => {
   })
 
   it('warns of a command that is not found, and reports a secret that cannot be read', async () => {
-    const folder = mkdtempSync(join(tmpdir(), 'svc-commands-'))
-    try {
-      const file = join(folder, 'policy.yaml')
-      const text = readFileSync(`${fixtures}valid/least.yaml`, 'utf8')
-      const target = { command: 'no-such-program', env: { TOKEN: 'file://token' } }
-      writeFileSync(file, text.replace(/^targets:.*$/m, `targets: ${JSON.stringify({ files: target })}`))
-      const lines = (await policy('check', file)).lines.join('\n')
-      expect(lines).to.match(/targets\.files\.command: the command no-such-program is not found, so/)
-      expect(lines).to.match(/targets\.files\.env\.TOKEN: .*token/)
-    } finally {
-      rmSync(folder, { recursive: true })
-    }
+    using folder = new TemporaryDir()
+    const file = join(folder.path, 'policy.yaml')
+    const text = readFileSync(`${fixtures}valid/least.yaml`, 'utf8')
+    const target = { command: 'no-such-program', env: { TOKEN: 'file://token' } }
+    writeFileSync(file, text.replace(/^targets:.*$/m, `targets: ${JSON.stringify({ files: target })}`))
+    const lines = (await policy('check', file)).lines.join('\n')
+    expect(lines).to.match(/targets\.files\.command: the command no-such-program is not found, so/)
+    expect(lines).to.match(/targets\.files\.env\.TOKEN: .*token/)
   })
 
   it('warns of a broker for a command, which gets no HTTP headers', async () => {
-    const folder = mkdtempSync(join(tmpdir(), 'svc-commands-'))
-    try {
-      const file = join(folder, 'policy.yaml')
-      const text = readFileSync(`${fixtures}valid/least.yaml`, 'utf8')
-      const targets = JSON.stringify({ files: { command: process.execPath } })
-      const broker = { type: 'static', key_refs: ['env:PATH'], inject: { header: 'x-key', format: 'raw' } }
-      const brokers = JSON.stringify({ files: broker })
-      writeFileSync(file, `${text.replace(/^targets:.*$/m, `targets: ${targets}`)}\nbrokers: ${brokers}\n`)
-      expect((await policy('check', file)).lines.join('\n')).to.match(
-        /^warning: .* brokers\.files: the server "files" is a command, .* targets\.files\.env$/m,
-      )
-    } finally {
-      rmSync(folder, { recursive: true })
-    }
+    using folder = new TemporaryDir()
+    const file = join(folder.path, 'policy.yaml')
+    const text = readFileSync(`${fixtures}valid/least.yaml`, 'utf8')
+    const targets = JSON.stringify({ files: { command: process.execPath } })
+    const broker = { type: 'static', key_refs: ['env:PATH'], inject: { header: 'x-key', format: 'raw' } }
+    const brokers = JSON.stringify({ files: broker })
+    writeFileSync(file, `${text.replace(/^targets:.*$/m, `targets: ${targets}`)}\nbrokers: ${brokers}\n`)
+    expect((await policy('check', file)).lines.join('\n')).to.match(
+      /^warning: .* brokers\.files: the server "files" is a command, .* targets\.files\.env$/m,
+    )
   })
 
   describe('on ap2.tools.allow', () => {
@@ -102,7 +94,7 @@ describe('svc policy check', () => {
     ] as const
     for (const [what, ap2, known, named] of cases) {
       it(what, async () => {
-        const folder = mkdtempSync(join(tmpdir(), 'svc-tools-'))
+        using folder = new TemporaryDir()
         const { upstream } = await serverOf((message, response) =>
           json(
             response,
@@ -110,8 +102,8 @@ describe('svc policy check', () => {
           ),
         )
         try {
-          cpSync(`${fixtures}valid/keys`, join(folder, 'keys'), { recursive: true })
-          const file = join(folder, 'policy.yaml')
+          cpSync(`${fixtures}valid/keys`, join(folder.path, 'keys'), { recursive: true })
+          const file = join(folder.path, 'policy.yaml')
           const text = readFileSync(`${fixtures}valid/least.yaml`, 'utf8')
           const targets = JSON.stringify({ shop: `${upstream.url}/mcp`, gone: 'http://127.0.0.1:1/mcp' })
           const sections = {
@@ -131,35 +123,24 @@ describe('svc policy check', () => {
           expect(exit).to.equal(0)
         } finally {
           await upstream[Symbol.asyncDispose]()
-          rmSync(folder, { recursive: true })
         }
       })
     }
   })
 
   it('reports key files that cannot be read, relative to the policy', async () => {
-    const folder = mkdtempSync(join(tmpdir(), 'svc-keys-'))
-    try {
-      const file = join(folder, 'policy.yaml')
-      copyFileSync(`${fixtures}valid/every-section.yaml`, file)
-      const { lines, exit } = await policy('check', file)
-      const missing = lines.filter((line) => /there is no key file|no key file at/.test(line))
-      expect(missing.map((line) => line.split(' ')[1])).to.deep.equal([
-        ...[
-          'server.tls.key:',
-          'server.tls.cert:',
-          'server.tls.clientCa:',
-          'admin.tls.key:',
-          'admin.tls.cert:',
-        ],
-        ...['audit.signer.keyRef:', 'brokers.files.key_refs[1]:', 'brokers.bills.private_key_ref:'],
-      ])
-      expect(exit).to.equal(1)
-      const options = { policyYaml: readFileSync(file, 'utf8'), policyFile: file }
-      expect(() => startGatewayServer(options)).to.throw(PolicyError, 'no key file at')
-    } finally {
-      rmSync(folder, { recursive: true })
-    }
+    using folder = new TemporaryDir()
+    const file = join(folder.path, 'policy.yaml')
+    copyFileSync(`${fixtures}valid/every-section.yaml`, file)
+    const { lines, exit } = await policy('check', file)
+    const missing = lines.filter((line) => /there is no key file|no key file at/.test(line))
+    expect(missing.map((line) => line.split(' ')[1])).to.deep.equal([
+      ...['server.tls.key:', 'server.tls.cert:', 'server.tls.clientCa:', 'admin.tls.key:', 'admin.tls.cert:'],
+      ...['audit.signer.keyRef:', 'brokers.files.key_refs[1]:', 'brokers.bills.private_key_ref:'],
+    ])
+    expect(exit).to.equal(1)
+    const options = { policyYaml: readFileSync(file, 'utf8'), policyFile: file }
+    expect(() => startGatewayServer(options)).to.throw(PolicyError, 'no key file at')
   })
 
   it('warns, as explain does, of rules that say less than they seem to', async () => {
@@ -307,12 +288,11 @@ describe('svc policy explain', () => {
   })
 
   it('judges the idempotency key', async () => {
-    const folder = mkdtempSync(join(tmpdir(), 'svc-explain-'))
-    try {
-      const keyed = join(folder, 'policy.yaml')
-      writeFileSync(
-        keyed,
-        `tenant: acme
+    using folder = new TemporaryDir()
+    const keyed = join(folder.path, 'policy.yaml')
+    writeFileSync(
+      keyed,
+      `tenant: acme
 port: 0
 targets: { files: http://127.0.0.1:9 }
 audit: { gatewayName: gw, gatewayVersion: 1.0.0, signer: { keyRef: file://key } }
@@ -321,15 +301,12 @@ entitlements: open
 quotas: { adapter: memory }
 security: { side_effects: { require_idempotency_key: true } }
 `,
-      )
-      const asked = ['explain', keyed, '--tenant', 'acme', '--server', 'files', '--tool', 'delete_file@1']
-      const without = await policy(...asked)
-      expect(without.lines.at(-1)).to.include('reason: missing_idempotency_for_side_effect')
-      const given = await policy(...asked, '--idempotency-key', 'order-1')
-      expect(given.lines.at(-1)).to.equal('verdict: would be sent to server "files"')
-    } finally {
-      rmSync(folder, { recursive: true })
-    }
+    )
+    const asked = ['explain', keyed, '--tenant', 'acme', '--server', 'files', '--tool', 'delete_file@1']
+    const without = await policy(...asked)
+    expect(without.lines.at(-1)).to.include('reason: missing_idempotency_for_side_effect')
+    const given = await policy(...asked, '--idempotency-key', 'order-1')
+    expect(given.lines.at(-1)).to.equal('verdict: would be sent to server "files"')
   })
 
   it('judges the arguments', async () => {

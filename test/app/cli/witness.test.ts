@@ -8,9 +8,9 @@ import { expect } from 'chai'
 import { auditCommand } from 'svc-sdk/internal/cli/audit'
 import { vkeyOfLog } from '../../plugins/audit/log/tools/witness/rig.js'
 import { DAY, envelope, fixedClock } from '../../plugins/audit/log/writer/records.js'
-import { temporaryDir } from '../../plugins/audit/temporary.js'
 import { leashed } from '../../support/leash.js'
 import { svc } from '../../support/svc.js'
+import { temporaryDir } from '../../support/temporary.js'
 
 interface WitnessProcess {
   readonly child: ChildProcess

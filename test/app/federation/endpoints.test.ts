@@ -30,7 +30,7 @@ describe('the endpoints of several servers', () => {
 
   after(async () => {
     for (const server of Object.values(servers)) await server[Symbol.asyncDispose]()
-    await issuer.stop()
+    await issuer[Symbol.asyncDispose]()
   })
 
   async function start(options: GatewaySettings = {}): Promise<void> {

@@ -7,8 +7,8 @@ const prefix = 'io.modelcontextprotocol/'
 
 describe('a listen at several servers', () => {
   it('names at most 1000 resources, as a server may get a request for each', async () => {
-    const notes = await startSessionServer('notes', () => undefined)
-    const gateway = await startTestGateway({ targets: { notes: notes.url } })
+    await using notes = await startSessionServer('notes', () => undefined)
+    await using gateway = await startTestGateway({ targets: { notes: notes.url } })
     const resourceSubscriptions = Array.from({ length: 1_001 }, (_, index) => `svc:notes/note://${index}`)
     const _meta = {
       [`${prefix}protocolVersion`]: revision,
@@ -16,24 +16,19 @@ describe('a listen at several servers', () => {
       [`${prefix}clientCapabilities`]: {},
     }
     const params = { notifications: { resourceSubscriptions }, _meta }
-    try {
-      const response = await fetch(`${gateway.url}/mcp`, {
-        method: 'POST',
-        headers: {
-          'content-type': 'application/json',
-          accept: 'application/json, text/event-stream',
-          'mcp-protocol-version': revision,
-          'mcp-method': 'subscriptions/listen',
-        },
-        body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'subscriptions/listen', params }),
-      })
-      expect(response.headers.get('content-type')).to.equal('application/json')
-      expect(await response.json()).to.have.nested.property('error.code', -32602)
-      const methods = gateway.records().map(({ mcp_method }) => mcp_method)
-      expect(methods).to.deep.equal(['subscriptions/listen'])
-    } finally {
-      await gateway[Symbol.asyncDispose]()
-      await notes[Symbol.asyncDispose]()
-    }
+    const response = await fetch(`${gateway.url}/mcp`, {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        accept: 'application/json, text/event-stream',
+        'mcp-protocol-version': revision,
+        'mcp-method': 'subscriptions/listen',
+      },
+      body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'subscriptions/listen', params }),
+    })
+    expect(response.headers.get('content-type')).to.equal('application/json')
+    expect(await response.json()).to.have.nested.property('error.code', -32602)
+    const methods = gateway.records().map(({ mcp_method }) => mcp_method)
+    expect(methods).to.deep.equal(['subscriptions/listen'])
   })
 })

@@ -74,23 +74,19 @@ describe('sessions at /mcp', () => {
   })
 
   it('belong to their callers', async () => {
-    const issuer = await TestIssuer.start()
-    try {
-      gateway = await startTestGateway({ targets: { notes: notes.url }, authn: { oidc: issuer.oidc } })
-      const ada = { authorization: `Bearer ${await issuer.sign({ sub: 'ada' })}` }
-      const bob = { authorization: `Bearer ${await issuer.sign({ sub: 'bob' })}` }
-      const { headers } = await post(initialize, ada)
-      const session = { 'mcp-session-id': headers.get('mcp-session-id') ?? '' }
-      expect((await post(list, { ...session, ...ada })).text).to.include('notes__read')
-      const stolen = await post(list, { ...session, ...bob })
-      expect(stolen.status).to.equal(404)
-      expect(JSON.parse(stolen.text)).to.deep.include({ id: 1, jsonrpc: '2.0' })
-      const refused = await post(initialize)
-      expect(refused.status).to.equal(401)
-      expect(gateway.records().at(-1)).to.include({ error: 'UNAUTHENTICATED', server: 'unknown@unversioned' })
-    } finally {
-      await issuer.stop()
-    }
+    await using issuer = await TestIssuer.start()
+    gateway = await startTestGateway({ targets: { notes: notes.url }, authn: { oidc: issuer.oidc } })
+    const ada = { authorization: `Bearer ${await issuer.sign({ sub: 'ada' })}` }
+    const bob = { authorization: `Bearer ${await issuer.sign({ sub: 'bob' })}` }
+    const { headers } = await post(initialize, ada)
+    const session = { 'mcp-session-id': headers.get('mcp-session-id') ?? '' }
+    expect((await post(list, { ...session, ...ada })).text).to.include('notes__read')
+    const stolen = await post(list, { ...session, ...bob })
+    expect(stolen.status).to.equal(404)
+    expect(JSON.parse(stolen.text)).to.deep.include({ id: 1, jsonrpc: '2.0' })
+    const refused = await post(initialize)
+    expect(refused.status).to.equal(401)
+    expect(gateway.records().at(-1)).to.include({ error: 'UNAUTHENTICATED', server: 'unknown@unversioned' })
   })
 
   it('are needed up to 2025-11-25', async () => {

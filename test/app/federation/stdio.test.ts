@@ -9,6 +9,7 @@ import { z } from 'zod'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { connect1, connect2 } from '../../support/sdk-clients.js'
 import { scriptedTarget } from '../../support/stdio-target.js'
+import { TemporaryDir } from '../../support/temporary.js'
 import {
   type SessionServer,
   type StatelessServer,
@@ -116,8 +117,8 @@ describe('three servers over stdio and two over HTTP at /mcp', function () {
 
 describe('a server over stdio that starts slowly', () => {
   it('is in the first list, after the time limit of servers that run', async () => {
-    const home = mkdtempSync(join(tmpdir(), 'svc-slow-'))
-    const begin = join(home, 'begin')
+    using home = new TemporaryDir()
+    const begin = join(home.path, 'begin')
     const silent = createServer((_request, response) => {
       // The gateway has given up.
       response.once('close', () => writeFileSync(begin, ''))
@@ -137,7 +138,6 @@ describe('a server over stdio that starts slowly', () => {
     } finally {
       await gateway[Symbol.asyncDispose]()
       await new Promise((resolve) => silent.close(resolve))
-      rmSync(home, { recursive: true })
     }
   })
 })

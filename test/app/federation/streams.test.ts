@@ -155,13 +155,12 @@ describe('streams of several servers at /mcp', function () {
     })
 
     it('offer no updates of resources where the one server with them has no sessions', async () => {
-      const alone = await startTestGateway({ targets: { math: math.url } })
+      await using alone = await startTestGateway({ targets: { math: math.url } })
       const other = await connect1(`${alone.url}/mcp`)
       expect(other.getServerCapabilities()?.resources).to.deep.equal({ listChanged: true })
       const fault = await other.subscribeResource({ uri: 'math://pi' }).catch((reason: unknown) => reason)
       expect(String(fault)).to.include('subscriptions')
       await other.close()
-      await alone[Symbol.asyncDispose]()
     })
 
     it('have the log messages of each server, at the level that the client sets for all', async () => {

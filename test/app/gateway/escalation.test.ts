@@ -178,7 +178,7 @@ describe('a call that needs approval', () => {
 
   it('is decided by users, but not by its own caller', async () => {
     const issuer = await TestIssuer.start()
-    await using _ = { [Symbol.asyncDispose]: () => issuer.stop() }
+    await using _ = { [Symbol.asyncDispose]: () => issuer[Symbol.asyncDispose]() }
     await using gateway = await start({
       authn: { oidc: issuer.oidc },
       admin: { port: 0, tokenRef: 'env:SVC_ADMIN', reviewer_roles: ['reviewer'] },
@@ -198,7 +198,7 @@ describe('a call that needs approval', () => {
 
   it('leaves no name where identities are redacted', async () => {
     const issuer = await TestIssuer.start()
-    await using _ = { [Symbol.asyncDispose]: () => issuer.stop() }
+    await using _ = { [Symbol.asyncDispose]: () => issuer[Symbol.asyncDispose]() }
     await using gateway = await start({
       authn: { oidc: issuer.oidc },
       admin: { port: 0, tokenRef: 'env:SVC_ADMIN', reviewer_roles: ['reviewer'] },
@@ -216,7 +216,7 @@ describe('a call that needs approval', () => {
 
   it('survives a restart, with its approval', async () => {
     const home: string[] = []
-    const before = await startTestGateway((dir) => {
+    await using before = await startTestGateway((dir) => {
       home.push(dir)
       return holding({ targets: { files: upstream.url } })(dir)
     })
@@ -230,7 +230,6 @@ describe('a call that needs approval', () => {
     }))
     expect((await after.invoke(...fetchEvil, { 'x-escalation-id': id })).status).to.equal(200)
     await after.handle.close()
-    await before[Symbol.asyncDispose]()
   })
 
   it('stays pending through a reload, and is decided under the rule that opened it', async () => {

@@ -6,8 +6,8 @@ import { readKeys, verifyLog } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
 import { sealedLog } from '../../plugins/audit/log/seal/sealed-log.js'
 import { vkeyOfLog, witnesses } from '../../plugins/audit/log/tools/witness/rig.js'
-import { temporaryDir } from '../../plugins/audit/temporary.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
+import { temporaryDir } from '../../support/temporary.js'
 import { startUpstream } from '../../support/upstream.js'
 
 describe("the key of a gateway's log", () => {

@@ -1,9 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
@@ -16,6 +14,7 @@ import { auditCommand } from 'svc-sdk/internal/cli/audit'
 import { instrument } from 'svc-sdk/mcp'
 import { runCommand } from '../../support/command.js'
 import { startTestGateway } from '../../support/gateway.js'
+import { temporaryDir } from '../../support/temporary.js'
 import { FunctionsRig } from './rig.js'
 
 /** An instrumented MCP server over HTTP, with a log of its own. */
@@ -44,14 +43,10 @@ async function startServer(dir: string) {
 }
 
 describe('one trace over a function, a gateway and an MCP server', () => {
-  let home: string
-  beforeEach(() => {
-    home = mkdtempSync(join(tmpdir(), 'svc-test-'))
-  })
-  afterEach(() => rmSync(home, { recursive: true, force: true }))
+  const home = temporaryDir()
 
   it('is printed as one tree of three logs', async () => {
-    const dir = join(home, 'server')
+    const dir = join(home.path, 'server')
     await using server = await startServer(dir)
     await using gateway = await startTestGateway({ targets: { weather: server.url } })
     await using agent = new FunctionsRig()

@@ -170,7 +170,7 @@ describe('an upstream that misbehaves over MCP', () => {
   })
 
   it('is given up when it does not answer with its version in time', async () => {
-    const upstream = await startUpstream((_call, response) => {
+    await using upstream = await startUpstream((_call, response) => {
       // Hangs until the connection is closed.
       response.on('close', () => response.destroy())
     })
@@ -178,6 +178,5 @@ describe('an upstream that misbehaves over MCP', () => {
     const { outcome } = await proxy.ask({ body: callEcho })
     expect(outcome).to.include({ kind: 'failed', code: 'UPSTREAM_UNREACHABLE' })
     await proxy[Symbol.asyncDispose]()
-    await upstream[Symbol.asyncDispose]()
   })
 })

@@ -93,31 +93,27 @@ describe('a cancellation over MCP', function () {
 
   it('at another gateway ends no call of another caller, whose server gave it the same session id', async () => {
     await using redis = await startRedis()
-    const issuer = await TestIssuer.start()
+    await using issuer = await TestIssuer.start()
     const settings: GatewaySettings = {
       authn: { oidc: issuer.oidc },
       quotas: { adapter: 'redis', redisUrl: redis.url },
       server: { mcp: { abandoned_ms: 50 } },
     }
-    try {
-      await withGateways([settings, settings], async ([first, second], streams) => {
-        const call = async (sub: string) => {
-          const authorization = `Bearer ${await issuer.sign({ sub })}`
-          const begun = await post(first, initialize, { authorization })
-          await begun.text()
-          const headers = { authorization, 'mcp-session-id': String(begun.headers.get('mcp-session-id')) }
-          return { headers, answer: await post(first, callEcho, headers) }
-        }
-        const ada = await call('ada')
-        const bob = await call('bob')
-        await cancel(second, bob.headers)
-        await bob.answer.text()
-        streams[0]?.end()
-        await ada.answer.text()
-        expect(codesOf(first)).to.deep.equal(['CANCELLED', 'UPSTREAM_UNREACHABLE'])
-      })
-    } finally {
-      await issuer.stop()
-    }
+    await withGateways([settings, settings], async ([first, second], streams) => {
+      const call = async (sub: string) => {
+        const authorization = `Bearer ${await issuer.sign({ sub })}`
+        const begun = await post(first, initialize, { authorization })
+        await begun.text()
+        const headers = { authorization, 'mcp-session-id': String(begun.headers.get('mcp-session-id')) }
+        return { headers, answer: await post(first, callEcho, headers) }
+      }
+      const ada = await call('ada')
+      const bob = await call('bob')
+      await cancel(second, bob.headers)
+      await bob.answer.text()
+      streams[0]?.end()
+      await ada.answer.text()
+      expect(codesOf(first)).to.deep.equal(['CANCELLED', 'UPSTREAM_UNREACHABLE'])
+    })
   })
 })

@@ -64,7 +64,7 @@ describe('a call over MCP', () => {
   })
 
   it('asks the server for its version once, before the first guarded call, and ends the session it opened', async () => {
-    const upstream = await startUpstream((call, response) => {
+    await using upstream = await startUpstream((call, response) => {
       const message = JSON.parse(call.body || '{}') as Message
       response.setHeader('mcp-session-id', 'probe')
       if (message['method'] === 'initialize') events(response, ': hi\n', event(result(message, info)))
@@ -80,7 +80,6 @@ describe('a call over MCP', () => {
     expect(asked).to.deep.equal(['POST initialize', 'DELETE ', 'POST tools/call', 'POST tools/call'])
     expect(upstream.calls[1]?.headers).to.include({ 'mcp-session-id': 'probe' })
     await proxy[Symbol.asyncDispose]()
-    await upstream[Symbol.asyncDispose]()
   })
 
   it('learns the version from a handshake that passes through', async () => {
@@ -106,7 +105,7 @@ describe('a call over MCP', () => {
       [{ _meta: { 'io.modelcontextprotocol/serverInfo': { name: 's', version: '7' } } }, '7'],
       [{}, 'unversioned'],
     ] as const) {
-      const upstream = await startUpstream((call, response) => {
+      await using upstream = await startUpstream((call, response) => {
         const message = JSON.parse(call.body) as Message
         if (message['method'] === 'server/discover') json(response, result(message, discovered))
         else if (message['method'] === 'tools/call') json(response, result(message))
@@ -116,7 +115,6 @@ describe('a call over MCP', () => {
       const { request } = await proxy.ask({ body: callEcho })
       expect(request?.version).to.equal(version)
       await proxy[Symbol.asyncDispose]()
-      await upstream[Symbol.asyncDispose]()
     }
   })
 

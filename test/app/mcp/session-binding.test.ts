@@ -1,5 +1,4 @@
-import { mkdtempSync, rmSync, statSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
@@ -8,6 +7,7 @@ import type { GatewaySettings } from 'svc-sdk'
 import { type EverythingServer, startEverything } from '../../support/everything.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { TestIssuer } from '../../support/issuer.js'
+import { TemporaryDir } from '../../support/temporary.js'
 import { startUpstream, type TestUpstream } from '../../support/upstream.js'
 
 const ping = { jsonrpc: '2.0', id: 7, method: 'ping' }
@@ -28,7 +28,7 @@ describe('MCP sessions', function () {
   after(async () => {
     await gateway[Symbol.asyncDispose]()
     await server[Symbol.asyncDispose]()
-    await issuer.stop()
+    await issuer[Symbol.asyncDispose]()
   })
 
   function options(more: GatewaySettings = {}): GatewaySettings {
@@ -162,20 +162,16 @@ describe('MCP sessions', function () {
     }
 
     it('survive a restart, by a stored key that only its owner can read', async () => {
-      const home = mkdtempSync(join(tmpdir(), 'svc-test-'))
-      try {
-        const same = options({ targets: { everything: upstream.url }, sec0Dir: home })
-        let session: string
-        {
-          await using before = await startTestGateway(same)
-          session = await begin(before)
-        }
-        expect(statSync(join(home, 'mcp-sessions.key')).mode & 0o777).to.equal(0o600)
-        await using after = await startTestGateway(same)
-        expect((await post(session, await ada(), after)).status).to.equal(200)
-      } finally {
-        rmSync(home, { recursive: true })
+      using home = new TemporaryDir()
+      const same = options({ targets: { everything: upstream.url }, sec0Dir: home.path })
+      let session: string
+      {
+        await using before = await startTestGateway(same)
+        session = await begin(before)
       }
+      expect(statSync(join(home.path, 'mcp-sessions.key')).mode & 0o777).to.equal(0o600)
+      await using after = await startTestGateway(same)
+      expect((await post(session, await ada(), after)).status).to.equal(200)
     })
 
     it('live as long as the gateway where its key cannot be stored, which is logged', async () => {

@@ -54,7 +54,7 @@ describe('MCP tasks', () => {
 
   after(async () => {
     await upstream[Symbol.asyncDispose]()
-    await issuer.stop()
+    await issuer[Symbol.asyncDispose]()
   })
 
   beforeEach(async () => {

@@ -30,11 +30,11 @@ describe("GET /escalations/<id> on the gateway's own port", () => {
   })
 
   it('knows of no other tenant, in the same words as of an id that is not there', async () => {
-    await using issuer = await disposable(TestIssuer.start())
-    await using rig = await startAdminRig(trusting(issuer.it))
+    await using issuer = await TestIssuer.start()
+    await using rig = await startAdminRig(trusting(issuer))
     rig.service.open('E1')
-    const own = { authorization: `Bearer ${await issuer.it.sign()}` }
-    const other = { authorization: `Bearer ${await issuer.it.sign({ org: 'globex' })}` }
+    const own = { authorization: `Bearer ${await issuer.sign()}` }
+    const other = { authorization: `Bearer ${await issuer.sign({ org: 'globex' })}` }
     expect((await rig.own('/escalations/E1', own)).status).to.equal(200)
     const foreign = await rig.own('/escalations/E1', other)
     const absent = await rig.own('/escalations/E9', other)
@@ -43,15 +43,15 @@ describe("GET /escalations/<id> on the gateway's own port", () => {
   })
 
   it('authenticates the caller before it looks', async () => {
-    await using issuer = await disposable(TestIssuer.start())
-    await using rig = await startAdminRig(trusting(issuer.it))
+    await using issuer = await TestIssuer.start()
+    await using rig = await startAdminRig(trusting(issuer))
     rig.service.open('E1')
     rig.service.isDown = true
     const { status, json, headers } = await rig.own('/escalations/E1')
     expect(status).to.equal(401)
     expect(json['error']).to.equal('UNAUTHENTICATED')
     expect(headers.get('www-authenticate')).to.equal('Bearer realm="svc"')
-    const wrongTenant = { authorization: `Bearer ${await issuer.it.sign()}`, 'x-tenant': 'globex' }
+    const wrongTenant = { authorization: `Bearer ${await issuer.sign()}`, 'x-tenant': 'globex' }
     expect((await rig.own('/escalations/E1', wrongTenant)).json).to.have.property(
       'error',
       'UNAUTHORIZED_TENANT',
@@ -59,23 +59,23 @@ describe("GET /escalations/<id> on the gateway's own port", () => {
   })
 
   it('gives the holder of a token for one server the escalations on that server', async () => {
-    await using issuer = await disposable(TestIssuer.start())
+    await using issuer = await TestIssuer.start()
     const publicUrl = 'https://gateway.example.com'
-    await using rig = await startAdminRig({ ...trusting(issuer.it), server: { publicUrl } })
+    await using rig = await startAdminRig({ ...trusting(issuer), server: { publicUrl } })
     rig.service.open('E1')
     rig.service.open('E2', { server: 'mail' })
-    const bound = { authorization: `Bearer ${await issuer.it.sign({ aud: `${publicUrl}/mcp/billing` })}` }
+    const bound = { authorization: `Bearer ${await issuer.sign({ aud: `${publicUrl}/mcp/billing` })}` }
     const statuses = []
     for (const id of ['E1', 'E2', 'E9']) statuses.push((await rig.own(`/escalations/${id}`, bound)).status)
     expect(statuses).to.deep.equal([200, 401, 401])
     const globex = { org: 'globex', aud: `${publicUrl}/mcp/billing` }
-    const foreign = { authorization: `Bearer ${await issuer.it.sign(globex)}` }
+    const foreign = { authorization: `Bearer ${await issuer.sign(globex)}` }
     expect((await rig.own('/escalations/E1', foreign)).status).to.equal(404)
   })
 
   it('does not take the admin token for a caller', async () => {
-    await using issuer = await disposable(TestIssuer.start())
-    await using rig = await startAdminRig(trusting(issuer.it))
+    await using issuer = await TestIssuer.start()
+    await using rig = await startAdminRig(trusting(issuer))
     rig.service.open('E1')
     expect(
       (await rig.own('/escalations/E1', { authorization: 'Bearer a-token-of-the-tests-0123456789' })).status,
@@ -116,8 +116,3 @@ describe("GET /escalations/<id> on the gateway's own port", () => {
     expect(rig.gateway.records()).to.deep.equal([])
   })
 })
-
-async function disposable(starting: Promise<TestIssuer>): Promise<AsyncDisposable & { it: TestIssuer }> {
-  const it = await starting
-  return { it, [Symbol.asyncDispose]: () => it.stop() }
-}

@@ -18,7 +18,7 @@ describe('the metadata of the gateway as a protected resource', () => {
   afterEach(async () => {
     await gateway?.[Symbol.asyncDispose]()
     gateway = undefined
-    await issuer.stop()
+    await issuer[Symbol.asyncDispose]()
   })
 
   async function start(options: GatewaySettings = {}): Promise<TestGateway> {

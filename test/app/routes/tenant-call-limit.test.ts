@@ -30,18 +30,14 @@ async function withGateway(
   body: (gateway: TestGateway, room: Room, issuer: TestIssuer) => Promise<void>,
 ): Promise<void> {
   const room = waitingRoom()
-  const issuer = await TestIssuer.start()
-  try {
-    await using upstream = await startUpstream(room.answer)
-    await using gateway = await startTestGateway({
-      targets: { files: upstream.url },
-      server: { maxCallsPerTenant: most },
-      authn: { oidc: issuer.oidc, allowUnauthenticated: true },
-    })
-    await body(gateway, room, issuer)
-  } finally {
-    await issuer.stop()
-  }
+  await using issuer = await TestIssuer.start()
+  await using upstream = await startUpstream(room.answer)
+  await using gateway = await startTestGateway({
+    targets: { files: upstream.url },
+    server: { maxCallsPerTenant: most },
+    authn: { oidc: issuer.oidc, allowUnauthenticated: true },
+  })
+  await body(gateway, room, issuer)
 }
 
 const call = (gateway: TestGateway, headers = {}, body: unknown = {}): Promise<Response> =>

@@ -49,7 +49,7 @@ describe('connections of a tenant', () => {
   before(async () => {
     issuer = await TestIssuer.start()
   })
-  after(() => issuer.stop())
+  after(() => issuer[Symbol.asyncDispose]())
 
   async function withGateway(
     server: object,

@@ -99,7 +99,7 @@ describe('a process of one caller', () => {
   before(async () => {
     issuer = await TestIssuer.start()
   })
-  after(() => issuer.stop())
+  after(() => issuer[Symbol.asyncDispose]())
 
   it('is shared by the sessions of that caller, and by nobody else', async () => {
     const bearer = async (claims: Record<string, unknown> = {}) => ({

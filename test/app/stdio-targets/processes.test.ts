@@ -1,5 +1,4 @@
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { bind, tokens } from '@svc/core'
 import { generateKeyFile } from '@svc/plugin-audit/log'
@@ -7,6 +6,7 @@ import { expect } from 'chai'
 import type { DependencyContainer } from 'tsyringe'
 import { Running } from '../../support/gateway-process.js'
 import { connect, isAlive, say, scriptedTarget, until, withStdio } from '../../support/stdio-target.js'
+import { TemporaryDir } from '../../support/temporary.js'
 
 /** The message of the error that a promise rejects with. */
 const messageOf = (promise: Promise<unknown>): Promise<string> =>
@@ -39,30 +39,30 @@ describe('the process of a target', () => {
   })
 
   it('ends with a gateway that is killed, and so does what it left behind', async () => {
-    const home = mkdtempSync(join(tmpdir(), 'svc-stdio-'))
-    generateKeyFile(join(home, 'key'))
+    using home = new TemporaryDir()
+    generateKeyFile(join(home.path, 'key'))
     const policy = {
       tenant: 'acme',
       port: 0,
       targets: { files: scriptedTarget() },
-      audit: { gatewayName: 'gw', gatewayVersion: '1', signer: { keyRef: `file://${join(home, 'key')}` } },
+      audit: {
+        gatewayName: 'gw',
+        gatewayVersion: '1',
+        signer: { keyRef: `file://${join(home.path, 'key')}` },
+      },
       quotas: { adapter: 'memory' },
       entitlements: { default_plan: 'all', plans: { all: { allowlist: ['*'] } }, tenants: {} },
       authn: { allowUnauthenticated: true },
     }
-    writeFileSync(join(home, 'policy.yaml'), JSON.stringify(policy))
-    try {
-      await using gateway = new Running(['--policy', join(home, 'policy.yaml')])
-      const { url = '' } = await gateway.line('listening')
-      const client = await connect({ url })
-      const pids: number[] = []
-      for (const tool of ['pid', 'fork', 'escape']) pids.push(Number(await say(client, tool)))
-      gateway.child.kill('SIGKILL')
-      await until(() => !pids.some(isAlive))
-      await client.close()
-    } finally {
-      rmSync(home, { recursive: true })
-    }
+    writeFileSync(join(home.path, 'policy.yaml'), JSON.stringify(policy))
+    await using gateway = new Running(['--policy', join(home.path, 'policy.yaml')])
+    const { url = '' } = await gateway.line('listening')
+    const client = await connect({ url })
+    const pids: number[] = []
+    for (const tool of ['pid', 'fork', 'escape']) pids.push(Number(await say(client, tool)))
+    gateway.child.kill('SIGKILL')
+    await until(() => !pids.some(isAlive))
+    await client.close()
   })
 
   it('keeps running through a reload that leaves its command as it is, and ends where the command is gone', async () => {
@@ -189,18 +189,14 @@ describe('the process of a target', () => {
   })
 
   it('may take long to start', async () => {
-    const home = mkdtempSync(join(tmpdir(), 'svc-stdio-'))
-    const ready = join(home, 'ready')
-    try {
-      await withStdio(scriptedTarget(`wait=${ready}`), async (gateway) => {
-        const answer = gateway.invoke('/mcp/files/echo@3.1.0', { said: 'at last' })
-        await until(() => existsSync(`${ready}.asked`))
-        writeFileSync(ready, '')
-        expect(await (await answer).text()).to.include('at last')
-      })
-    } finally {
-      rmSync(home, { recursive: true })
-    }
+    using home = new TemporaryDir()
+    const ready = join(home.path, 'ready')
+    await withStdio(scriptedTarget(`wait=${ready}`), async (gateway) => {
+      const answer = gateway.invoke('/mcp/files/echo@3.1.0', { said: 'at last' })
+      await until(() => existsSync(`${ready}.asked`))
+      writeFileSync(ready, '')
+      expect(await (await answer).text()).to.include('at last')
+    })
   })
 
   it('may print what is no message', async () => {

@@ -19,7 +19,7 @@ describe('the sessions of a server over stdio', () => {
   before(async () => {
     issuer = await TestIssuer.start()
   })
-  after(() => issuer.stop())
+  after(() => issuer[Symbol.asyncDispose]())
 
   it('are limited for each caller: an idle one ends for a new one, which is refused if none is idle', async () => {
     const alice = `Bearer ${await issuer.sign()}`

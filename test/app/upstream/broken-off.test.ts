@@ -7,7 +7,7 @@ import { startUpstream } from '../../support/upstream.js'
 describe('a stream from upstream', () => {
   it('that is interrupted before it is read ends upstream, and its reader gets the error', async () => {
     const { happened: left, resolve: gone } = signalled()
-    const upstream = await startUpstream((_call, response) => {
+    await using upstream = await startUpstream((_call, response) => {
       response.on('close', () => gone())
       response.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders()
     })
@@ -35,6 +35,5 @@ describe('a stream from upstream', () => {
       )
     expect(told).to.equal(reason)
     await dispatcher.close()
-    await upstream[Symbol.asyncDispose]()
   })
 })

@@ -1,28 +1,22 @@
-import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { LmdbStore } from '@svc/core/lmdb'
 import { expect } from 'chai'
+import { temporaryDir } from '../../support/temporary.js'
 
 const KEY = ['a']
 
 describe('LmdbStore', () => {
-  let dir: string
+  const dir = temporaryDir()
 
-  beforeEach(() => {
-    dir = mkdtempSync(join(tmpdir(), 'svc-lmdb-'))
-  })
-
-  afterEach(() => rmSync(dir, { recursive: true }))
-
-  const open = (at = dir, isSecret = false) =>
+  const open = (at = dir.path, isSecret = false) =>
     new LmdbStore<string[]>({ dir: at, name: 'the store', isSecret })
   const put = (store: LmdbStore<string[]>, text: string) =>
     store.transact(() => void store.db.put(KEY, Buffer.from(text)))
   const get = (store: LmdbStore<string[]>) => store.transact(() => store.db.get(KEY)?.toString())
 
   it('creates its directory with mode 0700', async () => {
-    const inner = join(dir, 'a', 'b')
+    const inner = join(dir.path, 'a', 'b')
     await open(inner).close()
     expect(statSync(inner).mode & 0o777).to.equal(0o700)
   })
@@ -46,7 +40,7 @@ describe('LmdbStore', () => {
   })
 
   it('names the directory that it cannot open', () => {
-    const file = join(dir, 'file')
+    const file = join(dir.path, 'file')
     writeFileSync(file, '')
     expect(() => open(file)).to.throw(`the store in ${file} cannot be opened: `)
   })
@@ -57,7 +51,7 @@ describe('LmdbStore', () => {
     'a few bytes': Buffer.from('x'),
   })) {
     it(`refuses a file that is not a database: ${what}`, () => {
-      writeFileSync(join(dir, 'data.mdb'), bytes)
+      writeFileSync(join(dir.path, 'data.mdb'), bytes)
       expect(() => open()).to.throw(/^the store in .* cannot be opened: data.mdb is not an LMDB database$/)
     })
   }

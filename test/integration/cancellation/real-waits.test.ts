@@ -89,7 +89,7 @@ describe('a call that is ended while it really waits', function () {
   })
 
   after(async () => {
-    await issuer.stop()
+    await issuer[Symbol.asyncDispose]()
     await endpoint[Symbol.asyncDispose]()
     await runtime[Symbol.asyncDispose]()
     await server[Symbol.asyncDispose]()

@@ -36,7 +36,7 @@ export class AuthnRig extends StageRig {
 
   override async [Symbol.asyncDispose](): Promise<void> {
     await super[Symbol.asyncDispose]()
-    await this.issuer.stop()
+    await this.issuer[Symbol.asyncDispose]()
   }
 }
 

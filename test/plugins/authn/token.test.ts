@@ -35,13 +35,9 @@ describe('authn: tokens', () => {
 
   for (const alg of ['RS256', 'PS384', 'ES512', 'EdDSA', 'Ed25519']) {
     it(`verifies ${alg}`, async () => {
-      const other = await AuthnRig.start({ alg })
-      try {
-        const answer = await present(await other.stage(), await other.issuer.sign())
-        expect(answer.identity?.user).to.equal('ada@example.com')
-      } finally {
-        await other[Symbol.asyncDispose]()
-      }
+      await using other = await AuthnRig.start({ alg })
+      const answer = await present(await other.stage(), await other.issuer.sign())
+      expect(answer.identity?.user).to.equal('ada@example.com')
     })
   }
 

@@ -144,7 +144,7 @@ describe('brokers: secrets', () => {
 
   afterEach(async () => {
     await endpoint[Symbol.asyncDispose]()
-    await issuer.stop()
+    await issuer[Symbol.asyncDispose]()
     rmSync(home, { recursive: true, force: true })
   })
 
@@ -221,17 +221,13 @@ ${sectionsFor(issuer, endpoint)}`,
 
   it('do not appear in any field of a log line, at any level and depth', async () => {
     await using upstream = await pickyUpstream()
-    const gateway = await startTestGateway({
+    await using gateway = await startTestGateway({
       targets: Object.fromEntries(servers.map((server) => [server, upstream.url])),
       policyYaml: sectionsFor(issuer, endpoint),
       policyFile: join(home, 'policy.yaml'),
       env: { GOOD: secrets.good },
     })
-    try {
-      await callAll(gateway.url, token)
-    } finally {
-      await gateway[Symbol.asyncDispose]()
-    }
+    await callAll(gateway.url, token)
     const logged = inspect(gateway.log.lines, { depth: Number.POSITIVE_INFINITY, showHidden: true })
     expect(logged).to.include('BROKER_UNAVAILABLE').and.include('401')
     expect(found(logged, signature())).to.deep.equal([])

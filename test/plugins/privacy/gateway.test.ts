@@ -30,7 +30,7 @@ describe('privacy: in a gateway', () => {
 
   afterEach(async () => {
     await upstream[Symbol.asyncDispose]()
-    await issuer.stop()
+    await issuer[Symbol.asyncDispose]()
     rmSync(home, { recursive: true, force: true })
   })
 

@@ -1,10 +1,10 @@
 // The runtime's API key and header values must reach the runtime and nothing else.
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { inspect } from 'node:util'
 import { expect } from 'chai'
 import { runPolicy } from '../../support/policy-command.js'
+import { temporaryDir } from '../../support/temporary.js'
 import { decide, type RuntimeHandler, respond, startSetup } from './gateway.js'
 
 const key = 'runtime-key-5b81c0'
@@ -29,13 +29,7 @@ function filesUnder(directory: string): string {
 }
 
 describe('the API key of a runtime', () => {
-  let home: string
-
-  beforeEach(() => {
-    home = mkdtempSync(join(tmpdir(), 'svc-test-'))
-  })
-
-  afterEach(() => rmSync(home, { recursive: true, force: true }))
+  const home = temporaryDir()
 
   for (const [what, runtime] of Object.entries(responses)) {
     it(`reaches only the runtime, not a log, response or record, when the runtime ${what}`, async () => {
@@ -59,23 +53,23 @@ describe('the API key of a runtime', () => {
   }
 
   it('can be a reference, and a changed file takes effect', async () => {
-    writeFileSync(join(home, 'runtime.key'), `${key}\n`, { mode: 0o600 })
+    writeFileSync(join(home.path, 'runtime.key'), `${key}\n`, { mode: 0o600 })
     let now = 0
     const clock = { now: () => now, monotonic: () => now }
     await using setup = await startSetup({
       clock,
       remote: { apiKeyRef: 'file://runtime.key' },
-      gateway: { policyYaml: 'privacy: {}\n', policyFile: join(home, 'policy.yaml') },
+      gateway: { policyYaml: 'privacy: {}\n', policyFile: join(home.path, 'policy.yaml') },
     })
     await setup.call()
-    writeFileSync(join(home, 'runtime.key'), 'another-key\n', { mode: 0o600 })
+    writeFileSync(join(home.path, 'runtime.key'), 'another-key\n', { mode: 0o600 })
     now = 1000
     await setup.call()
     expect(setup.runtimeRequests.map(({ headers }) => headers.authorization)).to.deep.equal([
       `Bearer ${key}`,
       'Bearer another-key',
     ])
-    rmSync(join(home, 'runtime.key'))
+    rmSync(join(home.path, 'runtime.key'))
     now = 2000
     expect((await setup.call()).status).to.equal(503)
   })
@@ -104,7 +98,7 @@ runtime: { enforcement: { mode: remote, remote: { ${remote} } } }
     const invalid = `endpoint: "http://runtime.example.com/?k=${query}", apiKey: "${key} ", headers: { authorization: "${header}\\n" }`
     const outputs: string[] = []
     for (const [name, remote] of Object.entries({ valid, invalid })) {
-      const file = join(home, `${name}.yaml`)
+      const file = join(home.path, `${name}.yaml`)
       writeFileSync(file, policy(remote))
       for (const args of [
         ['check', file],

@@ -15,28 +15,24 @@ describe('an answer that is kept under an idempotency key', () => {
   ]
   for (const [who, claims] of others) {
     it(`is not replayed to ${who}`, async () => {
-      const issuer = await TestIssuer.start()
-      try {
-        await using upstream = await startUpstream()
-        await using gateway = await startTestGateway((home) => ({
-          sec0Dir: home,
-          targets: { files: upstream.url },
-          authn: { oidc: issuer.oidc },
-          dedupe: {},
-        }))
-        const call = async (of: Record<string, unknown>): Promise<string | null> => {
-          const headers = { authorization: `Bearer ${await issuer.sign(of)}`, 'idempotency-key': 'k' }
-          const response = await gateway.invoke('/mcp/files/pay@1', { amount: 1 }, headers)
-          expect(response.status).to.equal(200)
-          return response.headers.get('x-dedupe')
-        }
-        expect(await call(owner)).to.equal('first')
-        expect(await call(claims)).to.equal('first')
-        expect(await call(owner)).to.equal('replay')
-        expect(upstream.calls).to.have.length(2)
-      } finally {
-        await issuer.stop()
+      await using issuer = await TestIssuer.start()
+      await using upstream = await startUpstream()
+      await using gateway = await startTestGateway((home) => ({
+        sec0Dir: home,
+        targets: { files: upstream.url },
+        authn: { oidc: issuer.oidc },
+        dedupe: {},
+      }))
+      const call = async (of: Record<string, unknown>): Promise<string | null> => {
+        const headers = { authorization: `Bearer ${await issuer.sign(of)}`, 'idempotency-key': 'k' }
+        const response = await gateway.invoke('/mcp/files/pay@1', { amount: 1 }, headers)
+        expect(response.status).to.equal(200)
+        return response.headers.get('x-dedupe')
       }
+      expect(await call(owner)).to.equal('first')
+      expect(await call(claims)).to.equal('first')
+      expect(await call(owner)).to.equal('replay')
+      expect(upstream.calls).to.have.length(2)
     })
   }
 })

@@ -6,8 +6,8 @@ import { nodeFileSystem } from '@svc/plugin-audit/internal/log/files/file-system
 import type { FileSystem } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import sinon from 'sinon'
+import { temporaryDir } from '../../../support/temporary.js'
 import { codeOf, diskWith, envelope, fault } from '../log/writer/records.js'
-import { temporaryDir } from '../temporary.js'
 
 function journals(dir: string): string[] {
   const folder = join(dir, 'intents')

@@ -17,8 +17,8 @@ import { nodeFileSystem } from '@svc/plugin-audit/internal/log/files/file-system
 import type { AuditEnvelope, SvcAppender } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import fc from 'fast-check'
+import { temporaryDir } from '../../../support/temporary.js'
 import { appenderIn, DAY, envelope, memoryLogger, recordsOf, signer, spansOf } from '../log/writer/records.js'
-import { temporaryDir } from '../temporary.js'
 
 const { tryLock } = createRequire(createRequire(import.meta.url).resolve('@svc/plugin-audit'))(
   'fs-native-extensions',

@@ -1,10 +1,10 @@
 import { execFileSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { generateKeyFile } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
+import { TemporaryDir } from '../../../support/temporary.js'
 
 const root = fileURLToPath(new URL('../../../../..', import.meta.url))
 
@@ -101,17 +101,13 @@ await gateway.close()`
 
 describe('a gateway that records a call', () => {
   it('loads none of the tools of the log', () => {
-    const dir = mkdtempSync(join(tmpdir(), 'svc-imports-'))
-    try {
-      generateKeyFile(join(dir, 'key'))
-      const register = `import { register } from 'node:module'\nregister(${JSON.stringify(asUrl(listing))})`
-      const flags = ['--import', asUrl(register), '--input-type=module', '--eval', recordsOneCall(dir)]
-      const cwd = new URL('.', import.meta.url)
-      const loaded = execFileSync(process.execPath, flags, { cwd, encoding: 'utf8' }).split('\n')
-      expect(loaded.some((url) => url.endsWith('plugins/audit/dist/log/seal/sealer.js'))).to.equal(true)
-      expect(loaded.filter((url) => url.includes('plugins/audit/dist/log/tools/'))).to.deep.equal([])
-    } finally {
-      rmSync(dir, { recursive: true, force: true })
-    }
+    using dir = new TemporaryDir()
+    generateKeyFile(join(dir.path, 'key'))
+    const register = `import { register } from 'node:module'\nregister(${JSON.stringify(asUrl(listing))})`
+    const flags = ['--import', asUrl(register), '--input-type=module', '--eval', recordsOneCall(dir.path)]
+    const cwd = new URL('.', import.meta.url)
+    const loaded = execFileSync(process.execPath, flags, { cwd, encoding: 'utf8' }).split('\n')
+    expect(loaded.some((url) => url.endsWith('plugins/audit/dist/log/seal/sealer.js'))).to.equal(true)
+    expect(loaded.filter((url) => url.includes('plugins/audit/dist/log/tools/'))).to.deep.equal([])
   })
 })

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { LmdbDedupeStore } from '@svc/plugin-dedupe/lmdb'
 import { expect } from 'chai'
 import { open } from 'lmdb'
+import { temporaryDir } from '../../../support/temporary.js'
 import { claimOf, dedupeStoreSuite } from './suite.js'
 
 dedupeStoreSuite('lmdb', async () => {
@@ -23,13 +24,7 @@ dedupeStoreSuite('lmdb', async () => {
 })
 
 describe('lmdb dedupe store', () => {
-  let dir: string
-
-  beforeEach(() => {
-    dir = mkdtempSync(join(tmpdir(), 'svc-dedupe-'))
-  })
-
-  afterEach(() => rmSync(dir, { recursive: true, force: true }))
+  const dir = temporaryDir()
 
   const rejection = async (promise: Promise<unknown>): Promise<string> => {
     const [result] = await Promise.allSettled([promise])
@@ -37,21 +32,21 @@ describe('lmdb dedupe store', () => {
   }
 
   it('keeps its files to itself in a directory that others may read', async () => {
-    chmodSync(dir, 0o755)
-    await new LmdbDedupeStore({ dir }).close()
+    chmodSync(dir.path, 0o755)
+    await new LmdbDedupeStore({ dir: dir.path }).close()
     for (const file of ['data.mdb', 'lock.mdb']) {
-      expect(statSync(join(dir, file)).mode & 0o777, file).to.equal(0o600)
+      expect(statSync(join(dir.path, file)).mode & 0o777, file).to.equal(0o600)
     }
   })
 
   it('keeps claims, marks and answers when it is opened again', async () => {
-    const before = new LmdbDedupeStore({ dir })
+    const before = new LmdbDedupeStore({ dir: dir.path })
     const [claimed, sent, answered] = ['claimed', 'sent', 'answered'].map((key) => claimOf({ key }))
     for (const claim of [claimed!, sent!, answered!]) await before.claim(claim)
     await before.markSent(sent!)
     await before.complete(answered!, Buffer.from('x'))
     await before.close()
-    const after = new LmdbDedupeStore({ dir })
+    const after = new LmdbDedupeStore({ dir: dir.path })
     const states = ['claimed', 'sent', 'answered'].map(
       async (key) => (await after.claim(claimOf({ key }))).state,
     )
@@ -61,7 +56,7 @@ describe('lmdb dedupe store', () => {
 
   it('treats leases as lapsed when its clock is set back, and never frees a sent call', async () => {
     let now = 1_000_000_000
-    const store = new LmdbDedupeStore({ dir, now: () => now })
+    const store = new LmdbDedupeStore({ dir: dir.path, now: () => now })
     const waiting = claimOf({ key: 'waiting' })
     const running = claimOf({ key: 'running' })
     for (const claim of [waiting, running]) await store.claim(claim)
@@ -77,7 +72,7 @@ describe('lmdb dedupe store', () => {
 
   it('never frees a sent call within the time to live when its clock is set forward', async () => {
     let now = 1_000_000_000
-    const store = new LmdbDedupeStore({ dir, now: () => now })
+    const store = new LmdbDedupeStore({ dir: dir.path, now: () => now })
     const running = claimOf()
     await store.claim(running)
     await store.markSent(running)
@@ -88,7 +83,7 @@ describe('lmdb dedupe store', () => {
 
   it('deletes expired keys when new keys are added', async () => {
     let now = 1_000_000_000
-    const store = new LmdbDedupeStore({ dir, now: () => now })
+    const store = new LmdbDedupeStore({ dir: dir.path, now: () => now })
     for (let i = 0; i < 50; i++) {
       const claim = claimOf({ key: `old ${i}` })
       await store.claim(claim)
@@ -97,7 +92,7 @@ describe('lmdb dedupe store', () => {
     now += 1_000_000
     for (let i = 0; i < 50; i++) await store.claim(claimOf({ key: `new ${i}` }))
     await store.close()
-    const db = open<Buffer>({ path: dir, noSubdir: false, encoding: 'binary' })
+    const db = open<Buffer>({ path: dir.path, noSubdir: false, encoding: 'binary' })
     const keys = [...db.getKeys()].map((key) => JSON.stringify(key))
     expect(keys.filter((key) => key.includes('old'))).to.deep.equal([])
     // One entry and one note of its end for each.
@@ -114,10 +109,10 @@ describe('lmdb dedupe store', () => {
     'a quota record': '\u0000\u0000\u0000\u0000\u0000\u0000\u0008@',
   })) {
     it(`rejects where it finds ${what}, and serves other keys`, async () => {
-      const db = open<Buffer>({ path: dir, noSubdir: false, encoding: 'binary' })
+      const db = open<Buffer>({ path: dir.path, noSubdir: false, encoding: 'binary' })
       await db.put(['key', 'spoilt'], Buffer.from(bytes))
       await db.close()
-      const store = new LmdbDedupeStore({ dir })
+      const store = new LmdbDedupeStore({ dir: dir.path })
       const claim = claimOf({ key: 'spoilt' })
       for (const act of ['claim', 'markSent', 'renew', 'release', 'markUnknown'] as const) {
         expect(await rejection(store[act](claim)), act).to.match(

@@ -1,11 +1,9 @@
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { MemoryEscalationStore } from '@svc/plugin-enforcement'
 import { expect } from 'chai'
 import { type SinonFakeTimers, useFakeTimers } from 'sinon'
 import { FakeClock } from 'svc-sdk/testing'
 import { controlOf } from '../../../support/call.js'
+import { temporaryDir } from '../../../support/temporary.js'
 import { type EscalationRig, idOf, reviewer, risky, startRig, summaryOf, TTL } from './rig.js'
 
 /** Resolves when somebody waits: the wait has begun to look into the store. */
@@ -218,15 +216,9 @@ describe('the scheduler', () => {
 })
 
 describe('several gateways on one store', () => {
-  let dir: string
+  const dir = temporaryDir()
 
-  beforeEach(() => {
-    dir = mkdtempSync(join(tmpdir(), 'svc-escalations-'))
-  })
-
-  afterEach(() => rmSync(dir, { recursive: true }))
-
-  const open = (clock: FakeClock) => startRig({ clock, context: { stateDir: dir } })
+  const open = (clock: FakeClock) => startRig({ clock, context: { stateDir: dir.path } })
 
   it('decide each timed-out escalation once', async () => {
     const clock = new FakeClock()
@@ -243,8 +235,8 @@ describe('several gateways on one store', () => {
   it('lose no vote that is cast at once on both, and let one call through', async () => {
     const clock = new FakeClock()
     const rule = { minApprovals: 6 }
-    await using one = await startRig({ clock, rule, context: { stateDir: dir } })
-    await using two = await startRig({ clock, rule, context: { stateDir: dir } })
+    await using one = await startRig({ clock, rule, context: { stateDir: dir.path } })
+    await using two = await startRig({ clock, rule, context: { stateDir: dir.path } })
     const id = idOf(await one.call())
     await Promise.all(
       Array.from({ length: 6 }, (_, n) =>

@@ -1,20 +1,12 @@
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { canonicalize, sha256Hex } from '@svc/core/json'
 import { expect } from 'chai'
+import { temporaryDir } from '../../../support/temporary.js'
 import { decide, type Setup, startSetup } from '../gateway.js'
 import { answer, invoice, type Tool } from './support.js'
 
 describe('redact_output of a replayed answer', () => {
   const key = { 'idempotency-key': 'k-1' }
-  let dir: string
-
-  beforeEach(() => {
-    dir = mkdtempSync(join(tmpdir(), 'svc-test-'))
-  })
-
-  afterEach(() => rmSync(dir, { recursive: true, force: true }))
+  const dir = temporaryDir()
 
   /** The first call is allowed without obligations, the second with a redaction. */
   const startReplay = (tool: Tool, params: object): Promise<Setup> =>
@@ -25,7 +17,7 @@ describe('redact_output of a replayed answer', () => {
           ...(count === 1 ? {} : { obligations: [{ type: 'redact_output', params }] }),
         }),
       tool,
-      gateway: { dedupe: { dir } },
+      gateway: { dedupe: { dir: dir.path } },
     })
 
   const cases: readonly (readonly [string, Tool, object, string])[] = [

@@ -1,0 +1,25 @@
+// Folders of tests, which are removed with what is in them.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+/** A folder to be declared with `using`. */
+export class TemporaryDir {
+  path = mkdtempSync(join(tmpdir(), 'svc-test-'));
+  [Symbol.dispose]() {
+    rmSync(this.path, { recursive: true, force: true })
+  }
+}
+/** A fresh folder for each test of the calling suite. */
+export function temporaryDir() {
+  let dir
+  beforeEach(() => {
+    dir = new TemporaryDir()
+  })
+  afterEach(() => dir[Symbol.dispose]())
+  return {
+    get path() {
+      return dir.path
+    },
+  }
+}
+//# sourceMappingURL=temporary.js.map
