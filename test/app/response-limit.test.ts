@@ -11,7 +11,7 @@ import { startTestGateway } from '../support/gateway.js'
 import { event, events, info, json, result } from '../support/mcp-server.js'
 import { rejectionOf } from '../support/rejection.js'
 import { scriptedTarget } from '../support/stdio-target.js'
-import { TemporaryDir } from '../support/temporary.js'
+import { TemporaryDir } from '../support/temporary-dir.js'
 import { startUpstream } from '../support/upstream.js'
 import { FunctionsRig } from './in-process/rig.js'
 

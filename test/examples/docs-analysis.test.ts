@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
 import { expect } from 'chai'
 import { appenderIn, DAY, envelope } from '../plugins/audit/log/writer/records.js'
-import { temporaryDir } from '../support/temporary.js'
+import { temporaryDir } from '../support/temporary-dir.js'
 
 const page = readFileSync(new URL('../../../docs/analysis.md', import.meta.url), 'utf8')
 const recipes = new Map(

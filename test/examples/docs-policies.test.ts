@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { expect } from 'chai'
 import { runPolicy } from '../support/policy-command.js'
-import { temporaryDir } from '../support/temporary.js'
+import { temporaryDir } from '../support/temporary-dir.js'
 
 const read = (page: string) =>
   readFileSync(fileURLToPath(new URL(`../../../docs/${page}`, import.meta.url)), 'utf8')

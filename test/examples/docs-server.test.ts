@@ -8,7 +8,7 @@ import { expect } from 'chai'
 import { hostSchema } from 'svc-sdk/internal/policy/config'
 import { Running } from '../support/gateway-process.js'
 import { svc } from '../support/svc.js'
-import { TemporaryDir } from '../support/temporary.js'
+import { TemporaryDir } from '../support/temporary-dir.js'
 
 const page = readFileSync(fileURLToPath(new URL('../../../docs/server.md', import.meta.url)), 'utf8')
 const [, policy = ''] = /^```yaml\n(.*?)^```$/ms.exec(page) ?? []

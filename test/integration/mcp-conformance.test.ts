@@ -9,7 +9,7 @@ import { startTestGateway } from '../support/gateway.js'
 import { STATELESS, startServerOfEachRevision } from '../support/mcp-revisions.js'
 import { type McpRoutes, startMcpRoutes } from '../support/mcp-routes.js'
 import { runtimes } from '../support/runtimes.js'
-import { TemporaryDir } from '../support/temporary.js'
+import { TemporaryDir } from '../support/temporary-dir.js'
 
 const newest = fileURLToPath(import.meta.resolve('@modelcontextprotocol/conformance/dist/index.js'))
 const stable = fileURLToPath(import.meta.resolve('conformance-stable/dist/index.js'))

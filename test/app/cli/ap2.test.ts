@@ -2,7 +2,7 @@ import { readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import { ap2Command } from 'svc-sdk/internal/cli/ap2'
-import { temporaryDir } from '../../support/temporary.js'
+import { temporaryDir } from '../../support/temporary-dir.js'
 
 describe('svc ap2', () => {
   const dir = temporaryDir()

@@ -10,7 +10,7 @@ import { ORIGIN, witnesses } from '../../plugins/audit/log/tools/witness/rig.js'
 import { appenderIn, DAY, envelope, fixedClock, signer } from '../../plugins/audit/log/writer/records.js'
 import { LogBuilder } from '../../support/audit-log.js'
 import { runCommand } from '../../support/command.js'
-import { temporaryDir } from '../../support/temporary.js'
+import { temporaryDir } from '../../support/temporary-dir.js'
 
 const audit = (...args: string[]) => runCommand(auditCommand, args)
 const HOUR = 3_600_000

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { auditCommand } from 'svc-sdk/internal/cli/audit'
 import { appenderIn, DAY, envelope } from '../../plugins/audit/log/writer/records.js'
 import { type Run, runCommand } from '../../support/command.js'
-import { temporaryDir } from '../../support/temporary.js'
+import { temporaryDir } from '../../support/temporary-dir.js'
 
 export const audit = (...args: string[]): Promise<Run> => runCommand(auditCommand, args)
 /** The file of the day. */

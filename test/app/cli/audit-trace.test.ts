@@ -5,7 +5,7 @@ import { expect } from 'chai'
 import { auditCommand } from 'svc-sdk/internal/cli/audit'
 import { appenderIn, DAY, envelope } from '../../plugins/audit/log/writer/records.js'
 import { runCommand } from '../../support/command.js'
-import { temporaryDir } from '../../support/temporary.js'
+import { temporaryDir } from '../../support/temporary-dir.js'
 
 describe('svc audit show --trace', () => {
   const dir = temporaryDir()

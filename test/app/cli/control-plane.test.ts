@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { expect } from 'chai'
 import { installRequired } from '../../support/install-required.js'
 import { svc } from '../../support/svc.js'
-import { temporaryDir } from '../../support/temporary.js'
+import { temporaryDir } from '../../support/temporary-dir.js'
 
 describe('svc control-plane', () => {
   const home = temporaryDir()

@@ -9,7 +9,7 @@ import { escalationsCommand } from 'svc-sdk/internal/cli/escalations'
 import { runCommand } from '../../support/command.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { TestIssuer } from '../../support/issuer.js'
-import { TemporaryDir } from '../../support/temporary.js'
+import { TemporaryDir } from '../../support/temporary-dir.js'
 import { startUpstream, type TestUpstream } from '../../support/upstream.js'
 import { adminToken } from '../admin/rig.js'
 

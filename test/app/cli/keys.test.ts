@@ -5,7 +5,7 @@ import { expect } from 'chai'
 import { keysCommand } from 'svc-sdk/internal/cli/keys'
 import { appenderIn, envelope } from '../../plugins/audit/log/writer/records.js'
 import { runCommand } from '../../support/command.js'
-import { temporaryDir } from '../../support/temporary.js'
+import { temporaryDir } from '../../support/temporary-dir.js'
 
 import { audit } from './audit-rig.js'
 

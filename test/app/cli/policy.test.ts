@@ -6,7 +6,7 @@ import { PolicyError, startGatewayServer } from 'svc-sdk'
 import { policyCommand } from 'svc-sdk/internal/cli/policy'
 import { json, result, serverOf } from '../../support/mcp-server.js'
 import { rejectionOf } from '../../support/rejection.js'
-import { TemporaryDir } from '../../support/temporary.js'
+import { TemporaryDir } from '../../support/temporary-dir.js'
 import { fixtures, policy, secret } from './policy-console.js'
 
 function namesIn(folder: string): string[] {

@@ -10,7 +10,7 @@ import { vkeyOfLog } from '../../plugins/audit/log/tools/witness/rig.js'
 import { DAY, envelope, fixedClock } from '../../plugins/audit/log/writer/records.js'
 import { leashed } from '../../support/leash.js'
 import { svc } from '../../support/svc.js'
-import { temporaryDir } from '../../support/temporary.js'
+import { temporaryDir } from '../../support/temporary-dir.js'
 
 interface WitnessProcess {
   readonly child: ChildProcess

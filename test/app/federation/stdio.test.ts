@@ -9,7 +9,7 @@ import { z } from 'zod'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { connect1, connect2 } from '../../support/sdk-clients.js'
 import { scriptedTarget } from '../../support/stdio-target.js'
-import { TemporaryDir } from '../../support/temporary.js'
+import { TemporaryDir } from '../../support/temporary-dir.js'
 import {
   type SessionServer,
   type StatelessServer,

@@ -7,7 +7,7 @@ import { expect } from 'chai'
 import { sealedLog } from '../../plugins/audit/log/seal/sealed-log.js'
 import { vkeyOfLog, witnesses } from '../../plugins/audit/log/tools/witness/rig.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
-import { temporaryDir } from '../../support/temporary.js'
+import { temporaryDir } from '../../support/temporary-dir.js'
 import { startUpstream } from '../../support/upstream.js'
 
 describe("the key of a gateway's log", () => {

@@ -14,7 +14,7 @@ import { auditCommand } from 'svc-sdk/internal/cli/audit'
 import { instrument } from 'svc-sdk/mcp'
 import { runCommand } from '../../support/command.js'
 import { startTestGateway } from '../../support/gateway.js'
-import { temporaryDir } from '../../support/temporary.js'
+import { temporaryDir } from '../../support/temporary-dir.js'
 import { FunctionsRig } from './rig.js'
 
 /** An instrumented MCP server over HTTP, with a log of its own. */

@@ -7,7 +7,7 @@ import type { GatewaySettings } from 'svc-sdk'
 import { type EverythingServer, startEverything } from '../../support/everything.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { TestIssuer } from '../../support/issuer.js'
-import { TemporaryDir } from '../../support/temporary.js'
+import { TemporaryDir } from '../../support/temporary-dir.js'
 import { startUpstream, type TestUpstream } from '../../support/upstream.js'
 
 const ping = { jsonrpc: '2.0', id: 7, method: 'ping' }

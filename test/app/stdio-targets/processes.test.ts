@@ -6,7 +6,7 @@ import { expect } from 'chai'
 import type { DependencyContainer } from 'tsyringe'
 import { Running } from '../../support/gateway-process.js'
 import { connect, isAlive, say, scriptedTarget, until, withStdio } from '../../support/stdio-target.js'
-import { TemporaryDir } from '../../support/temporary.js'
+import { TemporaryDir } from '../../support/temporary-dir.js'
 
 /** The message of the error that a promise rejects with. */
 const messageOf = (promise: Promise<unknown>): Promise<string> =>

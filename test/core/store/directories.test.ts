@@ -2,7 +2,7 @@ import { existsSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { makeDirectories } from '@svc/core/directories'
 import { expect } from 'chai'
-import { temporaryDir } from '../../support/temporary.js'
+import { temporaryDir } from '../../support/temporary-dir.js'
 
 describe('makeDirectories', () => {
   const home = temporaryDir()

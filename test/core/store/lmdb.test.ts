@@ -2,7 +2,7 @@ import { statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { LmdbStore } from '@svc/core/lmdb'
 import { expect } from 'chai'
-import { temporaryDir } from '../../support/temporary.js'
+import { temporaryDir } from '../../support/temporary-dir.js'
 
 const KEY = ['a']
 

@@ -6,7 +6,7 @@ import { LogNotices } from '@svc/plugin-audit/internal/log-notices'
 import { AuditError, type UploadStatus } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { StageRig } from '../../support/stage-rig.js'
-import { temporaryDir } from '../../support/temporary.js'
+import { temporaryDir } from '../../support/temporary-dir.js'
 import { append } from './log/seal/rig.js'
 import { appenderIn, DAY, fixedClock, signer } from './log/writer/records.js'
 

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { inspect } from 'node:util'
 import { expect } from 'chai'
 import { runPolicy } from '../../support/policy-command.js'
-import { temporaryDir } from '../../support/temporary.js'
+import { temporaryDir } from '../../support/temporary-dir.js'
 import { decide, type RuntimeHandler, respond, startSetup } from './gateway.js'
 
 const key = 'runtime-key-5b81c0'

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import { installRequired } from '../../../support/install-required.js'
-import { temporaryDir } from '../../../support/temporary.js'
+import { temporaryDir } from '../../../support/temporary-dir.js'
 
 describe('the LMDB store without the package lmdb', () => {
   const home = temporaryDir()

@@ -6,7 +6,7 @@ import { nodeFileSystem } from '@svc/plugin-audit/internal/log/files/file-system
 import type { FileSystem } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import sinon from 'sinon'
-import { temporaryDir } from '../../../support/temporary.js'
+import { temporaryDir } from '../../../support/temporary-dir.js'
 import { codeOf, diskWith, envelope, fault } from '../log/writer/records.js'
 
 function journals(dir: string): string[] {

@@ -17,7 +17,7 @@ import { nodeFileSystem } from '@svc/plugin-audit/internal/log/files/file-system
 import type { AuditEnvelope, SvcAppender } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { temporaryDir } from '../../../support/temporary.js'
+import { temporaryDir } from '../../../support/temporary-dir.js'
 import { appenderIn, DAY, envelope, memoryLogger, recordsOf, signer, spansOf } from '../log/writer/records.js'
 
 const { tryLock } = createRequire(createRequire(import.meta.url).resolve('@svc/plugin-audit'))(

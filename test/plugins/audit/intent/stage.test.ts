@@ -5,7 +5,7 @@ import type { AuditEnvelope } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { type CallOverrides, controlOf, makeCall } from '../../../support/call.js'
 import { served } from '../../../support/stage-rig.js'
-import { temporaryDir } from '../../../support/temporary.js'
+import { temporaryDir } from '../../../support/temporary-dir.js'
 import { AuditRig } from '../rig.js'
 
 describe('the intent of a call', () => {

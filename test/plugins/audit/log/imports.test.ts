@@ -4,7 +4,7 @@ import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { generateKeyFile } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
-import { TemporaryDir } from '../../../support/temporary.js'
+import { TemporaryDir } from '../../../support/temporary-dir.js'
 
 const root = fileURLToPath(new URL('../../../../..', import.meta.url))
 

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { LmdbDedupeStore } from '@svc/plugin-dedupe/lmdb'
 import { expect } from 'chai'
 import { open } from 'lmdb'
-import { temporaryDir } from '../../../support/temporary.js'
+import { temporaryDir } from '../../../support/temporary-dir.js'
 import { claimOf, dedupeStoreSuite } from './suite.js'
 
 dedupeStoreSuite('lmdb', async () => {

@@ -3,7 +3,7 @@ import { expect } from 'chai'
 import { type SinonFakeTimers, useFakeTimers } from 'sinon'
 import { FakeClock } from 'svc-sdk/testing'
 import { controlOf } from '../../../support/call.js'
-import { temporaryDir } from '../../../support/temporary.js'
+import { temporaryDir } from '../../../support/temporary-dir.js'
 import { type EscalationRig, idOf, reviewer, risky, startRig, summaryOf, TTL } from './rig.js'
 
 /** Resolves when somebody waits: the wait has begun to look into the store. */

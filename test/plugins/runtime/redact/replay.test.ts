@@ -1,6 +1,6 @@
 import { canonicalize, sha256Hex } from '@svc/core/json'
 import { expect } from 'chai'
-import { temporaryDir } from '../../../support/temporary.js'
+import { temporaryDir } from '../../../support/temporary-dir.js'
 import { decide, type Setup, startSetup } from '../gateway.js'
 import { answer, invoice, type Tool } from './support.js'
 

@@ -6,7 +6,7 @@ import { toBase64 } from '@svc/core/json'
 import { publicKeyLine } from '@svc/plugin-audit/internal/log/keys/public-key'
 import { generateKeyFile, LocalDevSigner, SignerKeyError, verifierFromPublicKey } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
-import { temporaryDir } from '../../../../support/temporary.js'
+import { temporaryDir } from '../../../../support/temporary-dir.js'
 
 // RFC 8032 §7.1, TEST 2.
 const seed = Buffer.from('4ccd089b28ff96da9db6c346ec114e0f5b8a319f35aba624da8cf6ed4fb8a6fb', 'hex')

@@ -1,6 +1,6 @@
 import { AuditError, LocalDevSigner, revokeKey, rotateKey } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
-import { temporaryDir } from '../../../../support/temporary.js'
+import { temporaryDir } from '../../../../support/temporary-dir.js'
 import { appenderIn, codeOf, DAY, envelope, signer } from '../writer/records.js'
 import { append } from './rig.js'
 import { journalOf, sealedLog } from './sealed-log.js'

@@ -17,7 +17,7 @@ import { nodeFileSystem } from '@svc/plugin-audit/internal/log/files/file-system
 import { signNote } from '@svc/plugin-audit/internal/log/tree/note'
 import { AuditError, forkLog, LocalDevSigner, resumeLog, rotateKey } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
-import { temporaryDir } from '../../../../support/temporary.js'
+import { temporaryDir } from '../../../../support/temporary-dir.js'
 import {
   appenderIn,
   codeOf,

@@ -7,7 +7,7 @@ import { type LocalDevSigner, resumeLog, verifierFromPublicKey } from '@svc/plug
 import { verifyLog } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
 import { LogBuilder, signerOf } from '../../../../support/audit-log.js'
-import { temporaryDir } from '../../../../support/temporary.js'
+import { temporaryDir } from '../../../../support/temporary-dir.js'
 import { appenderIn, codeOf, DAY, envelope } from '../writer/records.js'
 import { sealedLog } from './sealed-log.js'
 

@@ -6,7 +6,7 @@ import { createInterface } from 'node:readline'
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { leashed } from '../../../../support/leash.js'
-import { temporaryDir } from '../../../../support/temporary.js'
+import { temporaryDir } from '../../../../support/temporary-dir.js'
 import { appenderIn, DAY, spansOf } from '../writer/records.js'
 import { sealedLog } from './sealed-log.js'
 

@@ -4,7 +4,7 @@ import { nodeFileSystem } from '@svc/plugin-audit/internal/log/files/file-system
 import { type Hold, verifierFromPublicKey } from '@svc/plugin-audit/log'
 import { verifyLog } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
-import { temporaryDir } from '../../../../support/temporary.js'
+import { temporaryDir } from '../../../../support/temporary-dir.js'
 import { appenderIn, codeOf, DAY, diskWith, envelope, fixedClock, signer } from '../writer/records.js'
 import { append, opened as openedIn, runEvenly } from './rig.js'
 import { journalOf, sealedLog } from './sealed-log.js'

@@ -20,7 +20,7 @@ import { verifyLog } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
 import fc from 'fast-check'
 import sinon from 'sinon'
-import { temporaryDir } from '../../../../support/temporary.js'
+import { temporaryDir } from '../../../../support/temporary-dir.js'
 import { verifyInPython } from '../tools/verify/matrix/python.js'
 import {
   appenderIn,

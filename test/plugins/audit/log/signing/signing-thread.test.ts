@@ -11,7 +11,7 @@ import {
 } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { leashed } from '../../../../support/leash.js'
-import { temporaryDir } from '../../../../support/temporary.js'
+import { temporaryDir } from '../../../../support/temporary-dir.js'
 import {
   appenderIn,
   codeOf,

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { storedRanges } from '@svc/plugin-audit/internal/log/upload/stored-ranges'
 import { UploadThrottle } from '@svc/plugin-audit/internal/log/upload/throttle'
 import { expect } from 'chai'
-import { temporaryDir } from '../../../../support/temporary.js'
+import { temporaryDir } from '../../../../support/temporary-dir.js'
 
 const bytes = Buffer.from(Array.from({ length: 100 }, (_, i) => i))
 

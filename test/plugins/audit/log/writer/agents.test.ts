@@ -11,7 +11,7 @@ import {
 import { join } from 'node:path'
 import { nodeFileSystem } from '@svc/plugin-audit/internal/log/files/file-system'
 import { expect } from 'chai'
-import { temporaryDir } from '../../../../support/temporary.js'
+import { temporaryDir } from '../../../../support/temporary-dir.js'
 import { appenderIn, DAY, diskWith, envelope, fault, linesOf, recordsOf, spansOf } from './records.js'
 
 const agentFile = (node: string, ref: string) => `agents/${node}/${DAY}/${ref}.ndjson`

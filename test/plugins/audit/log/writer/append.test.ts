@@ -5,7 +5,7 @@ import { nodeFileSystem } from '@svc/plugin-audit/internal/log/files/file-system
 import type { AppenderOptions, AuditEnvelope } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { signalled } from '../../../../support/signalled.js'
-import { temporaryDir } from '../../../../support/temporary.js'
+import { temporaryDir } from '../../../../support/temporary-dir.js'
 import {
   appenderIn,
   codeOf,

@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import sinon from 'sinon'
-import { temporaryDir } from '../../../../support/temporary.js'
+import { temporaryDir } from '../../../../support/temporary-dir.js'
 import { appenderIn, codeOf, diskWith, envelope, fault, memoryLogger } from './records.js'
 
 const MIB = 1_048_576

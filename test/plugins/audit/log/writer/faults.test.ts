@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { nodeFileSystem } from '@svc/plugin-audit/internal/log/files/file-system'
 import { expect } from 'chai'
 import sinon from 'sinon'
-import { temporaryDir } from '../../../../support/temporary.js'
+import { temporaryDir } from '../../../../support/temporary-dir.js'
 import {
   appenderIn,
   codeOf,

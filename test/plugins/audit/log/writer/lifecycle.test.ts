@@ -5,7 +5,7 @@ import { publicKeyLine } from '@svc/plugin-audit/internal/log/keys/public-key'
 import { AuditBackpressureError, SvcAppender } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import sinon from 'sinon'
-import { temporaryDir } from '../../../../support/temporary.js'
+import { temporaryDir } from '../../../../support/temporary-dir.js'
 import {
   appenderIn,
   codeOf,

@@ -5,7 +5,7 @@ import { verifierFromPublicKey } from '@svc/plugin-audit/log'
 import { verifyLog } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { temporaryDir } from '../../../../support/temporary.js'
+import { temporaryDir } from '../../../../support/temporary-dir.js'
 import { appenderIn, DAY, envelope, fixedClock, linesOf, signer, spansOf } from './records.js'
 import { startWriter } from './writers.js'
 

@@ -2,7 +2,7 @@ import { verifierFromPublicKey } from '@svc/plugin-audit/log'
 import { verifyLog } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { temporaryDir } from '../../../../support/temporary.js'
+import { temporaryDir } from '../../../../support/temporary-dir.js'
 import { sealedLog } from '../seal/sealed-log.js'
 import { appenderIn, codeOf, DAY, envelope, linesOf, recordsOf, signer, spansOf } from './records.js'
 

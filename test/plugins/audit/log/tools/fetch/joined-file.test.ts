@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { joinFile, type NamedObject } from '@svc/plugin-audit/internal/log/tools/fetch/joined-file'
 import { expect } from 'chai'
-import { temporaryDir } from '../../../temporary.js'
+import { temporaryDir } from '../../../../../support/temporary-dir.js'
 
 /** Accepts everything, and restores what comes before a `!`. */
 const judge = {

@@ -16,7 +16,7 @@ import {
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { LogBuilder, noteOf } from '../../../../../support/audit-log.js'
-import { temporaryDir } from '../../../../../support/temporary.js'
+import { temporaryDir } from '../../../../../support/temporary-dir.js'
 import { openNote } from '../../seal/independent-verifier.js'
 import { appenderIn, codeOf, DAY, envelope, signer } from '../../writer/records.js'
 

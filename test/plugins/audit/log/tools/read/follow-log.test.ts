@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import type { SignedEnvelope } from '@svc/plugin-audit/log'
 import { followLog } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
-import { temporaryDir } from '../../../../../support/temporary.js'
+import { temporaryDir } from '../../../../../support/temporary-dir.js'
 import { DAY, envelope } from '../../writer/records.js'
 
 const line = (tool: string, day = DAY): string =>

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { type LogFilter, logStats, readLog } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
 import { rejectionOf } from '../../../../../support/rejection.js'
-import { temporaryDir } from '../../../../../support/temporary.js'
+import { temporaryDir } from '../../../../../support/temporary-dir.js'
 import { appenderIn, DAY, envelope } from '../../writer/records.js'
 
 describe('readLog', () => {

@@ -2,7 +2,7 @@ import { SvcAppender } from '@svc/plugin-audit/log'
 import { logStats } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { temporaryDir } from '../../../../../support/temporary.js'
+import { temporaryDir } from '../../../../../support/temporary-dir.js'
 import { envelope, signer } from '../../writer/records.js'
 
 describe('the timeline of logStats', () => {

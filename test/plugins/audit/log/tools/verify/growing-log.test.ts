@@ -2,7 +2,7 @@ import { takeInventory } from '@svc/plugin-audit/internal/log/tools/verify/inven
 import { verifyFiles } from '@svc/plugin-audit/internal/log/tools/verify/verify-log'
 import { verifierFromPublicKey } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
-import { temporaryDir } from '../../../../../support/temporary.js'
+import { temporaryDir } from '../../../../../support/temporary-dir.js'
 import { append } from '../../seal/rig.js'
 import { appenderIn, signer } from '../../writer/records.js'
 

@@ -4,7 +4,7 @@ import { verifierFromPublicKey } from '@svc/plugin-audit/log'
 import { verifyLog } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
 import { LogBuilder } from '../../../../../support/audit-log.js'
-import { temporaryDir } from '../../../../../support/temporary.js'
+import { temporaryDir } from '../../../../../support/temporary-dir.js'
 import { appenderIn, DAY, envelope, signer } from '../../writer/records.js'
 
 const keys = [verifierFromPublicKey(signer.publicKey)]

@@ -4,7 +4,7 @@ import { verifierFromPublicKey } from '@svc/plugin-audit/log'
 import { verifyLog } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
 import { leashed } from '../../../../../support/leash.js'
-import { temporaryDir } from '../../../../../support/temporary.js'
+import { temporaryDir } from '../../../../../support/temporary-dir.js'
 import { appenderIn, fixedClock, signer } from '../../writer/records.js'
 
 /** Lives `days` days, a new one with each opening, which removes those of before the day before. */

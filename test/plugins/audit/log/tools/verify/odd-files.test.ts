@@ -14,7 +14,7 @@ import { join } from 'node:path'
 import { expect } from 'chai'
 import { LogBuilder } from '../../../../../support/audit-log.js'
 import { svc } from '../../../../../support/svc.js'
-import { temporaryDir } from '../../../../../support/temporary.js'
+import { temporaryDir } from '../../../../../support/temporary-dir.js'
 import { verifyInPython } from './matrix/python.js'
 
 const REMOVED = '2026-11-15'

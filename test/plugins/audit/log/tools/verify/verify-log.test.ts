@@ -4,7 +4,7 @@ import { LocalDevSigner, verifierFromPublicKey } from '@svc/plugin-audit/log'
 import { readKeys, type VerifyReport, verifyLog } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { temporaryDir } from '../../../../../support/temporary.js'
+import { temporaryDir } from '../../../../../support/temporary-dir.js'
 import { appenderIn, DAY, envelope, signer } from '../../writer/records.js'
 
 const other = LocalDevSigner.fromSeed(new Uint8Array(32).fill(9))

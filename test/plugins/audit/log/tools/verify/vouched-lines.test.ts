@@ -4,7 +4,7 @@ import { verifierFromPublicKey } from '@svc/plugin-audit/log'
 import { verifyLog } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
 import { LogBuilder } from '../../../../../support/audit-log.js'
-import { temporaryDir } from '../../../../../support/temporary.js'
+import { temporaryDir } from '../../../../../support/temporary-dir.js'
 import { DAY, signer } from '../../writer/records.js'
 
 const LINES = 300

@@ -4,7 +4,7 @@ import { parseWitnessKey } from '@svc/plugin-audit/internal/log/tree/cosignature
 import { verifierFromPublicKey } from '@svc/plugin-audit/log'
 import { type RunningWitness, verifyLog } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
-import { temporaryDir } from '../../../../../support/temporary.js'
+import { temporaryDir } from '../../../../../support/temporary-dir.js'
 import { append } from '../../seal/rig.js'
 import { appenderIn, DAY, fixedClock, signer } from '../../writer/records.js'
 import { witnesses } from './rig.js'

@@ -15,7 +15,7 @@ import {
 import { type RunningWitness, verifyLog } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
 import { until } from '../../../../../support/redis.js'
-import { temporaryDir } from '../../../../../support/temporary.js'
+import { temporaryDir } from '../../../../../support/temporary-dir.js'
 import { append } from '../../seal/rig.js'
 import { sealedLog } from '../../seal/sealed-log.js'
 import { appenderIn, codeOf, DAY, fixedClock, signer } from '../../writer/records.js'

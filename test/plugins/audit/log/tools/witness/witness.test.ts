@@ -9,7 +9,7 @@ import { parseNote, signNote } from '@svc/plugin-audit/internal/log/tree/note'
 import { AuditError } from '@svc/plugin-audit/log'
 import type { RunningWitness } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
-import { temporaryDir } from '../../../../../support/temporary.js'
+import { temporaryDir } from '../../../../../support/temporary-dir.js'
 import { diskWith, fault, signer } from '../../writer/records.js'
 import { MemoryLog, ORIGIN, post, vkeyOfLog, witnesses, witnessSigner } from './rig.js'
 
