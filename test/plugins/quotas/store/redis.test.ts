@@ -97,18 +97,5 @@ describe('redis', () => {
         /^Redis: WRONGTYPE /,
       )
     })
-
-    it('never lets ten of them exceed a limit together', async () => {
-      const ten = await Promise.all(Array.from({ length: 10 }, () => open()))
-      const counts = await Promise.all(
-        Array.from({ length: 1000 }, (_, i) => ten[i % 10]!.incrDaily('t', 'a', 300)),
-      )
-      const takes = await Promise.all(
-        Array.from({ length: 1000 }, (_, i) => ten[i % 10]!.takeToken('t', 'a', 0.001, 200)),
-      )
-      expect(counts.filter(({ count }) => count <= 300)).to.have.lengthOf(300)
-      expect(takes.filter(({ tokens }) => tokens >= 0)).to.have.lengthOf(200)
-      await Promise.all(ten.map((each) => each.close()))
-    })
   })
 })
