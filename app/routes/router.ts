@@ -2,7 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { denied, type ErrorCode, isRefusal, type MaybePromise, Refusal } from '@svc/core'
 import type { Pipeline } from '@svc/core/pipeline'
-import { Federation } from '../federation/federation.js'
+import type { Federation } from '../federation/federation.js'
 import type { ServerCalls } from '../federation/server-calls.js'
 import { type WholeAnswer, writeRefusal, writeWhole } from '../http/answer.js'
 import { type ClientExchange, HttpClientExchange } from '../http/client-exchange.js'
@@ -34,13 +34,12 @@ export class Router {
   #parts: RouterParts
   #endpoints: Endpoints
   #calls: CallHandler
-  #federation: Federation
+  #federation: Promise<Federation> | undefined
 
   constructor(parts: RouterParts) {
     this.#parts = parts
     this.#endpoints = new Endpoints(parts)
     this.#calls = new CallHandler(parts)
-    this.#federation = new Federation({ ...parts, serverInfo: gatewayImplementation })
   }
 
   handle(message: IncomingMessage, response: ServerResponse): MaybePromise<void> {
@@ -92,7 +91,17 @@ export class Router {
         return this.#calls.handle(exchange, endpoint, policy)
       },
     }
-    return this.#federation.handle({ exchange, method, used, policy, calls })
+    return this.#loadFederation().then((federation) =>
+      federation.handle({ exchange, method, used, policy, calls }),
+    )
+  }
+
+  /** With the first request to several servers: loading it takes time, and most gateways get none. */
+  #loadFederation(): Promise<Federation> {
+    this.#federation ??= import('../federation/federation.js').then(
+      (loaded) => new loaded.Federation({ ...this.#parts, serverInfo: gatewayImplementation }),
+    )
+    return this.#federation
   }
 
   async #answer(
