@@ -162,7 +162,9 @@ export class CallHandler {
         counted.release = (endpoint.isStream?.() === true ? tenantStreamLimit : tenantCallLimit).acquire(
           tenant,
         )
-        return after(endpoint.read(control), (request) => {
+        const reading = endpoint.read(control)
+        if (protocol !== 'mcp') return reading
+        return after(reading, (request) => {
           // Only the body says that it opens a stream.
           if (request.method === LISTEN_METHOD) {
             counted.release()

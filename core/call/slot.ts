@@ -35,7 +35,7 @@ const empty = Symbol('empty')
 
 /** The slots of one call. Each is set once. */
 export class SlotValues {
-  #values: unknown[] = []
+  #values: unknown[] = new Array(table.size).fill(empty)
 
   get<T>({ index }: Slot<T>): T | undefined {
     const value = this.#values[index]

@@ -42,14 +42,17 @@ export function checkEnvelope(envelope: AuditEnvelope): void {
 }
 
 const HEXADECIMAL = /^[0-9a-fA-F]+$/
-const VERSIONED = /^.+@[^@]+$/s
 
 function hexadecimal(field: string, value: unknown): void {
   if (typeof value !== 'string' || !HEXADECIMAL.test(value)) throw wrong(field, 'hexadecimal')
 }
 
 function versioned(field: string, value: unknown): void {
-  if (typeof value !== 'string' || !VERSIONED.test(value)) throw wrong(field, '<name>@<version>')
+  if (typeof value === 'string') {
+    const at = value.lastIndexOf('@')
+    if (at > 0 && at + 1 < value.length) return
+  }
+  throw wrong(field, '<name>@<version>')
 }
 
 function filled(field: string, value: unknown): void {
