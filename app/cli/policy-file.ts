@@ -13,6 +13,7 @@ import {
   type PolicyResult,
   pluginUses,
 } from '@svc/core/policy'
+import { createContainer } from '../gateway/container.js'
 import { importPlugins } from '../gateway/custom-plugins.js'
 import { builtinPlugins } from '../gateway/plugins.js'
 import { checkHost } from '../policy/check-host.js'
@@ -51,6 +52,7 @@ export async function loadPolicyFile(
     }),
     checkHost: (host, facts) => [...checkHost(host, facts), ...found],
     plugins: builtinPlugins,
+    bindings: createContainer(),
     custom: await importPlugins(pluginUses({ layers, env }), builtinPlugins, baseDir),
     env,
   })

@@ -157,8 +157,7 @@ export class GatewayBuilder {
       hostFacts: (host) => ({ ...hostFacts(adaptHost(host)), place: this.#place(host) }),
       checkHost: (host, facts) => checkHost(adaptHost(host), facts),
       plugins: this.#plugins,
-      isBound: (token) => this.#bindings.isRegistered(token, true),
-      bindingOf: (token) => resolveOptional(this.#bindings, token),
+      bindings: this.#bindings,
       env: this.#env,
       ...(custom === undefined ? { customPending: true } : { custom }),
     })

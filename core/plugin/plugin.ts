@@ -95,14 +95,9 @@ interface PluginWiring<Config = unknown> {
   facts?(config: Config): PolicyFacts
   /**
    * Conflicts with other sections or with bindings in code, and key files that cannot be read. Called when every
-   * section is valid by itself. `bindingOf` gives what code bound.
+   * section is valid by itself. `bindings` has what code bound.
    */
-  check?(
-    config: Config,
-    facts: PolicyFacts,
-    isBound: (token: Token<unknown>) => boolean,
-    bindingOf: <T>(token: Token<T>) => T | undefined,
-  ): readonly ConfigConflict[]
+  check?(config: Config, facts: PolicyFacts, bindings: DependencyContainer): readonly ConfigConflict[]
   /**
    * Binds the defaults of its tokens with `bindDefault` in the context's container, of which each policy has its own. A
    * binding in code takes precedence. Every running plugin registers before any stage is created.

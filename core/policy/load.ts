@@ -46,11 +46,9 @@ class PolicyLoader<Host> {
   readonly #isPending: boolean
   readonly #mistakes: Diagnostic[] = []
   readonly #warnings: Diagnostic[] = []
-  readonly #isBound: (token: symbol) => boolean
 
   constructor(input: PolicyInput<Host>) {
     this.#input = input
-    this.#isBound = input.isBound ?? (() => false)
     const imported = [...(input.custom?.values() ?? [])].flatMap((result) => (isFault(result) ? [] : result))
     const all = [...input.plugins, ...imported]
     this.#plugins = new Map(all.map((plugin) => [plugin.name, plugin]))
@@ -121,8 +119,7 @@ class PolicyLoader<Host> {
   ): void {
     for (const plugin of plugins) {
       const config = values.get(plugin.name)
-      const bindingOf = this.#input.bindingOf ?? (() => undefined)
-      this.#report(plugin.check?.(config, facts, this.#isBound, bindingOf) ?? [])
+      this.#report(plugin.check?.(config, facts, this.#input.bindings) ?? [])
     }
   }
 
@@ -137,7 +134,7 @@ class PolicyLoader<Host> {
   /** Code takes precedence, so a policy that chooses another implementation would be ignored: that is a mistake. */
   #checkChoices(section: string, owns: readonly OwnedToken[]): Diagnostic[] {
     return owns
-      .filter(({ token }) => this.#isBound(token))
+      .filter(({ token }) => this.#input.bindings.isRegistered(token, true))
       .flatMap(({ token, selectedBy = [] }) =>
         selectedBy.flatMap((path) => {
           const found = this.#sections.locate([section, ...path])

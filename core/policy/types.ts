@@ -1,8 +1,8 @@
 // Types of policy loading: layers in, one effective policy or all mistakes out.
+import type { DependencyContainer } from 'tsyringe'
 import type { z } from 'zod'
 import type { ConfigConflict, PolicyFacts } from '../plugin/facts.js'
 import type { Plugin } from '../plugin/plugin.js'
-import type { Token } from '../plugin/tokens.js'
 import type { Secret } from './environment.js'
 
 /** A message for the author of a policy. Lines and columns count from 1; absent for objects of code. */
@@ -38,10 +38,8 @@ export interface PolicyInput<Host> {
    * `plugins` contains the imported ones, and their entries are not known.
    */
   readonly custom?: ReadonlyMap<string, Plugin | Error>
-  /** Whether code has bound the token; the policy must then not choose another implementation. */
-  readonly isBound?: (token: symbol) => boolean
-  /** What code bound to the token. */
-  readonly bindingOf?: <T>(token: Token<T>) => T | undefined
+  /** What code bound: the policy must not choose another implementation of it. */
+  readonly bindings: DependencyContainer
   readonly env: Readonly<Record<string, string | undefined>>
   /**
    * True while the modules of `plugins` are not imported: unknown sections and their place in the order are not

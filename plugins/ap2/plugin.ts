@@ -47,8 +47,8 @@ export const ap2Plugin = definePlugin({
     enabled && (mode === 'full' || mode === 'partial') && tools.allow !== undefined
       ? { refusesTools: true }
       : {},
-  check: (config, facts, _isBound, bindingOf) =>
-    checkSection(config, facts, Object.keys(bindingOf(didMethods) ?? {})),
+  check: (config, facts, bindings) =>
+    checkSection(config, facts, Object.keys(resolveOptional(bindings, didMethods) ?? {})),
 
   create: (config, context) =>
     config.enabled ? stageOf(config, context) : disabledStage('mandates are not read'),

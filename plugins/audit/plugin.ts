@@ -62,13 +62,13 @@ export const auditPlugin = definePlugin({
     },
   ],
 
-  check({ signer, presign }, { place, tenant }, isBound) {
+  check({ signer, presign }, { place, tenant }, bindings) {
     const found: ConfigConflict[] = []
     if (presign?.tenant !== undefined && tenant !== undefined && presign.tenant !== tenant) {
       const message = `is "${presign.tenant}", and the gateway's tenant is "${tenant}"; give one, or both the same`
       found.push({ path: ['audit', 'presign', 'tenant'], message })
     }
-    if (isBound(tokens.Signer) || isBound(tokens.SvcAppender)) return found
+    if ([tokens.Signer, tokens.SvcAppender].some((token) => bindings.isRegistered(token, true))) return found
     const message =
       signer?.keyRef === undefined ? missingSigner : place && keyFault(signer.keyRef, place.baseDir)
     if (message !== undefined) found.push({ path: ['audit', 'signer', 'keyRef'], message })

@@ -42,9 +42,9 @@ export const brokersPlugin = definePlugin({
   uses: [identity],
   provides: [credential],
 
-  check: (config, facts, isBound) =>
+  check: (config, facts, bindings) =>
     Object.entries(config).flatMap(([server, broker]) =>
-      checkBroker({ server, broker, facts, hasSource: isBound(credentialSource) }),
+      checkBroker({ server, broker, facts, hasSource: bindings.isRegistered(credentialSource, true) }),
     ),
 
   create(config, context) {

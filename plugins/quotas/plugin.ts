@@ -10,6 +10,7 @@ import {
   limits,
   type QuotaAdapter,
   resolve,
+  resolveOptional,
   token,
   tokens,
 } from '@svc/core'
@@ -48,14 +49,14 @@ export const quotasPlugin = definePlugin({
     },
   ],
 
-  check({ adapter }, _facts, isBound, bindingOf) {
+  check({ adapter }, _facts, bindings) {
     const path = ['quotas', 'adapter']
-    if (isBound(tokens.QuotaAdapter) || typeof adapter === 'object') return []
+    if (bindings.isRegistered(tokens.QuotaAdapter, true) || typeof adapter === 'object') return []
     if (adapter === undefined) {
       const message = 'is missing; accepted is memory, lmdb, redis or the name of a registered adapter'
       return [{ path, message }]
     }
-    const known = [...builtInAdapters, ...(bindingOf(quotaAdapters)?.keys() ?? [])]
+    const known = [...builtInAdapters, ...(resolveOptional(bindings, quotaAdapters)?.keys() ?? [])]
     if (known.includes(adapter)) return []
     const meant = nearest(adapter, known)
     const hint = meant === undefined ? '' : `did you mean "${meant}"? `

@@ -1,6 +1,7 @@
 // Schemas of a small gateway to load policies with, and short forms of calls to the loader.
 import { definePlugin, type Plugin, slot } from '@svc/core'
 import { formatDiagnostic, loadPolicy, type PolicyInput, type PolicyResult } from '@svc/core/policy'
+import { container } from 'tsyringe'
 import { z } from 'zod'
 
 const hostSchema = z.strictObject({
@@ -67,7 +68,14 @@ export function load(text: string, options: Options = {}): PolicyResult<Host> {
 }
 
 export function loadLayers(layers: PolicyInput<Host>['layers'], options: Options = {}): PolicyResult<Host> {
-  return loadPolicy({ host: hostSchema, plugins: defaults, env: {}, layers, ...options })
+  return loadPolicy({
+    host: hostSchema,
+    plugins: defaults,
+    env: {},
+    layers,
+    bindings: container.createChildContainer(),
+    ...options,
+  })
 }
 
 /** The mistakes as they are printed; empty when the policy loads. */

@@ -6,6 +6,7 @@ import { ap2Plugin, didMethods } from '@svc/plugin-ap2'
 import { generateLocalKey } from '@svc/plugin-ap2/dev'
 import { expect } from 'chai'
 import { createStage, fakeCall, fakeContext } from 'svc-sdk/testing'
+import { container } from 'tsyringe'
 import { checkSection } from '../../support/check.js'
 
 const bound = { bind: { 'shop/buy': { total: '/total' } } }
@@ -89,8 +90,9 @@ describe('the section ap2', () => {
     expect(checkSection(ap2Plugin, section)[0]).to.match(
       /^mistake ap2\.trust\.didMethods\.0: no resolver for did:ebsi/,
     )
-    const bindingOf = <T>() => ({ ebsi: {} }) as T
-    expect(checkSection(ap2Plugin, section, {}, { bindingOf })).to.deep.equal([])
+    const bindings = container.createChildContainer()
+    bind(bindings, didMethods, { useValue: { ebsi: { resolve: async () => [] } } })
+    expect(checkSection(ap2Plugin, section, {}, bindings)).to.deep.equal([])
   })
 
   it('refuses files that cannot be read', () => {

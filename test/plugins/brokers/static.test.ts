@@ -1,6 +1,7 @@
-import { credential } from '@svc/core'
+import { bind, credential } from '@svc/core'
 import { brokersPlugin, type CredentialSource, credentialSource } from '@svc/plugin-brokers'
 import { expect } from 'chai'
+import { container, type DependencyContainer } from 'tsyringe'
 import { checkSection } from '../../support/check.js'
 import { send } from '../../support/stage-rig.js'
 import { answered, BrokersRig, held, keyFor, sendWith, why } from './rig.js'
@@ -124,8 +125,8 @@ describe('brokers: a static key', () => {
 
   describe('is refused by the check of the policy', () => {
     const inject = { header: 'x-key', format: 'raw' }
-    const check = (section: object, isBound = () => false) =>
-      checkSection(brokersPlugin, section, { servers: ['files'], place: rig.context }, { isBound })
+    const check = (section: object, bindings?: DependencyContainer) =>
+      checkSection(brokersPlugin, section, { servers: ['files'], place: rig.context }, bindings)
 
     it('where its reference is invalid or its file is missing', () => {
       const key_refs = ['file:///etc/shadow', 'vault:kv/billing', 'file://none', 'env:NONE']
@@ -137,7 +138,9 @@ describe('brokers: a static key', () => {
         'mistake brokers.files.key_refs.1: is neither env:NAME nor file://PATH, and no CredentialSource is bound',
         missing,
       ])
-      expect(check(section, () => true)).to.deep.equal([elsewhere, missing])
+      const bindings = container.createChildContainer()
+      bind(bindings, credentialSource, { useValue: { load: async () => 'key' } })
+      expect(check(section, bindings)).to.deep.equal([elsewhere, missing])
     })
 
     it('if its server is not a target', () => {

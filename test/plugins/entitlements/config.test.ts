@@ -1,7 +1,9 @@
 import { loadPolicy } from '@svc/core/policy'
 import { entitlementsPlugin } from '@svc/plugin-entitlements'
 import { expect } from 'chai'
+import { container } from 'tsyringe'
 import { z } from 'zod'
+import { checkSection } from '../../support/check.js'
 import { acme } from './rig.js'
 
 /** The loader's messages, without the name of the section. */
@@ -10,6 +12,7 @@ function issues(section: unknown): string[] {
     layers: [{ file: 'policy', object: { entitlements: section } }],
     host: z.strictObject({}),
     plugins: [entitlementsPlugin],
+    bindings: container.createChildContainer(),
     env: {},
   })
   if (result.ok) return []
@@ -19,14 +22,9 @@ function issues(section: unknown): string[] {
 describe('entitlements: configuration', () => {
   it('warns where the section is absent and where it is open', () => {
     expect(entitlementsPlugin.absent).to.include('no tool is allowed to any tenant')
-    const warnings = entitlementsPlugin.check?.(
-      'open',
-      {},
-      () => false,
-      () => undefined,
-    )
+    const warnings = checkSection(entitlementsPlugin, 'open')
     expect(warnings).to.have.lengthOf(1)
-    expect(warnings?.[0]).to.deep.include({ path: ['entitlements'], severity: 'warning' })
+    expect(warnings[0]).to.match(/^warning entitlements: /)
   })
 
   it('requires a default plan, plans and tenants, and for each tenant a plan and an allowlist', () => {

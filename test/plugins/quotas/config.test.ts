@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { resolveOptional, tokens } from '@svc/core'
+import { tokens } from '@svc/core'
 import { MemoryQuotaAdapter, quotaAdapters, quotasPlugin } from '@svc/plugin-quotas'
 import { expect } from 'chai'
 import { checkSection } from '../../support/check.js'
@@ -151,13 +151,7 @@ describe('quotas: choice of the adapter', () => {
 
   it('fails at load for an unregistered name, and lists the registered ones', () => {
     rig.bind(quotaAdapters, new Map([['ours', () => new Named()]]))
-    const check = (adapter: string) =>
-      checkSection(
-        quotasPlugin,
-        { adapter },
-        {},
-        { bindingOf: (token) => resolveOptional(rig.context.container, token) },
-      )
+    const check = (adapter: string) => checkSection(quotasPlugin, { adapter }, {}, rig.context.container)
     expect(check('ours')).to.deep.equal([])
     expect(check('theirs')).to.deep.equal([
       'mistake quotas.adapter: no adapter named "theirs" is registered; known: memory, lmdb, redis, ours',
