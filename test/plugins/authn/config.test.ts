@@ -156,23 +156,4 @@ describe('authn: documentation', () => {
       for (const { authn } of blocks) expect(mistakes(authn)).to.deep.equal([])
     })
   }
-
-  it('lists every key with its default', async () => {
-    const text = await readFile(new URL('plugins/authn/README.md', root), 'utf8')
-    const listed = new Map(
-      [...text.matchAll(/^\| `([\w.]+)` +\|[^|]*\| (.*?) +\|/gm)].map(([, key, value]) => [key, value]),
-    )
-    const { oidc: defaults, ...section } = authnPlugin.schema.parse({ oidc })
-    const { jwks, ...rest } = defaults!
-    for (const [key, value] of [
-      ...Object.entries(section),
-      ...Object.entries(rest).map(([name, value]) => [`oidc.${name}`, value] as const),
-      ...Object.entries(jwks).map(([name, value]) => [`oidc.jwks.${name}`, value] as const),
-    ]) {
-      expect(listed.has(key), key).to.equal(true)
-      if (!(key in required) && !Array.isArray(value)) expect(listed.get(key), key).to.equal(`\`${value}\``)
-    }
-  })
-
-  const required = { 'oidc.issuer': true, 'oidc.audience': true, 'oidc.jwks_uri': true }
 })
