@@ -58,7 +58,7 @@ interface Gap {
 interface Session {
   /** One past the largest number. */
   next: number
-  gaps: Gap[]
+  readonly gaps: Gap[]
 }
 
 /** Joins the runs of a day, in the order of the log. */
@@ -96,18 +96,22 @@ export class DaySequences {
   }
 }
 
-/** Removes `[from, to)` from the session's gaps; returns how many of these numbers lay in one. */
-function fill(session: Session, from: number, to: number): number {
+/** Removes `[from, to)` from the session's gaps, which ascend; returns how many of these numbers lay in one. */
+function fill({ gaps }: Session, from: number, to: number): number {
+  let [first, after] = [0, gaps.length]
+  while (first < after) {
+    const middle = (first + after) >>> 1
+    if ((gaps[middle]?.to ?? 0) > from) after = middle
+    else first = middle + 1
+  }
   let filled = 0
-  session.gaps = session.gaps.flatMap((gap) => {
-    const [start, end] = [Math.max(gap.from, from), Math.min(gap.to, to)]
-    if (start >= end) return [gap]
-    filled += end - start
-    return [
-      { ...gap, to: start },
-      { ...gap, from: end },
-    ].filter((rest) => rest.from < rest.to)
-  })
+  const rest: Gap[] = []
+  for (let gap = gaps[after]; gap !== undefined && gap.from < to; gap = gaps[++after]) {
+    filled += Math.min(gap.to, to) - Math.max(gap.from, from)
+    if (gap.from < from) rest.push({ ...gap, to: from })
+    if (gap.to > to) rest.push({ ...gap, from: to })
+  }
+  gaps.splice(first, after - first, ...rest)
   return filled
 }
 

@@ -267,6 +267,15 @@ export const recordManipulations: readonly Manipulation[] = [
     found: [`${today}:15: wrong_day`],
   },
   {
+    title: 'a stranger adds a record that names all numbers as lost',
+    tamper: (f, log) => {
+      const lost = [[0, Number.MAX_SAFE_INTEGER - 1]]
+      const seq = `aaaaaaaaaaaaaaaa:${Number.MAX_SAFE_INTEGER}`
+      f.lines(today, (l) => [...l, log.recordLine(TODAY, { seq, lost }, stranger)])
+    },
+    found: [`${today}:15: unknown_key`],
+  },
+  {
     title: 'the unsealed records are deleted',
     tamper: (f) => f.lines(today, (l) => l.slice(0, 12)),
     found: [],
