@@ -2,6 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import {
   type Denied,
+  type GivenVote,
   type Ids,
   type Logger,
   Refusal,
@@ -9,14 +10,15 @@ import {
   resolveOptional,
   services,
 } from '@svc/core'
-import { notFound, ReviewerEscalations } from '../escalations/reviewer-escalations.js'
+import { z } from 'zod'
+import { isEscalationId, notFound, ReviewerEscalations } from '../escalations/reviewer-escalations.js'
 import { noCall, refusalAnswer, type WholeAnswer, writeWhole } from '../http/answer.js'
+import { jsonObjectIn, readBody } from '../http/body.js'
 import { errorAnswer } from '../http/error-answer.js'
 import { requestPath } from '../http/request-errors.js'
 import type { GatewayMetrics } from '../metrics/gateway-metrics.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 import type { AdminAuthorizer } from '../policy/admin-authorizer.js'
-import { type AdminRoute, adminRouteOf, readVote } from './request.js'
 
 export interface AdminHandlerParts {
   readonly ids: Ids
@@ -150,5 +152,65 @@ function json(value: object): WholeAnswer {
     status: 200,
     headers: { 'content-type': 'application/json' },
     body: `${JSON.stringify(value)}\n`,
+  }
+}
+
+type AdminRoute =
+  | { readonly kind: 'health' }
+  | { readonly kind: 'metrics' }
+  | { readonly kind: 'list'; readonly query: URLSearchParams }
+  | { readonly kind: 'show'; readonly id: string }
+  | { readonly kind: 'input'; readonly id: string }
+  | { readonly kind: 'vote'; readonly id: string }
+  | { readonly kind: 'none' }
+
+const onePath = /^\/api\/escalations\/([^/]+)(\/votes|\/input)?$/
+
+function adminRouteOf(method: string, url: string): AdminRoute {
+  const [path = '', ...rest] = url.split('?')
+  const [, one, part] = onePath.exec(path) ?? []
+  if (one !== undefined && !isEscalationId(one)) return none
+  if (method === 'POST') return one === undefined || part !== '/votes' ? none : { kind: 'vote', id: one }
+  if (method !== 'GET' && method !== 'HEAD') return none
+  if (path === '/healthz') return { kind: 'health' }
+  if (path === '/metrics') return { kind: 'metrics' }
+  if (path === '/api/escalations') return { kind: 'list', query: new URLSearchParams(rest.join('?')) }
+  if (one === undefined || part === '/votes') return none
+  return { kind: part === undefined ? 'show' : 'input', id: one }
+}
+
+const none: AdminRoute = { kind: 'none' }
+
+const maxBodyBytes = 16_384
+/** UTF-16 units. */
+const maxComment = 1000
+
+const voteSchema = z.strictObject({
+  vote: z.enum(['approve', 'reject']),
+  comment: z.string().optional(),
+  input_sha256: z.string().optional(),
+})
+
+/** `{ "vote": "approve" | "reject", "comment"?: string, "input_sha256"?: string }`. Rejects with `Refusal`. */
+async function readVote(message: IncomingMessage): Promise<GivenVote> {
+  const type = message.headers['content-type'] ?? ''
+  if (!/^application\/json *(;|$)/i.test(type)) {
+    throw new Refusal('BAD_REQUEST', 'content-type: expected application/json.')
+  }
+  const body = voteSchema.safeParse(jsonObjectIn(await readBody(message, maxBodyBytes)))
+  if (!body.success) {
+    throw new Refusal(
+      'BAD_REQUEST',
+      'Expected {"vote": "approve" | "reject", "comment"?: string, "input_sha256"?: string}.',
+    )
+  }
+  const { vote, comment, input_sha256: inputSha256 } = body.data
+  if (comment !== undefined && comment.length > maxComment) {
+    throw new Refusal('BAD_REQUEST', `comment: expected at most ${maxComment} characters.`)
+  }
+  return {
+    vote,
+    ...(comment === undefined ? {} : { comment }),
+    ...(inputSha256 === undefined ? {} : { inputSha256 }),
   }
 }

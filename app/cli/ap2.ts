@@ -14,9 +14,8 @@ import {
   type Purchase,
 } from '@svc/plugin-ap2/dev'
 import { Command, Option } from 'commander'
-import { commandGuard } from './command-guard.js'
+import { commandGuard, instantOf, wholeNumber } from './command-guard.js'
 import { type CliIo, processIo } from './io.js'
-import { instantOf, wholeNumber } from './option-values.js'
 
 const FAILED = 1
 

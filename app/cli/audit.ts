@@ -17,9 +17,8 @@ import { stats } from './audit-stats.js'
 import { showTrace } from './audit-trace.js'
 import { type VerifyArguments, verify } from './audit-verify.js'
 import { runWitness, type WitnessArguments } from './audit-witness.js'
-import { commandGuard, judging, UNDECIDED } from './command-guard.js'
+import { commandGuard, judging, portOf, UNDECIDED, wholeNumber } from './command-guard.js'
 import { type CliIo, processIo } from './io.js'
-import { portOf, wholeNumber } from './option-values.js'
 
 const DEFAULT_WITNESS_PORT = 8791
 const KEYS =

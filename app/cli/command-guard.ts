@@ -1,6 +1,6 @@
-// How commands end that cannot do what they are for.
+// How commands read the values of options, and how they end if they cannot do what they are for.
 import { messageOf, visibleInLine } from '@svc/core/json'
-import type { Command } from 'commander'
+import { type Command, InvalidArgumentError } from 'commander'
 import type { CliIo } from './io.js'
 
 const FAILED = 1
@@ -33,4 +33,28 @@ export function commandGuard(
 /** Wrong arguments of the command exit with `UNDECIDED`; its help with 0. */
 export function judging(command: Command): Command {
   return command.exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : UNDECIDED))
+}
+
+export function wholeNumber(min: number, max?: number): (text: string) => number {
+  return (text) => {
+    const number = Number(text)
+    if (/^\d+$/.test(text) && number >= min && number <= (max ?? Number.MAX_SAFE_INTEGER)) return number
+    throw new InvalidArgumentError(
+      max === undefined ? `expected a whole number from ${min} on` : `expected ${min} to ${max}`,
+    )
+  }
+}
+
+/** For an option that may be repeated. */
+export function collected(value: string, values: readonly string[] = []): readonly string[] {
+  return [...values, value]
+}
+
+export const portOf = wholeNumber(0, 65_535)
+
+/** Milliseconds since the epoch. */
+export function instantOf(text: string): number {
+  const ms = Date.parse(text)
+  if (Number.isNaN(ms)) throw new InvalidArgumentError('expected a time such as 2026-01-01T00:00:00Z')
+  return ms
 }

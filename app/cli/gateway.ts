@@ -3,9 +3,9 @@ import { resolve } from 'node:path'
 import { bind, type Logger, tokens } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import { Command } from 'commander'
-import { lineLogger } from '../gateway/line-logger.js'
+import { lineLogger } from '../gateway/container.js'
 import { type GatewayHandle, startGatewayServer } from '../gateway/start.js'
-import { portOf } from './option-values.js'
+import { portOf } from './command-guard.js'
 import { policyText, reportStart } from './policy-file.js'
 
 interface GatewayFlags {

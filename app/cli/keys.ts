@@ -2,9 +2,8 @@
 import { AuditError, generateKeyFile, revokeKey, rotateKey, SignerKeyError } from '@svc/plugin-audit/log'
 import { Command } from 'commander'
 import { signerIn } from './audit-files.js'
-import { commandGuard } from './command-guard.js'
+import { commandGuard, instantOf, wholeNumber } from './command-guard.js'
 import { type CliIo, processIo } from './io.js'
-import { instantOf, wholeNumber } from './option-values.js'
 
 interface RotateOptions {
   readonly from: string

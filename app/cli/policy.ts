@@ -6,9 +6,9 @@ import { refusedTools } from '../doctor/refused-tools.js'
 import { builtinPlugins } from '../gateway/plugins.js'
 import { isIdempotencyKey, keyExpected } from '../http/call-headers.js'
 import { type HostConfig, hostSchema } from '../policy/config.js'
+import { collected } from './command-guard.js'
 import { type ExplainedCall, explainCall } from './explain.js'
 import { type CliIo, processIo } from './io.js'
-import { collected } from './option-values.js'
 import { baseDirOf, commandContext, diagnosticsOf, loadPolicyFile } from './policy-file.js'
 
 type Env = Readonly<Record<string, string | undefined>>

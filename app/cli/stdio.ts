@@ -3,11 +3,11 @@ import { resolve } from 'node:path'
 import type { Writable } from 'node:stream'
 import { formatNameSegment, parseNameSegment } from '@svc/core/match'
 import { Command } from 'commander'
-import { lineLogger } from '../gateway/line-logger.js'
+import { lineLogger } from '../gateway/container.js'
 import { serverNameOf } from '../stdio-gateway/command-target.js'
 import { type StdioGateway, serveStdio } from '../stdio-gateway/serve.js'
 import { signInCredentials } from '../stdio-gateway/sign-in/policy-credentials.js'
-import { collected, portOf } from './option-values.js'
+import { collected, portOf } from './command-guard.js'
 import { policyText, reportStart } from './policy-file.js'
 
 interface StdioFlags {

@@ -1,10 +1,154 @@
-// Runs every check of `svc doctor` on a policy.
-import { type DoctorCheck, type PluginContext, withinLimit } from '@svc/core'
+// Runs every check of `svc doctor` on a policy; and the checks of the gateway's own part: keys, certificates, directory and
+// upstreams.
+import { createServer, type Server } from 'node:net'
+import {
+  type Clock,
+  checkServer,
+  checkUsable,
+  type DoctorCheck,
+  type Logger,
+  type PluginContext,
+  resolve,
+  tokens,
+  withinLimit,
+} from '@svc/core'
+import { isLoopbackHost } from '@svc/core/http'
 import { messageOf } from '@svc/core/json'
 import type { EffectivePolicy } from '@svc/core/policy'
+import { KeyReader, loadOrCreateKey } from '@svc/core/secret'
+import { checkDirectory } from '@svc/core/store'
+import { readSecret } from '../notices/signature.js'
+import { AdminToken } from '../policy/admin-authorizer.js'
 import type { HostConfig } from '../policy/config.js'
-import { hostChecks, type SectionChecks } from './host.js'
+import { Certificates, type TlsConfig } from '../tls/certificates.js'
+import { addressOf } from '../upstream/target.js'
 import { stdioChecks } from './stdio-targets.js'
+
+/** The checks of a section. */
+export interface SectionChecks {
+  readonly section: string
+  /** Time limit; default: that of the doctor. */
+  readonly timeoutMs?: number
+  run(): Promise<readonly DoctorCheck[]>
+}
+
+function hostChecks(host: HostConfig, context: PluginContext): SectionChecks[] {
+  const { server, admin } = host
+  const sections: SectionChecks[] = [
+    { section: 'sec0Dir', run: () => checkDirectory("the gateway's directory", context.stateDir) },
+    { section: 'port', run: () => checkPorts(host) },
+    { section: 'server', run: () => checkServerKeys(server, context) },
+    { section: 'targets', run: () => checkTargets(host) },
+    { section: 'notices', run: () => checkWebhooks(host, context) },
+  ]
+  return admin === undefined
+    ? sections
+    : [...sections, { section: 'admin', run: () => checkAdminKeys(admin, context) }]
+}
+
+async function checkServerKeys(
+  { sessionKeyRef: ref, tls }: HostConfig['server'],
+  context: PluginContext,
+): Promise<DoctorCheck[]> {
+  const key = { fileName: '', ref, owner: 'server.sessionKeyRef' }
+  const hint = 'set at least 32 random characters, for example from `openssl rand -base64 32`'
+  return [
+    ...(ref === undefined
+      ? []
+      : [await checkUsable('the key of MCP sessions', hint, () => loadOrCreateKey(key, context))]),
+    ...(tls === undefined ? [] : await checkCertificates(tls, context)),
+  ]
+}
+
+async function checkAdminKeys(
+  { tokenRef, tls }: NonNullable<HostConfig['admin']>,
+  context: PluginContext,
+): Promise<DoctorCheck[]> {
+  const clock = resolve(context.container, tokens.Clock)
+  const hint = 'set a token of at least 16 characters, for example from `openssl rand -hex 32`'
+  const check = (ref: string) => new AdminToken(ref, new KeyReader(context), clock).check()
+  return [
+    ...(tokenRef === undefined ? [] : [await checkUsable('the admin token', hint, () => check(tokenRef))]),
+    ...(tls === undefined ? [] : await checkCertificates(tls, context)),
+  ]
+}
+
+async function checkCertificates(tls: TlsConfig, context: PluginContext): Promise<DoctorCheck[]> {
+  const clock: Clock = resolve(context.container, tokens.Clock)
+  const logger: Logger = resolve(context.container, tokens.Logger)
+  try {
+    const reader = new KeyReader(context, tls.dirs)
+    const certificates = await Certificates.open(tls, { reader, clock, logger })
+    const expires = new Date(certificates.expiresAt).toISOString()
+    const warnings = certificates.warnings()
+    if (warnings.length === 0) {
+      return [{ severity: 'ok', message: `the certificate can be used until ${expires}` }]
+    }
+    const severity = certificates.expiresAt < clock.now() ? 'error' : 'warning'
+    return warnings.map((message) => ({ severity, message, hint: 'renew the certificate' }))
+  } catch (fault) {
+    return [{ severity: 'error', message: messageOf(fault), hint: 'name a key and its certificate in PEM' }]
+  }
+}
+
+async function checkWebhooks({ notices }: HostConfig, context: PluginContext): Promise<DoctorCheck[]> {
+  const reader = new KeyReader(context)
+  const hint = 'set `whsec_` and the base64 of 24 to 64 bytes'
+  const checks = notices.map(async ({ url, secretRef: ref, allowPrivate }, index) => {
+    const mayBePrivate = allowPrivate || isLoopbackHost(new URL(url).hostname)
+    const subject = `the webhook notices[${index}]`
+    const server = await checkServer(subject, url, mayBePrivate ? 'any' : 'public')
+    if (ref === undefined) return server
+    const read = async () => readSecret(await reader.read(ref))
+    return [...server, await checkUsable(`the secret of ${subject}`, hint, read)]
+  })
+  return (await Promise.all(checks)).flat()
+}
+
+async function checkTargets({ targets }: HostConfig): Promise<DoctorCheck[]> {
+  const checks = Object.entries(targets).flatMap(([server, target]) =>
+    typeof target === 'string' ? [checkServer(`the server "${server}"`, addressOf(target))] : [],
+  )
+  return (await Promise.all(checks)).flat()
+}
+
+const portHint =
+  'stop what listens there, which may be this gateway itself, or choose another port or address'
+
+/** Binds the ports for a moment, without accepting a connection. */
+async function checkPorts({ port, server, admin }: HostConfig): Promise<DoctorCheck[]> {
+  const addresses = [{ name: 'the gateway', host: server.host, port }]
+  if (admin !== undefined) addresses.push({ name: 'the admin listener', host: admin.host, port: admin.port })
+  const bound: Server[] = []
+  const checks: DoctorCheck[] = []
+  try {
+    // All at once, so that two listeners with one address are found.
+    for (const { name, host, port } of addresses) {
+      const address = `${name}'s address ${host}, port ${port}`
+      try {
+        bound.push(await bind(host, port))
+        checks.push({ severity: 'ok', message: `${address} is free` })
+      } catch (fault) {
+        checks.push({
+          severity: 'error',
+          message: `${address} cannot be used: ${messageOf(fault)}`,
+          hint: portHint,
+        })
+      }
+    }
+  } finally {
+    await Promise.all(bound.map((one) => new Promise((resolve) => one.close(resolve))))
+  }
+  return checks
+}
+
+function bind(host: string, port: number): Promise<Server> {
+  const server = createServer((socket) => socket.destroy())
+  return new Promise((resolve, reject) => {
+    server.once('error', reject)
+    server.listen({ host, port, exclusive: true }, () => resolve(server))
+  })
+}
 
 /** A check with the section of the policy that it is about. */
 export interface SectionCheck extends DoctorCheck {

@@ -12,7 +12,7 @@ import type { HostConfig } from '../policy/config.js'
 import { type StdioTarget, stdioTargetsOf } from '../stdio-targets/config.js'
 import { StdioEndpoint } from '../stdio-targets/endpoint.js'
 import { Launcher } from '../stdio-targets/launcher.js'
-import type { SectionChecks } from './host.js'
+import type { SectionChecks } from './doctor.js'
 import { accessTo } from './tool-access.js'
 
 type Policy = EffectivePolicy<HostConfig>

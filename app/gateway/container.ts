@@ -11,9 +11,10 @@ import {
   resolve,
   tokens,
 } from '@svc/core'
+import { visible } from '@svc/core/json'
+import { type Logger, type LoggerOptions, pino } from 'pino'
 import { type DependencyContainer, container as root } from 'tsyringe'
 import { GatewayMetrics, gatewayMetrics } from '../metrics/gateway-metrics.js'
-import { lineLogger } from './line-logger.js'
 import { bindBetweenPlugins, builtinPlugins } from './plugins.js'
 
 /** A container of this gateway's own, with the plugins that ship; two gateways in one process share nothing. */
@@ -105,4 +106,16 @@ export class Counters implements Meter {
   gauge(name: string, value: number): void {
     this.values.set(name, value)
   }
+}
+
+/**
+ * Writes synchronously, so that the last lines are out before the process is.
+ *
+ * @param destination - A file or the number of an open one.
+ */
+export function lineLogger(options: LoggerOptions, destination: string | number): Logger {
+  return pino(
+    { ...options, hooks: { streamWrite: visible } },
+    pino.destination({ dest: destination, sync: true }),
+  )
 }

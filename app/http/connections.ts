@@ -1,6 +1,8 @@
-// Limits of one client connection: requests in all, requests at a time, and the rate at which it reads answers.
+// Limits of client connections: of one, its requests in all and at a time, and the rate at which it reads responses; of one
+// address, how many are open.
 import type { ServerResponse } from 'node:http'
-import type { Socket } from 'node:net'
+import { isIPv6, type Socket } from 'node:net'
+import { Tally } from '@svc/core/store'
 
 /**
  * Unanswered requests on one connection (pipelining, RFC 9112 §9.3.2). Each may have an answer of a mebibyte in memory
@@ -106,4 +108,46 @@ export class Connections<S extends Written = Socket> {
       } else if (nowMs > backlog.deadline) yield socket
     }
   }
+}
+
+/** The part of a socket that is used. */
+interface Connected {
+  readonly remoteAddress?: string | undefined
+  once(event: 'close', listener: () => void): unknown
+}
+
+export class AddressConnections {
+  #max: number
+  #isExempt: (address: string) => boolean
+  #open = new Tally()
+
+  /** Addresses for which `isExempt` are not counted. */
+  constructor(max: number, isExempt: (address: string) => boolean) {
+    this.#max = max
+    this.#isExempt = isExempt
+  }
+
+  /** Counts the connection until it closes; false where its client has as many as it may have. */
+  admit(socket: Connected): boolean {
+    const { remoteAddress } = socket
+    // A connection that has closed already has no address.
+    if (remoteAddress === undefined || this.#isExempt(remoteAddress)) return true
+    const client = clientOf(remoteAddress)
+    if (this.#open.of(client) >= this.#max) return false
+    this.#open.add(client)
+    socket.once('close', () => this.#open.remove(client))
+    return true
+  }
+}
+
+/** An IPv4 address, also in its IPv6 form (RFC 4291 §2.5.5.2), or the /64 network that an IPv6 client chooses from. */
+function clientOf(address: string): string {
+  const [, mapped] = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address) ?? []
+  if (mapped !== undefined) return mapped
+  if (!isIPv6(address)) return address
+  const [head = '', tail] = address.replace(/%.*$/, '').split('::')
+  const groups = head === '' ? [] : head.split(':')
+  const last = tail === undefined || tail === '' ? [] : tail.split(':')
+  const zeros = tail === undefined ? [] : new Array<string>(8 - groups.length - last.length).fill('0')
+  return [...groups, ...zeros, ...last].slice(0, 4).join(':')
 }

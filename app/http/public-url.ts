@@ -1,8 +1,124 @@
-// The URL under which clients reach this gateway: the policy's, else one derived from the connection, a trusted proxy's
-// headers and Host. Only the policy's may decide anything; clients can forge the others.
+// The URL under which clients reach this gateway: the policy's, else one derived from the connection, the headers of a trusted
+// proxy and Host. Only the policy's may decide anything; clients can forge the others.
 import type { IncomingHttpHeaders } from 'node:http'
+import { BlockList, isIP } from 'node:net'
 import { z } from 'zod'
-import { proxySchema, TrustedProxies } from './trusted-proxies.js'
+
+/** The scheme and host that a client used, as far as a proxy tells. */
+interface Forwarded {
+  readonly proto?: string
+  readonly host?: string
+}
+
+/** An address or a range of them (RFC 4632, RFC 4291 §2.3). */
+const proxySchema = z
+  .string()
+  .refine((range) => parsed(range) !== undefined, 'expected an IP address, or a range like 10.0.0.0/8')
+
+class TrustedProxies {
+  #ranges = new BlockList()
+  #isEmpty: boolean
+
+  /** `ranges` as `proxySchema` accepts them. */
+  constructor(ranges: readonly string[]) {
+    this.#isEmpty = ranges.length === 0
+    for (const range of ranges) {
+      const { address, prefix, family } = parsed(range) ?? {}
+      if (address !== undefined && prefix !== undefined) this.#ranges.addSubnet(address, prefix, family)
+    }
+  }
+
+  has(address: string | undefined): boolean {
+    // Every call asks, and reading an address costs as much as a stage.
+    if (this.#isEmpty) return false
+    const family = isIP(address ?? '')
+    return (
+      address !== undefined && family !== 0 && this.#ranges.check(address, family === 4 ? 'ipv4' : 'ipv6')
+    )
+  }
+
+  /**
+   * What the outermost trusted proxy received, for a request that a trusted proxy sent. Undefined where `forwarded` is
+   * malformed or contradicts `x-forwarded-*`: a proxy that sets the one and passes the other on would let its client
+   * choose.
+   */
+  forwarded(headers: IncomingHttpHeaders): Forwarded | undefined {
+    const proto = last(headers['x-forwarded-proto'])?.toLowerCase()
+    const host = last(headers['x-forwarded-host'])
+    const named: Forwarded = {
+      ...(proto === undefined ? {} : { proto }),
+      ...(host === undefined ? {} : { host }),
+    }
+    const { forwarded } = headers
+    if (forwarded === undefined) return named
+    const elements = forwardedElements(String(forwarded))
+    if (elements === undefined) return undefined
+    const inForwarded = this.#outermost(elements)
+    const agree = (['proto', 'host'] as const).every(
+      (key) => named[key] === undefined || inForwarded[key] === undefined || named[key] === inForwarded[key],
+    )
+    return agree ? { ...named, ...inForwarded } : undefined
+  }
+
+  /** Each proxy appends its element: those before the first untrusted address may be forged. */
+  #outermost(elements: readonly ReadonlyMap<string, string>[]): Forwarded {
+    let at = elements.length - 1
+    while (at > 0 && this.has(addressOf(elements[at]?.get('for')))) at--
+    const proto = elements[at]?.get('proto')?.toLowerCase()
+    const host = elements[at]?.get('host')
+    return { ...(proto === undefined ? {} : { proto }), ...(host === undefined ? {} : { host }) }
+  }
+}
+
+function parsed(range: string): { address: string; prefix: number; family: 'ipv4' | 'ipv6' } | undefined {
+  const [, address = '', digits] = /^([^/]+)(?:\/(\d{1,3}))?$/.exec(range) ?? []
+  const version = isIP(address)
+  const bits = version === 4 ? 32 : 128
+  const prefix = digits === undefined ? bits : Number(digits)
+  // A zone names an interface of this machine, and no range.
+  if (version === 0 || prefix > bits || address.includes('%')) return undefined
+  return { address, prefix, family: version === 4 ? 'ipv4' : 'ipv6' }
+}
+
+/** The value of the proxy that is connected; earlier values may be forged. */
+function last(value: string | string[] | undefined): string | undefined {
+  const text = Array.isArray(value) ? value.at(-1) : value
+  return text?.slice(text.lastIndexOf(',') + 1).trim()
+}
+
+const pair =
+  /[ \t]*([!#$%&'*+\-.^_`|~0-9A-Za-z]+)=(?:([!#$%&'*+\-.^_`|~0-9A-Za-z]+)|"((?:[^"\\]|\\.)*)")[ \t]*/y
+
+/** The elements of a `Forwarded` header (RFC 7239 §4), names in lower case; undefined where it is malformed. */
+function forwardedElements(header: string): ReadonlyMap<string, string>[] | undefined {
+  const elements: Map<string, string>[] = []
+  let element = new Map<string, string>()
+  let at = 0
+  for (;;) {
+    pair.lastIndex = at
+    const found = pair.exec(header)
+    if (found === null) return undefined
+    const [whole, name = '', token, quoted = ''] = found
+    const key = name.toLowerCase()
+    // §4: each parameter at most once.
+    if (element.has(key)) return undefined
+    element.set(key, token ?? quoted.replace(/\\(.)/g, '$1'))
+    at += whole.length
+    if (at === header.length) return [...elements, element]
+    const sign = header[at++]
+    if (sign === ',') {
+      elements.push(element)
+      element = new Map()
+    } else if (sign !== ';') return undefined
+  }
+}
+
+/** The address of a node (RFC 7239 §6); undefined for `unknown` and for hidden ones. */
+function addressOf(node: string | undefined): string | undefined {
+  const [, six, four] = /^(?:\[([^\]]+)\]|([^:]+))(?::[^:]+)?$/.exec(node ?? '') ?? []
+  const address = six ?? four
+  return address !== undefined && isIP(address) !== 0 ? address : undefined
+}
 
 export const publicUrlSchema = z
   .string()

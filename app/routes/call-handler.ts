@@ -25,8 +25,7 @@ import { LISTEN_METHOD } from '../mcp/subject.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 import { dispatch } from '../upstream/dispatch-slot.js'
 import type { Batch, Endpoint, MessageEndpoint } from './endpoints.js'
-import type { TenantCallLimit } from './tenant-call-limit.js'
-import type { TenantConnections } from './tenant-connections.js'
+import type { TenantCallLimit, TenantConnections } from './tenant-limits.js'
 
 export interface CallHandlerParts {
   readonly clock: Clock

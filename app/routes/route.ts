@@ -2,7 +2,7 @@
 import { Refusal } from '@svc/core'
 import { ALL_SERVERS_PATH, metadataPath } from '@svc/core/http'
 import { parseNameSegment, parseToolSegment } from '@svc/core/match'
-import { isEscalationId } from '../escalations/view.js'
+import { isEscalationId } from '../escalations/reviewer-escalations.js'
 
 type McpMethod = 'POST' | 'GET' | 'DELETE'
 

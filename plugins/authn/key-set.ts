@@ -1,5 +1,5 @@
 // Reads an issuer's key set and selects the keys that can verify signatures.
-import { canonicalize } from '@svc/core/json'
+import { canonicalize, isJsonObject } from '@svc/core/json'
 import { type CryptoKey, importJWK, type JWK } from 'jose'
 import type { SignatureAlgorithm } from './config.js'
 
@@ -67,7 +67,7 @@ export interface KeySet {
  * more than 100 keys, or no key that can verify signatures.
  */
 export function readKeySet(document: unknown, previous: KeySet | undefined): KeySet {
-  const list: unknown = isObject(document) ? document['keys'] : undefined
+  const list: unknown = isJsonObject(document) ? document['keys'] : undefined
   if (!Array.isArray(list)) throw new Error('the key set is not a JSON object with a list of "keys"')
   if (list.length > maxKeys) {
     throw new Error(`the key set has ${list.length} keys; at most ${maxKeys} are accepted`)
@@ -99,7 +99,7 @@ export function matchingKeys(set: KeySet, alg: SignatureAlgorithm, kid: string |
 
 /** Why a key of the set is not used; undefined where it is. */
 function faultOf(jwk: unknown): string | undefined {
-  if (!isObject(jwk)) return 'is not an object'
+  if (!isJsonObject(jwk)) return 'is not an object'
   const { kty, kid, alg } = jwk
   if (typeof kty !== 'string') return 'has no "kty"'
   if (kid !== undefined && typeof kid !== 'string') return 'has a "kid" that is not a string'
@@ -127,11 +127,7 @@ function rsaBits(modulus: unknown): number {
 }
 
 function describeKid(jwk: unknown): string {
-  return isObject(jwk) && typeof jwk['kid'] === 'string'
+  return isJsonObject(jwk) && typeof jwk['kid'] === 'string'
     ? ` (kid ${JSON.stringify(jwk['kid'].slice(0, 64))})`
     : ''
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

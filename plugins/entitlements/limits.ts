@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { Limit } from '@svc/core'
 import { foldReference, type PatternMatches } from '@svc/core/match'
 import type { ToolLimitConfig } from './config.js'
-import type { Grant, Level } from './grant.js'
+import type { Grant, Level } from './entitlement.js'
 
 interface DayLimit {
   readonly callsPerDay: number

@@ -12,8 +12,7 @@ import {
   type Stage,
 } from '@svc/core'
 import { compilePatternMap } from '@svc/core/match'
-import type { Entitlement } from './entitlement.js'
-import type { PatternList } from './grant.js'
+import type { Entitlement, PatternList } from './entitlement.js'
 import type { Tenants } from './tenants.js'
 
 const ANONYMOUS = { roles: [] }

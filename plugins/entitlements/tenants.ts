@@ -1,15 +1,15 @@
 // The compiled section: finds the entitlement of a caller.
 import type { Identity } from '@svc/core'
 import type { EntitlementsConfig, PlanConfig, PrincipalConfig, TenantConfig } from './config.js'
-import { Entitlement } from './entitlement.js'
 import {
   compiledParts,
+  Entitlement,
   type Grant,
   openGrant,
   type PrincipalSection,
   principalGrant,
   restrictionsOf,
-} from './grant.js'
+} from './entitlement.js'
 import { NO_LIMITS, parseLimits, type ToolLimits } from './limits.js'
 
 type Caller = Omit<Identity, 'tenant' | 'authenticated'>

@@ -1,8 +1,85 @@
 // The `privacy` section: pseudonyms in place of identities in records, logs and spans.
-import { bindDefault, checkUsable, definePlugin, redactor, services } from '@svc/core'
+import {
+  bindDefault,
+  type Call,
+  checkUsable,
+  definePlugin,
+  type MaybePromise,
+  type Next,
+  type Outcome,
+  type Redactor,
+  redactor,
+  type Stage,
+  services,
+} from '@svc/core'
+import { keyRefSchema } from '@svc/core/policy'
 import { KeyReader, loadOrCreateKey } from '@svc/core/secret'
-import { privacySchema } from './config.js'
-import { PrivacyStage } from './stage.js'
+import { z } from 'zod'
+import { CallRedactor, Pseudonyms } from './call-redactor.js'
+
+const privacySchema = z
+  .strictObject({
+    redact_identities: z
+      .boolean()
+      .default(false)
+      .describe('Whether records, logs and spans contain pseudonyms in place of identities.'),
+    key_ref: keyRefSchema
+      .optional()
+      .describe(
+        'Key of the pseudonyms: `env:NAME` or `file://PATH`. Default: `privacy.key` in sec0Dir, created on first use.',
+      ),
+  })
+  .describe('Redaction of identities in records, logs and spans.')
+
+interface PrivacyStageOptions {
+  readonly isEnabled: boolean
+  /** Called at start where redaction is enabled. */
+  key(): Promise<string>
+}
+
+class PrivacyStage implements Stage {
+  #options: PrivacyStageOptions
+  #pseudonyms: Pseudonyms | undefined
+
+  constructor(options: PrivacyStageOptions) {
+    this.#options = options
+  }
+
+  async start(): Promise<void> {
+    if (this.#options.isEnabled) this.#pseudonyms ??= new Pseudonyms(await this.#options.key())
+  }
+
+  async stop(): Promise<void> {
+    this.#pseudonyms = undefined
+  }
+
+  /** For personal data outside calls. Throws before the start. */
+  get redactor(): Redactor {
+    const pseudonyms = this.#pseudonyms
+    if (pseudonyms === undefined) throw new Error('the privacy stage has not started')
+    return {
+      pseudonym: (name) => pseudonyms.of(name),
+      text: (text) => pseudonyms.replaceAddresses(text),
+    }
+  }
+
+  handle(call: Call, next: Next): MaybePromise<Outcome> {
+    if (!this.#options.isEnabled) return next()
+    // Fails rather than records an identity that must be redacted.
+    if (this.#pseudonyms === undefined) throw new Error('the privacy stage has not started')
+    call.set(redactor, new CallRedactor(call, this.#pseudonyms))
+    return next()
+  }
+
+  explain(_call: Call, next: Next, say: (line: string) => void): MaybePromise<Outcome> {
+    say(
+      this.#options.isEnabled
+        ? 'records, logs and spans contain pseudonyms in place of identities'
+        : 'redact_identities is false: records and logs contain identities',
+    )
+    return next()
+  }
+}
 
 export const privacyPlugin = definePlugin({
   name: 'privacy',

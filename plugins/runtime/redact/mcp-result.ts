@@ -1,5 +1,6 @@
 // Redacts the result of an MCP method. Text is redacted as text or as the JSON that it contains. Images, audio, blobs,
 // links and tasks cannot be redacted and are replaced.
+import { isJsonObject } from '@svc/core/json'
 import { mapChildren, type OutputRule, redactJson, redactText } from './rule.js'
 
 type Fields = Readonly<Record<string, unknown>>
@@ -7,7 +8,8 @@ type Fields = Readonly<Record<string, unknown>>
 /** The redacted result of `method`, valid under the schema of its result. */
 export function redactResult(result: unknown, method: string | null, rule: OutputRule): unknown {
   // The result of a task is fetched by a later request, which this decision does not cover: the task id is removed.
-  if (rule.isAll || !isFields(result) || isFields(result['task'])) return replacedResult(result, method, rule)
+  if (rule.isAll || !isJsonObject(result) || isJsonObject(result['task']))
+    return replacedResult(result, method, rule)
   const members: Record<string, unknown> = {}
   for (const [name, value] of Object.entries(result)) {
     const redact = Object.hasOwn(memberRedactors, name) ? memberRedactors[name] : undefined
@@ -15,12 +17,12 @@ export function redactResult(result: unknown, method: string | null, rule: Outpu
   }
   // Paths also apply to the result itself, not only to each of its texts.
   const redacted = rule.paths.length === 0 ? members : redactJson(members, { ...rule, detectors: [] })
-  return isFields(redacted) ? redacted : replacedResult(result, method, rule)
+  return isJsonObject(redacted) ? redacted : replacedResult(result, method, rule)
 }
 
 /** A JSON-RPC error. Its code is kept; message and data may hold confidential content. */
 export function redactError(error: unknown, rule: OutputRule): Fields {
-  const { code, message, data } = isFields(error) ? error : {}
+  const { code, message, data } = isJsonObject(error) ? error : {}
   return {
     code: Number.isInteger(code) ? code : -32603,
     message: typeof message === 'string' ? redactText(message, rule) : rule.replacement,
@@ -43,18 +45,18 @@ function redactStrings(value: unknown, rule: OutputRule): unknown {
 }
 
 function redactBlock(value: unknown, rule: OutputRule): unknown {
-  if (!isFields(value)) return textBlock(rule.replacement)
+  if (!isJsonObject(value)) return textBlock(rule.replacement)
   const { type, text, resource } = value
   if (type === 'text' && typeof text === 'string')
     return { ...redactOthers(value, rule), text: redactText(text, rule) }
-  if (type === 'resource' && isFields(resource) && typeof resource['text'] === 'string') {
+  if (type === 'resource' && isJsonObject(resource) && typeof resource['text'] === 'string') {
     return { ...redactOthers(value, rule), resource: redactContents(resource, rule) }
   }
   return textBlock(rule.replacement)
 }
 
 function redactMessage(value: unknown, rule: OutputRule): unknown {
-  const { role, content } = isFields(value) ? value : {}
+  const { role, content } = isJsonObject(value) ? value : {}
   const redacted = Array.isArray(content)
     ? content.map((item) => redactBlock(item, rule))
     : redactBlock(content, rule)
@@ -62,7 +64,7 @@ function redactMessage(value: unknown, rule: OutputRule): unknown {
 }
 
 function redactContents(value: unknown, rule: OutputRule): unknown {
-  if (!isFields(value)) return { uri: '', text: rule.replacement }
+  if (!isJsonObject(value)) return { uri: '', text: rule.replacement }
   const { uri, text } = value
   if (typeof text === 'string') return { ...redactOthers(value, rule), text: redactText(text, rule) }
   return {
@@ -79,7 +81,7 @@ function redactOthers(value: Fields, rule: OutputRule): object {
 }
 
 function replacedResult(result: unknown, method: string | null, { replacement }: OutputRule): Fields {
-  const { resultType, isError } = isFields(result) ? result : {}
+  const { resultType, isError } = isJsonObject(result) ? result : {}
   const kept = {
     // MCP 2026-07-28: tells the client that no further input is required.
     ...(resultType === undefined ? {} : { resultType: 'complete' }),
@@ -101,16 +103,12 @@ function replacedResult(result: unknown, method: string | null, { replacement }:
 
 /** The caller knows the URI: it requested the resource by it. */
 function firstUri(result: unknown): string {
-  const { contents: list } = isFields(result) ? result : {}
+  const { contents: list } = isJsonObject(result) ? result : {}
   const [first] = Array.isArray(list) ? (list as unknown[]) : []
-  const { uri } = isFields(first) ? first : {}
+  const { uri } = isJsonObject(first) ? first : {}
   return typeof uri === 'string' ? uri : ''
 }
 
 function textBlock(text: string): Fields {
   return { type: 'text', text }
-}
-
-function isFields(value: unknown): value is Fields {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -26,31 +26,7 @@ export const responseSchema = z.strictObject({
   metadata: z.record(z.string(), z.unknown()).optional(),
 })
 
-interface WireRequest {
-  readonly protocolVersion: string
-  readonly requestId: string
-  readonly context: {
-    readonly integrationSurface: 'svc-sdk'
-    readonly executionLayer: 'gateway'
-    readonly tenant: string
-    readonly server: string
-    readonly tool: string
-    readonly nodeId?: string
-    readonly runId?: string
-  }
-  readonly enforcement: {
-    readonly mode: 'observe' | 'enforce'
-    readonly strategy: 'deny_on_match'
-    readonly denyOn: readonly string[]
-  }
-  readonly input: {
-    readonly reasons: readonly string[]
-    readonly riskTags: readonly string[]
-    readonly attributes: JsonObject
-  }
-}
-
-export function wireRequest(request: EvaluationRequest, protocolVersion: string): WireRequest {
+export function wireRequest(request: EvaluationRequest, protocolVersion: string) {
   const { requestId, tenant, server, tool, nodeId, runId, mode, denyOn, reasons, riskTags, attributes } =
     request
   return {
@@ -89,7 +65,7 @@ export function parseResponse(bytes: Uint8Array, protocolVersion: string): Evalu
 function parseValid(bytes: Uint8Array, protocolVersion: string): Evaluation {
   const value = parseBody(bytes)
   // Checked first: another version may have another structure, and the version is the clearer error.
-  const version = isObject(value) ? value['protocolVersion'] : undefined
+  const version = isJsonObject(value) ? value['protocolVersion'] : undefined
   if (typeof version === 'string' && version !== protocolVersion) {
     throw new EvaluationError(`the runtime does not support protocol version ${protocolVersion}`, 'invalid')
   }
@@ -126,10 +102,6 @@ function parseBody(bytes: Uint8Array): JsonValue {
       throw new EvaluationError("the runtime's response is not valid JSON", 'invalid')
     throw error
   }
-}
-
-function isObject(value: JsonValue): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 /** The strictest first. */

@@ -1,5 +1,4 @@
 // What callers, servers and files choose cannot drive the terminal of whoever reads what a command prints.
-
 import { execFile } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -12,7 +11,7 @@ import { auditCommand } from 'svc-sdk/internal/cli/audit'
 import { doctorCommand } from 'svc-sdk/internal/cli/doctor'
 import { escalationsCommand } from 'svc-sdk/internal/cli/escalations'
 import { keysCommand } from 'svc-sdk/internal/cli/keys'
-import { lineLogger } from 'svc-sdk/internal/gateway/line-logger'
+import { lineLogger } from 'svc-sdk/internal/gateway/container'
 import { appenderIn, envelope, signer } from '../../plugins/audit/log/writer/records.js'
 import { runCommand } from '../../support/command.js'
 import { svc } from '../../support/svc.js'

@@ -1,6 +1,6 @@
 import { EventEmitter } from 'node:events'
 import { expect } from 'chai'
-import { AddressConnections } from 'svc-sdk/internal/http/address-connections'
+import { AddressConnections } from 'svc-sdk/internal/http/connections'
 
 function connection(remoteAddress: string) {
   const socket = Object.assign(new EventEmitter(), { remoteAddress })

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { KeyError, KeyReader } from '@svc/core/secret'
 import { expect } from 'chai'
-import { AdminToken } from 'svc-sdk/internal/policy/admin-token'
+import { AdminToken } from 'svc-sdk/internal/policy/admin-authorizer'
 import { FakeClock } from 'svc-sdk/testing'
 
 describe('the admin token', () => {
