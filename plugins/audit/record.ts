@@ -34,9 +34,7 @@ export interface RecordContext {
   readonly policySha256: string | null
 }
 
-interface RecordedCall {
-  readonly call: Call
-  readonly settlement: Settlement
+interface Measured {
   /** Milliseconds, monotonic, from the call's arrival to its settlement. */
   readonly latencyMs: number
   /** Milliseconds to the first byte of the upstream's answer; undefined without one. */
@@ -45,16 +43,18 @@ interface RecordedCall {
   readonly inputSha256?: string | null | undefined
 }
 
+interface RecordedCall extends Measured {
+  readonly call: Call
+  readonly settlement: Settlement
+}
+
 /** The outcome of a call, as recorded. */
-interface Result {
-  readonly latencyMs: number
-  readonly firstByteMs?: number | undefined
+interface Result extends Measured {
   readonly sent: Sent
   readonly isDenied: boolean
   readonly isOk: boolean
   readonly error: string | null
   readonly digest: string | null
-  readonly inputSha256: string | null | undefined
 }
 
 export function recordOf(context: RecordContext, recorded: RecordedCall): AuditEnvelope {
@@ -82,7 +82,6 @@ export function unknownRecordOf(context: RecordContext, call: Call, latencyMs: n
     isOk: false,
     error: OUTCOME_UNKNOWN,
     digest: null,
-    inputSha256: undefined,
   })
 }
 

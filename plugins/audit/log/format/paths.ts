@@ -28,16 +28,6 @@ export function coverFile(day: string): string {
   return `audit-${day}.cover`
 }
 
-/** The day of `audit-<day>.cover`, else undefined. */
-export function dayOfCoverFile(name: string): string | undefined {
-  return /^audit-(\d{4}-\d\d-\d\d)\.cover$/.exec(name)?.[1]
-}
-
-/** The day of `audit-<day>.checkpoint`, else undefined. */
-export function dayOfCheckpointFile(name: string): string | undefined {
-  return /^audit-(\d{4}-\d\d-\d\d)\.checkpoint$/.exec(name)?.[1]
-}
-
 export function rawLog(day: string): string {
   return `raw/raw-${day}.ndjson`
 }
@@ -46,12 +36,12 @@ export function agentLog(nodeId: string, day: string, agentRef: string): string 
   return `agents/${pathSegment(nodeId)}/${day}/${pathSegment(agentRef)}.ndjson`
 }
 
-/** The day of `audit-<day>.ndjson`, else undefined. */
-export function dayOfDailyLog(name: string): string | undefined {
-  return /^audit-(\d{4}-\d\d-\d\d)\.ndjson$/.exec(name)?.[1]
+function dayIn(pattern: RegExp): (name: string) => string | undefined {
+  return (name) => pattern.exec(name)?.[1]
 }
 
-/** The day of `raw-<day>.ndjson`, else undefined. */
-export function dayOfRawLog(name: string): string | undefined {
-  return /^raw-(\d{4}-\d\d-\d\d)\.ndjson$/.exec(name)?.[1]
-}
+// The days of the files' names; undefined for other names.
+export const dayOfDailyLog = dayIn(/^audit-(\d{4}-\d\d-\d\d)\.ndjson$/)
+export const dayOfCheckpointFile = dayIn(/^audit-(\d{4}-\d\d-\d\d)\.checkpoint$/)
+export const dayOfCoverFile = dayIn(/^audit-(\d{4}-\d\d-\d\d)\.cover$/)
+export const dayOfRawLog = dayIn(/^raw-(\d{4}-\d\d-\d\d)\.ndjson$/)

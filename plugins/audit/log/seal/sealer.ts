@@ -44,9 +44,7 @@ export class Sealer {
   readonly #lock: HeldLock
   #tree: LogTree | undefined
   #keys = new KeyHistory()
-  #error: Error | undefined
-  #sealedAt: number | undefined
-  #size: number | undefined
+  readonly #last: Omit<SealingStatus, 'active'> = {}
   #work: Promise<unknown> = Promise.resolve()
   #timer: NodeJS.Timeout | undefined
   #closed = false
@@ -57,11 +55,7 @@ export class Sealer {
   }
 
   get status(): SealingStatus {
-    const status: SealingStatus = { active: this.#lock.isHeld }
-    if (this.#size !== undefined) status.size = this.#size
-    if (this.#sealedAt !== undefined) status.sealedAt = this.#sealedAt
-    if (this.#error !== undefined) status.error = this.#error
-    return status
+    return { active: this.#lock.isHeld, ...this.#last }
   }
 
   /**
@@ -155,10 +149,10 @@ export class Sealer {
       const at = this.#parts.clock.now()
       await this.#attempt(async (tree) => {
         await sealNewLines(this.#parts, tree, this.#parts.onError)
-        this.#size = tree.size
+        this.#last.size = tree.size
       })
-      this.#sealedAt = at
-      this.#error = undefined
+      this.#last.sealedAt = at
+      delete this.#last.error
       this.#parts.onSealed?.()
     } catch (error) {
       this.#report(error)
@@ -186,8 +180,8 @@ export class Sealer {
   #report(cause: unknown): void {
     const error = cause instanceof Error ? cause : new Error(String(cause))
     this.#parts.meter.count('svc_audit_seal_failures_total')
-    const isKnown = this.#error?.message === error.message
-    this.#error = error
+    const isKnown = this.#last.error?.message === error.message
+    this.#last.error = error
     if (!isKnown) this.#parts.onError(error)
   }
 }

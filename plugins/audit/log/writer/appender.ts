@@ -270,11 +270,7 @@ export class SvcAppender {
     this.#disk.stop()
     this.#queues.close()
     await this.#thread?.close()
-    // Before the uploader closes, so that it uploads the last checkpoints.
-    await this.#directory.opened?.sealer?.close()
-    await this.#directory.opened?.cosigning?.close()
-    await this.#uploader?.close()
-    await this.#directory.close()
+    await this.#directory.close(() => this.#uploader?.close())
   }
 }
 

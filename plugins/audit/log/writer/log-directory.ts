@@ -118,12 +118,14 @@ export class LogDirectory {
     return this.#retention.removeUploaded(await this.open(), uploaded)
   }
 
-  async close(): Promise<void> {
+  /** @param last runs when the last checkpoints are on disk. */
+  async close(last: () => Promise<void> | undefined): Promise<void> {
     // An opening in progress would leave its handles open.
     if (this.#opening !== undefined) await Promise.allSettled([this.#opening])
     await this.#retention.close()
     await this.#open?.sealer?.close()
     await this.#open?.cosigning?.close()
+    await last()
     await this.#open?.agentLogs.close()
     this.#open?.lock.close()
   }
