@@ -76,8 +76,13 @@ export class AgentLogs {
     return this.#working === undefined && this.#mark.day() === undefined
   }
 
-  /** Resolves when all pending repairs are complete and synced. */
+  /** Resolves when all pending repairs are complete and synced, also those that a writer that died has left. */
   async idle(): Promise<void> {
+    try {
+      await this.#log.lock.run(() => this.checkMarker())
+    } catch (error) {
+      this.#report(error)
+    }
     while (this.#working !== undefined) await this.#working
     await this.#files.sync(this.#onError)
   }

@@ -141,26 +141,31 @@ describe('per-agent logs', () => {
     }
   })
 
-  it('are repaired for an older day too, when a writer died between the logs of that day', async () => {
-    const first = appenderIn(dir.path)
-    const days = ['2026-11-01', '2026-11-19', '2026-11-20', DAY]
-    for (const day of days)
-      await first.append(envelope({ ts: `${day}T10:00:00Z`, nodeId: 'n', agentRef: 'r' }))
-    await first.close()
-    const path = join(dir.path, 'agents/n/2026-11-01/r.ndjson')
-    const before = readFileSync(path, 'utf8')
-    truncateSync(path, 0)
-    // What the writer notes in the lock file before it begins.
-    const lock = openSync(join(dir.path, '.svc-lock'), 'r+')
-    writeSync(lock, '2026-11-01     \n', 0)
-    closeSync(lock)
-    const second = appenderIn(dir.path)
-    await second.ready()
-    await second.flush()
-    await second.close()
-    expect(readFileSync(path, 'utf8')).to.equal(before)
-    expect(readFileSync(join(dir.path, '.svc-lock'), 'utf8')).to.match(/^-/)
-  })
+  for (const [by, isOpen] of [
+    ['the next one', false],
+    ['another one that only flushes', true],
+  ] as const)
+    it(`are repaired by ${by}, for an older day too, when a writer died between the logs of that day`, async () => {
+      const first = appenderIn(dir.path)
+      const days = ['2026-11-01', '2026-11-19', '2026-11-20', DAY]
+      for (const day of days)
+        await first.append(envelope({ ts: `${day}T10:00:00Z`, nodeId: 'n', agentRef: 'r' }))
+      await first.close()
+      const second = appenderIn(dir.path)
+      if (isOpen) await second.ready()
+      const path = join(dir.path, 'agents/n/2026-11-01/r.ndjson')
+      const before = readFileSync(path, 'utf8')
+      truncateSync(path, 0)
+      // What the writer notes in the lock file before it begins.
+      const lock = openSync(join(dir.path, '.svc-lock'), 'r+')
+      writeSync(lock, '2026-11-01     \n', 0)
+      closeSync(lock)
+      await second.ready()
+      await second.flush()
+      await second.close()
+      expect(readFileSync(path, 'utf8')).to.equal(before)
+      expect(readFileSync(join(dir.path, '.svc-lock'), 'utf8')).to.match(/^-/)
+    })
 
   it('stay inside the directory whatever the ids are', async () => {
     const appender = appenderIn(join(dir.path, 'log'))
