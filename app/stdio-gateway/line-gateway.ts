@@ -1,4 +1,6 @@
 // A gateway without a listener: it gets the messages of one client from this process.
+import { isRefusal, type Logger } from '@svc/core'
+import { messageOf } from '@svc/core/json'
 import type { GatewayBuilder } from '../gateway/builder.js'
 import { createRouter, noListener } from '../gateway/call-listener.js'
 import { Gateway } from '../gateway/start.js'
@@ -9,10 +11,12 @@ export class LineGateway {
   #gateway: Gateway
   #router: Router | undefined
   #name: string | undefined
+  #logger: Logger
 
   /** `name`: of the server or group that the client gets; undefined for all servers. */
   constructor(builder: GatewayBuilder, name: string | undefined) {
     this.#name = name
+    this.#logger = builder.logger
     this.#gateway = new Gateway(
       builder,
       async (host, parts) => {
@@ -29,9 +33,14 @@ export class LineGateway {
     return this.#gateway.ready()
   }
 
-  /** Resolves when the response is written. */
+  /** Resolves when the response is written. The reason of a rejection may be shown to the client. */
   async send(exchange: ClientExchange, method: McpRoute['method']): Promise<void> {
-    await this.#router?.mcp(exchange, { name: this.#name, method })
+    try {
+      await this.#router?.mcp(exchange, { name: this.#name, method })
+    } catch (cause) {
+      this.#logger.warn({ reason: messageOf(cause) }, 'answer interrupted')
+      throw isRefusal(cause) ? cause : new Error('The response was interrupted.', { cause })
+    }
   }
 
   close(): Promise<void> {
