@@ -44,14 +44,16 @@ export class LeafRange {
     const width = 2 ** level
     if (this.#end % width !== 0) throw new RangeError(`no subtree of ${width} leaves begins at ${this.#end}`)
     this.#end += width
-    let top: SubtreeRoot = { root, level }
-    for (let left = this.#subtrees.at(-1); left?.level === top.level; left = this.#subtrees.at(-1)) {
-      if (this.#end % 2 ** (top.level + 1) !== 0) break
+    let top = root
+    let height = level
+    for (let left = this.#subtrees.at(-1); left?.level === height; left = this.#subtrees.at(-1)) {
+      if (this.#end % 2 ** (height + 1) !== 0) break
       this.#subtrees.pop()
-      top = { root: nodeHash(left.root, top.root), level: top.level + 1 }
-      onNode?.(top.root, top.level)
+      top = nodeHash(left.root, top)
+      height++
+      onNode?.(top, height)
     }
-    this.#subtrees.push(top)
+    this.#subtrees.push({ root: top, level: height })
   }
 
   appendAll(subtrees: readonly SubtreeRoot[]): void {
