@@ -85,7 +85,7 @@ interface Round {
   readonly bare: Speed
 }
 
-/** With `inFlight` callers, each of which waits for its answer. */
+/** With `inFlight` callers, each of which waits for its response. */
 async function speed(call: () => Promise<unknown>, calls: number, inFlight: number): Promise<Speed> {
   let next = 0
   const caller = async () => {

@@ -31,8 +31,8 @@ const maxExpirySec = 7 * 86_400
 export async function main(args: readonly string[], name = 'svc-control-plane'): Promise<void> {
   try {
     await commandNamed(name).parseAsync(args, { from: 'user' })
-  } catch (fault) {
-    output.writeErr(`${name}: ${messageOf(fault)}\n`)
+  } catch (error) {
+    output.writeErr(`${name}: ${messageOf(error)}\n`)
     process.exitCode = 1
   }
 }
@@ -95,8 +95,8 @@ async function serve({ bucket, keys, expires, ...flags }: ServeFlags): Promise<v
     logger.info({ signal }, 'closing')
     server.close().then(
       () => process.exit(0),
-      (fault: unknown) => {
-        logger.error({ err: fault }, 'did not close cleanly')
+      (error: unknown) => {
+        logger.error({ err: error }, 'did not close cleanly')
         process.exit(1)
       },
     )

@@ -4,11 +4,11 @@ import type { AddressInfo } from 'node:net'
 
 /** Longest body of a request; a valid one has a few hundred bytes, and its key at most 1024. */
 const MAX_BODY_BYTES = 16_384
-/** A longer body is still read to this length, because a client that is sending may not see its answer. */
+/** A longer body is still read to this length, because a client that is sending may not see its response. */
 const MAX_SKIPPED_BYTES = 1_048_576
 const CLOSE_MS = 5_000
 
-export interface Answer {
+export interface HttpResponse {
   readonly status: number
   readonly body: object
   readonly headers?: Readonly<Record<string, string>>
@@ -23,7 +23,7 @@ export interface Request {
 }
 
 /** Must not reject. */
-export type Handler = (request: Request) => Promise<Answer>
+export type Handler = (request: Request) => Promise<HttpResponse>
 
 export interface ListeningServer {
   readonly port: number

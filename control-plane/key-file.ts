@@ -15,7 +15,7 @@ const ownerSchema = z.strictObject({
   clientVersion: z.string().min(1),
 })
 
-/** The client that a key belongs to: the answer of `/api/auth/validate-key`, and the folder it may upload to. */
+/** The client that a key belongs to: the response of `/api/auth/validate-key`, and the folder it may upload to. */
 export type KeyOwner = z.output<typeof ownerSchema>
 
 /** `write`: may upload. `read`: may download. Either may list objects. */
@@ -88,8 +88,8 @@ export class KeyRing {
   #reloadIfChanged(): void {
     try {
       if (versionOf(this.#path) !== this.#version) this.#load()
-    } catch (fault) {
-      this.#logger.error({ reason: messageOf(fault) }, 'key file not reloaded; the old keys stay valid')
+    } catch (error) {
+      this.#logger.error({ reason: messageOf(error) }, 'key file not reloaded; the old keys stay valid')
     }
   }
 
@@ -120,10 +120,10 @@ function versionOf(path: string): string {
 function readOr(path: string, empty: KeyFile): KeyFile {
   try {
     return read(path)
-  } catch (fault) {
-    const { cause } = fault as Error
+  } catch (error) {
+    const { cause } = error as Error
     if (cause instanceof Error && 'code' in cause && cause.code === 'ENOENT') return empty
-    throw fault
+    throw error
   }
 }
 

@@ -73,24 +73,24 @@ export class RefusedRequest extends Error {
 
 /** The parsed body of `/api/svc/upload-url`, sent with a key of `caller`. Throws `RefusedRequest`, as do the others. */
 export function uploadIn(body: unknown, caller: KeyOwner): UploadRequest {
-  return requestIn(uploadRequestSchema, body, caller, faultOfKey)
+  return requestIn(uploadRequestSchema, body, caller, errorOfKey)
 }
 
 /** The parsed body of `/api/svc/objects`. */
 export function listingIn(body: unknown, caller: KeyOwner): z.output<typeof listRequestSchema> {
-  return requestIn(listRequestSchema, body, caller, ({ prefix }) => faultOfPath('prefix', prefix, caller))
+  return requestIn(listRequestSchema, body, caller, ({ prefix }) => errorOfPath('prefix', prefix, caller))
 }
 
 /** The parsed body of `/api/svc/download-url`. */
 export function downloadIn(body: unknown, caller: KeyOwner): z.output<typeof downloadRequestSchema> {
-  return requestIn(downloadRequestSchema, body, caller, ({ key }) => faultOfPath('key', key, caller))
+  return requestIn(downloadRequestSchema, body, caller, ({ key }) => errorOfPath('key', key, caller))
 }
 
 function requestIn<T extends KeyOwner>(
   schema: z.ZodType<T>,
   body: unknown,
   caller: KeyOwner,
-  faultOf: (request: T, caller: KeyOwner) => string | undefined,
+  errorOf: (request: T, caller: KeyOwner) => string | undefined,
 ): T {
   const parsed = schema.safeParse(body)
   if (!parsed.success) {
@@ -99,7 +99,7 @@ function requestIn<T extends KeyOwner>(
   }
   const foreign = foreignField(parsed.data, caller)
   if (foreign !== undefined) throw new RefusedRequest('FORBIDDEN', foreign)
-  const why = faultOf(parsed.data, caller)
+  const why = errorOf(parsed.data, caller)
   if (why !== undefined) throw new RefusedRequest('BAD_REQUEST', why)
   return parsed.data
 }
@@ -117,7 +117,7 @@ export function foldersOf({ tenant, env, clientName, clientVersion }: KeyOwner):
   return [...names, pathSegment(clientVersion)]
 }
 
-function faultOfKey(
+function errorOfKey(
   { key, mode, date, contentLength, checksumSha256 }: UploadRequest,
   owner: KeyOwner,
 ): string | undefined {
@@ -150,7 +150,7 @@ function faultOfKey(
   return undefined
 }
 
-function faultOfPath(field: string, path: string, caller: KeyOwner): string | undefined {
+function errorOfPath(field: string, path: string, caller: KeyOwner): string | undefined {
   const folder = `${foldersOf(caller).join('/')}/`
   const isOwn = path.startsWith(folder) && !/(^|\/)\.{0,2}(\/|$)/.test(path.slice(0, -1))
   return isOwn ? undefined : `${field}: expected to begin with ${folder}`

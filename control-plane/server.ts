@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto'
 import type { Logger } from '@svc/core'
 import { messageOf, parseJson } from '@svc/core/json'
 import { whyNotContinued } from './continuation.js'
-import { type Answer, type ListeningServer, listen, type Request } from './http.js'
+import { type HttpResponse, type ListeningServer, listen, type Request } from './http.js'
 import type { KeyGrant, KeyRing } from './key-file.js'
 import { downloadIn, listingIn, RefusedRequest, uploadIn } from './requests.js'
 import type { Store } from './store.js'
@@ -55,19 +55,19 @@ export function startServer(
   return listen(async (request) => {
     const traceId = randomBytes(16).toString('hex')
     try {
-      return await answerTo(parts, request, traceId)
-    } catch (fault) {
-      parts.logger.error({ trace_id: traceId, err: fault }, 'a request failed')
+      return await respondTo(parts, request, traceId)
+    } catch (error) {
+      parts.logger.error({ trace_id: traceId, err: error }, 'a request failed')
       return refuse('INTERNAL', 'The request could not be answered.', traceId)
     }
   }, address)
 }
 
-async function answerTo(
+async function respondTo(
   { keys, store, logger }: ServerParts,
   { path, method, authorization, body }: Request,
   traceId: string,
-): Promise<Answer> {
+): Promise<HttpResponse> {
   if (path === '/healthz') return { status: 200, body: { status: 'ok' } }
   const action = Object.hasOwn(actions, path) ? actions[path] : undefined
   if (action === undefined) return refuse('NOT_FOUND', 'There is no such path.', traceId)
@@ -88,8 +88,8 @@ async function answerTo(
   let value: unknown
   try {
     value = parseJson(body)
-  } catch (fault) {
-    return refuse('BAD_REQUEST', `The body is not JSON: ${messageOf(fault)}`, traceId)
+  } catch (error) {
+    return refuse('BAD_REQUEST', `The body is not JSON: ${messageOf(error)}`, traceId)
   }
   try {
     return { status: 200, body: await action(value, grant, store) }
@@ -114,6 +114,6 @@ function refuse(
   message: string,
   traceId: string,
   headers: Readonly<Record<string, string>> = {},
-): Answer {
+): HttpResponse {
   return { status: statuses[error], body: { error, message, trace_id: traceId }, headers }
 }

@@ -38,7 +38,7 @@ interface ListQuery {
   readonly checksums?: boolean | undefined
 }
 
-/** The answer of `/api/svc/objects`. */
+/** The response of `/api/svc/objects`. */
 interface ObjectPage {
   readonly objects: readonly {
     readonly key: string
@@ -53,7 +53,7 @@ const PAGE_OBJECTS = 1_000
 // Each needs a request of its own to the store.
 const PAGE_CHECKSUMS = 50
 
-/** What a client needs to put or get one object: the answer of `/api/svc/upload-url` and `/api/svc/download-url`. */
+/** What a client needs to put or get one object: the response of `/api/svc/upload-url` and `/api/svc/download-url`. */
 interface Presigned {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>

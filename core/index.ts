@@ -1,8 +1,8 @@
 // The contract of stages, plugins and calls: what a plugin is written against.
-export { type Abortable, unlessAborted } from './call/abort.js'
+export { type Abortable, abortable } from './call/abort.js'
 export type { Call } from './call/call.js'
 export { brand, CORE_VERSION, hasBrand } from './call/contract.js'
-export type { AnswerHead, Credential } from './call/credential.js'
+export type { Credential, ResponseHead } from './call/credential.js'
 export { type ErrorCode, errorTable, isRefusal, Refusal, statusOf } from './call/errors.js'
 export {
   type ApprovalSet,
@@ -33,9 +33,6 @@ export {
 export type { ReferenceRule } from './call/judgement.js'
 export { after, attempt, firstResult, isPending, type MaybePromise } from './call/maybe-promise.js'
 export {
-  type AnswerChunk,
-  type AnswerHeaders,
-  type AnswerStream,
   type Completed,
   type Denial,
   type Denied,
@@ -44,11 +41,14 @@ export {
   failed,
   isStream,
   type Outcome,
+  type ResponseChunk,
+  type ResponseHeaders,
+  type ResponseStream,
   type Sent,
 } from './call/outcome.js'
 export { personNamesOf, principalKeyOf } from './call/principal.js'
 export type { Hold } from './call/progress.js'
-export { type Redactor, redactedFault, redactedValue } from './call/redactor.js'
+export { type Redactor, redactedError, redactedValue } from './call/redactor.js'
 export {
   type CallAgent,
   type CallProtocol,
@@ -65,8 +65,6 @@ export type { Settlement } from './call/settle-handlers.js'
 export { isSideEffecting, type SideEffectKnowledge, sideEffectPolicy } from './call/side-effects.js'
 export { type Slot, slot } from './call/slot.js'
 export {
-  answerChange,
-  answerTimeLeft,
   credential,
   escalation,
   externalDecision,
@@ -79,13 +77,15 @@ export {
   type McpFacts,
   mandates,
   mcpFacts,
-  reachedAt,
+  publicBaseUrl,
   redactor,
+  requestedResource,
+  responseChange,
+  responseTimeLeft,
   sideEffects,
   type TrustedCaller,
   trustedCaller,
   type UsedResource,
-  usedResource,
   verdict,
 } from './call/slots.js'
 export type { ToolAnnotations } from './call/tool-annotations.js'

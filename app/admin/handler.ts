@@ -12,10 +12,10 @@ import {
 } from '@svc/core'
 import { z } from 'zod'
 import { isEscalationId, notFound, ReviewerEscalations } from '../escalations/reviewer-escalations.js'
-import { noCall, refusalAnswer, type WholeAnswer, writeWhole } from '../http/answer.js'
 import { jsonObjectIn, readBody } from '../http/body.js'
-import { errorAnswer } from '../http/error-answer.js'
+import { errorResponse } from '../http/error-response.js'
 import { requestPath } from '../http/request-errors.js'
+import { type BufferedResponse, noCall, refusalResponse, writeWhole } from '../http/response.js'
 import type { GatewayMetrics } from '../metrics/gateway-metrics.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 import type { AdminAuthorizer } from '../policy/admin-authorizer.js'
@@ -45,12 +45,12 @@ export class AdminHandler {
   async handle(message: IncomingMessage, response: ServerResponse): Promise<void> {
     const { ids, logger } = this.#parts
     const traceId = ids.traceId()
-    let answer: WholeAnswer
+    let answer: BufferedResponse
     try {
-      const said = await this.#answer(message)
-      answer = 'kind' in said ? refusalAnswer(said, noCall(traceId)) : said
-    } catch (fault) {
-      answer = errorAnswer(fault, { traceId, logger, realm: 'svc-admin' })
+      const said = await this.#response(message)
+      answer = 'kind' in said ? refusalResponse(said, noCall(traceId)) : said
+    } catch (error) {
+      answer = errorResponse(error, { traceId, logger, realm: 'svc-admin' })
     }
     // The unread rest of a body would be parsed as the next request.
     const closes = !message.complete || this.#parts.draining()
@@ -58,7 +58,7 @@ export class AdminHandler {
     writeWhole(response, { ...answer, headers })
   }
 
-  async #answer(message: IncomingMessage): Promise<WholeAnswer | Denied> {
+  async #response(message: IncomingMessage): Promise<BufferedResponse | Denied> {
     checkOrigin(message)
     const route = adminRouteOf(message.method ?? '', requestPath(message))
     if (route.kind === 'health') return json({ status: 'ok' })
@@ -75,7 +75,7 @@ export class AdminHandler {
     })
   }
 
-  async #metrics(message: IncomingMessage, authorizer: AdminAuthorizer): Promise<WholeAnswer> {
+  async #metrics(message: IncomingMessage, authorizer: AdminAuthorizer): Promise<BufferedResponse> {
     const { metrics } = this.#parts
     if (authorizer.token !== undefined && !(await hasToken(message, authorizer))) {
       throw new Refusal('UNAUTHENTICATED', 'Send the admin token: "Authorization: Bearer <token>".')
@@ -88,7 +88,7 @@ export class AdminHandler {
     route: Exclude<AdminRoute, { kind: 'health' | 'metrics' | 'none' }>,
     activePolicy: ActivePolicy,
     authorizer: AdminAuthorizer,
-  ): Promise<WholeAnswer | Denied> {
+  ): Promise<BufferedResponse | Denied> {
     const reviewer = await reviewerOf(message, activePolicy, authorizer)
     const service = resolveOptional(activePolicy.container, services.escalations)
     if (service === undefined) {
@@ -147,7 +147,7 @@ async function hasToken({ headers }: IncomingMessage, { token }: AdminAuthorizer
   }
 }
 
-function json(value: object): WholeAnswer {
+function json(value: object): BufferedResponse {
   return {
     status: 200,
     headers: { 'content-type': 'application/json' },

@@ -45,12 +45,12 @@ export class AdminClient {
     return new AdminClient(base, await readToken(tokenRef, env))
   }
 
-  /** The answer's JSON. Rejects with `AdminError` for every answer but 200. */
+  /** The response's JSON. Rejects with `AdminError` for every response but 200. */
   async ask(path: string, body?: object): Promise<unknown> {
     return (await this.#send(path, body)).answer
   }
 
-  /** The answer's JSON as it was sent, with its entity tag. Rejects like `ask`. */
+  /** The response's JSON as it was sent, with its entity tag. Rejects like `ask`. */
   async text(path: string): Promise<{ text: string; etag: string | undefined }> {
     const { text, response } = await this.#send(path)
     return { text, etag: response.headers.etag }
@@ -107,9 +107,9 @@ async function readToken(ref: string, env: Readonly<Record<string, string | unde
   try {
     const token = await new KeyReader(place, ['/']).read(ref)
     if (/^[\x21-\x7e]+$/.test(token)) return token
-  } catch (fault) {
-    if (!isKeyError(fault)) throw fault
-    throw new AdminError(`--token-ref: ${fault.message}`, { cause: fault })
+  } catch (error) {
+    if (!isKeyError(error)) throw error
+    throw new AdminError(`--token-ref: ${error.message}`, { cause: error })
   }
   throw new AdminError('--token-ref: what is there is no token: it holds white space or worse')
 }
@@ -122,8 +122,8 @@ function jsonOf(text: string): unknown {
   }
 }
 
-function refusalIn(answer: unknown): string | undefined {
-  if (typeof answer !== 'object' || answer === null) return undefined
-  const { error, message } = answer as Record<string, unknown>
+function refusalIn(response: unknown): string | undefined {
+  if (typeof response !== 'object' || response === null) return undefined
+  const { error, message } = response as Record<string, unknown>
   return typeof error === 'string' && typeof message === 'string' ? `${error}: ${message}` : undefined
 }

@@ -81,12 +81,12 @@ async function inspect(file: string, options: InspectCommandOptions, io: CliIo):
     ...(audience === undefined ? {} : { audiences: audience }),
     ...(issuer === undefined ? {} : { issuers: issuer }),
   })
-  if (inspection.fault !== undefined) io.exit(FAILED)
+  if (inspection.error !== undefined) io.exit(FAILED)
   const shown = options.json === true ? `${JSON.stringify(inspection, null, 2)}\n` : describe(inspection)
   await io.out(shown)
 }
 
-function describe({ mandates, unsignedIntents, fault }: Inspection): string {
+function describe({ mandates, unsignedIntents, error }: Inspection): string {
   const lines = mandates.flatMap(({ shape, tokens, checks }) => [
     `mandate (${shape})`,
     ...tokens.flatMap(({ alg, payload, mandate }, index) => [
@@ -98,7 +98,7 @@ function describe({ mandates, unsignedIntents, fault }: Inspection): string {
   const intents = unsignedIntents.map(
     (digest) => `intent without a signature, for information only: ${digest}`,
   )
-  const end = fault === undefined ? 'every check passed' : `${fault.reason}: ${fault.detail}`
+  const end = error === undefined ? 'every check passed' : `${error.reason}: ${error.detail}`
   return [...lines, ...intents, end].map((line) => `${visibleInLine(line)}\n`).join('')
 }
 

@@ -21,19 +21,19 @@ async function run(args: readonly string[]): Promise<void> {
 
 /** @param what the command that needs the package, for the message where it is missing. */
 export function loadControlPlane(what: string): Promise<typeof import('@svc/control-plane')> {
-  return import('@svc/control-plane').catch((fault: unknown) => {
-    throw isMissing(fault)
-      ? new Error(`${what} needs a package of its own: npm install ${packageName}`, { cause: fault })
-      : fault
+  return import('@svc/control-plane').catch((error: unknown) => {
+    throw isMissing(error)
+      ? new Error(`${what} needs a package of its own: npm install ${packageName}`, { cause: error })
+      : error
   })
 }
 
 /** Not so when the package is there and a dependency of it is missing. */
-function isMissing(fault: unknown): boolean {
+function isMissing(error: unknown): boolean {
   return (
-    fault instanceof Error &&
-    'code' in fault &&
-    fault.code === 'ERR_MODULE_NOT_FOUND' &&
-    fault.message.includes(`'${packageName}'`)
+    error instanceof Error &&
+    'code' in error &&
+    error.code === 'ERR_MODULE_NOT_FOUND' &&
+    error.message.includes(`'${packageName}'`)
   )
 }

@@ -31,7 +31,7 @@ interface VoteFlags extends CommonFlags {
   readonly inputSha256?: string
 }
 
-/** The fields of an answer that are shown. */
+/** The fields of a response that are shown. */
 const caseSchema = z.object({
   id: z.string(),
   status: z.string(),
@@ -113,7 +113,7 @@ function asking(command: Command): Command {
       'env:SVC_ADMIN_TOKEN',
     )
     .option('--insecure-http', 'send the token over plain http to another machine')
-    .option('--json', 'print the answer as JSON')
+    .option('--json', 'print the response as JSON')
 }
 
 async function list(flags: ListFlags, io: CliIo, env: Env): Promise<void> {
@@ -124,9 +124,9 @@ async function list(flags: ListFlags, io: CliIo, env: Env): Promise<void> {
     ...(tenant === undefined ? {} : { tenant }),
   })
   const client = await clientOf(flags, env)
-  const answer = await client.ask(`api/escalations?${query}`)
-  if (json === true) return io.out(`${JSON.stringify(answer)}\n`)
-  const { escalations, more } = parsed(listSchema, answer)
+  const response = await client.ask(`api/escalations?${query}`)
+  if (json === true) return io.out(`${JSON.stringify(response)}\n`)
+  const { escalations, more } = parsed(listSchema, response)
   if (escalations.length === 0) return io.out(status === 'all' ? 'none\n' : `none that are ${status}\n`)
   await io.out(table([headings, ...escalations.map(row)]))
   if (more) io.err('there are more; --limit shows them\n')
@@ -159,14 +159,14 @@ function pathOf(id: string): string {
   return `api/escalations/${encodeURIComponent(id)}`
 }
 
-function caseIn(answer: unknown): { answer: unknown; shown: Case } {
-  return { answer, shown: parsed(caseSchema, answer) }
+function caseIn(response: unknown): { response: unknown; shown: Case } {
+  return { response, shown: parsed(caseSchema, response) }
 }
 
-function parsed<T>(schema: z.ZodType<T>, answer: unknown): T {
-  const result = schema.safeParse(answer)
+function parsed<T>(schema: z.ZodType<T>, response: unknown): T {
+  const result = schema.safeParse(response)
   if (result.success) return result.data
-  throw new AdminError('the answer is not of an admin listener that this command knows')
+  throw new AdminError('the response is not of an admin listener that this command knows')
 }
 
 const headings = ['ID', 'STATUS', 'OPENED', 'EXPIRES', 'TENANT', 'CALLER', 'CALL', 'WHY', 'VOTES']
@@ -184,11 +184,11 @@ function tally({ votes }: Case): string {
 }
 
 async function print(
-  { answer, shown }: ReturnType<typeof caseIn>,
+  { response, shown }: ReturnType<typeof caseIn>,
   flags: CommonFlags,
   io: CliIo,
 ): Promise<void> {
-  if (flags.json === true) return io.out(`${JSON.stringify(answer)}\n`)
+  if (flags.json === true) return io.out(`${JSON.stringify(response)}\n`)
   const { decided_at: decidedAt, decided_by: decidedBy, approval_set_id: set } = shown
   const decided = decidedAt === undefined ? '' : ` by ${decidedBy ?? 'somebody'} at ${decidedAt}`
   const lines: [name: string, text: string | undefined][] = [

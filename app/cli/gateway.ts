@@ -40,8 +40,8 @@ async function run(flags: GatewayFlags): Promise<void> {
     // A supervisor that waits for this line may send a signal at once, so the handlers must be installed.
     obeySignals(gateway, flags.policy, logger)
     logger.info({ url, ...(adminUrl === undefined ? {} : { adminUrl }) }, 'listening')
-  } catch (fault) {
-    reportStart('the gateway', fault)
+  } catch (error) {
+    reportStart('the gateway', error)
   }
 }
 
@@ -56,8 +56,8 @@ function obeySignals(gateway: GatewayHandle, file: string, logger: Logger): void
         logger.info({}, 'closed')
         process.exit(0)
       },
-      (fault: unknown) => {
-        logger.error({ err: fault }, 'did not close cleanly')
+      (error: unknown) => {
+        logger.error({ err: error }, 'did not close cleanly')
         process.exit(1)
       },
     )
@@ -69,8 +69,8 @@ function obeySignals(gateway: GatewayHandle, file: string, logger: Logger): void
       .then(() => gateway.reload(policyText(file)))
       .then(
         () => logger.info({ policy: file }, 'policy reloaded'),
-        (fault: unknown) =>
-          logger.error({ reason: messageOf(fault) }, 'policy not reloaded; the old one stays in force'),
+        (error: unknown) =>
+          logger.error({ reason: messageOf(error) }, 'policy not reloaded; the old one stays in force'),
       )
   })
 }

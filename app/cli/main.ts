@@ -32,8 +32,8 @@ prepare(program, 'npx svc-sdk')
 
 try {
   await program.parseAsync()
-} catch (fault) {
-  io.err(`svc-sdk: ${messageOf(fault)}\n`)
+} catch (error) {
+  io.err(`svc-sdk: ${messageOf(error)}\n`)
   io.exit(1)
 }
 

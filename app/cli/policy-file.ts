@@ -37,8 +37,8 @@ export async function loadPolicyFile(
   let text: string
   try {
     text = await readFile(file, 'utf8')
-  } catch (fault) {
-    const message = `cannot be read: ${messageOf(fault)}`
+  } catch (error) {
+    const message = `cannot be read: ${messageOf(error)}`
     return { ok: false, mistakes: [{ severity: 'mistake', file, path: '', message }], warnings: [] }
   }
   const layers = [{ file, text }]

@@ -132,8 +132,8 @@ function jsonText(text: string): string {
   try {
     const value: unknown = JSON.parse(text)
     if (typeof value === 'object' && value !== null && !Array.isArray(value)) return text
-  } catch (fault) {
-    throw new InvalidArgumentError(`This is not JSON: ${messageOf(fault)}.`)
+  } catch (error) {
+    throw new InvalidArgumentError(`This is not JSON: ${messageOf(error)}.`)
   }
   throw new InvalidArgumentError('A JSON object is wanted.')
 }

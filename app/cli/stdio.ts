@@ -69,8 +69,8 @@ async function run([command, ...args]: readonly string[], flags: StdioFlags): Pr
     logger.info({}, 'closing')
     await server.close()
     process.exit(0)
-  } catch (fault) {
-    reportStart('svc stdio', fault)
+  } catch (error) {
+    reportStart('svc stdio', error)
   }
 }
 

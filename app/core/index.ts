@@ -6,8 +6,6 @@
 // A plugin.
 // Tokens, and what they stand for.
 export type {
-  AnswerChunk,
-  AnswerStream,
   Call,
   CallRequest,
   Clock,
@@ -47,6 +45,8 @@ export type {
   QuotaAdapter,
   Redactor,
   Resources,
+  ResponseChunk,
+  ResponseStream,
   Sent,
   Settlement,
   SideEffectKnowledge,
@@ -58,9 +58,8 @@ export type {
   Verdict,
 } from '@svc/core'
 export {
+  abortable,
   after,
-  answerChange,
-  answerTimeLeft,
   bind,
   bindDefault,
   CORE_VERSION,
@@ -83,12 +82,13 @@ export {
   registerPlugin,
   resolve,
   resolveOptional,
+  responseChange,
+  responseTimeLeft,
   services,
   sideEffects,
   slot,
   token,
   tokens,
-  unlessAborted,
   verdict,
 } from '@svc/core'
 export { jwksSource } from '@svc/plugin-authn'
@@ -97,5 +97,5 @@ export { quotaAdapters } from '@svc/plugin-quotas'
 
 // To replace `security`, and the connection to the upstream.
 export { checkContent, contentRules, securityPlugin, securitySchema } from '@svc/plugin-security'
-export { type UpstreamAnswer, UpstreamError, type UpstreamRequest } from '../upstream/answer.js'
 export { type UpstreamDispatcher, upstreamDispatcher } from '../upstream/dispatcher.js'
+export { UpstreamError, type UpstreamRequest, type UpstreamResponse } from '../upstream/response.js'

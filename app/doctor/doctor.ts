@@ -86,8 +86,8 @@ async function checkCertificates(tls: TlsConfig, context: PluginContext): Promis
     }
     const severity = certificates.expiresAt < clock.now() ? 'error' : 'warning'
     return warnings.map((message) => ({ severity, message, hint: 'renew the certificate' }))
-  } catch (fault) {
-    return [{ severity: 'error', message: messageOf(fault), hint: 'name a key and its certificate in PEM' }]
+  } catch (error) {
+    return [{ severity: 'error', message: messageOf(error), hint: 'name a key and its certificate in PEM' }]
   }
 }
 
@@ -128,10 +128,10 @@ async function checkPorts({ port, server, admin }: HostConfig): Promise<DoctorCh
       try {
         bound.push(await bind(host, port))
         checks.push({ severity: 'ok', message: `${address} is free` })
-      } catch (fault) {
+      } catch (error) {
         checks.push({
           severity: 'error',
-          message: `${address} cannot be used: ${messageOf(fault)}`,
+          message: `${address} cannot be used: ${messageOf(error)}`,
           hint: portHint,
         })
       }

@@ -43,7 +43,7 @@ async function checkStdio(
     logger: resolve(context.container, tokens.Logger),
     client: gatewayImplementation,
     maxMessageBytes: policy.host.server.maxResponseBytes,
-    answerTimeoutMs: listMs,
+    responseTimeoutMs: listMs,
     launcher: new Launcher(target, {
       baseDir,
       stateDir,
@@ -65,10 +65,10 @@ async function checkStdio(
         return { severity: 'ok', message: `${who} may use of "${name}": ${which}` }
       }),
     ]
-  } catch (fault) {
+  } catch (error) {
     const hint = 'run the command in a terminal to see what it prints; it must speak MCP over stdio'
-    const reason = fault instanceof Error && fault.cause !== undefined ? `: ${messageOf(fault.cause)}` : ''
-    return [{ severity: 'error', message: `${messageOf(fault).replace(/\.$/, '')}${reason}`, hint }]
+    const reason = error instanceof Error && error.cause !== undefined ? `: ${messageOf(error.cause)}` : ''
+    return [{ severity: 'error', message: `${messageOf(error).replace(/\.$/, '')}${reason}`, hint }]
   } finally {
     await endpoint.close()
   }

@@ -23,7 +23,7 @@ const maxSearched = 5000
 
 const statuses: readonly EscalationStatus[] = ['pending', 'approved', 'rejected']
 
-/** The answers to refused votes; `denial_reason` distinguishes those with the same code. */
+/** The responses to refused votes; `denial_reason` distinguishes those with the same code. */
 const voteErrors: Record<VoteErrorCode, { readonly code: ErrorCode; readonly reason: string }> = {
   NOT_FOUND: { code: 'TARGET_NOT_FOUND', reason: 'not_found' },
   DECIDED: { code: 'IDEMPOTENT_DUPLICATE', reason: 'decided' },
@@ -94,12 +94,12 @@ export class ReviewerEscalations {
     }
     try {
       return reviewerView(await asked(() => this.#service.vote(id, this.#reviewer, vote)))
-    } catch (fault) {
-      if (!isVoteError(fault)) throw fault
-      const { code, reason } = voteErrors[fault.code]
+    } catch (error) {
+      if (!isVoteError(error)) throw error
+      const { code, reason } = voteErrors[error.code]
       // Another vote may just have decided it, so the current status is read.
-      const now = fault.code === 'DECIDED' ? await asked(() => this.#service.find(id)) : undefined
-      return denied(code, fault.message, refusalOf(id, now?.status ?? status, reason))
+      const now = error.code === 'DECIDED' ? await asked(() => this.#service.find(id)) : undefined
+      return denied(code, error.message, refusalOf(id, now?.status ?? status, reason))
     }
   }
 

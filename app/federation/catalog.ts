@@ -120,9 +120,9 @@ function namesOf(
   }
   try {
     return listedNames(sources, config.prefix)
-  } catch (fault) {
-    if (fault instanceof NameConflict) throw conflict(fault)
-    throw fault
+  } catch (error) {
+    if (error instanceof NameConflict) throw conflict(error)
+    throw error
   }
 }
 
@@ -246,8 +246,8 @@ async function firstFound<T>(
   return found.length > 0 ? found : find(uniqueEntries(await listsOf(request, kind), kind))
 }
 
-function conflict(fault: NameConflict): ReturnType<typeof invalidParams> {
-  return invalidParams(`A name of two servers: ${fault.message}; federation.prefix decides.`, {
-    cause: fault,
+function conflict(error: NameConflict): ReturnType<typeof invalidParams> {
+  return invalidParams(`A name of two servers: ${error.message}; federation.prefix decides.`, {
+    cause: error,
   })
 }

@@ -10,8 +10,8 @@ import { toServer } from './server-ids.js'
 /** Notifications for every server that the client has a session with. */
 const forAll = new Set(['notifications/roots/list_changed'])
 
-/** Answers 202, or with the refusal of the one server that the message is for. */
-export async function answerNotification(
+/** Responds with 202, or with the refusal of the one server that the message is for. */
+export async function respondToNotification(
   request: ClientRequest,
   message: RpcNotification | RpcResponse,
   client: ClientExchange,

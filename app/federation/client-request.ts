@@ -56,7 +56,7 @@ async function openLinkOf(request: ClientRequest, server: string, hooks: CallHoo
   const { session, calls, ownHeaders, config } = request
   const observed: ServerCalls = {
     ...calls,
-    run: (sent, answer) => calls.run({ ...sent, ...observing(sent, hooks) }, answer),
+    run: (sent, response) => calls.run({ ...sent, ...observing(sent, hooks) }, response),
   }
   const timeoutMs = Math.max(config.list_timeout_ms, request.startTimeoutMs(server))
   const parts = { calls: observed, headers: ownHeaders, timeoutMs }
@@ -120,7 +120,7 @@ export async function ask(
   })
 }
 
-/** `use` answers with the HTTP status. Where the server says that the session has ended, `use` runs again in a new one. */
+/** `use` responds with the HTTP status. Where the server says that the session has ended, `use` runs again in a new one. */
 export async function withLink<T extends { readonly status: number }>(
   request: ClientRequest,
   server: string,
@@ -196,13 +196,13 @@ function promiseOf<T>(): { readonly promise: Promise<T>; resolve(value: T): void
   return { promise, resolve }
 }
 
-/** Rejects for other faults than those of the server. */
+/** Rejects for other errors than those of the server. */
 export async function serverResultOf<T>(server: string, acting: Promise<T>): Promise<ServerResult<T>> {
   try {
     return { server, value: await acting }
-  } catch (fault) {
-    if (fault instanceof ServerUnavailable) return { server, unavailable: fault }
-    throw fault
+  } catch (error) {
+    if (error instanceof ServerUnavailable) return { server, unavailable: error }
+    throw error
   }
 }
 

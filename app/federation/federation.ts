@@ -7,10 +7,10 @@ import {
   isRefusal,
   type Logger,
   Refusal,
+  requestedResource,
   resolveOptional,
   services,
   type UsedResource,
-  usedResource,
 } from '@svc/core'
 import { canonicalize, sha256Hex } from '@svc/core/json'
 import { traceOf } from '../http/call-headers.js'
@@ -23,14 +23,14 @@ import type { Message } from '../mcp/message.js'
 import { keepProtocolError } from '../mcp/request.js'
 import { SessionTable } from '../mcp/session-table.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
-import { answerRequest } from './answer-request.js'
 import { type Caller, callerOf } from './caller.js'
 import { clientOfHandshake, clientOfMessage, readExchangeMessage } from './client-message.js'
-import { answerNotification } from './client-notification.js'
+import { respondToNotification } from './client-notification.js'
 import type { ClientRequest } from './client-request.js'
+import { respondToRequest } from './respond-to-request.js'
 import { replyTo, type ServerCalls } from './server-calls.js'
 import { FederationSession } from './session.js'
-import { answerSessionStream } from './session-stream.js'
+import { openSessionStream } from './session-stream.js'
 import { headersOfOwnRequests } from './upstream-request.js'
 
 export interface FederationParts {
@@ -87,10 +87,10 @@ export class Federation {
     })
     try {
       await this.#serve(incoming, exchange)
-    } catch (fault) {
-      if (!isRefusal(fault) || client.isBegun) throw fault
-      keepProtocolError(exchange, fault)
-      await calls.refuse(fault, exchange, used)
+    } catch (error) {
+      if (!isRefusal(error) || client.isBegun) throw error
+      keepProtocolError(exchange, error)
+      await calls.refuse(error, exchange, used)
     }
   }
 
@@ -107,17 +107,17 @@ export class Federation {
       await endSession(this.#request(session, caller, incoming))
       return client.whole({ status: 204, headers: {}, body: '' })
     }
-    await answerSessionStream(this.#request(session, caller, incoming), client, this.#parts.keepAliveMs)
+    await openSessionStream(this.#request(session, caller, incoming), client, this.#parts.keepAliveMs)
   }
 
   async #post(message: Message, exchange: McpExchange, caller: Caller, incoming: Incoming): Promise<void> {
     const session = this.#sessionFor(message, exchange, caller)
     const request = this.#request(session, caller, incoming)
     const { exchange: client } = incoming
-    if (message.type !== 'request') return answerNotification(request, message, client)
+    if (message.type !== 'request') return respondToNotification(request, message, client)
     const isBeginning = message.method === 'initialize'
     if (isBeginning) client.setHeader(SESSION_ID_HEADER, session.id)
-    await answerRequest(request, message, client, this.#parts)
+    await respondToRequest(request, message, client, this.#parts)
   }
 
   #sessionFor(message: Message, exchange: McpExchange, caller: Caller): FederationSession {
@@ -167,7 +167,7 @@ export class Federation {
       logMissing: (server, reason) =>
         this.#parts.limitedLogger.warn(
           { server, reason, trace_id: trace.traceId },
-          'a server is missing from an answer of several',
+          'a server is missing from a response of several',
         ),
       logConflict: (uri, servers) =>
         this.#parts.limitedLogger.warn(
@@ -202,16 +202,16 @@ async function endSession({ session, calls, ownHeaders, config }: ClientRequest)
 function ofResource(calls: ServerCalls, used: UsedResource): ServerCalls {
   return {
     ...calls,
-    run: (request, answer) =>
+    run: (request, response) =>
       calls.run(
         {
           ...request,
           onCall(call) {
-            call.set(usedResource, used)
+            call.set(requestedResource, used)
             request.onCall?.(call)
           },
         },
-        answer,
+        response,
       ),
   }
 }

@@ -41,9 +41,9 @@ export class ListCache {
       // What changed in the meantime is read again.
       kept.until ??= this.#clock.monotonic() + Math.min(ttlMs, kept.last.ttlMs ?? ttlMs)
       return kept.last
-    } catch (fault) {
+    } catch (error) {
       kept.until = 0
-      throw fault
+      throw error
     }
   }
 

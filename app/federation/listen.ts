@@ -1,4 +1,4 @@
-// Answers `subscriptions/listen` (2026-07-28) with what the servers of all links have to say.
+// Responds with `subscriptions/listen` (2026-07-28) with what the servers of all links have to say.
 import { eventOf } from '@svc/core/http'
 import { isJsonObject, type JsonObject } from '@svc/core/json'
 import type { ClientExchange } from '../http/client-exchange.js'
@@ -35,7 +35,7 @@ interface Subscribed {
 }
 
 /** Resolves when the stream has ended. Rejects with `McpRefusal` for a filter or a URI that is not valid. */
-export async function answerListen(
+export async function respondToListen(
   request: ClientRequest,
   { id, params }: RpcRequest,
   client: ClientExchange,

@@ -21,9 +21,9 @@ export function sourceOfWrapped(uri: string): Source | undefined {
 function decodedSegment(segment: string): string | undefined {
   try {
     return decodeURIComponent(segment)
-  } catch (fault) {
-    if (fault instanceof URIError) return undefined
-    throw fault
+  } catch (error) {
+    if (error instanceof URIError) return undefined
+    throw error
   }
 }
 

@@ -1,5 +1,12 @@
-// Requests that go to one server: the client's names are replaced by the server's own, and its answer is passed on.
-import { type AnswerChunk, type AnswerStream, type Call, isStream, type Outcome, Refusal } from '@svc/core'
+// Requests that go to one server: the client's names are replaced by the server's own, and its response is passed on.
+import {
+  type Call,
+  isStream,
+  type Outcome,
+  Refusal,
+  type ResponseChunk,
+  type ResponseStream,
+} from '@svc/core'
 import { isJsonObject, type JsonObject } from '@svc/core/json'
 import type { ClientExchange } from '../http/client-exchange.js'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
@@ -80,8 +87,8 @@ function textOf(params: JsonObject, member: string): string {
   return text
 }
 
-/** Sends the request to its server, and writes the answer. */
-export async function answerRouted(
+/** Sends the request to its server, and writes the response. */
+export async function respondToRouted(
   request: ClientRequest,
   { server, message }: Routed,
   client: ClientExchange,
@@ -106,8 +113,8 @@ export async function answerRouted(
   }
   try {
     await withLink(request, server, undefined, send)
-  } catch (fault) {
-    if (!(fault instanceof ServerUnavailable)) throw fault
+  } catch (error) {
+    if (!(error instanceof ServerUnavailable)) throw error
     // The call is recorded under its own name, with what becomes of it without a session.
     const { revision } = request.session.client
     const session = { revision, isStateless: isStateless(revision), sessionId: undefined }
@@ -128,6 +135,6 @@ function ofClient(outcome: Outcome, server: string): Outcome {
   }
 }
 
-async function* withClientEventIds(server: string, body: AnswerStream): AsyncGenerator<AnswerChunk> {
+async function* withClientEventIds(server: string, body: ResponseStream): AsyncGenerator<ResponseChunk> {
   for await (const chunk of body) yield { ...chunk, bytes: withClientEventId(server, chunk.bytes) }
 }

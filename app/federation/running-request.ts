@@ -49,12 +49,12 @@ export class RunningRequests {
   #early = new BoundedMap<RequestId, true>(maxEarly)
 
   /** Runs `answer` for the request. Rejects with `McpRefusal` where one with the id is running. */
-  async run(id: RequestId, answer: (request: RunningRequest) => Promise<void>): Promise<void> {
+  async run(id: RequestId, response: (request: RunningRequest) => Promise<void>): Promise<void> {
     if (this.#running.has(id)) throw invalidRequest('A request with this id is running in the session.')
     const request = new RunningRequest(this.#early.delete(id))
     this.#running.set(id, request)
     try {
-      await answer(request)
+      await response(request)
     } finally {
       this.#running.delete(id)
     }

@@ -3,9 +3,9 @@ import type { IncomingHttpHeaders } from 'node:http'
 import type { Call, Denied, Failed, MaybePromise, Outcome, Refusal, UsedResource } from '@svc/core'
 import type { JsonObject } from '@svc/core/json'
 import type { CallControl } from '@svc/core/pipeline'
-import type { WholeAnswer } from '../http/answer.js'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
-import type { MessageAnswer } from '../mcp/batch.js'
+import type { BufferedResponse } from '../http/response.js'
+import type { MessageOutcome } from '../mcp/batch.js'
 import type { McpExchange, Translation } from '../mcp/exchange.js'
 import type { ServerReply } from '../mcp/handshake.js'
 import type { Fields } from '../mcp/rpc-response.js'
@@ -26,22 +26,22 @@ export interface ServerRequest {
 
 /** How the outcome of a call is written or read. */
 export interface Encoding {
-  encode(outcome: Denied | Failed, call: Call): WholeAnswer
-  /** The whole answer; of a stream, what comes before the response is dropped. */
-  answer(outcome: Outcome, call: Call): Promise<MessageAnswer>
+  encode(outcome: Denied | Failed, call: Call): BufferedResponse
+  /** The whole response; of a stream, what comes before the response is dropped. */
+  response(outcome: Outcome, call: Call): Promise<MessageOutcome>
 }
 
 export interface ServerCalls {
   /** Runs one call; the stages do not stop before `answer` has resolved. */
   run(
     request: ServerRequest,
-    answer: (control: CallControl, outcome: Outcome, encoding: Encoding) => MaybePromise<void>,
+    response: (control: CallControl, outcome: Outcome, encoding: Encoding) => MaybePromise<void>,
   ): Promise<void>
   /** Records and answers the refusal of a request that reaches no server. */
   refuse(refusal: Refusal, exchange: McpExchange, used: UsedResource): Promise<void>
 }
 
-/** The answer of one server, read whole. */
+/** The response of one server, read whole. */
 export interface Reply extends ServerReply {
   readonly outcome: Outcome
   /** The JSON-RPC response; undefined where there is none. */
@@ -60,7 +60,7 @@ export async function replyTo(
     request.onCall?.(call)
   }
   await calls.run({ ...request, onCall }, async ({ call }, outcome, encoding) => {
-    const { whole, response } = await encoding.answer(outcome, call)
+    const { whole, response } = await encoding.response(outcome, call)
     const { [SESSION_ID_HEADER]: sessionId } = whole.headers
     reply = {
       outcome,
@@ -76,7 +76,7 @@ export async function replyTo(
 
 function abortAfter(call: Call, ms: number): void {
   const timer = setTimeout(
-    () => call.abort('UPSTREAM_UNREACHABLE', 'The server did not answer in time.'),
+    () => call.abort('UPSTREAM_UNREACHABLE', 'The server did not respond in time.'),
     ms,
   ).unref()
   call.afterSettle(() => clearTimeout(timer))

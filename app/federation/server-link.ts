@@ -64,5 +64,5 @@ function reasonOf({ outcome, status, response }: Reply): string {
   if (outcome.kind !== 'completed') return outcome.message
   const error = response?.['error']
   const message = isJsonObject(error) ? error['message'] : undefined
-  return typeof message === 'string' ? message : `The server answered with the status ${status}.`
+  return typeof message === 'string' ? message : `The server responded with the status ${status}.`
 }

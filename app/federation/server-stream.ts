@@ -79,8 +79,8 @@ async function passOn(
       if (shown !== undefined) await stream.write(shown)
     }
     return 'ended'
-  } catch (fault) {
-    if (!isRefusal(fault)) throw fault
+  } catch (error) {
+    if (!isRefusal(error)) throw error
     return call.abortState.aborted ? 'stopped' : 'ended'
   } finally {
     stopListening()

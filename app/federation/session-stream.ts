@@ -11,7 +11,7 @@ import { keepOpen, type ShowEvent } from './server-stream.js'
 import type { FederationSession } from './session.js'
 
 /** Resolves when the stream has ended. With `Last-Event-ID`, the stream of the event's server is resumed after it. */
-export async function answerSessionStream(
+export async function openSessionStream(
   request: ClientRequest,
   client: ClientExchange,
   keepAliveMs: number,

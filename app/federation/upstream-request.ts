@@ -47,7 +47,7 @@ export function requestTo(
   return { headers: { ...headers, ...repeated }, message: written }
 }
 
-/** What an answer of the server becomes for the client; `method` is that of the request. */
+/** What a response of the server becomes for the client; `method` is that of the request. */
 export function translationFrom(
   link: ServerLink,
   { client, lists, tasks }: FederationSession,

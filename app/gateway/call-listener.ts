@@ -25,7 +25,7 @@ export interface CallListenerParts {
 }
 
 /** Where requests come in. */
-export interface Front {
+export interface Listener {
   /** Rejects when the address is in use or not of this machine. */
   listen(): Promise<{ port: number; url: string }>
   /** After a reload: reads the files of the certificate. Never rejects. */
@@ -35,7 +35,7 @@ export interface Front {
 }
 
 /** The front of a gateway that gets its requests from the program around it. */
-export const noListener: Front = {
+export const noListener: Listener = {
   listen: async () => ({ port: 0, url: '' }),
   refresh: async () => undefined,
   stopListening: () => undefined,
@@ -68,7 +68,7 @@ export function createRouter(host: HostConfig, parts: CallListenerParts, warning
 }
 
 /** Rejects when a certificate is not valid. Does not listen yet. */
-export async function openCallListener(host: HostConfig, parts: CallListenerParts): Promise<Front> {
+export async function openCallListener(host: HostConfig, parts: CallListenerParts): Promise<Listener> {
   const { builder, policies } = parts
   const { server, port } = host
   const { bindings, logger } = builder

@@ -41,10 +41,10 @@ function specifierOf(use: string, baseDir: string): string {
   if (use.startsWith('.') || isAbsolute(use)) return pathToFileURL(resolve(baseDir, use)).href
   try {
     return pathToFileURL(createRequire(join(resolve(baseDir), 'policy.js')).resolve(use)).href
-  } catch (fault) {
+  } catch (error) {
     // A package that only ESM may import, or one installed beside this package: `import` knows those.
-    if (fault instanceof Error && 'code' in fault) return use
-    throw fault
+    if (error instanceof Error && 'code' in error) return use
+    throw error
   }
 }
 

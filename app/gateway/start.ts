@@ -8,7 +8,7 @@ import { SharedState } from '../mcp/shared-state.js'
 import type { HostConfig } from '../policy/config.js'
 import { settingsRequiringRestart } from '../policy/facts.js'
 import { GatewayBuilder } from './builder.js'
-import { type CallListenerParts, type Front, openCallListener } from './call-listener.js'
+import { type CallListenerParts, type Listener, openCallListener } from './call-listener.js'
 import type { GatewayOptions, GatewaySettings } from './options.js'
 import { Policies } from './policies.js'
 import { createDispatcher, createMcpProxy, createServers } from './upstreams.js'
@@ -50,7 +50,7 @@ export function startGatewayServer(options: GatewaySettings): GatewayHandle {
 }
 
 /** Opens where requests come in. */
-type OpenFront = (host: HostConfig, parts: CallListenerParts) => Promise<Front>
+type OpenFront = (host: HostConfig, parts: CallListenerParts) => Promise<Listener>
 
 export class Gateway implements GatewayHandle {
   readonly container: DependencyContainer
@@ -59,7 +59,7 @@ export class Gateway implements GatewayHandle {
   #policies: Policies | undefined
   #openFront: OpenFront
   #sharesAdmin: boolean
-  #listener: Front | undefined
+  #listener: Listener | undefined
   #admin: Admin | undefined
   #upstreams: readonly { close(): Promise<void> }[] = []
   #state: SharedState
@@ -81,7 +81,7 @@ export class Gateway implements GatewayHandle {
     this.container = builder.container
     this.#ready = this.#start()
     // Logged too, as not every program awaits ready().
-    this.#ready.catch((fault: unknown) => builder.logger.error({ err: fault }, 'the gateway did not start'))
+    this.#ready.catch((error: unknown) => builder.logger.error({ err: error }, 'the gateway did not start'))
   }
 
   ready(): Promise<Listening> {
@@ -122,18 +122,18 @@ export class Gateway implements GatewayHandle {
       })
       const listening = await this.#listener.listen()
       return { ...listening, ...(adminUrl === undefined ? {} : { adminUrl }) }
-    } catch (fault) {
+    } catch (error) {
       await this.#release()
-      throw fault
+      throw error
     }
   }
 
   async #listenAdmin(admin: Admin | undefined): Promise<string | undefined> {
     try {
       return await admin?.listen()
-    } catch (fault) {
-      if (!this.#sharesAdmin || !isAddressInUse(fault)) throw fault
-      this.#builder.logger.warn({ reason: messageOf(fault) }, 'no admin listener in this process')
+    } catch (error) {
+      if (!this.#sharesAdmin || !isAddressInUse(error)) throw error
+      this.#builder.logger.warn({ reason: messageOf(error) }, 'no admin listener in this process')
       return undefined
     }
   }
@@ -154,10 +154,10 @@ export class Gateway implements GatewayHandle {
         this.#sessions = sessions
         return sessions
       },
-      (fault: unknown) => {
+      (error: unknown) => {
         // The next session tries again.
         this.#sessions = undefined
-        throw fault
+        throw error
       },
     )
     return this.#sessions
@@ -173,11 +173,11 @@ export class Gateway implements GatewayHandle {
       this.#admin?.countReload('success')
       const data = { policy_sha256: policy.sha256 }
       this.#builder.notices.send({ type: 'policy.reloaded', data })
-    } catch (fault) {
+    } catch (error) {
       this.#admin?.countReload('refused')
-      const message = messageOf(fault).slice(0, maxMessage)
+      const message = messageOf(error).slice(0, maxMessage)
       this.#builder.notices.send({ type: 'policy.refused', data: { message } })
-      throw fault
+      throw error
     }
   }
 
@@ -213,6 +213,6 @@ function started<T>(part: T | undefined): T {
   return part
 }
 
-function isAddressInUse(fault: unknown): boolean {
-  return fault instanceof Error && 'code' in fault && fault.code === 'EADDRINUSE'
+function isAddressInUse(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'EADDRINUSE'
 }

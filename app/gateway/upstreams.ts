@@ -46,7 +46,7 @@ export function createServers(
     meter: resolve(container, tokens.Meter),
     client: gatewayImplementation,
     maxMessageBytes: server.maxResponseBytes,
-    answerTimeoutMs: server.upstreamTimeoutMs,
+    responseTimeoutMs: server.upstreamTimeoutMs,
   })
 }
 

@@ -1,4 +1,4 @@
-// The Host names that the gateway answers to. After DNS rebinding, a browser sends the attacker's name to the gateway's
+// The Host names that the gateway responses to. After DNS rebinding, a browser sends the attacker's name to the gateway's
 // address, so unknown names are refused; an IP address in Host cannot be rebound.
 import { isIP } from 'node:net'
 import { isLoopbackHost } from '@svc/core/http'

@@ -1,5 +1,5 @@
 // The web pages that may call. A browser lets any page send a POST to the gateway, and after DNS rebinding the page can
-// read the answer too.
+// read the response too.
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
 import { Refusal } from '@svc/core'
 import { isLoopbackHost } from '@svc/core/http'
@@ -14,7 +14,7 @@ export const allowedOriginsSchema = z
   )
   .default([])
   .describe(
-    'Origins of the web pages that may call from a browser; they are answered with CORS headers, and pages of others are refused even with a token.',
+    'Origins of the web pages that may call from a browser; they are given CORS headers, and pages of others are refused even with a token.',
   )
 
 interface AllowedOriginsConfig {
@@ -54,12 +54,12 @@ export class AllowedOrigins {
    * Adds CORS headers for a listed origin (Fetch, "CORS protocol"). True when the request was a preflight; it is then
    * answered.
    */
-  answerBrowser({ method, headers }: IncomingMessage, response: ServerResponse): boolean {
+  respondToBrowser({ method, headers }: IncomingMessage, response: ServerResponse): boolean {
     const { origin } = headers
     if (origin === undefined || !this.#listed.has(origin)) return false
     response.setHeader('access-control-allow-origin', origin)
     response.setHeader('vary', 'origin')
-    // The asterisk means every header only in answers without credentials; the gateway has no cookies.
+    // The asterisk means every header only in responds without credentials; the gateway has no cookies.
     response.setHeader('access-control-expose-headers', '*')
     if (method !== 'OPTIONS' || headers['access-control-request-method'] === undefined) return false
     response.writeHead(204, {

@@ -84,7 +84,7 @@ const skipMs = 1_000
 
 /**
  * Reads and drops a body that nobody needs, if it is short and comes soon: a client that is still sending when the
- * connection closes may lose its answer (RFC 9112 §9.6). Resolves at the end or at a limit; never rejects.
+ * connection closes may lose its response (RFC 9112 §9.6). Resolves at the end or at a limit; never rejects.
  */
 export function skipBody(message: IncomingMessage): Promise<void> {
   const { headers } = message

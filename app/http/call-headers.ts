@@ -99,9 +99,9 @@ export function agentOf(headers: IncomingHttpHeaders): { agent: CallAgent; refus
     const parentRef = named(headers, 'x-agent-parent-ref')
     const { variables, metadata } = agentState(headers['x-agent-state'])
     return { agent: { nodeId, agentRef, parentRef, variables, metadata } }
-  } catch (fault) {
-    if (isRefusal(fault)) return { agent, refusal: fault }
-    throw fault
+  } catch (error) {
+    if (isRefusal(error)) return { agent, refusal: error }
+    throw error
   }
 }
 

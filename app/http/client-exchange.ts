@@ -1,10 +1,10 @@
-// One request of a client and where its response goes. What judges, sends and answers calls works with it and does not know
+// One request of a client and where its response goes. What judges, sends and responses calls works with it and does not know
 // whether the client speaks HTTP or writes lines to this process.
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
-import type { AnswerHeaders, Call, MaybePromise } from '@svc/core'
+import type { Call, MaybePromise, ResponseHeaders } from '@svc/core'
 import type { JsonValue } from '@svc/core/json'
-import { isDisconnected, type WholeAnswer, writeWhole } from './answer.js'
 import { readBody } from './body.js'
+import { type BufferedResponse, isDisconnected, writeWhole } from './response.js'
 
 /** JSON that is parsed already. */
 export interface ParsedBody {
@@ -29,9 +29,9 @@ export interface ClientExchange {
   readonly isBegun: boolean
   setHeader(name: string, value: string): void
   /** Writes the whole response. */
-  whole(answer: WholeAnswer, call?: Call): void
+  whole(response: BufferedResponse, call?: Call): void
   /** Writes the head of a stream. */
-  begin(status: number, headers: AnswerHeaders): void
+  begin(status: number, headers: ResponseHeaders): void
   /** Pending while the client does not read what it got. */
   write(bytes: Uint8Array): MaybePromise<void>
   /** Keeps the connection in use for whatever is between the gateway and the client. */
@@ -86,11 +86,11 @@ export class HttpClientExchange implements ClientExchange {
     this.#response.setHeader(name, value)
   }
 
-  whole(answer: WholeAnswer, call?: Call): void {
-    writeWhole(this.#response, answer, call)
+  whole(response: BufferedResponse, call?: Call): void {
+    writeWhole(this.#response, response, call)
   }
 
-  begin(status: number, headers: AnswerHeaders): void {
+  begin(status: number, headers: ResponseHeaders): void {
     this.#response.writeHead(status, headers)
     this.#response.flushHeaders()
   }

@@ -5,12 +5,12 @@ import { isIPv6, type Socket } from 'node:net'
 import { Tally } from '@svc/core/store'
 
 /**
- * Unanswered requests on one connection (pipelining, RFC 9112 §9.3.2). Each may have an answer of a mebibyte in memory
+ * Unanswered requests on one connection (pipelining, RFC 9112 §9.3.2). Each may have a response of a mebibyte in memory
  * that the client does not read.
  */
 const maxPending = 16
 
-/** The rate at which a client must read its answer after the time-out. */
+/** The rate at which a client must read its response after the time-out. */
 const minBytesPerSec = 16 * 1024
 
 interface ConnectionLimits {
@@ -22,10 +22,10 @@ interface ConnectionLimits {
 
 interface Connection {
   requests: number
-  /** Requests without a complete answer. */
+  /** Requests without a complete response. */
   pending: number
-  /** The answer to the latest request. */
-  answer: Answer
+  /** The response to the latest request. */
+  response: ResponseState
   backlog: Backlog | undefined
 }
 
@@ -37,7 +37,7 @@ interface Backlog {
   readonly deadline: number
 }
 
-type Answer = Pick<ServerResponse, 'headersSent'>
+type ResponseState = Pick<ServerResponse, 'headersSent'>
 
 /** The part of a socket that is used. */
 type Written = Pick<Socket, 'bytesWritten' | 'writableLength'>
@@ -51,19 +51,19 @@ export class Connections<S extends Written = Socket> {
   }
 
   /**
-   * Counts a request. `last`: its answer must close the connection. `none`: it must not be served, as the connection
-   * closes with an earlier answer. `flood`: too many requests are pending.
+   * Counts a request. `last`: its response must close the connection. `none`: it must not be served, as the connection
+   * closes with an earlier response. `flood`: too many requests are pending.
    */
-  begin(socket: S, answer: Answer): 'serve' | 'last' | 'none' | 'flood' {
+  begin(socket: S, response: ResponseState): 'serve' | 'last' | 'none' | 'flood' {
     let connection = this.#open.get(socket)
     if (connection === undefined) {
-      connection = { requests: 0, pending: 0, answer, backlog: undefined }
+      connection = { requests: 0, pending: 0, response, backlog: undefined }
       this.#open.set(socket, connection)
     }
     const { maxRequestsPerConnection } = this.#limits
     if (connection.requests >= maxRequestsPerConnection) return 'none'
     if (connection.pending >= maxPending) return 'flood'
-    connection.answer = answer
+    connection.response = response
     connection.requests++
     connection.pending++
     return connection.requests === maxRequestsPerConnection ? 'last' : 'serve'
@@ -75,7 +75,7 @@ export class Connections<S extends Written = Socket> {
     if (connection !== undefined) connection.requests = this.#limits.maxRequestsPerConnection
   }
 
-  /** An answer has been sent completely. */
+  /** A response has been sent completely. */
   end(socket: S): void {
     const connection = this.#open.get(socket)
     if (connection !== undefined) connection.pending--
@@ -86,17 +86,17 @@ export class Connections<S extends Written = Socket> {
     return (this.#open.get(socket)?.pending ?? 0) > 0
   }
 
-  /** Whether the answer to the latest request has begun, which may not have arrived completely. */
-  isAnswering(socket: S): boolean {
+  /** Whether the response to the latest request has begun, which may not have arrived completely. */
+  isResponding(socket: S): boolean {
     const connection = this.#open.get(socket)
-    return connection !== undefined && connection.pending > 0 && connection.answer.headersSent
+    return connection !== undefined && connection.pending > 0 && connection.response.headersSent
   }
 
   delete(socket: S): void {
     this.#open.delete(socket)
   }
 
-  /** The connections whose clients read their answers too slowly; to be called about once a second. */
+  /** The connections whose clients read their responses too slowly; to be called about once a second. */
   *tooSlow(nowMs: number): Generator<S> {
     for (const [socket, connection] of this.#open) {
       const { bytesWritten, writableLength } = socket

@@ -1,4 +1,4 @@
-// How an answer of events is written to a caller that may be silent, slow or gone.
+// How a response of events is written to a caller that may be silent, slow or gone.
 import { slot } from '@svc/core'
 import { EVENT_STREAM_TYPE } from './media-type.js'
 
@@ -11,7 +11,7 @@ export const eventStreamHeaders = {
 export interface EventStreamRules {
   /** Silence after which the caller gets a comment, in milliseconds. */
   readonly keepAliveMs: number
-  /** How long, and how many bytes, an answer is read for its record after the caller has left. */
+  /** How long, and how many bytes, a response is read for its record after the caller has left. */
   readonly abandonedMs: number
   readonly abandonedBytes: number
 }

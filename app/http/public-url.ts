@@ -123,7 +123,7 @@ function addressOf(node: string | undefined): string | undefined {
 export const publicUrlSchema = z
   .string()
   .superRefine((text, context) => {
-    const message = faultOf(text)
+    const message = errorOf(text)
     if (message !== undefined) context.addIssue({ code: 'custom', message })
   })
   .optional()
@@ -138,7 +138,7 @@ export const trustedProxiesSchema = z
     'Addresses or ranges of the proxies in front of the gateway: from them alone are forwarded, x-forwarded-proto and x-forwarded-host believed.',
   )
 
-function faultOf(text: string): string | undefined {
+function errorOf(text: string): string | undefined {
   if (!URL.canParse(text)) return 'not a URL; accepted is one like https://gateway.example.com'
   const { protocol, hostname, username, password, search, hash } = new URL(text)
   if (protocol !== 'https:' && protocol !== 'http:') return 'accepted is an http or https URL'

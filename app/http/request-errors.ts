@@ -20,11 +20,11 @@ export function refusalOf(
   maxHeaders: number,
   { allowsHost, hostsKey = 'server.allowedHosts' }: HostRule,
 ): string | undefined {
-  const fault = requestError(message, maxHeaders)
-  if (fault !== undefined) return fault
+  const error = requestError(message, maxHeaders)
+  if (error !== undefined) return error
   const { host } = message.headers
   if (host === undefined || allowsHost === undefined || allowsHost(host)) return undefined
-  return `host: the gateway does not answer to ${host.slice(0, 255)}; what it answers to can be listed in ${hostsKey}.`
+  return `host: the gateway does not respond to ${host.slice(0, 255)}; what it responses to can be listed in ${hostsKey}.`
 }
 
 function requestError(message: IncomingMessage, maxHeaders: number): string | undefined {

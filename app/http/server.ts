@@ -13,11 +13,11 @@ import type { Duplex } from 'node:stream'
 import { after, attempt, denied, type Logger, type MaybePromise, type Meter } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import type { Certificates } from '../tls/certificates.js'
-import { noCall, refusalAnswer, writeRefusal } from './answer.js'
 import { refuseBodyOn } from './body.js'
 import { AddressConnections, Connections } from './connections.js'
 import { InFlight } from './in-flight.js'
 import { type HostRule, refusalOf } from './request-errors.js'
+import { noCall, refusalResponse, writeRefusal } from './response.js'
 
 /** Defaults of `ServerLimits`. */
 export const defaultLimits = {
@@ -55,7 +55,7 @@ export interface ServerParts extends HostRule {
 
 export type Handler = (message: IncomingMessage, response: ServerResponse) => MaybePromise<void>
 
-/** Time a client has to read its last answer before the connection closes. */
+/** Time a client has to read its last response before the connection closes. */
 const lingerMs = 1_000
 /** Interval of the check for clients that send or read too slowly. */
 const checkIntervalMs = 1_000
@@ -69,7 +69,7 @@ export class HttpServer {
   #inFlight = new InFlight<ServerResponse>()
   #connections: Connections
   #checkTimer: NodeJS.Timeout | undefined
-  #onAnswered: (this: ServerResponse) => void
+  #onResponse: (this: ServerResponse) => void
 
   constructor(limits: ServerLimits, handler: Handler, logger: Logger, parts: ServerParts = {}) {
     this.#limits = { ...defaultLimits, ...limits }
@@ -78,7 +78,7 @@ export class HttpServer {
     this.#logger = logger
     const connections = new Connections(this.#limits)
     this.#connections = connections
-    this.#onAnswered = function () {
+    this.#onResponse = function () {
       connections.end(this.req.socket)
     }
     const options = serverOptions(this.#limits)
@@ -117,23 +117,24 @@ export class HttpServer {
       this.#serve(message, response)
     })
     // Without a listener node closes the connection.
-    server.on('connect', (_message, socket) => this.#answerMalformed(socket, 'CONNECT is not served here.'))
+    server.on('connect', (_message, socket) => this.#refuseMalformed(socket, 'CONNECT is not served here.'))
     server.on('clientError', (error, socket) => {
       const message = parserError(error)
-      // An error in what follows a request must not be written as that request's answer, or into it.
+      // An error in what follows a request must not be written as that request's response, or into it.
       if (message === undefined || this.#isRunning(socket)) socket.destroy()
-      else if (this.#connections.isAnswering(socket as Socket)) endSoon(socket)
+      else if (this.#connections.isResponding(socket as Socket)) endSoon(socket)
       else {
         // A client that ends its half in the middle of a request has disconnected.
         if (!isEarlyEnd(error)) refuseBodyOn(socket, message)
-        this.#answerMalformed(socket, message)
+        this.#refuseMalformed(socket, message)
       }
     })
-    // Nothing was received or sent: the client is idle, or does not read its answer. A client that waits for its answer
+    // Nothing was received or sent: the client is idle, or does not read its response. A client that waits for its response
     // is neither.
     server.on('timeout', (socket) => {
       if (!this.#connections.isBusy(socket)) socket.destroy()
-      else if (socket.writableLength > 0) this.#closeConnection(socket, 'the client does not read its answer')
+      else if (socket.writableLength > 0)
+        this.#closeConnection(socket, 'the client does not read its response')
     })
   }
 
@@ -143,10 +144,10 @@ export class HttpServer {
     if (place === 'none') return
     if (place === 'flood') {
       this.#connections.seal(socket)
-      this.#closeConnection(socket, 'the client sends requests without waiting for answers')
+      this.#closeConnection(socket, 'the client sends requests without waiting for responses')
       return
     }
-    response.on('close', this.#onAnswered)
+    response.on('close', this.#onResponse)
     if (place === 'last') response.setHeader('connection', 'close')
     const refusal = refusalOf(message, this.#limits.maxHeaders, this.#parts)
     if (refusal !== undefined) {
@@ -160,9 +161,9 @@ export class HttpServer {
     const number = this.#inFlight.add(response)
     const handled = attempt(
       () => this.#handler(message, response),
-      (fault) => {
-        // Other errors have become outcomes before; here an answer was interrupted.
-        this.#logger.warn({ reason: messageOf(fault) }, 'answer interrupted')
+      (error) => {
+        // Other errors have become outcomes before; here a response was interrupted.
+        this.#logger.warn({ reason: messageOf(error) }, 'answer interrupted')
         response.destroy()
       },
     )
@@ -170,13 +171,13 @@ export class HttpServer {
   }
 
   /** What the HTTP parser rejects becomes no call: it is answered in the error shape, and the connection closes. */
-  #answerMalformed(socket: Duplex, message: string): void {
+  #refuseMalformed(socket: Duplex, message: string): void {
     if (!socket.writable) {
       socket.destroy()
       return
     }
     this.#parts.meter?.count('svc_http_refusals_total')
-    socket.write(malformedAnswer(message))
+    socket.write(malformedResponse(message))
     endSoon(socket)
   }
 
@@ -194,7 +195,7 @@ export class HttpServer {
   /** Rejects when the address is in use or not of this machine, with the `code` of the system's error. */
   listen(): Promise<{ port: number; url: string }> {
     return new Promise((resolve, reject) => {
-      const refuse = (fault: NodeJS.ErrnoException): void => reject(listenError(fault, this.#limits))
+      const refuse = (error: NodeJS.ErrnoException): void => reject(listenError(error, this.#limits))
       this.#server.once('error', refuse)
       this.#server.listen(this.#limits.port, this.#limits.host, () => {
         this.#server.off('error', refuse)
@@ -213,7 +214,7 @@ export class HttpServer {
 
   #closeSlow(): void {
     for (const socket of this.#connections.tooSlow(performance.now())) {
-      this.#closeConnection(socket, 'the client reads its answer too slowly')
+      this.#closeConnection(socket, 'the client reads its response too slowly')
     }
   }
 
@@ -262,7 +263,7 @@ function newTraceId(): string {
   return randomBytes(16).toString('hex')
 }
 
-/** The message for a request that the parser rejects; undefined where no answer can be sent. */
+/** The message for a request that the parser rejects; undefined where no response can be sent. */
 function parserError(error: Error & { code?: string }): string | undefined {
   const { code = '' } = error
   if (code === 'HPE_HEADER_OVERFLOW') return 'The request headers are too large.'
@@ -274,9 +275,9 @@ function isEarlyEnd(error: Error & { code?: string }): boolean {
   return error.code === 'HPE_INVALID_EOF_STATE'
 }
 
-function malformedAnswer(message: string): string {
+function malformedResponse(message: string): string {
   const traceId = newTraceId()
-  const { body } = refusalAnswer(denied('BAD_REQUEST', message), noCall(traceId))
+  const { body } = refusalResponse(denied('BAD_REQUEST', message), noCall(traceId))
   return (
     `HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\nx-trace-id: ${traceId}\r\nconnection: close\r\n` +
     `content-length: ${Buffer.byteLength(body)}\r\n\r\n${String(body)}`
@@ -297,10 +298,10 @@ const remedies = new Map([
 ])
 
 /** The error with the remedy in its message and the same `code`; an unknown error is returned as it is. */
-function listenError(fault: NodeJS.ErrnoException, at: { host: string; port: number }): Error {
-  const remedy = remedies.get(fault.code ?? '')
-  if (remedy === undefined) return fault
+function listenError(error: NodeJS.ErrnoException, at: { host: string; port: number }): Error {
+  const remedy = remedies.get(error.code ?? '')
+  if (remedy === undefined) return error
   const address = `${at.host.includes(':') ? `[${at.host}]` : at.host}:${at.port}`
-  const explained = new Error(`cannot listen on ${address}, ${remedy}`, { cause: fault })
-  return Object.assign(explained, { code: fault.code })
+  const explained = new Error(`cannot listen on ${address}, ${remedy}`, { cause: error })
+  return Object.assign(explained, { code: error.code })
 }

@@ -1,7 +1,5 @@
 // Writes the outcome of a call to its client.
 import {
-  type AnswerHeaders,
-  type AnswerStream,
   type Call,
   type Completed,
   type Denied,
@@ -10,19 +8,21 @@ import {
   isStream,
   type MaybePromise,
   type Outcome,
+  type ResponseHeaders,
+  type ResponseStream,
 } from '@svc/core'
 import type { CallControl } from '@svc/core/pipeline'
 import { traceparentOf } from '../upstream/headers.js'
-import { NO_SNIFF, type WholeAnswer } from './answer.js'
 import type { ClientExchange } from './client-exchange.js'
 import { type EventStreamRules, eventStreamRules } from './event-stream-rules.js'
+import { type BufferedResponse, NO_SNIFF } from './response.js'
 
 /** Writes `outcome` for `call`. Waits until the last byte is handed over or the client has disconnected. */
 export function writeOutcome(
   exchange: ClientExchange,
   control: CallControl,
   outcome: Outcome,
-  encode: (outcome: Denied | Failed) => WholeAnswer,
+  encode: (outcome: Denied | Failed) => BufferedResponse,
 ): MaybePromise<void> {
   if (outcome.kind !== 'completed') return exchange.whole(encode(outcome), control.call)
   const { status, headers, body } = outcome
@@ -34,10 +34,10 @@ async function writeStream(
   exchange: ClientExchange,
   control: CallControl,
   outcome: Completed,
-  body: AnswerStream,
+  body: ResponseStream,
 ): Promise<void> {
   const { call } = control
-  const headers: AnswerHeaders = { ...outcome.headers }
+  const headers: ResponseHeaders = { ...outcome.headers }
   delete headers['content-length']
   headers[NO_SNIFF] = 'nosniff'
   headers['x-trace-id'] = call.trace.traceId
@@ -52,7 +52,7 @@ async function writeStream(
   const disconnect = (): void => {
     control.disconnect()
     if (mustDrain()) abandoned.begin()
-    else call.abort('CANCELLED', 'The caller disconnected before the answer was complete.')
+    else call.abort('CANCELLED', 'The caller disconnected before the response was complete.')
   }
   const stopListening = exchange.onDisconnect(disconnect)
   if (exchange.isDisconnected) disconnect()
@@ -69,10 +69,10 @@ async function writeStream(
       const unread = exchange.write(chunk.bytes)
       if (unread !== undefined) await unread
     }
-  } catch (fault) {
+  } catch (error) {
     if (exchange.isDisconnected && call.abortState.aborted) return
     // A stream that the drain ends is complete; the client opens a new one.
-    if (!isDraining(call)) throw fault
+    if (!isDraining(call)) throw error
   } finally {
     clearInterval(keepAlive)
     abandoned.end()
@@ -108,7 +108,7 @@ class Abandoned {
   }
 
   #cancel(): void {
-    this.#call.abort('CANCELLED', 'The caller left, and the answer did not come in time.')
+    this.#call.abort('CANCELLED', 'The caller left, and the response did not come in time.')
   }
 }
 

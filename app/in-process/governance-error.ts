@@ -29,7 +29,7 @@ export function isGovernanceError(value: unknown): value is GovernanceError {
   return hasBrand(value, 'GovernanceError')
 }
 
-/** The error of an outcome that is no answer. */
+/** The error of an outcome that is no response. */
 export function errorOf(
   outcome: Exclude<Outcome, { kind: 'completed' }>,
   { sent, trace }: Call,

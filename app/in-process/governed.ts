@@ -1,5 +1,6 @@
 // Puts the pipeline in front of a function: it runs only when every stage lets the call pass.
 import {
+  abortable,
   type Call,
   type Clock,
   type Completed,
@@ -9,12 +10,11 @@ import {
   type Outcome,
   resolve,
   tokens,
-  unlessAborted,
 } from '@svc/core'
 import { canonicalize, isJsonObject, type JsonObject, messageOf } from '@svc/core/json'
 import type { CallControl } from '@svc/core/pipeline'
 import { traceparentOf } from '../upstream/headers.js'
-import { outcomeOfFault } from '../upstream/invoke.js'
+import { outcomeOfError } from '../upstream/invoke.js'
 import { errorOf } from './governance-error.js'
 import type { EmbeddedPipeline } from './pipeline.js'
 import { type CallerIdentity, callOf } from './tool-call.js'
@@ -95,7 +95,7 @@ class Execution<Args, Result> {
   #fn: (args: Args, call: RunningCall) => PromiseLike<Result> | Result
   /** What it returned, as long as no stage puts another body in its place. */
   #own: { readonly result: Result; readonly body: Uint8Array } | undefined
-  #fault: { readonly error: unknown } | undefined
+  #error: { readonly error: unknown } | undefined
 
   constructor(fn: (args: Args, call: RunningCall) => PromiseLike<Result> | Result) {
     this.#fn = fn
@@ -108,18 +108,18 @@ class Execution<Args, Result> {
     if (refused !== undefined) return refused
     if (call.abortState.aborted) {
       control.markSent('no')
-      return outcomeOfFault(control, call.abortState.reason)
+      return outcomeOfError(control, call.abortState.reason)
     }
     control.markSent('yes')
     try {
       const running = adopted(this.#fn(copyOf(args) as Args, new CallInProgress(call)))
-      const result = running instanceof Promise ? await unlessAborted(call.abortState, running) : running
+      const result = running instanceof Promise ? await abortable(call.abortState, running) : running
       const body = Buffer.from(canonicalize(result ?? null))
       this.#own = { result, body }
       return completed(200, body)
     } catch (error) {
-      if (isRefusal(error) && error === call.abortState.reason) return outcomeOfFault(control, error)
-      this.#fault = { error }
+      if (isRefusal(error) && error === call.abortState.reason) return outcomeOfError(control, error)
+      this.#error = { error }
       const body = Buffer.from(JSON.stringify({ message: messageOf(error) }))
       return { ...completed(500, body), error: 'UPSTREAM' }
     }
@@ -130,7 +130,7 @@ class Execution<Args, Result> {
     if (outcome.kind !== 'completed') throw errorOf(outcome, call)
     const { body } = outcome
     if (this.#own !== undefined && body === this.#own.body) return this.#own.result
-    if (this.#fault !== undefined) throw this.#fault.error
+    if (this.#error !== undefined) throw this.#error.error
     if (isStream(body)) throw new TypeError('the result of a function is not a stream')
     return JSON.parse(Buffer.from(body).toString()) as Result
   }

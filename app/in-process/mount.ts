@@ -4,11 +4,11 @@ import { denied, type Plugin, resolve, tokens } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import type { DependencyContainer } from 'tsyringe'
 import { GatewayBuilder } from '../gateway/builder.js'
-import { type CallListenerParts, createRouter, type Front, noListener } from '../gateway/call-listener.js'
+import { type CallListenerParts, createRouter, type Listener, noListener } from '../gateway/call-listener.js'
 import type { GatewaySettings, OptionsRequiring, RequiredSection } from '../gateway/options.js'
 import { Gateway, type Listening } from '../gateway/start.js'
-import { writeRefusal } from '../http/answer.js'
 import { refusalOf } from '../http/request-errors.js'
+import { writeRefusal } from '../http/response.js'
 import type { HostConfig } from '../policy/config.js'
 
 interface Mount {
@@ -34,7 +34,7 @@ export type NodeHandler = (
 export interface MountedGateway {
   /** To be mounted before anything that reads bodies. Requests wait until the gateway is ready. */
   readonly handler: NodeHandler
-  /** Resolves when it can serve; rejects when it cannot start, and its requests are then answered with 503. */
+  /** Resolves when it can serve; rejects when it cannot start, and its requests are then responded with 503. */
   ready(): Promise<Pick<Listening, 'adminUrl'>>
   /** Rejects with `PolicyError`, and the old policy stays. */
   reload(policy: string | Record<string, unknown>): Promise<void>
@@ -71,7 +71,7 @@ function mount(builder: GatewayBuilder, prefix: string): MountedGateway {
       gateway
         .ready()
         .then(() => front.handle(Object.assign(request, { url: path ?? request.url }), response))
-        .catch((fault: unknown) => front.refuseAll(response, fault))
+        .catch((error: unknown) => front.refuseAll(response, error))
     },
   }
 }
@@ -96,7 +96,7 @@ class MountedFront {
     this.#builder = builder
   }
 
-  open(host: HostConfig, parts: CallListenerParts): Front {
+  open(host: HostConfig, parts: CallListenerParts): Listener {
     const router = createRouter(host, parts, () => [])
     const rule = { allowsHost: (name: string) => parts.policies.current.hosts.has(name) }
     this.#serve = async (request, response) => {
@@ -114,9 +114,9 @@ class MountedFront {
     await this.#serve?.(request, response)
   }
 
-  /** The gateway did not start, or an answer was interrupted. */
-  refuseAll(response: ServerResponse, fault: unknown): void {
-    this.#builder.logger.warn({ reason: messageOf(fault) }, 'answer interrupted')
+  /** The gateway did not start, or a response was interrupted. */
+  refuseAll(response: ServerResponse, error: unknown): void {
+    this.#builder.logger.warn({ reason: messageOf(error) }, 'answer interrupted')
     if (response.headersSent) response.destroy()
     else this.#refuse(response, denied('DRAINING', 'The gateway is not running.'))
   }

@@ -68,9 +68,9 @@ export function callOf(toolCall: CallControl | ToolCall, ids: Ids, clock: Clock)
 function keyOf(headers: Record<string, string>): { key: string | null; refusal?: Refusal } {
   try {
     return { key: idempotencyKeyOf(headers) }
-  } catch (fault) {
-    if (isRefusal(fault)) return { key: null, refusal: fault }
-    throw fault
+  } catch (error) {
+    if (isRefusal(error)) return { key: null, refusal: error }
+    throw error
   }
 }
 

@@ -50,8 +50,8 @@ export class AnnotationCache implements ToolAnnotations {
    */
   refresh({ href }: URL, reference: string): Promise<void> | undefined {
     const refreshing = this.#isUsed ? this.#learned.refresh(href, reference) : undefined
-    return refreshing?.catch((fault: unknown) => {
-      if (this.#learned.get(href, reference) === undefined) throw fault
+    return refreshing?.catch((error: unknown) => {
+      if (this.#learned.get(href, reference) === undefined) throw error
     })
   }
 

@@ -2,9 +2,9 @@
 // one answer.
 import { type Completed, failed, isStream, type Outcome } from '@svc/core'
 import { isJsonObject, type JsonValue } from '@svc/core/json'
-import type { ErrorSubject, WholeAnswer } from '../http/answer.js'
 import type { ParsedBody } from '../http/client-exchange.js'
 import { PROTOCOL_VERSION_HEADER } from '../http/header-names.js'
+import type { BufferedResponse, ErrorSubject } from '../http/response.js'
 import { encodeRefusal, rpcErrorResponse } from './encode-refusal.js'
 import type { McpExchange } from './exchange.js'
 import { invalidRequest } from './mcp-refusal.js'
@@ -53,30 +53,30 @@ function beginsArray(bytes: Uint8Array): boolean {
   return bytes.find((byte) => byte !== 0x20 && byte !== 0x09 && byte !== 0x0a && byte !== 0x0d) === 0x5b
 }
 
-/** The answer to one message of a batch. */
-export interface MessageAnswer {
-  readonly whole: WholeAnswer
+/** The response to one message of a batch. */
+export interface MessageOutcome {
+  readonly whole: BufferedResponse
   /** The JSON-RPC response; undefined where the message needs none. */
   readonly response: ReceivedMessage | undefined
 }
 
-/** Reads a streamed answer up to its response: what else it has is for a stream of the message's own. */
-export async function answerOf(
+/** Reads a streamed response up to its response: what else it has is for a stream of the message's own. */
+export async function responseOf(
   exchange: McpExchange,
   outcome: Outcome,
   call: ErrorSubject,
-): Promise<MessageAnswer> {
+): Promise<MessageOutcome> {
   const { id } = exchange
   if (outcome.kind !== 'completed') {
     const whole = encodeRefusal(exchange, outcome, call)
-    // A notification has no answer; a value that is no message is answered without an id.
+    // A notification has no response; a value that is no message is responded without an id.
     if (id === undefined && exchange.message !== undefined) return { whole, response: undefined }
     return { whole, response: errorResponse(id ?? null, outcome, call, exchange.protocolError) }
   }
   const { status, headers, body } = outcome
   const whole = { status, headers, body: isStream(body) ? '' : body }
   if (id === undefined) return { whole, response: undefined }
-  const missing = failed('UPSTREAM_UNREACHABLE', 'The upstream answered without a response.')
+  const missing = failed('UPSTREAM_UNREACHABLE', 'The upstream responded without a response.')
   const response = (await responseIn(outcome, id)) ?? errorResponse(id, missing, call)
   return { whole, response }
 }
@@ -104,8 +104,8 @@ function responseTo(
   return isFound ? { message, text } : undefined
 }
 
-/** One answer to all messages: the responses, else the first refusal, else that all were accepted. */
-export function batchAnswer(answers: readonly MessageAnswer[]): WholeAnswer {
+/** One response to all messages: the responses, else the first refusal, else that all were accepted. */
+export function batchResponse(answers: readonly MessageOutcome[]): BufferedResponse {
   const responses = answers.flatMap(({ response }) => response?.text ?? [])
   const gone = answers.find(({ whole }) => whole.status === 404)
   // The session is gone for all of them, and clients begin a new one where the HTTP status says so.

@@ -1,7 +1,7 @@
 // Encodes refusals over MCP: as HTTP errors where the client's transport must see them, as JSON-RPC errors where its
 // caller waits for a response.
 import { type Denied, type Failed, statusOf } from '@svc/core'
-import { type ErrorSubject, errorObject, refusalAnswer, type WholeAnswer } from '../http/answer.js'
+import { type BufferedResponse, type ErrorSubject, errorObject, refusalResponse } from '../http/response.js'
 import { isStatelessExchange, type McpExchange } from './exchange.js'
 import type { RequestId } from './message.js'
 import { type ProtocolError, rpcCodes } from './protocol.js'
@@ -11,9 +11,9 @@ export function encodeRefusal(
   exchange: McpExchange,
   outcome: Denied | Failed,
   call: ErrorSubject,
-): WholeAnswer {
+): BufferedResponse {
   const { protocolError, id } = exchange
-  const plain = refusalAnswer(outcome, call)
+  const plain = refusalResponse(outcome, call)
   if (protocolError !== undefined && outcome.code === 'BAD_REQUEST') {
     const status = statusOfProtocolError(protocolError, exchange)
     return { ...plain, status, body: encodeRpcError(id ?? null, outcome, call, protocolError) }

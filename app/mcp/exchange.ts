@@ -49,7 +49,7 @@ export interface ExchangeHead {
 }
 
 export interface McpExchange extends ExchangeHead {
-  /** Set where the message is one of several in a body, whose answers are no streams. */
+  /** Set where the message is one of several in a body, whose responses are no streams. */
   isInBatch?: boolean
   /** The tasks that the message names. */
   tasks: readonly BoundTask[]
@@ -63,7 +63,7 @@ export interface McpExchange extends ExchangeHead {
   protocolError: ProtocolError | undefined
   /** Set where the session is another caller's: on HTTP 404 the client begins a new one. */
   isForeignSession: boolean
-  /** What the answer says, for the record: of a handshake, and of a tool call that begins a task. */
+  /** What the response says, for the record: of a handshake, and of a tool call that begins a task. */
   readonly learned: Learned
   /** Set where the client has cancelled the request. */
   isCancelled?: boolean

@@ -2,9 +2,9 @@
 import { readEvent, type SseEvent, SseSplitter } from '@svc/core/http'
 import { MAX_COST } from '@svc/core/json'
 import { EVENT_STREAM_TYPE, JSON_TYPE, mediaType } from '../http/media-type.js'
-import type { UpstreamAnswer } from '../upstream/answer.js'
 import { discard } from '../upstream/discard.js'
 import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
+import type { UpstreamResponse } from '../upstream/response.js'
 import { limitBody } from '../upstream/response-limit.js'
 import { type Fields, isResponse, ProtocolViolation, readServerMessage } from './rpc-response.js'
 import {
@@ -43,7 +43,7 @@ function completed({ message, headers }: McpRequest): McpRequest['headers'] {
   return headers
 }
 
-function responseOf({ status, headers, body }: UpstreamAnswer): McpResponse {
+function responseOf({ status, headers, body }: UpstreamResponse): McpResponse {
   // An error is not a stream of events.
   if (mediaType(headers['content-type']) !== EVENT_STREAM_TYPE || status >= 400)
     return new WholeResponse(status, headers, body)
@@ -52,7 +52,7 @@ function responseOf({ status, headers, body }: UpstreamAnswer): McpResponse {
 }
 
 async function* eventsIn(
-  body: UpstreamAnswer['body'],
+  body: UpstreamResponse['body'],
   { maxBytes = Number.POSITIVE_INFINITY, maxEventBytes = MAX_COST }: StreamLimits,
 ): AsyncGenerator<McpEvent> {
   const splitter = new SseSplitter(Math.min(maxEventBytes, MAX_COST))
@@ -82,9 +82,9 @@ function messageIn({ data, type }: SseEvent): Fields | undefined {
   let message: Fields
   try {
     message = readServerMessage(data)
-  } catch (fault) {
-    if (fault instanceof ProtocolViolation && type !== 'message') return undefined
-    throw fault
+  } catch (error) {
+    if (error instanceof ProtocolViolation && type !== 'message') return undefined
+    throw error
   }
   if (type !== 'message' && isResponse(message)) {
     throw new ProtocolViolation('The upstream sent a response in an event that clients may ignore.')

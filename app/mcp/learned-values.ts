@@ -1,4 +1,4 @@
-// Facts that answers of servers have shown: known at once to the gateway that passed the answer on, and to the others
+// Facts that responses of servers have shown: known at once to the gateway that passed the response on, and to the others
 // within a second.
 import type { Clock, MapBounds, SharedMap } from '@svc/core'
 import { BoundedMap } from '@svc/core/store'
@@ -64,7 +64,7 @@ export class LearnedValues {
   async #read(group: string, name: string): Promise<void> {
     const known = this.#known.get(group)?.get(name)
     const [value] = await this.#map.get(group, [name])
-    // What an answer has shown in the meantime is newer.
+    // What a response has shown in the meantime is newer.
     if (this.#known.get(group)?.get(name) !== known) return
     if (value !== undefined) this.#keep(group, [[name, value]])
   }

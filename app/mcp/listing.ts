@@ -1,5 +1,5 @@
 // Filters lists down to what the caller may use. A list is recognised by its shape, not by the method of its request:
-// an answer replayed on a GET stream does not tell its request.
+// a response replayed on a GET stream does not tell its request.
 import type { RequestKind } from '@svc/core'
 import { isJsonObject } from '@svc/core/json'
 

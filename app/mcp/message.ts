@@ -33,7 +33,7 @@ export interface RpcNotification extends Common {
   readonly params: JsonObject
 }
 
-/** The client's answer to a request of the server's. */
+/** The client's response to a request of the server's. */
 export interface RpcResponse extends Common {
   readonly type: 'response'
   readonly id: RequestId
@@ -46,7 +46,7 @@ const maxMethod = 256
 
 const members = new Set(['jsonrpc', 'id', 'method', 'params', 'result', 'error'])
 
-/** Of text that is not JSON: it has no members. Other faults are those of JSON that may not be used. */
+/** Of text that is not JSON: it has no members. Other errors are those of JSON that may not be used. */
 const notJson: ReadonlySet<JsonInputCode> = new Set(['not_json', 'byte_order_mark', 'invalid_utf8'])
 
 /** The JSON value in `bytes`. Throws `McpRefusal`: with the id of the request, where that can be read. */

@@ -1,4 +1,4 @@
-// Proxies the Model Context Protocol (Streamable HTTP): reads requests, sends them upstream, filters the answers.
+// Proxies the Model Context Protocol (Streamable HTTP): reads requests, sends them upstream, filters the responses.
 import {
   after,
   attempt,
@@ -14,22 +14,22 @@ import {
   type Outcome,
 } from '@svc/core'
 import type { CallControl } from '@svc/core/pipeline'
-import type { WholeAnswer } from '../http/answer.js'
 import { type EventStreamRules, eventStreamRules } from '../http/event-stream-rules.js'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
+import type { BufferedResponse } from '../http/response.js'
 import { upstreamHeaders } from '../upstream/headers.js'
-import { outcomeOfFault } from '../upstream/invoke.js'
+import { outcomeOfError } from '../upstream/invoke.js'
 import { type CallObservers, callerOf, sendCall } from '../upstream/send.js'
 import { AccessChecks } from './access-checks.js'
 import type { AnnotationCache } from './annotation-cache.js'
-import { type AnswerLimits, outcomeOf, type ResponseContext } from './answer.js'
 import { encodeRefusal, encodeRpcError } from './encode-refusal.js'
 import { disconnectCancels, isStatelessExchange, type McpExchange, mcpExchange } from './exchange.js'
 import type { Implementation } from './implementation.js'
-import { LateResponses, type LateResponsesParts } from './late-responses.js'
-import { OpenCalls } from './open-calls.js'
 import { type RequestBody, readRequest } from './request.js'
 import { type LearningCaches, ResponseFilter } from './response-filter.js'
+import { outcomeOf, type ResponseContext, type ResponseLimits } from './response-outcome.js'
+import { ResumableCalls } from './resumable-calls.js'
+import { ResumedResponses, type ResumedResponsesParts } from './resumed-responses.js'
 import { RunningCalls } from './running-calls.js'
 import { ServerVersions, versionProbe } from './server-versions.js'
 import type { McpRequest, McpResponse, McpServers } from './servers.js'
@@ -48,7 +48,7 @@ export interface McpProxyOptions {
   readonly ids: Ids
   readonly state: SharedState
   readonly annotations: AnnotationCache
-  readonly limits: AnswerLimits
+  readonly limits: ResponseLimits
   readonly streams: EventStreamRules
   /** The name under which servers are asked for their version. */
   readonly client: Implementation
@@ -66,7 +66,7 @@ export class McpProxy {
   #caches: LearningCaches
   #access: AccessChecks
   /** For responses on other streams than their call's. */
-  #late: LateResponsesParts
+  #late: ResumedResponsesParts
   #running: RunningCalls
   #tools: McpToolClient
   #tasks: KnownTasks
@@ -85,7 +85,7 @@ export class McpProxy {
       sessions: () => this.#parts.sessions(),
     }
     this.#access = new AccessChecks(this.#caches)
-    this.#late = { openCalls: new OpenCalls(state, clock), caches: this.#caches, clock, ids }
+    this.#late = { openCalls: new ResumableCalls(state, clock), caches: this.#caches, clock, ids }
     this.#tools = new McpToolClient(own, clock)
   }
 
@@ -169,14 +169,14 @@ export class McpProxy {
     request: CallRequest,
     sending: McpRequest & CallObservers,
   ): MaybePromise<Outcome> {
-    const answered = (response: McpResponse): MaybePromise<Outcome> =>
+    const outcomeOfResponse = (response: McpResponse): MaybePromise<Outcome> =>
       after(
         outcomeOf(response, this.#responseContext(control, exchange, request), this.#parts.limits),
         (outcome) => this.#passed(control.call, exchange, outcome),
       )
     return attempt(
-      () => after(sendCall(control, this.#parts.servers, exchange.upstream(), sending), answered),
-      (fault) => outcomeOfFault(control, fault),
+      () => after(sendCall(control, this.#parts.servers, exchange.upstream(), sending), outcomeOfResponse),
+      (error) => outcomeOfError(control, error),
     )
   }
 
@@ -187,7 +187,7 @@ export class McpProxy {
     return this.#withBoundSession(call, exchange, outcome)
   }
 
-  encodeRefusal(exchange: McpExchange, outcome: Denied | Failed, call: Call): WholeAnswer {
+  encodeRefusal(exchange: McpExchange, outcome: Denied | Failed, call: Call): BufferedResponse {
     return encodeRefusal(exchange, outcome, call)
   }
 
@@ -204,7 +204,7 @@ export class McpProxy {
       review: new ResponseFilter(control, request, exchange, this.#caches),
       isCancelled: () => exchange.isCancelled === true,
       encodeError: (outcome) => encodeRpcError(id ?? null, outcome, call),
-      lateResponses: () => new LateResponses(control, exchange, this.#late),
+      lateResponses: () => new ResumedResponses(control, exchange, this.#late),
       resumptionOf: (requestId, begun) =>
         this.#late.openCalls.resumption(call, exchange, request, {
           session: resumableSession(exchange, begun),

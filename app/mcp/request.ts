@@ -52,18 +52,18 @@ export function readRequest(
 ): MaybePromise<CallRequest> {
   return attempt(
     () => read(control, exchange, body, rules),
-    (fault) => {
-      keepProtocolError(exchange, fault)
-      throw fault
+    (error) => {
+      keepProtocolError(exchange, error)
+      throw error
     },
   )
 }
 
-/** For the answer of a request that breaks the protocol. */
-export function keepProtocolError(exchange: McpExchange, fault: unknown): void {
-  if (!(fault instanceof McpRefusal)) return
-  exchange.protocolError = fault.protocolError
-  exchange.id ??= fault.id
+/** For the response of a request that breaks the protocol. */
+export function keepProtocolError(exchange: McpExchange, error: unknown): void {
+  if (!(error instanceof McpRefusal)) return
+  exchange.protocolError = error.protocolError
+  exchange.id ??= error.id
 }
 
 function read(

@@ -13,7 +13,7 @@ import type { ServerVersions } from './server-versions.js'
 import type { SessionBinding } from './session-binding.js'
 import { createdTaskId, isStatus, type KnownTasks, namesTasks, TaskIds } from './tasks.js'
 
-/** The caches that learn from the answers of servers. */
+/** The caches that learn from the responses of servers. */
 export interface LearningCaches {
   readonly versions: ServerVersions
   readonly annotations: AnnotationCache
@@ -119,14 +119,14 @@ export class ResponseFilter {
     this.#refineTarget(version)
   }
 
-  /** Only from answers to `tools/list`. */
+  /** Only from responses to `tools/list`. */
   async #learnTools(version: string, result: unknown): Promise<void> {
     if (this.#request.method !== 'tools/list') return
     const { server, upstream } = this.#exchange
     await this.#caches.annotations.learn({ server, upstream: upstream(), version }, result)
   }
 
-  /** For the record, which is written after the answer was read. */
+  /** For the record, which is written after the response was read. */
   #refineTarget(version: string): void {
     this.#control.refineTarget({ serverVersion: version, toolVersion: version })
   }
@@ -146,8 +146,8 @@ function validReference(
 ): string | undefined {
   try {
     return referenceOf(server, kind, name, version)
-  } catch (fault) {
-    if (fault instanceof McpRefusal) return undefined
-    throw fault
+  } catch (error) {
+    if (error instanceof McpRefusal) return undefined
+    throw error
   }
 }

@@ -32,7 +32,7 @@ const statelessMembers: ReadonlySet<string> = new Set([
 /** A result that a server of a handshake revision does not allow to be cached. */
 export const uncached = { ttlMs: 0, cacheScope: 'private' } as const
 
-/** The answer to `initialize`: the client's revision where it is no newer than `newest` (Lifecycle, "Version Negotiation"). */
+/** The response to `initialize`: the client's revision where it is no newer than `newest` (Lifecycle, "Version Negotiation"). */
 export function negotiatedRevision(requested: unknown, newest = HANDSHAKE_REVISION): string {
   return handshakeRevisions.find((revision) => revision === requested && revision <= newest) ?? newest
 }

@@ -4,7 +4,7 @@
 import { type ErrorCode, type Failed, failed, isRefusal, Refusal } from '@svc/core'
 import { SseOverflow } from '@svc/core/http'
 import { canonicalize, isJsonObject, isTooCostly, MAX_COST, sha256Hex } from '@svc/core/json'
-import { isUpstreamError } from '../upstream/answer.js'
+import { isUpstreamError } from '../upstream/response.js'
 import type { RequestId } from './message.js'
 
 /** The upstream broke the protocol; the message may be shown to the caller. */
@@ -66,7 +66,7 @@ export function checkResponse(message: Fields, id: RequestId): void {
     throw new ProtocolViolation('The upstream sent no JSON-RPC response.')
   }
   if (message['id'] !== id)
-    throw new ProtocolViolation('The upstream answered with the id of another request.')
+    throw new ProtocolViolation('The upstream responded with the id of another request.')
 }
 
 /** The record's fields for a response. A tool's own failure (`isError`) counts as one of the upstream. */
@@ -94,19 +94,19 @@ function digestOf(result: unknown): string {
 
 const interruptions: ReadonlySet<string> = new Set(['UPSTREAM_UNREACHABLE', 'DRAINING', 'CANCELLED'])
 
-/** Whether the connection ended and nothing is wrong with the answer: a client may resume the stream. */
-export function isInterruption(fault: unknown): boolean {
-  return isRefusal(fault) ? interruptions.has(fault.code) : isUpstreamError(fault)
+/** Whether the connection ended and nothing is wrong with the response: a client may resume the stream. */
+export function isInterruption(error: unknown): boolean {
+  return isRefusal(error) ? interruptions.has(error.code) : isUpstreamError(error)
 }
 
-/** The outcome of an error after the answer's head. Rethrows internal errors. */
-export function failureOf(fault: unknown): Failed {
-  if (isRefusal(fault)) return failed(fault.code, fault.message, { cause: fault.cause })
-  if (fault instanceof SseOverflow) {
-    return failed('PAYLOAD_TOO_LARGE', `The response is too large: ${fault.message}.`)
+/** The outcome of an error after the response's head. Rethrows internal errors. */
+export function failureOf(error: unknown): Failed {
+  if (isRefusal(error)) return failed(error.code, error.message, { cause: error.cause })
+  if (error instanceof SseOverflow) {
+    return failed('PAYLOAD_TOO_LARGE', `The response is too large: ${error.message}.`)
   }
-  if (fault instanceof ProtocolViolation || isUpstreamError(fault)) {
-    return failed('UPSTREAM_UNREACHABLE', fault.message, { cause: fault.cause ?? fault })
+  if (error instanceof ProtocolViolation || isUpstreamError(error)) {
+    return failed('UPSTREAM_UNREACHABLE', error.message, { cause: error.cause ?? error })
   }
-  throw fault
+  throw error
 }

@@ -52,7 +52,7 @@ export class RunningCalls {
 
   /**
    * Keeps a request until its call has settled, and does what a cancellation says. Throws or rejects with `Refusal` where the call is cancelled already, or the session runs a
-   * request with this id, which may be used only once (MCP 2025-11-25, "Requests"): the server could answer either with
+   * request with this id, which may be used only once (MCP 2025-11-25, "Requests"): the server could respond either with
    * the response of the other.
    */
   begin(call: Call, exchange: McpExchange): MaybePromise<void> {

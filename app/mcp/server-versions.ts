@@ -1,6 +1,6 @@
-// The version of each target: learned from answers that pass through, else requested once.
+// The version of each target: learned from responses that pass through, else requested once.
 import { type Clock, type Credential, Refusal } from '@svc/core'
-import { isUpstreamError } from '../upstream/answer.js'
+import { isUpstreamError } from '../upstream/response.js'
 import { sendWith } from '../upstream/send.js'
 import { serverVersionIn, sessionHeaders, shakeHands } from './handshake.js'
 import { LearnedValues } from './learned-values.js'
@@ -14,11 +14,11 @@ export const UNVERSIONED = 'unversioned'
 /** Time until a server that named no version is asked again, in milliseconds. */
 const ASK_AGAIN_MS = 60_000
 
-/** A day, in milliseconds: then the server is asked again, unless an answer has shown it. */
+/** A day, in milliseconds: then the server is asked again, unless a response has shown it. */
 const knownMs = 86_400_000
 const maxServers = 10_000
 
-/** The version in the server's answer, undefined where it names none. Rejects with `Refusal`. */
+/** The version in the server's response, undefined where it names none. Rejects with `Refusal`. */
 export type Probe = (upstream: URL, credential: Credential | undefined) => Promise<string | undefined>
 
 /** Asks by the handshake. */
@@ -67,7 +67,7 @@ export class ServerVersions {
     )
   }
 
-  /** Stores the version in an answer that passed through. The latest counts, as a server may be updated. */
+  /** Stores the version in a response that passed through. The latest counts, as a server may be updated. */
   async learn({ href }: URL, version: string): Promise<void> {
     await this.#learned.learn(group, [[href, version]])
   }

@@ -1,12 +1,12 @@
 // The port towards MCP servers: messages that are parsed once, each with its exact text. Servers over HTTP, processes over
 // stdio and a server in this process implement it, so that everything above works on messages and does not know which
 // server is which.
-import { type AnswerHeaders, after, type MaybePromise } from '@svc/core'
+import { after, type MaybePromise, type ResponseHeaders } from '@svc/core'
 import { eventOf, withData } from '@svc/core/http'
 import { hasDuplicateMembers, type JsonObject } from '@svc/core/json'
 import { JSON_TYPE, mediaType } from '../http/media-type.js'
-import type { Discardable, UpstreamAnswer, UpstreamRequest } from '../upstream/answer.js'
 import { discard } from '../upstream/discard.js'
+import type { Discardable, UpstreamRequest, UpstreamResponse } from '../upstream/response.js'
 import { wholeBody } from '../upstream/response-limit.js'
 import { checkServerMessage, type Fields, readServerMessage, readText } from './rpc-response.js'
 
@@ -41,7 +41,7 @@ export interface StreamLimits {
 interface ResponseHead extends Discardable {
   readonly status: number
   /** Names in lower case. */
-  readonly headers: AnswerHeaders
+  readonly headers: ResponseHeaders
 }
 
 /** The iteration rejects with `ProtocolViolation`, `SseOverflow`, `Refusal`, `UpstreamError`, or the reason of the abort. */
@@ -60,16 +60,16 @@ export interface McpServers {
 /** One message, a body of another type, or nothing. Its methods throw or reject with `Refusal` (`PAYLOAD_TOO_LARGE`). */
 export class WholeResponse implements ResponseHead {
   readonly status: number
-  readonly headers: AnswerHeaders
+  readonly headers: ResponseHeaders
   readonly form: 'message' | 'other'
-  #body: UpstreamAnswer['body']
+  #body: UpstreamResponse['body']
   #received: ReceivedMessage | undefined
 
   /** `received`: what `body` says, where it is parsed already. */
   constructor(
     status: number,
-    headers: AnswerHeaders,
-    body: UpstreamAnswer['body'],
+    headers: ResponseHeaders,
+    body: UpstreamResponse['body'],
     received?: ReceivedMessage,
   ) {
     this.status = status
@@ -105,7 +105,7 @@ export class WholeResponse implements ResponseHead {
 export function messageResponse(
   { message, text = JSON.stringify(message) }: { readonly message: Fields; readonly text?: string },
   status = 200,
-  headers: AnswerHeaders = {},
+  headers: ResponseHeaders = {},
 ): WholeResponse {
   const type = { 'content-type': JSON_TYPE }
   return new WholeResponse(status, { ...headers, ...type }, Buffer.from(text), { message, text })

@@ -70,7 +70,7 @@ export class SessionBinding {
     this.#key = key
   }
 
-  /** Whether `tag` came with this id in an answer to the same caller. */
+  /** Whether `tag` came with this id in a response to the same caller. */
   isBound(call: Call, id: string, tag: string): boolean {
     const { server } = call.target
     const principal = principalOf(call)

@@ -3,7 +3,7 @@
 import type { RequestKind } from '@svc/core'
 import { isJsonObject, type JsonObject, type JsonValue } from '@svc/core/json'
 import { foldName } from '@svc/core/match'
-import { judgedParams, type ParamNames } from './judged-params.js'
+import { inspectedParams, type ParamNames } from './inspected-params.js'
 import { invalidParams, invalidRequest, McpRefusal } from './mcp-refusal.js'
 import { checkMembers, type MemberNames, type Message, memberNames } from './message.js'
 import { rpcCodes } from './protocol.js'
@@ -97,10 +97,10 @@ export function subjectOf(message: Message, { passParams, isStateless }: Subject
     if (method === LISTEN_METHOD) resourceSubscriptions(params)
     return { kind: 'protocol', method, name: method, args: params }
   }
-  // A server may run a notification like a request, only without an answer.
+  // A server may run a notification like a request, only without a response.
   if (message.type === 'notification') throw invalidRequest(`id: ${method} is a request.`)
   const { kind, name, args, params: ofReference } = known.read(params)
-  const others = judgedParams(params, known, passParams)
+  const others = inspectedParams(params, known, passParams)
   const judged = ofReference === undefined ? others : { ...others, ...ofReference }
   return judged === undefined ? { kind, method, name, args } : { kind, method, name, args, params: judged }
 }

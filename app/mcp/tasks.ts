@@ -98,7 +98,7 @@ export class TaskIds {
     this.#known = known
   }
 
-  /** A tool call's answer may begin a task. */
+  /** A tool call's response may begin a task. */
   async created(result: Fields, tool: string): Promise<Fields> {
     const { task, taskId } = result
     if (result['resultType'] === 'task' && typeof taskId === 'string') {

@@ -1,5 +1,6 @@
-// Calls the tools of MCP servers for callers of the invoke protocol: sends a `tools/call` and answers with its result.
+// Calls the tools of MCP servers for callers of the invoke protocol: sends a `tools/call` and responds with its result.
 import {
+  abortable,
   type Call,
   type CallRequest,
   type Clock,
@@ -8,17 +9,16 @@ import {
   type Finding,
   failed,
   type Outcome,
-  unlessAborted,
 } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
 import type { CallControl } from '@svc/core/pipeline'
-import { isUpstreamError, UpstreamError } from '../upstream/answer.js'
 import { upstreamHeaders } from '../upstream/headers.js'
-import { outcomeOfFault } from '../upstream/invoke.js'
+import { outcomeOfError } from '../upstream/invoke.js'
+import { isUpstreamError, UpstreamError } from '../upstream/response.js'
 import { callerOf, sendCall, sendWith } from '../upstream/send.js'
-import { checkHead } from './answer.js'
 import { isOtherEra, ownRequest, type ServerSession, shakeHands, withoutSession } from './handshake.js'
 import { factsOf, type OwnRequestParts, responseIn, type Send, sendingOwn, uncounted } from './response.js'
+import { checkHead } from './response-outcome.js'
 import { checkResponse, failureOf, ProtocolViolation, verdictOf } from './rpc-response.js'
 import { inSession, ServerSessions } from './server-sessions.js'
 import { UNVERSIONED } from './server-versions.js'
@@ -59,7 +59,7 @@ export class McpToolClient {
     const owner = ownerOf(call, upstream)
     const opening = { failureMs: 0, open: () => this.#handshake(call, upstream) }
     try {
-      const open = () => unlessAborted(call.abortState, this.#sessions.of(owner, opening))
+      const open = () => abortable(call.abortState, this.#sessions.of(owner, opening))
       await open()
       const refused = await control.commitHolds()
       if (refused !== undefined) return refused
@@ -70,8 +70,8 @@ export class McpToolClient {
       }
       const response = await inSession(open, drop, (one) => this.#send(control, upstream, request, one))
       return await this.#outcomeOf(response)
-    } catch (fault) {
-      return outcomeOfFault(control, fault)
+    } catch (error) {
+      return outcomeOfError(control, error)
     }
   }
 
@@ -120,35 +120,35 @@ export class McpToolClient {
       const caller = (): string => callerOf(call)
       const send = (one: McpRequest) => servers.send(upstream, one, uncounted)
       return sendWith(call.get(credential), { ...head, caller, signal }, send, uncounted).catch(
-        (fault: unknown) => {
+        (error: unknown) => {
           // Whatever the handshake's error, the call itself was not sent.
-          if (isUpstreamError(fault)) throw new UpstreamError(fault.message, 'no', { cause: fault.cause })
+          if (isUpstreamError(error)) throw new UpstreamError(error.message, 'no', { cause: error.cause })
           if (signal.aborted) throw new UpstreamError('The MCP server opened no session in time.', 'no')
-          throw fault
+          throw error
         },
       )
     }
   }
 
-  async #outcomeOf(answer: McpResponse): Promise<Outcome> {
+  async #outcomeOf(response: McpResponse): Promise<Outcome> {
     try {
-      return await this.#read(answer)
-    } catch (fault) {
-      return failureOf(fault)
+      return await this.#read(response)
+    } catch (error) {
+      return failureOf(error)
     } finally {
-      await answer.discard()
+      await response.discard()
     }
   }
 
-  async #read(answer: McpResponse): Promise<Outcome> {
-    const { status, headers } = answer
+  async #read(response: McpResponse): Promise<Outcome> {
+    const { status, headers } = response
     const { maxBytes } = this.#parts
-    checkHead(answer)
-    if (status >= 400 && answer.form !== 'events')
-      return completedWith(status, headers['content-type'], await answer.bytes(maxBytes))
-    const message = await responseIn(answer, maxBytes)
+    checkHead(response)
+    if (status >= 400 && response.form !== 'events')
+      return completedWith(status, headers['content-type'], await response.bytes(maxBytes))
+    const message = await responseIn(response, maxBytes)
     if (message === undefined) {
-      return failed('UPSTREAM_UNREACHABLE', 'The upstream answered without a response.')
+      return failed('UPSTREAM_UNREACHABLE', 'The upstream responded without a response.')
     }
     checkResponse(message, ID)
     // Throws for a result that the record cannot hold, as over MCP.

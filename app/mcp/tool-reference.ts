@@ -6,8 +6,8 @@ export function toolReference(server: string, tool: string, version: string): st
   if (tool.length > MAX_NAME) return undefined
   try {
     return formatReference({ server, tool, version })
-  } catch (fault) {
-    if (fault instanceof ReferenceInputError) return undefined
-    throw fault
+  } catch (error) {
+    if (error instanceof ReferenceInputError) return undefined
+    throw error
   }
 }

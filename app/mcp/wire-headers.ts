@@ -1,5 +1,5 @@
 // The MCP headers in both directions. Only named headers are passed on.
-import type { AnswerHeaders } from '@svc/core'
+import type { ResponseHeaders } from '@svc/core'
 import { LAST_EVENT_ID_HEADER, PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
 import { EVENT_STREAM_TYPE } from '../http/media-type.js'
 import { lastEventIdOf, type McpExchange } from './exchange.js'
@@ -52,8 +52,8 @@ function isOfTask(message: McpExchange['message']): boolean {
   return message !== undefined && message.type !== 'response' && message.method.startsWith(TASKS_PREFIX)
 }
 
-export function headersToClient(from: AnswerHeaders): AnswerHeaders {
-  const headers: AnswerHeaders = {}
+export function headersToClient(from: ResponseHeaders): ResponseHeaders {
+  const headers: ResponseHeaders = {}
   for (const name of toClient) {
     const value = from[name]
     if (value !== undefined) headers[name] = value

@@ -15,7 +15,7 @@ export const ownMetrics = {
   svc_call_duration_seconds: {
     kind: 'histogram',
     labels: ['server'],
-    help: 'Time from the arrival of a call to the end of its answer, in seconds; without streams of notifications.',
+    help: 'Time from the arrival of a call to the end of its response, in seconds; without streams of notifications.',
   },
   svc_calls_in_flight: { kind: 'gauge', help: 'Calls in flight, open streams included.' },
   svc_ready: { kind: 'gauge', help: '1 when the gateway can serve calls, like /readyz; else 0.' },
@@ -34,7 +34,7 @@ export const serverMetrics: Readonly<Record<string, MetricEntry>> = {
   },
   svc_http_connections_closed_total: {
     kind: 'counter',
-    help: 'Connections closed because there were too many, of all clients or of one address, or because the client read its answers too slowly or sent too many requests without waiting.',
+    help: 'Connections closed because there were too many, of all clients or of one address, or because the client read its responses too slowly or sent too many requests without waiting.',
   },
 }
 

@@ -45,9 +45,9 @@ export class NoticeQueue {
 
   /** What an earlier process left, oldest first. A file that is none of ours is left alone. */
   async load(): Promise<QueuedNotice[]> {
-    const names = await readdir(this.#directory).catch((fault: NodeJS.ErrnoException) => {
-      if (fault.code === 'ENOENT') return []
-      throw fault
+    const names = await readdir(this.#directory).catch((error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT') return []
+      throw error
     })
     const notices: QueuedNotice[] = []
     for (const name of names.filter((each) => each.endsWith('.json'))) {
@@ -65,8 +65,8 @@ export class NoticeQueue {
 function parse(text: string): QueuedNotice | undefined {
   try {
     return queuedSchema.safeParse(JSON.parse(text)).data
-  } catch (fault) {
-    if (fault instanceof SyntaxError) return undefined
-    throw fault
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined
+    throw error
   }
 }

@@ -129,19 +129,19 @@ export class WebhookNotices implements Notices {
     if (this.#closing.signal.aborted) return
     const destination = this.#destinations.find((each) => each.url === url)
     if (notice.subscribed && destination === undefined) return this.#end(id)
-    const fault = await this.#post(notice, destination)
-    if (fault === undefined) {
+    const error = await this.#post(notice, destination)
+    if (error === undefined) {
       this.#parts.meter.count('svc_notices_delivered_total')
       return this.#end(id)
     }
     if (this.#closing.signal.aborted) return
     this.#parts.meter.count('svc_notices_failed_total')
     if (this.#parts.clock.now() - at > maxAgeMs) {
-      this.#drop('a notice was not delivered in three days', { url, fault })
+      this.#drop('a notice was not delivered in three days', { url, fault: error })
       return this.#end(id)
     }
     if (notice.attempts === 0)
-      this.#parts.logger.warn({ url: originOf(url), fault }, 'a notice is delivered later')
+      this.#parts.logger.warn({ url: originOf(url), fault: error }, 'a notice is delivered later')
     const delays = this.#parts.retryDelaysMs ?? retryDelaysMs
     const delay = delays[Math.min(notice.attempts++, delays.length - 1)] ?? 0
     notice.timer = setTimeout(() => this.#run(() => this.#attempt(notice)), jittered(delay))
@@ -162,8 +162,8 @@ export class WebhookNotices implements Notices {
         signal,
       })
       return status >= 200 && status < 300 ? undefined : `status ${status}`
-    } catch (fault) {
-      return messageOf(fault)
+    } catch (error) {
+      return messageOf(error)
     }
   }
 

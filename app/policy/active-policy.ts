@@ -16,7 +16,7 @@ import type { AdminAuthorizer } from './admin-authorizer.js'
 import type { HostConfig } from './config.js'
 import type { FederationConfig } from './federation-config.js'
 
-/** Longest wait for the records and answers of aborted calls. */
+/** Longest wait for the records and responses of aborted calls. */
 const abortedMs = 5_000
 
 /** The parts for an admin listener; empty where there is none. */
@@ -91,13 +91,13 @@ export class ActivePolicy {
   /** Runs a call; the stages do not stop before `answer` has written the outcome. `ended` runs in any case. */
   async serve(
     control: CallControl,
-    answer: (outcome: Outcome) => MaybePromise<void>,
+    response: (outcome: Outcome) => MaybePromise<void>,
     ended: () => void,
   ): Promise<void> {
     const place = this.#calls.add(control)
     this.#metrics?.begin(control.call, this.#targets, isListening)
     try {
-      const written = answer(await this.pipeline.run(control))
+      const written = response(await this.pipeline.run(control))
       if (isPending(written)) await written
     } finally {
       this.#metrics?.end()

@@ -8,7 +8,7 @@ import type { AllowedHosts } from '../http/allowed-hosts.js'
 export class AdminAuthorizer {
   /** Undefined: what needs only the admin token is open to every client that reaches the listener. */
   readonly token: AdminToken | undefined
-  /** The Host names that the listener answers to. */
+  /** The Host names that the listener responses to. */
   readonly hosts: AllowedHosts
   readonly #reviewers: Reviewers | undefined
   readonly #hasOidc: boolean

@@ -22,7 +22,7 @@ export const adminSchema = z
       .default('127.0.0.1')
       .describe('Address to listen on; one that is not loopback needs tokenRef.'),
     allowedHosts: allowedHostsSchema.describe(
-      'Host names that the listener answers to, beside its addresses; *.example.com means subdomains, * any name.',
+      'Host names that the listener responses to, beside its addresses; *.example.com means subdomains, * any name.',
     ),
     tls: tlsSchema.describe('TLS on the port of this listener; absent: plain HTTP.'),
     tokenRef: keyRefSchema

@@ -48,7 +48,7 @@ function plainHttp({ server: { host, tls, publicUrl } }: HostConfig): ConfigConf
 function keyFiles(host: HostConfig, place: PolicyFacts['place']): ConfigConflict[] {
   if (place === undefined) return []
   return hostKeys(host).flatMap(({ path, ref, directories }) => {
-    const message = new KeyReader(place, directories).fileFault(ref)
+    const message = new KeyReader(place, directories).fileError(ref)
     return message === undefined ? [] : [{ path, message }]
   })
 }

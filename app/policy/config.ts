@@ -85,15 +85,15 @@ const serverSchema = z
     writeTimeoutMs: milliseconds(
       1,
       defaultLimits.writeTimeoutMs,
-      'Time a client has to read its answer, and a second more for each 16 KiB',
+      'Time a client has to read its response, and a second more for each 16 KiB',
     ),
     keepAliveTimeoutMs: milliseconds(0, 5_000, 'Time an idle client connection is kept'),
     connectTimeoutMs: milliseconds(1, 5_000, 'Time to connect to an upstream'),
-    upstreamTimeoutMs: milliseconds(1, 60_000, "Time an upstream has to send its answer's headers"),
+    upstreamTimeoutMs: milliseconds(1, 60_000, "Time an upstream has to send its response's headers"),
     upstreamIdleMs: milliseconds(
       1,
       300_000,
-      "Silence allowed within an upstream's answer, but for events over MCP",
+      "Silence allowed within an upstream's response, but for events over MCP",
     ),
     drainMs: milliseconds(0, 10_000, 'Time that calls in flight have to end when the gateway closes'),
     sessionKeyRef: keyRefSchema
@@ -113,7 +113,7 @@ const serverSchema = z
           30_000,
           'Time that a call may take, for its record, after its caller cancelled it or left, up to 2025-11-25',
         ),
-        abandoned_bytes: bytes(0, 1_048_576, 'Hard cap on what is read of its answer in that time'),
+        abandoned_bytes: bytes(0, 1_048_576, 'Hard cap on what is read of its response in that time'),
         pass_params: z
           .array(z.string().min(1))
           .default([])

@@ -10,9 +10,9 @@ import {
   type Logger,
   type MaybePromise,
   type Outcome,
+  publicBaseUrl,
   Refusal,
-  reachedAt,
-  redactedFault,
+  redactedError,
   redactor,
 } from '@svc/core'
 import { CallControl } from '@svc/core/pipeline'
@@ -20,7 +20,7 @@ import { skipBody } from '../http/body.js'
 import { agentOf, repeatedHeader, traceOf } from '../http/call-headers.js'
 import type { ClientExchange } from '../http/client-exchange.js'
 import { writeOutcome } from '../http/write-outcome.js'
-import { batchAnswer, type MessageAnswer } from '../mcp/batch.js'
+import { batchResponse, type MessageOutcome } from '../mcp/batch.js'
 import { LISTEN_METHOD } from '../mcp/subject.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 import { dispatch } from '../upstream/dispatch-slot.js'
@@ -86,23 +86,23 @@ export class CallHandler {
     policy: ActivePolicy,
     { call, outcome }: { readonly call: Call; readonly outcome: Outcome },
   ): Promise<void> {
-    const answers = [first.answer(outcome, call)]
-    for (const other of others) answers.push(this.#answerOf(exchange, other, policy))
-    exchange.whole(batchAnswer(await Promise.all(answers)), call)
+    const responses = [first.response(outcome, call)]
+    for (const other of others) responses.push(this.#responseOf(exchange, other, policy))
+    exchange.whole(batchResponse(await Promise.all(responses)), call)
   }
 
   /** One message of a batch. */
-  async #answerOf(
+  async #responseOf(
     exchange: ClientExchange,
     endpoint: MessageEndpoint,
     policy: ActivePolicy,
-  ): Promise<MessageAnswer> {
-    let answer: MessageAnswer | undefined
+  ): Promise<MessageOutcome> {
+    let response: MessageOutcome | undefined
     await this.run(exchange, endpoint, policy, async ({ call }, outcome) => {
-      answer = await endpoint.answer(outcome, call)
+      response = await endpoint.response(outcome, call)
     })
-    if (answer === undefined) throw new Error('a message of a batch has no answer')
-    return answer
+    if (response === undefined) throw new Error('a message of a batch has no response')
+    return response
   }
 
   /** Runs one call; the stages do not stop before `answer` has resolved. */
@@ -110,7 +110,7 @@ export class CallHandler {
     exchange: ClientExchange,
     endpoint: Endpoint,
     policy: ActivePolicy,
-    answer: (control: CallControl, outcome: Outcome) => MaybePromise<void>,
+    response: (control: CallControl, outcome: Outcome) => MaybePromise<void>,
   ): Promise<void> {
     const counted: Counted = { release: () => undefined }
     const control = this.#call(exchange, endpoint, policy, counted)
@@ -118,18 +118,18 @@ export class CallHandler {
     const disconnect = (): void => {
       control.disconnect()
       if (endpoint.disconnectCancels?.()) {
-        call.abort('CANCELLED', 'The caller disconnected before the answer.')
+        call.abort('CANCELLED', 'The caller disconnected before the response.')
       }
     }
     const stopListening = exchange.onDisconnect(disconnect)
     // One of several calls for one request may begin after the caller has left.
     if (exchange.isDisconnected) disconnect()
-    const answerTo = (outcome: Outcome): MaybePromise<void> => {
+    const respondTo = (outcome: Outcome): MaybePromise<void> => {
       stopListening()
       this.#logFailure(call, outcome)
-      return answer(control, outcome)
+      return response(control, outcome)
     }
-    return policy.serve(control, answerTo, () => counted.release())
+    return policy.serve(control, respondTo, () => counted.release())
   }
 
   #call(
@@ -175,7 +175,7 @@ export class CallHandler {
       },
     })
     const { call } = control
-    if (http !== undefined) call.set(reachedAt, () => publicUrl.of(http))
+    if (http !== undefined) call.set(publicBaseUrl, () => publicUrl.of(http))
     call.set(dispatch, endpoint.dispatch)
     endpoint.prepare?.(call)
     return control
@@ -184,7 +184,7 @@ export class CallHandler {
   /** Throws `Refusal` (`RATE_LIMITED`), and has the connection closed, where the tenant has too many. */
   #admit(socket: Socket, tenant: string, exchange: ClientExchange): void {
     if (this.#parts.tenantConnections.admit(socket, tenant)) return
-    // One of several calls for one request may come after the head of its answer.
+    // One of several calls for one request may come after the head of its response.
     if (!exchange.isBegun) exchange.setHeader('connection', 'close')
     throw new Refusal('RATE_LIMITED', 'The tenant has as many connections as it may have.')
   }
@@ -198,9 +198,9 @@ export class CallHandler {
   #logFailure(call: Call, outcome: Outcome): void {
     if (outcome.kind !== 'failed') return
     const redacts = call.get(redactor)
-    const err = redacts === undefined ? outcome.cause : redactedFault(outcome.cause, redacts)
+    const err = redacts === undefined ? outcome.cause : redactedError(outcome.cause, redacts)
     const fields = { err, code: outcome.code, trace_id: call.trace.traceId }
-    if (expectedFailures.has(outcome.code)) this.#parts.logger.debug(fields, 'call ended without an answer')
+    if (expectedFailures.has(outcome.code)) this.#parts.logger.debug(fields, 'call ended without a response')
     else this.#loggerOf(call).error(fields, 'call failed')
   }
 }

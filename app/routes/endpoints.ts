@@ -12,15 +12,15 @@ import {
   type MaybePromise,
   type Outcome,
   type Refusal,
+  requestedResource,
   resolveOptional,
   type UsedResource,
-  usedResource,
 } from '@svc/core'
 import type { CallControl } from '@svc/core/pipeline'
 import type { ServerRequest } from '../federation/server-calls.js'
-import { refusalAnswer, type WholeAnswer } from '../http/answer.js'
 import type { ClientExchange } from '../http/client-exchange.js'
-import { answerOf, type MessageAnswer, messagesIn, writtenBody } from '../mcp/batch.js'
+import { type BufferedResponse, refusalResponse } from '../http/response.js'
+import { type MessageOutcome, messagesIn, responseOf, writtenBody } from '../mcp/batch.js'
 import { attachExchange, disconnectCancels, type McpExchange, openExchange } from '../mcp/exchange.js'
 import type { McpProxy } from '../mcp/proxy.js'
 import { keepProtocolError, type RequestBody } from '../mcp/request.js'
@@ -40,21 +40,21 @@ export interface Endpoint {
   readonly target: CallTarget
   read(control: CallControl): MaybePromise<CallRequest>
   dispatch(call: Call, control: CallControl): MaybePromise<Outcome>
-  encode(outcome: Denied | Failed, call: Call): WholeAnswer
+  encode(outcome: Denied | Failed, call: Call): BufferedResponse
   /** Fills slots of the protocol's own. */
   prepare?(call: Call): void
   /** Where the body is a batch, its other messages, each a call of its own; known once the request was read. */
   batch?(): Batch | undefined
   /** Whether the request opens a stream of notifications, as far as its head says so. */
   isStream?(): boolean
-  /** Whether a caller that disconnects before the answer begins wants the call to stop. */
+  /** Whether a caller that disconnects before the response begins wants the call to stop. */
   disconnectCancels?(): boolean
 }
 
 /** One message of a batch. */
 export interface MessageEndpoint extends Endpoint {
-  /** Its part of the answer. */
-  answer(outcome: Outcome, call: Call): Promise<MessageAnswer>
+  /** Its part of the response. */
+  response(outcome: Outcome, call: Call): Promise<MessageOutcome>
 }
 
 export interface Batch {
@@ -88,7 +88,7 @@ export class Endpoints {
       protocol: 'invoke',
       target: targetOf(route),
       dispatch: this.#toolDispatch(policy),
-      encode: refusalAnswer,
+      encode: refusalResponse,
       read: (control) => {
         policy.target(route.server)
         return readInvoke(message, this.#parts.maxBodyBytes, route).then((invocation) =>
@@ -104,7 +104,7 @@ export class Endpoints {
       protocol: 'a2a',
       target: unknownTarget,
       dispatch: this.#toolDispatch(policy),
-      encode: refusalAnswer,
+      encode: refusalResponse,
       read: async (control) => {
         const invocation = await readA2a(message, this.#parts.maxBodyBytes)
         control.refineTarget(targetOf(invocation))
@@ -175,7 +175,7 @@ export class Endpoints {
       dispatch: () => Promise.reject(refusal),
       encode: (outcome, call) => mcp.encodeRefusal(exchange, outcome, call),
       prepare(call) {
-        call.set(usedResource, used)
+        call.set(requestedResource, used)
         attachExchange(call, exchange)
       },
     }
@@ -213,7 +213,7 @@ export class Endpoints {
       read: (control) => body(exchange).then((found) => mcp.read(control, exchange, found)),
       dispatch: (_call, control) => mcp.dispatch(control),
       encode: (outcome, call) => mcp.encodeRefusal(exchange, outcome, call),
-      answer: (outcome, call) => answerOf(exchange, outcome, call),
+      response: (outcome, call) => responseOf(exchange, outcome, call),
       prepare: (call) => attachExchange(call, exchange),
       isStream: () => method === 'GET',
       disconnectCancels: () => disconnectCancels(exchange),
@@ -228,7 +228,7 @@ export class Endpoints {
       protocol: 'invoke',
       target: unknownTarget,
       dispatch: this.#toolDispatch(policy),
-      encode: refusalAnswer,
+      encode: refusalResponse,
       read: () => Promise.reject(refusal),
     }
   }
@@ -284,9 +284,9 @@ const noBatch = (): undefined => undefined
 function batchIn(exchange: McpExchange, bytes: Uint8Array): ReturnType<typeof messagesIn> {
   try {
     return messagesIn(bytes, exchange.headers)
-  } catch (fault) {
-    keepProtocolError(exchange, fault)
-    throw fault
+  } catch (error) {
+    keepProtocolError(exchange, error)
+    throw error
   }
 }
 

@@ -3,17 +3,17 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { type Ids, type Logger, resolveOptional, services } from '@svc/core'
 import { normalized } from '@svc/core/match'
 import { asked, callerView, notFound } from '../escalations/reviewer-escalations.js'
-import type { WholeAnswer } from '../http/answer.js'
-import { errorAnswer } from '../http/error-answer.js'
+import { errorResponse } from '../http/error-response.js'
+import type { BufferedResponse } from '../http/response.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 
 /** Never rejects. An escalation of another tenant is answered as if it did not exist, so that ids stay secret. */
-export async function answerEscalationPoll(
+export async function respondToEscalationPoll(
   headers: IncomingHttpHeaders,
   id: string,
   policy: ActivePolicy,
   { ids, logger }: { readonly ids: Ids; readonly logger: Logger },
-): Promise<WholeAnswer> {
+): Promise<BufferedResponse> {
   const traceId = ids.traceId()
   try {
     const view = await policy.hold(() => viewOf(headers, id, policy))
@@ -22,8 +22,8 @@ export async function answerEscalationPoll(
       headers: { 'content-type': 'application/json', 'cache-control': 'no-store' },
       body: `${JSON.stringify(view)}\n`,
     }
-  } catch (fault) {
-    return errorAnswer(fault, { traceId, logger, realm: 'svc' })
+  } catch (error) {
+    return errorResponse(error, { traceId, logger, realm: 'svc' })
   }
 }
 

@@ -2,8 +2,8 @@
 import { Refusal, resolveOptional, services, type UsedResource } from '@svc/core'
 import { ALL_SERVERS_PATH, resourceUrl } from '@svc/core/http'
 import { parseNameSegment, ReferenceInputError } from '@svc/core/match'
-import type { WholeAnswer } from '../http/answer.js'
 import type { RequestOrigin } from '../http/public-url.js'
+import type { BufferedResponse } from '../http/response.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 
 /**
@@ -14,7 +14,7 @@ export function resourceMetadata(
   message: RequestOrigin,
   path: string,
   activePolicy: ActivePolicy,
-): WholeAnswer {
+): BufferedResponse {
   const describe = resolveOptional(activePolicy.container, services.describeResource)
   if (describe === undefined) {
     throw new Refusal('TARGET_NOT_FOUND', 'No issuer of tokens is configured for this gateway.')
@@ -49,8 +49,8 @@ function nameIn(path: string): string {
   const [, segment] = /^\/mcp\/([^/]+)$/.exec(path) ?? []
   try {
     if (segment !== undefined) return parseNameSegment(segment)
-  } catch (fault) {
-    if (!(fault instanceof ReferenceInputError)) throw fault
+  } catch (error) {
+    if (!(error instanceof ReferenceInputError)) throw error
   }
   throw new Refusal('TARGET_NOT_FOUND', 'No such path.')
 }

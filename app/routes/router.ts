@@ -4,14 +4,14 @@ import { denied, type ErrorCode, isRefusal, type MaybePromise, Refusal } from '@
 import type { Pipeline } from '@svc/core/pipeline'
 import type { Federation } from '../federation/federation.js'
 import type { ServerCalls } from '../federation/server-calls.js'
-import { type WholeAnswer, writeRefusal, writeWhole } from '../http/answer.js'
 import { type ClientExchange, HttpClientExchange } from '../http/client-exchange.js'
 import { requestPath } from '../http/request-errors.js'
+import { type BufferedResponse, writeRefusal, writeWhole } from '../http/response.js'
 import { gatewayImplementation } from '../mcp/implementation.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 import { CallHandler, type CallHandlerParts } from './call-handler.js'
 import { type EndpointParts, Endpoints } from './endpoints.js'
-import { answerEscalationPoll } from './escalation-polls.js'
+import { respondToEscalationPoll } from './escalation-polls.js'
 import { resourceMetadata } from './resource-metadata.js'
 import { type Route, routeOf } from './route.js'
 
@@ -46,7 +46,7 @@ export class Router {
     const policy = this.#parts.activePolicy()
     // An open connection would delay the drain.
     if (this.#parts.draining()) response.setHeader('connection', 'close')
-    if (policy.origins.answerBrowser(message, response)) return
+    if (policy.origins.respondToBrowser(message, response)) return
     const route = routeOf(message.method ?? '', requestPath(message))
     const exchange = new HttpClientExchange(message, response)
     switch (route.kind) {
@@ -64,7 +64,7 @@ export class Router {
         return writeRefusal(response, refusal, this.#parts.ids.traceId())
       }
       default:
-        return this.#answer(message, response, route, policy)
+        return this.#response(message, response, route, policy)
     }
   }
 
@@ -80,10 +80,10 @@ export class Router {
       return this.#calls.handle(exchange, endpoint, policy)
     }
     const calls: ServerCalls = {
-      run: (request, answer) => {
+      run: (request, response) => {
         const endpoint = this.#endpoints.server(request, policy)
         return this.#calls.run(exchange, endpoint, policy, (control, outcome) =>
-          answer(control, outcome, endpoint),
+          response(control, outcome, endpoint),
         )
       },
       refuse: (refusal, refused, resource) => {
@@ -104,22 +104,26 @@ export class Router {
     return this.#federation
   }
 
-  async #answer(
+  async #response(
     message: IncomingMessage,
     response: ServerResponse,
     route: PlainRoute,
     policy: ActivePolicy,
   ): Promise<void> {
     try {
-      writeWhole(response, await this.#answerTo(message, route, policy))
-    } catch (fault) {
-      if (!isRefusal(fault)) throw fault
-      writeRefusal(response, denied(fault.code, fault.message), this.#parts.ids.traceId())
+      writeWhole(response, await this.#respondTo(message, route, policy))
+    } catch (error) {
+      if (!isRefusal(error)) throw error
+      writeRefusal(response, denied(error.code, error.message), this.#parts.ids.traceId())
     }
   }
 
   /** Rejects with `Refusal`. */
-  async #answerTo(message: IncomingMessage, route: PlainRoute, policy: ActivePolicy): Promise<WholeAnswer> {
+  async #respondTo(
+    message: IncomingMessage,
+    route: PlainRoute,
+    policy: ActivePolicy,
+  ): Promise<BufferedResponse> {
     switch (route.kind) {
       case 'health':
         return alive
@@ -128,7 +132,7 @@ export class Router {
       case 'metadata':
         return resourceMetadata(message, route.path, policy)
       case 'escalation':
-        return answerEscalationPoll(message.headers, route.id, policy, {
+        return respondToEscalationPoll(message.headers, route.id, policy, {
           ids: this.#parts.ids,
           logger: this.#parts.limitedLogger,
         })
@@ -138,10 +142,10 @@ export class Router {
   }
 }
 
-const alive: WholeAnswer = json({ status: 'ok' })
+const alive: BufferedResponse = json({ status: 'ok' })
 
 /** `warnings` are those of the server itself. Throws `Refusal` where calls cannot be served. */
-function readiness(pipeline: Pipeline, isDraining: boolean, warnings: readonly string[]): WholeAnswer {
+function readiness(pipeline: Pipeline, isDraining: boolean, warnings: readonly string[]): BufferedResponse {
   const reasons = pipeline.unready()
   if (isDraining || reasons.length > 0) {
     throw new Refusal(
@@ -158,6 +162,6 @@ function unreadyCode(isDraining: boolean, reasons: readonly string[]): ErrorCode
   return reasons.some((reason) => reason.startsWith('audit:')) ? 'AUDIT_UNAVAILABLE' : 'STORE_UNAVAILABLE'
 }
 
-function json(value: object): WholeAnswer {
+function json(value: object): BufferedResponse {
   return { status: 200, headers: { 'content-type': 'application/json' }, body: JSON.stringify(value) }
 }

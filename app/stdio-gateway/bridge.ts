@@ -27,11 +27,11 @@ interface RunningRequest {
 
 export class Bridge {
   #parts: BridgeParts
-  /** What must be sent in order: requests do not wait for the answers of others. */
+  /** What must be sent in order: requests do not wait for the responses of others. */
   #queue: Promise<void> = Promise.resolve()
   /** By the ids of their requests. */
   #running = new Map<unknown, RunningRequest>()
-  #answered = new Set<Promise<void>>()
+  #responded = new Set<Promise<void>>()
   #session: EndpointSession
   /** The stream of what the server sends on its own. */
   #listening: { readonly stop: AbortController; readonly ended: Promise<void> } | undefined
@@ -62,14 +62,14 @@ export class Bridge {
   }
 
   #track(done: Promise<void>): Promise<void> {
-    this.#answered.add(done)
-    return done.finally(() => this.#answered.delete(done))
+    this.#responded.add(done)
+    return done.finally(() => this.#responded.delete(done))
   }
 
   /** Resolves when every message has been answered. */
   async idle(): Promise<void> {
     await this.#queue
-    await Promise.all(this.#answered)
+    await Promise.all(this.#responded)
   }
 
   /** Ends the streams and the session. */
@@ -79,8 +79,8 @@ export class Bridge {
     await this.#listening?.ended
     try {
       await this.#session.end()
-    } catch (fault) {
-      this.#parts.logger.debug({ reason: messageOf(fault) }, 'the session was not ended')
+    } catch (error) {
+      this.#parts.logger.debug({ reason: messageOf(error) }, 'the session was not ended')
     }
   }
 
@@ -98,12 +98,12 @@ export class Bridge {
 
   async #handle(message: ClientLine, cancel: AbortController): Promise<void> {
     try {
-      const isAnswered = await this.#relay(message, cancel.signal)
-      if (!isAnswered && !cancel.signal.aborted)
-        await this.#refuse(message, rpcCodes.internalError, 'The answer ended before its response.')
+      const isCompleted = await this.#relay(message, cancel.signal)
+      if (!isCompleted && !cancel.signal.aborted)
+        await this.#refuse(message, rpcCodes.internalError, 'The response ended before its response.')
     } catch (error) {
       if (cancel.signal.aborted) return
-      this.#parts.logger.warn({ reason: messageOf(error), method: message.method }, 'no answer')
+      this.#parts.logger.warn({ reason: messageOf(error), method: message.method }, 'no response')
       await this.#refuse(message, rpcCodes.internalError, messageOf(error))
     } finally {
       this.#running.delete(message.id)
@@ -113,13 +113,13 @@ export class Bridge {
 
   /** Writes what the endpoint responds. Resolves to whether that has the response that the message needs. */
   async #relay(line: ClientLine, signal: AbortSignal): Promise<boolean> {
-    let isAnswered = line.id === undefined
+    let isCompleted = line.id === undefined
     let lastEventId: string | undefined
     const onEvent = async (bytes: Uint8Array): Promise<void> => {
       const { message, text, id } = shownEvent(bytes)
       lastEventId = id ?? lastEventId
       const isResponse = message !== undefined && isResponseTo(line, message)
-      isAnswered ||= isResponse
+      isCompleted ||= isResponse
       // A client waits for no response to what it has cancelled.
       if (text !== undefined && !(isResponse && this.#isCancelled(line))) await this.#write(text)
     }
@@ -130,17 +130,17 @@ export class Bridge {
       const body = isRefused ? shownMessage(responseBody)?.message : undefined
       // A refusal over HTTP becomes the JSON-RPC error that the client waits for.
       if (isRefused && body?.['jsonrpc'] === undefined) {
-        const reason = body?.['message'] ?? `The gateway answered ${status}.`
+        const reason = body?.['message'] ?? `The gateway responded with ${status}.`
         await this.#refuse(line, status, String(reason), body)
       } else if (isRefused || !this.#isCancelled(line)) await this.#write(text)
-      return isAnswered || isRefused || text !== ''
+      return isCompleted || isRefused || text !== ''
     }
     // A stream with event ids may be continued where it broke off.
-    for (let resumed: string | undefined; !isAnswered && lastEventId !== resumed; ) {
+    for (let resumed: string | undefined; !isCompleted && lastEventId !== resumed; ) {
       resumed = lastEventId
       await this.#session.listen(lastEventId, signal, onEvent)
     }
-    return isAnswered
+    return isCompleted
   }
 
   #isCancelled({ id }: ClientLine): boolean {

@@ -48,7 +48,7 @@ export class EndpointSession {
   async post(line: ClientLine, signal: AbortSignal, onEvent: OnEvent): Promise<LineExchange> {
     if (line.method === 'initialize') return this.#begin(line, signal, onEvent)
     const send = () => this.#post(line, signal, onEvent)
-    // Tasks are answered with 404 too.
+    // Tasks are given 404 too.
     if (line.method?.startsWith('tasks/') === true) return send()
     return inSession(
       async () => this.#open ?? noSession,

@@ -1,10 +1,10 @@
 // One message of a client over stdio, and the gateway's response to it: as a whole, or event by event.
 import { setMaxListeners } from 'node:events'
 import type { IncomingHttpHeaders } from 'node:http'
-import type { AnswerHeaders, MaybePromise } from '@svc/core'
-import type { WholeAnswer } from '../http/answer.js'
+import type { MaybePromise, ResponseHeaders } from '@svc/core'
 import { bodyTooLarge } from '../http/body.js'
 import type { ClientExchange } from '../http/client-exchange.js'
+import type { BufferedResponse } from '../http/response.js'
 import type { RequestBody } from '../mcp/request.js'
 
 export interface LineRequest {
@@ -23,9 +23,9 @@ export class LineExchange implements ClientExchange {
   /** Of the response; 0 without one. */
   status = 0
   /** Undefined where the response was a stream. */
-  responseBody: WholeAnswer['body'] | undefined
+  responseBody: BufferedResponse['body'] | undefined
   #request: LineRequest
-  #responseHeaders: AnswerHeaders = {}
+  #responseHeaders: ResponseHeaders = {}
 
   constructor(request: LineRequest) {
     this.headers = request.headers
@@ -63,13 +63,13 @@ export class LineExchange implements ClientExchange {
     this.#responseHeaders[name] = value
   }
 
-  whole({ status, headers, body }: WholeAnswer): void {
+  whole({ status, headers, body }: BufferedResponse): void {
     if (this.isDisconnected) return
     this.begin(status, headers)
     this.responseBody = body
   }
 
-  begin(status: number, headers: AnswerHeaders): void {
+  begin(status: number, headers: ResponseHeaders): void {
     this.status = status
     Object.assign(this.#responseHeaders, headers)
   }

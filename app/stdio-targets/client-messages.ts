@@ -1,5 +1,5 @@
 // The messages of a client, for a process of either era: in a session (up to 2025-11-25), and each by itself (2026-07-28).
-import { unlessAborted } from '@svc/core'
+import { abortable } from '@svc/core'
 import { isJsonObject, type JsonObject } from '@svc/core/json'
 import {
   handshakeRevisions,
@@ -22,18 +22,18 @@ import type { StdioServer } from './stdio-server.js'
 import type { Connection } from './supervisor.js'
 
 /** Rejects with `UpstreamError`, or with the reason of the signal. */
-export async function answerInSession(
+export async function respondInSession(
   message: JsonObject,
   session: ClientSession,
   exchange: DispatchedRequest,
 ): Promise<McpResponse> {
-  const connection = await unlessAborted(exchange.request.signal, session.server.connection())
+  const connection = await abortable(exchange.request.signal, session.server.connection())
   if (isResponse(message) || message['id'] === undefined) {
     accept(message, session, connection)
     exchange.onSent()
     return noMessage(202)
   }
-  const own = ownAnswer(message, session, connection)
+  const own = ownResponse(message, session, connection)
   if (own !== undefined) {
     exchange.onSent()
     exchange.request.onHead?.()
@@ -61,12 +61,16 @@ function accept(message: Fields, session: ClientSession, { channel, server }: Co
   if (method === 'notifications/cancelled') {
     const running = session.running.get(isJsonObject(params) ? params['requestId'] : undefined)
     running?.cancel('the client has cancelled the request')
-    running?.answer.cancel()
+    running?.response.cancel()
   } else if (session.server.isExclusive && !server.isStateless) channel.send(message)
 }
 
-/** The answer to a request that the process need not, or must not, see; undefined for others. */
-function ownAnswer(request: JsonObject, session: ClientSession, { server }: Connection): Fields | undefined {
+/** The response to a request that the process need not, or must not, see; undefined for others. */
+function ownResponse(
+  request: JsonObject,
+  session: ClientSession,
+  { server }: Connection,
+): Fields | undefined {
   const { id, method, params } = request
   const done = { jsonrpc: '2.0', id, result: {} }
   const uri = isJsonObject(params) && typeof params['uri'] === 'string' ? params['uri'] : undefined
@@ -103,12 +107,12 @@ function protocolMeta(session: ClientSession): JsonObject {
 }
 
 /** Rejects with `UpstreamError`, or with the reason of the signal. */
-export async function answerStateless(
+export async function respondStateless(
   message: JsonObject,
   stdio: StdioServer,
   exchange: DispatchedRequest,
 ): Promise<McpResponse> {
-  const connection = await unlessAborted(exchange.request.signal, stdio.connection())
+  const connection = await abortable(exchange.request.signal, stdio.connection())
   const { server } = connection
   const { id, method } = message
   const own = (response: Fields): McpResponse => {

@@ -14,7 +14,7 @@ const maxWaitingCharacters = 65_536
 
 /** A request of the client that the process works on. */
 export interface RunningRequest {
-  readonly answer: PendingResponse
+  readonly response: PendingResponse
   cancel(reason: string): void
 }
 
@@ -64,7 +64,7 @@ export class ClientSession {
   /** A message of the process, where this is its only session: on a running request's stream, else on any other. */
   deliver({ message, text }: ReceivedMessage): void {
     const running = [...this.running.values()].at(-1)
-    if (running?.answer.offer(message, text) === true) return
+    if (running?.response.offer(message, text) === true) return
     const isTaken = [...this.#streams.keys()].some((stream) => stream.offer(message, text))
     if (isTaken || this.#waiting.length >= maxWaiting) return
     if (text.length <= maxWaitingCharacters) this.#waiting.push({ message, text })
@@ -82,9 +82,9 @@ export class ClientSession {
 
   /** Ends its streams and subscriptions, and cancels what runs. */
   end(): void {
-    for (const { cancel, answer } of [...this.running.values()]) {
+    for (const { cancel, response } of [...this.running.values()]) {
       cancel('the session has ended')
-      answer.cancel()
+      response.cancel()
     }
     for (const uri of [...this.uris]) this.unsubscribe(uri)
     for (const [body, listener] of this.#streams) {

@@ -17,8 +17,8 @@ function executable(path: string): string | undefined {
   try {
     accessSync(path, constants.X_OK)
     return statSync(path).isFile() ? path : undefined
-  } catch (fault) {
-    if (fault instanceof Error && 'code' in fault) return undefined
-    throw fault
+  } catch (error) {
+    if (error instanceof Error && 'code' in error) return undefined
+    throw error
   }
 }

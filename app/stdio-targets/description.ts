@@ -15,7 +15,7 @@ export function sharedCapabilities({ capabilities }: ServerDescription): Fields 
   return shared
 }
 
-/** The answer to a client's `initialize`. */
+/** The response to a client's `initialize`. */
 export function initializeResult(
   { revision, isStateless, serverInfo, instructions }: ServerSession & ServerDescription,
   requested: unknown,
@@ -29,7 +29,7 @@ export function initializeResult(
   }
 }
 
-/** The answer to a client's `server/discover`. */
+/** The response to a client's `server/discover`. */
 export function discoverResult(server: ServerDescription): Fields {
   const { serverInfo, instructions } = server
   // The tasks of older revisions are others than those of 2026-07-28, which are an extension.

@@ -1,7 +1,7 @@
 // One target over stdio: a session begins with `initialize`, a POST carries one message, a GET opens a stream, a DELETE ends
 // the session; from 2026-07-28 on there are only POSTs, without sessions.
 import { randomUUID } from 'node:crypto'
-import { type Clock, type Logger, type Meter, unlessAborted } from '@svc/core'
+import { abortable, type Clock, type Logger, type Meter } from '@svc/core'
 import { isJsonObject, type JsonObject } from '@svc/core/json'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
 import type { ClientFacts } from '../mcp/handshake.js'
@@ -12,8 +12,8 @@ import { type Fields, isResponse } from '../mcp/rpc-response.js'
 import { type McpRequest, type McpResponse, messageResponse, noMessage } from '../mcp/servers.js'
 import { SessionTable } from '../mcp/session-table.js'
 import { revisionIn } from '../mcp/stateless-request.js'
-import { isUpstreamError } from '../upstream/answer.js'
-import { answerInSession, answerStateless } from './client-messages.js'
+import { isUpstreamError } from '../upstream/response.js'
+import { respondInSession, respondStateless } from './client-messages.js'
 import { ClientSession } from './client-session.js'
 import type { StdioTarget } from './config.js'
 import { initializeResult, sharedCapabilities } from './description.js'
@@ -34,8 +34,8 @@ export interface EndpointParts {
   /** As whom the gateway speaks to processes that several clients share. */
   readonly client: Implementation
   readonly maxMessageBytes: number
-  /** Time limit for the first message of an answer, in milliseconds. */
-  readonly answerTimeoutMs: number
+  /** Time limit for the first message of a response, in milliseconds. */
+  readonly responseTimeoutMs: number
   readonly launcher: Launcher
 }
 
@@ -95,19 +95,19 @@ export class StdioEndpoint {
       try {
         const { ended } = await this.connection()
         await ended
-      } catch (fault) {
-        if (!isUpstreamError(fault)) throw fault
+      } catch (error) {
+        if (!isUpstreamError(error)) throw error
       }
     }
   }
 
   /** Rejects with `UpstreamError`, with `Refusal` (`RATE_LIMITED`), or with the reason of the signal. */
   async send(request: McpRequest, onSent: () => void): Promise<McpResponse> {
-    const exchange: DispatchedRequest = { request, onSent, answerTimeoutMs: this.#parts.answerTimeoutMs }
+    const exchange: DispatchedRequest = { request, onSent, responseTimeoutMs: this.#parts.responseTimeoutMs }
     const id = request.headers[SESSION_ID_HEADER]
     const { message } = request
     if (message !== undefined && isWithoutSession(message)) {
-      return answerStateless(message, this.#shared(this.#callerOf(request)), exchange)
+      return respondStateless(message, this.#shared(this.#callerOf(request)), exchange)
     }
     if (message?.['method'] === 'initialize' && !isResponse(message)) return this.#begin(message, exchange)
     if (typeof id !== 'string')
@@ -118,8 +118,8 @@ export class StdioEndpoint {
       await this.#end(session)
       return noMessage(204)
     }
-    if (message !== undefined) return answerInSession(message, session, exchange)
-    await unlessAborted(request.signal, session.server.connection())
+    if (message !== undefined) return respondInSession(message, session, exchange)
+    await abortable(request.signal, session.server.connection())
     onSent()
     return session.open(request.signal)
   }
@@ -145,10 +145,10 @@ export class StdioEndpoint {
     const session = this.#session(id, params, exchange.request)
     let server: Connection['server']
     try {
-      server = (await unlessAborted(exchange.request.signal, session.server.connection())).server
-    } catch (fault) {
+      server = (await abortable(exchange.request.signal, session.server.connection())).server
+    } catch (error) {
       await this.#end(session)
-      throw fault
+      throw error
     }
     exchange.onSent()
     exchange.request.onHead?.()

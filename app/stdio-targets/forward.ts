@@ -1,9 +1,9 @@
-// Sends one request of a client to the process, and answers with what the process sends for it.
+// Sends one request of a client to the process, and responds with what the process sends for it.
 import { isJsonObject } from '@svc/core/json'
 import { EVENT_STREAM_TYPE } from '../http/media-type.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import type { McpRequest, McpResponse } from '../mcp/servers.js'
-import { isUpstreamError, UpstreamError } from '../upstream/answer.js'
+import { isUpstreamError, UpstreamError } from '../upstream/response.js'
 import type { RunningRequest } from './client-session.js'
 import { PendingResponse } from './pending-response.js'
 import type { StdioServer } from './stdio-server.js'
@@ -13,8 +13,8 @@ import type { Connection } from './supervisor.js'
 export interface DispatchedRequest {
   readonly request: McpRequest
   readonly onSent: () => void
-  /** Time limit for the first message of the answer, in milliseconds. */
-  readonly answerTimeoutMs: number
+  /** Time limit for the first message of the response, in milliseconds. */
+  readonly responseTimeoutMs: number
 }
 
 /** What differs between clients with and without sessions. */
@@ -32,7 +32,7 @@ export interface Forwarding {
 export async function forward(
   server: StdioServer,
   connection: Connection,
-  { request, onSent, answerTimeoutMs }: DispatchedRequest,
+  { request, onSent, responseTimeoutMs }: DispatchedRequest,
   { message, translate, statusOf, track }: Forwarding,
 ): Promise<McpResponse> {
   const { signal, headers, onHead } = request
@@ -60,13 +60,13 @@ export async function forward(
     onLeave: () => cancel('the caller has left'),
   })
   const timer = setTimeout(() => {
-    cancel('no answer in time')
-    answer.abort(new UpstreamError('The upstream did not answer in time.', 'unknown'))
-    void checkAnswers(connection, answerTimeoutMs)
-  }, answerTimeoutMs)
+    cancel('no response in time')
+    answer.abort(new UpstreamError('The upstream did not respond in time.', 'unknown'))
+    void checkResponses(connection, responseTimeoutMs)
+  }, responseTimeoutMs)
   signal.addEventListener('abort', abort)
   onSent()
-  untrack = track?.({ answer, cancel: (reason) => cancel(reason) }) ?? untrack
+  untrack = track?.({ response: answer, cancel: (reason) => cancel(reason) }) ?? untrack
   cancel = connection.channel.request(withTraceHeaders(message, headers), answer)
   const response = await answer.begun
   clearTimeout(timer)
@@ -84,12 +84,15 @@ function withTraceHeaders(message: Fields, { traceparent, tracestate }: McpReque
 }
 
 /** Kills a process that was silent for too long and does not answer a question within `timeoutMs`. Does not reject. */
-export async function checkAnswers({ channel, server, kill }: Connection, timeoutMs: number): Promise<void> {
+export async function checkResponses(
+  { channel, server, kill }: Connection,
+  timeoutMs: number,
+): Promise<void> {
   try {
     const method = server.isStateless ? 'server/discover' : 'ping'
     await channel.ask(method, {}, AbortSignal.timeout(timeoutMs))
-  } catch (fault) {
+  } catch (error) {
     // The channel of a process that has ended rejects with an UpstreamError.
-    if (!isUpstreamError(fault)) kill('it answered neither a request nor a ping')
+    if (!isUpstreamError(error)) kill('it answered neither a request nor a ping')
   }
 }

@@ -67,8 +67,8 @@ export class MessageStream implements EventsResponse {
     this.#stream.push(null)
   }
 
-  fail(fault: unknown): void {
-    this.#stream.destroy(fault instanceof Error ? fault : new Error(String(fault)))
+  fail(error: unknown): void {
+    this.#stream.destroy(error instanceof Error ? error : new Error(String(error)))
   }
 
   async discard(): Promise<void> {
@@ -94,7 +94,7 @@ export class PendingResponse implements PendingRequest {
   #stream: MessageStream | undefined
   #isSettled = false
 
-  /** `onSettled` runs once, with the response or without one; `onLeave` when nobody reads the answer any more. */
+  /** `onSettled` runs once, with the response or without one; `onLeave` when nobody reads the response any more. */
   constructor(options: {
     readonly acceptsEvents: boolean
     readonly translate: (response: Fields) => Fields
@@ -132,8 +132,8 @@ export class PendingResponse implements PendingRequest {
     return this.#acceptsEvents && !this.#isSettled && this.#events().offer(message, text)
   }
 
-  failed(fault: Parameters<PendingRequest['failed']>[0]): void {
-    this.abort(fault)
+  failed(error: Parameters<PendingRequest['failed']>[0]): void {
+    this.abort(error)
   }
 
   /** Ends without a response: the client has cancelled the request. */

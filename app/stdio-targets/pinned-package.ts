@@ -56,9 +56,9 @@ export class PinnedPackage {
 
   /** The path of its program, installed once in the life of this object. Rejects with npm's message. */
   program(): Promise<string> {
-    this.#installed ??= this.#install().catch((fault: unknown) => {
+    this.#installed ??= this.#install().catch((error: unknown) => {
       this.#installed = undefined
-      throw fault
+      throw error
     })
     return this.#installed
   }
@@ -83,9 +83,9 @@ export class PinnedPackage {
       const program = join(directory, 'node_modules', '.bin', await this.#binary(directory))
       this.#directory = directory
       return program
-    } catch (fault) {
+    } catch (error) {
       await remove(directory)
-      throw fault
+      throw error
     }
   }
 
@@ -98,9 +98,9 @@ export class PinnedPackage {
         await writeFile(join(draft, 'package.json'), '{"private":true}\n')
         await this.#npm(draft, 'install', '--package-lock-only', '--save-exact', ...flags, this.#npx.spec)
         await rename(draft, lock)
-      } catch (fault) {
+      } catch (error) {
         await remove(draft)
-        if (!existsSync(join(lock, 'package-lock.json'))) throw fault
+        if (!existsSync(join(lock, 'package-lock.json'))) throw error
       }
     }
     checkHashes(await readFile(join(lock, 'package-lock.json'), 'utf8'))
@@ -171,8 +171,8 @@ function isRunning(pid: number): boolean {
   try {
     process.kill(pid, 0)
     return true
-  } catch (fault) {
+  } catch (error) {
     // Another user's process runs as well.
-    return fault instanceof Error && 'code' in fault && fault.code === 'EPERM'
+    return error instanceof Error && 'code' in error && error.code === 'EPERM'
   }
 }

@@ -5,7 +5,7 @@ import { isJsonObject } from '@svc/core/json'
 import type { SendOwn, ServerReply } from '../mcp/handshake.js'
 import { type Fields, isResponse } from '../mcp/rpc-response.js'
 import type { ReceivedMessage } from '../mcp/servers.js'
-import { UpstreamError } from '../upstream/answer.js'
+import { UpstreamError } from '../upstream/response.js'
 import { withId } from './response-text.js'
 
 /** A request that waits for its response. */
@@ -15,7 +15,7 @@ export interface PendingRequest {
   /** The response with the client's own id; `text` is the same as the process wrote it, but for the id. */
   response(response: Fields, text: string): void
   /** The process has ended, or its response is too large. */
-  failed(fault: UpstreamError | Refusal): void
+  failed(error: UpstreamError | Refusal): void
 }
 
 interface Running {
@@ -58,7 +58,7 @@ export class RpcChannel {
     return new Promise((resolve, reject) => {
       let cancel: (reason: string) => void = () => undefined
       const stop = (): void => {
-        cancel('no answer in time')
+        cancel('no response in time')
         reject(signal.reason)
       }
       signal.addEventListener('abort', stop)
@@ -70,9 +70,9 @@ export class RpcChannel {
             signal.removeEventListener('abort', stop)
             resolve(response)
           },
-          failed: (fault) => {
+          failed: (error) => {
             signal.removeEventListener('abort', stop)
-            reject(fault)
+            reject(error)
           },
         },
       )
@@ -122,18 +122,18 @@ export class RpcChannel {
   }
 
   /** A response that is not read. Without its id it can only be told whose it is where one request waits. */
-  refuse(fault: Refusal, id?: unknown): void {
+  refuse(error: Refusal, id?: unknown): void {
     const [only, ...others] = this.#running.keys()
     const known = id ?? (others.length === 0 ? only : undefined)
-    this.#running.get(known)?.pending.failed(fault)
+    this.#running.get(known)?.pending.failed(error)
     this.#running.delete(known)
   }
 
   /** `message` is for callers, `cause` for the operator. */
   close(message: string, cause: Error): void {
-    const fault = new UpstreamError(message, 'unknown', { cause })
+    const error = new UpstreamError(message, 'unknown', { cause })
     this.#closed = new UpstreamError(message, 'no', { cause })
-    for (const { pending } of this.#running.values()) pending.failed(fault)
+    for (const { pending } of this.#running.values()) pending.failed(error)
     this.#running.clear()
   }
 }

@@ -1,7 +1,7 @@
 // The processes of one target: one for all callers, or one for each session or caller, up to a number.
 import type { Clock } from '@svc/core'
 import { BoundedMap } from '@svc/core/store'
-import { UpstreamError } from '../upstream/answer.js'
+import { UpstreamError } from '../upstream/response.js'
 import type { StdioTarget } from './config.js'
 import { RestartLimit } from './restart-limit.js'
 import type { StdioServer } from './stdio-server.js'

@@ -70,7 +70,7 @@ export class ServerProcess {
   #limits: ProcessLimits
   #stdin: Writable
   /** Why the gateway killed the process. */
-  #fault: string | undefined
+  #error: string | undefined
   #isOver = false
   /** Resolves when the process and its group have ended. */
   readonly ended: Promise<void>
@@ -96,7 +96,7 @@ export class ServerProcess {
     child.stdio[3]?.on('error', () => undefined)
     this.#readLines(existing(child.stdout), new LineSplitter(limits.maxLineBytes), listener.onLine)
     this.#readLines(existing(child.stderr), new LineSplitter(maxErrorLine, true), listener.onErrorLine)
-    child.once('error', (fault) => this.#finish(`it cannot be started: ${fault.message}`))
+    child.once('error', (error) => this.#finish(`it cannot be started: ${error.message}`))
     child.once('exit', (code, signal) => {
       // Processes that the server left behind, and the shell that watches the gateway.
       this.#signal('SIGKILL')
@@ -122,13 +122,13 @@ export class ServerProcess {
 
   /** Ends the group at once. */
   kill(reason: string): void {
-    this.#fault ??= reason
+    this.#error ??= reason
     this.#signal('SIGKILL')
   }
 
   /** Closes its input and waits; then SIGTERM and SIGKILL for the group (MCP, "stdio", "Shutdown"). */
   async stop(): Promise<void> {
-    this.#fault ??= 'it was stopped'
+    this.#error ??= 'it was stopped'
     this.#stdin.end()
     if (await this.#endsInTime()) return
     this.#signal('SIGTERM')
@@ -153,11 +153,11 @@ export class ServerProcess {
     stream.on('data', (chunk: Buffer) => {
       try {
         for (const line of lines.push(chunk)) onLine(line)
-      } catch (fault) {
-        if (!(fault instanceof LineTooLong)) throw fault
+      } catch (error) {
+        if (!(error instanceof LineTooLong)) throw error
         stream.destroy()
         this.#listener.onLineTooLong()
-        this.kill(`it wrote ${fault.message}`)
+        this.kill(`it wrote ${error.message}`)
       }
     })
     stream.on('error', () => undefined)
@@ -171,7 +171,7 @@ export class ServerProcess {
     this.#stdin.destroy()
     this.#child.stdio[3]?.destroy()
     this.#end()
-    this.#listener.onExit(this.#fault ?? reason)
+    this.#listener.onExit(this.#error ?? reason)
   }
 
   #signal(signal: NodeJS.Signals): void {
@@ -179,10 +179,10 @@ export class ServerProcess {
     if (pid === undefined || this.#isOver) return
     try {
       process.kill(-pid, signal)
-    } catch (fault) {
+    } catch (error) {
       // The group has ended, or what is left of it runs as another user.
-      const code = fault instanceof Error && 'code' in fault ? fault.code : undefined
-      if (code !== 'ESRCH' && code !== 'EPERM') throw fault
+      const code = error instanceof Error && 'code' in error ? error.code : undefined
+      if (code !== 'ESRCH' && code !== 'EPERM') throw error
     }
   }
 }
@@ -218,9 +218,9 @@ async function killIfMarked(pid: string, mark: string): Promise<boolean> {
     // The environment of a process that has ended is empty.
     if (!(await readFile(`/proc/${pid}/environ`)).includes(mark)) return false
     return process.kill(Number(pid), 'SIGKILL')
-  } catch (fault) {
+  } catch (error) {
     // It has ended in the meantime, or runs as another user.
-    if (fault instanceof Error && 'code' in fault) return false
-    throw fault
+    if (error instanceof Error && 'code' in error) return false
+    throw error
   }
 }

@@ -2,7 +2,7 @@
 import type { Clock, Logger, Meter } from '@svc/core'
 import type { Implementation } from '../mcp/implementation.js'
 import type { McpRequest, McpResponse, McpServers } from '../mcp/servers.js'
-import { UpstreamError } from '../upstream/answer.js'
+import { UpstreamError } from '../upstream/response.js'
 import { stdioTargetsOf, type Targets } from './config.js'
 import { StdioEndpoint } from './endpoint.js'
 import { Launcher, type StdioPlace } from './launcher.js'
@@ -16,7 +16,7 @@ export interface StdioServersParts {
   /** As whom the gateway speaks to MCP servers. */
   readonly client: Implementation
   readonly maxMessageBytes: number
-  readonly answerTimeoutMs: number
+  readonly responseTimeoutMs: number
 }
 
 export class StdioServers implements McpServers {

@@ -4,7 +4,7 @@ import { isTooCostly, MAX_COST, messageOf, outermostMembers, parseJsonObject } f
 import { type ClientFacts, type ServerDescription, type ServerSession, shakeHands } from '../mcp/handshake.js'
 import { tooCostly } from '../mcp/rpc-response.js'
 import type { ReceivedMessage } from '../mcp/servers.js'
-import { UpstreamError } from '../upstream/answer.js'
+import { UpstreamError } from '../upstream/response.js'
 import { responseTooLarge } from '../upstream/response-limit.js'
 import type { StdioTarget } from './config.js'
 import type { Launcher } from './launcher.js'
@@ -142,10 +142,10 @@ export class Supervisor {
     this.#parts.makeRoom()
     try {
       return await this.#open(run)
-    } catch (fault) {
-      const reason = run.reason ?? messageOf(fault)
+    } catch (error) {
+      const reason = run.reason ?? messageOf(error)
       // What a client says in its own handshake may be refused; that is no failure of the server.
-      const isOfClient = clientAnnounces && fault instanceof HandshakeRefused
+      const isOfClient = clientAnnounces && error instanceof HandshakeRefused
       if (run.isStopped !== true && !isOfClient) {
         limit.failed(reason)
         meter?.count('svc_stdio_server_failures_total')
@@ -193,10 +193,10 @@ export class Supervisor {
       const connection = { channel, server, ended, kill: (why: string) => started.kill(why) }
       this.#parts.onStart(connection)
       return connection
-    } catch (fault) {
+    } catch (error) {
       if (timeout.aborted) run.reason = `it did not answer the handshake within ${target.start_timeout_ms} ms`
       started.kill('its handshake failed')
-      throw fault
+      throw error
     }
   }
 

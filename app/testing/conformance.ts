@@ -4,7 +4,6 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import {
-  type AnswerChunk,
   type Call,
   CORE_VERSION,
   denied,
@@ -16,6 +15,7 @@ import {
   type Next,
   type Outcome,
   type Plugin,
+  type ResponseChunk,
   type Slot,
   type Stage,
   verdict,
@@ -161,7 +161,7 @@ function calls(plugin: Plugin, options: ConformanceOptions): ConformanceTest[] {
   return [
     test('returns an outcome and throws no error but a Refusal, whatever the rest of the pipeline returns', () =>
       tryEndings(plugin, options, async (attempt) => {
-        assert.equal(attempt.stageFault, undefined, attempt.stageFault)
+        assert.equal(attempt.stageError, undefined, attempt.stageError)
       })),
     test('calls next() at most once, and waits for what it returns', () =>
       tryEndings(plugin, options, async ({ asked, isInside }) => {
@@ -192,8 +192,8 @@ function calls(plugin: Plugin, options: ConformanceOptions): ConformanceTest[] {
         await start(stage)
         for (const control of everyKindOfCall()) {
           const set = recordSlots(fillSlots(plugin, options, control).call)
-          const { stageFault } = await attemptOf(stage, control, () => served, options)
-          assert.equal(stageFault, undefined, stageFault)
+          const { stageError } = await attemptOf(stage, control, () => served, options)
+          assert.equal(stageError, undefined, stageError)
           assert.deepEqual(undeclared(plugin, set), [], 'set, and not in provides')
         }
       })),
@@ -258,7 +258,7 @@ const endings: readonly (() => Outcome)[] = [
   () => failed('INTERNAL', 'Failed in a test.'),
 ]
 
-async function* streamed(): AsyncGenerator<AnswerChunk> {
+async function* streamed(): AsyncGenerator<ResponseChunk> {
   yield { bytes: new TextEncoder().encode('{}') }
 }
 
@@ -273,7 +273,7 @@ interface Attempt {
   /** Whether the stage returned before `next()` had ended. */
   readonly isInside: boolean
   /** What the stage did that no stage may do. */
-  readonly stageFault: string | undefined
+  readonly stageError: string | undefined
 }
 
 /** Every kind of call with every ending. */
@@ -328,14 +328,14 @@ async function attemptOf(
   if (outcome.kind === 'completed' && isStream(outcome.body)) {
     for await (const { bytes } of outcome.body) assert.ok(bytes instanceof Uint8Array, 'a chunk has no bytes')
   }
-  const isFault = outcome.kind === 'failed' && outcome.code === 'INTERNAL' && outcome !== inside
+  const isError = outcome.kind === 'failed' && outcome.code === 'INTERNAL' && outcome !== inside
   return {
     call,
     outcome,
     inside,
     asked,
     isInside,
-    stageFault: isFault ? describeCause(outcome.cause) : undefined,
+    stageError: isError ? describeCause(outcome.cause) : undefined,
   }
 }
 

@@ -105,8 +105,8 @@ export class Certificates {
       const texts = await readTexts(this.#config, this.#parts.reader)
       if (!isSame(texts, this.#texts)) this.#update(texts)
       this.#error = undefined
-    } catch (fault) {
-      const reason = messageOf(fault)
+    } catch (error) {
+      const reason = messageOf(error)
       if (reason === this.#error) return
       this.#error = reason
       this.#parts.logger.error({ reason }, 'certificate not updated; the old one stays in use')

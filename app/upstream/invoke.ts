@@ -1,6 +1,5 @@
 // The upstream half of the invoke protocol: POST <target>/invoke/<tool>@<version>.
 import {
-  type AnswerChunk,
   after,
   type CallRequest,
   failed,
@@ -8,13 +7,14 @@ import {
   isRefusal,
   type MaybePromise,
   type Outcome,
+  type ResponseChunk,
 } from '@svc/core'
 import { formatToolSegment } from '@svc/core/match'
 import type { CallControl } from '@svc/core/pipeline'
-import { isUpstreamError, type UpstreamAnswer, type UpstreamRequest } from './answer.js'
 import type { UpstreamDispatcher } from './dispatcher.js'
 import { upstreamHeaders } from './headers.js'
-import { limitAnswer } from './response-limit.js'
+import { isUpstreamError, type UpstreamRequest, type UpstreamResponse } from './response.js'
+import { limitResponse } from './response-limit.js'
 import { type CallObservers, callerOf, sendCall } from './send.js'
 
 /** The upstream's headers about the body; the others belong to the hop. */
@@ -52,10 +52,10 @@ export function dispatchInvoke(
           caller: () => callerOf(call),
           onHead: () => control.firstByte(),
         }
-        const answer = limitAnswer(await sendCall(control, upstream, target, sending), maxResponseBytes)
-        return completed(isPending(answer) ? await answer : answer)
-      } catch (fault) {
-        return outcomeOfFault(control, fault)
+        const response = limitResponse(await sendCall(control, upstream, target, sending), maxResponseBytes)
+        return completed(isPending(response) ? await response : response)
+      } catch (error) {
+        return outcomeOfError(control, error)
       }
     }
     return after(control.commitHolds(), (refused) => refused ?? send())
@@ -69,29 +69,29 @@ function invokePath(target: URL, { name, version }: CallRequest): string {
 }
 
 /** The outcome of an error while a call is sent. */
-export function outcomeOfFault(control: CallControl, fault: unknown): Outcome {
-  if (isUpstreamError(fault)) {
-    control.markSent(fault.sent)
-    return failed('UPSTREAM_UNREACHABLE', fault.message, { cause: fault.cause })
+export function outcomeOfError(control: CallControl, error: unknown): Outcome {
+  if (isUpstreamError(error)) {
+    control.markSent(error.sent)
+    return failed('UPSTREAM_UNREACHABLE', error.message, { cause: error.cause })
   }
   // A request is measured before it is sent, so this is the response.
-  if (isRefusal(fault) && fault.code === 'PAYLOAD_TOO_LARGE') control.markSent('yes')
-  if (isRefusal(fault)) return failed(fault.code, fault.message, { cause: fault.cause })
-  throw fault
+  if (isRefusal(error) && error.code === 'PAYLOAD_TOO_LARGE') control.markSent('yes')
+  if (isRefusal(error)) return failed(error.code, error.message, { cause: error.cause })
+  throw error
 }
 
-function completed(answer: UpstreamAnswer): Outcome {
+function completed(response: UpstreamResponse): Outcome {
   const headers: Record<string, string | string[]> = {}
-  for (const name in answer.headers) {
-    const value = answer.headers[name]
+  for (const name in response.headers) {
+    const value = response.headers[name]
     if (value !== undefined && bodyHeaders.has(name)) headers[name] = value
   }
-  const { status } = answer
-  const body = answer.body instanceof Uint8Array ? answer.body : chunks(answer.body)
+  const { status } = response
+  const body = response.body instanceof Uint8Array ? response.body : chunks(response.body)
   const outcome = { kind: 'completed', status, headers, body } as const
   return status >= 400 ? { ...outcome, error: 'UPSTREAM' } : outcome
 }
 
-async function* chunks(body: AsyncIterable<Uint8Array>): AsyncGenerator<AnswerChunk> {
+async function* chunks(body: AsyncIterable<Uint8Array>): AsyncGenerator<ResponseChunk> {
   for await (const bytes of body) yield { bytes }
 }

@@ -1,22 +1,22 @@
 // The hard cap on the response to one call, which holds on every face: `server.maxResponseBytes`.
-import { type AnswerChunk, failed, isStream, type MaybePromise, type Outcome, Refusal } from '@svc/core'
+import { failed, isStream, type MaybePromise, type Outcome, Refusal, type ResponseChunk } from '@svc/core'
 import { readBounded } from '@svc/core/http'
-import type { UpstreamAnswer } from './answer.js'
 import { discard } from './discard.js'
+import type { UpstreamResponse } from './response.js'
 
 export function responseTooLarge(maxBytes: number): Refusal {
   return new Refusal('PAYLOAD_TOO_LARGE', `The response is over ${maxBytes} bytes.`)
 }
 
 /** The body up to `maxBytes`. Throws, or rejects while it is read, with `Refusal` (`PAYLOAD_TOO_LARGE`). */
-export function limitBody(body: UpstreamAnswer['body'], maxBytes: number): UpstreamAnswer['body'] {
+export function limitBody(body: UpstreamResponse['body'], maxBytes: number): UpstreamResponse['body'] {
   if (!(body instanceof Uint8Array)) return limited(body, maxBytes, ({ byteLength }) => byteLength)
   if (body.byteLength > maxBytes) throw responseTooLarge(maxBytes)
   return body
 }
 
 /** The body in memory. Throws or rejects as `limitBody`, or rejects with `UpstreamError` or the reason of the abort. */
-export function wholeBody(body: UpstreamAnswer['body'], maxBytes: number): MaybePromise<Uint8Array> {
+export function wholeBody(body: UpstreamResponse['body'], maxBytes: number): MaybePromise<Uint8Array> {
   if (!(body instanceof Uint8Array)) return joined(body, maxBytes)
   if (body.byteLength > maxBytes) throw responseTooLarge(maxBytes)
   return body
@@ -29,13 +29,13 @@ async function joined(body: AsyncIterable<Uint8Array>, maxBytes: number): Promis
 }
 
 /** The response with its body up to `maxBytes`, refused at once where its head says that it is longer. Throws or rejects with `Refusal`. */
-export function limitAnswer(answer: UpstreamAnswer, maxBytes: number): MaybePromise<UpstreamAnswer> {
-  const { headers, body } = answer
+export function limitResponse(response: UpstreamResponse, maxBytes: number): MaybePromise<UpstreamResponse> {
+  const { headers, body } = response
   if (!(body instanceof Uint8Array) && Number(headers['content-length']) > maxBytes) {
     return discard(body).then(() => Promise.reject(responseTooLarge(maxBytes)))
   }
   const limited = limitBody(body, maxBytes)
-  return limited === body ? answer : { ...answer, body: limited }
+  return limited === body ? response : { ...response, body: limited }
 }
 
 /** The outcome of a program's own dispatch, with a response up to `maxBytes`. */
@@ -43,7 +43,8 @@ export function limitOutcome(outcome: Outcome, maxBytes: number): Outcome {
   if (outcome.kind !== 'completed') return outcome
   const { body } = outcome
   if (isStream(body)) {
-    const chunks = (): AsyncGenerator<AnswerChunk> => limited(body, maxBytes, ({ bytes }) => bytes.byteLength)
+    const chunks = (): AsyncGenerator<ResponseChunk> =>
+      limited(body, maxBytes, ({ bytes }) => bytes.byteLength)
     return { ...outcome, body: { ...body, [Symbol.asyncIterator]: chunks } }
   }
   if (body.byteLength <= maxBytes) return outcome

@@ -1,14 +1,21 @@
 // Sends requests upstream with the credential of a broker: calls of all protocols, and requests of the gateway itself.
-import { type AnswerHead, type Call, type Credential, credential, identity, principalKeyOf } from '@svc/core'
+import {
+  type Call,
+  type Credential,
+  credential,
+  identity,
+  principalKeyOf,
+  type ResponseHead,
+} from '@svc/core'
 import type { CallControl } from '@svc/core/pipeline'
+import { discard } from './discard.js'
 import {
   type Discardable,
   isUpstreamError,
-  type UpstreamAnswer,
   UpstreamError,
   type UpstreamRequest,
-} from './answer.js'
-import { discard } from './discard.js'
+  type UpstreamResponse,
+} from './response.js'
 
 type Sendable = Omit<UpstreamRequest, 'path'>
 /** Members of the request of a call: of the literal that makes it, since V8 gives each copy with more of them a class. */
@@ -18,14 +25,14 @@ export interface CallObservers {
 }
 
 /** Of either kind: of bytes, or of messages. */
-type Answer = UpstreamAnswer | (AnswerHead & Discardable)
+type AnyResponse = UpstreamResponse | (ResponseHead & Discardable)
 
-export interface Sender<Request extends Sendable, Response extends Answer> {
+export interface Sender<Request extends Sendable, Response extends AnyResponse> {
   send(target: URL, request: Request, onSent: () => void): Promise<Response>
 }
 
 /** Marks what was sent, and counts a repetition. Rejects like the dispatcher. */
-export function sendCall<Request extends Sendable, Response extends Answer>(
+export function sendCall<Request extends Sendable, Response extends AnyResponse>(
   control: CallControl,
   upstream: Sender<Request, Response>,
   target: URL,
@@ -33,12 +40,12 @@ export function sendCall<Request extends Sendable, Response extends Answer>(
 ): Promise<Response> {
   control.markSent('no')
   const onSent = (): void => control.markSent('unknown')
-  const answered = (answer: Response): Response => {
+  const onResponse = (response: Response): Response => {
     control.firstByte()
     control.markSent('yes')
-    return answer
+    return response
   }
-  const send = (one: Request) => upstream.send(target, one, onSent).then(answered)
+  const send = (one: Request) => upstream.send(target, one, onSent).then(onResponse)
   return sendWith<Request, Response>(control.call.get(credential), request, send, () => {
     control.retries++
   })
@@ -51,10 +58,10 @@ export function callerOf(call: Call): string {
 }
 
 /**
- * Sends `request` with the credential, which replaces any header of its name. Where the answer refuses the credential
- * and the broker has another, the request is sent once more and the first answer is discarded; `onRepeat` runs before.
+ * Sends `request` with the credential, which replaces any header of its name. Where the response refuses the credential
+ * and the broker has another, the request is sent once more and the first response is discarded; `onRepeat` runs before.
  */
-export function sendWith<Request extends Sendable, Response extends Answer>(
+export function sendWith<Request extends Sendable, Response extends AnyResponse>(
   credential: Credential | undefined,
   request: Request,
   send: (request: Request) => Promise<Response>,
@@ -63,23 +70,23 @@ export function sendWith<Request extends Sendable, Response extends Answer>(
   return credential === undefined ? send(request) : sendAgainIfRefused(credential, request, send, onRepeat)
 }
 
-async function sendAgainIfRefused<Request extends Sendable, Response extends Answer>(
+async function sendAgainIfRefused<Request extends Sendable, Response extends AnyResponse>(
   first: Credential,
   request: Request,
   send: (request: Request) => Promise<Response>,
   onRepeat: () => void,
 ): Promise<Response> {
-  const answer = await send(withCredential(request, first))
-  const second = await first.answered?.(answer)
-  if (second === undefined || request.signal.aborted) return answer
-  await ('discard' in answer ? answer.discard() : discard(answer.body))
+  const response = await send(withCredential(request, first))
+  const second = await first.onResponse?.(response)
+  if (second === undefined || request.signal.aborted) return response
+  await ('discard' in response ? response.discard() : discard(response.body))
   onRepeat()
   try {
     const last = await send(withCredential(request, second))
-    await second.answered?.(last)
+    await second.onResponse?.(last)
     return last
-  } catch (fault) {
-    throw isUpstreamError(fault) && fault.sent === 'no' ? sentBefore(fault) : fault
+  } catch (error) {
+    throw isUpstreamError(error) && error.sent === 'no' ? sentBefore(error) : error
   }
 }
 
@@ -88,6 +95,6 @@ function withCredential<Request extends Sendable>(request: Request, { header, va
 }
 
 /** The repetition was not sent, but the first request was. */
-function sentBefore(fault: UpstreamError): UpstreamError {
-  return new UpstreamError(fault.message, 'yes', { cause: fault.cause })
+function sentBefore(error: UpstreamError): UpstreamError {
+  return new UpstreamError(error.message, 'yes', { cause: error.cause })
 }

@@ -1,17 +1,17 @@
 // The default dispatcher: one keep-alive pool per origin, each request sent once.
 import { Readable } from 'node:stream'
-import type { Abortable, AnswerHeaders } from '@svc/core'
+import type { Abortable, ResponseHeaders } from '@svc/core'
 import { type Dispatcher, errors, Pool } from 'undici'
-import { type UpstreamAnswer, UpstreamError, type UpstreamRequest } from './answer.js'
 import type { UpstreamDispatcher } from './dispatcher.js'
+import { UpstreamError, type UpstreamRequest, type UpstreamResponse } from './response.js'
 
 export interface UndiciOptions {
   readonly connectTimeoutMs: number
-  /** Time limit for the head of the answer. */
+  /** Time limit for the head of the response. */
   readonly headersTimeoutMs: number
-  /** Time limit between two chunks of an answer, but for events that may pause. */
+  /** Time limit between two chunks of a response, but for events that may pause. */
   readonly idleTimeoutMs: number
-  /** An answer up to this many bytes is collected; a larger one is streamed. */
+  /** A response up to this many bytes is collected; a larger one is streamed. */
   readonly wholeUpToBytes: number
 }
 
@@ -23,7 +23,7 @@ export class UndiciDispatcher implements UpstreamDispatcher {
     this.#options = options
   }
 
-  send(target: URL, request: UpstreamRequest, onSent: () => void): Promise<UpstreamAnswer> {
+  send(target: URL, request: UpstreamRequest, onSent: () => void): Promise<UpstreamResponse> {
     return new Promise((resolve, reject) => {
       if (request.signal.aborted) {
         reject(request.signal.reason)
@@ -44,7 +44,7 @@ export class UndiciDispatcher implements UpstreamDispatcher {
           headers: request.headers,
           body: request.body ?? null,
           headersTimeout: headersTimeoutMs,
-          // It cannot know yet whether the answer is events.
+          // It cannot know yet whether the response is events.
           bodyTimeout: mayPause ? 0 : idleTimeoutMs,
         },
         exchange,
@@ -70,20 +70,20 @@ export class UndiciDispatcher implements UpstreamDispatcher {
 }
 
 interface ExchangeLimits {
-  /** A larger answer is a stream. */
+  /** A larger response is a stream. */
   readonly wholeUpTo: number
-  /** Time limit between two chunks of an answer that is no events; undefined where undici has one. */
+  /** Time limit between two chunks of a response that is no events; undefined where undici has one. */
   readonly idleMs: number | undefined
 }
 
 interface Listener {
   onSent(): void
   readonly onHead: (() => void) | undefined
-  resolve(answer: UpstreamAnswer): void
+  resolve(response: UpstreamResponse): void
   reject(reason: unknown): void
 }
 
-/** One request on its way: collects a small answer whole, turns a large or endless one into a stream. */
+/** One request on its way: collects a small response whole, turns a large or endless one into a stream. */
 class Exchange implements Dispatcher.DispatchHandler {
   #signal: Abortable
   #limits: ExchangeLimits
@@ -94,7 +94,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   #sent = false
   #isEnded = false
   #status = 0
-  #headers: AnswerHeaders = {}
+  #headers: ResponseHeaders = {}
   #pieces: Buffer[] = []
   #size = 0
   #stream: Readable | undefined
@@ -124,7 +124,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     if (status < 200) return
     this.#listener.onHead?.()
     this.#status = status
-    this.#headers = headers as AnswerHeaders
+    this.#headers = headers as ResponseHeaders
     const type = headers['content-type']
     const length = Number(headers['content-length'] ?? 0)
     const isEvents = typeof type === 'string' && /^text\/event-stream\b/i.test(type)
@@ -180,7 +180,7 @@ class Exchange implements Dispatcher.DispatchHandler {
         controller?.resume()
       },
       destroy: (error, done) => {
-        // The reader has stopped, so the upstream's answer is aborted.
+        // The reader has stopped, so the upstream's response is aborted.
         controller?.abort(error ?? new Error('the reader has left'))
         done(error)
       },
@@ -208,13 +208,13 @@ function messageFor(code: string | undefined): string {
     case 'UND_ERR_CONNECT_TIMEOUT':
       return 'The upstream did not accept a connection in time.'
     case 'UND_ERR_HEADERS_TIMEOUT':
-      return 'The upstream did not answer in time.'
+      return 'The upstream did not respond in time.'
     case 'UND_ERR_BODY_TIMEOUT':
-      return 'The upstream stopped in the middle of its answer.'
+      return 'The upstream stopped in the middle of its response.'
     case 'UND_ERR_SOCKET':
     case 'ECONNRESET':
     case 'EPIPE':
-      return 'The upstream closed the connection before its answer was complete.'
+      return 'The upstream closed the connection before its response was complete.'
     default:
       return 'The upstream could not be reached or broke the protocol.'
   }

@@ -2,12 +2,12 @@
 import { readFile } from 'node:fs/promises'
 import { resolve, tokens } from '@svc/core'
 import { startGatewayServer } from 'svc-sdk/gateway'
-import { answerParent } from '../measure/child.js'
+import { respondToParent } from '../measure/child.js'
 
 const [policyFile = ''] = process.argv.slice(2)
 const gateway = startGatewayServer({ policyYaml: await readFile(policyFile, 'utf8'), policyFile })
 const { port } = await gateway.ready()
-answerParent(port, { signatures })
+respondToParent(port, { signatures })
 process.prependListener('disconnect', () => {
   void gateway.close()
 })

@@ -7,14 +7,14 @@ export interface LoadJob {
   readonly requests: readonly string[]
   /** Duration in milliseconds, or number of calls. */
   readonly until: { readonly milliseconds: number } | { readonly calls: number }
-  /** Requests are due at this rate, whenever answers come; default: each connection sends the next after an answer. */
+  /** Requests are due at this rate, whenever answers come; default: each connection sends the next after a response. */
   readonly perSecond?: number
 }
 
 export interface LoadResult {
   readonly calls: number
   readonly seconds: number
-  /** Milliseconds from the time at which a request was due to the end of its answer. */
+  /** Milliseconds from the time at which a request was due to the end of its response. */
   readonly p50: number
   readonly p99: number
 }

@@ -56,13 +56,13 @@ function toolCall(more: object): object {
 
 async function openSession(port: number, token: string): Promise<string> {
   const params = { protocolVersion: WITH_SESSION, capabilities: {}, clientInfo: CLIENT }
-  const answer = await fetch(`http://127.0.0.1:${port}${PATH}`, {
+  const response = await fetch(`http://127.0.0.1:${port}${PATH}`, {
     method: 'POST',
     headers: { accept: ACCEPT, 'content-type': 'application/json', authorization: `Bearer ${token}` },
     body: JSON.stringify({ jsonrpc: '2.0', id: 0, method: 'initialize', params }),
   })
-  const text = await answer.text()
-  const session = answer.headers.get('mcp-session-id')
-  if (session === null) throw new Error(`no session was opened: ${answer.status} ${text}`)
+  const text = await response.text()
+  const session = response.headers.get('mcp-session-id')
+  if (session === null) throw new Error(`no session was opened: ${response.status} ${text}`)
   return session
 }

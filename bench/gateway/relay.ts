@@ -2,7 +2,7 @@
 // upstream port it answers itself, which measures the server half alone.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { Pool } from 'undici'
-import { answerParent } from '../measure/child.js'
+import { respondToParent } from '../measure/child.js'
 import { listen } from './listen.js'
 
 const [upstreamPort] = process.argv.slice(2)
@@ -10,12 +10,12 @@ const pool = upstreamPort === undefined ? undefined : new Pool(`http://127.0.0.1
 const alone = Buffer.alloc(300, 0x20)
 
 const server = createServer({ noDelay: true, keepAliveTimeout: 60_000 }, (request, response) => {
-  relay(request, response).catch((fault: unknown) => {
-    process.stderr.write(`relay: ${fault}\n`)
+  relay(request, response).catch((error: unknown) => {
+    process.stderr.write(`relay: ${error}\n`)
     response.destroy()
   })
 })
-answerParent(await listen(server), {})
+respondToParent(await listen(server), {})
 
 async function relay(request: IncomingMessage, response: ServerResponse): Promise<void> {
   const body = await bodyOf(request)

@@ -1,7 +1,7 @@
-// The tool server of the benchmarks: always the same small JSON answer, over a raw socket with a scan for the end of the
+// The tool server of the benchmarks: always the same small JSON response, over a raw socket with a scan for the end of the
 // request, so that its cost is negligible. At its root it speaks MCP.
 import { createServer, type Socket } from 'node:net'
-import { answerParent } from '../measure/child.js'
+import { respondToParent } from '../measure/child.js'
 import { listen } from './listen.js'
 import { SERVER, VERSION } from './requests.js'
 
@@ -13,8 +13,8 @@ const found = {
   ],
   next: null,
 }
-const ANSWER = answerOf({ content, ...found })
-const TOOL_RESULT = answerOf({
+const ANSWER = responseOf({ content, ...found })
+const TOOL_RESULT = responseOf({
   jsonrpc: '2.0',
   // Of every call of the load generator.
   id: 1,
@@ -22,15 +22,15 @@ const TOOL_RESULT = answerOf({
 })
 
 const server = createServer({ noDelay: true }, (socket) => {
-  answerEach(socket)
+  respondToEach(socket)
   // A client that disconnects in the middle of an exchange is the end of a round, not an error.
   socket.on('error', () => socket.destroy())
 })
-answerParent(await listen(server), {})
+respondToParent(await listen(server), {})
 
 let sessions = 0
 
-function answerEach(socket: Socket): void {
+function respondToEach(socket: Socket): void {
   let held: Buffer = Buffer.alloc(0)
   socket.on('data', (chunk) => {
     held = held.length === 0 ? chunk : Buffer.concat([held, chunk])
@@ -41,13 +41,13 @@ function answerEach(socket: Socket): void {
       const length = /\r\ncontent-length: *(\d+)/i.exec(head)?.[1] ?? '0'
       const next = end + 4 + Number(length)
       if (held.length < next) return
-      socket.write(head.startsWith('POST / ') ? mcpAnswer(held.subarray(end + 4, next)) : ANSWER)
+      socket.write(head.startsWith('POST / ') ? mcpResponse(held.subarray(end + 4, next)) : ANSWER)
       held = held.subarray(next)
     }
   })
 }
 
-function mcpAnswer(body: Buffer): Buffer {
+function mcpResponse(body: Buffer): Buffer {
   if (body.includes('"tools/call"')) return TOOL_RESULT
   const { id } = JSON.parse(body.toString())
   const result = {
@@ -55,10 +55,10 @@ function mcpAnswer(body: Buffer): Buffer {
     capabilities: { tools: {} },
     serverInfo: { name: SERVER, version: VERSION },
   }
-  return answerOf({ jsonrpc: '2.0', id, result }, `mcp-session-id: ${++sessions}\r\n`)
+  return responseOf({ jsonrpc: '2.0', id, result }, `mcp-session-id: ${++sessions}\r\n`)
 }
 
-function answerOf(value: object, headers = ''): Buffer {
+function responseOf(value: object, headers = ''): Buffer {
   const body = JSON.stringify(value)
   return Buffer.from(
     `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n` +

@@ -32,7 +32,7 @@ export interface Questions {
   store: [{ readonly takes: boolean }, number]
 }
 
-export type Answers = {
+export type Responses = {
   [K in keyof Questions]?: (input: Questions[K][0]) => Questions[K][1] | Promise<Questions[K][1]>
 }
 
@@ -44,21 +44,21 @@ interface Question {
 
 interface Reply {
   readonly id: number
-  readonly answer?: unknown
-  readonly fault?: string
+  readonly response?: unknown
+  readonly error?: string
 }
 
 /** In the child: reports that it is ready (with its port), then answers until the parent disconnects. */
-export function answerParent(port: number, answers: Answers): void {
-  const profiling: Answers = { loopCpu, startCpuProfile, cpuProfile, startHeapProfile, heapProfile }
-  const all: Answers = { cpu: cpuTime, memory: memoryInUse, ...profiling, ...answers }
+export function respondToParent(port: number, responses: Responses): void {
+  const profiling: Responses = { loopCpu, startCpuProfile, cpuProfile, startHeapProfile, heapProfile }
+  const all: Responses = { cpu: cpuTime, memory: memoryInUse, ...profiling, ...responses }
   process.on('message', async ({ id, question, input }: Question) => {
     try {
-      const answer = all[question] as ((input: unknown) => unknown) | undefined
-      if (answer === undefined) throw new Error(`asked for ${question}, which this process cannot tell`)
-      process.send?.({ id, answer: await answer(input) } satisfies Reply)
-    } catch (fault) {
-      process.send?.({ id, fault: String(fault) } satisfies Reply)
+      const response = all[question] as ((input: unknown) => unknown) | undefined
+      if (response === undefined) throw new Error(`asked for ${question}, which this process cannot tell`)
+      process.send?.({ id, response: await response(input) } satisfies Reply)
+    } catch (error) {
+      process.send?.({ id, error: String(error) } satisfies Reply)
     }
   })
   process.on('disconnect', () => process.exit())
@@ -88,7 +88,7 @@ export interface ChildOptions {
 export class Child {
   #process: ChildProcess
   #asked = 0
-  #open = new Map<number, { resolve: (answer: unknown) => void; reject: (error: Error) => void }>()
+  #open = new Map<number, { resolve: (response: unknown) => void; reject: (error: Error) => void }>()
 
   private constructor(
     process: ChildProcess,
@@ -123,7 +123,7 @@ export class Child {
   ) {
     const id = this.#asked++
     return new Promise<Questions[K][1]>((resolve, reject) => {
-      this.#open.set(id, { resolve: resolve as (answer: unknown) => void, reject })
+      this.#open.set(id, { resolve: resolve as (response: unknown) => void, reject })
       this.#process.send({ id, question, input } satisfies Question)
     })
   }
@@ -135,11 +135,11 @@ export class Child {
     await gone
   }
 
-  #settle({ id, answer, fault }: Reply): void {
+  #settle({ id, response, error }: Reply): void {
     const open = this.#open.get(id)
     if (open === undefined) return
     this.#open.delete(id)
-    if (fault === undefined) open.resolve(answer)
-    else open.reject(new Error(fault))
+    if (error === undefined) open.resolve(response)
+    else open.reject(new Error(error))
   }
 }

@@ -70,7 +70,7 @@ export class Stages {
 
   /** CPU microseconds per call, garbage collection included, through the first `stages` stages. */
   async cpu(stages: number, calls: number): Promise<number> {
-    const run = compose(this.#stages.slice(0, stages), answer)
+    const run = compose(this.#stages.slice(0, stages), response)
     const before = process.cpuUsage()
     for (let i = 0; i < calls; i++) {
       const outcome = await run(this.#call(i))
@@ -103,7 +103,7 @@ export class Stages {
 const trace = { traceId: '', spanId: '', flags: '01', state: null, causeTraceId: null, causeSpanId: null }
 const agent = { nodeId: null, agentRef: null, parentRef: null, variables: null, metadata: null }
 const served: Outcome = { kind: 'completed', status: 200, headers: {}, body: new Uint8Array() }
-const answer = () => Promise.resolve(served)
+const response = () => Promise.resolve(served)
 
 function contextOf(): PluginContext {
   const own = container.createChildContainer()

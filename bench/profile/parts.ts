@@ -15,7 +15,7 @@ export function partOf({ name, url }: Frame, ofCaller = OUTSIDE): string | undef
   if (name === '(idle)' || url.includes('/bench/dist/measure/')) return undefined
   if (name === '(garbage collector)') return 'garbage collection'
   if (name === 'runMicrotasks' || name === 'processTicksAndRejections') return MICROTASKS
-  // Its parser of answers is WebAssembly.
+  // Its parser of responses is WebAssembly.
   if (url.includes('/undici/') || url.startsWith('wasm:')) return UNDICI
   if (url.includes('/sodium-native/')) return 'signature'
   const [, section, folder = ''] = /\/(plugins\/\w+|core|app|bench)\/dist\/(.*\/)?/.exec(url) ?? []

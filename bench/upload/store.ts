@@ -2,7 +2,7 @@
 // neither answers nor reads, so that the upload stalls.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { listen } from '../gateway/listen.js'
-import { answerParent } from '../measure/child.js'
+import { respondToParent } from '../measure/child.js'
 
 const bodies = new Set<IncomingMessage>()
 const held: (() => void)[] = []
@@ -11,19 +11,19 @@ let bytes = 0
 
 const server = createServer((request, response) => {
   if (request.method === 'PUT') take(request, response)
-  else void answerUrl(request, response)
+  else void responseUrl(request, response)
 })
 const port = await listen(server)
-answerParent(port, {
+respondToParent(port, {
   store: (input) => {
     takes = input.takes
     for (const body of bodies) takes ? body.resume() : body.pause()
-    for (const answer of takes ? held.splice(0) : []) answer()
+    for (const response of takes ? held.splice(0) : []) response()
     return bytes
   },
 })
 
-async function answerUrl(request: IncomingMessage, response: ServerResponse): Promise<void> {
+async function responseUrl(request: IncomingMessage, response: ServerResponse): Promise<void> {
   let text = ''
   for await (const piece of request) text += piece
   const { key }: { key: string } = JSON.parse(text)

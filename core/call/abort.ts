@@ -11,7 +11,7 @@ export interface Abortable {
 }
 
 /** Rejects with the reason when `signal` aborts, without waiting for work that goes on. */
-export async function unlessAborted<T>(signal: Abortable, work: Promise<T>): Promise<T> {
+export async function abortable<T>(signal: Abortable, work: Promise<T>): Promise<T> {
   let stop = (): void => undefined
   const aborted = new Promise<never>((_, reject) => {
     stop = () => reject(signal.reason)

@@ -102,7 +102,7 @@ export class CallControl {
     this.interruptions.drain()
   }
 
-  /** The upstream has begun to answer. */
+  /** The upstream has begun to respond. */
   firstByte(): void {
     this.firstByteListener?.()
     this.firstByteListener = undefined
@@ -158,7 +158,7 @@ export class CallControl {
 
   /**
    * For the pipeline. Runs every handler even if another fails, so that no failure of a stage prevents the record; after
-   * the first failure `error` is its code. Rejects with that failure, so that the answer is withheld.
+   * the first failure `error` is its code. Rejects with that failure, so that the response is withheld.
    */
   settle(settlement: Settlement): Promise<void> {
     this.progress.settle()

@@ -72,7 +72,7 @@ export class Call {
     return this.#control.interruptions.abortState
   }
 
-  /** Stops the call. If it is not sent yet, it ends with this code; else the dispatcher answers with it. */
+  /** Stops the call. If it is not sent yet, it ends with this code; else the dispatcher responds with it. */
   abort(code: ErrorCode, message: string): void {
     this.#control.interruptions.abort(code, message)
   }
@@ -95,7 +95,7 @@ export class Call {
     this.#control.interruptions.onPause(listener)
   }
 
-  /** Runs `listener` once, when the upstream begins to answer. */
+  /** Runs `listener` once, when the upstream begins to respond. */
   onFirstByte(listener: () => void): void {
     this.#control.firstByteListener = listener
   }
@@ -134,7 +134,7 @@ export class Call {
     return this.#control.judgement.recorded(this.get(verdict))
   }
 
-  /** Adds a rule on references: it applies to this call's reference and to the entries of lists in its answer. */
+  /** Adds a rule on references: it applies to this call's reference and to the entries of lists in its response. */
   addReferenceRule(rule: ReferenceRule): void {
     this.#control.judgement.addRule(rule)
   }
@@ -171,7 +171,7 @@ export class Call {
   }
 
   /**
-   * Runs once, when the answer has ended, in reverse order of registration: the outermost stage is last. A handler that has
+   * Runs once, when the response has ended, in reverse order of registration: the outermost stage is last. A handler that has
    * not ended after `limitMs` milliseconds (default: ten seconds) has failed.
    */
   onSettle(handler: SettleHandler, limitMs?: number): void {
@@ -179,7 +179,7 @@ export class Call {
   }
 
   /**
-   * Runs once, after all settle handlers, that of the record included, and before the last piece of the answer is sent.
+   * Runs once, after all settle handlers, that of the record included, and before the last piece of the response is sent.
    * It gets the same settlement; where a settle handler failed, `error` is the resulting code.
    */
   afterSettle(handler: SettleHandler, limitMs?: number): void {

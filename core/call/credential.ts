@@ -1,11 +1,11 @@
 // The credential for an upstream. A broker sets it on the call; the dispatchers of both protocols add it to the request.
-import type { AnswerHeaders } from './outcome.js'
+import type { ResponseHeaders } from './outcome.js'
 
-/** The head of an upstream's answer. */
-export interface AnswerHead {
+/** The head of an upstream's response. */
+export interface ResponseHead {
   readonly status: number
   /** Names in lower case. */
-  readonly headers: AnswerHeaders
+  readonly headers: ResponseHeaders
 }
 
 export interface Credential {
@@ -14,9 +14,9 @@ export interface Credential {
   /** The header's whole value: a secret. */
   readonly value: string
   /**
-   * Called with the head of the answer. May return another credential with which the call is repeated: only where the
-   * answer shows that the tool did not run. Undefined: the answer is final. The dispatcher repeats a call at most once
+   * Called with the head of the response. May return another credential with which the call is repeated: only where the
+   * answer shows that the tool did not run. Undefined: the response is final. The dispatcher repeats a call at most once
    * and counts it in `call.retries`.
    */
-  answered?(head: AnswerHead): Promise<Credential | undefined> | Credential | undefined
+  onResponse?(head: ResponseHead): Promise<Credential | undefined> | Credential | undefined
 }

@@ -4,7 +4,7 @@
 import { brand, hasBrand } from './contract.js'
 
 interface ErrorEntry {
-  /** HTTP status; the upstream's own status where `UPSTREAM` passes an answer on. */
+  /** HTTP status; the upstream's own status where `UPSTREAM` passes a response on. */
   readonly status: number
   readonly when: string
 }
@@ -67,15 +67,15 @@ export const errorTable = {
   },
   CANCELLED: {
     status: 499,
-    when: 'The caller cancelled the call or left before its answer; it may have run. Only in records.',
+    when: 'The caller cancelled the call or left before its response; it may have run. Only in records.',
   },
   OUTCOME_UNKNOWN: {
     status: 502,
-    when: 'The answer broke off, and the caller may resume it; or the gateway died before its record. Only in records.',
+    when: 'The response broke off, and the caller may resume it; or the gateway died before its record. Only in records.',
   },
   OUTCOME_UNRECORDED: {
     status: 500,
-    when: 'The upstream answered but the record could not be made durable; the answer is withheld.',
+    when: 'The upstream answered but the record could not be made durable; the response is withheld.',
   },
   INTERNAL: { status: 500, when: 'An internal error of the gateway; the message has no details.' },
 } as const satisfies Record<string, ErrorEntry>

@@ -17,13 +17,13 @@ export function after<T, U>(value: MaybePromise<T>, next: (value: T) => MaybePro
 /** The result of `work`, or that of `recover` where it throws or rejects. */
 export function attempt<T, U>(
   work: () => MaybePromise<T>,
-  recover: (fault: unknown) => MaybePromise<U>,
+  recover: (error: unknown) => MaybePromise<U>,
 ): MaybePromise<T | U> {
   try {
     const value = work()
     return isPending(value) ? value.then<T, U>(undefined, recover) : value
-  } catch (fault) {
-    return recover(fault)
+  } catch (error) {
+    return recover(error)
   }
 }
 

@@ -4,32 +4,32 @@ import type { Call } from './call.js'
 import type { ErrorCode, Refusal } from './errors.js'
 import type { EscalationStatus } from './escalation.js'
 
-/** Whether the call was sent: `unknown` when bytes may have been sent and no answer came. */
+/** Whether the call was sent: `unknown` when bytes may have been sent and no response came. */
 export type Sent = 'no' | 'yes' | 'unknown'
 
-export type AnswerHeaders = Record<string, string | string[]>
+export type ResponseHeaders = Record<string, string | string[]>
 
-/** One chunk of a streamed answer. */
-export interface AnswerChunk {
+/** One chunk of a streamed response. */
+export interface ResponseChunk {
   readonly bytes: Uint8Array
   /**
-   * Present on the chunk with the answer itself (on an MCP stream, the event with this call's JSON-RPC response): the
+   * Present on the chunk with the response itself (on an MCP stream, the event with this call's JSON-RPC response): the
    * call settles before the chunk is sent.
    */
-  readonly answer?: {
+  readonly response?: {
     /** SHA-256, hex, of the canonical `result`; null without one. */
     readonly digest: string | null
     readonly error?: ErrorCode
     /** The JSON-RPC response without its framing, where it is the upstream's. */
     readonly content?: string
-    /** The call that this answers, where it is another than the stream's: that one settles. */
+    /** The call that this responses, where it is another than the stream's: that one settles. */
     readonly call?: Call
     /** The bytes to send instead when the call could not be recorded. */
     instead(failed: Failed): Uint8Array
   }
 }
 
-export interface AnswerStream extends AsyncIterable<AnswerChunk> {
+export interface ResponseStream extends AsyncIterable<ResponseChunk> {
   /** Read to the end even after the caller has disconnected, so that the call still settles. */
   readonly drainWhenAbandoned?: boolean
 }
@@ -37,9 +37,9 @@ export interface AnswerStream extends AsyncIterable<AnswerChunk> {
 export interface Completed {
   readonly kind: 'completed'
   readonly status: number
-  readonly headers: AnswerHeaders
-  readonly body: Uint8Array | AnswerStream
-  /** Set where the answer is, or over MCP contains, an error of the upstream. */
+  readonly headers: ResponseHeaders
+  readonly body: Uint8Array | ResponseStream
+  /** Set where the response is, or over MCP contains, an error of the upstream. */
   readonly error?: ErrorCode
   /** SHA-256, hex, of the recorded output; absent: that of the body. */
   readonly digest?: string | null
@@ -61,14 +61,14 @@ export interface Denied {
   readonly denial?: Denial
   /** The escalation of the call. */
   readonly escalation?: { readonly id: string; readonly status: EscalationStatus }
-  readonly headers?: AnswerHeaders
+  readonly headers?: ResponseHeaders
 }
 
 export interface Failed {
   readonly kind: 'failed'
   readonly code: ErrorCode
   readonly message: string
-  readonly headers?: AnswerHeaders
+  readonly headers?: ResponseHeaders
   /** For the log, never for the caller. */
   readonly cause?: unknown
 }
@@ -97,6 +97,6 @@ export function unsentOutcome({ code, message, cause }: Refusal): Denied | Faile
   return failed(code, message, { cause })
 }
 
-export function isStream(body: Completed['body']): body is AnswerStream {
+export function isStream(body: Completed['body']): body is ResponseStream {
   return !(body instanceof Uint8Array)
 }

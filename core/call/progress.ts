@@ -93,14 +93,14 @@ export class CallProgress {
   /** Releases every hold where nothing was sent; errors are thrown together. */
   async release(): Promise<void> {
     if (this.#sent !== 'no') throw new Error('the call was sent')
-    const faults: unknown[] = []
+    const errors: unknown[] = []
     for (const hold of this.#holds.splice(0).reverse()) {
       try {
         await withinLimit('the release of a hold', hold.release())
-      } catch (fault) {
-        faults.push(fault)
+      } catch (error) {
+        errors.push(error)
       }
     }
-    if (faults.length > 0) throw new AggregateError(faults, 'holds could not be given back')
+    if (errors.length > 0) throw new AggregateError(errors, 'holds could not be given back')
   }
 }

@@ -22,14 +22,14 @@ export function redactedValue(value: unknown, redactor: Redactor): unknown {
 }
 
 /** An error for the log, with message, stack and causes redacted; any other value as text. */
-export function redactedFault(fault: unknown, redactor: Redactor): unknown {
-  if (fault === undefined) return undefined
-  if (!(fault instanceof Error)) return redactor.text(String(fault))
-  const cause = fault.cause === undefined ? {} : { cause: redactedFault(fault.cause, redactor) }
-  const shown = new Error(redactor.text(fault.message), cause)
-  shown.name = fault.name
-  if (fault.stack !== undefined) shown.stack = redactor.text(fault.stack)
-  return 'code' in fault && typeof fault.code === 'string'
-    ? Object.assign(shown, { code: fault.code })
+export function redactedError(error: unknown, redactor: Redactor): unknown {
+  if (error === undefined) return undefined
+  if (!(error instanceof Error)) return redactor.text(String(error))
+  const cause = error.cause === undefined ? {} : { cause: redactedError(error.cause, redactor) }
+  const shown = new Error(redactor.text(error.message), cause)
+  shown.name = error.name
+  if (error.stack !== undefined) shown.stack = redactor.text(error.stack)
+  return 'code' in error && typeof error.code === 'string'
+    ? Object.assign(shown, { code: error.code })
     : shown
 }

@@ -10,7 +10,7 @@ export interface Settlement {
   /** HTTP status as answered over the invoke protocol. */
   readonly status: number
   readonly sent: Sent
-  /** Bytes of the answer's body. */
+  /** Bytes of the response's body. */
   readonly bytes: number
   /** SHA-256, hex, of the output; null without one. */
   readonly digest: string | null
@@ -27,7 +27,7 @@ interface Placed {
 const done = Promise.resolve()
 
 interface Failure {
-  readonly fault: unknown
+  readonly error: unknown
 }
 
 export class SettleHandlers {
@@ -64,16 +64,16 @@ function runFrom(handlers: Placed[], settlement: Settlement, first: Failure | un
       if (isPending(ended)) {
         return withinLimit('a settle handler', ended, limitMs).then(
           () => runFrom(handlers, settlement, failure),
-          (fault: unknown) => runFrom(handlers, settlement, failure ?? { fault }),
+          (error: unknown) => runFrom(handlers, settlement, failure ?? { error }),
         )
       }
-    } catch (fault) {
-      failure ??= { fault }
+    } catch (error) {
+      failure ??= { error }
     }
   }
-  return failure === undefined ? done : Promise.reject(failure.fault)
+  return failure === undefined ? done : Promise.reject(failure.error)
 }
 
-function withCodeOf({ fault }: Failure, settlement: Settlement): Settlement {
-  return { ...settlement, error: isRefusal(fault) ? fault.code : 'INTERNAL' }
+function withCodeOf({ error }: Failure, settlement: Settlement): Settlement {
+  return { ...settlement, error: isRefusal(error) ? error.code : 'INTERNAL' }
 }

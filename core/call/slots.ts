@@ -48,9 +48,9 @@ export interface Limit {
 
 /**
  * The URL under which callers reach this gateway, without a trailing slash; undefined where it is not known. Set by the
- * HTTP layer. It may come from the `Host` header, so it is for links in answers and not for decisions.
+ * HTTP layer. It may come from the `Host` header, so it is for links in responses and not for decisions.
  */
-export const reachedAt = slot<() => string | undefined>('reachedAt')
+export const publicBaseUrl = slot<() => string | undefined>('reachedAt')
 
 /** The endpoint of several servers that the caller used, as an OAuth resource (RFC 8707). */
 export interface UsedResource {
@@ -61,7 +61,7 @@ export interface UsedResource {
 }
 
 /** Set by the HTTP layer where the caller did not use the endpoint of the call's server. */
-export const usedResource = slot<UsedResource>('usedResource')
+export const requestedResource = slot<UsedResource>('usedResource')
 export const identity = slot<Identity>('identity')
 /** Set by a program that embeds the pipeline and has authenticated the caller: authn takes it in place of a token. */
 export const trustedCaller = slot<TrustedCaller>('trustedCaller')
@@ -80,7 +80,7 @@ export type IdempotencyState = 'first' | 'replay' | 'duplicate'
 export const idempotency = slot<IdempotencyState>('idempotency')
 /** Set by a stage that asks an external evaluator, read by enforcement. */
 export const externalDecision = slot<ExternalDecision>('externalDecision')
-/** The escalation that the call opened or refers to, for its record and its answer. */
+/** The escalation that the call opened or refers to, for its record and its response. */
 export const escalation = slot<{ readonly id: string; readonly status: EscalationStatus }>('escalation')
 
 /** The mandates of the call, as a stage has verified them. */
@@ -105,10 +105,10 @@ export interface McpFacts {
   readonly rpcId?: string | number | undefined
 }
 
-/** Set by a stage that changes the call's answer: another stream, which the stage does not see, must not carry it. */
-export const answerChange = slot<true>('answerChange')
-/** Milliseconds left for the answer, where the policy denies a later one; set by the stage that limits the time. */
-export const answerTimeLeft = slot<() => number | undefined>('answerTimeLeft')
+/** Set by a stage that changes the call's response: another stream, which the stage does not see, must not carry it. */
+export const responseChange = slot<true>('answerChange')
+/** Milliseconds left for the response, where the policy denies a later one; set by the stage that limits the time. */
+export const responseTimeLeft = slot<() => number | undefined>('answerTimeLeft')
 
 /** Set by the transport; called when the call settles. */
 export const mcpFacts = slot<() => McpFacts>('mcpFacts')

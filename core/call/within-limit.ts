@@ -1,5 +1,5 @@
 // Time limits on work that may never end.
-import { type Abortable, unlessAborted } from './abort.js'
+import { type Abortable, abortable } from './abort.js'
 
 /** Milliseconds for a settle handler, and for the release of a hold: the record of the call must not wait for ever. */
 const ENDING_MS = 10_000
@@ -37,7 +37,7 @@ export async function withTimeout<T>(
   if (stop?.aborted) onStop()
   try {
     signal.throwIfAborted()
-    return await unlessAborted(signal, work(signal))
+    return await abortable(signal, work(signal))
   } finally {
     clearTimeout(timer)
     stop?.removeEventListener('abort', onStop)

@@ -10,7 +10,7 @@ const resolutionMs = 1000
 const maxSkewMs = 3000
 
 /**
- * Sends HEAD, which changes nothing. Every answer counts, a redirect or a refusal too; it is not followed. An answer from
+ * Sends HEAD, which changes nothing. Every response counts, a redirect or a refusal too; it is not followed. A response from
  * 500 on is a warning. `subject` is how the messages call the server. What follows the first check is about its clock.
  * With `public` a private address counts as one that cannot be reached.
  */
@@ -35,7 +35,7 @@ export async function checkServer(
   }
   const clock = clockCheck(subject, response.headers.date, sentAt, Date.now())
   if (response.status >= 500) {
-    const message = `${place} answers with ${response.status}`
+    const message = `${place} responds with ${response.status}`
     return [{ severity: 'warning', message, hint: 'see the log of that server' }, ...clock]
   }
   return [{ severity: 'ok', message: `${place} answers` }, ...clock]

@@ -17,7 +17,7 @@ export async function checkUsable(
   try {
     await open()
     return { severity: 'ok', message: `${subject} can be used` }
-  } catch (fault) {
-    return { severity: 'error', message: `${subject} cannot be used: ${messageOf(fault)}`, hint }
+  } catch (error) {
+    return { severity: 'error', message: `${subject} cannot be used: ${messageOf(error)}`, hint }
   }
 }

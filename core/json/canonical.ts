@@ -16,7 +16,7 @@ const NEEDS_ESCAPE = /["\\\u0000-\u001f\ud800-\udfff]/
 const SHORT = 24
 
 /** The error while unwinding; each frame adds its segment of the path. */
-class Fault {
+class Violation {
   segments: (string | number)[] = []
 
   constructor(
@@ -54,7 +54,7 @@ function quoteJson(text: string): string {
 }
 
 function quoteSlow(text: string): string {
-  if (!text.isWellFormed()) throw new Fault('lone_surrogate')
+  if (!text.isWellFormed()) throw new Violation('lone_surrogate')
   // For well-formed strings ECMAScript uses the escapes of RFC 8785.
   return JSON.stringify(text)
 }
@@ -66,7 +66,7 @@ function write(value: unknown, key: string | number, depth: number): string | un
       return quoteJson(value)
     case 'number':
       // ECMAScript's Number-to-String is the form of RFC 8785 §3.2.2.3; -0 becomes 0.
-      if (!Number.isFinite(value)) throw new Fault('non_finite_number')
+      if (!Number.isFinite(value)) throw new Violation('non_finite_number')
       return `${value}`
     case 'boolean':
       return value ? 'true' : 'false'
@@ -75,11 +75,11 @@ function write(value: unknown, key: string | number, depth: number): string | un
     case 'undefined':
       return undefined
     case 'function':
-      throw new Fault('function_value')
+      throw new Violation('function_value')
     case 'symbol':
-      throw new Fault('symbol_value')
+      throw new Violation('symbol_value')
     default:
-      throw new Fault('bigint_value')
+      throw new Violation('bigint_value')
   }
 }
 
@@ -90,14 +90,14 @@ function writeObject(value: object, key: string | number, depth: number): string
     if (typeof replacement !== 'object' || replacement === null) return write(replacement, key, depth)
     value = replacement
   }
-  if (depth >= MAX_DEPTH) throw new Fault('too_deep', value)
+  if (depth >= MAX_DEPTH) throw new Violation('too_deep', value)
   if (Array.isArray(value)) return writeArray(value, depth + 1)
   const prototype: unknown = Object.getPrototypeOf(value)
   if (prototype !== Object.prototype && prototype !== null) {
     if (value instanceof Number || value instanceof String || value instanceof Boolean) {
       return write(value.valueOf(), key, depth)
     }
-    if (value instanceof Map || value instanceof Set) throw new Fault('unsupported_object')
+    if (value instanceof Map || value instanceof Set) throw new Violation('unsupported_object')
   }
   const shape = sortedShape(value, quoteJson)
   return `{${writeMembers(value as Record<string, unknown>, shape, 0, shape.keys.length, depth + 1)}}`
@@ -111,11 +111,11 @@ function writeArray(items: readonly unknown[], depth: number): string {
       const item = items[i]
       // The most frequent cases are handled in this frame.
       const json = typeof item === 'string' ? quoteJson(item) : write(item, i, depth)
-      if (json === undefined) throw new Fault(i in items ? 'undefined_value' : 'sparse_array')
+      if (json === undefined) throw new Violation(i in items ? 'undefined_value' : 'sparse_array')
       text += i === 0 ? json : `,${json}`
     }
   } catch (error) {
-    throw error instanceof Fault ? error.within(items, i) : error
+    throw error instanceof Violation ? error.within(items, i) : error
   }
   return `${text}]`
 }
@@ -145,13 +145,13 @@ function writeMembers(
       if (json !== undefined) text += (text === '' ? labels[i] : nextLabels[i]) + json
     }
   } catch (error) {
-    throw error instanceof Fault ? error.within(object, key) : error
+    throw error instanceof Violation ? error.within(object, key) : error
   }
   return text
 }
 
 function publicError(error: unknown): unknown {
-  return error instanceof Fault ? new CanonicalJsonError(error.code, error.segments.reverse()) : error
+  return error instanceof Violation ? new CanonicalJsonError(error.code, error.segments.reverse()) : error
 }
 
 /**
@@ -163,7 +163,7 @@ function publicError(error: unknown): unknown {
 export function canonicalize(value: unknown): string {
   try {
     const text = write(value, '', 0)
-    if (text === undefined) throw new Fault('undefined_value')
+    if (text === undefined) throw new Violation('undefined_value')
     return text
   } catch (error) {
     throw publicError(error)
@@ -171,7 +171,7 @@ export function canonicalize(value: unknown): string {
 }
 
 /** The canonical text of an object, split at the position of a further member. */
-export interface CutObject {
+export interface SplitJson {
   /** From `{` to the last member before the position, without a trailing comma. */
   readonly head: string
   /** From the first member after the position to `}`, without a leading comma. */
@@ -196,7 +196,7 @@ export function canonicalizeAround(
   object: object,
   name: string,
   more: readonly WrittenMember[] = [],
-): CutObject {
+): SplitJson {
   try {
     const members = object as Record<string, unknown>
     const shape = sortedShape(object, quoteJson)
@@ -218,7 +218,7 @@ export function canonicalizeAround(
 /** The place in the shape of a member that the object must not have. */
 function placeOutside(shape: Shape, object: object, name: string): number {
   const place = placeOf(shape, name)
-  if (shape.keys[place] === name) throw new Fault('reserved_member').within(object, name)
+  if (shape.keys[place] === name) throw new Violation('reserved_member').within(object, name)
   return place
 }
 
@@ -227,13 +227,13 @@ function joined(left: string, right: string): string {
 }
 
 /** The text of the object without the member. */
-export function joinCut(cut: CutObject): string {
+export function joinCut(cut: SplitJson): string {
   const comma = cut.head.length > 1 && cut.tail.length > 1 ? ',' : ''
   return cut.head + comma + cut.tail
 }
 
 /** The text of the object with the member; `member` is its canonical text, `"name":value`. */
-export function joinCutWith(cut: CutObject, member: string): string {
+export function joinCutWith(cut: SplitJson, member: string): string {
   const before = cut.head.length > 1 ? ',' : ''
   const after = cut.tail.length > 1 ? ',' : ''
   return cut.head + before + member + after + cut.tail

@@ -13,7 +13,7 @@ const MAX_SHOWN = 64
 const NUMBER = /^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?$/
 
 /** The first error in the text by position; undefined for strict JSON. */
-export function firstFault(bytes: Uint8Array): JsonInputError | undefined {
+export function firstError(bytes: Uint8Array): JsonInputError | undefined {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   if (buffer[0] === 0xef && buffer[1] === 0xbb && buffer[2] === 0xbf)
     return new JsonInputError('byte_order_mark', 'a byte order mark, which is not allowed,', 0)
@@ -22,9 +22,9 @@ export function firstFault(bytes: Uint8Array): JsonInputError | undefined {
   try {
     new Reader(buffer).document()
     return undefined
-  } catch (fault) {
-    if (fault instanceof JsonInputError) return fault
-    throw fault
+  } catch (error) {
+    if (error instanceof JsonInputError) return error
+    throw error
   }
 }
 

@@ -2,11 +2,11 @@
 // schema code.
 export { Base64Error, fromBase64, parseBase64, toBase64, writeBase64 } from './base64.js'
 export {
-  type CutObject,
   canonicalize,
   canonicalizeAround,
   joinCut,
   joinCutWith,
+  type SplitJson,
   type WrittenMember,
 } from './canonical.js'
 export { CanonicalJsonError } from './errors.js'

@@ -1,4 +1,4 @@
-// Finds members of the outermost object of text that parse.ts refuses: an answer can then name the request, though the
+// Finds members of the outermost object of text that parse.ts refuses: a response can then name the request, though the
 // text may not be used, or costs too much to parse.
 import { parseJsonObject } from './parse-object.js'
 import { BACKSLASH, BRACE, BRACKET, QUOTE } from './structure.js'

@@ -6,9 +6,9 @@ export function parseJsonObject(text: string): Record<string, unknown> | undefin
   try {
     const value: unknown = JSON.parse(text)
     return isJsonObject(value) ? value : undefined
-  } catch (fault) {
-    if (fault instanceof SyntaxError) return undefined
-    throw fault
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined
+    throw error
   }
 }
 

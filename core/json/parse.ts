@@ -6,7 +6,7 @@
 // the error.
 
 import { isAscii, isUtf8 } from 'node:buffer'
-import { firstFault, isNumberByte, MAX_DEPTH } from './diagnose.js'
+import { firstError, isNumberByte, MAX_DEPTH } from './diagnose.js'
 import { isExactNumber } from './number.js'
 import { isTooLargeToParse, MAX_CONTAINERS, MAX_NAMES } from './structure.js'
 import type { JsonValue } from './value.js'
@@ -26,16 +26,16 @@ const SAFE_EXPONENT = 3
 export function parseJson(bytes: Uint8Array): JsonValue {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   const text = decode(buffer)
-  if (text === undefined) throw fault(bytes)
+  if (text === undefined) throw error(bytes)
   const members = scan(buffer)
-  if (members === REFUSED || (members > MAX_NAMES && isTooLargeToParse(buffer))) throw fault(bytes)
+  if (members === REFUSED || (members > MAX_NAMES && isTooLargeToParse(buffer))) throw error(bytes)
   let value: JsonValue
   try {
     value = JSON.parse(text)
   } catch (cause) {
-    throw fault(bytes, cause)
+    throw error(bytes, cause)
   }
-  if (members > 1 && countMembers(value) !== members) throw fault(bytes)
+  if (members > 1 && countMembers(value) !== members) throw error(bytes)
   return value
 }
 
@@ -44,9 +44,9 @@ function decode(buffer: Buffer): string | undefined {
   return isUtf8(buffer) ? buffer.toString('utf8') : undefined
 }
 
-function fault(bytes: Uint8Array, cause?: unknown): Error {
+function error(bytes: Uint8Array, cause?: unknown): Error {
   // Without a diagnosis this module has a bug; the text is refused all the same.
-  return firstFault(bytes) ?? new Error('JSON was refused without a reason', { cause })
+  return firstError(bytes) ?? new Error('JSON was refused without a reason', { cause })
 }
 
 const REFUSED = -1

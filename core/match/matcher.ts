@@ -132,7 +132,7 @@ class Indexes {
 class ServerIndex {
   private readonly named: ReadonlySet<string>
   private readonly globs: readonly Pattern[]
-  private readonly answers = new Map<string, boolean>()
+  private readonly responses = new Map<string, boolean>()
 
   constructor(patterns: readonly Pattern[]) {
     this.named = new Set(patterns.filter(hasLiteralServer).map((pattern) => pattern.server[0]))
@@ -141,12 +141,12 @@ class ServerIndex {
 
   has(server: string): boolean {
     if (this.named.has(server)) return true
-    const known = this.answers.get(server)
+    const known = this.responses.get(server)
     if (known !== undefined) return known
-    const answer = this.globs.some((pattern) => mayMatchServer(pattern, server))
-    if (this.answers.size >= MAX_ANSWERS) this.answers.clear()
-    this.answers.set(server, answer)
-    return answer
+    const response = this.globs.some((pattern) => mayMatchServer(pattern, server))
+    if (this.responses.size >= MAX_ANSWERS) this.responses.clear()
+    this.responses.set(server, response)
+    return response
   }
 }
 

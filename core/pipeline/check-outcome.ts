@@ -1,6 +1,6 @@
 // Checks what a stage returned, since a stage in JavaScript may return anything.
 import { errorTable } from '../call/errors.js'
-import type { AnswerHeaders, Outcome } from '../call/outcome.js'
+import type { Outcome, ResponseHeaders } from '../call/outcome.js'
 
 /** The value, made immutable; undefined where it is not an outcome. Reading it may throw. */
 export function outcomeIn(value: unknown): Outcome | undefined {
@@ -47,7 +47,7 @@ const fieldName = /^[\w!#$%&'*+.^`|~-]+$/
 /** What node:http sends (RFC 9110 §5.5). */
 const fieldValue = /^[\t\x20-\x7e\x80-\xff]*$/
 
-function areHeaders(headers: unknown): headers is AnswerHeaders {
+function areHeaders(headers: unknown): headers is ResponseHeaders {
   if (typeof headers !== 'object' || headers === null) return false
   // As they are read where they are sent: inherited ones, too.
   for (const name in headers) {

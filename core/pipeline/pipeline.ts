@@ -31,28 +31,28 @@ export class Pipeline {
         signal.throwIfAborted()
         await placed.stage.start?.(signal)
       } catch (cause) {
-        const fault = new Error(`stage ${placed.name} did not start: ${messageOf(cause)}`, { cause })
-        throw joined([fault, ...(await this.#stopStarted())])
+        const error = new Error(`stage ${placed.name} did not start: ${messageOf(cause)}`, { cause })
+        throw joined([error, ...(await this.#stopStarted())])
       }
     }
   }
 
   /** Stops every stage, in reverse order of the start; errors are thrown together. */
   async stop(): Promise<void> {
-    const faults = await this.#stopStarted()
-    if (faults.length > 0) throw joined(faults)
+    const errors = await this.#stopStarted()
+    if (errors.length > 0) throw joined(errors)
   }
 
   async #stopStarted(): Promise<Error[]> {
-    const faults: Error[] = []
+    const errors: Error[] = []
     for (const { name, stage } of this.#started.splice(0).reverse()) {
       try {
         await stage.stop?.()
       } catch (cause) {
-        faults.push(new Error(`stage ${name} did not stop: ${messageOf(cause)}`, { cause }))
+        errors.push(new Error(`stage ${name} did not stop: ${messageOf(cause)}`, { cause }))
       }
     }
-    return faults
+    return errors
   }
 
   /** Why stages cannot serve calls now, one line each; empty when all can. */
@@ -168,8 +168,8 @@ async function released(progress: CallProgress, outcome: Outcome): Promise<Outco
   }
 }
 
-function joined(faults: readonly Error[]): Error {
-  const [only] = faults
-  if (only !== undefined && faults.length === 1) return only
-  return new AggregateError(faults, faults.map(messageOf).join('; '))
+function joined(errors: readonly Error[]): Error {
+  const [only] = errors
+  if (only !== undefined && errors.length === 1) return only
+  return new AggregateError(errors, errors.map(messageOf).join('; '))
 }

@@ -1,17 +1,17 @@
-// Holds an answer back until its call has settled: a complete answer as a whole, a stream at its last chunk.
+// Holds a response back until its call has settled: a complete response as a whole, a stream at its last chunk.
 import { createHash } from 'node:crypto'
 import { controlOf } from '../call/call.js'
 import type { CallControl } from '../call/call-control.js'
 import { type ErrorCode, isRefusal, Refusal, statusOf } from '../call/errors.js'
 import type { MaybePromise } from '../call/maybe-promise.js'
 import {
-  type AnswerChunk,
   type Completed,
   type Denied,
   type Failed,
   failed,
   isStream,
   type Outcome,
+  type ResponseChunk,
   type Sent,
 } from '../call/outcome.js'
 import type { Settlement } from '../call/settle-handlers.js'
@@ -44,10 +44,10 @@ function settlementOf(outcome: Outcome, sent: Sent): Settlement {
   }
 }
 
-/** The failure that replaces the answer of a call that did not settle. */
+/** The failure that replaces the response of a call that did not settle. */
 function failureOf(cause: unknown): Failed {
   if (isRefusal(cause)) return failed(cause.code, cause.message, { cause: cause.cause })
-  return failed('INTERNAL', 'The gateway failed after the call; the answer is withheld.', { cause })
+  return failed('INTERNAL', 'The gateway failed after the call; the response is withheld.', { cause })
 }
 
 class SettlingStream {
@@ -61,7 +61,7 @@ class SettlingStream {
     this.#outcome = outcome
   }
 
-  async *flow(): AsyncGenerator<AnswerChunk> {
+  async *flow(): AsyncGenerator<ResponseChunk> {
     const { body, digest, error } = this.#outcome
     if (!isStream(body)) return
     const hash = digest === undefined ? createHash('sha256') : undefined
@@ -76,11 +76,11 @@ class SettlingStream {
         }
         this.#bytes += chunk.bytes.byteLength
         hash?.update(chunk.bytes)
-        if (chunk.answer?.call !== undefined) {
-          yield await settledOther(controlOf(chunk.answer.call), chunk.bytes, chunk.answer)
-        } else if (chunk.answer !== undefined && !this.#isSettled) {
-          const failure = await this.#settle(chunk.answer.digest, chunk.answer.error ?? error ?? null)
-          yield failure === undefined ? chunk : { bytes: chunk.answer.instead(failure) }
+        if (chunk.response?.call !== undefined) {
+          yield await settledOther(controlOf(chunk.response.call), chunk.bytes, chunk.response)
+        } else if (chunk.response !== undefined && !this.#isSettled) {
+          const failure = await this.#settle(chunk.response.digest, chunk.response.error ?? error ?? null)
+          yield failure === undefined ? chunk : { bytes: chunk.response.instead(failure) }
         } else {
           yield chunk
         }
@@ -92,25 +92,25 @@ class SettlingStream {
         // The head was sent already: the body must not end as if it were complete.
         if (failure !== undefined) throw new Refusal(failure.code, failure.message, { cause: failure.cause })
       }
-    } catch (fault) {
+    } catch (error) {
       if (!this.#isSettled)
-        await this.#settle(null, codeOf(fault) ?? this.#codeOfAbort() ?? 'UPSTREAM_UNREACHABLE')
-      throw fault
+        await this.#settle(null, codeOf(error) ?? this.#codeOfAbort() ?? 'UPSTREAM_UNREACHABLE')
+      throw error
     } finally {
-      // Not settled means that the caller disconnected before the end of the answer.
+      // Not settled means that the caller disconnected before the end of the response.
       if (!this.#isSettled) await this.#settle(null, this.#codeOfAbort() ?? 'CANCELLED')
     }
   }
 
   /** An error message in place of the response where the protocol has one; else the body must not look complete. */
-  async #refused({ answer }: AnswerChunk, { code, message }: Denied | Failed): Promise<AnswerChunk> {
-    if (answer === undefined) throw new Refusal(code, message)
-    if (answer.call !== undefined) {
-      const bytes = answer.instead(failed(code, message))
-      return settledOther(controlOf(answer.call), bytes, { ...answer, digest: null, error: code })
+  async #refused({ response }: ResponseChunk, { code, message }: Denied | Failed): Promise<ResponseChunk> {
+    if (response === undefined) throw new Refusal(code, message)
+    if (response.call !== undefined) {
+      const bytes = response.instead(failed(code, message))
+      return settledOther(controlOf(response.call), bytes, { ...response, digest: null, error: code })
     }
     const failure = await this.#settle(null, code)
-    return { bytes: answer.instead(failure ?? failed(code, message)) }
+    return { bytes: response.instead(failure ?? failed(code, message)) }
   }
 
   #settle(digest: string | null, error: ErrorCode | null): Promise<Failed | undefined> {
@@ -127,21 +127,21 @@ class SettlingStream {
   }
 }
 
-/** The answer to another call than the stream's. */
+/** The response to another call than the stream's. */
 function settledOther(
   control: CallControl,
   bytes: Uint8Array,
-  answer: NonNullable<AnswerChunk['answer']>,
-): Promise<AnswerChunk> {
-  const { digest, error = null } = answer
+  response: NonNullable<ResponseChunk['response']>,
+): Promise<ResponseChunk> {
+  const { digest, error = null } = response
   const outcome: Completed = { kind: 'completed', status: 200, headers: {}, body: bytes }
   const settlement = { outcome, status: 200, sent: 'yes', bytes: bytes.byteLength, digest, error } as const
   return control.settle(settlement).then(
     () => ({ bytes }),
-    (cause: unknown) => ({ bytes: answer.instead(failureOf(cause)) }),
+    (cause: unknown) => ({ bytes: response.instead(failureOf(cause)) }),
   )
 }
 
-function codeOf(fault: unknown): ErrorCode | undefined {
-  return isRefusal(fault) ? fault.code : undefined
+function codeOf(error: unknown): ErrorCode | undefined {
+  return isRefusal(error) ? error.code : undefined
 }

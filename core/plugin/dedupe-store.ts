@@ -1,4 +1,4 @@
-// The storage interface for idempotency keys: which call holds a key, whether it was sent, and its answer.
+// The storage interface for idempotency keys: which call holds a key, whether it was sent, and its response.
 import type { StoreLifecycle } from './store-lifecycle.js'
 
 /** A call's claim of its key. */
@@ -21,8 +21,8 @@ export type DedupeClaimResult =
   | { readonly state: 'claimed' }
   /** Another call with this key is in flight. */
   | { readonly state: 'in_flight' }
-  /** A call with this key was answered; null where the answer was not kept. */
-  | { readonly state: 'answered'; readonly answer: Uint8Array | null }
+  /** A call with this key was answered; null where the response was not kept. */
+  | { readonly state: 'answered'; readonly response: Uint8Array | null }
   /** A call was sent under it, and its outcome is unknown. */
   | { readonly state: 'unknown' }
   /** The key was used for a request with another fingerprint. */
@@ -43,10 +43,10 @@ export interface DedupeStore extends StoreLifecycle {
   /** Frees the key of a call that was not sent. */
   release(claim: DedupeClaim): Promise<void>
   /**
-   * Stores the answer of a call that was sent, null for one that is not kept; also where the key has expired meanwhile.
+   * Stores the response of a call that was sent, null for one that is not kept; also where the key has expired meanwhile.
    * False: another claim owns the key.
    */
-  complete(claim: DedupeClaim, answer: Uint8Array | null): Promise<boolean>
+  complete(claim: DedupeClaim, response: Uint8Array | null): Promise<boolean>
   /** As `complete`: the call was sent, and its outcome is unknown. */
   markUnknown(claim: DedupeClaim): Promise<boolean>
 }

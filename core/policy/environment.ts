@@ -11,7 +11,7 @@ interface Substituted {
   /** The substituted values, to be removed from messages. */
   readonly secrets: readonly Secret[]
   /** Invalid references; with any, the value must not be used. */
-  readonly faults: readonly string[]
+  readonly errors: readonly string[]
 }
 
 export interface Secret {
@@ -26,22 +26,22 @@ export function substitute(
 ): Substituted | undefined {
   if (!template.includes('${env:')) return undefined
   const secrets: Secret[] = []
-  const faults: string[] = []
+  const errors: string[] = []
   const value = template.replace(reference, (written: string, name: string) => {
     if (!validName.test(name)) {
-      faults.push(`${written} names no environment variable; accepted is \${env:NAME}`)
+      errors.push(`${written} names no environment variable; accepted is \${env:NAME}`)
       return written
     }
     const found = Object.hasOwn(env, name) ? env[name] : undefined
     if (found === undefined) {
-      faults.push(`the environment variable ${name} is not set; set it, or write the value here`)
+      errors.push(`the environment variable ${name} is not set; set it, or write the value here`)
       return written
     }
     secrets.push({ value: found, reference: written })
     return found
   })
   if (secrets.length > 0 && value !== secrets[0]?.value) secrets.push({ value, reference: template })
-  return { value, template, secrets, faults }
+  return { value, template, secrets, errors }
 }
 
 /** The message with each value from the environment replaced by its reference. */

@@ -9,7 +9,7 @@ import { withoutSecrets } from './environment.js'
 import { Sections } from './layers.js'
 import { type MapNode, type PolicyNode, secretsOf } from './node.js'
 import { orderStages } from './order-stages.js'
-import { checkVersions, pluginFaults, readUses, type UseEntry } from './plugin-uses.js'
+import { checkVersions, pluginErrors, readUses, type UseEntry } from './plugin-uses.js'
 import { type Position, unknownKey } from './read.js'
 import { keysOf } from './schema-kind.js'
 import type { Diagnostic, PluginUse, PolicyInput, PolicyResult } from './types.js'
@@ -33,7 +33,7 @@ function useOf({ use, version }: UseEntry): PluginUse {
   return version === undefined ? { use } : { use, version }
 }
 
-function isFault(imported: Plugin | Error): imported is Error {
+function isError(imported: Plugin | Error): imported is Error {
   return imported instanceof Error
 }
 
@@ -49,7 +49,7 @@ class PolicyLoader<Host> {
 
   constructor(input: PolicyInput<Host>) {
     this.#input = input
-    const imported = [...(input.custom?.values() ?? [])].flatMap((result) => (isFault(result) ? [] : result))
+    const imported = [...(input.custom?.values() ?? [])].flatMap((result) => (isError(result) ? [] : result))
     const all = [...input.plugins, ...imported]
     this.#plugins = new Map(all.map((plugin) => [plugin.name, plugin]))
     this.#hostKeys = keysOf(input.host)
@@ -59,7 +59,7 @@ class PolicyLoader<Host> {
       this.#plugins.values(),
     )
     this.#uses = readUses(this.#sections.locate(['plugins']), input.env)
-    const isIncomplete = input.customPending === true || [...(input.custom?.values() ?? [])].some(isFault)
+    const isIncomplete = input.customPending === true || [...(input.custom?.values() ?? [])].some(isError)
     this.#isPending = isIncomplete && this.#uses.some(({ use }) => this.#pluginOf(use) === undefined)
   }
 
@@ -147,13 +147,13 @@ class PolicyLoader<Host> {
 
   #pluginOf(use: string): Plugin | undefined {
     const imported = this.#input.custom?.get(use)
-    return imported === undefined || isFault(imported) ? this.#plugins.get(use) : imported
+    return imported === undefined || isError(imported) ? this.#plugins.get(use) : imported
   }
 
   #modules(): Map<string, string> {
     const modules = new Map<string, string>()
     for (const [use, imported] of this.#input.custom ?? []) {
-      if (!isFault(imported)) modules.set(imported.name, use)
+      if (!isError(imported)) modules.set(imported.name, use)
     }
     return modules
   }
@@ -191,7 +191,7 @@ class PolicyLoader<Host> {
       const section = this.#sections.locate([plugin.name])
       const { origin } = entry ?? section
       const path = entry?.path ?? (section.node === undefined ? 'plugins' : section.path)
-      for (const fault of pluginFaults(plugin)) mistakes.push(mistakeAt(origin, path, fault))
+      for (const error of pluginErrors(plugin)) mistakes.push(mistakeAt(origin, path, error))
     }
     for (const entry of this.#uses) mistakes.push(...this.#checkImported(entry))
     this.#mistakes.push(
@@ -202,9 +202,9 @@ class PolicyLoader<Host> {
   #checkImported({ use, path, origin }: UseEntry): Diagnostic[] {
     const plugin = this.#pluginOf(use)
     if (plugin === undefined) {
-      const fault = this.#input.custom?.get(use)
-      if (fault === undefined || !isFault(fault)) return []
-      return [mistakeAt(origin, path, fault.message)]
+      const error = this.#input.custom?.get(use)
+      if (error === undefined || !isError(error)) return []
+      return [mistakeAt(origin, path, error.message)]
     }
     if (this.#input.custom?.has(use) && this.#isUnused(plugin)) {
       const { name } = plugin

@@ -63,21 +63,21 @@ export function checkVersions(
 }
 
 /** Mistakes of the plugin itself: its version, or the range of core that it was written for. */
-export function pluginFaults(plugin: Plugin): string[] {
-  const faults: string[] = []
+export function pluginErrors(plugin: Plugin): string[] {
+  const errors: string[] = []
   if (semver.valid(plugin.version) === null) {
-    faults.push(
+    errors.push(
       `plugin "${plugin.name}" has the version "${plugin.version}"; accepted is a semver version such as 1.0.0`,
     )
   }
   if (semver.validRange(plugin.core) === null) {
-    faults.push(
+    errors.push(
       `plugin "${plugin.name}" names the core range "${plugin.core}"; accepted is a semver range such as ^1.0.0`,
     )
   } else if (!semver.satisfies(CORE_VERSION, plugin.core)) {
-    faults.push(
+    errors.push(
       `plugin "${plugin.name}" ${plugin.version} was written for core ${plugin.core}; this core is ${CORE_VERSION}`,
     )
   }
-  return faults
+  return errors
 }

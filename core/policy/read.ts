@@ -18,7 +18,7 @@ export interface Position {
   /** As the author wrote it. */
   readonly path: string
   /** The value is invalid and was reported: no further mistake is reported for it. */
-  isFaulty?: boolean
+  hasErrors?: boolean
   /** The text before substitution, where the value has references to the environment. */
   template?: string
   /** Index of the union's option that the value is validated by. */
@@ -46,10 +46,10 @@ export class SectionReader {
   }
 
   /** Whether the value at this path, or one that contains it, is invalid and was reported. */
-  isFaulty(path: SchemaPath): boolean {
+  hasErrors(path: SchemaPath): boolean {
     return (
-      path.some((_, end) => this.positionOf(path.slice(0, end))?.isFaulty) ||
-      !!this.positionOf(path)?.isFaulty
+      path.some((_, end) => this.positionOf(path.slice(0, end))?.hasErrors) ||
+      !!this.positionOf(path)?.hasErrors
     )
   }
 
@@ -87,7 +87,7 @@ export class SectionReader {
     }
     if (inner instanceof z.core.$ZodNever) return null
     if (node.kind === 'scalar') {
-      if (node.isRefused) position.isFaulty = true
+      if (node.isRefused) position.hasErrors = true
       return this.#scalar(node.value, inner, position)
     }
     return this.#whole(node, position)
@@ -118,13 +118,13 @@ export class SectionReader {
     if (found === undefined) return value
     this.secrets.push(...found.secrets)
     position.template = found.template
-    if (found.faults.length === 0) {
+    if (found.errors.length === 0) {
       const result = converted(found.value, scalarsOf(schema))
       if (result !== found.value) this.secrets.push({ value: String(result), reference: found.template })
       return result
     }
-    position.isFaulty = true
-    for (const fault of found.faults) this.mistakes.push(mistakeAt(position.origin, position.path, fault))
+    position.hasErrors = true
+    for (const error of found.errors) this.mistakes.push(mistakeAt(position.origin, position.path, error))
     return value
   }
 

@@ -48,7 +48,7 @@ function mistakesOf(issues: readonly Issue[], context: IssueContext, base: Schem
   const { reader, ownMessages } = context
   return issues.flatMap((issue) => {
     const path = [...base, ...issue.path]
-    if (reader.isFaulty(path)) return []
+    if (reader.hasErrors(path)) return []
     const position = reader.positionOf(path)
     if (issue.code === 'invalid_union' && position?.option !== undefined) {
       const chosen = issue.errors[position.option]

@@ -21,8 +21,8 @@ export async function readKeyFile(
   directories: readonly string[],
   maxBytes = maxKeyBytes,
 ): Promise<string> {
-  const file = await realPath(path).catch((fault: unknown) => {
-    throw keyFileError(path, fault)
+  const file = await realPath(path).catch((error: unknown) => {
+    throw keyFileError(path, error)
   })
   if (!isBelow(file, await existing(directories))) {
     throw new KeyError('key_elsewhere', `the key file ${path} is outside the directories for keys`)
@@ -47,8 +47,8 @@ async function existing(directories: readonly string[]): Promise<string[]> {
 async function contentOf(path: string, file: string, maxBytes: number): Promise<Uint8Array> {
   // A link created since then was not checked; a named pipe must not block the call.
   const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
-  const handle = await open(file, flags).catch((fault: unknown) => {
-    throw keyFileError(path, fault)
+  const handle = await open(file, flags).catch((error: unknown) => {
+    throw keyFileError(path, error)
   })
   try {
     const stat = await handle.stat()
@@ -65,8 +65,8 @@ async function contentOf(path: string, file: string, maxBytes: number): Promise<
       )
     }
     return buffer.subarray(0, bytesRead)
-  } catch (fault) {
-    throw isKeyError(fault) ? fault : keyFileError(path, fault)
+  } catch (error) {
+    throw isKeyError(error) ? error : keyFileError(path, error)
   } finally {
     await handle.close()
   }
@@ -84,10 +84,10 @@ function textOf(path: string, bytes: Uint8Array): string {
 }
 
 /** Why a key file cannot be opened. */
-export function keyFileError(path: string, fault: unknown): KeyError {
-  const code = fault instanceof Error && 'code' in fault ? String(fault.code) : 'unknown'
+export function keyFileError(path: string, error: unknown): KeyError {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown'
   if (code === 'ENOENT' || code === 'ENOTDIR') {
-    return new KeyError('key_missing', `there is no key file ${path}`, { cause: fault })
+    return new KeyError('key_missing', `there is no key file ${path}`, { cause: error })
   }
-  return new KeyError('key_unreadable', `the key file ${path} cannot be read (${code})`, { cause: fault })
+  return new KeyError('key_unreadable', `the key file ${path} cannot be read (${code})`, { cause: error })
 }

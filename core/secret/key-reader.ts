@@ -45,7 +45,7 @@ export class KeyReader {
   }
 
   /** Why the file of a reference cannot be read; undefined where it can, and for other references. */
-  fileFault(ref: string): string | undefined {
+  fileError(ref: string): string | undefined {
     try {
       const location = this.locate(ref)
       if (location.kind !== 'file') return undefined
@@ -53,11 +53,11 @@ export class KeyReader {
       try {
         accessSync(path, constants.R_OK)
         return statSync(path).isFile() ? undefined : `the key file ${path} is not a regular file`
-      } catch (fault) {
-        return keyFileError(path, fault).message
+      } catch (error) {
+        return keyFileError(path, error).message
       }
-    } catch (fault) {
-      return messageOf(fault)
+    } catch (error) {
+      return messageOf(error)
     }
   }
 

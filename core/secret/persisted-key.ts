@@ -54,8 +54,8 @@ async function createIfMissing(path: string, directory: string): Promise<void> {
   }
   try {
     await link(draft, path)
-  } catch (fault) {
-    if (codeOf(fault) !== 'EEXIST') throw fault
+  } catch (error) {
+    if (codeOf(error) !== 'EEXIST') throw error
   } finally {
     await unlink(draft)
   }
@@ -67,9 +67,9 @@ async function exists(path: string): Promise<boolean> {
   try {
     await stat(path)
     return true
-  } catch (fault) {
-    if (codeOf(fault) === 'ENOENT') return false
-    throw fault
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return false
+    throw error
   }
 }
 
@@ -80,6 +80,6 @@ async function checkMode(path: string, owner: string): Promise<void> {
     throw new Error(`${owner}: the key ${path} is readable by others: chmod 600 it`)
 }
 
-function codeOf(fault: unknown): string | undefined {
-  return fault instanceof Error && 'code' in fault ? String(fault.code) : undefined
+function codeOf(error: unknown): string | undefined {
+  return error instanceof Error && 'code' in error ? String(error.code) : undefined
 }

@@ -22,9 +22,9 @@ export async function checkDirectory(
     existing = await existingPart(dir)
     await access(existing, constants.W_OK | constants.X_OK)
     disk = await statfs(existing)
-  } catch (fault) {
+  } catch (error) {
     const hint = 'give the user of the gateway a directory that it may write to'
-    return [{ severity: 'error', message: `${place} is not writable: ${messageOf(fault)}`, hint }]
+    return [{ severity: 'error', message: `${place} is not writable: ${messageOf(error)}`, hint }]
   }
   const kind = fileSystemKind(disk.type)
   if (kind?.isLocal === false) {
@@ -52,9 +52,9 @@ export async function checkDirectory(
 async function existingPart(dir: string): Promise<string> {
   try {
     if ((await stat(dir)).isDirectory()) return dir
-  } catch (fault) {
-    const isMissing = fault instanceof Error && 'code' in fault && fault.code === 'ENOENT'
-    if (!isMissing || dirname(dir) === dir) throw fault
+  } catch (error) {
+    const isMissing = error instanceof Error && 'code' in error && error.code === 'ENOENT'
+    if (!isMissing || dirname(dir) === dir) throw error
     return existingPart(dirname(dir))
   }
   throw new Error(`${dir} is not a directory`)

@@ -16,9 +16,9 @@ export function makeDirectories(path: string, mode: number): string | undefined 
 function make(path: string, mode: number): string | undefined {
   try {
     return makeOne(path, mode) ? path : undefined
-  } catch (fault) {
+  } catch (error) {
     const parent = dirname(path)
-    if (!isCode(fault, 'ENOENT') || parent === path) throw fault
+    if (!isCode(error, 'ENOENT') || parent === path) throw error
     const first = make(parent, mode)
     return makeOne(path, mode) ? (first ?? path) : first
   }
@@ -29,12 +29,12 @@ function makeOne(path: string, mode: number): boolean {
   try {
     mkdirSync(path, { mode })
     return true
-  } catch (fault) {
-    if (isCode(fault, 'EEXIST') && statSync(path).isDirectory()) return false
-    throw fault
+  } catch (error) {
+    if (isCode(error, 'EEXIST') && statSync(path).isDirectory()) return false
+    throw error
   }
 }
 
-function isCode(fault: unknown, code: string): boolean {
-  return fault instanceof Error && 'code' in fault && fault.code === code
+function isCode(error: unknown, code: string): boolean {
+  return error instanceof Error && 'code' in error && error.code === code
 }

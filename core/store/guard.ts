@@ -47,7 +47,7 @@ const LOG_INTERVAL_MS = 10_000
 
 /**
  * The store with every operation guarded. A failed operation rejects with the `Refusal` `STORE_UNAVAILABLE`, whose cause
- * is the error, and is counted and logged. A store in this process that answers without a promise is asked without one;
+ * is the error, and is counted and logged. A store in this process that responds without a promise is asked without one;
  * its failure is thrown.
  */
 export function guarded<T extends StoreLifecycle>(
@@ -65,7 +65,7 @@ export function guarded<T extends StoreLifecycle>(
     meter?.count(failureMetric)
     if (clock.monotonic() >= logAt) {
       logAt = clock.monotonic() + LOG_INTERVAL_MS
-      logger?.warn({ fault: messageOf(cause), failures }, `the ${name} fails: ${whileDown}`)
+      logger?.warn({ error: messageOf(cause), failures }, `the ${name} fails: ${whileDown}`)
       failures = 0
     }
     return new Refusal('STORE_UNAVAILABLE', `The ${name} is not available.`, { cause })
@@ -94,7 +94,7 @@ export function guarded<T extends StoreLifecycle>(
       return deadline.run(async () => run(), undoLate).catch(refuse)
     })
   }
-  const ready = () => (deadline?.isHanging ? `the ${name} does not answer` : store.ready?.())
+  const ready = () => (deadline?.isHanging ? `the ${name} does not respond` : store.ready?.())
   return Object.assign(own, { ready, warning: () => store.warning?.() })
 }
 
@@ -135,7 +135,7 @@ class Deadline {
       timer = setTimeout(() => {
         isLate = true
         this.#isHanging = true
-        reject(new Error(`the ${this.#name} gave no answer within ${this.#timeoutMs} ms`))
+        reject(new Error(`the ${this.#name} gave no response within ${this.#timeoutMs} ms`))
       }, this.#timeoutMs)
     })
     const result = operation().finally(() => {

@@ -25,9 +25,9 @@ function readStart(file: string, into: Buffer): number {
   let fd: number
   try {
     fd = openSync(file, 'r')
-  } catch (fault) {
-    if ((fault as NodeJS.ErrnoException).code === 'ENOENT') return 0
-    throw fault
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return 0
+    throw error
   }
   try {
     return readSync(fd, into)

@@ -106,9 +106,9 @@ export class StoreResource<T extends StoreLifecycle> {
     const { name, section, isOptional, operations, failureMetric, whileDown, settings } = this.#options
     try {
       const store = await this.#open()
-      await store.connect?.(signal).catch((fault: unknown) => {
-        if (isOptional !== true) throw fault
-        this.#context.warn(`${section}: ${messageOf(fault)}; the gateway keeps trying to connect`)
+      await store.connect?.(signal).catch((error: unknown) => {
+        if (isOptional !== true) throw error
+        this.#context.warn(`${section}: ${messageOf(error)}; the gateway keeps trying to connect`)
       })
       const { container } = this.#context
       this.#running = guarded(
@@ -120,9 +120,9 @@ export class StoreResource<T extends StoreLifecycle> {
           meter: resolveOptional(container, tokens.Meter),
         },
       )
-    } catch (fault) {
+    } catch (error) {
       await this.stop()
-      throw fault
+      throw error
     }
   }
 
@@ -164,8 +164,8 @@ export class StoreResource<T extends StoreLifecycle> {
       const warning = this.running.warning?.()
       if (warning !== undefined) return [{ severity: 'warning', message: warning }]
       return [{ severity: 'ok', message: `the ${name} (${kind}) can be used` }]
-    } catch (fault) {
-      return [{ severity, message: `the ${name}: ${messageOf(fault)}`, hint: unreachable }]
+    } catch (error) {
+      return [{ severity, message: `the ${name}: ${messageOf(error)}`, hint: unreachable }]
     } finally {
       await this.stop()
     }

@@ -19,8 +19,8 @@ import { z } from 'zod'
 const pattern = z.string().superRefine((text, context) => {
   try {
     compilePatternSet([text])
-  } catch (fault) {
-    context.addIssue(messageOf(fault))
+  } catch (error) {
+    context.addIssue(messageOf(error))
   }
 })
 

@@ -19,9 +19,9 @@ let failures = 0
 
 try {
   failures += await walk(await setUp(), [...tour, ...severalServers])
-} catch (fault) {
+} catch (error) {
   failures++
-  console.log(`✗ The set-up failed: ${messageOf(fault)}`)
+  console.log(`✗ The set-up failed: ${messageOf(error)}`)
 }
 failures += await closeAll()
 
@@ -76,8 +76,8 @@ async function walk(stage: Tour, steps: readonly Step[]): Promise<number> {
     try {
       for (const line of await run(stage)) console.log(`   ${line.replaceAll('\n', '\n   ')}`)
       console.log('   ✓')
-    } catch (fault) {
-      console.log(`   ✗ ${messageOf(fault)}`)
+    } catch (error) {
+      console.log(`   ✗ ${messageOf(error)}`)
       return 1
     }
   }
@@ -90,9 +90,9 @@ async function closeAll(): Promise<number> {
   for (const [what, close] of closers.reverse()) {
     try {
       await close()
-    } catch (fault) {
+    } catch (error) {
       failed++
-      console.log(`✗ ${what} did not close: ${messageOf(fault)}`)
+      console.log(`✗ ${what} did not close: ${messageOf(error)}`)
     }
   }
   return failed

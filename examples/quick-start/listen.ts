@@ -6,8 +6,8 @@ import type { AddressInfo } from 'node:net'
 export async function listen(server: Server, port: number): Promise<number> {
   try {
     await listenOn(server, port)
-  } catch (fault) {
-    if (port === 0 || !isTaken(fault)) throw fault
+  } catch (error) {
+    if (port === 0 || !isTaken(error)) throw error
     await listenOn(server, 0)
   }
   return (server.address() as AddressInfo).port
@@ -19,9 +19,9 @@ export async function isPortTaken(port: number): Promise<boolean> {
   try {
     await listenOn(probe, port)
     return false
-  } catch (fault) {
-    if (isTaken(fault)) return true
-    throw fault
+  } catch (error) {
+    if (isTaken(error)) return true
+    throw error
   } finally {
     probe.close()
   }
@@ -37,6 +37,6 @@ function listenOn(server: Server, port: number): Promise<void> {
   })
 }
 
-function isTaken(fault: unknown): boolean {
-  return fault instanceof Error && 'code' in fault && fault.code === 'EADDRINUSE'
+function isTaken(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'EADDRINUSE'
 }

@@ -126,7 +126,10 @@ function callAll(client: Client, { auditDir }: SeveralServers): Promise<string[]
     const before = await calledIn(auditDir)
     for (const { shows, ...call } of calls) {
       const result = await client.callTool(call)
-      assert.ok(JSON.stringify(result).includes(shows), `${call.name} answered ${JSON.stringify(result)}`)
+      assert.ok(
+        JSON.stringify(result).includes(shows),
+        `${call.name} responded with ${JSON.stringify(result)}`,
+      )
     }
     const recorded = (await calledIn(auditDir)).slice(before.length)
     const expected = calls.map(({ name }) => name.replace('__', ' '))

@@ -16,8 +16,8 @@ const usualPort = 8787
 
 try {
   await start()
-} catch (fault) {
-  console.error(messageOf(fault))
+} catch (error) {
+  console.error(messageOf(error))
   process.exitCode = 1
 }
 
@@ -34,9 +34,9 @@ async function start(): Promise<void> {
       await tools.close()
     })
     console.log(instructions(gateway, tools.url))
-  } catch (fault) {
+  } catch (error) {
     await tools.close()
-    throw fault
+    throw error
   }
 }
 
@@ -96,8 +96,8 @@ function stopOnSignal(close: () => Promise<void>): void {
     console.log('\nStopping: calls in flight are answered and recorded first.')
     close().then(
       () => console.log('Stopped.'),
-      (fault: unknown) => {
-        console.error(messageOf(fault))
+      (error: unknown) => {
+        console.error(messageOf(error))
         process.exitCode = 1
       },
     )

@@ -7,10 +7,10 @@ export const svcProgram = fileURLToPath(new URL('../bin/svc.js', import.meta.res
 /** Runs it to the end. `output` holds what it printed, errors included. */
 export function svc(...args: string[]): Promise<{ exit: number; output: string }> {
   return new Promise((resolve, reject) => {
-    execFile(process.execPath, [svcProgram, ...args], (fault, stdout, stderr) => {
-      const exit = fault === null ? 0 : fault.code
+    execFile(process.execPath, [svcProgram, ...args], (error, stdout, stderr) => {
+      const exit = error === null ? 0 : error.code
       if (typeof exit === 'number') resolve({ exit, output: `${stdout}${stderr}`.trim() })
-      else reject(fault ?? new Error('svc did not run'))
+      else reject(error ?? new Error('svc did not run'))
     })
   })
 }

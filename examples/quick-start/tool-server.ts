@@ -27,14 +27,14 @@ export async function startToolServer(port = 0): Promise<ToolServer> {
 
   const http = createServer((request, response) => {
     const path = new URL(request.url ?? '/', 'http://localhost').pathname
-    const answered =
+    const responded =
       path === PATH
         ? serveMcp(request, response, sessions, billing.tools)
         : path.startsWith(`${PATH}/invoke/`)
           ? serveInvoke(request, response, path.slice(`${PATH}/invoke/`.length), billing.tools)
           : Promise.resolve(answer(response, 404, { error: `Nothing at ${path}.` }))
-    answered.catch((fault: unknown) => {
-      console.error('tool server:', fault)
+    responded.catch((error: unknown) => {
+      console.error('tool server:', error)
       if (!response.headersSent) answer(response, 500, { error: 'The tool server failed.' })
       else response.destroy()
     })
@@ -141,11 +141,11 @@ async function serveInvoke(
   }
   try {
     answer(response, 200, tool.run(JSON.parse(await bodyOf(request))))
-  } catch (fault) {
-    if (fault instanceof UnknownRecord) answer(response, 404, { error: fault.message })
-    else if (fault instanceof z.ZodError) answer(response, 400, { error: z.prettifyError(fault) })
-    else if (fault instanceof SyntaxError) answer(response, 400, { error: 'The arguments are not JSON.' })
-    else throw fault
+  } catch (error) {
+    if (error instanceof UnknownRecord) answer(response, 404, { error: error.message })
+    else if (error instanceof z.ZodError) answer(response, 400, { error: z.prettifyError(error) })
+    else if (error instanceof SyntaxError) answer(response, 400, { error: 'The arguments are not JSON.' })
+    else throw error
   }
 }
 

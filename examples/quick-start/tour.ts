@@ -151,8 +151,8 @@ export const tour: readonly Step[] = [
     run: async ({ client }) => {
       let served = 0
       while (served < maxCalls) {
-        const answer = client.callTool({ name: 'list_invoices', arguments: {} })
-        const limited = await answer.then(() => undefined, refusalFrom)
+        const response = client.callTool({ name: 'list_invoices', arguments: {} })
+        const limited = await response.then(() => undefined, refusalFrom)
         if (limited !== undefined) {
           assert.equal(limited.status, 429)
           assert.equal(limited.error, 'RATE_LIMITED')
@@ -251,7 +251,7 @@ export async function toolNames(client: Client): Promise<string[]> {
 }
 
 interface Refused {
-  /** The HTTP status that the invoke protocol would answer with. */
+  /** The HTTP status that the invoke protocol would respond with. */
   readonly status: number
   readonly error: unknown
   readonly reason: unknown
@@ -261,9 +261,9 @@ interface Refused {
 }
 
 async function refusalOf(call: Promise<unknown>): Promise<Refused> {
-  const answer = await call.then((result) => ({ result }), refusalFrom)
-  if ('result' in answer) throw new Error(`it was served: ${JSON.stringify(answer.result)}`)
-  return answer
+  const response = await call.then((result) => ({ result }), refusalFrom)
+  if ('result' in response) throw new Error(`it was served: ${JSON.stringify(response.result)}`)
+  return response
 }
 
 /** A refusal is a JSON-RPC error; other errors are thrown again. */

@@ -1,4 +1,4 @@
-// A runtime on loopback: `POST /evaluate` answers with a decision.
+// A runtime on loopback: `POST /evaluate` responds with a decision.
 import { timingSafeEqual } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -46,8 +46,8 @@ export async function startEvaluator({
   }
 
   const http = createServer((message, response) => {
-    serve(message, response).catch((fault: unknown) => {
-      console.error('evaluator:', fault)
+    serve(message, response).catch((error: unknown) => {
+      console.error('evaluator:', error)
       response.destroy()
     })
   })

@@ -48,9 +48,9 @@ export function requestIn(text: string): EvaluateRequest | undefined {
 function parsed(text: string): unknown {
   try {
     return JSON.parse(text)
-  } catch (fault) {
-    if (fault instanceof SyntaxError) return undefined
-    throw fault
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined
+    throw error
   }
 }
 

@@ -3,7 +3,7 @@ import type { Clock } from '@svc/core'
 import type { JsonObject } from '@svc/core/json'
 import { type DidMethod, didJwk, didKey, didOfUrl } from './keys/did-method.js'
 import { IssuerKeys } from './keys/issuer-keys.js'
-import { MandateFault } from './mandate/fault.js'
+import { MandateError } from './mandate/error.js'
 import { isBundle, objectOf, parsePresented, presentedValues } from './presented.js'
 import type { SignedMandate } from './verify/signed-mandate.js'
 import { ChainMandate } from './verify/v02-mandate.js'
@@ -35,7 +35,7 @@ export interface Inspection {
   readonly mandates: readonly InspectedMandate[]
   /** SHA-256 of intents that nobody signed. */
   readonly unsignedIntents: readonly string[]
-  readonly fault?: { readonly reason: string; readonly detail: string }
+  readonly error?: { readonly reason: string; readonly detail: string }
 }
 
 /** `text` is a mandate or a bundle, as a header would have it. */
@@ -43,7 +43,7 @@ export async function inspectMandates(text: string, options: InspectOptions): Pr
   try {
     const { signed, unsignedIntents } = await parsePresented(valuesOf(text.trim()))
     const passed = new Map<SignedMandate, Set<CheckName>>(signed.map((mandate) => [mandate, new Set()]))
-    const fault = await faultOf(signed, options, (mandate, check) => passed.get(mandate)?.add(check))
+    const error = await errorOf(signed, options, (mandate, check) => passed.get(mandate)?.add(check))
     // Mandates are checked one after another, and their constraints when all others have passed.
     const failed = signed.find((mandate) => (passed.get(mandate)?.size ?? 0) < checks.length - 1) ?? signed[0]
     const mandates = signed.map((mandate) => {
@@ -57,18 +57,18 @@ export async function inspectMandates(text: string, options: InspectOptions): Pr
         checks: checks.map((name) => ({ name, result: resultOf(name) })),
       }
     })
-    return { mandates, unsignedIntents, ...(fault === undefined ? {} : { fault: faultReport(fault) }) }
-  } catch (fault) {
-    if (!(fault instanceof MandateFault)) throw fault
-    return { mandates: [], unsignedIntents: [], fault: faultReport(fault) }
+    return { mandates, unsignedIntents, ...(error === undefined ? {} : { error: errorReport(error) }) }
+  } catch (error) {
+    if (!(error instanceof MandateError)) throw error
+    return { mandates: [], unsignedIntents: [], error: errorReport(error) }
   }
 }
 
-async function faultOf(
+async function errorOf(
   signed: readonly SignedMandate[],
   { clock, skewSec, audiences, issuers, methods }: InspectOptions,
   onCheck: (mandate: SignedMandate, check: CheckName) => void,
-): Promise<MandateFault | undefined> {
+): Promise<MandateError | undefined> {
   const keys = new IssuerKeys({
     allowed: new Set(issuers ?? signed.flatMap(ownIssuers)),
     didMethods: undefined,
@@ -79,9 +79,9 @@ async function faultOf(
   try {
     await verifier.verify(signed, new Set(audiences ?? signed.flatMap(ownAudiences)), onCheck)
     return undefined
-  } catch (fault) {
-    if (fault instanceof MandateFault) return fault
-    throw fault
+  } catch (error) {
+    if (error instanceof MandateError) return error
+    throw error
   }
 }
 
@@ -117,6 +117,6 @@ function tokensOf(mandate: SignedMandate): InspectedMandate['tokens'] {
   return mandate.tokens.map(({ alg, payload }) => ({ alg, payload }))
 }
 
-function faultReport({ reason, message }: MandateFault): { reason: string; detail: string } {
+function errorReport({ reason, message }: MandateError): { reason: string; detail: string } {
   return { reason, detail: message }
 }

@@ -19,7 +19,7 @@ import { type Ap2Config, ap2Schema } from './config.js'
 import { didJwk, didKey, didMethods } from './keys/did-method.js'
 import { DidWeb } from './keys/did-web.js'
 import { IssuerKeys, pinnedKeys } from './keys/issuer-keys.js'
-import { mandateReasons } from './mandate/fault.js'
+import { mandateReasons } from './mandate/error.js'
 import { checkSection } from './policy-check.js'
 import { Requirement } from './requirement.js'
 import { Ap2Stage } from './stage.js'
@@ -111,8 +111,8 @@ async function checkIssuer(keys: IssuerKeys, issuer: string): Promise<DoctorChec
     const found = await keys.keysOf(issuer)
     if (found.length > 0) return { severity: 'ok', message: `${issuer} has ${found.length} key(s)` }
     return { severity: 'error', message: `${issuer} has no key that signs`, hint: 'see ap2.trust.issuers' }
-  } catch (fault) {
+  } catch (error) {
     const hint = 'pin its keys in ap2.trust.issuers, or make its DID document reachable'
-    return { severity: 'error', message: `${issuer}: ${messageOf(fault)}`, hint }
+    return { severity: 'error', message: `${issuer}: ${messageOf(error)}`, hint }
   }
 }

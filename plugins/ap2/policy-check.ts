@@ -43,8 +43,8 @@ function attempt(path: readonly string[], read: () => unknown): ConfigConflict[]
   try {
     read()
     return []
-  } catch (fault) {
-    return [{ path: ['ap2', ...path], message: messageOf(fault) }]
+  } catch (error) {
+    return [{ path: ['ap2', ...path], message: messageOf(error) }]
   }
 }
 

@@ -9,7 +9,7 @@ import {
   sha256Hex,
 } from '@svc/core/json'
 import type { Ap2Config } from './config.js'
-import { MandateFault, malformed } from './mandate/fault.js'
+import { MandateError, malformed } from './mandate/error.js'
 import { checkMembers, decodeBase64url, digestOf, parseJwt, parseStrictObject } from './mandate/jwt.js'
 import { joinHops, parseChain } from './mandate/sd-jwt.js'
 import type { SignedMandate } from './verify/signed-mandate.js'
@@ -48,7 +48,7 @@ async function joinChains(mandates: readonly SignedMandate[]): Promise<readonly 
   const left = roots.filter((root) => !used.has(root))
   // An open mandate delegates to a key: only a chain that continues it shows the use of that key.
   if (left.length > 0 && joined.length > 0) {
-    throw new MandateFault('ap2_mandate_conflict', 'an open mandate is not that of a chain beside it')
+    throw new MandateError('ap2_mandate_conflict', 'an open mandate is not that of a chain beside it')
   }
   return [...joined, ...left]
 }
@@ -121,12 +121,12 @@ export function presentedValues(
   return found
 }
 
-/** @throws {MandateFault} for a member that a program could take for it, as mandates that are not verified stay here */
+/** @throws {MandateError} for a member that a program could take for it, as mandates that are not verified stay here */
 function inMeta(meta: JsonObject = {}, name: string): JsonValue | undefined {
   const [found, ...others] = membersLike(meta, name)
   if (found === undefined) return undefined
   if (found === name && others.length === 0) return meta[name]
-  throw new MandateFault(
+  throw new MandateError(
     'ap2_mandate_conflict',
     `_meta has a member that differs from "${name}" only in case or form`,
   )
@@ -151,7 +151,7 @@ function add(found: Map<string, string | JsonObject>, role: string, value: JsonV
   const mandate = typeof value === 'string' ? value.trim() : value
   const before = found.get(role)
   if (before !== undefined && canonicalForm(before) !== canonicalForm(mandate)) {
-    throw new MandateFault('ap2_mandate_conflict', `two different mandates are given as ${role}`)
+    throw new MandateError('ap2_mandate_conflict', `two different mandates are given as ${role}`)
   }
   found.set(role, mandate)
 }

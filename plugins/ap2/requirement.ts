@@ -17,7 +17,7 @@ import {
 } from '@svc/core/match'
 import type { Ap2Config } from './config.js'
 import type { IssuerKeys } from './keys/issuer-keys.js'
-import type { MandateReason } from './mandate/fault.js'
+import type { MandateReason } from './mandate/error.js'
 import type { HeaderNames } from './presented.js'
 import type { Binding } from './verify/arguments.js'
 

@@ -24,7 +24,7 @@ import {
 import { isJsonObject, type JsonObject, membersLike } from '@svc/core/json'
 import type { DidWeb } from './keys/did-web.js'
 import type { IssuerKeys } from './keys/issuer-keys.js'
-import { MandateFault, type MandateReason } from './mandate/fault.js'
+import { MandateError, type MandateReason } from './mandate/error.js'
 import { type HeaderNames, parsePresented, presentedValues } from './presented.js'
 import { unverifiedReport, verifiedReport } from './report.js'
 import { explainMandates, type Requirement } from './requirement.js'
@@ -110,9 +110,9 @@ export class Ap2Stage implements Stage {
       if (refusal !== undefined) return refusal
       call.set(mandates, found.report)
       meter?.count('svc_ap2_verified_total')
-    } catch (fault) {
-      if (!(fault instanceof MandateFault)) throw fault
-      this.#report(call, fault.reason, fault.message)
+    } catch (error) {
+      if (!(error instanceof MandateError)) throw error
+      this.#report(call, error.reason, error.message)
     }
     return next()
   }
@@ -124,13 +124,13 @@ export class Ap2Stage implements Stage {
     const isRequired = requirement.isRequired(call, request)
     if (values.size === 0) {
       if (!isRequired) return undefined
-      throw new MandateFault('ap2_missing', 'the call needs a mandate, and has none')
+      throw new MandateError('ap2_missing', 'the call needs a mandate, and has none')
     }
     const { signed, unsignedIntents } = await parsePresented(values.values())
     const verified = await verifier.verify(signed, audiences(request.server))
     const authorizes = verified.some(({ kind }) => kind !== 'intent')
     if (isRequired && !authorizes) {
-      throw new MandateFault('ap2_missing', 'the call needs a mandate for its action, and has an intent only')
+      throw new MandateError('ap2_missing', 'the call needs a mandate for its action, and has an intent only')
     }
     if (verified.length === 0) return undefined
     const terms = verified.map((mandate) => mandate.terms)
@@ -164,9 +164,9 @@ export class Ap2Stage implements Stage {
       // The store's guard has logged the cause.
       return isReportOnly ? undefined : unavailable()
     }
-    if (reservation === 'replayed') throw new MandateFault('ap2_replayed', wasUsed)
+    if (reservation === 'replayed') throw new MandateError('ap2_replayed', wasUsed)
     if (reservation === 'other_mandate') {
-      throw new MandateFault('ap2_idempotency_mismatch', 'the idempotency key was used with another mandate')
+      throw new MandateError('ap2_idempotency_mismatch', 'the idempotency key was used with another mandate')
     }
     return undefined
   }

@@ -1,9 +1,9 @@
 // The `audit` section.
 import { z } from 'zod'
-import { witnessFault } from './log/cosigning/config.js'
+import { witnessError } from './log/cosigning/config.js'
 import type { AuditEnvelope } from './log/format/envelope.js'
 import { isDay, isOrigin } from './log/tree/journal-codec.js'
-import { presignFault } from './log/upload/presign.js'
+import { presignError } from './log/upload/presign.js'
 
 type Append = (envelope: AuditEnvelope) => Promise<void>
 
@@ -32,8 +32,8 @@ const presignSchema = z
       .describe('How long new bytes may wait for their upload before `/readyz` warns.'),
   })
   .superRefine((presign, context) => {
-    const fault = presignFault(presign)
-    if (fault !== undefined) context.addIssue({ code: 'custom', path: [fault.field], message: fault.what })
+    const error = presignError(presign)
+    if (error !== undefined) context.addIssue({ code: 'custom', path: [error.field], message: error.what })
   })
 
 export const auditSchema = z
@@ -122,10 +122,10 @@ export const auditSchema = z
           .describe('How many witnesses a checkpoint needs, default all; fewer cause a `/readyz` warning.'),
       })
       .superRefine(({ witnesses, quorum }, context) => {
-        const fault = witnesses
-          ? witnessFault(witnesses, quorum ?? witnesses.length)
+        const error = witnesses
+          ? witnessError(witnesses, quorum ?? witnesses.length)
           : quorum && 'a quorum needs witnesses'
-        if (fault) context.addIssue({ code: 'custom', path: ['witnesses'], message: fault })
+        if (error) context.addIssue({ code: 'custom', path: ['witnesses'], message: error })
       })
       .optional()
       .describe('The log itself.'),
@@ -142,7 +142,7 @@ export const auditSchema = z
     failure_mode: z
       .enum(['block', 'continue'])
       .default('block')
-      .describe('`block`: no record, no answer. `continue`: serve, and count the loss.'),
+      .describe('`block`: no record, no response. `continue`: serve, and count the loss.'),
     append: z
       .custom<Append>((value) => typeof value === 'function', 'expected a function (from code only)')
       .optional()

@@ -5,7 +5,7 @@ import type { AuditConfig } from './config.js'
 import { ControlPlane } from './log/upload/control-plane.js'
 import { isOidcToken, type PresignConfig } from './log/upload/presign.js'
 import { directoryOf, type LogSource } from './open-log.js'
-import { keyFault } from './signer-key.js'
+import { keyError } from './signer-key.js'
 
 export async function checkLog(
   config: AuditConfig,
@@ -26,10 +26,10 @@ export async function checkLog(
 
 function checkSigner(keyRef: string, { baseDir }: PluginContext): DoctorCheck {
   const warnings: string[] = []
-  const fault = keyFault(keyRef, baseDir, (warning) => warnings.push(warning))
-  if (fault !== undefined) {
+  const error = keyError(keyRef, baseDir, (warning) => warnings.push(warning))
+  if (error !== undefined) {
     const hint = '`npx svc-sdk keys generate --out FILE` makes a key; name its file in audit.signer.keyRef'
-    return { severity: 'error', message: `the signing key cannot be used: ${fault}`, hint }
+    return { severity: 'error', message: `the signing key cannot be used: ${error}`, hint }
   }
   const [warning] = warnings
   if (warning !== undefined) return { severity: 'warning', message: warning }

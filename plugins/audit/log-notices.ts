@@ -14,8 +14,8 @@ export class LogNotices {
   readonly #notices: Notices | undefined
   #isWritable = true
   #isBehind = false
-  /** Messages of faults that were sent. */
-  readonly #faults = new Set<string>()
+  /** Messages of errors that were sent. */
+  readonly #errors = new Set<string>()
   #timer: NodeJS.Timeout | undefined
 
   constructor(notices: Notices | undefined) {
@@ -49,10 +49,10 @@ export class LogNotices {
   }
 
   /** Reports an error of the log, at its opening or in the background, if it shows that the log was changed. */
-  fault(error: unknown): void {
-    if (!(error instanceof AuditError) || error.code !== 'log_unlinked' || this.#faults.has(error.message))
+  error(error: unknown): void {
+    if (!(error instanceof AuditError) || error.code !== 'log_unlinked' || this.#errors.has(error.message))
       return
-    this.#faults.add(error.message)
+    this.#errors.add(error.message)
     this.#notices?.send({ type: 'audit.tampered', data: { message: error.message } })
   }
 }

@@ -107,8 +107,8 @@ function builtInLog(config: AuditConfig, context: PluginContext, signer: Signer)
     () => {
       const notices = new LogNotices(resolveOptional(context.container, tokens.Notices))
       const onAsyncError = (err: Error) => {
-        logger.error({ err }, 'the audit log has a fault in the background')
-        notices.fault(err)
+        logger.error({ err }, 'the audit log has an error in the background')
+        notices.error(err)
       }
       const ports = { logger, clock, meter, onAsyncError }
       const appender = new SvcAppender({ config: settings, signer, retiringSigner, ...ports })

@@ -18,7 +18,7 @@ import { auditSchema } from './config.js'
 import { checkLog } from './doctor.js'
 import { metrics } from './metrics.js'
 import { LogSource } from './open-log.js'
-import { keyFault, missingSigner } from './signer-key.js'
+import { keyError, missingSigner } from './signer-key.js'
 import { AuditStage } from './stage.js'
 
 /** The log that the stage opens and the tokens resolve. */
@@ -70,11 +70,11 @@ export const auditPlugin = definePlugin({
     }
     if ([tokens.Signer, tokens.SvcAppender].some((token) => bindings.isRegistered(token, true))) return found
     const message =
-      signer?.keyRef === undefined ? missingSigner : place && keyFault(signer.keyRef, place.baseDir)
+      signer?.keyRef === undefined ? missingSigner : place && keyError(signer.keyRef, place.baseDir)
     if (message !== undefined) found.push({ path: ['audit', 'signer', 'keyRef'], message })
     const retiring = signer?.retiringKeyRef
-    const fault = retiring === undefined ? undefined : place && keyFault(retiring, place.baseDir)
-    if (fault !== undefined) found.push({ path: ['audit', 'signer', 'retiringKeyRef'], message: fault })
+    const error = retiring === undefined ? undefined : place && keyError(retiring, place.baseDir)
+    if (error !== undefined) found.push({ path: ['audit', 'signer', 'retiringKeyRef'], message: error })
     return found
   },
 

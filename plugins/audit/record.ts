@@ -37,7 +37,7 @@ export interface RecordContext {
 interface Measured {
   /** Milliseconds, monotonic, from the call's arrival to its settlement. */
   readonly latencyMs: number
-  /** Milliseconds to the first byte of the upstream's answer; undefined without one. */
+  /** Milliseconds to the first byte of the upstream's response; undefined without one. */
   readonly firstByteMs?: number | undefined
   /** SHA-256 of the arguments, if it is computed already. */
   readonly inputSha256?: string | null | undefined

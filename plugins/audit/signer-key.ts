@@ -10,7 +10,7 @@ export const missingSigner =
   'is missing; name a key file as file://PATH (`npx svc-sdk keys generate --out FILE` makes one)'
 
 /** Why the key file cannot be used; undefined where it can. Reads it. `onWarning` learns that others may read it. */
-export function keyFault(
+export function keyError(
   keyRef: string,
   baseDir: string,
   onWarning: OnWarning = () => undefined,
@@ -18,8 +18,8 @@ export function keyFault(
   try {
     readKeyFile(pathOfKeyRef(absoluteKeyRef(keyRef, baseDir)), onWarning)
     return undefined
-  } catch (fault) {
-    return messageOf(fault)
+  } catch (error) {
+    return messageOf(error)
   }
 }
 

@@ -16,7 +16,7 @@ import {
   type RecordOnSettle,
   type Redactor,
   Refusal,
-  redactedFault,
+  redactedError,
   redactor,
   type Sent,
   type Settlement,
@@ -66,7 +66,7 @@ interface AdmittedCall {
   readonly call: Call
   /** Monotonic, milliseconds. */
   readonly arrived: number
-  /** Monotonic, milliseconds; undefined where the upstream has not begun to answer. */
+  /** Monotonic, milliseconds; undefined where the upstream has not begun to respond. */
   firstByte: number | undefined
   /** Knows the SHA-256 of the arguments, if it is computed already. */
   readonly intent: Pick<CallIntent, 'inputSha256' | 'settle'> | undefined
@@ -100,7 +100,7 @@ export class AuditStage implements Stage {
     try {
       await appender.ready?.()
     } catch (error) {
-      notices?.fault(error)
+      notices?.error(error)
       throw error
     }
     await intents?.start()
@@ -220,17 +220,17 @@ export class AuditStage implements Stage {
     }
     return attempt(
       () => after(appender.append(envelope), () => intent?.settle(true)),
-      (fault) => this.#unrecorded(admitted, settlement, fault),
+      (error) => this.#unrecorded(admitted, settlement, error),
     )
   }
 
-  /** Throws where the answer must be withheld. */
-  #unrecorded({ call, intent }: AdmittedCall, { sent }: Settlement, fault: unknown): void {
+  /** Throws where the response must be withheld. */
+  #unrecorded({ call, intent }: AdmittedCall, { sent }: Settlement, error: unknown): void {
     intent?.settle(false)
     const redacts = call.get(redactor)
-    const redacted = redacts === undefined ? fault : redactedFault(fault, redacts)
+    const redacted = redacts === undefined ? error : redactedError(error, redacts)
     this.#appendFailed(redacted, { trace_id: call.trace.traceId })
-    if (this.#parts.failureMode === 'block') throw unrecordedRefusal(sent, fault)
+    if (this.#parts.failureMode === 'block') throw unrecordedRefusal(sent, error)
   }
 
   #limitAgentRuns(envelope: AuditEnvelope): void {
@@ -258,9 +258,9 @@ export class AuditStage implements Stage {
       await this.#log.appender.append(
         redacts === undefined ? envelope : redactEnvelope(envelope, redacts, 'event'),
       )
-    } catch (fault) {
-      this.#appendFailed(redacts === undefined ? fault : redactedFault(fault, redacts), { event: event.name })
-      if (failureMode === 'block') throw unrecordedRefusal('no', fault)
+    } catch (error) {
+      this.#appendFailed(redacts === undefined ? error : redactedError(error, redacts), { event: event.name })
+      if (failureMode === 'block') throw unrecordedRefusal('no', error)
     }
   }
 
@@ -274,15 +274,15 @@ export class AuditStage implements Stage {
     return new PayloadRecorder({ clock, logger, meter, previewBytes, write })
   }
 
-  #appendFailed(fault: unknown, fields: object): void {
+  #appendFailed(error: unknown, fields: object): void {
     this.#parts.meter.count('svc_audit_append_failures_total')
-    this.#parts.logger.error({ ...fields, err: fault }, 'a record could not be written')
+    this.#parts.logger.error({ ...fields, err: error }, 'a record could not be written')
   }
 
   #scheduleFlood(appender: Appender): NodeJS.Timeout {
     const timer = setTimeout(() => {
       this.#floodTimer = undefined
-      this.#recordFlood(appender).catch((fault: unknown) => this.#appendFailed(fault, {}))
+      this.#recordFlood(appender).catch((error: unknown) => this.#appendFailed(error, {}))
     }, FLOOD_INTERVAL_MS)
     return timer.unref()
   }
@@ -310,7 +310,7 @@ function unrecordedRefusal(sent: Sent, cause: unknown): Refusal {
     ? new Refusal('AUDIT_UNAVAILABLE', 'The call could not be recorded, so it is not answered.', { cause })
     : new Refusal(
         'OUTCOME_UNRECORDED',
-        'The call may have run, but its record could not be made durable; the answer is withheld.',
+        'The call may have run, but its record could not be made durable; the response is withheld.',
         { cause },
       )
 }

@@ -9,9 +9,9 @@ import {
   type MaybePromise,
   type Next,
   type Outcome,
+  publicBaseUrl,
   Refusal,
-  reachedAt,
-  usedResource,
+  requestedResource,
 } from '@svc/core'
 import { metadataUrl, type ResourceMetadata } from '@svc/core/http'
 import { compilePatternMap, type PatternMap } from '@svc/core/match'
@@ -41,8 +41,8 @@ export class AccessCheck {
   checkCaller(call: Call, caller: KnownCaller, next: Next): MaybePromise<Outcome> {
     // Before a refusal too, so that the record names the caller.
     call.set(identity, caller.identity)
-    const fault = tenantMismatch(call.headers['x-tenant'], caller.identity)
-    if (fault !== undefined) return Promise.resolve(this.invalidToken(call, fault))
+    const error = tenantMismatch(call.headers['x-tenant'], caller.identity)
+    if (error !== undefined) return Promise.resolve(this.invalidToken(call, error))
     if (caller.servers === undefined && this.#scopes === undefined) return next()
     return this.#checkServerAndScopes(call, caller, next)
   }
@@ -50,8 +50,8 @@ export class AccessCheck {
   /** For a call without a token, where the policy allows it. */
   async checkAnonymous(call: Call, caller: Identity, next: Next): Promise<Outcome> {
     call.set(identity, caller)
-    const fault = tenantMismatch(call.headers['x-tenant'], caller)
-    if (fault !== undefined) return this.invalidToken(call, fault)
+    const error = tenantMismatch(call.headers['x-tenant'], caller)
+    if (error !== undefined) return this.invalidToken(call, error)
     if (this.#scopes !== undefined) {
       const needed = await this.#scopes.forCall(call, await serverOf(call))
       if (needed.length > 0)
@@ -109,9 +109,9 @@ export class AccessCheck {
   }
 
   #metadataOf(call: Call): string | undefined {
-    const base = this.#publicUrl ?? call.get(reachedAt)?.()
+    const base = this.#publicUrl ?? call.get(publicBaseUrl)?.()
     if (base === undefined) return undefined
-    const used = call.get(usedResource)
+    const used = call.get(requestedResource)
     const resource = used === undefined ? urlOf(base, targetOf(call)) : `${base}${used.path}`
     return resource === undefined ? undefined : metadataUrl(resource)
   }
@@ -131,13 +131,13 @@ export function tenantMismatch(header: string | string[] | undefined, caller: Id
 /** The servers of the endpoint that was used; empty where only the body names one. */
 function serversOf(call: Call): readonly string[] {
   const server = targetOf(call)
-  return call.get(usedResource)?.servers ?? (server === undefined ? [] : [server])
+  return call.get(requestedResource)?.servers ?? (server === undefined ? [] : [server])
 }
 
 /** The server named in the path; undefined where only the body names it. */
 function targetOf(call: Call): string | undefined {
   const { server } = call.target
-  const isNamed = call.get(usedResource)?.servers.includes(server) ?? call.protocol !== 'a2a'
+  const isNamed = call.get(requestedResource)?.servers.includes(server) ?? call.protocol !== 'a2a'
   return isNamed ? server : undefined
 }
 

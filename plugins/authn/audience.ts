@@ -56,8 +56,8 @@ export class Audiences {
 export function urlOf(base: string, name: string | undefined): string | undefined {
   try {
     return resourceUrl(base, name)
-  } catch (fault) {
-    if (fault instanceof ReferenceInputError) return undefined
-    throw fault
+  } catch (error) {
+    if (error instanceof ReferenceInputError) return undefined
+    throw error
   }
 }

@@ -65,9 +65,9 @@ function tenantOf(claims: Claims, name: string): string {
       `The token has no ${quote(name)} claim, so its tenant is unknown.`,
     )
   }
-  const fault = typeof value === 'string' && /[/\\]/.test(value) ? 'contains a slash' : faultOf(value)
-  if (fault !== undefined) {
-    throw new Refusal('UNAUTHORIZED_TENANT', `The token's tenant, its ${quote(name)} claim, ${fault}.`)
+  const error = typeof value === 'string' && /[/\\]/.test(value) ? 'contains a slash' : errorOf(value)
+  if (error !== undefined) {
+    throw new Refusal('UNAUTHORIZED_TENANT', `The token's tenant, its ${quote(name)} claim, ${error}.`)
   }
   return value as string
 }
@@ -82,8 +82,8 @@ function clientOf(claims: Claims, name: string | undefined): string | undefined 
 function text(claims: Claims, name: string): string | undefined {
   const value = claim(claims, name)
   if (value === undefined || value === null) return undefined
-  const fault = faultOf(value)
-  if (fault !== undefined) throw new Refusal('UNAUTHENTICATED', `The token's ${quote(name)} claim ${fault}.`)
+  const error = errorOf(value)
+  if (error !== undefined) throw new Refusal('UNAUTHENTICATED', `The token's ${quote(name)} claim ${error}.`)
   return value as string
 }
 
@@ -109,16 +109,16 @@ function namesOf(claims: Claims, name: string, what: string): string[] {
     )
   }
   for (const [at, role] of list.entries()) {
-    const fault = faultOf(role)
-    if (fault !== undefined) {
-      throw new Refusal('UNAUTHENTICATED', `The token's ${quote(name)} claim, at index ${at}, ${fault}.`)
+    const error = errorOf(role)
+    if (error !== undefined) {
+      throw new Refusal('UNAUTHENTICATED', `The token's ${quote(name)} claim, at index ${at}, ${error}.`)
     }
   }
   return [...new Set(list as string[])]
 }
 
 /** Why a value is not accepted as a name. Names are written to records, store keys and file paths. */
-function faultOf(value: unknown): string | undefined {
+function errorOf(value: unknown): string | undefined {
   if (Array.isArray(value)) return 'is a list, where one string is expected'
   if (typeof value !== 'string')
     return `is ${value === null ? 'null' : `of type ${typeof value}`}, where a string is expected`

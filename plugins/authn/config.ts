@@ -78,7 +78,7 @@ const scopesSchema = z
         'Pattern to further scopes that the matching tools, prompts and resources require; all matching patterns apply.',
       ),
   })
-  .describe('Scopes that a token must have; a call without them is answered 403 insufficient_scope.')
+  .describe('Scopes that a token must have; a call without them is refused with 403 insufficient_scope.')
 
 const oidcSchema = z
   .strictObject({
@@ -116,7 +116,7 @@ const oidcSchema = z
       .min(1)
       .optional()
       .describe(
-        'Id of a client without a secret that is registered at the issuer, for MCP clients that cannot register themselves there; answers to calls without a token name it.',
+        'Id of a client without a secret that is registered at the issuer, for MCP clients that cannot register themselves there; responses to calls without a token name it.',
       ),
     algorithms: z
       .array(z.enum(signatureAlgorithms))
@@ -150,7 +150,7 @@ const oidcSchema = z
   })
   .superRefine(({ jwks_uri, allowInsecureHttp }, context) => {
     const message = secureUrlError(jwks_uri, {
-      because: 'because a changed answer of this URL lets an attacker issue tokens',
+      because: 'because a changed response of this URL lets an attacker issue tokens',
       insecureKey: 'allowInsecureHttp',
       isInsecureAllowed: allowInsecureHttp,
     })

@@ -33,8 +33,8 @@ async function checkKeys(
     const message = `the key set ${uri} has ${usable.length} usable keys`
     if (warnings.length === 0) return { severity: 'ok', message }
     return { severity: 'warning', message: `${message}; ${warnings.join('; ')}` }
-  } catch (fault) {
-    return { severity: 'error', message: `the key set ${uri} cannot be read: ${messageOf(fault)}`, hint }
+  } catch (error) {
+    return { severity: 'error', message: `the key set ${uri} cannot be read: ${messageOf(error)}`, hint }
   }
 }
 

@@ -30,12 +30,12 @@ export class HttpJwksSource implements JwksSource {
   async load(uri: string, signal: AbortSignal): Promise<unknown> {
     const headers = { accept: 'application/jwk-set+json, application/json' }
     const { status, bytes, isCut } = await this.#client.send(uri, { headers, signal, maxBytes })
-    if (status !== 200) throw new Error(`the key set's URL answered ${status}`)
+    if (status !== 200) throw new Error(`the key set's URL responded with ${status}`)
     if (isCut) throw new Error(`the key set is larger than ${maxBytes / 1024} KiB`)
     try {
       return JSON.parse(bytes.toString('utf8'))
     } catch (cause) {
-      throw new Error("the key set's URL did not answer with JSON", { cause })
+      throw new Error("the key set's URL did not respond with JSON", { cause })
     }
   }
 }

@@ -168,7 +168,7 @@ export class KeyCache {
 
   #load(): Promise<unknown> {
     const ms = this.#timeoutMs
-    const error = new Error(`no complete answer within ${ms} ms`)
+    const error = new Error(`no complete response within ${ms} ms`)
     return withTimeout({ ms, error, stop: this.#closed.signal }, (signal) =>
       this.#parts.source.load(this.#uri, signal),
     )

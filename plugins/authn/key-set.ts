@@ -75,8 +75,8 @@ export function readKeySet(document: unknown, previous: KeySet | undefined): Key
   const keys = new Map<string, IssuerKey>()
   const warnings: string[] = []
   for (const [at, jwk] of list.entries()) {
-    const fault = faultOf(jwk)
-    if (fault !== undefined) warnings.push(`keys[${at}]${describeKid(jwk)} ${fault}`)
+    const error = errorOf(jwk)
+    if (error !== undefined) warnings.push(`keys[${at}]${describeKid(jwk)} ${error}`)
     else if (isForVerifying(jwk)) {
       const id = canonicalize(jwk)
       keys.set(id, previous?.keys.get(id) ?? new IssuerKey(jwk))
@@ -98,7 +98,7 @@ export function matchingKeys(set: KeySet, alg: SignatureAlgorithm, kid: string |
 }
 
 /** Why a key of the set is not used; undefined where it is. */
-function faultOf(jwk: unknown): string | undefined {
+function errorOf(jwk: unknown): string | undefined {
   if (!isJsonObject(jwk)) return 'is not an object'
   const { kty, kid, alg } = jwk
   if (typeof kty !== 'string') return 'has no "kty"'

@@ -28,7 +28,7 @@ export const authnPlugin = definePlugin({
   phase: 'authentication',
   presence: 'always',
   provides: [identity],
-  absent: `without an authn section every call is answered 401 UNAUTHENTICATED; ${configurationHint}`,
+  absent: `without an authn section every call is refused with 401 UNAUTHENTICATED; ${configurationHint}`,
 
   facts: (config) => ({ hasOidc: config.oidc !== undefined }),
 

@@ -18,25 +18,25 @@ export function quote(value: unknown): string {
 
 /** The refusal for an error of jose; undefined for errors that do not concern the token. */
 export function refusalOf(
-  fault: unknown,
+  error: unknown,
   expected: { readonly issuer: string; readonly audience: string; readonly kid: string | undefined },
 ): Refusal | undefined {
-  if (fault instanceof errors.JWTExpired) {
-    return unauthenticated(`The token expired at ${formatTime(fault.payload['exp'])}.`)
+  if (error instanceof errors.JWTExpired) {
+    return unauthenticated(`The token expired at ${formatTime(error.payload['exp'])}.`)
   }
-  if (fault instanceof errors.JWTClaimValidationFailed) {
-    return unauthenticated(claimMessage(fault, expected.issuer, expected.audience))
+  if (error instanceof errors.JWTClaimValidationFailed) {
+    return unauthenticated(claimMessage(error, expected.issuer, expected.audience))
   }
-  if (fault instanceof errors.JWSSignatureVerificationFailed) {
+  if (error instanceof errors.JWSSignatureVerificationFailed) {
     const named = expected.kid === undefined ? "the issuer's key" : `the issuer's key ${quote(expected.kid)}`
     return unauthenticated(`The token's signature does not verify against ${named}.`)
   }
-  if (fault instanceof errors.JOSEError) return unauthenticated(`The token is malformed: ${fault.message}.`)
+  if (error instanceof errors.JOSEError) return unauthenticated(`The token is malformed: ${error.message}.`)
   return undefined
 }
 
-function claimMessage(fault: errors.JWTClaimValidationFailed, issuer: string, audience: string): string {
-  const { claim, reason, payload } = fault
+function claimMessage(error: errors.JWTClaimValidationFailed, issuer: string, audience: string): string {
+  const { claim, reason, payload } = error
   if (reason === 'missing') return `The token has no ${quote(claim)} claim.`
   if (reason === 'invalid') return `The token's ${quote(claim)} claim is not a number.`
   switch (claim) {

@@ -149,16 +149,16 @@ export class AuthnStage implements Stage {
     if (!allowUnauthenticated || caller.user !== undefined || caller.roles.length > 0) {
       return this.#refusal(call, this.#notConfigured())
     }
-    const fault = tenantMismatch(caller.tenant, this.#anonymous)
-    return fault === undefined ? next() : this.#refusal(call, fault)
+    const error = tenantMismatch(caller.tenant, this.#anonymous)
+    return error === undefined ? next() : this.#refusal(call, error)
   }
 
   async #withToken(call: Call, next: Next, authorization: unknown): Promise<Outcome> {
     let token: VerifiedToken
     try {
       token = await this.#verified(authorization)
-    } catch (fault) {
-      return this.#refusal(call, fault)
+    } catch (error) {
+      return this.#refusal(call, error)
     }
     return this.#accessCheck.checkCaller(call, token, next)
   }
@@ -172,7 +172,7 @@ export class AuthnStage implements Stage {
     if (opened === undefined) throw this.#notConfigured()
     const { keys, tokens, verifier } = opened
     const { clock } = this.#parts
-    // Before keys are fetched: a malformed token causes no request, and its answer does not depend on the issuer.
+    // Before keys are fetched: a malformed token causes no request, and its response does not depend on the issuer.
     const unverified = verifier.read(bearerToken(authorization))
     const digest = TokenCache.digest(authorization)
     await keys.current()
@@ -185,16 +185,16 @@ export class AuthnStage implements Stage {
       const token = await verifier.verify(unverified)
       tokens.set(digest, token, clock.now())
       return token
-    } catch (fault) {
-      if (fault instanceof CacheableRefusal) tokens.setRefusal(digest, fault, clock.now())
-      throw fault
+    } catch (error) {
+      if (error instanceof CacheableRefusal) tokens.setRefusal(digest, error, clock.now())
+      throw error
     }
   }
 
   readonly identify: Identify = async (headers, isMeant) => {
     const caller = await this.#caller(headers.authorization, isMeant)
-    const fault = tenantMismatch(headers['x-tenant'], caller)
-    if (fault !== undefined) throw fault
+    const error = tenantMismatch(headers['x-tenant'], caller)
+    if (error !== undefined) throw error
     return caller
   }
 
@@ -208,24 +208,24 @@ export class AuthnStage implements Stage {
     let token: VerifiedToken
     try {
       token = await this.#verified(authorization)
-    } catch (fault) {
-      if (!(fault instanceof KeysUnavailableError)) throw fault
-      throw new Refusal('STORE_UNAVAILABLE', keysUnavailableMessage, { cause: fault })
+    } catch (error) {
+      if (!(error instanceof KeysUnavailableError)) throw error
+      throw new Refusal('STORE_UNAVAILABLE', keysUnavailableMessage, { cause: error })
     }
     const { servers } = token
     if (servers === undefined || (await isMeant?.(servers)) === true) return token.identity
     throw new Refusal('UNAUTHENTICATED', 'The token is for a single server of this gateway.')
   }
 
-  #refusal(call: Call, fault: unknown): Outcome {
-    if (isRefusal(fault)) return this.#accessCheck.invalidToken(call, fault)
-    if (fault instanceof KeysUnavailableError) {
+  #refusal(call: Call, error: unknown): Outcome {
+    if (isRefusal(error)) return this.#accessCheck.invalidToken(call, error)
+    if (error instanceof KeysUnavailableError) {
       return failed('STORE_UNAVAILABLE', keysUnavailableMessage, {
-        headers: { 'retry-after': String(fault.retryAfterSec) },
-        cause: fault,
+        headers: { 'retry-after': String(error.retryAfterSec) },
+        cause: error,
       })
     }
-    throw fault
+    throw error
   }
 
   #withoutToken(call: Call, next: Next): MaybePromise<Outcome> {

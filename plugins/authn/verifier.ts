@@ -72,8 +72,8 @@ export class TokenVerifier {
     try {
       const identity = identityOf(payload, this.#oidc)
       return { identity, scopes: scopes === undefined ? noScopes : scopesOf(payload, scopeClaim) }
-    } catch (fault) {
-      throw isRefusal(fault) ? new CacheableRefusal(fault.code, fault.message) : fault
+    } catch (error) {
+      throw isRefusal(error) ? new CacheableRefusal(error.code, error.message) : error
     }
   }
 
@@ -126,23 +126,23 @@ export class TokenVerifier {
         requiredClaims: ['exp'],
       })
       return payload
-    } catch (fault) {
-      if (fault instanceof errors.JWSSignatureVerificationFailed) return undefined
-      const refusal = this.#refusal(fault, header)
+    } catch (error) {
+      if (error instanceof errors.JWSSignatureVerificationFailed) return undefined
+      const refusal = this.#refusal(error, header)
       // jose checks the claims only after the signature.
-      const isCacheable = fault instanceof errors.JWTExpired || isClaimFault(fault)
+      const isCacheable = error instanceof errors.JWTExpired || isClaimError(error)
       throw isRefusal(refusal) && isCacheable ? new CacheableRefusal(refusal.code, refusal.message) : refusal
     }
   }
 
-  #refusal(fault: unknown, { kid }: Header): Refusal | unknown {
-    return refusalOf(fault, { issuer: this.#oidc.issuer, audience: this.#oidc.audience, kid }) ?? fault
+  #refusal(error: unknown, { kid }: Header): Refusal | unknown {
+    return refusalOf(error, { issuer: this.#oidc.issuer, audience: this.#oidc.audience, kid }) ?? error
   }
 }
 
 /** Except `nbf`, as the token becomes valid later. */
-function isClaimFault(fault: unknown): boolean {
-  return fault instanceof errors.JWTClaimValidationFailed && fault.claim !== 'nbf'
+function isClaimError(error: unknown): boolean {
+  return error instanceof errors.JWTClaimValidationFailed && error.claim !== 'nbf'
 }
 
 function onlyKey(found: readonly IssuerKey[], { alg, kid }: Header): IssuerKey {

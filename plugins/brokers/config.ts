@@ -56,7 +56,7 @@ const keys = {
     .min(1)
     .max(86_400)
     .describe(
-      'Pool: seconds for which a refused key is not used, where the answer has no Retry-After; default 60.',
+      'Pool: seconds for which a refused key is not used, where the response has no Retry-After; default 60.',
     ),
   max_cooldown_sec: z
     .number()
@@ -135,7 +135,7 @@ const brokerSchema = z
     ...keysSchema.shape,
   })
   .superRefine((broker, context) => {
-    for (const { path, message } of faultsOf(broker)) {
+    for (const { path, message } of errorsOf(broker)) {
       context.addIssue({ code: 'custom', path: [path], message })
     }
   })
@@ -148,27 +148,27 @@ const exchangeKeys = (Object.keys(keys) as Key[]).filter(
 
 type Broker = { readonly type: string } & z.output<typeof keysSchema>
 
-interface Fault {
+interface ConfigIssue {
   readonly path: Key
   readonly message: string
 }
 
-function faultsOf(broker: Broker): Fault[] {
+function errorsOf(broker: Broker): ConfigIssue[] {
   const { type } = broker
   const foreignKeys = [
     ...(type === 'vendor_key_pool' ? [] : foreign(broker, poolKeys, 'vendor_key_pool')),
     ...(type === 'oidc_on_behalf' ? [] : foreign(broker, exchangeKeys, 'oidc_on_behalf')),
   ]
-  return [...foreignKeys, ...(type === 'oidc_on_behalf' ? exchangeFaults(broker) : keyFaults(broker))]
+  return [...foreignKeys, ...(type === 'oidc_on_behalf' ? exchangeErrors(broker) : keyErrors(broker))]
 }
 
-function foreign(broker: Broker, keys: readonly Key[], owner: string): Fault[] {
+function foreign(broker: Broker, keys: readonly Key[], owner: string): ConfigIssue[] {
   return keys
     .filter((key) => broker[key] !== undefined)
     .map((path) => ({ path, message: `is for the type ${owner} only; remove it` }))
 }
 
-function keyFaults({ type, key_refs }: Broker): Fault[] {
+function keyErrors({ type, key_refs }: Broker): ConfigIssue[] {
   const path = 'key_refs'
   if (!Array.isArray(key_refs)) return [{ path, message: `missing; the type ${type} needs it` }]
   if (type !== 'static' || key_refs.length === 1) return []
@@ -176,23 +176,23 @@ function keyFaults({ type, key_refs }: Broker): Fault[] {
   return [{ path, message }]
 }
 
-function exchangeFaults(broker: Broker): Fault[] {
-  const faults: Fault[] = foreign(broker, ['key_refs'], 'static or vendor_key_pool')
+function exchangeErrors(broker: Broker): ConfigIssue[] {
+  const errors: ConfigIssue[] = foreign(broker, ['key_refs'], 'static or vendor_key_pool')
   for (const path of ['token_endpoint', 'client_id'] as const) {
     if (broker[path] === undefined)
-      faults.push({ path, message: 'missing; the type oidc_on_behalf needs it' })
+      errors.push({ path, message: 'missing; the type oidc_on_behalf needs it' })
   }
   const { client_secret_ref: secret, private_key_ref: key } = broker
   if ((secret === undefined) === (key === undefined)) {
     const message = `the gateway authenticates by a secret or by a private key; ${secret === undefined ? 'neither' : 'both'} is given`
-    faults.push({ path: 'client_secret_ref', message })
+    errors.push({ path: 'client_secret_ref', message })
   }
   const message = secureUrlError(broker.token_endpoint, {
     because: "because callers' tokens and the gateway's secret are sent there",
     insecureKey: 'allow_insecure_http',
     isInsecureAllowed: broker.allow_insecure_http,
   })
-  return message === undefined ? faults : [...faults, { path: 'token_endpoint', message }]
+  return message === undefined ? errors : [...errors, { path: 'token_endpoint', message }]
 }
 
 export const brokersSchema = z

@@ -104,23 +104,23 @@ export class ExchangedTokenCache {
     this.#meter?.count('svc_broker_exchanges_total')
     try {
       const exchanged = await exchange()
-      this.#answered(principal)
+      this.#recordResponse(principal)
       return exchanged
-    } catch (fault) {
+    } catch (error) {
       this.#meter?.count('svc_broker_exchange_failures_total')
-      if (!(fault instanceof TokenEndpointError)) this.#answered(principal)
-      else if (fault.isUnreachable) this.#recordFailure(this.#unreachable)
+      if (!(error instanceof TokenEndpointError)) this.#recordResponse(principal)
+      else if (error.isUnreachable) this.#recordFailure(this.#unreachable)
       else {
         const own = this.#failing.get(principal) ?? { failures: 0, until: Number.NEGATIVE_INFINITY }
         this.#recordFailure(own)
         this.#failing.set(principal, own)
         this.#unreachable.failures = 0
       }
-      throw fault
+      throw error
     }
   }
 
-  #answered(principal: string): void {
+  #recordResponse(principal: string): void {
     this.#unreachable.failures = 0
     this.#failing.delete(principal)
   }

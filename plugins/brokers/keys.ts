@@ -31,9 +31,9 @@ export class Keys {
     try {
       const read = this.#reads.get(ref) ?? this.#cached(ref)
       return await read()
-    } catch (fault) {
-      if (isKeyError(fault)) throw new BrokerError(fault.message, 'no key is usable', { cause: fault })
-      throw fault
+    } catch (error) {
+      if (isKeyError(error)) throw new BrokerError(error.message, 'no key is usable', { cause: error })
+      throw error
     }
   }
 
@@ -55,7 +55,7 @@ export class Keys {
   async #load(ref: string): Promise<string> {
     const { source } = this.#options
     if (source === undefined) throw new KeyError('key_ref', 'no CredentialSource is bound')
-    const error = new Error(`no answer within ${sourceTimeoutMs} ms`)
+    const error = new Error(`no response within ${sourceTimeoutMs} ms`)
     let key: unknown
     try {
       key = await withTimeout({ ms: sourceTimeoutMs, error }, (signal) => source.load(ref, signal))

@@ -47,7 +47,7 @@ export class OnBehalfBroker implements Broker {
     const used = await this.#token(tokens, caller)
     return {
       ...this.#credentialOf(used),
-      answered: ({ status }) => (status === 401 ? this.#refused(tokens, caller, used) : undefined),
+      onResponse: ({ status }) => (status === 401 ? this.#refused(tokens, caller, used) : undefined),
     }
   }
 
@@ -82,10 +82,10 @@ export class OnBehalfBroker implements Broker {
     tokens.drop(caller.digest, used)
     try {
       return this.#credentialOf(await this.#token(tokens, caller))
-    } catch (fault) {
-      // Without a new token the caller gets the upstream's answer.
-      if (fault instanceof BrokerError) return undefined
-      throw fault
+    } catch (error) {
+      // Without a new token the caller gets the upstream's response.
+      if (error instanceof BrokerError) return undefined
+      throw error
     }
   }
 }

@@ -92,7 +92,7 @@ function checkBroker({ server, broker, facts, hasSource }: CheckInput): ConfigCo
     ...(unknown === undefined ? [] : [{ path, message: unknown }]),
     ...(serversWithoutHeaders.includes(server) ? [unusable(server, path)] : []),
     ...referencesOf(broker).flatMap(([at, ref]) => {
-      const message = isForeign(ref) ? missingSource(hasSource) : reader?.fileFault(ref)
+      const message = isForeign(ref) ? missingSource(hasSource) : reader?.fileError(ref)
       return message === undefined ? [] : [{ path: [...path, ...at], message }]
     }),
   ]

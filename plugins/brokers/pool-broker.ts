@@ -1,13 +1,13 @@
 // Several keys of one vendor, used round-robin. A key that the upstream refuses is put into cooldown, and the refused
 // call is repeated once with the next key.
 import {
-  type AnswerHead,
   type Call,
   type Credential,
   identity,
   type Lease,
   type Logger,
   principalKeyOf,
+  type ResponseHead,
   resolveOptional,
   tokens,
 } from '@svc/core'
@@ -78,11 +78,11 @@ export class PoolBroker implements Broker {
   }
 
   #credentialFor(used: SelectedKey, session: string | undefined): Credential {
-    return { ...used.credential, answered: (head) => this.#answered(head, used, session) }
+    return { ...used.credential, onResponse: (head) => this.#onResponse(head, used, session) }
   }
 
-  async #answered(
-    head: AnswerHead,
+  async #onResponse(
+    head: ResponseHead,
     used: SelectedKey,
     session: string | undefined,
   ): Promise<Credential | undefined> {
@@ -97,7 +97,7 @@ export class PoolBroker implements Broker {
     if (next === undefined) return undefined
     return {
       ...next.credential,
-      answered: (last) => {
+      onResponse: (last) => {
         if (!refusals.includes(last.status)) this.#recordWork(last, next, session)
         else this.#coolDown(last, next)
         // 403 with two keys: the call is refused, not the key. A caller must not be able to exhaust the pool.
@@ -108,7 +108,7 @@ export class PoolBroker implements Broker {
   }
 
   /** An MCP session stays with its key, as a server may bind sessions to credentials. */
-  #recordWork({ status, headers }: AnswerHead, { index }: SelectedKey, session: string | undefined): void {
+  #recordWork({ status, headers }: ResponseHead, { index }: SelectedKey, session: string | undefined): void {
     if (status < 500) this.#rotation.worked(index)
     if (status >= 300) return
     const created = headers[SESSION]
@@ -116,7 +116,7 @@ export class PoolBroker implements Broker {
     if (id !== undefined && this.#rotation.keyOf(id) !== index) this.#rotation.setKeyOf(id, index)
   }
 
-  #coolDown({ status, headers }: AnswerHead, { index, caller }: SelectedKey): void {
+  #coolDown({ status, headers }: ResponseHead, { index, caller }: SelectedKey): void {
     const { clock, keys, server, meter, config } = this.#input
     const { cooldown_sec: cooldownSec = 60, max_cooldown_sec: maxCooldownSec = 3600 } = config
     const requested = retryAfterMs(headers['retry-after'], clock.now()) ?? cooldownSec * 1000
@@ -135,7 +135,7 @@ export class PoolBroker implements Broker {
     const keys = used.map(({ index }) => nameOf(index))
     this.#logger?.info(
       { server: this.#input.server, keys },
-      'the upstream answered 403 with both keys: neither is put into cooldown',
+      'the upstream responded with 403 with both keys: neither is put into cooldown',
     )
   }
 
@@ -144,17 +144,17 @@ export class PoolBroker implements Broker {
       const next = await this.#selectKey(caller, undefined, index)
       // The same key under another reference would be refused again.
       return next.credential.value === credential.value ? undefined : next
-    } catch (fault) {
-      // Without another key the caller gets the upstream's answer.
-      if (fault instanceof BrokerError) return undefined
-      throw fault
+    } catch (error) {
+      // Without another key the caller gets the upstream's response.
+      if (error instanceof BrokerError) return undefined
+      throw error
     }
   }
 
   /** Rejects with `BrokerError` when every key is in cooldown or cannot be read. */
   async #selectKey(caller: string, preferred: number | undefined, except?: number): Promise<SelectedKey> {
     const { clock, keys, header } = this.#input
-    const faults: string[] = []
+    const errors: string[] = []
     for (const index of this.#rotation.usable(caller, clock.monotonic(), preferred)) {
       const ref = this.#refs[index]
       if (ref === undefined || index === except) continue
@@ -163,24 +163,24 @@ export class PoolBroker implements Broker {
       try {
         const value = header.value(await keys.get(ref))
         return { index, caller, credential: { header: header.name, value } }
-      } catch (fault) {
-        if (!(fault instanceof BrokerError)) throw fault
-        faults.push(`${nameOf(index)}: ${fault.message}`)
+      } catch (error) {
+        if (!(error instanceof BrokerError)) throw error
+        errors.push(`${nameOf(index)}: ${error.message}`)
       }
     }
-    throw this.#noKeyAvailable(caller, faults)
+    throw this.#noKeyAvailable(caller, errors)
   }
 
-  #noKeyAvailable(caller: string, faults: readonly string[]): BrokerError {
+  #noKeyAvailable(caller: string, errors: readonly string[]): BrokerError {
     const { clock } = this.#input
     const refs = this.#refs
     const seconds = Math.ceil(this.#rotation.nextAvailableIn(caller, clock.monotonic()) / 1000)
-    const cooling = refs.length - faults.length
+    const cooling = refs.length - errors.length
     const parts = [
       ...(cooling > 0
         ? [`${cooling} of ${refs.length} keys are in cooldown, for ${seconds} s or longer`]
         : []),
-      ...faults,
+      ...errors,
     ]
     return new BrokerError(parts.join('; '), 'no key is usable now')
   }

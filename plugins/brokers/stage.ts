@@ -1,5 +1,6 @@
 // Sets the credential of a call. A call that needs a credential and has none is not sent.
 import {
+  abortable,
   type Call,
   type Credential,
   credential,
@@ -9,7 +10,6 @@ import {
   type Outcome,
   Refusal,
   type Stage,
-  unlessAborted,
 } from '@svc/core'
 import { type Broker, BrokerError } from './broker.js'
 
@@ -34,10 +34,10 @@ export class BrokersStage implements Stage {
     const broker = this.#brokers.get(server)
     if (broker === undefined) return next()
     try {
-      call.set(credential, await unlessAborted(call.abortState, broker.forCall(call)))
-    } catch (fault) {
-      if (fault instanceof BrokerError) return unavailable(server, fault.publicMessage, fault)
-      throw fault
+      call.set(credential, await abortable(call.abortState, broker.forCall(call)))
+    } catch (error) {
+      if (error instanceof BrokerError) return unavailable(server, error.publicMessage, error)
+      throw error
     }
     return next()
   }

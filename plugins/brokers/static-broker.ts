@@ -1,5 +1,5 @@
 // One fixed key for all calls of a server.
-import type { AnswerHead, Credential } from '@svc/core'
+import type { Credential, ResponseHead } from '@svc/core'
 import { type Broker, BrokerError } from './broker.js'
 import type { HeaderWriter } from './header.js'
 import type { Keys } from './keys.js'
@@ -17,7 +17,7 @@ export class StaticBroker implements Broker {
 
   async forCall(): Promise<Credential> {
     const credential = await this.#current()
-    return { ...credential, answered: (head) => this.#answered(head, credential) }
+    return { ...credential, onResponse: (head) => this.#onResponse(head, credential) }
   }
 
   own(): Promise<Credential> {
@@ -33,16 +33,16 @@ export class StaticBroker implements Broker {
   }
 
   /** After a 401 the request was not carried out (RFC 9110 §15.5.2), and the key may have changed: it is read again. */
-  async #answered({ status }: AnswerHead, used: Credential): Promise<Credential | undefined> {
+  async #onResponse({ status }: ResponseHead, used: Credential): Promise<Credential | undefined> {
     if (status !== 401) return undefined
     this.#keys.forget(this.#ref)
     try {
       const now = await this.#current()
       return now.value === used.value ? undefined : now
-    } catch (fault) {
-      // This call gets the upstream's answer; the next one reports the missing key.
-      if (fault instanceof BrokerError) return undefined
-      throw fault
+    } catch (error) {
+      // This call gets the upstream's response; the next one reports the missing key.
+      if (error instanceof BrokerError) return undefined
+      throw error
     }
   }
 }

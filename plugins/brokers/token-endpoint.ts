@@ -1,5 +1,5 @@
-// Exchanges a caller's token for one that the upstream accepts (RFC 8693). No error quotes the endpoint's answer,
-// because the answer may contain either token.
+// Exchanges a caller's token for one that the upstream accepts (RFC 8693). No error quotes the endpoint's response,
+// because the response may contain either token.
 import { HttpClient, HttpError } from '@svc/core/http-client'
 import { parseJsonObject } from '@svc/core/json'
 import { BrokerError, type BrokerInput } from './broker.js'
@@ -11,7 +11,7 @@ const maxBytes = 64 * 1024
 const tokenTypes = 'urn:ietf:params:oauth:token-type:'
 const accessTokens: readonly unknown[] = [undefined, `${tokenTypes}access_token`, `${tokenTypes}jwt`]
 
-/** RFC 6749 §5.2, RFC 8693 §2.2.2 and RFC 6750 §3.1: the only values of an answer that errors repeat. */
+/** RFC 6749 §5.2, RFC 8693 §2.2.2 and RFC 6750 §3.1: the only values of a response that errors repeat. */
 const errorCodes: readonly unknown[] = [
   'invalid_request',
   'invalid_client',
@@ -26,7 +26,7 @@ const errorCodes: readonly unknown[] = [
 
 export interface ExchangedToken {
   readonly token: string
-  /** Seconds from the exchange; undefined where the answer has no `expires_in`. */
+  /** Seconds from the exchange; undefined where the response has no `expires_in`. */
   readonly expiresInSec: number | undefined
 }
 
@@ -61,9 +61,9 @@ export class TokenEndpoint {
     })
     const { status, text } = await this.#post(headers, body.toString())
     if (status !== 200) throw refusalOf(status, text)
-    const answer = parseJsonObject(text)
-    if (answer === undefined) throw new TokenEndpointError('did not answer with a JSON object')
-    return tokenIn(answer, subjectToken)
+    const response = parseJsonObject(text)
+    if (response === undefined) throw new TokenEndpointError('did not respond with a JSON object')
+    return tokenIn(response, subjectToken)
   }
 
   /** The timeout includes the body. Redirects are not followed, because the policy names the only trusted address. */
@@ -83,22 +83,23 @@ export class TokenEndpoint {
         timeoutMs,
         maxBytes,
       })
-      if (isCut) throw new TokenEndpointError(`answered with more than ${maxBytes / 1024} KiB`)
+      if (isCut) throw new TokenEndpointError(`responded with more than ${maxBytes / 1024} KiB`)
       return { status, text: bytes.toString('utf8') }
-    } catch (fault) {
-      if (!(fault instanceof HttpError)) throw fault
-      if (fault.code === 'TIMEOUT')
-        throw new TokenEndpointError(`sent no complete answer within ${timeoutMs} ms`)
-      throw new TokenEndpointError(`cannot be reached (${fault.code})`, true)
+    } catch (error) {
+      if (!(error instanceof HttpError)) throw error
+      if (error.code === 'TIMEOUT')
+        throw new TokenEndpointError(`sent no complete response within ${timeoutMs} ms`)
+      throw new TokenEndpointError(`cannot be reached (${error.code})`, true)
     }
   }
 }
 
-/** A refused request is answered 400 or 401 (RFC 6749 §5.2); any other status is a failure of the endpoint. */
+/** A refused request is refused with 400 or 401 (RFC 6749 §5.2); any other status is a failure of the endpoint. */
 function refusalOf(status: number, text: string): BrokerError {
   if (status >= 300 && status < 400)
-    return new TokenEndpointError(`answered with a redirect (${status}), which is not followed`)
-  if (status !== 400 && status !== 401 && status !== 403) return new TokenEndpointError(`answered ${status}`)
+    return new TokenEndpointError(`responded with a redirect (${status}), which is not followed`)
+  if (status !== 400 && status !== 401 && status !== 403)
+    return new TokenEndpointError(`responded with ${status}`)
   const error = parseJsonObject(text)?.['error']
   const code = errorCodes.includes(error) ? String(error) : 'no known reason'
   return new BrokerError(
@@ -107,17 +108,17 @@ function refusalOf(status: number, text: string): BrokerError {
   )
 }
 
-function tokenIn(answer: Record<string, unknown>, subjectToken: string): ExchangedToken {
-  const { access_token: token, issued_token_type: issued, token_type: type, expires_in: expires } = answer
+function tokenIn(response: Record<string, unknown>, subjectToken: string): ExchangedToken {
+  const { access_token: token, issued_token_type: issued, token_type: type, expires_in: expires } = response
   if (typeof token !== 'string' || token === '')
-    throw new TokenEndpointError('answered without an access_token')
+    throw new TokenEndpointError('responded without an access_token')
   if (!accessTokens.includes(issued))
     throw new TokenEndpointError('issued a token that is not an access token')
   // RFC 8693 §2.2.1. A DPoP token cannot be used without its key.
   if (typeof type !== 'string' || !/^(?:bearer|n_a)$/i.test(type)) {
     throw new TokenEndpointError('issued a token that is not a bearer token')
   }
-  if (token === subjectToken) throw new TokenEndpointError("answered with the caller's own token")
+  if (token === subjectToken) throw new TokenEndpointError("responded with the caller's own token")
   return { token, expiresInSec: lifetimeIn(expires) }
 }
 
@@ -126,7 +127,7 @@ function lifetimeIn(expires: unknown): number | undefined {
   // Some servers send the number as a string.
   const seconds = typeof expires === 'string' && /^\d{1,9}$/.test(expires) ? Number(expires) : expires
   if (typeof seconds === 'number' && seconds > 0) return seconds
-  throw new TokenEndpointError('answered with an expires_in that is not a number of seconds')
+  throw new TokenEndpointError('responded with an expires_in that is not a number of seconds')
 }
 
 /** RFC 8693 §2.1. */

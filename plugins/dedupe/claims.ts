@@ -17,8 +17,8 @@ import {
 import { sha256Hex } from '@svc/core/json'
 import { type WaitDeadline, WaitQueue } from './wait-queue.js'
 
-/** How a call ended: null keeps no answer, undefined says that its outcome is unknown. */
-type End = { readonly answer: Uint8Array | null | undefined } | 'released'
+/** How a call ended: null keeps no response, undefined says that its outcome is unknown. */
+type End = { readonly response: Uint8Array | null | undefined } | 'released'
 
 /** An end that the store did not take is repeated at so many renewals, and so many are kept. */
 const MAX_ATTEMPTS = 30
@@ -68,14 +68,14 @@ export class Claims {
     return this.#end(claim, 'released')
   }
 
-  /** As `release`: the call has been answered, with null for an answer that is not kept. */
-  complete(claim: DedupeClaim, answer: Uint8Array | null): Promise<void> {
-    return this.#end(claim, { answer })
+  /** As `release`: the call has been answered, with null for a response that is not kept. */
+  complete(claim: DedupeClaim, response: Uint8Array | null): Promise<void> {
+    return this.#end(claim, { response })
   }
 
   /** As `release`: the outcome of the call is unknown. */
   markUnknown(claim: DedupeClaim): Promise<void> {
-    return this.#end(claim, { answer: undefined })
+    return this.#end(claim, { response: undefined })
   }
 
   /** Ends the renewals; ends that were not saved are tried once more. */
@@ -99,8 +99,8 @@ export class Claims {
 
   #save(claim: DedupeClaim, end: End): Promise<unknown> {
     if (end === 'released') return this.#store.release(claim)
-    const { answer } = end
-    return answer === undefined ? this.#store.markUnknown(claim) : this.#store.complete(claim, answer)
+    const { response } = end
+    return response === undefined ? this.#store.markUnknown(claim) : this.#store.complete(claim, response)
   }
 
   async #renew(): Promise<void> {

@@ -24,7 +24,7 @@ export const dedupeSchema = z
     duplicatePolicy: z
       .enum(['replay', 'reject'])
       .default('replay')
-      .describe('What a duplicate gets: the answer of the first call, which it waits for, or a refusal.'),
+      .describe('What a duplicate gets: the response of the first call, which it waits for, or a refusal.'),
     ttlSec: z
       .int()
       .default(86_400)
@@ -55,7 +55,7 @@ export const dedupeSchema = z
       .min(1)
       .max(60_000)
       .default(1000)
-      .describe('Milliseconds within which the store has to answer; after them the call is refused.'),
+      .describe('Milliseconds within which the store has to respond; after them the call is refused.'),
     leaseSec: z
       .int()
       .min(1)
@@ -74,7 +74,7 @@ export const dedupeSchema = z
       .max(1024)
       .default(64)
       .describe(
-        'The largest answer that is kept, in kilobytes; of a larger one only the fact that the call ran.',
+        'The largest response that is kept, in kilobytes; of a larger one only the fact that the call ran.',
       ),
   })
   .superRefine(({ redisUrl, redis, dir }, context) => {

@@ -17,7 +17,7 @@ import { type DedupeConfig, dedupeSchema } from './config.js'
 import { DedupeStage } from './stage.js'
 import { dedupeStore } from './stores.js'
 
-/** Seconds: 30 days. A repeat after that is no retry, and stored answers may hold what must be deleted. */
+/** Seconds: 30 days. A repeat after that is no retry, and stored responses may hold what must be deleted. */
 const MAX_TTL_SEC = 2_592_000
 
 const dedupeResource = token<StoreResource<DedupeStore>>('dedupe/StoreResource')
@@ -31,7 +31,7 @@ export const dedupePlugin = definePlugin({
   metrics: {
     svc_dedupe_replays_total: {
       kind: 'counter',
-      help: 'Calls answered with the stored answer of an earlier one.',
+      help: 'Calls responded with the stored response of an earlier one.',
     },
     svc_dedupe_refusals_total: {
       kind: 'counter',

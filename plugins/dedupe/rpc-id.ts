@@ -27,9 +27,9 @@ function isJson(text: string): boolean {
   try {
     JSON.parse(text)
     return true
-  } catch (fault) {
-    if (fault instanceof SyntaxError) return false
-    throw fault
+  } catch (error) {
+    if (error instanceof SyntaxError) return false
+    throw error
   }
 }
 

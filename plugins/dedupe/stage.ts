@@ -1,4 +1,4 @@
-// Lets one call run under an idempotency key and answers its duplicates with its answer. It runs before quotas, so that
+// Lets one call run under an idempotency key and answers its duplicates with its response. It runs before quotas, so that
 // a replay is not counted.
 import {
   type Call,
@@ -18,9 +18,9 @@ import {
   type Stage,
 } from '@svc/core'
 import type { StoreResource } from '@svc/core/store'
-import { AnswerRecorder, decodeAnswer, replayOf, type StoredAnswer } from './answer-recorder.js'
 import { ClaimHold, type ClaimRule, Claims, claimOf } from './claims.js'
 import type { DedupeConfig } from './config.js'
+import { decodeResponse, ResponseRecorder, replayOf, type StoredResponse } from './response-recorder.js'
 import { withRpcId } from './rpc-id.js'
 import { WaitDeadline } from './wait-queue.js'
 
@@ -83,7 +83,7 @@ export class DedupeStage implements Stage {
     const claims = this.#running()
     const claim = claimOf(call, request, this.#rule)
     let result: DedupeClaimResult
-    let stored: StoredAnswer | undefined
+    let stored: StoredResponse | undefined
     try {
       result = await this.#claim(call, claims, claim)
       stored = this.#replayable(result)
@@ -102,10 +102,10 @@ export class DedupeStage implements Stage {
     return stored === undefined ? this.#refuse(call, result) : this.#replay(call, request, stored)
   }
 
-  /** @throws {Error} when the stored bytes are no answer */
-  #replayable(result: DedupeClaimResult): StoredAnswer | undefined {
+  /** @throws {Error} when the stored bytes are no response */
+  #replayable(result: DedupeClaimResult): StoredResponse | undefined {
     if (this.#config.duplicatePolicy === 'reject' || result.state !== 'answered') return undefined
-    return result.answer === null ? undefined : decodeAnswer(result.answer)
+    return result.response === null ? undefined : decodeResponse(result.response)
   }
 
   async #claim(call: Call, claims: Claims, claim: DedupeClaim): Promise<DedupeClaimResult> {
@@ -120,7 +120,7 @@ export class DedupeStage implements Stage {
     const { maxResponseKb, waitSec } = this.#config
     call.set(idempotency, 'first')
     call.hold(new ClaimHold(claims, claim))
-    const recorder = new AnswerRecorder(call, { maxBytes: maxResponseKb * 1024, drainMs: waitSec * 1000 })
+    const recorder = new ResponseRecorder(call, { maxBytes: maxResponseKb * 1024, drainMs: waitSec * 1000 })
     // After the audit record is on disk: one that could not be written makes the outcome unknown.
     call.afterSettle((settlement) => this.#end(claims, claim, recorder, settlement))
     const outcome = await next()
@@ -132,7 +132,7 @@ export class DedupeStage implements Stage {
   async #end(
     claims: Claims,
     claim: DedupeClaim,
-    recorder: AnswerRecorder,
+    recorder: ResponseRecorder,
     settlement: Settlement,
   ): Promise<void> {
     // The pipeline has released the hold.
@@ -140,10 +140,10 @@ export class DedupeStage implements Stage {
     const ending = recorder.ending(settlement)
     if (ending === 'released') await claims.release(claim)
     else if (ending === 'unknown') await claims.markUnknown(claim)
-    else await claims.complete(claim, ending.answer)
+    else await claims.complete(claim, ending.response)
   }
 
-  #replay(call: Call, { rpcId }: CallRequest, stored: StoredAnswer): Outcome {
+  #replay(call: Call, { rpcId }: CallRequest, stored: StoredResponse): Outcome {
     call.set(idempotency, 'replay')
     this.#meter?.count('svc_dedupe_replays_total')
     if (rpcId === undefined) return replayOf(stored)
@@ -174,7 +174,7 @@ export class DedupeStage implements Stage {
       'IDEMPOTENT_DUPLICATE',
       this.#config.duplicatePolicy === 'reject'
         ? 'A call with this idempotency key has run already.'
-        : 'A call with this idempotency key has run already; its answer was too large to be kept.',
+        : 'A call with this idempotency key has run already; its response was too large to be kept.',
     )
   }
 

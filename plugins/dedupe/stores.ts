@@ -44,7 +44,7 @@ export function dedupeStore(config: DedupeConfig, context: PluginContext): Store
   )
 }
 
-/** The call that the answer came too late for was refused. */
+/** The call that the response came too late for was refused. */
 function freed(isOwner: boolean, store: DedupeStore, claim: DedupeClaim): Promise<void> | undefined {
   return isOwner ? store.release(claim) : undefined
 }

@@ -102,7 +102,7 @@ export class WaitDeadline implements Disposable {
     this.#cleanups.push(
       () => clearTimeout(timer),
       () => call.abortState.removeEventListener('abort', end),
-      call.onDisconnect(() => call.abort('CANCELLED', 'The caller disconnected before the answer.')),
+      call.onDisconnect(() => call.abort('CANCELLED', 'The caller disconnected before the response.')),
     )
     if (call.abortState.aborted) end()
   }

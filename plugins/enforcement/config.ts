@@ -35,7 +35,7 @@ const escalationsSchema = z
       .min(1)
       .max(60_000)
       .default(1000)
-      .describe('Milliseconds within which the store has to answer; after them it is down.'),
+      .describe('Milliseconds within which the store has to respond; after them it is down.'),
     maxWaitSec: z
       .int()
       .min(0)

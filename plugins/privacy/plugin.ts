@@ -89,7 +89,7 @@ export const privacyPlugin = definePlugin({
   phase: 'redaction',
   provides: [redactor],
   check({ key_ref }, { place }) {
-    const message = key_ref && place && new KeyReader(place).fileFault(key_ref)
+    const message = key_ref && place && new KeyReader(place).fileError(key_ref)
     return message ? [{ path: ['privacy', 'key_ref'], message }] : []
   },
   create({ redact_identities: isEnabled, key_ref: ref }, context) {

@@ -1,7 +1,6 @@
 // Counts one call against its limits, the first that is used up refuses it, and reports the use in response fields: x-rate-*,
 // x-quota-* and the RateLimit fields of draft-ietf-httpapi-ratelimit-headers-10 (structured fields, RFC 9651).
 import {
-  type AnswerHeaders,
   after,
   type Call,
   type Clock,
@@ -11,6 +10,7 @@ import {
   type Hold,
   type Limit,
   type MaybePromise,
+  type ResponseHeaders,
   type Sent,
 } from '@svc/core'
 import type { LimitCounter } from './limit-counter.js'
@@ -41,20 +41,20 @@ export class CallCount {
   #takeToken(part: RatePart): MaybePromise<Denied | undefined> {
     const { counter, tenant } = this.#parts
     const { limit, ratePerSec } = part
-    return after(counter.takeToken(tenant, limit.key, ratePerSec, limit.burst), (answer) => {
-      if (answer === undefined) return undefined
-      this.usage.addRate(part, answer)
-      return answer.tokens < 0 ? this.#refuse('RATE_LIMITED', limit, answer.resetAt) : undefined
+    return after(counter.takeToken(tenant, limit.key, ratePerSec, limit.burst), (response) => {
+      if (response === undefined) return undefined
+      this.usage.addRate(part, response)
+      return response.tokens < 0 ? this.#refuse('RATE_LIMITED', limit, response.resetAt) : undefined
     })
   }
 
   #countDay(part: DayPart): MaybePromise<Denied | undefined> {
     const { counter, tenant } = this.#parts
     const { limit, callsPerDay } = part
-    return after(counter.incrDaily(tenant, limit.key, callsPerDay), (answer) => {
-      if (answer === undefined) return undefined
-      const { count, resetAt, refund } = answer
-      this.usage.addDay(part, answer, refund !== undefined)
+    return after(counter.incrDaily(tenant, limit.key, callsPerDay), (response) => {
+      if (response === undefined) return undefined
+      const { count, resetAt, refund } = response
+      this.usage.addDay(part, response, refund !== undefined)
       if (count > callsPerDay) return this.#refuse('QUOTA_EXCEEDED', limit, resetAt)
       if (refund !== undefined) this.#refundUnlessSent(refund)
       return undefined
@@ -99,10 +99,10 @@ class DailyHold implements Hold {
 
   async release(): Promise<void> {
     const refunds = this.#refunds.splice(0).map(async (refund) => refund())
-    const faults = (await Promise.allSettled(refunds)).filter((result) => result.status === 'rejected')
-    if (faults.length > 0) {
+    const errors = (await Promise.allSettled(refunds)).filter((result) => result.status === 'rejected')
+    if (errors.length > 0) {
       throw new AggregateError(
-        faults.map(({ reason }) => reason),
+        errors.map(({ reason }) => reason),
         'daily counts could not be refunded',
       )
     }
@@ -125,12 +125,12 @@ class Usage {
     this.#used.push({ part, remaining: within(Math.floor(tokens)), resetAt, refundable: false })
   }
 
-  addDay(part: DayPart, answer: { count: number; resetAt: number }, refundable: boolean): void {
-    const left = part.callsPerDay - answer.count
+  addDay(part: DayPart, response: { count: number; resetAt: number }, refundable: boolean): void {
+    const left = part.callsPerDay - response.count
     this.#used.push({
       part,
       remaining: within(left),
-      resetAt: answer.resetAt,
+      resetAt: response.resetAt,
       refundable: refundable && left >= 0,
     })
   }
@@ -139,7 +139,7 @@ class Usage {
    * Adds the fields to `headers`. `now` in milliseconds since the epoch. A call that is not sent is refunded, so it is not
    * reported as used.
    */
-  addTo(headers: AnswerHeaders, now: number, sent: Sent): void {
+  addTo(headers: ResponseHeaders, now: number, sent: Sent): void {
     let tightestRate = Number.POSITIVE_INFINITY
     let tightestDay = Number.POSITIVE_INFINITY
     let dayEnds = 0

@@ -60,7 +60,7 @@ export const quotasSchema = z
       .min(1)
       .max(60_000)
       .default(1000)
-      .describe('Milliseconds within which the store has to answer; after them it is down.'),
+      .describe('Milliseconds within which the store has to respond; after them it is down.'),
   })
   .superRefine(checkStoreChoice)
   .describe('Counts calls against the limits of `entitlements`.')

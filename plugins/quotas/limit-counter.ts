@@ -57,8 +57,8 @@ export class LimitCounter {
     inStore: () => MaybePromise<T>,
     inProcess: (local: MemoryCounts) => T,
   ): MaybePromise<T | undefined> {
-    return attempt(inStore, (fault) => {
-      if (this.#failureMode === 'closed') throw fault
+    return attempt(inStore, (error) => {
+      if (this.#failureMode === 'closed') throw error
       return this.#local && inProcess(this.#local)
     })
   }
@@ -66,9 +66,9 @@ export class LimitCounter {
   #refund(tenant: string, key: string, now: number): MaybePromise<void> {
     return attempt(
       () => this.#store.refundDaily?.(tenant, key, now),
-      (fault) => {
+      (error) => {
         // A count too many refuses a call some day; it is no reason to fail one that is let through.
-        if (this.#failureMode === 'closed') throw fault
+        if (this.#failureMode === 'closed') throw error
       },
     )
   }

@@ -1,7 +1,6 @@
 // Counts a call against the limits that entitlements gave it, and refuses it when one is used up. It runs after dedupe,
 // so that a replay is not counted.
 import {
-  type AnswerHeaders,
   after,
   attempt,
   type Call,
@@ -12,6 +11,7 @@ import {
   type MaybePromise,
   type Next,
   type Outcome,
+  type ResponseHeaders,
   type Stage,
 } from '@svc/core'
 import type { StoreResource } from '@svc/core/store'
@@ -92,7 +92,7 @@ export class QuotasStage implements Stage {
     return after(refused, (refusal) => {
       return after(refusal ?? next(), (outcome) => {
         // V8 gives an object a new hidden class each time where properties follow a spread.
-        const headers: AnswerHeaders = Object.assign({}, outcome.headers)
+        const headers: ResponseHeaders = Object.assign({}, outcome.headers)
         count.usage.addTo(headers, clock.now(), call.sent)
         return { ...outcome, headers }
       })

@@ -91,19 +91,19 @@ const END_OF_TIME = 8.64e15
 const ISO_INSTANT = /^[+-]?\d{4,6}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)$/
 
 /** @throws {TypeError} when it is not what `QuotaAdapter.takeToken` promises */
-function checkBucket(answer: { tokens: number; resetAt: ResetAt }): void {
-  if (!Number.isFinite(answer?.tokens)) {
-    throw new TypeError(`takeToken answered no number of tokens: ${String(answer?.tokens)}`)
+function checkBucket(response: { tokens: number; resetAt: ResetAt }): void {
+  if (!Number.isFinite(response?.tokens)) {
+    throw new TypeError(`takeToken answered no number of tokens: ${String(response?.tokens)}`)
   }
-  checkInstant('takeToken', answer.resetAt)
+  checkInstant('takeToken', response.resetAt)
 }
 
 /** @throws {TypeError} when it is not what `QuotaAdapter.incrDaily` promises */
-function checkDay(answer: { count: number; resetAt: ResetAt }): void {
-  if (!(Number.isSafeInteger(answer?.count) && answer.count > 0)) {
-    throw new TypeError(`incrDaily answered no count of calls: ${String(answer?.count)}`)
+function checkDay(response: { count: number; resetAt: ResetAt }): void {
+  if (!(Number.isSafeInteger(response?.count) && response.count > 0)) {
+    throw new TypeError(`incrDaily answered no count of calls: ${String(response?.count)}`)
   }
-  checkInstant('incrDaily', answer.resetAt)
+  checkInstant('incrDaily', response.resetAt)
 }
 
 function checkInstant(method: string, resetAt: ResetAt): void {

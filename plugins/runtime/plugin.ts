@@ -1,6 +1,5 @@
 // The `runtime` section: a runtime decides on findings in place of the policy's `deny_on`.
 import {
-  answerChange,
   bind,
   bindDefault,
   checkServer,
@@ -14,6 +13,7 @@ import {
   redactor,
   resolve,
   resolveOptional,
+  responseChange,
   sideEffects,
   token,
   tokens,
@@ -55,7 +55,7 @@ export const runtimePlugin = definePlugin({
     },
   ],
   uses: [identity, redactor, sideEffects],
-  provides: [externalDecision, answerChange],
+  provides: [externalDecision, responseChange],
   facts: ({ enforcement: { mode } }) => (mode === 'remote' ? { asksRuntime: true } : {}),
   check({ enforcement: { mode, remote } }, { place }) {
     const path = ['runtime', 'enforcement', 'remote']
@@ -64,7 +64,7 @@ export const runtimePlugin = definePlugin({
       const message = 'has no effect without mode: remote'
       return [{ path: [...path, 'endpoint'], message, severity: 'warning' }]
     }
-    const message = remote?.apiKeyRef && place && new KeyReader(place).fileFault(remote.apiKeyRef)
+    const message = remote?.apiKeyRef && place && new KeyReader(place).fileError(remote.apiKeyRef)
     return message ? [{ path: [...path, 'apiKeyRef'], message }] : []
   },
 

@@ -1,6 +1,5 @@
 // Has each call evaluated, passes the decision on to the enforcement stage, and fulfils its obligations.
 import {
-  answerChange,
   type Call,
   type DecisionEvaluator,
   type ExternalDecision,
@@ -10,6 +9,7 @@ import {
   type MaybePromise,
   type Next,
   type Outcome,
+  responseChange,
   type Stage,
 } from '@svc/core'
 import { EvaluationError } from './evaluation/error.js'
@@ -114,7 +114,7 @@ export class RuntimeStage implements Stage {
     const { redactions } = decision.obligations
     // In observe mode the decision and its obligations are only recorded.
     if (redactions.length === 0 || source.requestOptions.rule.mode === 'observe') return next()
-    call.set(answerChange, true)
+    call.set(responseChange, true)
     return redactOutcome(call, request, await next(), redactions)
   }
 }

@@ -89,14 +89,14 @@ export const securitySchema = z
           .number()
           .positive()
           .optional()
-          .describe('Largest request and largest answer, in kilobytes of 1024 bytes.'),
+          .describe('Largest request and largest response, in kilobytes of 1024 bytes.'),
         max_duration_ms: z
           .int()
           .min(1)
           .max(MAX_DELAY_MS)
           .optional()
           .describe(
-            'Longest duration of a call, from this stage to the last byte of the answer, in milliseconds.',
+            'Longest duration of a call, from this stage to the last byte of the response, in milliseconds.',
           ),
       })
       .optional()

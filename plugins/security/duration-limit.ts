@@ -1,6 +1,6 @@
-// Limits the duration of a call, from this stage to the last byte of the answer. The timer restarts after a pause for
+// Limits the duration of a call, from this stage to the last byte of the response. The timer restarts after a pause for
 // human approval.
-import { answerTimeLeft, type Call, effectOf, type Finding, verdict } from '@svc/core'
+import { type Call, effectOf, type Finding, responseTimeLeft, verdict } from '@svc/core'
 import { lateFinding } from './findings.js'
 import type { Timer } from './timer.js'
 
@@ -20,7 +20,7 @@ export class DurationLimit {
       return timer.after(ms, () => call.addFinding(this.#tooLong()))
     }
     this.#cancel = start()
-    call.set(answerTimeLeft, () => this.#timeLeft())
+    call.set(responseTimeLeft, () => this.#timeLeft())
     call.onSettle(() => this.stop())
     call.onTimeoutPause((isPaused) => {
       this.stop()

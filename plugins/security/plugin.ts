@@ -1,6 +1,5 @@
 // The `security` section: rules on versions, hosts, paths, side effects, sizes and durations of calls.
 import {
-  answerTimeLeft,
   bindDefault,
   type ConfigConflict,
   definePlugin,
@@ -8,6 +7,7 @@ import {
   type PluginContext,
   type PolicyFacts,
   resolveOptional,
+  responseTimeLeft,
   sideEffectPolicy,
   sideEffects,
   tokens,
@@ -30,7 +30,7 @@ export const securityPlugin = definePlugin({
   schema: securitySchema,
   phase: 'inspection',
   uses: [identity],
-  provides: [sideEffects, answerTimeLeft],
+  provides: [sideEffects, responseTimeLeft],
   facts: (config) => {
     const escalation = escalationRule(config.side_effects)
     const rules = rulesOf(config)

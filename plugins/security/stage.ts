@@ -10,10 +10,10 @@ import {
   type Stage,
   sideEffects,
 } from '@svc/core'
-import { limitAnswerSize } from './answer-size.js'
 import { type ContentRule, checkContent } from './content-rules.js'
 import { DurationLimit } from './duration-limit.js'
 import { finding } from './findings.js'
+import { limitResponseSize } from './response-size.js'
 import type { SideEffectRule } from './side-effects.js'
 import type { Timer } from './timer.js'
 import type { AllowedVersions } from './versions.js'
@@ -23,7 +23,7 @@ interface SecurityRules {
   /** On strings in arguments. */
   readonly content: readonly ContentRule[]
   readonly sideEffects: SideEffectRule | undefined
-  /** Of a request, and of an answer. */
+  /** Of a request, and of a response. */
   readonly maxBytes: number | undefined
   readonly maxMs: number | undefined
 }
@@ -62,7 +62,7 @@ export class SecurityStage implements Stage {
     if (effects !== undefined) say(effects.describe(request))
     if (maxBytes !== undefined) {
       say(
-        `max_payload_kb: the request has ${request.bytes} bytes; the limit for it and its answer is ${maxBytes}`,
+        `max_payload_kb: the request has ${request.bytes} bytes; the limit for it and its response is ${maxBytes}`,
       )
     }
     if (maxMs !== undefined) say(`max_duration_ms: the limit is ${maxMs} ms`)
@@ -78,7 +78,7 @@ export class SecurityStage implements Stage {
     const limit = (settled: Outcome): Outcome => {
       if (settled.kind !== 'completed' || endsTimer(settled.body, request)) duration?.stop()
       if (settled.kind !== 'completed' || maxBytes === undefined) return settled
-      return limitAnswerSize(call, request.kind, settled, maxBytes)
+      return limitResponseSize(call, request.kind, settled, maxBytes)
     }
     return after(outcome, limit)
   }
@@ -107,7 +107,7 @@ export class SecurityStage implements Stage {
   }
 }
 
-/** True for a whole answer. An MCP session's own stream may stay open for the whole session, so it is not timed. */
+/** True for a whole response. An MCP session's own stream may stay open for the whole session, so it is not timed. */
 function endsTimer(body: Uint8Array | object, { kind }: CallRequest): boolean {
   return body instanceof Uint8Array || kind === 'protocol'
 }

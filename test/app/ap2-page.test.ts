@@ -69,8 +69,8 @@ describe('docs/ap2.md', () => {
       instrument: '/card',
     })
     const buy = async () => {
-      const answer = await gateway.invoke('/mcp/shop/buy@1.0.0', call, { 'x-ap2-bundle': out.trim() })
-      return { status: answer.status, body: (await answer.json()) as object }
+      const response = await gateway.invoke('/mcp/shop/buy@1.0.0', call, { 'x-ap2-bundle': out.trim() })
+      return { status: response.status, body: (await response.json()) as object }
     }
     expect(await buy()).to.have.property('status', 200)
     const again = await buy()

@@ -9,14 +9,14 @@ import { startUpstream, type TestUpstream } from '../support/upstream.js'
 
 const path = '/mcp/files/read@1.0.0'
 
-interface Answer {
+interface HttpResponse {
   readonly status: number
   readonly body: { readonly error: string; readonly message: string }
   readonly challenge: string | undefined
 }
 
 /** Headers go out as they are given: two of a name are two lines. */
-function post(url: string, authorization: string | string[]): Promise<Answer> {
+function post(url: string, authorization: string | string[]): Promise<HttpResponse> {
   return new Promise((resolve, reject) => {
     const sending = request(url + path, { method: 'POST' })
     sending.setHeader('authorization', authorization)
@@ -28,7 +28,11 @@ function post(url: string, authorization: string | string[]): Promise<Answer> {
       })
       message.once('end', () => {
         const challenge = message.headers['www-authenticate']
-        resolve({ status: message.statusCode ?? 0, body: JSON.parse(text) as Answer['body'], challenge })
+        resolve({
+          status: message.statusCode ?? 0,
+          body: JSON.parse(text) as HttpResponse['body'],
+          challenge,
+        })
       })
     })
     sending.end('{}')

@@ -75,7 +75,7 @@ describe('a caller', () => {
   }
 
   describe('whose token has the client of another and no email address', () => {
-    it('does not get the answer to the other one’s idempotency key', async () => {
+    it('does not get the response to the other one’s idempotency key', async () => {
       const send = async (sub: string) =>
         gateway.invoke(WRITE, {}, { ...(await bearer(unnamed(sub))), 'idempotency-key': 'order-1' })
       const first = await send('ada')

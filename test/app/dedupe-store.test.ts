@@ -69,7 +69,7 @@ describe('idempotency keys in Redis', () => {
     expect(upstream.calls).to.have.lengthOf(1)
   })
 
-  it('are not run again when it is lost between the call and its answer', async () => {
+  it('are not run again when it is lost between the call and its response', async () => {
     await using slow = await startUpstream((_call, response) => {
       void redis.kill('SIGKILL').then(() => response.end('ran'))
     })
@@ -80,7 +80,7 @@ describe('idempotency keys in Redis', () => {
     const first = await gateway.invoke(PAY, {}, key)
     expect([first.status, await first.text()]).to.deep.equal([200, 'ran'])
     expect((await gateway.invoke(PAY, {}, key)).status).to.equal(503)
-    // It has forgotten everything, and is told the answer again.
+    // It has forgotten everything, and is told the response again.
     await redis.restart()
     await redis.send('ACL', 'SETUSER', 'gateway', 'on', `>${PASSWORD}`, '~svc:dedupe:*', '+@all')
     await until(async () => Number(await redis.send('DBSIZE')) === 1)
@@ -98,7 +98,7 @@ describe('idempotency keys in Redis', () => {
       .and.not.include(PASSWORD)
   })
 
-  it('never contain its password or the answers: not in refusals, logs or records', async () => {
+  it('never contain its password or the responses: not in refusals, logs or records', async () => {
     await using gateway = await start({ timeoutMs: 1_000 })
     await gateway.invoke(PAY, { card: '4111-secret' }, key)
     await redis.send('ACL', 'SETUSER', 'gateway', '>another', `<${PASSWORD}`)

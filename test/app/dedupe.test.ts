@@ -9,11 +9,11 @@ const READ = '/mcp/files/write@1.0.0'
 const key = { 'idempotency-key': 'order-7' }
 
 /** What a test makes of a call at the upstream; echoes where it says nothing. */
-type Answer = (response: ServerResponse, call: UpstreamCall) => void
+type HttpResponse = (response: ServerResponse, call: UpstreamCall) => void
 
 describe('calls with an idempotency key', () => {
   let upstream: TestUpstream
-  let answer: Answer
+  let answer: HttpResponse
 
   beforeEach(async () => {
     answer = (response, call) => response.end(JSON.stringify({ run: upstream.calls.length, call: call.path }))
@@ -33,7 +33,7 @@ describe('calls with an idempotency key', () => {
   const errorOf = async (response: Response): Promise<unknown> =>
     ((await response.json()) as { error?: unknown }).error
 
-  it('run once: the answer is replayed with status, headers and body, and marked', async () => {
+  it('run once: the response is replayed with status, headers and body, and marked', async () => {
     answer = (response) => response.writeHead(201, { 'content-type': 'text/plain', etag: '"1"' }).end('made')
     await using gateway = await start()
     const first = await gateway.invoke(READ, { a: 1 }, key)
@@ -119,14 +119,14 @@ describe('calls with an idempotency key', () => {
       answer = (response) => held.push(response)
     })
 
-    it('wait for it and replay its answer, many at once', async () => {
+    it('wait for it and replay its response, many at once', async () => {
       await using gateway = await start()
       const calls = Array.from({ length: 20 }, () => gateway.invoke(READ, {}, key))
       await until(async () => held.length > 0)
       held[0]?.end('done')
-      const answers = await Promise.all(calls)
-      expect(await Promise.all(answers.map((one) => one.text()))).to.deep.equal(Array(20).fill('done'))
-      const marks = answers.map((one) => one.headers.get('x-dedupe'))
+      const responses = await Promise.all(calls)
+      expect(await Promise.all(responses.map((one) => one.text()))).to.deep.equal(Array(20).fill('done'))
+      const marks = responses.map((one) => one.headers.get('x-dedupe'))
       expect(marks.filter((mark) => mark === 'first')).to.have.lengthOf(1)
       expect(marks.filter((mark) => mark === 'replay')).to.have.lengthOf(19)
       expect(upstream.calls).to.have.lengthOf(1)
@@ -251,7 +251,7 @@ describe('calls with an idempotency key', () => {
   })
 
   for (const status of [400, 404, 409, 422, 500, 503]) {
-    it(`replay an answer of ${status}: the upstream has spoken`, async () => {
+    it(`replay a response of ${status}: the upstream has spoken`, async () => {
       answer = (response) => response.writeHead(status, { 'retry-after': '7' }).end('no')
       await using gateway = await start()
       const first = await gateway.invoke(READ, {}, key)
@@ -277,7 +277,7 @@ describe('calls with an idempotency key', () => {
     })
   }
 
-  it('say that they ran where the answer was too large to be kept', async () => {
+  it('say that they ran where the response was too large to be kept', async () => {
     answer = (response) => response.end(Buffer.alloc(1025))
     await using gateway = await start({ maxResponseKb: 1 })
     expect((await gateway.invoke(READ, {}, key)).status).to.equal(200)
@@ -285,11 +285,11 @@ describe('calls with an idempotency key', () => {
     expect(refused.status).to.equal(409)
     const told = (await refused.json()) as { error: string; message: string }
     expect(told.error).to.equal('IDEMPOTENT_DUPLICATE')
-    expect(told.message).to.match(/has run already; its answer was too large to be kept/)
+    expect(told.message).to.match(/has run already; its response was too large to be kept/)
     expect(upstream.calls).to.have.lengthOf(1)
   })
 
-  describe('with a streamed answer', () => {
+  describe('with a streamed response', () => {
     const EVENTS = { 'content-type': 'text/event-stream' }
 
     it('replay it whole', async () => {
@@ -356,7 +356,7 @@ describe('calls with an idempotency key', () => {
     })
   })
 
-  it('keep their answers across a restart', async () => {
+  it('keep their responses across a restart', async () => {
     await using gateway = await start()
     await gateway.invoke(READ, {}, key)
     await gateway.handle.close()
@@ -372,8 +372,8 @@ describe('calls with an idempotency key', () => {
 
   it('are not looked at where the section is switched off', async () => {
     await using gateway = await start({ enabled: false })
-    const answers = [await gateway.invoke(READ, {}, key), await gateway.invoke(READ, {}, key)]
-    expect(answers.map((one) => one.headers.has('x-dedupe'))).to.deep.equal([false, false])
+    const responses = [await gateway.invoke(READ, {}, key), await gateway.invoke(READ, {}, key)]
+    expect(responses.map((one) => one.headers.has('x-dedupe'))).to.deep.equal([false, false])
     expect(upstream.calls).to.have.lengthOf(2)
   })
 })

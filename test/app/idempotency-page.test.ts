@@ -8,9 +8,9 @@ describe('docs/idempotency.md', () => {
     await using upstream = await startUpstream()
     await using gateway = await startTestGateway(docsPolicy('idempotency.md', upstream.url))
     const buy = () => gateway.invoke('/mcp/shop/buy@1.0.0', { item: 7 }, { 'idempotency-key': '5f0c1c9e' })
-    const answers = [await buy(), await buy()]
-    expect(answers.map(({ headers }) => headers.get('x-dedupe'))).to.deep.equal(['first', 'replay'])
-    expect(await answers[1]?.text()).to.equal(await answers[0]?.text())
+    const responses = [await buy(), await buy()]
+    expect(responses.map(({ headers }) => headers.get('x-dedupe'))).to.deep.equal(['first', 'replay'])
+    expect(await responses[1]?.text()).to.equal(await responses[0]?.text())
     expect(upstream.calls).to.have.lengthOf(1)
   })
 })

@@ -19,7 +19,7 @@ const maxResponseBytes = 2_000
 const big = 'x'.repeat(5_000)
 const server = { maxResponseBytes }
 
-/** A call that is made twice with one idempotency key, and how its upstream answers. */
+/** A call that is made twice with one idempotency key, and how its upstream responses. */
 interface Face {
   readonly path: string
   readonly body: (said: string) => object
@@ -146,7 +146,7 @@ describe('a response over server.maxResponseBytes', function () {
     await using gateway = await startTestGateway({ targets: { files: upstream.url }, server })
     const cut = await gateway.invoke('/mcp/files/echo@1.0.0').then(
       (response) => response.text(),
-      (fault: unknown) => fault,
+      (error: unknown) => error,
     )
     expect(cut).to.be.instanceOf(Error)
     expect(gateway.records().map(({ error }) => error)).to.deep.equal(['PAYLOAD_TOO_LARGE'])
@@ -161,8 +161,8 @@ describe('a response over server.maxResponseBytes', function () {
     })
     const codes: unknown[] = []
     for (let time = 0; time < 2; time++) {
-      await echo({}, { idempotencyKey: 'key-1' }).catch((fault: unknown) => {
-        codes.push(isGovernanceError(fault) ? [fault.code, fault.details.sent] : fault)
+      await echo({}, { idempotencyKey: 'key-1' }).catch((error: unknown) => {
+        codes.push(isGovernanceError(error) ? [error.code, error.details.sent] : error)
       })
     }
     expect(codes).to.deep.equal([
@@ -196,9 +196,9 @@ describe('a response over server.maxResponseBytes', function () {
       await mcp.connect(ofServer)
       const client = new Client({ name: 'test', version: '1' })
       await client.connect(ofClient)
-      const fault = await rejectionOf(client.callTool({ name: 'echo' }))
-      expect(fault).to.include({ code: 413 })
-      expect(fault).to.have.nested.property('data.sent', true)
+      const error = await rejectionOf(client.callTool({ name: 'echo' }))
+      expect(error).to.include({ code: 413 })
+      expect(error).to.have.nested.property('data.sent', true)
       await client.close()
     } finally {
       await handle.close()

@@ -53,9 +53,9 @@ describe('gateways that share a Redis', () => {
     const ten = started.flatMap((start) => (start.status === 'fulfilled' ? [start.value] : []))
     try {
       expect(ten).to.have.lengthOf(10)
-      const answers = await statuses(ten, 400)
-      expect(answers.filter((status) => status === 200)).to.have.lengthOf(120)
-      expect(answers.filter((status) => status === 429)).to.have.lengthOf(280)
+      const responses = await statuses(ten, 400)
+      expect(responses.filter((status) => status === 200)).to.have.lengthOf(120)
+      expect(responses.filter((status) => status === 429)).to.have.lengthOf(280)
       expect(upstream.calls).to.have.lengthOf(120)
     } finally {
       await Promise.all(ten.map((gateway) => gateway[Symbol.asyncDispose]()))
@@ -105,10 +105,10 @@ describe('gateways that share a Redis', () => {
     expect(await gateway.invoke('/mcp/files/read@1.0.0')).to.have.property('status', 503)
     expect(await gateway.invoke('/mcp/files/write@1.0.0')).to.have.property('status', 200)
     expect(gateway.log.lines.map(({ fields }) => fields)).to.deep.include({
-      fault: readFault(gateway),
+      error: readError(gateway),
       failures: 1,
     })
-    expect(readFault(gateway)).to.match(/^Redis: WRONGTYPE /)
+    expect(readError(gateway)).to.match(/^Redis: WRONGTYPE /)
   })
 
   it('start without Redis where they may serve without it, with a warning', async () => {
@@ -127,7 +127,7 @@ describe('gateways that share a Redis', () => {
   })
 })
 
-function readFault(gateway: TestGateway): unknown {
+function readError(gateway: TestGateway): unknown {
   const line = gateway.log.lines.find(({ message }) => message.startsWith('the quota store fails'))
-  return line === undefined ? undefined : (line.fields as { fault?: unknown }).fault
+  return line === undefined ? undefined : (line.fields as { error?: unknown }).error
 }

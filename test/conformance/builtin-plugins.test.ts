@@ -8,9 +8,9 @@ async function optionsOf(section: string): Promise<ConformanceOptions> {
   try {
     const module: { options: ConformanceOptions } = await import(`../plugins/${section}/conformance.js`)
     return module.options
-  } catch (fault) {
-    if (fault instanceof Error && 'code' in fault && fault.code === 'ERR_MODULE_NOT_FOUND') return {}
-    throw fault
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ERR_MODULE_NOT_FOUND') return {}
+    throw error
   }
 }
 

@@ -98,10 +98,10 @@ const isOfRecords = (text: string) => /\/(?:ingest|agents|raw)\//.test(text)
 export async function openUploadingLog(
   presign: Partial<NonNullable<AppenderConfig['presign']>> = {},
   without: readonly string[] = [],
-  fault?: Fault,
+  error?: Fault,
 ): Promise<UploadingLog> {
   const cloud = await startCloud()
-  if (fault !== undefined) cloud.fault = fault
+  if (error !== undefined) cloud.error = error
   const all = Object.entries({ ...presignFor(cloud), ...presign }).filter(([key]) => !without.includes(key))
   const config = {
     presign: { apiBaseUrl: cloud.url, auditKey: 'Bearer key-1', ...Object.fromEntries(all) },

@@ -16,7 +16,7 @@ import { startTestGateway, type TestGateway } from '../support/gateway.js'
 import { keepingLogger } from '../support/logger.js'
 import { startUpstream, type TestUpstream, type UpstreamCall } from '../support/upstream.js'
 
-export interface Answered {
+export interface CallResult {
   readonly status: number
   readonly headers: Headers
   /** Parsed JSON. */
@@ -29,7 +29,7 @@ export interface Serving extends AsyncDisposable {
   readonly gateway: TestGateway
   readonly upstream: TestUpstream
   /** Calls the tool server's `read@1.0.0` unless told otherwise. */
-  call(call?: ToolCall): Promise<Answered>
+  call(call?: ToolCall): Promise<CallResult>
 }
 
 export interface ToolCall {
@@ -39,7 +39,7 @@ export interface ToolCall {
 }
 
 type Settings = GatewaySettings | ((home: string, upstream: string) => GatewaySettings)
-type Answer = Parameters<typeof startUpstream>[0]
+type Script = Parameters<typeof startUpstream>[0]
 
 /** Counts without limits of its own, as a user's adapter would. */
 function countingAdapter(): QuotaAdapter {
@@ -65,8 +65,8 @@ const everything = {
 }
 
 /** The server is `files`; the tenant `acme` may use everything unless `settings` say otherwise. */
-export async function serving(settings: Settings = {}, answer?: Answer): Promise<Serving> {
-  const upstream = await startUpstream(answer)
+export async function serving(settings: Settings = {}, response?: Script): Promise<Serving> {
+  const upstream = await startUpstream(response)
   let appender: SvcAppender | undefined
   const end = async () => {
     await appender?.close()
@@ -86,9 +86,9 @@ export async function serving(settings: Settings = {}, answer?: Answer): Promise
       }
     })
     return servingOf(gateway, upstream, end)
-  } catch (fault) {
+  } catch (error) {
     await end()
-    throw fault
+    throw error
   }
 }
 
@@ -135,17 +135,17 @@ export function refusal(
   changes: Record<string, unknown>,
   options: Record<string, unknown> = complete,
 ): string {
-  let fault: unknown
+  let error: unknown
   try {
     // The types would refuse most of what is tried here.
     const handle = startGatewayServer({ ...options, ...changes } as GatewayOptions)
     handle.ready().catch(() => undefined)
     void handle.close()
   } catch (thrown) {
-    fault = thrown
+    error = thrown
   }
-  expect(fault, `starts with ${JSON.stringify(changes)}`).to.be.instanceOf(PolicyError)
-  return String(fault)
+  expect(error, `starts with ${JSON.stringify(changes)}`).to.be.instanceOf(PolicyError)
+  return String(error)
 }
 
 /** Starts with these changes, and stops again. */

@@ -101,8 +101,8 @@ contractSection('1', 'What the service does', ({ holds }) => {
 
   holds('j', 'The raw payload dataset requires the upload configuration.', async () => {
     await using log = await openLog()
-    const fault = await log.appender.appendRawPayload(payload).catch((thrown: unknown) => thrown)
-    expect(fault).to.be.instanceOf(audit.AuditError).with.property('code', 'presign_required')
+    const error = await log.appender.appendRawPayload(payload).catch((thrown: unknown) => thrown)
+    expect(error).to.be.instanceOf(audit.AuditError).with.property('code', 'presign_required')
     expect(log.has(`raw/raw-${today}.ndjson`)).to.equal(false)
   })
 

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { expect } from 'chai'
 import { type AuditEnvelope, AuditError } from 'svc-sdk/audit'
 import { daily, envelope, openLog } from './log.js'
-import { type Answered, serving } from './rig.js'
+import { type CallResult, serving } from './rig.js'
 import { contractSection } from './section.js'
 
 const hex = (text: string) => createHash('sha256').update(text).digest('hex')
@@ -29,7 +29,7 @@ async function recorded() {
 interface Field {
   readonly letter: string
   readonly text: string
-  check(full: Answered, denied: Answered): void
+  check(full: CallResult, denied: CallResult): void
 }
 
 const fields: readonly Field[] = [
@@ -210,8 +210,8 @@ contractSection('2.1', 'Audit envelope', ({ holds, given }) => {
     await using log = await openLog()
     for (const [field, value] of Object.entries(wrongTypes)) {
       const changes = { [field]: value } as Partial<AuditEnvelope>
-      const fault = await log.appender.append(envelope(changes)).catch((thrown: unknown) => thrown)
-      expect(fault, field).to.be.instanceOf(AuditError)
+      const error = await log.appender.append(envelope(changes)).catch((thrown: unknown) => thrown)
+      expect(error, field).to.be.instanceOf(AuditError)
     }
     expect(log.has(daily) ? log.lines(daily) : []).to.deep.equal([])
   })

@@ -13,7 +13,7 @@ interface WithRuntime extends AsyncDisposable {
 
 const evil = { args: { url: 'https://evil.example/' } }
 
-/** `answer`: the status and action of each answer of the runtime; null never answers. */
+/** `answer`: the status and action of each response of the runtime; null never answers. */
 async function withRuntime(
   enforcement: Partial<Enforcement> = {},
   answer: { status?: number; action?: string; protocolVersion?: string } | null = {},

@@ -61,7 +61,7 @@ contractSection('2.2', 'Raw payload record', ({ holds, given }) => {
   })
   holds('d', '`runId` is the run identifier.', () => expect(raw().input['runId']).to.equal('run-9'))
   holds('e', '`tenant` is the tenant.', () => expect(raw().input['tenant']).to.equal('acme'))
-  holds('f', '`direction` is `input` for requests, and another value for answers.', () => {
+  holds('f', '`direction` is `input` for requests, and another value for responses.', () => {
     expect(raw().input['direction']).to.equal('input')
     expect(raw().output['direction']).to.equal('output')
   })
@@ -146,9 +146,9 @@ async function expectRejected(
   words: string,
   without: readonly string[] = [],
 ): Promise<void> {
-  const fault = await openUploadingLog(presign, without).catch((thrown: unknown) => thrown)
-  expect(fault).to.be.instanceOf(AuditError)
-  expect(String(fault)).to.include(words)
+  const error = await openUploadingLog(presign, without).catch((thrown: unknown) => thrown)
+  expect(error).to.be.instanceOf(AuditError)
+  expect(String(error)).to.include(words)
 }
 
 contractSection('2.4', 'Signer interface', ({ holds }) => {

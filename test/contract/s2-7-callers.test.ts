@@ -50,8 +50,8 @@ contractSection('2.7', 'authn', ({ holds, given }) => {
     expect((await usual().as({})).status).to.equal(200)
     const { privateKey } = await generateKeyPair('ES256')
     const forged = await usual().issuer.sign({}, { key: privateKey })
-    const answer = await usual().rig.call({ headers: { authorization: `Bearer ${forged}` } })
-    expect(answer.status).to.equal(401)
+    const response = await usual().rig.call({ headers: { authorization: `Bearer ${forged}` } })
+    expect(response.status).to.equal(401)
   })
   for (const [letter, key] of [
     ['e', 'issuer'],
@@ -81,7 +81,7 @@ contractSection('2.7', 'authn', ({ holds, given }) => {
     string,
     Claims,
     Claims,
-    (answer: Record<string, unknown>) => unknown,
+    (response: Record<string, unknown>) => unknown,
   ][] = [
     ['k', 'tenantClaim', 'org', { org: 'umbrella' }, { t: 'umbrella', org: 'acme' }, ({ tenant }) => tenant],
     ['m', 'userClaim', 'email', { email: 'umbrella' }, { t: 'umbrella' }, (r) => principal(r)['user']],

@@ -66,7 +66,7 @@ contractSection('3', 'States and transitions', ({ holds }) => {
   })
   holds('i', 'After an upload that failed the same bytes are sent again.', async () => {
     await using log = await openUploadingLog()
-    log.cloud.fault = failing('/ingest/', 503, 1)
+    log.cloud.error = failing('/ingest/', 503, 1)
     await log.appender.append(envelope())
     await log.appender.flush()
     await log.cloud.until(() => log.puts().length === 2)
@@ -136,9 +136,9 @@ contractSection('4', 'Endpoints', ({ holds }) => {
 
 contractSection('5', 'Authentication', ({ holds }) => {
   holds('a', 'The raw key without `Bearer ` is refused.', async () => {
-    const fault = await openUploadingLog({ auditKey: 'key-1' }).catch((thrown: unknown) => thrown)
-    expect(fault).to.be.instanceOf(AuditError)
-    expect(String(fault)).to.include('Bearer <API_KEY>')
+    const error = await openUploadingLog({ auditKey: 'key-1' }).catch((thrown: unknown) => thrown)
+    expect(error).to.be.instanceOf(AuditError)
+    expect(String(error)).to.include('Bearer <API_KEY>')
   })
   holds('b', 'Gateway clients send bearer tokens; other schemes are refused.', async () => {
     await using rig = await serving({ authn: {} })
@@ -217,7 +217,7 @@ contractSection('8', 'Limits', ({ holds }) => {
     expect(status).to.equal(200)
     expect(record.findings).to.deep.equal([])
   })
-  holds('b', '`max_payload_kb` limits the answer too.', async () => {
+  holds('b', '`max_payload_kb` limits the response too.', async () => {
     await using rig = await serving({ security: { limits: { max_payload_kb: 1 } } }, (_call, response) => {
       response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify('x'.repeat(2000)))
     })

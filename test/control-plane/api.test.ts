@@ -63,10 +63,10 @@ describe('svc-control-plane', () => {
     const head =
       'POST /api/svc/upload-url HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer svck_wrong\r\n'
     const socket = await dial(plane.url)
-    const answered = new Promise((resolve) => socket.once('data', resolve))
+    const responded = new Promise((resolve) => socket.once('data', resolve))
     socket.write(`${head}content-length: 500000\r\n\r\n`)
     for (let i = 0; i < 10; i++) await new Promise((resolve) => socket.write('x'.repeat(50_000), resolve))
-    expect(String(await answered)).to.match(/^HTTP\/1\.1 401 /)
+    expect(String(await responded)).to.match(/^HTTP\/1\.1 401 /)
     socket.write('GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n')
     expect((await hearOut(socket)).statuses).to.deep.equal([200])
   })
@@ -221,7 +221,7 @@ describe('svc-control-plane', () => {
     })
   })
 
-  it('refuses other paths and methods in the error shape, and answers /healthz', async () => {
+  it('refuses other paths and methods in the error shape, and responses /healthz', async () => {
     expect((await post('/api/else', {})).body['error']).to.equal('NOT_FOUND')
     const got = await fetch(`${plane.url}/api/auth/validate-key`)
     expect([got.status, got.headers.get('allow')]).to.deep.equal([405, 'POST'])
@@ -240,7 +240,7 @@ describe('svc-control-plane', () => {
     const head = 'POST /api/svc/upload-url HTTP/1.1\r\nhost: 127.0.0.1\r\ntransfer-encoding: chunked\r\n\r\n'
     const piece = `100000\r\n${'x'.repeat(0x100000)}\r\n`
     const { statuses } = await sendRaw(plane.url, `${head}${piece}1\r\nx\r\n`)
-    // An open connection would be answered 408 when the request times out.
+    // An open connection would be refused with 408 when the request times out.
     expect(statuses).to.deep.equal([401])
   })
 
@@ -318,8 +318,8 @@ describe('svc-control-plane', () => {
       it(`refuses ${title} on /api/svc/${path}`, async () => {
         const asked = path === 'objects' ? { prefix } : { key: `${prefix}x` }
         const request = { ...metadata, ...asked, ...changes }
-        const answer = await post(`/api/svc/${path}`, request, `Bearer ${readKey}`)
-        expect(answer.status).to.equal(status)
+        const response = await post(`/api/svc/${path}`, request, `Bearer ${readKey}`)
+        expect(response.status).to.equal(status)
       })
     }
   })
@@ -335,7 +335,7 @@ describe('svc-control-plane', () => {
     it('is refused at start when it is missing, with the command that creates one', async () => {
       const said = await startControlPlane(bucket, join(home, 'nosuch.json')).then(
         () => 'started',
-        (fault: Error) => fault.message,
+        (error: Error) => error.message,
       )
       expect(said).to.match(/cannot be read; `npx @svc\/control-plane add-key` creates one: .*nosuch\.json/)
     })
@@ -345,7 +345,7 @@ describe('svc-control-plane', () => {
       writeFileSync(bad, '{"version":1,"keys":[{"sha256":"x"}]}')
       const said = await startControlPlane(bucket, bad).then(
         () => 'started',
-        (fault: Error) => fault.message,
+        (error: Error) => error.message,
       )
       expect(said).to.include(`${bad}: not a key file: keys.0.sha256: expected 64`)
     })

@@ -316,7 +316,7 @@ describe('svc audit fetch', function () {
   }
   for (const [title, args, message] of [
     ['no key', () => [plane.url], 'the API key is missing'],
-    ['a wrong key', () => [plane.url, '--key-file', wrongKey()], 'answered 401'],
+    ['a wrong key', () => [plane.url, '--key-file', wrongKey()], 'responded with 401'],
     ['another source', () => ['ftp://x'], 'neither an http or https URL nor s3://BUCKET'],
     ['a bucket without owner', () => ['s3://audit-logs'], 'needs --tenant'],
   ] as const) {

@@ -1,4 +1,4 @@
-// @svc/control-plane/openapi.yaml against the answers of the running server.
+// @svc/control-plane/openapi.yaml against the responses of the running server.
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
@@ -41,7 +41,7 @@ function named(ref: string): unknown {
   return value
 }
 
-function faults(body: Body | undefined, value: unknown): unknown {
+function errors(body: Body | undefined, value: unknown): unknown {
   if (body === undefined) return 'not in the document'
   return z.fromJSONSchema(body.content['application/json'].schema).safeParse(value).error?.issues ?? []
 }
@@ -101,10 +101,10 @@ describe('@svc/control-plane/openapi.yaml', function () {
     expect(document.openapi).to.equal('3.1.0')
   })
 
-  it('describes the answers of /api/auth/validate-key', async () => {
+  it('describes the responses of /api/auth/validate-key', async () => {
     const path = '/api/auth/validate-key'
     const { responses = {}, requestBody } = document.paths[path]?.['post'] ?? {}
-    expect(faults(requestBody, {})).to.deep.equal([])
+    expect(errors(requestBody, {})).to.deep.equal([])
     const answers = [
       await post(path, {}),
       await post(path, 'no JSON'),
@@ -112,14 +112,14 @@ describe('@svc/control-plane/openapi.yaml', function () {
       await post(path, 'x'.repeat(16_385)),
     ]
     for (const { status, value } of answers)
-      expect(faults(responses[status], value), status).to.deep.equal([])
+      expect(errors(responses[status], value), status).to.deep.equal([])
     // Nothing outside makes the server answer 500.
     expect([...answers.map(({ status }) => status), '500'].sort()).to.deep.equal(
       Object.keys(responses).sort(),
     )
   })
 
-  it('describes the answers of /api/svc/upload-url', async () => {
+  it('describes the responses of /api/svc/upload-url', async () => {
     const path = '/api/svc/upload-url'
     const { responses = {} } = document.paths[path]?.['post'] ?? {}
     const answers = [
@@ -131,7 +131,7 @@ describe('@svc/control-plane/openapi.yaml', function () {
       await post(path, upload, key, planeWithoutCredentials),
     ]
     for (const { status, value } of answers)
-      expect(faults(responses[status], value), status).to.deep.equal([])
+      expect(errors(responses[status], value), status).to.deep.equal([])
     expect([...answers.map(({ status }) => status), '500'].sort()).to.deep.equal(
       Object.keys(responses).sort(),
     )
@@ -143,10 +143,10 @@ describe('@svc/control-plane/openapi.yaml', function () {
     ['/api/svc/objects', { ...owner, prefix: folder }],
     ['/api/svc/download-url', { ...owner, key: upload['key'] }],
   ] as const) {
-    it(`describes the requests and answers of ${path}`, async () => {
+    it(`describes the requests and responses of ${path}`, async () => {
       const { responses = {}, requestBody } = document.paths[path]?.['post'] ?? {}
-      expect(faults(requestBody, request)).to.deep.equal([])
-      expect(faults(requestBody, { ...request, more: 1 })).to.not.deep.equal([])
+      expect(errors(requestBody, request)).to.deep.equal([])
+      expect(errors(requestBody, { ...request, more: 1 })).to.not.deep.equal([])
       const answers = [
         await post(path, request, readKey),
         await post(path, { ...request, more: 1 }, readKey),
@@ -156,7 +156,7 @@ describe('@svc/control-plane/openapi.yaml', function () {
         await post(path, request, readKey, planeWithoutCredentials),
       ]
       for (const { status, value } of answers)
-        expect(faults(responses[status], value), status).to.deep.equal([])
+        expect(errors(responses[status], value), status).to.deep.equal([])
       expect([...answers.map(({ status }) => status), '500'].sort()).to.deep.equal(
         Object.keys(responses).sort(),
       )
@@ -166,7 +166,7 @@ describe('@svc/control-plane/openapi.yaml', function () {
   it('describes the requests that /api/svc/upload-url accepts', async () => {
     const path = '/api/svc/upload-url'
     const body = document.paths[path]?.['post']?.requestBody
-    expect(faults(body, upload)).to.deep.equal([])
+    expect(errors(body, upload)).to.deep.equal([])
     const wrong: Record<string, unknown>[] = [
       { ...upload, acl: 'public-read' },
       { ...upload, contentType: 'text/html' },
@@ -182,15 +182,15 @@ describe('@svc/control-plane/openapi.yaml', function () {
     ]
     for (const request of wrong) {
       const sent: unknown = JSON.parse(JSON.stringify(request))
-      expect(faults(body, sent), JSON.stringify(request)).to.not.deep.equal([])
+      expect(errors(body, sent), JSON.stringify(request)).to.not.deep.equal([])
       expect((await post(path, sent)).status, JSON.stringify(request)).to.equal('400')
     }
   })
 
-  it('describes the answer of /healthz, and no other path', async () => {
+  it('describes the response of /healthz, and no other path', async () => {
     const { responses = {} } = document.paths['/healthz']?.['get'] ?? {}
-    const answer = await fetch(`${plane.url}/healthz`)
-    expect(faults(responses[String(answer.status)], await answer.json())).to.deep.equal([])
+    const response = await fetch(`${plane.url}/healthz`)
+    expect(errors(responses[String(response.status)], await response.json())).to.deep.equal([])
     expect(Object.keys(document.paths)).to.have.members([
       '/api/auth/validate-key',
       '/api/svc/upload-url',

@@ -37,7 +37,7 @@ describe('from the log to the bucket', function () {
   let dir: string
   beforeEach(() => {
     dir = mkdtempSync(join(home, 'log-'))
-    bucket.fault = () => false
+    bucket.error = () => false
     bucket.keys.length = 0
     bucket.statuses.length = 0
   })
@@ -131,9 +131,9 @@ describe('from the log to the bucket', function () {
   })
 
   for (const status of [500, 503]) {
-    it(`goes on after the bucket has answered ${status}`, async () => {
+    it(`goes on after the bucket has responded with ${status}`, async () => {
       let left = 2
-      bucket.fault = (_, response) => {
+      bucket.error = (_, response) => {
         if (left-- <= 0) return false
         response.writeHead(status).end()
         return true
@@ -168,8 +168,8 @@ describe('from the log to the bucket', function () {
     const { appender, errors } = appenderWith('Bearer svck_wrong')
     await append(appender)
     await appender.close()
-    expect(errors.map(({ code, message }) => [code, message.slice(0, 40)])).to.deep.equal(
-      Array(2).fill(['upload_rejected', '/api/auth/validate-key answered 401: {"e']),
+    expect(errors.map(({ code, message }) => [code, message.slice(0, 47)])).to.deep.equal(
+      Array(2).fill(['upload_rejected', '/api/auth/validate-key responded with 401: {"e']),
     )
     expect(errors[0]?.message).to.include('is presign.auditKey right?').and.not.include('svck_')
     expect(local()).to.include('"sig"')
@@ -195,12 +195,12 @@ describe('from the log to the bucket', function () {
       configure: (container) => bind(container, tokens.Logger, { useValue: keepingLogger() }),
     })
     const { url } = await gateway.ready()
-    const answer = await fetch(`${url}/mcp/files/echo@1.0.0`, {
+    const response = await fetch(`${url}/mcp/files/echo@1.0.0`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify({ path: '/a', password: 'hunter2' }),
     })
-    expect(await answer.json()).to.deep.equal({ echoed: { path: '/a', password: 'hunter2' } })
+    expect(await response.json()).to.deep.equal({ echoed: { path: '/a', password: 'hunter2' } })
     await gateway.close()
     const today = readdirSync(join(dir, 'raw'))[0] ?? ''
     const text = await Promise.all(bucket.keys.map((name) => bucket.read(name)))

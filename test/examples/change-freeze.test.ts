@@ -154,8 +154,8 @@ describe('the example of a custom stage', () => {
     })
 
     it('is refused at load when the policy asks for another version', async () => {
-      const fault = await rejectionOf(start(policy('^2'), duringFreeze))
-      expect(String(fault)).to.match(/\^2/).and.to.include('1.0.0')
+      const error = await rejectionOf(start(policy('^2'), duringFreeze))
+      expect(String(error)).to.match(/\^2/).and.to.include('1.0.0')
     })
   })
 })

@@ -27,11 +27,11 @@ describe('docs/server.md', () => {
     expect(url).to.match(/^https:\/\/0\.0\.0\.0:\d+$/)
     const ca = readFileSync(join(home.path, 'tls', 'gateway.crt'))
     const asked = { ca, port: new URL(url).port, path: '/readyz', servername: 'localhost', agent: false }
-    expect(await answerTo({ ...asked, host: 'localhost' })).to.equal('{"status":"ready"}')
+    expect(await respondTo({ ...asked, host: 'localhost' })).to.equal('{"status":"ready"}')
     const named = { ...asked, host: '127.0.0.1', headers: { host: 'gateway.example.com' } }
-    expect(await answerTo(named)).to.equal('{"status":"ready"}')
+    expect(await respondTo(named)).to.equal('{"status":"ready"}')
     const other = { ...asked, host: '127.0.0.1', headers: { host: 'other.example.com' } }
-    expect(await answerTo(other)).to.contain('server.allowedHosts')
+    expect(await respondTo(other)).to.contain('server.allowedHosts')
   })
 
   it('states the defaults that the schema has', () => {
@@ -46,7 +46,7 @@ describe('docs/server.md', () => {
   })
 })
 
-function answerTo(options: RequestOptions): Promise<string> {
+function respondTo(options: RequestOptions): Promise<string> {
   return new Promise((resolve, reject) => {
     request(options, (response) => {
       const pieces: Buffer[] = []

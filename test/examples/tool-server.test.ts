@@ -59,14 +59,14 @@ describe('the example tool server', () => {
   })
 
   it('explains why it cannot use arguments', async () => {
-    const answers = [
+    const responses = [
       await invoke('get_invoice@1.0.0', '{"invoice":"INV-9999"}'),
       await invoke('get_invoice@1.0.0', '{"number":1}'),
       await invoke('get_invoice@1.0.0', 'not json'),
       await invoke('get_invoice@2.0.0', '{"invoice":"INV-1001"}'),
     ]
-    expect(answers.map(({ status }) => status)).to.deep.equal([404, 400, 400, 404])
-    expect(await answers[0]?.json()).to.deep.equal({ error: 'There is no invoice INV-9999.' })
+    expect(responses.map(({ status }) => status)).to.deep.equal([404, 400, 400, 404])
+    expect(await responses[0]?.json()).to.deep.equal({ error: 'There is no invoice INV-9999.' })
   })
 
   it('takes a free port when the one asked for is in use', async () => {

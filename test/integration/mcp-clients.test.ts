@@ -106,7 +106,7 @@ const worksOfSessions: Readonly<Record<string, Work>> = {
 async function failureOf(act: Promise<unknown>): Promise<unknown> {
   return act.then(
     (value) => value,
-    (fault: { readonly code?: unknown }) => ({ failed: fault.code }),
+    (error: { readonly code?: unknown }) => ({ failed: error.code }),
   )
 }
 

@@ -56,8 +56,8 @@ function each(text: string, length: number, use: (piece: string) => unknown): vo
 function unlessRefused(act: () => unknown): void {
   try {
     act()
-  } catch (fault) {
-    if (!(fault instanceof McpRefusal) && !(fault instanceof ReferenceInputError)) throw fault
+  } catch (error) {
+    if (!(error instanceof McpRefusal) && !(error instanceof ReferenceInputError)) throw error
   }
 }
 

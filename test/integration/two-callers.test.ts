@@ -80,7 +80,7 @@ const states: Readonly<Record<string, Shared>> = {
     }),
     async eve(eve, chance, issuer) {
       const bad = chance.pick([500, 200])
-      issuer.answer((_request, response) => void response.writeHead(bad).end('{}'))
+      issuer.response((_request, response) => void response.writeHead(bad).end('{}'))
       const token = await eve.token({ kid: chance.pick(['made up', `kid${chance.int(0, 9)}`]) })
       const forged = `${(await eve.token()).slice(0, -9)}AAAAAAAAA`
       const authorization = `Bearer ${chance.pick([token, forged, 'a.b.c', await eve.token({}, { aud: 'x' })])}`

@@ -101,7 +101,7 @@ describe('scripts/manifests.mjs', () => {
       await writeFile(path, text.replace(from, to))
       const outcome = await check().then(
         () => 'accepted',
-        (fault: Error) => fault.message,
+        (error: Error) => error.message,
       )
       expect(outcome).to.contain(`plugins/privacy: ${says}`)
     })
@@ -110,7 +110,7 @@ describe('scripts/manifests.mjs', () => {
   it('refuses a published package that needs a private one', async () => {
     const path = join(copy, 'core/package.json')
     await writeFile(path, (await readFile(path, 'utf8')).replace('{', '{ "private": true,'))
-    const outcome = await check().catch((fault: Error) => fault.message)
+    const outcome = await check().catch((error: Error) => error.message)
     expect(outcome).to.contain('plugins/privacy: peerDependencies names @svc/core, which is private')
   })
 

@@ -41,9 +41,9 @@ export async function run(
   const { NODE_V8_COVERAGE: _, ...inherited } = process.env
   try {
     return await execute(program, args, { cwd, env: { ...inherited, ...env }, maxBuffer: 2 ** 26 })
-  } catch (fault) {
-    const { stdout, stderr } = fault as { stdout: string; stderr: string }
-    throw new Error(`${program} ${args[0]} failed: ${stdout}${stderr}`, { cause: fault })
+  } catch (error) {
+    const { stdout, stderr } = error as { stdout: string; stderr: string }
+    throw new Error(`${program} ${args[0]} failed: ${stdout}${stderr}`, { cause: error })
   }
 }
 

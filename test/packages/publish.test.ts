@@ -209,12 +209,12 @@ describe('the published packages', function () {
     })
 
     it('a gateway refuses one that was written for another core, and names both versions', async () => {
-      const fault = await start(await upgradedTo('2.0.0', '^2.0.0')).then(
+      const error = await start(await upgradedTo('2.0.0', '^2.0.0')).then(
         () => 'started',
         ({ message }: Error) => message,
       )
       const { version } = manifestIn(join(root, 'core'))
-      expect(fault).to.contain(`plugin "quotas" 2.0.0 was written for core ^2.0.0; this core is ${version}`)
+      expect(error).to.contain(`plugin "quotas" 2.0.0 was written for core ^2.0.0; this core is ${version}`)
     })
   })
 

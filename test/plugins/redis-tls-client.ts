@@ -10,8 +10,8 @@ async function used(name: string): Promise<[string, string]> {
     await store?.connect(signal)
     await store?.write()
     return [name, (await store?.has()) ? 'ok' : 'forgotten']
-  } catch (fault) {
-    return [name, String(fault)]
+  } catch (error) {
+    return [name, String(error)]
   } finally {
     await store?.close()
   }

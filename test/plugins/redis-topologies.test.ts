@@ -32,13 +32,13 @@ const NAMESPACE = 'svc:dedupe'
 
 /** Asks again while the store rejects, as it does during a failover. */
 async function eventually(ask: () => Promise<boolean>): Promise<boolean> {
-  let answer = false
+  let response = false
   await until(async () => {
     const [result] = await Promise.allSettled([ask()])
-    if (result?.status === 'fulfilled') answer = result.value
+    if (result?.status === 'fulfilled') response = result.value
     return result?.status === 'fulfilled'
   })
-  return answer
+  return response
 }
 
 /** Opens stores, and closes them after each test. */

@@ -18,11 +18,11 @@ export class Browser {
     let at = url
     for (let page = 0; page < maxPages; page++) {
       if (at.searchParams.has('code')) return at
-      const fault = at.searchParams.get('error')
-      if (fault !== null) throw new Error(`${fault}: ${at.searchParams.get('error_description')}`)
-      const answer = await this.#open(at)
-      const next = answer.headers.get('location')
-      at = next === null ? await this.#submit(at, await answer.text()) : new URL(next, at)
+      const error = at.searchParams.get('error')
+      if (error !== null) throw new Error(`${error}: ${at.searchParams.get('error_description')}`)
+      const response = await this.#open(at)
+      const next = response.headers.get('location')
+      at = next === null ? await this.#submit(at, await response.text()) : new URL(next, at)
     }
     throw new Error(`no code after ${maxPages} pages`)
   }
@@ -32,24 +32,24 @@ export class Browser {
     const prompt = /name="prompt" value="(\w+)"/.exec(page)?.[1]
     if (prompt === undefined) throw new Error(`not a form: ${page}`)
     const body = new URLSearchParams({ prompt, login: this.#user, password: 'any' })
-    const answer = await this.#open(at, { method: 'POST', body })
-    return new URL(answer.headers.get('location') ?? '', at)
+    const response = await this.#open(at, { method: 'POST', body })
+    return new URL(response.headers.get('location') ?? '', at)
   }
 
   async #open(url: URL, init: RequestInit = {}): Promise<Response> {
     const cookie = [...this.#cookies].map(([name, value]) => `${name}=${value}`).join('; ')
-    const answer = await fetch(url, { ...init, redirect: 'manual', headers: { cookie } })
-    for (const line of answer.headers.getSetCookie()) {
+    const response = await fetch(url, { ...init, redirect: 'manual', headers: { cookie } })
+    for (const line of response.headers.getSetCookie()) {
       const [, name = '', value = ''] = /^([^=]+)=([^;]*)/.exec(line) ?? []
       this.#cookies.set(name, value)
     }
-    return answer
+    return response
   }
 }
 
 const [, script, url] = process.argv
 if (script !== undefined && url !== undefined && import.meta.url === pathToFileURL(script).href) {
   const redirected = await new Browser(process.env['SIGN_IN_AS'] ?? 'nobody').signIn(new URL(url))
-  const answer = await fetch(redirected)
-  if (!answer.ok) throw new Error(`the client answered ${answer.status}: ${await answer.text()}`)
+  const response = await fetch(redirected)
+  if (!response.ok) throw new Error(`the client responded with ${response.status}: ${await response.text()}`)
 }

@@ -21,7 +21,7 @@ export interface Bucket extends AsyncDisposable {
   /** Statuses of all PUTs, in order. */
   readonly statuses: number[]
   /** Called before each PUT; true when it has answered. */
-  fault: (key: string, response: ServerResponse) => boolean
+  error: (key: string, response: ServerResponse) => boolean
   read(key: string): Promise<string>
   /** Changes or removes an object, as a store that loses data. */
   damage(key: string, bytes: string | undefined): Promise<void>
@@ -40,7 +40,7 @@ export async function startBucket(): Promise<Bucket> {
         ? put(message, response, bucket, { behind, checksums })
         : read(message, response, { behind, checksums })
     // One at a time: between looking and putting nobody else may put.
-    turn = turn.then(serve).catch((fault: unknown) => response.destroy(fault as Error))
+    turn = turn.then(serve).catch((error: unknown) => response.destroy(error as Error))
   })
   await new Promise<void>((resolve) => front.listen(0, address, resolve))
   const bucket: Bucket = {
@@ -53,7 +53,7 @@ export async function startBucket(): Promise<Bucket> {
     },
     keys: [],
     statuses: [],
-    fault: () => false,
+    error: () => false,
     async read(key) {
       const response = await fetch(`${behind}/${NAME}/${key.split('/').map(encodeURIComponent).join('/')}`)
       if (!response.ok) throw new Error(`${key}: ${response.status}`)
@@ -128,7 +128,7 @@ async function put(
   for await (const piece of message) pieces.push(piece as Buffer)
   const url = new URL(message.url ?? '/', behind)
   const key = decodeURIComponent(url.pathname).slice(`/${NAME}/`.length)
-  if (bucket.fault(key, response)) return
+  if (bucket.error(key, response)) return
   const answer = (status: number) => {
     bucket.statuses.push(status)
     response.writeHead(status).end()

@@ -74,9 +74,9 @@ export async function startTestGateway(
         rmSync(home, { recursive: true, force: true })
       },
     }
-  } catch (fault) {
+  } catch (error) {
     rmSync(home, { recursive: true, force: true })
-    throw fault
+    throw error
   }
 }
 

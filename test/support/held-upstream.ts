@@ -5,7 +5,7 @@ export function heldUpstream() {
   const waiting: ServerResponse[] = []
   let arrived: (() => void) | undefined
   return {
-    answer: (_call: unknown, response: ServerResponse): void => {
+    response: (_call: unknown, response: ServerResponse): void => {
       waiting.push(response)
       arrived?.()
     },

@@ -1,5 +1,5 @@
 // A token issuer under the test's control: real keys, real signatures, a real key set over HTTP on a free
-// loopback port, and every fault such an endpoint can have.
+// loopback port, and every error such an endpoint can have.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { CompactSign, type CryptoKey, exportJWK, generateKeyPair, type JWK } from 'jose'
@@ -30,7 +30,7 @@ interface IssuerKey {
   readonly jwk: JWK
 }
 
-type Answer = (request: IncomingMessage, response: ServerResponse) => void
+type HttpResponse = (request: IncomingMessage, response: ServerResponse) => void
 
 export class TestIssuer implements AsyncDisposable {
   readonly alg: string
@@ -45,7 +45,7 @@ export class TestIssuer implements AsyncDisposable {
   #port = 0
   #current: IssuerKey | undefined
   #serial = 0
-  #answer: Answer | undefined
+  #response: HttpResponse | undefined
   #waiting: { count: number; resolve: () => void }[] = []
 
   private constructor(options: IssuerOptions) {
@@ -110,8 +110,8 @@ export class TestIssuer implements AsyncDisposable {
   }
 
   /** Answers requests for the key set in the test's own way; without an argument, properly again. */
-  answer(answer?: Answer): void {
-    this.#answer = answer
+  response(response?: HttpResponse): void {
+    this.#response = response
   }
 
   /** Resolves when the key set has been asked for `count` times in all. */
@@ -148,7 +148,7 @@ export class TestIssuer implements AsyncDisposable {
     this.requests++
     const due = this.#waiting.filter(({ count }) => count <= this.requests)
     this.#waiting = this.#waiting.filter(({ count }) => count > this.requests)
-    if (this.#answer !== undefined) this.#answer(request, response)
+    if (this.#response !== undefined) this.#response(request, response)
     else if (request.url === '/jwks') {
       response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ keys: this.keys }))
     } else response.writeHead(404).end()

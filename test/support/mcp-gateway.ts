@@ -1,7 +1,7 @@
 // A gateway in front of an MCP server of the test's.
 import type { GatewaySettings } from 'svc-sdk'
 import { startTestGateway, type TestGateway } from './gateway.js'
-import { type Answer, serverOf } from './mcp-server.js'
+import { type HttpResponse, serverOf } from './mcp-server.js'
 import type { UpstreamCall } from './upstream.js'
 
 export interface Setting {
@@ -11,12 +11,12 @@ export interface Setting {
 }
 
 export async function withGateway(
-  answer: Answer,
+  response: HttpResponse,
   use: (setting: Setting) => Promise<void>,
   options: Partial<GatewaySettings> = {},
   sessionId?: string,
 ): Promise<void> {
-  const { upstream } = await serverOf(answer, sessionId)
+  const { upstream } = await serverOf(response, sessionId)
   const gateway = await startTestGateway({ targets: { files: upstream.url }, ...options })
   const post: Setting['post'] = (body, headers = {}, signal) =>
     fetch(`${gateway.url}/mcp/files`, {

@@ -2,7 +2,6 @@
 // upstream of the test's.
 import type { IncomingHttpHeaders } from 'node:http'
 import {
-  type AnswerChunk,
   type Call,
   type CallRequest,
   type Completed,
@@ -11,6 +10,7 @@ import {
   type Outcome,
   type ReferenceRule,
   Refusal,
+  type ResponseChunk,
   type Settlement,
   services,
 } from '@svc/core'
@@ -160,8 +160,8 @@ export class TestProxy implements AsyncDisposable {
     return { call, exchange, outcome, settlements, request: call.parsedRequest }
   }
 
-  /** The answer as the client would read it, refusals encoded. */
-  async answer(asking: Asking): Promise<Asked & { status: number; text: string; json: () => unknown }> {
+  /** The response as the client would read it, refusals encoded. */
+  async response(asking: Asking): Promise<Asked & { status: number; text: string; json: () => unknown }> {
     const asked = await this.ask(asking)
     const { outcome, exchange, call } = asked
     if (outcome.kind === 'completed') {
@@ -178,8 +178,8 @@ export class TestProxy implements AsyncDisposable {
   }
 }
 
-export function chunksOf(outcome: Outcome): AsyncIterator<AnswerChunk> {
-  if (outcome.kind !== 'completed' || !isStream(outcome.body)) throw new Error('the answer is no stream')
+export function chunksOf(outcome: Outcome): AsyncIterator<ResponseChunk> {
+  if (outcome.kind !== 'completed' || !isStream(outcome.body)) throw new Error('the response is no stream')
   return outcome.body[Symbol.asyncIterator]()
 }
 

@@ -87,7 +87,7 @@ function addLogTools(server: McpServer, { z }: Sdk, listening: Session['listenin
   })
 }
 
-/** They ask the client for something, and answer with what they got. */
+/** They ask the client for something, and respond with what they got. */
 function addAskingTools(server: McpServer, { CreateMessageResultSchema, ElicitResultSchema }: Sdk): void {
   server.tool('test_sampling', async ({ sendRequest }) => {
     const messages = [{ role: 'user' as const, content: text('Say something.') }]

@@ -42,8 +42,8 @@ export async function startMcpRoutes(servers: McpServers, gateways: 1 | 2 = 1): 
       to: (server, route) => (route === 'directly' ? targets[server] : `${bases[route]}/mcp/${server}`) ?? '',
       [Symbol.asyncDispose]: close,
     }
-  } catch (fault) {
+  } catch (error) {
     await close()
-    throw fault
+    throw error
   }
 }

@@ -5,7 +5,7 @@ import { TestProxy, type TestProxyOptions } from './mcp-proxy.js'
 import { startUpstream, type UpstreamCall } from './upstream.js'
 
 export type Message = Record<string, unknown>
-export type Answer = (message: Message, response: ServerResponse, call: UpstreamCall) => void
+export type HttpResponse = (message: Message, response: ServerResponse, call: UpstreamCall) => void
 
 export const info = {
   protocolVersion: '2025-11-25',
@@ -32,7 +32,7 @@ export function events(response: ServerResponse, ...parts: string[]): void {
 export const event = (value: unknown): string => `data: ${JSON.stringify(value)}\n\n`
 
 /** An MCP server that answers the handshake, with `sessionId` where it is given, and leaves the rest to the test. */
-export async function serverOf(answer: Answer, sessionId?: string) {
+export async function serverOf(answer: HttpResponse, sessionId?: string) {
   const upstream = await startUpstream((call, response) => {
     const message = JSON.parse(call.body || '{}') as Message
     if (sessionId !== undefined) response.setHeader('mcp-session-id', sessionId)
@@ -44,11 +44,11 @@ export async function serverOf(answer: Answer, sessionId?: string) {
 }
 
 export async function withProxy(
-  answer: Answer,
+  response: HttpResponse,
   use: (proxy: TestProxy, calls: readonly UpstreamCall[]) => Promise<void>,
   over: TestProxyOptions = {},
 ): Promise<void> {
-  const { upstream, url } = await serverOf(answer)
+  const { upstream, url } = await serverOf(response)
   const proxy = new TestProxy(url, over)
   try {
     await use(proxy, upstream.calls)

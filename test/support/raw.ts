@@ -1,8 +1,8 @@
-// A raw TCP client: sends bytes unchanged and collects all bytes of the answer.
+// A raw TCP client: sends bytes unchanged and collects all bytes of the response.
 import { connect, type Socket } from 'node:net'
 
 export interface Dialogue {
-  /** Status of each answer, in order; informational ones included. */
+  /** Status of each response, in order; informational ones included. */
   readonly statuses: readonly number[]
   /** All received bytes, one character each. */
   readonly text: string

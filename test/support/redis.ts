@@ -123,9 +123,9 @@ export async function startRedisCluster({ replica = false } = {}): Promise<Redis
       )
     }
     return cluster
-  } catch (fault) {
+  } catch (error) {
     await cluster[Symbol.asyncDispose]()
-    throw fault
+    throw error
   }
 }
 
@@ -171,8 +171,8 @@ export async function until(holds: () => Promise<boolean>): Promise<void> {
 async function sendTo(url: string, command: string, ...args: (string | number)[]): Promise<unknown> {
   // A Sentinel's INFO does not look like a server's, so it is not waited for.
   const client = new Redis(url, { lazyConnect: true, enableReadyCheck: false, retryStrategy: () => null })
-  const failed = once(client, 'error').then(([fault]) => {
-    throw fault
+  const failed = once(client, 'error').then(([error]) => {
+    throw error
   })
   failed.catch(() => undefined)
   try {

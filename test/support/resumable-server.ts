@@ -66,7 +66,7 @@ export async function startResumableServer(): Promise<ResumableServer> {
   }
 
   const http = createServer((request, response) => {
-    handle(request, response).catch((fault: unknown) => response.destroy(fault as Error))
+    handle(request, response).catch((error: unknown) => response.destroy(error as Error))
   })
   const listening = await listenOnLoopback(http)
   return {

@@ -80,13 +80,13 @@ const tools: Record<string, (args: Fields, meta: Fields, id: unknown) => Fields 
   },
   input: () => ({ resultType: 'input_required', inputRequests: {}, requestState: 'x' }),
   ask: async () => {
-    const answered = new Promise<unknown>((resolve) => asked.set('q1', resolve))
+    const responded = new Promise<unknown>((resolve) => asked.set('q1', resolve))
     send({
       id: 'q1',
       method: 'elicitation/create',
       params: { message: 'Name?', requestedSchema: { type: 'object', properties: {} } },
     })
-    return text(JSON.stringify(await answered))
+    return text(JSON.stringify(await responded))
   },
 }
 /** Up to 2025-11-25 for all, from 2026-07-28 on for each stream that wants it. */
@@ -102,7 +102,7 @@ function change(filter: string, method: string, params: Fields): void {
 /** Open streams of changes, and what each wants. */
 const cancelled: unknown[] = []
 const listening = new Map<unknown, Fields>()
-const asked = new Map<unknown, (answer: unknown) => void>()
+const asked = new Map<unknown, (response: unknown) => void>()
 const subscribed: unknown[] = []
 
 async function resultOf({ id, method, params }: Fields): Promise<Fields | undefined> {
@@ -141,7 +141,7 @@ async function resultOf({ id, method, params }: Fields): Promise<Fields | undefi
 /** As a server in another language would write it. */
 const exact = '{"content":[],"structuredContent":{"n":12345678901234567890}}'
 
-async function answer(message: Fields): Promise<void> {
+async function response(message: Fields): Promise<void> {
   if (message['method'] === undefined)
     return asked.get(message['id'])?.(message['result'] ?? message['error'])
   const params = (message['params'] ?? {}) as Fields
@@ -197,12 +197,12 @@ else {
     const message = JSON.parse(line) as Fields
     if (mode === 'wait') writeFileSync(`${awaited}.asked`, '')
     if (isWaiting()) queue.push(message)
-    else void answer(message)
+    else void response(message)
   })
   const check = setInterval(() => {
     if (isWaiting()) return
     clearInterval(check)
-    for (const message of queue.splice(0)) void answer(message)
+    for (const message of queue.splice(0)) void response(message)
   }, 10)
   lines.on('close', () => process.exit())
 }

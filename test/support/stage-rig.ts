@@ -23,7 +23,7 @@ import type { DependencyContainer } from 'tsyringe'
 import { type CallOverrides, controlOf, makeCall } from './call.js'
 import { keepingLogger } from './logger.js'
 
-/** The answer of the upstream, unless a test sends another one. */
+/** The response of the upstream, unless a test sends another one. */
 export const served: Completed = {
   kind: 'completed',
   status: 200,
@@ -126,11 +126,11 @@ export interface Sent {
 export async function send(
   stage: Stage,
   given: CallOverrides | Call = {},
-  answer: Outcome = served,
+  response: Outcome = served,
 ): Promise<Sent> {
   const call = 'need' in given ? given : makeCall(given)
   const control = controlOf(call)
-  const outcome = await stage.handle(call, () => control.beginDispatch() ?? control.endDispatch(answer))
+  const outcome = await stage.handle(call, () => control.beginDispatch() ?? control.endDispatch(response))
   return { call, outcome }
 }
 
@@ -161,7 +161,7 @@ export function refusal({ outcome }: { readonly outcome: Outcome }): Denied | Fa
 }
 
 /** `CODE: message` of the refusal. */
-export function why(answer: { readonly outcome: Outcome }): string {
-  const { code, message } = refusal(answer)
+export function why(response: { readonly outcome: Outcome }): string {
+  const { code, message } = refusal(response)
   return `${code}: ${message}`
 }

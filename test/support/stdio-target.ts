@@ -45,7 +45,7 @@ export async function connect(
   })
 }
 
-/** The text that a tool answers with. */
+/** The text that a tool responds with. */
 export async function say(client: Client, name: string, args: Record<string, unknown> = {}): Promise<string> {
   const { content } = await client.callTool({ name, arguments: args })
   return (content as { text: string }[])[0]?.text ?? ''

@@ -1,4 +1,4 @@
-// A token endpoint on loopback that keeps its requests, and answers with a function of the test.
+// A token endpoint on loopback that keeps its requests, and responds with a function of the test.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { listenOnLoopback } from './loopback.js'
 
@@ -7,14 +7,14 @@ interface Exchange {
   readonly headers: IncomingMessage['headers']
 }
 
-type Answer = (exchange: Exchange, response: ServerResponse) => void
+type HttpResponse = (exchange: Exchange, response: ServerResponse) => void
 
 export interface TestTokenEndpoint extends AsyncDisposable {
   readonly url: string
   readonly exchanges: Exchange[]
   /** Answers in the test's own way from now on. */
-  answer(answer: Answer): void
-  /** Answers 200 with this on top of a proper answer from now on; undefined leaves a member out. */
+  response(response: HttpResponse): void
+  /** Responds with 200 with this on top of a proper response from now on; undefined leaves a member out. */
   issue(members?: Record<string, unknown>): void
 }
 
@@ -28,7 +28,7 @@ const proper = {
 export async function startTokenEndpoint(): Promise<TestTokenEndpoint> {
   const exchanges: Exchange[] = []
   const issuing =
-    (members: Record<string, unknown> = {}): Answer =>
+    (members: Record<string, unknown> = {}): HttpResponse =>
     (_exchange, response) =>
       json(response, 200, { access_token: `exchanged-${exchanges.length}`, ...proper, ...members })
   let answer = issuing()
@@ -47,7 +47,7 @@ export async function startTokenEndpoint(): Promise<TestTokenEndpoint> {
   return {
     url: `${listening.url}/token`,
     exchanges,
-    answer: (own) => {
+    response: (own) => {
       answer = own
     },
     issue: (members) => {

@@ -105,8 +105,8 @@ async function pipe(answer: Response, response: ServerResponse): Promise<void> {
   response.flushHeaders()
   try {
     for await (const piece of answer.body ?? []) response.write(piece)
-  } catch (fault) {
-    if (!response.destroyed) throw fault
+  } catch (error) {
+    if (!response.destroyed) throw error
   }
   response.end()
 }

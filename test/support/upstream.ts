@@ -1,4 +1,4 @@
-// A plain tool server on loopback: keeps its requests, and answers with a function of the test.
+// A plain tool server on loopback: keeps its requests, and responds with a function of the test.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { listenOnLoopback } from './loopback.js'
 
@@ -14,14 +14,14 @@ export interface TestUpstream extends AsyncDisposable {
   readonly calls: UpstreamCall[]
 }
 
-type Answer = (call: UpstreamCall, response: ServerResponse) => void
+type HttpResponse = (call: UpstreamCall, response: ServerResponse) => void
 
-const echo: Answer = (call, response) => {
+const echo: HttpResponse = (call, response) => {
   response.setHeader('content-type', 'application/json')
   response.end(JSON.stringify({ echoed: JSON.parse(call.body || 'null') }))
 }
 
-export async function startUpstream(answer: Answer = echo): Promise<TestUpstream> {
+export async function startUpstream(answer: HttpResponse = echo): Promise<TestUpstream> {
   const calls: UpstreamCall[] = []
   const server = createServer((message, response) => {
     const pieces: Buffer[] = []

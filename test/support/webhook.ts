@@ -1,4 +1,4 @@
-// A webhook of the test's own: keeps what it is sent, and answers as the test says.
+// A webhook of the test's own: keeps what it is sent, and responses as the test says.
 import { once } from 'node:events'
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'

@@ -1,7 +1,8 @@
 // One connection of a governed MCP server: every message of the client becomes a call of the pipeline, and the server's
-// response is its answer.
+// response is its response.
 import { randomUUID } from 'node:crypto'
 import {
+  abortable,
   attempt,
   type Call,
   type CallRequest,
@@ -9,12 +10,11 @@ import {
   type Ids,
   type Logger,
   type MaybePromise,
-  unlessAborted,
 } from '@svc/core'
 import { type JsonObject, messageOf } from '@svc/core/json'
 import { CallControl } from '@svc/core/pipeline'
 import { agentOf, traceOf } from '../../http/call-headers.js'
-import { answerOf } from '../../mcp/batch.js'
+import { responseOf } from '../../mcp/batch.js'
 import { rpcErrorResponse } from '../../mcp/encode-refusal.js'
 import { attachExchange, type McpExchange, openExchange } from '../../mcp/exchange.js'
 import type { RequestId } from '../../mcp/message.js'
@@ -52,7 +52,7 @@ export class Connection implements Interceptor {
   readonly #id = randomUUID()
   #send: Transport['send']
   /** Calls whose response the server owes, by the id of their request. */
-  #waiting = new Map<unknown, { readonly call: Call; answer(message: RpcMessage): void }>()
+  #waiting = new Map<unknown, { readonly call: Call; response(message: RpcMessage): void }>()
   /** Those that have not settled. */
   #calls = new Set<Call>()
 
@@ -77,12 +77,12 @@ export class Connection implements Interceptor {
     const waiting = this.#waiting.get(message['id'])
     if (waiting === undefined) return false
     this.#waiting.delete(message['id'])
-    waiting.answer(message)
+    waiting.response(message)
     return true
   }
 
   closed(): void {
-    for (const call of this.#calls) call.abort('CANCELLED', 'The connection closed before the answer.')
+    for (const call of this.#calls) call.abort('CANCELLED', 'The connection closed before the response.')
     this.#waiting.clear()
   }
 
@@ -100,7 +100,7 @@ export class Connection implements Interceptor {
     // The client waits for no response to what it has cancelled (2025-11-25, "Cancellation").
     if (!isRequest(message) || (outcome.kind !== 'completed' && outcome.code === 'CANCELLED')) return
     const { id } = message
-    const { response } = await answerOf(exchange, outcome, call)
+    const { response } = await responseOf(exchange, outcome, call)
     // A refused message may have an id that the protocol does not know.
     if (response !== undefined) await this.#send({ ...response.message, id }, { relatedRequestId: id })
   }
@@ -118,7 +118,7 @@ export class Connection implements Interceptor {
       if (refused !== undefined) return refused
       control.markSent('yes')
       const traced = withTrace(call, message as JsonObject, true)
-      const exchanged = unlessAborted(call.abortState, this.#exchange(call, traced, deliver))
+      const exchanged = abortable(call.abortState, this.#exchange(call, traced, deliver))
       response = await exchanged
       return completedForRecord(response)
     })
@@ -135,7 +135,7 @@ export class Connection implements Interceptor {
     extra: MessageExtra | undefined,
   ): { control: CallControl; exchange: McpExchange } {
     const { proxy, server, version, recordsOnly, upstream, ids, clock } = this.#parts
-    const { headers, identity, fault } = this.#contextOf(extra)
+    const { headers, identity, error } = this.#contextOf(extra)
     const exchange = openExchange({
       method: 'POST',
       headers,
@@ -160,7 +160,7 @@ export class Connection implements Interceptor {
       },
       receivedAt: clock.now(),
       read: (reading) => {
-        if (fault !== undefined) throw fault
+        if (error !== undefined) throw error
         const read = (): MaybePromise<CallRequest> => {
           if (refusal !== undefined) throw refusal
           return proxy.read(reading, exchange, Buffer.from(JSON.stringify(message)))
@@ -178,11 +178,11 @@ export class Connection implements Interceptor {
     return { control, exchange }
   }
 
-  /** A fault of `contextOf` refuses the call: its caller is not known. */
+  /** An error of `contextOf` refuses the call: its caller is not known. */
   #contextOf(extra: MessageExtra | undefined): {
     readonly headers: Record<string, string>
     readonly identity?: CallContext['identity']
-    readonly fault?: Error
+    readonly error?: Error
   } {
     try {
       const context = this.#parts.contextOf(extra)
@@ -192,9 +192,9 @@ export class Connection implements Interceptor {
       if (this.#parts.recordsOnly) for (const name of judgedHeaders) delete headers[name]
       return identity === undefined ? { headers } : { headers, identity }
     } catch (cause) {
-      const fault = new Error(`contextOf failed: ${messageOf(cause)}`, { cause })
-      this.#parts.logger.error({ err: fault }, 'the caller of a message is not known')
-      return { headers: {}, fault }
+      const error = new Error(`contextOf failed: ${messageOf(cause)}`, { cause })
+      this.#parts.logger.error({ err: error }, 'the caller of a message is not known')
+      return { headers: {}, error }
     }
   }
 
@@ -217,7 +217,7 @@ export class Connection implements Interceptor {
     if (this.#waiting.has(id)) {
       return { jsonrpc: '2.0', id, error: { code: -32600, message: 'A request with this id is running.' } }
     }
-    const response = new Promise<RpcMessage>((answer) => this.#waiting.set(id, { call, answer }))
+    const response = new Promise<RpcMessage>((response) => this.#waiting.set(id, { call, response }))
     deliver(message)
     return response
   }

@@ -1,5 +1,5 @@
 // Stands for the upstream of a governed server: what the proxy sends is handed to the server of the same process.
-import { type Abortable, unlessAborted } from '@svc/core'
+import { type Abortable, abortable } from '@svc/core'
 import { JSON_TYPE } from '../../http/media-type.js'
 import type { Implementation } from '../../mcp/implementation.js'
 import {
@@ -34,7 +34,7 @@ export class Deliveries implements McpServers {
       return received({ jsonrpc: '2.0', id: message['id'], result: { serverInfo: this.#serverInfo } })
     onSent()
     // A copy, as the server may change what it gets, and the record is of what was judged.
-    const response = await unlessAborted(signal, deliver(structuredClone(message)))
+    const response = await abortable(signal, deliver(structuredClone(message)))
     return response === undefined ? noMessage(202) : received(response)
   }
 }

@@ -23,13 +23,13 @@ export function requestForRecord(
   control.refineTarget({ tool: name, mcpMethod, serverVersion: version, toolVersion: version })
   try {
     return callRequest({ ...common, kind: isTool ? 'tool' : 'protocol' })
-  } catch (fault) {
-    if (!(fault instanceof ReferenceInputError)) throw fault
+  } catch (error) {
+    if (!(error instanceof ReferenceInputError)) throw error
     return callRequest({ ...common, kind: 'protocol' })
   }
 }
 
-/** The answer of the server as it is recorded; the client gets the response itself. */
+/** The response of the server as it is recorded; the client gets the response itself. */
 export function completedForRecord(response: RpcMessage | undefined): Completed {
   const completed = { kind: 'completed', sent: 'yes', headers: {}, body: new Uint8Array() } as const
   if (response === undefined) return { ...completed, status: 202, digest: null }

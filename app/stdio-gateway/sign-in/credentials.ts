@@ -74,8 +74,8 @@ export class UserCredentials implements Credentials {
     if (refreshToken === undefined) return undefined
     try {
       return await (await this.#parts.signIn()).refresh({ ...kept, refreshToken })
-    } catch (fault) {
-      this.#parts.logger.info({ reason: messageOf(fault) }, 'the token was not refreshed')
+    } catch (error) {
+      this.#parts.logger.info({ reason: messageOf(error) }, 'the token was not refreshed')
       return undefined
     }
   }

@@ -104,13 +104,13 @@ export class SignIn {
     logger.info({ url: url.href }, 'sign in at this URL')
     try {
       await openUrl(url)
-    } catch (fault) {
-      logger.warn({ reason: messageOf(fault) }, 'no browser was opened; open the URL yourself')
+    } catch (error) {
+      logger.warn({ reason: messageOf(error) }, 'no browser was opened; open the URL yourself')
     }
   }
 
-  #kept(config: client.Configuration, answer: client.TokenEndpointResponse): Tokens {
-    const { access_token: accessToken, refresh_token: refreshToken, expires_in: expiresIn } = answer
+  #kept(config: client.Configuration, response: client.TokenEndpointResponse): Tokens {
+    const { access_token: accessToken, refresh_token: refreshToken, expires_in: expiresIn } = response
     return {
       accessToken,
       clientId: config.clientMetadata().client_id,

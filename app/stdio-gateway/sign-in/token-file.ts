@@ -38,9 +38,9 @@ export class TokenFile {
     try {
       const parsed = tokensSchema.safeParse(parseJsonObject(await readFile(this.#path, 'utf8')))
       return parsed.success ? parsed.data : undefined
-    } catch (fault) {
-      if (fault instanceof Error && 'code' in fault && fault.code === 'ENOENT') return undefined
-      throw fault
+    } catch (error) {
+      if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined
+      throw error
     }
   }
 

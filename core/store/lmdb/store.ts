@@ -50,9 +50,9 @@ export class LmdbStore<K extends Key> {
     this.#underWay.add(transaction)
     try {
       return await transaction
-    } catch (fault) {
-      const { commitError } = fault as { commitError?: Promise<never> }
-      if (commitError === undefined) throw fault
+    } catch (error) {
+      const { commitError } = error as { commitError?: Promise<never> }
+      if (commitError === undefined) throw error
       // The cause is a promise of its own, which has to be handled here.
       const cause = await commitError.catch((reason: unknown) => reason)
       throw new Error(`${this.#name} could not be written: ${messageOf(cause)}`, { cause })

@@ -28,8 +28,8 @@ export class RedisConnection {
   constructor(options: RedisConnectionOptions) {
     this.#connectTimeoutMs = options.connectTimeoutMs ?? 2000
     this.#client = clientFor(options, this.#connectTimeoutMs)
-    this.#client.on('error', (fault: unknown) => {
-      this.#lastError = safeMessage(fault)
+    this.#client.on('error', (error: unknown) => {
+      this.#lastError = safeMessage(error)
     })
   }
 
@@ -73,19 +73,19 @@ export class RedisConnection {
     script: Script,
     keys: readonly string[],
     args: readonly Argument[],
-    read: (answer: unknown) => T,
+    read: (response: unknown) => T,
   ): Promise<T>
   run(
     script: Script,
     keys: readonly string[],
     args: readonly Argument[],
-    read = (answer: unknown): unknown => answer,
+    read = (response: unknown): unknown => response,
   ): Promise<unknown> {
     const asked = [keys.length, ...keys, ...args] as const
     return this.#client
       .evalsha(script.sha, ...asked)
-      .then(read, async (fault: unknown) =>
-        read(await loadUnknown(fault, () => this.#client.eval(script.text, ...asked))),
+      .then(read, async (error: unknown) =>
+        read(await loadUnknown(error, () => this.#client.eval(script.text, ...asked))),
       )
   }
 
@@ -98,8 +98,8 @@ export class RedisConnection {
     keys: readonly string[],
     args: readonly Argument[],
     { replicas, timeoutMs }: { readonly replicas: number; readonly timeoutMs: number },
-  ): Promise<{ answer: unknown; replicas: number }> {
-    if (replicas === 0) return { answer: await this.run(script, keys, args), replicas: 0 }
+  ): Promise<{ response: unknown; replicas: number }> {
+    if (replicas === 0) return { response: await this.run(script, keys, args), replicas: 0 }
     const both = () =>
       this.#client
         .pipeline()
@@ -112,15 +112,18 @@ export class RedisConnection {
       await this.run(script, keys, args)
       results = await both()
     }
-    const [[fault, answer], [waitFault, count]] = [results?.[0] ?? [noAnswer], results?.[1] ?? [noAnswer]]
-    if (fault ?? waitFault) throw new Error(`Redis: ${safeMessage(fault ?? waitFault)}`)
-    return { answer, replicas: Number(count) }
+    const [[error, response], [waitError, count]] = [
+      results?.[0] ?? [noResponse],
+      results?.[1] ?? [noResponse],
+    ]
+    if (error ?? waitError) throw new Error(`Redis: ${safeMessage(error ?? waitError)}`)
+    return { response, replicas: Number(count) }
   }
 
   /** The fields of a section of INFO; in a cluster, of one of its nodes. */
   async info(section: string): Promise<ReadonlyMap<string, string>> {
-    const text = await this.#client.info(section).catch((fault: unknown) => {
-      throw new Error(`Redis: ${safeMessage(fault)}`)
+    const text = await this.#client.info(section).catch((error: unknown) => {
+      throw new Error(`Redis: ${safeMessage(error)}`)
     })
     const lines = text.split('\r\n').filter((line) => line.includes(':'))
     return new Map(lines.map((line) => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 1)]))
@@ -132,19 +135,19 @@ export class RedisConnection {
 }
 
 /** Runs `load` where the server does not know the script; rejects with any other error. */
-async function loadUnknown(fault: unknown, load: () => Promise<unknown>): Promise<unknown> {
-  if (!messageOf(fault).startsWith('NOSCRIPT')) throw new Error(`Redis: ${safeMessage(fault)}`)
+async function loadUnknown(error: unknown, load: () => Promise<unknown>): Promise<unknown> {
+  if (!messageOf(error).startsWith('NOSCRIPT')) throw new Error(`Redis: ${safeMessage(error)}`)
   try {
     return await load()
-  } catch (fault) {
-    throw new Error(`Redis: ${safeMessage(fault)}`)
+  } catch (error) {
+    throw new Error(`Redis: ${safeMessage(error)}`)
   }
 }
 
-const noAnswer = new Error('no answer')
+const noResponse = new Error('no response')
 
-function needsLoading(fault: Error | null | undefined): boolean {
-  return /^(NOSCRIPT|MOVED|ASK) /.test(fault?.message ?? '')
+function needsLoading(error: Error | null | undefined): boolean {
+  return /^(NOSCRIPT|MOVED|ASK) /.test(error?.message ?? '')
 }
 
 function clientFor(options: RedisConnectionOptions, connectTimeout: number): Redis | Cluster {
@@ -163,7 +166,7 @@ function clientFor(options: RedisConnectionOptions, connectTimeout: number): Red
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
     // The primary has become a replica: its address may lead to the new primary by now.
-    reconnectOnError: (fault: Error) => fault.message.startsWith('READONLY'),
+    reconnectOnError: (error: Error) => error.message.startsWith('READONLY'),
   } satisfies RedisOptions
   if (options.cluster) {
     return new Cluster(nodes, {
@@ -206,6 +209,6 @@ function retryDelay(attempt: number): number {
 }
 
 /** The message without the arguments, which Redis repeats for an unknown command. */
-function safeMessage(fault: unknown): string {
-  return messageOf(fault).replace(/,? with args beginning with:.*/s, '')
+function safeMessage(error: unknown): string {
+  return messageOf(error).replace(/,? with args beginning with:.*/s, '')
 }

@@ -115,9 +115,9 @@ export class RedisSharedStore implements SharedStore {
   }
 }
 
-/** @throws {Error} for another answer than one of `count` values */
-function readValues(answer: unknown, count: number): (string | undefined)[] {
-  if (!Array.isArray(answer) || answer.length !== count)
-    throw new Error('Redis: the answer is no list of values')
-  return answer.map((value: unknown) => (typeof value === 'string' ? value : undefined))
+/** @throws {Error} for another response than one of `count` values */
+function readValues(response: unknown, count: number): (string | undefined)[] {
+  if (!Array.isArray(response) || response.length !== count)
+    throw new Error('Redis: the response is no list of values')
+  return response.map((value: unknown) => (typeof value === 'string' ? value : undefined))
 }

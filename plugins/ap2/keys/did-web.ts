@@ -95,7 +95,7 @@ export class DidWeb implements DidMethod {
       timeoutMs: this.#options.timeoutMs,
       maxBytes: MAX_BYTES,
     })
-    if (status !== 200) throw new Error(`${url.href} answered ${status}; redirects are not followed`)
+    if (status !== 200) throw new Error(`${url.href} responded with ${status}; redirects are not followed`)
     if (isCut) throw new Error(`the document at ${url.href} is larger than ${MAX_BYTES} bytes`)
     return assertionKeysOf(parseJson(bytes), did)
   }

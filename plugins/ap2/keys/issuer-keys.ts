@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { messageOf } from '@svc/core/json'
-import { MandateFault } from '../mandate/fault.js'
+import { MandateError } from '../mandate/error.js'
 import type { Jwt } from '../mandate/jwt.js'
 import { type DidMethod, didOfUrl, methodOf } from './did-method.js'
 import { fitsAlgorithm, readKeySet, type VerificationKey } from './verification-key.js'
@@ -28,20 +28,20 @@ export class IssuerKeys {
 
   /**
    * The issuer of a token: its `iss`, else the DID in its `kid`, else the only issuer with a pinned key of this `kid`.
-   * Faults with the first two reasons of the checks.
+   * Errors with the first two reasons of the checks.
    */
   issuerOf({ payload, kid }: Jwt): string {
     const { iss } = payload
     const issuer = typeof iss === 'string' ? iss : this.#issuerByKid(kid)
     if (issuer === undefined)
-      throw new MandateFault('ap2_issuer_not_allowed', 'the mandate names no known issuer')
+      throw new MandateError('ap2_issuer_not_allowed', 'the mandate names no known issuer')
     if (!this.#rules.allowed.has(issuer)) {
-      throw new MandateFault('ap2_issuer_not_allowed', 'the issuer is not among those that the policy allows')
+      throw new MandateError('ap2_issuer_not_allowed', 'the issuer is not among those that the policy allows')
     }
     const { didMethods } = this.#rules
     const method = methodOf(issuer)
     if (method !== undefined && didMethods !== undefined && !didMethods.has(method)) {
-      throw new MandateFault('ap2_did_method_not_allowed', `the policy does not allow did:${method}`)
+      throw new MandateError('ap2_did_method_not_allowed', `the policy does not allow did:${method}`)
     }
     return issuer
   }
@@ -53,7 +53,7 @@ export class IssuerKeys {
     const [key, ...others] = fitting
     if (key !== undefined && others.length === 0) return key
     const count = key === undefined ? 'no key' : 'more than one key'
-    throw new MandateFault('ap2_key_unresolved', `the issuer has ${count} that the mandate can mean`)
+    throw new MandateError('ap2_key_unresolved', `the issuer has ${count} that the mandate can mean`)
   }
 
   /** Those that the token can name. An issuer may have published a new key since its document was fetched. */
@@ -72,7 +72,7 @@ export class IssuerKeys {
     if (pinned !== undefined) return pinned
     const resolver = this.#resolverOf(issuer)
     if (resolver === undefined) {
-      throw new MandateFault(
+      throw new MandateError(
         'ap2_key_unresolved',
         'the policy has no keys of the issuer, and no way to find them',
       )
@@ -99,7 +99,7 @@ async function resolved(keys: Promise<readonly VerificationKey[]>): Promise<read
   try {
     return await keys
   } catch (cause) {
-    throw new MandateFault('ap2_key_unresolved', `the issuer's keys cannot be found: ${messageOf(cause)}`, {
+    throw new MandateError('ap2_key_unresolved', `the issuer's keys cannot be found: ${messageOf(cause)}`, {
       cause,
     })
   }

@@ -1,7 +1,7 @@
 // The bodies of mandates of AP2 v0.2, as far as they are read; further members are allowed.
 import { type JsonObject, membersLike } from '@svc/core/json'
 import { z } from 'zod'
-import { malformed } from './fault.js'
+import { malformed } from './error.js'
 
 /** Minor units, as ISO 4217 counts them. */
 const minorUnits = z.int()

@@ -10,7 +10,7 @@ import {
   type JsonValue,
   parseJson,
 } from '@svc/core/json'
-import { malformed } from './fault.js'
+import { malformed } from './error.js'
 
 /** IANA names, as `_sd_alg` has them (RFC 9901 §4.1.1). */
 const hashAlgorithms = { 'sha-256': 'sha256', 'sha-384': 'sha384', 'sha-512': 'sha512' } as const

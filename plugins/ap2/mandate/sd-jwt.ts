@@ -2,7 +2,7 @@
 // one digest, and none is left over (RFC 9901 §7.1).
 import { SDJwt } from '@sd-jwt/core'
 import { isJsonObject, type JsonObject, type JsonValue } from '@svc/core/json'
-import { broken, MandateFault, malformed } from './fault.js'
+import { broken, MandateError, malformed } from './error.js'
 import {
   checkMembers,
   decodeBase64url,
@@ -32,7 +32,7 @@ export interface Hop {
   /** The mandate hides something that may restrict. */
   readonly hidesTerms: boolean
   /** Why the disclosures break the chain. */
-  readonly fault?: MandateFault
+  readonly error?: MandateError
 }
 
 export async function parseChain(text: string): Promise<readonly [Hop, ...Hop[]]> {
@@ -59,10 +59,10 @@ async function parseHop(text: string): Promise<Hop> {
     const mandate = delegatePayloadOf(payload)
     checkMembers(mandate, 'the mandate')
     return { text, jwt, hash, mandate, hidesTerms }
-  } catch (fault) {
+  } catch (error) {
     // Reported at its place in the order of the checks.
-    if (fault instanceof MandateFault) return { text, jwt, hash, mandate: {}, hidesTerms: true, fault }
-    throw fault
+    if (error instanceof MandateError) return { text, jwt, hash, mandate: {}, hidesTerms: true, error }
+    throw error
   }
 }
 

@@ -1,7 +1,7 @@
 // Whether the arguments of a call are what its mandates bound. What no pointer names is never passed unread.
 import { isJsonObject, type JsonObject, type JsonValue, membersLike } from '@svc/core/json'
 import { z } from 'zod'
-import { MandateFault } from '../mandate/fault.js'
+import { MandateError } from '../mandate/error.js'
 import { minorUnitsOf } from './money.js'
 import type { Terms } from './signed-mandate.js'
 
@@ -51,7 +51,7 @@ type Place = z.output<typeof place>
 /**
  * RFC 6901 §4; undefined if nothing is there.
  *
- * @throws {MandateFault} if a program could find another value there, or none
+ * @throws {MandateError} if a program could find another value there, or none
  */
 export function valueAt(pointer: string, value: JsonValue): JsonValue | undefined {
   let current: JsonValue | undefined = value
@@ -68,7 +68,7 @@ function memberOf(object: JsonObject, name: string, pointer: string): JsonValue 
   const [found, ...others] = membersLike(object, name)
   if (found === undefined) return undefined
   if (found === name && others.length === 0) return object[name]
-  throw new MandateFault(
+  throw new MandateError(
     'ap2_cart_mismatch',
     `a member at ${pointer} differs from that name only in case or form, and programs read it differently`,
   )
@@ -80,7 +80,7 @@ const names = ['total', ...texts, 'items'] as const satisfies readonly (keyof Te
 /**
  * Compares the arguments with the terms of all mandates of the call.
  *
- * @throws {MandateFault} for the first term that the arguments do not have, or have otherwise; and for a place in
+ * @throws {MandateError} for the first term that the arguments do not have, or have otherwise; and for a place in
  *   `binding` that no mandate bounds, as leaving a mandate out frees nothing
  */
 export function checkArguments(
@@ -93,7 +93,7 @@ export function checkArguments(
     (name) => binding?.[name] !== undefined && mandates.every((terms) => terms[name] === undefined),
   )
   if (free !== undefined) {
-    throw new MandateFault(
+    throw new MandateError(
       'ap2_cart_mismatch',
       `ap2.tools.bind has ${free}, and no mandate of the call bounds it`,
     )
@@ -158,13 +158,13 @@ function isSameItems(
   return [...expected].every(([id, quantity]) => found.get(id) === quantity)
 }
 
-function unbound(name: keyof Terms): MandateFault {
-  return new MandateFault(
+function unbound(name: keyof Terms): MandateError {
+  return new MandateError(
     'ap2_cart_mismatch',
     `a mandate bounds ${name}, and ap2.tools.bind does not say where this tool's arguments have it`,
   )
 }
 
-function different(name: keyof Terms): MandateFault {
-  return new MandateFault('ap2_cart_mismatch', `${name} is not what the mandate has`)
+function different(name: keyof Terms): MandateError {
+  return new MandateError('ap2_cart_mismatch', `${name} is not what the mandate has`)
 }

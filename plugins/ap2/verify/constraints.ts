@@ -2,7 +2,7 @@
 import { canonicalize, type JsonValue } from '@svc/core/json'
 import { z } from 'zod'
 import type { Checkout, Constraint, OpenPaymentBody, PaymentBody } from '../mandate/bodies.js'
-import { MandateFault } from '../mandate/fault.js'
+import { MandateError } from '../mandate/error.js'
 import { meetsRequirements } from './line-items.js'
 import type { Action, OpenMandate } from './signed-mandate.js'
 
@@ -13,7 +13,7 @@ interface ConstraintContext {
   readonly openCheckouts: ReadonlySet<string>
 }
 
-/** @throws {MandateFault} for the first constraint that the action violates */
+/** @throws {MandateError} for the first constraint that the action violates */
 export function checkConstraints(
   { body, hidesTerms }: OpenMandate,
   action: Action,
@@ -132,11 +132,11 @@ function isAmong(allowed: readonly { readonly id: string }[], id: string | undef
   return allowed.some((entry) => entry.id === id)
 }
 
-function violated(what: string): MandateFault {
-  return new MandateFault('ap2_constraint_violated', `the open mandate does not allow it: ${what}`)
+function violated(what: string): MandateError {
+  return new MandateError('ap2_constraint_violated', `the open mandate does not allow it: ${what}`)
 }
 
-function unknown({ type }: Constraint): MandateFault {
+function unknown({ type }: Constraint): MandateError {
   const name = /^[a-z_.]{1,60}$/.test(type) ? type : 'of another name'
   return violated(`a constraint that this gateway cannot check (${name})`)
 }

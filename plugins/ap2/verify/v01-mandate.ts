@@ -3,7 +3,7 @@ import type { JsonObject, JsonValue } from '@svc/core/json'
 import { z } from 'zod'
 import { confirmedKeyOf, isSignedWith } from '../keys/verification-key.js'
 import { firstIssue } from '../mandate/bodies.js'
-import { broken, MandateFault, malformed } from '../mandate/fault.js'
+import { broken, MandateError, malformed } from '../mandate/error.js'
 import { canonicalDigest, digestOf, hashAlgorithmOf, type Jwt, parseJwt } from '../mandate/jwt.js'
 import { minorUnitsOf } from './money.js'
 import { type MandateContent, SignedMandate, type Terms } from './signed-mandate.js'
@@ -89,7 +89,7 @@ class CartMandate extends SignedMandate {
   checkHashes(): void {
     const { contents = null } = this.#object
     if (this.issued.payload['cart_hash'] !== canonicalDigest(contents)) {
-      throw new MandateFault('ap2_hash_mismatch', 'cart_hash is not the hash of the canonical contents')
+      throw new MandateError('ap2_hash_mismatch', 'cart_hash is not the hash of the canonical contents')
     }
   }
 }
@@ -163,7 +163,7 @@ class UserPaymentMandate extends SignedMandate {
 
   checkHashes({ action }: MandateContent): void {
     if (action?.kind === 'user_payment' && action.transactionData.includes(action.digest)) return
-    throw new MandateFault('ap2_hash_mismatch', 'transaction_data has no hash of payment_mandate_contents')
+    throw new MandateError('ap2_hash_mismatch', 'transaction_data has no hash of payment_mandate_contents')
   }
 }
 
@@ -175,5 +175,5 @@ function moneyTerms({ currency, value }: { currency: string; value: number }): T
 
 function signedText(text: string | null | undefined, name: string): string {
   if (typeof text === 'string') return text
-  throw new MandateFault('ap2_bad_signature', `the mandate is not signed: it has no ${name}`)
+  throw new MandateError('ap2_bad_signature', `the mandate is not signed: it has no ${name}`)
 }

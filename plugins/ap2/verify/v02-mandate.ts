@@ -11,7 +11,7 @@ import {
   parseBody,
   parseCheckout,
 } from '../mandate/bodies.js'
-import { broken, MandateFault } from '../mandate/fault.js'
+import { broken, MandateError } from '../mandate/error.js'
 import { digestOf, type HashAlgorithm, type Jwt, parseJwt } from '../mandate/jwt.js'
 import { DELEGATING_HOP, type Hop, LAST_HOP } from '../mandate/sd-jwt.js'
 import {
@@ -69,7 +69,7 @@ export class ChainMandate extends SignedMandate {
   }
 
   override async checkChain(): Promise<void> {
-    for (const { fault } of this.hops) if (fault !== undefined) throw fault
+    for (const { error } of this.hops) if (error !== undefined) throw error
     const [first, ...others] = this.hops
     if (isHolderType(first.jwt.typ)) throw broken('the chain begins with a hop of a holder')
     let before: Hop = first
@@ -172,7 +172,7 @@ function actionOf(body: CheckoutBody | PaymentBody, hash: HashAlgorithm): Action
   if (body.vct === 'mandate.payment.1') return { kind: 'payment', body, hash }
   const { checkout_jwt: checkoutJwt } = body
   if (checkoutJwt === undefined) {
-    throw new MandateFault('ap2_hash_mismatch', 'the checkout_jwt is not disclosed')
+    throw new MandateError('ap2_hash_mismatch', 'the checkout_jwt is not disclosed')
   }
   return { kind: 'checkout', body, checkoutJwt, checkout: parseCheckout(parseJwt(checkoutJwt).payload) }
 }
@@ -187,7 +187,7 @@ function closedBody(mandate: JsonObject): CheckoutBody | PaymentBody {
 function checkCheckoutHash(action: Action | undefined, hash: HashAlgorithm): void {
   if (action?.kind !== 'checkout') return
   if (digestOf(action.checkoutJwt, hash) !== action.body.checkout_hash) {
-    throw new MandateFault('ap2_hash_mismatch', 'checkout_hash is not the hash of checkout_jwt')
+    throw new MandateError('ap2_hash_mismatch', 'checkout_hash is not the hash of checkout_jwt')
   }
 }
 
@@ -209,7 +209,7 @@ function checkoutTerms({ merchant, currency, line_items, totals }: Checkout): Te
   const total = totals.filter(({ type }) => type === 'total')
   const [only] = total
   if (only === undefined || total.length > 1) {
-    throw new MandateFault('ap2_malformed', 'the checkout has not exactly one total')
+    throw new MandateError('ap2_malformed', 'the checkout has not exactly one total')
   }
   const items = new Map<string, number>()
   for (const { item, quantity } of line_items) items.set(item.id, (items.get(item.id) ?? 0) + quantity)

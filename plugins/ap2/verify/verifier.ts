@@ -3,7 +3,7 @@ import type { Clock } from '@svc/core'
 import { type JsonObject, type JsonValue, sha256Hex } from '@svc/core/json'
 import type { IssuerKeys } from '../keys/issuer-keys.js'
 import { isSignedWith } from '../keys/verification-key.js'
-import { MandateFault, malformed } from '../mandate/fault.js'
+import { MandateError, malformed } from '../mandate/error.js'
 import { digestOf } from '../mandate/jwt.js'
 import { checkConstraints } from './constraints.js'
 import type { Action, MandateContent, SignedMandate, Terms } from './signed-mandate.js'
@@ -87,18 +87,18 @@ export class Verifier {
     const { jwk } = await this.#keys.keyOf(issuer, issued)
     onCheck(mandate, 'key')
     if (!tokens.every(({ alg }) => this.#rules.algorithms.has(alg))) {
-      throw new MandateFault('ap2_alg_not_allowed', 'the policy does not allow the algorithm of a signature')
+      throw new MandateError('ap2_alg_not_allowed', 'the policy does not allow the algorithm of a signature')
     }
     onCheck(mandate, 'algorithm')
     if (!(await isSignedWith(jwk, issued))) {
-      throw new MandateFault('ap2_bad_signature', "the mandate is not signed with the issuer's key")
+      throw new MandateError('ap2_bad_signature', "the mandate is not signed with the issuer's key")
     }
     onCheck(mandate, 'signature')
     const sec = this.#clock.now() / 1000
     const expiry = checkTimes(mandate.claims, { sec, skewSec: this.#rules.skewSec })
     onCheck(mandate, 'times')
     if (!mandate.audiences.every((audience) => isAmong(audience, audiences))) {
-      throw new MandateFault('ap2_wrong_audience', 'the mandate is for another audience')
+      throw new MandateError('ap2_wrong_audience', 'the mandate is for another audience')
     }
     onCheck(mandate, 'audience')
     await mandate.checkChain()
@@ -126,7 +126,7 @@ export class Verifier {
     const contents = checked.map(({ content }) => content)
     const actions = contents.flatMap(({ action }) => action ?? [])
     if (new Set(actions.map(({ kind }) => kind)).size < actions.length) {
-      throw new MandateFault('ap2_mandate_conflict', 'two different mandates of one kind are given')
+      throw new MandateError('ap2_mandate_conflict', 'two different mandates of one kind are given')
     }
     for (const action of actions) checkReference(action, actions)
     const opens = contents.flatMap(({ open }) => open)
@@ -144,7 +144,7 @@ function checkReference(action: Action, actions: readonly Action[]): void {
     const checkout = actions.find(({ kind }) => kind === 'checkout')
     const expected = checkout?.kind === 'checkout' ? digestOf(checkout.checkoutJwt, action.hash) : undefined
     if (action.body.transaction_id !== expected) {
-      throw new MandateFault(
+      throw new MandateError(
         'ap2_hash_mismatch',
         'transaction_id is not the hash of a checkout_jwt of this call',
       )
@@ -153,7 +153,7 @@ function checkReference(action: Action, actions: readonly Action[]): void {
   if (action.kind === 'user_payment') {
     const cart = actions.find(({ kind }) => kind === 'cart')
     if (cart?.kind !== 'cart' || !action.transactionData.includes(cart.digest)) {
-      throw new MandateFault(
+      throw new MandateError(
         'ap2_hash_mismatch',
         'transaction_data has no hash of a cart mandate of this call',
       )
@@ -179,11 +179,11 @@ function checkTimes(claims: readonly JsonObject[], { sec, skewSec }: Now): numbe
   for (const set of claims) {
     const notBefore = Math.max(timeOf(set, 'iat') ?? 0, timeOf(set, 'nbf') ?? 0)
     if (notBefore > sec + skewSec) {
-      throw new MandateFault('ap2_not_yet_valid', 'the mandate is valid from a later time on')
+      throw new MandateError('ap2_not_yet_valid', 'the mandate is valid from a later time on')
     }
     earliest = Math.min(earliest, timeOf(set, 'exp') ?? earliest)
   }
-  if (earliest + skewSec <= sec) throw new MandateFault('ap2_expired', 'the mandate has expired')
+  if (earliest + skewSec <= sec) throw new MandateError('ap2_expired', 'the mandate has expired')
   // Without an end, its single use would have to be remembered for ever.
   if (earliest === Number.POSITIVE_INFINITY) throw malformed('the mandate has no "exp"')
   return earliest

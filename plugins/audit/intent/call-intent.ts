@@ -21,7 +21,7 @@ export interface IntentRule {
   readonly which: 'side_effects' | 'all'
   readonly failureMode: 'block' | 'continue'
   /** Called for intents that could not be written. */
-  onFailure(fault: unknown): void
+  onFailure(error: unknown): void
 }
 
 export class CallIntent implements Hold {
@@ -49,8 +49,8 @@ export class CallIntent implements Hold {
     try {
       this.#intent ??= await intents.begin(this.#record())
       return undefined
-    } catch (fault) {
-      onFailure(fault)
+    } catch (error) {
+      onFailure(error)
       if (failureMode === 'continue') return undefined
       return denied('AUDIT_UNAVAILABLE', 'The intent of this call cannot be written, so it is not sent.')
     }

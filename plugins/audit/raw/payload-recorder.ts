@@ -2,8 +2,6 @@
 // after the response is released, so no caller waits for it.
 
 import {
-  type AnswerChunk,
-  type AnswerStream,
   type Call,
   type Clock,
   canonicalInput,
@@ -12,6 +10,8 @@ import {
   type Meter,
   type Outcome,
   type Redactor,
+  type ResponseChunk,
+  type ResponseStream,
   redactor,
   type Settlement,
 } from '@svc/core'
@@ -104,10 +104,10 @@ export class PayloadRecorder {
         payload_truncated: isTruncated,
         payload_bytes: bytes,
       })
-      .catch((fault: unknown) => {
+      .catch((error: unknown) => {
         this.#parts.meter.count('svc_audit_raw_payload_failures_total')
         this.#parts.logger.error(
-          { trace_id: record.trace_id, err: fault },
+          { trace_id: record.trace_id, err: error },
           'a raw payload could not be written',
         )
       })
@@ -116,22 +116,22 @@ export class PayloadRecorder {
   }
 }
 
-/** The start of a stream or, where one chunk is the answer itself, of that chunk. */
+/** The start of a stream or, where one chunk is the response itself, of that chunk. */
 class StreamedPayload {
   readonly #limit: number
   #pieces: Uint8Array[] = []
   #kept = 0
   #bytes = 0
-  #isAnswered = false
+  #isCompleted = false
 
   constructor(limit: number) {
     this.#limit = limit
   }
 
-  add({ bytes, answer }: AnswerChunk): void {
-    if (this.#isAnswered) return
-    if (answer !== undefined) {
-      this.#isAnswered = true
+  add({ bytes, response }: ResponseChunk): void {
+    if (this.#isCompleted) return
+    if (response !== undefined) {
+      this.#isCompleted = true
       this.#pieces = []
       this.#kept = 0
       this.#bytes = 0
@@ -149,7 +149,7 @@ class StreamedPayload {
   }
 }
 
-function observeStream(body: AnswerStream, payload: StreamedPayload): AnswerStream {
+function observeStream(body: ResponseStream, payload: StreamedPayload): ResponseStream {
   return {
     ...(body.drainWhenAbandoned === undefined ? {} : { drainWhenAbandoned: body.drainWhenAbandoned }),
     async *[Symbol.asyncIterator]() {

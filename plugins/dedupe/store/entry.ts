@@ -14,17 +14,17 @@ export interface Entry {
   /** Milliseconds since the epoch: forgotten from then on. */
   readonly expiresAt: number
   /** Of a phase `answered`; null where it was not kept. */
-  readonly answer: Uint8Array | null
+  readonly response: Uint8Array | null
 }
 
 /** The result of a claim; `claimed` means that the key may be given to it. */
 export function resultOf(entry: Entry | undefined, claim: DedupeClaim, now: number): DedupeClaimResult {
   if (entry === undefined || now >= entry.expiresAt) return { state: 'claimed' }
-  const { phase, owner, fingerprint, answer } = entry
+  const { phase, owner, fingerprint, response } = entry
   const isLeased = now < entry.leaseUntil && entry.leaseUntil - now <= entry.leaseMs
   if (phase === 'claimed' && (owner === claim.owner || !isLeased)) return { state: 'claimed' }
   if (fingerprint !== claim.fingerprint) return { state: 'reused' }
-  if (phase === 'answered') return { state: 'answered', answer }
+  if (phase === 'answered') return { state: 'answered', response }
   if (phase === 'unknown' || !isLeased) return { state: 'unknown' }
   return { state: 'in_flight' }
 }
@@ -43,9 +43,9 @@ export function sent(claim: DedupeClaim, now: number): Entry {
   return { ...owned(claim), phase: 'sent', leaseUntil, expiresAt: leaseUntil + claim.ttlMs }
 }
 
-export function ended(claim: DedupeClaim, now: number, answer: Uint8Array | null | undefined): Entry {
-  const phase = answer === undefined ? 'unknown' : 'answered'
-  return { ...owned(claim), phase, leaseUntil: now, expiresAt: now + claim.ttlMs, answer: answer ?? null }
+export function ended(claim: DedupeClaim, now: number, response: Uint8Array | null | undefined): Entry {
+  const phase = response === undefined ? 'unknown' : 'answered'
+  return { ...owned(claim), phase, leaseUntil: now, expiresAt: now + claim.ttlMs, response: response ?? null }
 }
 
 /** Whether the call of this claim is running, according to the store. */
@@ -60,5 +60,5 @@ export function mayEnd(entry: Entry | undefined, { owner }: DedupeClaim, now: nu
 }
 
 function owned({ fingerprint, owner, leaseMs }: DedupeClaim) {
-  return { fingerprint, owner, leaseMs, answer: null }
+  return { fingerprint, owner, leaseMs, response: null }
 }

@@ -47,9 +47,9 @@ export class ApprovalHold implements Hold {
     }
     try {
       await events.used(used, caller)
-    } catch (fault) {
+    } catch (error) {
       await this.#return()
-      throw fault
+      throw error
     }
     return undefined
   }
@@ -72,7 +72,7 @@ export class ApprovalHold implements Hold {
   }
 }
 
-/** For a call that repeats one that was let through: dedupe replays its answer, or it is not sent. */
+/** For a call that repeats one that was let through: dedupe replays its response, or it is not sent. */
 export function neverSent(value: StoredEscalation, refusal: RefusalParts): Hold {
   return { commit: () => alreadyUsed(value, refusal), release: () => undefined }
 }

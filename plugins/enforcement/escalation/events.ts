@@ -26,13 +26,13 @@ export class EscalationEvents {
   }
 
   /** `fault` where the vote came too late to be counted. */
-  voted(value: StoredEscalation, vote: StoredVote, reviewer: Reviewer, fault?: VoteError): Promise<void> {
+  voted(value: StoredEscalation, vote: StoredVote, reviewer: Reviewer, error?: VoteError): Promise<void> {
     const comment = vote.comment === undefined ? '' : `: ${vote.comment}`
     const by = reviewer.kind === 'admin' ? ' by the admin token' : ''
     return this.#write('vote', value, `${vote.vote}${by}${comment}`, {
       decision: vote.vote === 'approve' ? 'allow' : 'deny',
       ...(reviewer.kind === 'admin' ? {} : { principal: reviewer.identity }),
-      ...(fault === undefined ? {} : { error: fault.code }),
+      ...(error === undefined ? {} : { error: error.code }),
     })
   }
 

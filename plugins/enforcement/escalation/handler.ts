@@ -85,7 +85,7 @@ export class EscalationHandler {
     if (found === undefined) return tooMany(findings)
     const value = found.status === 'pending' && waitMs > 0 ? await this.#wait(found, waitMs, call) : found
     call.set(escalation, { id: value.id, status: value.status })
-    return this.#answer(value, escalated)
+    return this.#response(value, escalated)
   }
 
   /** The escalation whose id the caller sent. */
@@ -122,9 +122,9 @@ export class EscalationHandler {
     try {
       await events.opened(value, caller)
       if (value.status !== 'pending') await events.decided(value)
-    } catch (fault) {
+    } catch (error) {
       await repository.withdraw(value)
-      throw fault
+      throw error
     }
   }
 
@@ -143,7 +143,7 @@ export class EscalationHandler {
     }
   }
 
-  #answer(value: StoredEscalation, escalated: EscalatedCall): Denied | undefined {
+  #response(value: StoredEscalation, escalated: EscalatedCall): Denied | undefined {
     const { repository, events } = this.#parts
     const { call, caller, key, findings, reasons } = escalated
     const { abortState } = call

@@ -145,9 +145,9 @@ export class EscalationRepository {
     if (!(await this.#replace(value, pending.version))) return this.find(value.id)
     try {
       await events.expired(value)
-    } catch (fault) {
+    } catch (error) {
       await store.replace(toEntry({ value: pending.value, version: version + 1 }))
-      throw fault
+      throw error
     }
     await this.removeInput(value)
     return { value, version }

@@ -99,9 +99,9 @@ export class VotingService implements EscalationService {
       })
       if (value === undefined) throw new VoteError('NOT_FOUND', 'The escalation no longer exists.')
       return { value, before }
-    } catch (fault) {
-      if (isVoteError(fault)) await events.voted(seen, vote, reviewer, fault)
-      throw fault
+    } catch (error) {
+      if (isVoteError(error)) await events.voted(seen, vote, reviewer, error)
+      throw error
     }
   }
 
@@ -110,11 +110,11 @@ export class VotingService implements EscalationService {
     const { repository, events } = this.#parts
     try {
       await events.decided(value)
-    } catch (fault) {
+    } catch (error) {
       await repository.change(value.id, (now) =>
         now.decidedAt === value.decidedAt && !now.use ? before : now,
       )
-      throw fault
+      throw error
     }
   }
 
@@ -173,11 +173,11 @@ function personOf(id: string, reviewer: Reviewer): string[] {
  *   somebody without a reviewer's role or of another tenant, with one for somebody who is not in it
  */
 function checkMayVote(value: StoredEscalation, reviewer: Reviewer, facts: PolicyFacts): void {
-  const fault = faultOf(value, reviewer, facts)
-  if (fault !== undefined) throw new VoteError('NOT_A_REVIEWER', fault)
+  const error = errorOf(value, reviewer, facts)
+  if (error !== undefined) throw new VoteError('NOT_A_REVIEWER', error)
 }
 
-function faultOf(
+function errorOf(
   value: StoredEscalation,
   reviewer: Reviewer,
   { reviewers, hasOidc }: PolicyFacts,

@@ -1,11 +1,11 @@
 // Redacts responses of the invoke protocol: JSON as a value, other text as text. Any other content is replaced.
 import {
-  type AnswerChunk,
-  type AnswerStream,
   type Completed,
   failed,
   isRefusal,
   type Outcome,
+  type ResponseChunk,
+  type ResponseStream,
 } from '@svc/core'
 import { readEvent, SseSplitter } from '@svc/core/http'
 import { isTooCostly } from '@svc/core/json'
@@ -26,16 +26,16 @@ const originalBodyHeaders: ReadonlySet<string> = new Set([
 ])
 
 export function redactInvokeBody(
-  answer: Completed,
+  response: Completed,
   body: Uint8Array,
   requested: readonly OutputRule[],
 ): Completed {
   const rules = rulesFor(requested, body.byteLength)
-  const headers = keptHeaders(answer)
-  const { digest: _originalDigest, ...rest } = answer
+  const headers = keptHeaders(response)
+  const { digest: _originalDigest, ...rest } = response
   const result = { ...rest, headers }
   if (body.byteLength === 0) return result
-  const redacted = redactedBody(answer, body, rules)
+  const redacted = redactedBody(response, body, rules)
   if (redacted !== undefined) return { ...result, body: Buffer.from(redacted) }
   const { 'content-encoding': _originalEncoding, ...others } = headers
   return {
@@ -47,8 +47,8 @@ export function redactInvokeBody(
 
 /** Buffers a streamed body that is not an event stream, then redacts it. */
 export async function redactInvokeStream(
-  answer: Completed,
-  body: AnswerStream,
+  response: Completed,
+  body: ResponseStream,
   rules: readonly OutputRule[],
 ): Promise<Outcome> {
   const chunks: Uint8Array[] = []
@@ -64,8 +64,8 @@ export async function redactInvokeStream(
     const message = 'The upstream closed the connection before its response was complete.'
     return failed('UPSTREAM_UNREACHABLE', message, { cause: error })
   }
-  const headers = size <= maxBuffered ? answer.headers : { 'content-type': 'application/octet-stream' }
-  return redactInvokeBody({ ...answer, headers }, Buffer.concat(chunks), rules)
+  const headers = size <= maxBuffered ? response.headers : { 'content-type': 'application/octet-stream' }
+  return redactInvokeBody({ ...response, headers }, Buffer.concat(chunks), rules)
 }
 
 /**
@@ -73,24 +73,27 @@ export async function redactInvokeStream(
  * events; then all events are removed, and one event with the replacement ends the stream.
  */
 export function redactInvokeEvents(
-  answer: Completed,
-  body: AnswerStream,
+  response: Completed,
+  body: ResponseStream,
   rules: readonly OutputRule[],
 ): Completed {
   const hasOnlyPaths = rules.every(({ isAll, detectors }) => !isAll && detectors.length === 0)
   const redact = hasOnlyPaths ? redactEach : removeAll
-  const redacted: AnswerStream = {
+  const redacted: ResponseStream = {
     ...(body.drainWhenAbandoned === undefined ? {} : { drainWhenAbandoned: body.drainWhenAbandoned }),
     [Symbol.asyncIterator]: () => redact(body, rules),
   }
-  return { ...answer, headers: keptHeaders(answer), body: redacted }
+  return { ...response, headers: keptHeaders(response), body: redacted }
 }
 
 function keptHeaders({ headers }: Completed): Completed['headers'] {
   return Object.fromEntries(Object.entries(headers).filter(([name]) => !originalBodyHeaders.has(name)))
 }
 
-async function* redactEach(body: AnswerStream, rules: readonly OutputRule[]): AsyncGenerator<AnswerChunk> {
+async function* redactEach(
+  body: ResponseStream,
+  rules: readonly OutputRule[],
+): AsyncGenerator<ResponseChunk> {
   const splitter = new SseSplitter(maxEventBytes)
   for await (const chunk of body) {
     for (const { bytes, isEvent } of splitter.push(chunk.bytes)) {
@@ -99,7 +102,7 @@ async function* redactEach(body: AnswerStream, rules: readonly OutputRule[]): As
   }
 }
 
-async function* removeAll(body: AnswerStream, rules: readonly OutputRule[]): AsyncGenerator<AnswerChunk> {
+async function* removeAll(body: ResponseStream, rules: readonly OutputRule[]): AsyncGenerator<ResponseChunk> {
   for await (const _ of body) yield { bytes: removedEvent }
   yield { bytes: Buffer.concat([Buffer.from('data: '), replacementBody(rules), Buffer.from('\n\n')]) }
 }
@@ -112,8 +115,12 @@ function redactedEvent(bytes: Uint8Array, rules: readonly OutputRule[]): Uint8Ar
 }
 
 /** Undefined for content that cannot be redacted. */
-function redactedBody(answer: Completed, body: Uint8Array, rules: readonly OutputRule[]): string | undefined {
-  const { 'content-type': header, 'content-encoding': encoding = 'identity' } = answer.headers
+function redactedBody(
+  response: Completed,
+  body: Uint8Array,
+  rules: readonly OutputRule[],
+): string | undefined {
+  const { 'content-type': header, 'content-encoding': encoding = 'identity' } = response.headers
   if (encoding !== 'identity' || typeof header !== 'string') return undefined
   const type = (header.split(';', 1)[0] ?? '').trim().toLowerCase()
   const text = decodeUtf8(body)

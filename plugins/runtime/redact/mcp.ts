@@ -1,12 +1,12 @@
 // Redacts responses of the MCP endpoint. A stream keeps only the event with the JSON-RPC response, redacted: progress, log
 // messages and requests of the server may contain what is redacted in the response.
 import {
-  type AnswerChunk,
-  type AnswerStream,
   type CallRequest,
   type Completed,
   type ErrorCode,
   failed,
+  type ResponseChunk,
+  type ResponseStream,
 } from '@svc/core'
 import { eventOf, readEvent, SseSplitter } from '@svc/core/http'
 import { canonicalize, parseJsonObject, sha256Hex } from '@svc/core/json'
@@ -20,54 +20,54 @@ const maxEventBytes = 256 * 1024 * 1024
 const removedEvent = Buffer.from(': withheld\n\n')
 
 export function redactMcpBody(
-  answer: Completed,
+  response: Completed,
   body: Uint8Array,
   request: CallRequest,
   rules: readonly OutputRule[],
 ): Completed {
-  if (body.byteLength === 0) return answer
+  if (body.byteLength === 0) return response
   const redacted = redactResponse(Buffer.from(body).toString('utf8'), request, rules)
-  if (redacted === undefined) return { ...answer, body: new Uint8Array(), digest: null }
-  const error = answer.error ?? redacted.error
+  if (redacted === undefined) return { ...response, body: new Uint8Array(), digest: null }
+  const error = response.error ?? redacted.error
   return {
-    ...answer,
+    ...response,
     body: Buffer.from(redacted.text),
-    digest: answer.status >= 400 ? null : redacted.digest,
+    digest: response.status >= 400 ? null : redacted.digest,
     ...(error === undefined ? {} : { error }),
   }
 }
 
-export class RedactedMcpStream implements AnswerStream {
+export class RedactedMcpStream implements ResponseStream {
   readonly drainWhenAbandoned: boolean
-  #body: AnswerStream
+  #body: ResponseStream
   #request: CallRequest
   #rules: readonly OutputRule[]
   #splitter = new SseSplitter(maxEventBytes)
 
-  constructor(body: AnswerStream, request: CallRequest, rules: readonly OutputRule[]) {
+  constructor(body: ResponseStream, request: CallRequest, rules: readonly OutputRule[]) {
     this.drainWhenAbandoned = body.drainWhenAbandoned === true
     this.#body = body
     this.#request = request
     this.#rules = rules
   }
 
-  async *[Symbol.asyncIterator](): AsyncGenerator<AnswerChunk> {
+  async *[Symbol.asyncIterator](): AsyncGenerator<ResponseChunk> {
     for await (const chunk of this.#body) {
-      if (chunk.answer !== undefined) yield this.#redactAnswer(chunk.bytes, chunk.answer)
+      if (chunk.response !== undefined) yield this.#redactWhole(chunk.bytes, chunk.response)
       else for (const { bytes } of this.#splitter.push(chunk.bytes)) yield { bytes: this.#redactEvent(bytes) }
     }
   }
 
-  #redactAnswer(bytes: Uint8Array, answer: NonNullable<AnswerChunk['answer']>): AnswerChunk {
+  #redactWhole(bytes: Uint8Array, response: NonNullable<ResponseChunk['response']>): ResponseChunk {
     const redacted = this.#redactResponse(bytes)
     if (redacted !== undefined) {
-      // A stored answer must hold what the caller received.
+      // A stored response must hold what the caller received.
       const content = redacted.text
-      return { bytes: eventOf(content), answer: { ...answer, digest: redacted.digest, content } }
+      return { bytes: eventOf(content), response: { ...response, digest: redacted.digest, content } }
     }
     // The stream ended early. Without event ids the client cannot resume it, so it gets an error.
     const outcome = failed('UPSTREAM_UNREACHABLE', 'The upstream ended its stream without a response.')
-    return { bytes: answer.instead(outcome), answer: { ...answer, digest: null } }
+    return { bytes: response.instead(outcome), response: { ...response, digest: null } }
   }
 
   #redactEvent(bytes: Uint8Array): Uint8Array {

@@ -1,12 +1,12 @@
 // Redacts a response of either protocol, whole or streamed. The record's digest is that of the redacted response.
 import {
-  type AnswerStream,
   type Call,
   type CallRequest,
   type Completed,
   isStream,
   type MaybePromise,
   type Outcome,
+  type ResponseStream,
 } from '@svc/core'
 import { redactInvokeBody, redactInvokeEvents, redactInvokeStream } from './invoke.js'
 import { RedactedMcpStream, redactMcpBody } from './mcp.js'
@@ -37,7 +37,7 @@ function isEventStream({ headers }: Completed): boolean {
   return /^text\/event-stream\b/i.test(String(headers['content-type']))
 }
 
-function streamOf(bytes: Uint8Array): AnswerStream {
+function streamOf(bytes: Uint8Array): ResponseStream {
   return {
     async *[Symbol.asyncIterator]() {
       yield { bytes }

@@ -4,8 +4,8 @@ import { type AdminRig, adminToken, startAdminRig, trusting } from './rig.js'
 
 const approve = { vote: 'approve' }
 
-function ids(answer: { json: Record<string, unknown> }): string[] {
-  return (answer.json['escalations'] as { id: string }[]).map(({ id }) => id)
+function ids(response: { json: Record<string, unknown> }): string[] {
+  return (response.json['escalations'] as { id: string }[]).map(({ id }) => id)
 }
 
 describe('escalations on the admin listener', () => {
@@ -21,10 +21,10 @@ describe('escalations on the admin listener', () => {
     it('are listed newest first, of every tenant', async () => {
       rig.service.open('E1')
       rig.service.open('E2', { tenant: 'globex' })
-      const answer = await rig.admin('/api/escalations')
-      expect(answer.status).to.equal(200)
-      expect(ids(answer)).to.deep.equal(['E2', 'E1'])
-      expect(answer.json['more']).to.equal(false)
+      const response = await rig.admin('/api/escalations')
+      expect(response.status).to.equal(200)
+      expect(ids(response)).to.deep.equal(['E2', 'E1'])
+      expect(response.json['more']).to.equal(false)
     })
 
     it('are listed by status, tenant and number', async () => {
@@ -223,14 +223,14 @@ describe('escalations on the admin listener', () => {
     it('are unavailable while their store is down, without details of the store', async () => {
       rig.service.open('E1')
       rig.service.isDown = true
-      for (const answer of [
+      for (const response of [
         await rig.admin('/api/escalations'),
         await rig.admin('/api/escalations/E1'),
         await rig.vote('E1', approve),
       ]) {
-        expect(answer.status).to.equal(503)
-        expect(answer.json['error']).to.equal('STORE_UNAVAILABLE')
-        expect(answer.text).not.to.contain('secret-host')
+        expect(response.status).to.equal(503)
+        expect(response.json['error']).to.equal('STORE_UNAVAILABLE')
+        expect(response.text).not.to.contain('secret-host')
       }
       expect(rig.gateway.log.lines.filter(({ level }) => level === 'error')).to.have.length(3)
     })

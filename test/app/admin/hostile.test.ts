@@ -9,12 +9,12 @@ function raw(url: string, text: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const { hostname, port } = new URL(url)
     const socket = connect(Number(port), hostname)
-    let answer = ''
+    let response = ''
     socket.on('data', (piece) => {
-      answer += piece.toString('latin1')
+      response += piece.toString('latin1')
     })
     socket.once('error', reject)
-    socket.once('close', () => resolve(answer))
+    socket.once('close', () => resolve(response))
     socket.write(text, 'latin1')
   })
 }
@@ -93,8 +93,8 @@ describe('the admin listener, without a token', () => {
   ]
   for (const [name, text] of shapes) {
     it(`refuses a request with ${name}`, async () => {
-      const answer = await raw(rig.adminUrl, text)
-      expect(answer)
+      const response = await raw(rig.adminUrl, text)
+      expect(response)
         .to.match(/^HTTP\/1\.1 4\d\d /)
         .and.not.match(/HTTP\/1\.1 200|svc_calls/)
     })

@@ -69,11 +69,11 @@ describe('the admin listener', () => {
         it(`of ${path}, and refuses ${name}`, async () => {
           await using rig = await startAdminRig()
           rig.service.open('E1')
-          const answer = await rig.admin(path, { headers })
-          expect(answer.status).to.equal(401)
-          expect(answer.json).to.have.keys(errorShape).and.include({ error: 'UNAUTHENTICATED' })
-          expect(answer.headers.get('www-authenticate')).to.equal('Bearer realm="svc-admin"')
-          expect(answer.text).not.to.contain(adminToken.slice(0, -1))
+          const response = await rig.admin(path, { headers })
+          expect(response.status).to.equal(401)
+          expect(response.json).to.have.keys(errorShape).and.include({ error: 'UNAUTHENTICATED' })
+          expect(response.headers.get('www-authenticate')).to.equal('Bearer realm="svc-admin"')
+          expect(response.text).not.to.contain(adminToken.slice(0, -1))
         })
       }
     }
@@ -190,9 +190,9 @@ describe('the admin listener', () => {
       const holder = createServer().listen(0, '127.0.0.1')
       await new Promise((resolve) => holder.once('listening', resolve))
       const { port } = holder.address() as AddressInfo
-      const fault = await rejectionOf(startAdminRig({ admin: { port } }))
+      const error = await rejectionOf(startAdminRig({ admin: { port } }))
       await new Promise((resolve) => holder.close(resolve))
-      expect(fault).to.have.property('code', 'EADDRINUSE')
+      expect(error).to.have.property('code', 'EADDRINUSE')
     })
 
     it('it is not open to a network without a token', () => {
@@ -251,11 +251,11 @@ describe('the admin listener', () => {
       const service = new TestEscalationService()
       service.open('E1')
       const asked = signalled()
-      const answer = signalled()
+      const response = signalled()
       const find = service.find.bind(service)
       service.find = async (id) => {
         asked.resolve()
-        await answer.happened
+        await response.happened
         expect(seen.stopped).to.equal(0)
         return find(id)
       }
@@ -263,7 +263,7 @@ describe('the admin listener', () => {
       const asking = rig.admin('/api/escalations/E1')
       await asked.happened
       await rig.gateway.handle.reload(policy())
-      answer.resolve()
+      response.resolve()
       expect((await asking).status).to.equal(200)
     })
   })
@@ -271,19 +271,19 @@ describe('the admin listener', () => {
   describe('when the gateway closes', () => {
     it('completes the requests in progress', async () => {
       const asked = signalled()
-      const answer = signalled()
+      const response = signalled()
       const rig = await startAdminRig()
       rig.service.open('E1')
       const find = rig.service.find.bind(rig.service)
       rig.service.find = async (id) => {
         asked.resolve()
-        await answer.happened
+        await response.happened
         return find(id)
       }
       const asking = rig.admin('/api/escalations/E1')
       await asked.happened
       const closing = rig.gateway.handle.close()
-      answer.resolve()
+      response.resolve()
       expect((await asking).status).to.equal(200)
       await closing
       await rig[Symbol.asyncDispose]()

@@ -7,7 +7,7 @@ import { escalationServicePlugin, TestEscalationService } from './escalation-ser
 
 export const adminToken = 'a-token-of-the-tests-0123456789'
 
-export interface Answer {
+export interface HttpResponse {
   readonly status: number
   readonly headers: Headers
   readonly text: string
@@ -26,11 +26,11 @@ export interface AdminRig extends AsyncDisposable {
   readonly adminUrl: string
   readonly service: TestEscalationService
   /** Asks the admin listener, with the admin token unless headers say otherwise. */
-  admin(path: string, asking?: Asking): Promise<Answer>
+  admin(path: string, asking?: Asking): Promise<HttpResponse>
   /** Casts a vote; as the admin where no bearer is given. */
-  vote(id: string, vote: unknown, bearer?: string): Promise<Answer>
+  vote(id: string, vote: unknown, bearer?: string): Promise<HttpResponse>
   /** Asks the gateway's own port. */
-  own(path: string, headers?: Record<string, string>): Promise<Answer>
+  own(path: string, headers?: Record<string, string>): Promise<HttpResponse>
 }
 
 export async function startAdminRig(given: Partial<GatewaySettings> = {}): Promise<AdminRig> {
@@ -71,7 +71,7 @@ export function ask(
   base: string,
   path: string,
   { method = 'GET', headers = {}, body }: Asking,
-): Promise<Answer> {
+): Promise<HttpResponse> {
   return new Promise((resolve, reject) => {
     const sending = request(base, { method, path, headers, agent: false })
     sending.once('error', reject)

@@ -71,7 +71,7 @@ describe('TLS on the admin listener', () => {
   const codeOf = (promise: Promise<unknown>) =>
     promise.then(
       () => expect.fail('it was answered'),
-      (fault: { code?: string }) => fault.code ?? 'none',
+      (error: { code?: string }) => error.code ?? 'none',
     )
 
   it('is used where the policy has a key and a certificate', async () => {
@@ -108,8 +108,8 @@ describe('TLS on the admin listener', () => {
 
   it('keeps the gateway from starting with a key of another certificate', async () => {
     install({ keyFile: authority.server('other').keyFile, certFile: first.certFile })
-    const fault = await rejectionOf(startAdminRig({ admin: admin() }))
-    expect(fault.message).to.match(/^admin\.tls/)
+    const error = await rejectionOf(startAdminRig({ admin: admin() }))
+    expect(error.message).to.match(/^admin\.tls/)
   })
 
   it('is used by svc escalations, with a private authority in NODE_EXTRA_CA_CERTS', async () => {
@@ -122,7 +122,7 @@ describe('TLS on the admin listener', () => {
       })
     const { stdout } = await run({ NODE_EXTRA_CA_CERTS: authority.root.certFile })
     expect(stdout).to.match(/^status +approved/m)
-    const refused = await run({}).catch((fault: { code: number; stderr: string }) => fault)
+    const refused = await run({}).catch((error: { code: number; stderr: string }) => error)
     expect(refused).to.have.property('code', 1)
     expect(refused.stderr).to.match(
       /^svc-sdk escalations approve: https:\/\/127\.0\.0\.1:\d+: [^\n]*certificate/,

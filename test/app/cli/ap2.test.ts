@@ -68,7 +68,7 @@ describe('svc ap2', () => {
     expect(wrong.out).to.match(/ {2}times +ok\n {2}audience +failed\n {2}chain +not reached\n/)
     expect(wrong.out).to.match(/ap2_wrong_audience: .*\n$/)
     const late = await run('inspect', file, '--at', '2040-01-01T00:00:00Z', '--json')
-    expect(JSON.parse(late.out)).to.have.nested.property('fault.reason', 'ap2_expired')
+    expect(JSON.parse(late.out)).to.have.nested.property('error.reason', 'ap2_expired')
     const stranger = await run('inspect', file, '--issuer', 'did:web:shop.example')
     expect(stranger.out).to.match(/issuer +failed/)
   })

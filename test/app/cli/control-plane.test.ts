@@ -11,8 +11,8 @@ describe('svc control-plane', () => {
 
   function run(program: string, ...args: string[]) {
     return new Promise<{ status: unknown; stdout: string; stderr: string }>((resolve) => {
-      execFile(process.execPath, [program, 'control-plane', ...args], (fault, stdout, stderr) =>
-        resolve({ status: fault?.code ?? 0, stdout, stderr }),
+      execFile(process.execPath, [program, 'control-plane', ...args], (error, stdout, stderr) =>
+        resolve({ status: error?.code ?? 0, stdout, stderr }),
       )
     })
   }

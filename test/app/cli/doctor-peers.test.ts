@@ -13,14 +13,14 @@ import { DoctorRig } from './doctor-rig.js'
 describe('svc doctor, about what a gateway talks to,', () => {
   const rig = new DoctorRig()
 
-  it('finds an upstream that does not answer, or answers with an error', async () => {
+  it('finds an upstream that does not respond, or responds with an error', async () => {
     const failing = await startUpstream((_call, response) => response.writeHead(503).end())
     const lines = await rig.about('targets', {
       targets: { billing: rig.upstream.url, failing: failing.url, gone: 'mcp+http://127.0.0.1:1/mcp' },
     })
     await failing[Symbol.asyncDispose]()
     expect(lines[0]).to.match(/^ok the server "billing"/)
-    expect(lines[1]).to.match(/^warning the server "failing" at .* answers with 503$/)
+    expect(lines[1]).to.match(/^warning the server "failing" at .* responds with 503$/)
     expect(lines[2]).to.match(
       /^error the server "gone" at http:\/\/127.0.0.1:1\/mcp cannot be reached: connect ECONN/,
     )

@@ -74,9 +74,9 @@ export class DoctorRig {
 
   async checks(more: Record<string, unknown> = {}): Promise<{ checks: Check[]; ok: boolean }> {
     const { out, code } = await this.run(this.write(more), '--json')
-    const answer = JSON.parse(out) as { checks: Check[]; ok: boolean }
-    expect(code).to.equal(answer.ok ? 0 : 1)
-    return answer
+    const response = JSON.parse(out) as { checks: Check[]; ok: boolean }
+    expect(code).to.equal(response.ok ? 0 : 1)
+    return response
   }
 
   /** What there is about a section, as `severity message`. */

@@ -96,7 +96,7 @@ describe('svc doctor', () => {
     })
   })
 
-  it('says which store does not answer, and what to do', async () => {
+  it('says which store does not respond, and what to do', async () => {
     const [line] = await rig.about('quotas', {
       quotas: { adapter: 'redis', redisUrl: 'redis://127.0.0.1:1' },
     })

@@ -51,9 +51,9 @@ describe('svc escalations', () => {
 
   /** Opens an escalation and gives its id. */
   async function held(headers: Record<string, string> = {}): Promise<string> {
-    const answer = (await (await call(headers)).json()) as Record<string, unknown>
-    expect(answer).to.include({ error: 'ESCALATION_PENDING', escalation_status: 'pending' })
-    return String(answer['escalation_id'])
+    const response = (await (await call(headers)).json()) as Record<string, unknown>
+    expect(response).to.include({ error: 'ESCALATION_PENDING', escalation_status: 'pending' })
+    return String(response['escalation_id'])
   }
 
   beforeEach(async () => {
@@ -99,8 +99,8 @@ describe('svc escalations', () => {
   it('approves a long input with the hash of the whole alone, which it prints with the input', async () => {
     await start()
     const long = { amount: 5, note: 'x'.repeat(3000) }
-    const answer = await (await gateway.invoke(refund, long)).json()
-    const id = String((answer as Record<string, unknown>)['escalation_id'])
+    const response = await (await gateway.invoke(refund, long)).json()
+    const id = String((response as Record<string, unknown>)['escalation_id'])
     expect((await run(['show', id], env)).out).to.match(/^truncated .*--input/m)
 
     const unseen = await run(['approve', id], env)
@@ -131,8 +131,8 @@ describe('svc escalations', () => {
     expect([code, out.match(/^status .*$/m)?.[0]]).to.satisfy(
       ([exit, status]: [number, string]) => exit === 0 && /^status +rejected by votes/.test(status),
     )
-    const answer = (await (await call({ 'x-escalation-id': id })).json()) as object
-    expect(answer).to.include({ error: 'ESCALATION_REJECTED', escalation_status: 'rejected' })
+    const response = (await (await call({ 'x-escalation-id': id })).json()) as object
+    expect(response).to.include({ error: 'ESCALATION_REJECTED', escalation_status: 'rejected' })
     expect(upstream.calls).to.have.length(0)
   })
 
@@ -264,7 +264,7 @@ describe('svc escalations, at an address without an admin listener', () => {
     expect(err).to.contain('does not have the hash')
   })
 
-  it('says so when what answers is another', async () => {
+  it('says so when what responses is another', async () => {
     answer = (response) => response.writeHead(500).end('<h1>oops</h1>')
     expect((await run(['list'], env())).err).to.match(/HTTP 500, not from a gateway/)
     answer = (response) => response.end('{"escalations":[{}]}')

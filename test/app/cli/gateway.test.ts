@@ -54,8 +54,8 @@ describe('svc gateway', () => {
     await using gateway = new Running(['--policy', policy, '--port', '0'])
     const { adminUrl } = await gateway.line('listening')
     const headers = { authorization: 'Bearer the-token-of-this-one-test' }
-    const answer = await fetch(`${adminUrl}/metrics`, { headers })
-    expect(await answer.text()).to.match(/^svc_ready 1$/m)
+    const response = await fetch(`${adminUrl}/metrics`, { headers })
+    expect(await response.text()).to.match(/^svc_ready 1$/m)
     gateway.child.kill('SIGTERM')
     expect(await gateway.exit).to.equal(0)
   })

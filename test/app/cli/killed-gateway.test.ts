@@ -51,10 +51,10 @@ authn: { allowUnauthenticated: true }
     })
     await using running = gateway(upstream)
     const { url } = await running.line('listening')
-    const answers = paths.map((path) => fetch(`${url}/mcp/files/${path}`, { method: 'POST', body: '{}' }))
-    const ended = Promise.allSettled(answers)
+    const responses = paths.map((path) => fetch(`${url}/mcp/files/${path}`, { method: 'POST', body: '{}' }))
+    const ended = Promise.allSettled(responses)
     await waiting
-    await Promise.all(answers.filter((_answer, i) => paths[i]?.includes('quick')))
+    await Promise.all(responses.filter((_response, i) => paths[i]?.includes('quick')))
     running.child.kill('SIGKILL')
     await running.exit
     await ended

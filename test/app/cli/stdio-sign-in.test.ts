@@ -120,7 +120,7 @@ describe('svc stdio with an issuer', function () {
 
   it('says what to configure where the issuer registers no clients', async () => {
     await using rig = await SignInRig.start({ clients: 'registered' })
-    const reason = await rig.connect().catch((fault: unknown) => fault)
+    const reason = await rig.connect().catch((error: unknown) => error)
     expect(String(reason)).to.contain('authn.oidc.publicClientId')
     expect(rig.opened).to.have.length(0)
   })

@@ -249,12 +249,12 @@ enforcement: { escalate_on: [tool_not_in_allowlist] }
         hello + request(2, 'tools/call', { name: 'pid' }) + request(3, 'tools/call', { name: 'fork' }),
       )
       expect(await exit).to.equal(0)
-      const answers = kept.out
+      const responses = kept.out
         .trim()
         .split('\n')
         .map((line) => JSON.parse(line))
-      expect(answers.map(({ id }) => id)).to.have.members([1, 2, 3])
-      const pids = answers.flatMap(({ result }) => result.content ?? []).map(({ text }) => Number(text))
+      expect(responses.map(({ id }) => id)).to.have.members([1, 2, 3])
+      const pids = responses.flatMap(({ result }) => result.content ?? []).map(({ text }) => Number(text))
       expect(pids).to.have.length(2)
       await until(() => !pids.some(isAlive))
     })
@@ -298,12 +298,12 @@ export default definePlugin({
       const { child, kept, exit } = start(gateway, files())
       child.stdin.end(`no message\n${hello}`)
       expect(await exit, kept.err).to.equal(0)
-      const [fault, answer] = kept.out
+      const [error, response] = kept.out
         .trim()
         .split('\n')
         .map((line) => JSON.parse(line))
-      expect(fault.error.code).to.equal(-32700)
-      expect(answer.result.serverInfo.name).to.equal('scripted')
+      expect(error.error.code).to.equal(-32700)
+      expect(response.result.serverInfo.name).to.equal('scripted')
       expect(kept.err).to.contain('loud').and.contain('louder')
     })
 

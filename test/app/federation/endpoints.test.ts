@@ -76,10 +76,10 @@ describe('the endpoints of several servers', () => {
   it('do not call a server outside of the group', async () => {
     await start()
     const client = await connect1(`${gateway?.url}/mcp/office`)
-    const fault = await client
+    const error = await client
       .callTool({ name: 'files__read', arguments: {} })
       .catch((reason: unknown) => reason)
-    expect(fault).to.have.property('code', -32602)
+    expect(error).to.have.property('code', -32602)
     await client.close()
   })
 
@@ -122,10 +122,10 @@ describe('the endpoints of several servers', () => {
     await start(withTokens())
     const headers = { authorization: `Bearer ${await issuer.sign({ aud: `${publicUrl}/mcp/notes` })}` }
     const client = await connect1(`${gateway?.url}/mcp`, { headers })
-    const fault = await client
+    const error = await client
       .callTool({ name: 'mail__read', arguments: {} })
       .catch((reason: unknown) => reason)
-    expect(fault).to.have.property('code', -32602)
+    expect(error).to.have.property('code', -32602)
     await client.close()
   })
 
@@ -164,9 +164,9 @@ describe('the endpoints of several servers', () => {
       federation: {},
     })
     const client = await connect1(`${gateway?.url}/mcp`)
-    const fault = await client.listTools().catch((reason: unknown) => reason)
-    expect(fault).to.have.property('code', 502)
-    expect(String(fault)).to.include('No server has a list now. gone: The upstream refuses connections.')
+    const error = await client.listTools().catch((reason: unknown) => reason)
+    expect(error).to.have.property('code', 502)
+    expect(String(error)).to.include('No server has a list now. gone: The upstream refuses connections.')
     await client.close()
   })
 
@@ -185,7 +185,7 @@ describe('the endpoints of several servers', () => {
       const { tools, _meta } = await client.listTools()
       expect(tools.map(({ name }) => name)).to.deep.equal(['notes__read'])
       expect(_meta?.['svc/unavailable']).to.deep.equal([
-        { server: 'hangs', reason: 'The server did not answer in time.' },
+        { server: 'hangs', reason: 'The server did not respond in time.' },
       ])
       await client.close()
     } finally {

@@ -98,9 +98,9 @@ describe('the GET stream at /mcp', () => {
     const url = `${gateway.url}/mcp`
     const session = await begin(url)
     const call = { name: 'again__echo', arguments: { message: 'hi' } }
-    const answer = await post(url, { jsonrpc: '2.0', id: 1, method: 'tools/call', params: call }, session)
-    // The first event of an answer has an id and no message.
-    const [, primed = ''] = /^id: (.*)$/m.exec(await answer.text()) ?? []
+    const response = await post(url, { jsonrpc: '2.0', id: 1, method: 'tools/call', params: call }, session)
+    // The first event of a response has an id and no message.
+    const [, primed = ''] = /^id: (.*)$/m.exec(await response.text()) ?? []
     const stopped = new AbortController()
     const headers = { accept: 'text/event-stream', ...session, 'last-event-id': primed }
     const resumed = await fetch(url, { headers, signal: stopped.signal })

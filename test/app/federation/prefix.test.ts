@@ -39,8 +39,8 @@ describe('federation.prefix', () => {
     })
     const client = await connect1(`${gateway.url}/mcp`)
     const call = async (name: string): Promise<string> => {
-      const answer = await client.callTool({ name, arguments: {} }).catch((fault: unknown) => fault)
-      return answer instanceof Error ? answer.message : JSON.stringify(answer)
+      const response = await client.callTool({ name, arguments: {} }).catch((error: unknown) => error)
+      return response instanceof Error ? response.message : JSON.stringify(response)
     }
     const names = async () => (await client.listTools()).tools.map((tool) => tool.name)
     return { client, call, names }
@@ -70,8 +70,8 @@ describe('federation.prefix', () => {
 
   it('never: refuses the list where two servers have one name', async () => {
     const { client, call, names } = await connect('never')
-    const fault = await names().catch((reason: unknown) => reason)
-    expect(String(fault)).to.include('"read" is a name at one and two; federation.prefix decides')
+    const error = await names().catch((reason: unknown) => reason)
+    expect(String(error)).to.include('"read" is a name at one and two; federation.prefix decides')
     expect(await call('write')).to.include('one write')
     await client.close()
   })

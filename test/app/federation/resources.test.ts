@@ -72,7 +72,7 @@ describe('the resources and prompts of several servers at /mcp', function () {
       const codeOf = (act: Promise<unknown>): Promise<unknown> =>
         act.then(
           () => undefined,
-          (fault: { code?: unknown }) => fault.code,
+          (error: { code?: unknown }) => error.code,
         )
 
       it('keep their URIs, but for those that two servers have', async () => {
@@ -90,8 +90,8 @@ describe('the resources and prompts of several servers at /mcp', function () {
       })
 
       it('are not read from either server by a URI that both have', async () => {
-        const fault = await client.readResource({ uri: 'note://shared' }).catch((reason: unknown) => reason)
-        expect(String(fault)).to.include('svc:one/note://shared, svc:number%20two/note://shared')
+        const error = await client.readResource({ uri: 'note://shared' }).catch((reason: unknown) => reason)
+        expect(String(error)).to.include('svc:one/note://shared, svc:number%20two/note://shared')
       })
 
       it('are found by the templates of the servers, and are unknown without', async () => {

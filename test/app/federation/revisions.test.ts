@@ -25,7 +25,7 @@ function startServer(handshake: 'initialize' | 'server/discover', answer: object
 }
 
 async function post(gateway: TestGateway, method: string, params: object, headers = {}) {
-  const answer = await fetch(`${gateway.url}/mcp`, {
+  const response = await fetch(`${gateway.url}/mcp`, {
     method: 'POST',
     headers: {
       'content-type': 'application/json',
@@ -34,7 +34,7 @@ async function post(gateway: TestGateway, method: string, params: object, header
     },
     body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
   })
-  return { session: answer.headers.get('mcp-session-id') ?? '', message: await answer.json() }
+  return { session: response.headers.get('mcp-session-id') ?? '', message: await response.json() }
 }
 
 describe('a response at /mcp of a server with another kind of revision', () => {

@@ -94,7 +94,7 @@ describe('streams of several servers at /mcp', function () {
       .and.not.include('one__read')
     expect(_meta).to.have.nested.property('svc/unavailable[0].server', 'one')
     const missing = other.log.lines.find(
-      ({ message }) => message === 'a server is missing from an answer of several',
+      ({ message }) => message === 'a server is missing from a response of several',
     )
     expect(missing?.fields).to.include({ server: 'one' })
     await one.up()
@@ -158,8 +158,8 @@ describe('streams of several servers at /mcp', function () {
       await using alone = await startTestGateway({ targets: { math: math.url } })
       const other = await connect1(`${alone.url}/mcp`)
       expect(other.getServerCapabilities()?.resources).to.deep.equal({ listChanged: true })
-      const fault = await other.subscribeResource({ uri: 'math://pi' }).catch((reason: unknown) => reason)
-      expect(String(fault)).to.include('subscriptions')
+      const error = await other.subscribeResource({ uri: 'math://pi' }).catch((reason: unknown) => reason)
+      expect(String(error)).to.include('subscriptions')
       await other.close()
     })
 
@@ -192,8 +192,8 @@ describe('streams of several servers at /mcp', function () {
       expect(JSON.stringify(first?.content)).to.include('of one').and.not.include('of two')
       expect(JSON.stringify(second?.content)).to.include('of two').and.not.include('of one')
       expect(texts).to.have.length(2)
-      const answers = gateway.records().filter(({ tool }) => tool.startsWith('response@'))
-      expect(answers.map(({ server }) => server).sort()).to.deep.equal(['one@1.0.0', 'two@1.0.0'])
+      const responses = gateway.records().filter(({ tool }) => tool.startsWith('response@'))
+      expect(responses.map(({ server }) => server).sort()).to.deep.equal(['one@1.0.0', 'two@1.0.0'])
     })
 
     it('have the progress of a call', async () => {

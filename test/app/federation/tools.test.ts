@@ -136,13 +136,13 @@ describe('the tools of several servers at /mcp', function () {
       })
 
       it('are refused like at their servers, and recorded as denied', async () => {
-        let fault: unknown
+        let error: unknown
         const records = await recorded(async () => {
-          fault = await client
+          error = await client
             .callTool({ name: 'notes__drop', arguments: {} })
             .catch((reason: unknown) => reason)
         })
-        expect(fault).to.have.property('code', 403)
+        expect(error).to.have.property('code', 403)
         expect(records).to.have.length(1)
         expect(records[0]).to.include({
           server: 'notes@1.0.0',
@@ -153,8 +153,8 @@ describe('the tools of several servers at /mcp', function () {
 
       it('are unknown where no server has the name', async () => {
         for (const name of ['nowhere__read', 'read', 'notes_read']) {
-          const fault = await client.callTool({ name, arguments: {} }).catch((reason: unknown) => reason)
-          expect(fault, name).to.have.property('code', -32602)
+          const error = await client.callTool({ name, arguments: {} }).catch((reason: unknown) => reason)
+          expect(error, name).to.have.property('code', -32602)
         }
       })
 

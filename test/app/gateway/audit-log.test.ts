@@ -56,8 +56,8 @@ describe("a gateway's log", () => {
     rmSync(path)
     const warnings = async () => {
       await gateway.invoke('/mcp/files/read@1')
-      const answer = (await (await fetch(`${gateway.url}/readyz`)).json()) as { warnings?: string[] }
-      return answer.warnings?.join() ?? ''
+      const response = (await (await fetch(`${gateway.url}/readyz`)).json()) as { warnings?: string[] }
+      return response.warnings?.join() ?? ''
     }
     while (!(await warnings()).includes('new records are not sealed: the log cannot be continued'));
     writeFileSync(path, journal)

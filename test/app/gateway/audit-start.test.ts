@@ -33,8 +33,8 @@ const signing =
     configure: (container) => bind(container, tokens.Signer, { useValue: signer }),
   })
 
-async function faultOf(start: Promise<AsyncDisposable>): Promise<string> {
-  const gateway = await start.catch((fault: unknown) => String(fault))
+async function errorOf(start: Promise<AsyncDisposable>): Promise<string> {
+  const gateway = await start.catch((error: unknown) => String(error))
   if (typeof gateway === 'string') return gateway
   await gateway[Symbol.asyncDispose]()
   throw new Error('the gateway started')
@@ -60,10 +60,10 @@ describe('a gateway does not start', () => {
           signer: { keyRef: `file://${join(home, 'key')}` },
         }),
       })
-      const fault = await faultOf(startTestGateway(settings))
-      expect(fault).to.match(new RegExp(`audit\\.(presign\\.)?${key}: `))
-      expect(fault).to.include('"other"').and.include(`"${presign[key]}"`)
-      expect(fault.split('\n')).to.have.length(1)
+      const error = await errorOf(startTestGateway(settings))
+      expect(error).to.match(new RegExp(`audit\\.(presign\\.)?${key}: `))
+      expect(error).to.include('"other"').and.include(`"${presign[key]}"`)
+      expect(error.split('\n')).to.have.length(1)
     })
   }
 
@@ -73,14 +73,14 @@ describe('a gateway does not start', () => {
         { url: 'http://127.0.0.1:9', key: formatVkey('w.example', COSIGNATURE_TYPE, local.publicKey) },
       ],
     }
-    const fault = await faultOf(startTestGateway(signing(remote, { log })))
-    expect(fault).to.include('witnesses needs a journal, and a log whose signer has no publicKey has none')
+    const error = await errorOf(startTestGateway(signing(remote, { log })))
+    expect(error).to.include('witnesses needs a journal, and a log whose signer has no publicKey has none')
   })
 
   it('with a bound signer that has the keyId of another key', async () => {
     const other = { ...remote, keyId: `ed25519:${'0'.repeat(64)}`, publicKey: local.publicKey }
-    const fault = await faultOf(startTestGateway(signing(other)))
-    expect(fault).to.include(`has the keyId ${other.keyId}, but the id of its publicKey is ${local.keyId}`)
+    const error = await errorOf(startTestGateway(signing(other)))
+    expect(error).to.include(`has the keyId ${other.keyId}, but the id of its publicKey is ${local.keyId}`)
   })
 })
 

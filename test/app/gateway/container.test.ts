@@ -192,14 +192,14 @@ describe('the container of a gateway', () => {
         quotas: { adapter: 'memory' },
         entitlements: 'open',
       } as const
-      let fault: unknown
+      let error: unknown
       try {
         startGatewayServer({ ...base, ...options })
       } catch (thrown) {
-        fault = thrown
+        error = thrown
       }
-      expect(fault).to.be.instanceOf(PolicyError)
-      expect(String(fault)).to.contain(
+      expect(error).to.be.instanceOf(PolicyError)
+      expect(String(error)).to.contain(
         `${key}: chooses an implementation, and code binds its own ${token}; remove one of the two`,
       )
     })
@@ -224,10 +224,10 @@ describe('the container of a gateway', () => {
       riskTags: [],
       attributes: {},
     }
-    const fault = await remote
+    const error = await remote
       .evaluate(asked, new AbortController().signal)
       .catch((thrown: unknown) => thrown)
-    expect(fault).to.be.instanceOf(Error)
+    expect(error).to.be.instanceOf(Error)
   })
 
   it('asks an evaluator that code binds, without a section of the policy', async () => {

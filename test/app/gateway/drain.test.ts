@@ -49,7 +49,7 @@ async function finished(socket: Socket, rest: string): Promise<string> {
 describe('drain', () => {
   it('completes calls in flight, refuses new ones and then closes', async () => {
     const held = heldUpstream()
-    await using upstream = await startUpstream(held.answer)
+    await using upstream = await startUpstream(held.response)
     await using gateway = await startTestGateway({ targets: { files: upstream.url } })
     const running = gateway.invoke('/mcp/files/slow@1')
     const answer = await held.next()
@@ -65,7 +65,7 @@ describe('drain', () => {
 
   it('breaks off a call that outlasts the drain, and records it', async () => {
     const held = heldUpstream()
-    await using upstream = await startUpstream(held.answer)
+    await using upstream = await startUpstream(held.response)
     await using gateway = await startTestGateway({ targets: { files: upstream.url }, server: { drainMs: 0 } })
     const running = gateway.invoke('/mcp/files/slow@1')
     await held.next()
@@ -95,21 +95,21 @@ describe('drain', () => {
 
   it('refuses and records requests that arrive meanwhile on open connections', async () => {
     const held = heldUpstream()
-    await using upstream = await startUpstream(held.answer)
+    await using upstream = await startUpstream(held.response)
     await using gateway = await startTestGateway({ targets: { files: upstream.url } })
     const late = await begun(gateway.url, 'POST /mcp/files/read@1 HTTP/1.1\r\n')
     const probe = await begun(gateway.url, 'GET /readyz HTTP/1.1\r\n')
     const running = gateway.invoke('/mcp/files/slow@1')
-    const answer = await held.next()
+    const response = await held.next()
     const closing = gateway.handle.close()
-    const answers = [
+    const responses = [
       await finished(late, 'host: 127.0.0.1\r\ncontent-length: 2\r\n\r\n{}'),
       await finished(probe, 'host: 127.0.0.1\r\n\r\n'),
     ]
-    answer.end('done')
+    response.end('done')
     await running
     await closing
-    for (const text of answers) {
+    for (const text of responses) {
       expect(text).to.match(/^HTTP\/1\.1 503 /)
       expect(text).to.match(/\r\nconnection: close\r\n/i)
       expect(text).to.contain('"error":"DRAINING"')
@@ -124,7 +124,7 @@ describe('drain', () => {
 
   it('records the outcome of a call whose caller disconnected', async () => {
     const held = heldUpstream()
-    await using upstream = await startUpstream(held.answer)
+    await using upstream = await startUpstream(held.response)
     await using gateway = await startTestGateway({ targets: { files: upstream.url } })
     const gone = new AbortController()
     const running = fetch(`${gateway.url}/mcp/files/slow@1`, {
@@ -132,10 +132,10 @@ describe('drain', () => {
       body: '{}',
       signal: gone.signal,
     })
-    const answer = await held.next()
+    const response = await held.next()
     gone.abort()
     await rejectionOf(running)
-    answer.end('done')
+    response.end('done')
     await gateway.handle.close()
     expect(gateway.records()[0]).to.include({ tool: 'slow@1', status: 'ok' })
   })

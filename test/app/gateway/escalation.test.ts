@@ -6,7 +6,7 @@ import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { callEcho, json, result, serverOf } from '../../support/mcp-server.js'
 import { until } from '../../support/redis.js'
 import { startUpstream, type TestUpstream } from '../../support/upstream.js'
-import { type Answer, ask } from '../admin/rig.js'
+import { ask, type HttpResponse } from '../admin/rig.js'
 
 const adminToken = 'a-token-of-the-tests-0123456789'
 const fetchEvil = ['/mcp/files/fetch@1.0.0', { url: 'https://evil.example/' }] as const
@@ -27,7 +27,7 @@ function holding(more: Partial<GatewaySettings> = {}) {
 
 interface Office {
   readonly gateway: TestGateway
-  vote(id: string, vote: string, bearer?: string): Promise<Answer>
+  vote(id: string, vote: string, bearer?: string): Promise<HttpResponse>
   pending(): Promise<string>
 }
 

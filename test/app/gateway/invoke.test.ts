@@ -9,15 +9,15 @@ import { startUpstream, type TestUpstream } from '../../support/upstream.js'
 async function withGateway(
   body: (gateway: TestGateway, upstream: TestUpstream) => Promise<void>,
   options: Parameters<typeof startTestGateway>[0] = {},
-  answer?: Parameters<typeof startUpstream>[0],
+  response?: Parameters<typeof startUpstream>[0],
 ): Promise<void> {
-  await using upstream = await startUpstream(answer)
+  await using upstream = await startUpstream(response)
   await using gateway = await startTestGateway({ targets: { files: upstream.url }, ...options })
   await body(gateway, upstream)
 }
 
 describe('the invoke protocol', () => {
-  it('forwards the arguments to the tool and its answer to the caller', () =>
+  it('forwards the arguments to the tool and its response to the caller', () =>
     withGateway(async (gateway, upstream) => {
       const response = await gateway.invoke('/mcp/files/read@1.2.0', { b: 1, a: 'x' })
       expect(response.status).to.equal(200)
@@ -29,7 +29,7 @@ describe('the invoke protocol', () => {
       })
     }))
 
-  it('writes one signed record with hashes of arguments and answer', () =>
+  it('writes one signed record with hashes of arguments and response', () =>
     withGateway(async (gateway) => {
       const response = await gateway.invoke('/mcp/files/read@1.2.0', { a: 1 })
       const body = await response.text()
@@ -140,7 +140,7 @@ describe('the invoke protocol', () => {
       },
     ))
 
-  it('asks for an answer without content coding, and passes on the header of one that comes coded', () =>
+  it('asks for an respond without content coding, and passes on the header of one that comes coded', () =>
     withGateway(
       async (gateway, upstream) => {
         const response = await gateway.invoke('/mcp/files/read@1')
@@ -201,7 +201,7 @@ describe('the invoke protocol', () => {
       (_call, response) => response.end('{}'),
     ))
 
-  it('stops reading an answer that is queued on the connection when the caller disconnects', async () => {
+  it('stops reading a response that is queued on the connection when the caller disconnects', async () => {
     const { happened: upstreamFlows, resolve: flowing } = signalled()
     const { happened: upstreamEnded, resolve: ended } = signalled()
     await withGateway(
@@ -225,7 +225,7 @@ describe('the invoke protocol', () => {
     )
   })
 
-  it('stops reading a long answer when its caller disconnects, and records the call', async () => {
+  it('stops reading a long response when its caller disconnects, and records the call', async () => {
     const { happened: upstreamEnded, resolve: ended } = signalled()
     await withGateway(
       async (gateway) => {

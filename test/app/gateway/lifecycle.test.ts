@@ -76,9 +76,9 @@ describe('startGatewayServer', () => {
     const address = holder.address()
     const port = typeof address === 'object' && address !== null ? address.port : 0
     const handle = startGatewayServer({ ...minimal, ...quiet, port })
-    const fault = await rejectionOf(handle.ready())
-    expect(fault).to.have.property('code', 'EADDRINUSE')
-    expect(fault.message).to.equal(
+    const error = await rejectionOf(handle.ready())
+    expect(error).to.have.property('code', 'EADDRINUSE')
+    expect(error.message).to.equal(
       `cannot listen on 127.0.0.1:${port}, the port is taken: end what listens there, or choose another port (0 picks a free one)`,
     )
     await handle.close()
@@ -99,7 +99,7 @@ describe('startGatewayServer', () => {
   it('rejects ready() when the log directory cannot be made', async () => {
     const home = mkdtempSync(join(tmpdir(), 'svc-test-'))
     writeFileSync(join(home, 'file'), '')
-    const fault = await rejectionOf(
+    const error = await rejectionOf(
       startTestGateway({
         targets: minimal.targets,
         policyObject: {
@@ -112,7 +112,7 @@ describe('startGatewayServer', () => {
         },
       }),
     )
-    expect(fault.message).to.match(/^stage audit did not start: /)
+    expect(error.message).to.match(/^stage audit did not start: /)
     rmSync(home, { recursive: true })
   })
 
@@ -145,7 +145,7 @@ describe('a log that cannot be written', () => {
     }
   }
 
-  it('withholds the answer of a call that ran, and says so', async () => {
+  it('withholds the response of a call that ran, and says so', async () => {
     await using upstream = await startUpstream()
     const appender = failingAppender(() => true)
     await using gateway = await startTestGateway({
@@ -225,12 +225,12 @@ describe('reload', () => {
 
   it('completes a call under the policy that it began with', async () => {
     const held = heldUpstream()
-    await using upstream = await startUpstream(held.answer)
+    await using upstream = await startUpstream(held.response)
     await using gateway = await startTestGateway({ targets: { files: upstream.url } })
     const running = gateway.invoke('/mcp/files/slow@1')
-    const answer = await held.next()
+    const response = await held.next()
     await gateway.handle.reload({ targets: { other: upstream.url } })
-    answer.end('done')
+    response.end('done')
     expect((await running).status).to.equal(200)
     expect((await gateway.invoke('/mcp/files/slow@1')).status).to.equal(404)
   })

@@ -26,9 +26,9 @@ async function afterLeaving(text: string, use: (message: IncomingMessage) => Pro
 }
 
 async function refusalOf(reading: Promise<unknown>): Promise<Refusal> {
-  const fault = await rejectionOf(reading)
-  expect(fault).to.be.instanceOf(Refusal)
-  return fault as Refusal
+  const error = await rejectionOf(reading)
+  expect(error).to.be.instanceOf(Refusal)
+  return error as Refusal
 }
 
 describe('readBody', () => {

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { Connections } from 'svc-sdk/internal/http/connections'
 
-const answer = { headersSent: false }
+const response = { headersSent: false }
 
 /** A socket to which so much was written and by which so much was not taken. */
 function socketWith(bytesWritten: number, writableLength: number) {
@@ -17,34 +17,34 @@ describe('Connections', () => {
       maxRequestsPerConnection: 2,
     })
     const socket = socketWith(0, 0)
-    expect([1, 2, 3].map(() => connections.begin(socket, answer))).to.deep.equal(['serve', 'last', 'none'])
+    expect([1, 2, 3].map(() => connections.begin(socket, response))).to.deep.equal(['serve', 'last', 'none'])
   })
 
   it('takes sixteen requests at a time, and another for each that is answered', () => {
     const connections = new Connections<ReturnType<typeof socketWith>>(limits)
     const socket = socketWith(0, 0)
-    for (let i = 0; i < 16; i++) expect(connections.begin(socket, answer)).to.equal('serve')
-    expect(connections.begin(socket, answer)).to.equal('flood')
+    for (let i = 0; i < 16; i++) expect(connections.begin(socket, response)).to.equal('serve')
+    expect(connections.begin(socket, response)).to.equal('flood')
     connections.end(socket)
-    expect(connections.begin(socket, answer)).to.equal('serve')
+    expect(connections.begin(socket, response)).to.equal('serve')
   })
 
   it('knows nothing of a connection that has closed', () => {
     const connections = new Connections<ReturnType<typeof socketWith>>(limits)
     const socket = socketWith(100_000, 100_000)
-    connections.begin(socket, answer)
+    connections.begin(socket, response)
     connections.delete(socket)
     connections.end(socket)
     expect(connections.isBusy(socket)).to.equal(false)
     expect([...connections.tooSlow(0), ...connections.tooSlow(1e9)]).to.deep.equal([])
   })
 
-  describe('of a client that takes its answer', () => {
+  describe('of a client that takes its response', () => {
     /** Looks once a second at a socket whose client takes so many bytes a second of so many. */
     function secondOfCut(bytes: number, bytesPerSec: number): number | undefined {
       const connections = new Connections<ReturnType<typeof socketWith>>(limits)
       const socket = socketWith(bytes, bytes)
-      connections.begin(socket, answer)
+      connections.begin(socket, response)
       for (let second = 0; second < 10_000; second++) {
         socket.writableLength = Math.max(0, bytes - second * bytesPerSec)
         if ([...connections.tooSlow(second * 1_000)].length > 0) return second
@@ -66,10 +66,10 @@ describe('Connections', () => {
     })
   })
 
-  it('starts anew for each piece of an answer', () => {
+  it('starts anew for each piece of a response', () => {
     const connections = new Connections<ReturnType<typeof socketWith>>(limits)
     const socket = socketWith(0, 0)
-    connections.begin(socket, answer)
+    connections.begin(socket, response)
     for (let second = 0; second < 100; second++) {
       // Always a piece on its way, always another one.
       socket.bytesWritten += 1_000

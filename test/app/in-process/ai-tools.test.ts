@@ -14,7 +14,7 @@ const usage: Generated['usage'] = {
 
 /** A model that calls one tool and then ends. */
 function scripted(toolName: string, input: object): MockLanguageModelV3 {
-  const answers: Generated[] = [
+  const responses: Generated[] = [
     {
       content: [{ type: 'tool-call', toolCallId: 'c1', toolName, input: JSON.stringify(input) }],
       finishReason: { unified: 'tool-calls', raw: undefined },
@@ -29,7 +29,9 @@ function scripted(toolName: string, input: object): MockLanguageModelV3 {
     },
   ]
   let asked = 0
-  return new MockLanguageModelV3({ doGenerate: async () => answers[asked++] ?? (answers[1] as Generated) })
+  return new MockLanguageModelV3({
+    doGenerate: async () => responses[asked++] ?? (responses[1] as Generated),
+  })
 }
 
 /** The results of tools that the model was told in its second round. */

@@ -48,11 +48,11 @@ class ServerRig implements AsyncDisposable {
       return new Promise<never>(() => undefined)
     })
     this.server.registerTool('ask', {}, async () => {
-      const answer = await this.server.server.elicitInput({
+      const response = await this.server.server.elicitInput({
         message: 'sure?',
         requestedSchema: { type: 'object', properties: {} },
       })
-      return text(answer.action)
+      return text(response.action)
     })
     return this
   }
@@ -148,7 +148,7 @@ describe('a governed MCP server', () => {
     expect(rig.calls()[0]).to.include({ error: 'TOOL_NOT_ALLOWED' })
   })
 
-  it('replays the answer to an idempotency key', async () => {
+  it('replays the response to an idempotency key', async () => {
     await using rig = new ServerRig()
     const client = await rig.register().govern({ dedupe: {} }).connect()
     const call = { name: 'add', arguments: { a: 1, b: 2 }, _meta: { 'svc/idempotency-key': 'order-7' } }
@@ -270,14 +270,14 @@ describe('an instrumented MCP server', () => {
       rig.governed = instrument(rig.register().server, { appender: { append }, tenant: 'acme' })
       const [ours, theirs] = InMemoryTransport.createLinkedPair()
       await rig.server.connect(ours)
-      const answered = new Promise((resolve) => {
+      const responded = new Promise((resolve) => {
         theirs.onmessage = resolve
       })
       await theirs.start()
       const { onmessage } = ours
       const whole = { jsonrpc: '2.0', id: 7, method: 'tools/call', ...message }
       onmessage?.(whole as never)
-      expect(await answered).to.include({ id: 7 })
+      expect(await responded).to.include({ id: 7 })
       expect(records).to.have.length(1)
       expect(records[0]).to.include({ tool, policy: records[0]?.['policy'] })
       expect(records[0]?.['policy']).to.include({ decision: 'allow' })

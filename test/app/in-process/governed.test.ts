@@ -92,11 +92,11 @@ describe('a governed function', () => {
 
   it('fails with the error of the function, which is on record as an error', async () => {
     await using rig = new FunctionsRig()
-    const fault = new RangeError('too much')
+    const error = new RangeError('too much')
     const run = governed(rig.pipeline, refund, () => {
-      throw fault
+      throw error
     })
-    expect(await rejectionOf(run({}))).to.equal(fault)
+    expect(await rejectionOf(run({}))).to.equal(error)
     expect(rig.records()[0]).to.include({ status: 'error', error: 'UPSTREAM' })
   })
 

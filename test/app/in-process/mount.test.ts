@@ -122,8 +122,8 @@ describe('a gateway mounted in', () => {
   ] as const) {
     it(`${name} answers below its prefix, with a record, and leaves other paths alone`, async () => {
       await using rig = await mounted(upstream, serve, options)
-      const answer = await post(`${rig.url}/agents/mcp/files/read@1`, '{"a":1}')
-      expect(answer.status).to.equal(200)
+      const response = await post(`${rig.url}/agents/mcp/files/read@1`, '{"a":1}')
+      expect(response.status).to.equal(200)
       expect(upstream.calls).to.have.length(1)
       expect(rig.records[0]).to.include({ tool: 'read@1', status: 'ok' })
       expect((await fetch(`${rig.url}/agents/healthz`)).status).to.equal(200)
@@ -177,9 +177,9 @@ describe('a gateway mounted in', () => {
             '2',
           ],
         },
-        (answer) => {
-          answer.resume()
-          resolve(answer.statusCode)
+        (response) => {
+          response.resume()
+          resolve(response.statusCode)
         },
       )
       sent.on('error', reject)
@@ -196,9 +196,9 @@ describe('a gateway mounted in', () => {
       app.use('/agents', handler)
       return createServer(app)
     })
-    const answer = await post(`${rig.url}/agents/mcp/files/read@1`, '{"a":1}')
-    expect(answer.status).to.equal(500)
-    expect(await answer.text()).to.contain('before body parsers')
+    const response = await post(`${rig.url}/agents/mcp/files/read@1`, '{"a":1}')
+    expect(response.status).to.equal(500)
+    expect(await response.text()).to.contain('before body parsers')
   })
 
   it('a server is reloaded, drains, and then refuses', async () => {

@@ -51,9 +51,9 @@ async function call(client: Client, name: string): Promise<string> {
   try {
     await client.callTool({ name, arguments: {} })
     return 'ran'
-  } catch (fault) {
-    const { data } = fault as { data?: { denial_reason?: string } }
-    return data?.denial_reason ?? String(fault)
+  } catch (error) {
+    const { data } = error as { data?: { denial_reason?: string } }
+    return data?.denial_reason ?? String(error)
   }
 }
 

@@ -2,10 +2,10 @@ import type { ServerResponse } from 'node:http'
 import { expect } from 'chai'
 import { chunksOf, TestProxy } from '../../support/mcp-proxy.js'
 import {
-  type Answer,
   callEcho,
   event,
   events,
+  type HttpResponse,
   initialize,
   json,
   result,
@@ -31,15 +31,15 @@ describe('an upstream that misbehaves over MCP', () => {
       (_message, response) =>
         response.writeHead(200, { 'content-type': 'application/json' }).end(Buffer.from([0x22, 0xff, 0x22])),
     ],
-    ['answers with a batch', (message, response) => json(response, [result(message)])],
+    ['responds with a batch', (message, response) => json(response, [result(message)])],
     ['answers another request', (_message, response) => json(response, result({ id: 2 }))],
-    ['answers with the id as text', (_message, response) => json(response, result({ id: '1' }))],
+    ['responds with the id as text', (_message, response) => json(response, result({ id: '1' }))],
     [
-      'answers with a request',
+      'responds with a request',
       (_message, response) => json(response, { jsonrpc: '2.0', id: 1, method: 'ping' }),
     ],
     [
-      'answers with result and error',
+      'responds with result and error',
       (message, response) => json(response, { ...result(message), error: {} }),
     ],
     ['only accepts', (_message, response) => response.writeHead(202).end()],
@@ -56,12 +56,12 @@ describe('an upstream that misbehaves over MCP', () => {
           .writeHead(200, { 'content-type': 'application/json' })
           .end(`{"jsonrpc":"2.0","id":${String(message['id'])},"result":{"a":"\\ud800"}}`),
     ],
-  ] satisfies [string, Answer][]) {
+  ] satisfies [string, HttpResponse][]) {
     it(`is a failure when it ${what}`, async () => {
       await withProxy(
         answer,
         async (proxy) => {
-          const refused = await proxy.answer({ body: callEcho })
+          const refused = await proxy.response({ body: callEcho })
           expect(refused.outcome).to.include({ kind: 'failed', code: 'UPSTREAM_UNREACHABLE' })
           expect(refused.status).to.equal(200)
           expect(refused.json()).to.have.nested.property('error.code', 502)
@@ -74,7 +74,7 @@ describe('an upstream that misbehaves over MCP', () => {
 
   for (const [what, part] of [
     ['an event that is not JSON', 'data: nonsense\n\n'],
-    ['an event with the answer to another request', event(result({ id: 2 }))],
+    ['an event with the response to another request', event(result({ id: 2 }))],
     ['a response in an event of another type', `event: x\n${event(result({ id: 1 }))}`],
     ['a batch', event([result({ id: 1 })])],
     ['a request that is a response too', event({ ...result({ id: 1 }), method: 'ping' })],
@@ -83,7 +83,7 @@ describe('an upstream that misbehaves over MCP', () => {
       await withProxy(
         (_message, response) => events(response, part, event(result({ id: 1 }))),
         async (proxy) => {
-          const { text, settlements } = await proxy.answer({ body: callEcho })
+          const { text, settlements } = await proxy.response({ body: callEcho })
           expect(JSON.parse(text.split('data: ').at(-1) ?? '')).to.have.nested.property('error.code', 502)
           expect(text).to.not.include('"hi"')
           expect(settlements[0]).to.include({ error: 'UPSTREAM_UNREACHABLE', digest: null })
@@ -96,14 +96,14 @@ describe('an upstream that misbehaves over MCP', () => {
   for (const [what, write] of [
     ['an event over the cap', (response) => events(response, `data: ${'x'.repeat(2_000)}\n\n`)],
     ['an event without an end, over the cap', (response) => events(response, `data: ${'x'.repeat(2_000)}`)],
-    ['an answer over the cap', (response) => json(response, { big: 'x'.repeat(2_000) })],
+    ['a response over the cap', (response) => json(response, { big: 'x'.repeat(2_000) })],
     ['deep nesting', (response) => json(response, JSON.parse(`${'['.repeat(600)}${']'.repeat(600)}`))],
   ] satisfies [string, (response: ServerResponse) => void][]) {
     it(`is too large when it sends ${what}`, async () => {
       await withProxy(
         (_message, response) => write(response),
         async (proxy) => {
-          const { text, settlements } = await proxy.answer({ body: callEcho })
+          const { text, settlements } = await proxy.response({ body: callEcho })
           expect(JSON.parse(text.split('data: ').at(-1) ?? '')).to.have.nested.property('error.code', 413)
           expect(settlements[0]).to.include({ error: 'PAYLOAD_TOO_LARGE', digest: null, sent: 'yes' })
         },
@@ -112,15 +112,15 @@ describe('an upstream that misbehaves over MCP', () => {
     })
   }
 
-  it('answers once: a second answer ends the stream', async () => {
+  it('answers once: a second response ends the stream', async () => {
     await withProxy(
       (message, response) => events(response, event(result(message)), event(result(message, { tools: [] }))),
       async (proxy) => {
         const { outcome } = await proxy.ask({ body: callEcho })
         const chunks = chunksOf(outcome)
         await chunks.next()
-        const fault = await rejectionOf(chunks.next())
-        expect(fault).to.include({ code: 'UPSTREAM_UNREACHABLE' })
+        const error = await rejectionOf(chunks.next())
+        expect(error).to.include({ code: 'UPSTREAM_UNREACHABLE' })
       },
     )
   })
@@ -132,11 +132,11 @@ describe('an upstream that misbehaves over MCP', () => {
           .writeHead(404, { 'content-type': 'text/plain', 'set-cookie': 'a=b', 'www-authenticate': 'Basic' })
           .end('session expired'),
       async (proxy) => {
-        const answer = await proxy.answer({ body: callEcho })
-        expect(answer).to.include({ status: 404, text: 'session expired' })
-        expect(answer.outcome).to.include({ kind: 'completed', error: 'UPSTREAM' })
-        expect(answer.outcome.headers).to.deep.equal({ 'content-type': 'text/plain' })
-        expect(answer.settlements[0]).to.include({ error: 'UPSTREAM', digest: null, sent: 'yes' })
+        const response = await proxy.response({ body: callEcho })
+        expect(response).to.include({ status: 404, text: 'session expired' })
+        expect(response.outcome).to.include({ kind: 'completed', error: 'UPSTREAM' })
+        expect(response.outcome.headers).to.deep.equal({ 'content-type': 'text/plain' })
+        expect(response.settlements[0]).to.include({ error: 'UPSTREAM', digest: null, sent: 'yes' })
       },
     )
   })
@@ -149,10 +149,10 @@ describe('an upstream that misbehaves over MCP', () => {
       await withProxy(
         (_message, response) => json(response, { jsonrpc: '2.0', id: 1, ...value }),
         async (proxy) => {
-          const answer = await proxy.answer({ body: callEcho })
-          expect(answer.json()).to.deep.equal({ jsonrpc: '2.0', id: 1, ...value })
-          expect(answer.settlements[0]).to.include({ error: 'UPSTREAM' })
-          expect(answer.settlements[0]?.digest !== null).to.equal(hasDigest)
+          const response = await proxy.response({ body: callEcho })
+          expect(response.json()).to.deep.equal({ jsonrpc: '2.0', id: 1, ...value })
+          expect(response.settlements[0]).to.include({ error: 'UPSTREAM' })
+          expect(response.settlements[0]?.digest !== null).to.equal(hasDigest)
         },
       )
     })
@@ -162,14 +162,14 @@ describe('an upstream that misbehaves over MCP', () => {
     const { upstream, url } = await serverOf((message, response) => json(response, result(message)))
     await upstream[Symbol.asyncDispose]()
     const proxy = new TestProxy(url)
-    const guarded = await proxy.answer({ body: callEcho })
+    const guarded = await proxy.response({ body: callEcho })
     expect(guarded.outcome).to.include({ kind: 'failed', code: 'UPSTREAM_UNREACHABLE' })
-    const open = await proxy.answer({ body: initialize })
+    const open = await proxy.response({ body: initialize })
     expect(open.outcome).to.include({ kind: 'failed', code: 'UPSTREAM_UNREACHABLE' })
     await proxy[Symbol.asyncDispose]()
   })
 
-  it('is given up when it does not answer with its version in time', async () => {
+  it('is given up when it does not respond with its version in time', async () => {
     await using upstream = await startUpstream((_call, response) => {
       // Hangs until the connection is closed.
       response.on('close', () => response.destroy())

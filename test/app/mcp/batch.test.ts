@@ -1,11 +1,11 @@
 import { expect } from 'chai'
 import { withGateway } from '../../support/mcp-gateway.js'
-import { type Answer, callEcho, event, events, json, result } from '../../support/mcp-server.js'
+import { callEcho, event, events, type HttpResponse, json, result } from '../../support/mcp-server.js'
 import { signalled } from '../../support/signalled.js'
 
 const call = (id: number, name: string) => ({ ...callEcho, id, params: { name, arguments: { id } } })
 const notification = { jsonrpc: '2.0', method: 'notifications/roots/list_changed' }
-const fine: Answer = (message, response) => {
+const fine: HttpResponse = (message, response) => {
   if ('id' in message) json(response, result(message, { of: message['id'] }))
   else response.writeHead(202).end()
 }
@@ -14,19 +14,19 @@ const onlyEcho = {
 }
 
 describe('a batch of 2025-03-26', () => {
-  it('is one call and one record for each message, and one answer with the responses', () =>
+  it('is one call and one record for each message, and one respond with the responses', () =>
     withGateway(
       fine,
       async ({ post, gateway, calls }) => {
-        const answer = await post([
+        const response = await post([
           call(1, 'echo'),
           notification,
           call(2, 'drop'),
           { ...call(3, 'echo'), id: 'c' },
         ])
-        expect(answer.status).to.equal(200)
-        expect(answer.headers.get('content-type')).to.equal('application/json')
-        const [first, second, third, ...more] = (await answer.json()) as object[]
+        expect(response.status).to.equal(200)
+        expect(response.headers.get('content-type')).to.equal('application/json')
+        const [first, second, third, ...more] = (await response.json()) as object[]
         expect(first).to.deep.equal({ jsonrpc: '2.0', id: 1, result: { of: 1 } })
         expect(second).to.deep.include({ jsonrpc: '2.0', id: 2 }).and.have.nested.property('error.code', 403)
         expect(third).to.deep.equal({ jsonrpc: '2.0', id: 'c', result: { of: 'c' } })
@@ -43,7 +43,7 @@ describe('a batch of 2025-03-26', () => {
       onlyEcho,
     ))
 
-  it('is answered with an array for one message, and with 202 for notifications alone', () =>
+  it('is given an array for one message, and with 202 for notifications alone', () =>
     withGateway(fine, async ({ post }) => {
       const one = await post([call(1, 'echo')], { 'mcp-protocol-version': '2025-03-26' })
       expect(await one.json()).to.deep.equal([{ jsonrpc: '2.0', id: 1, result: { of: 1 } }])
@@ -67,8 +67,8 @@ describe('a batch of 2025-03-26', () => {
         void second.happened.then(() => response.end(event(result(message, { of: 1 }))))
       },
       async ({ post, gateway }) => {
-        const answer = await post([call(1, 'echo'), call(2, 'echo')])
-        expect(await answer.json()).to.deep.equal([
+        const response = await post([call(1, 'echo'), call(2, 'echo')])
+        expect(await response.json()).to.deep.equal([
           { jsonrpc: '2.0', id: 1, result: { of: 1 } },
           { jsonrpc: '2.0', id: 2, result: { of: 2 } },
         ])
@@ -77,7 +77,7 @@ describe('a batch of 2025-03-26', () => {
     )
   })
 
-  it('has no stream that a client could resume: a message whose own breaks off is answered with an error', () =>
+  it('has no stream that a client could resume: a message whose own breaks off is given an error', () =>
     withGateway(
       (_message, response) => events(response, 'id: 1\ndata:\n\n'),
       async ({ post, gateway }) => {
@@ -97,11 +97,11 @@ describe('a batch of 2025-03-26', () => {
       's1',
     ))
 
-  it('is answered with 404 where its session is gone', () =>
+  it('is given 404 where its session is gone', () =>
     withGateway(fine, async ({ post }) => {
-      const answer = await post([call(1, 'echo'), call(2, 'echo')], { 'mcp-session-id': 'gone' })
-      expect(answer.status).to.equal(404)
-      expect(await answer.json()).to.have.nested.property('error.code', 404)
+      const response = await post([call(1, 'echo'), call(2, 'echo')], { 'mcp-session-id': 'gone' })
+      expect(response.status).to.equal(404)
+      expect(await response.json()).to.have.nested.property('error.code', 404)
     }))
 
   for (const [what, body, headers] of [
@@ -117,9 +117,9 @@ describe('a batch of 2025-03-26', () => {
   ] as const) {
     it(`is refused ${what}, and nothing of it is sent`, () =>
       withGateway(fine, async ({ post, calls, gateway }) => {
-        const answer = await post(body, headers)
-        expect(answer.status).to.equal(400)
-        expect(await answer.json())
+        const response = await post(body, headers)
+        expect(response.status).to.equal(400)
+        expect(await response.json())
           .to.deep.include({ id: null })
           .and.have.nested.property('error.code', -32600)
         expect(calls).to.deep.equal([])
@@ -129,9 +129,9 @@ describe('a batch of 2025-03-26', () => {
 
   it('refuses a part that is not a message without an id, and answers the others', () =>
     withGateway(fine, async ({ post }) => {
-      const answer = await post([7, call(2, 'echo')])
-      const [refused, answered] = (await answer.json()) as object[]
+      const response = await post([7, call(2, 'echo')])
+      const [refused, responded] = (await response.json()) as object[]
       expect(refused).to.deep.include({ id: null }).and.have.nested.property('error.code', -32600)
-      expect(answered).to.deep.equal({ jsonrpc: '2.0', id: 2, result: { of: 2 } })
+      expect(responded).to.deep.equal({ jsonrpc: '2.0', id: 2, result: { of: 2 } })
     }))
 })

@@ -3,7 +3,7 @@ import { expect } from 'chai'
 import type { GatewaySettings } from 'svc-sdk'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { TestIssuer } from '../../support/issuer.js'
-import { type Answer, callEcho, event, initialize, serverOf } from '../../support/mcp-server.js'
+import { callEcho, event, type HttpResponse, initialize, serverOf } from '../../support/mcp-server.js'
 import { startRedis } from '../../support/redis.js'
 
 const progress = event({ jsonrpc: '2.0', method: 'notifications/progress', params: {} })
@@ -14,7 +14,7 @@ async function withGateways(
   use: (gateways: readonly TestGateway[], streams: readonly ServerResponse[]) => Promise<void>,
 ): Promise<void> {
   const streams: ServerResponse[] = []
-  const answer: Answer = (message, response) => {
+  const answer: HttpResponse = (message, response) => {
     if (message['method'] !== 'tools/call') {
       response.writeHead(202).end()
       return
@@ -59,18 +59,18 @@ describe('a cancellation over MCP', function () {
 
   it('without a session ends the only call of the caller with this id', () =>
     withGateways([{ server: { mcp: { abandoned_ms: 50 } } }], async ([gateway]) => {
-      const answer = await post(gateway, callEcho)
+      const response = await post(gateway, callEcho)
       await cancel(gateway)
-      await answer.text()
+      await response.text()
       expect(codesOf(gateway)).to.deep.equal(['CANCELLED'])
     }))
 
   it('without a session ends none of several calls with this id', () =>
     withGateways([{}], async ([gateway], streams) => {
-      const answers = [await post(gateway, callEcho), await post(gateway, callEcho)]
+      const responses = [await post(gateway, callEcho), await post(gateway, callEcho)]
       await cancel(gateway)
       for (const stream of streams) stream.end()
-      for (const answer of answers) await answer.text()
+      for (const response of responses) await response.text()
       expect(codesOf(gateway)).to.deep.equal(['UPSTREAM_UNREACHABLE', 'UPSTREAM_UNREACHABLE'])
     }))
 
@@ -84,9 +84,9 @@ describe('a cancellation over MCP', function () {
       const begun = await post(first, initialize)
       await begun.text()
       const headers = { 'mcp-session-id': String(begun.headers.get('mcp-session-id')) }
-      const answer = await post(first, callEcho, headers)
+      const response = await post(first, callEcho, headers)
       await cancel(second, headers)
-      await answer.text()
+      await response.text()
       expect(codesOf(first)).to.deep.equal(['CANCELLED'])
     })
   })
@@ -105,14 +105,14 @@ describe('a cancellation over MCP', function () {
         const begun = await post(first, initialize, { authorization })
         await begun.text()
         const headers = { authorization, 'mcp-session-id': String(begun.headers.get('mcp-session-id')) }
-        return { headers, answer: await post(first, callEcho, headers) }
+        return { headers, response: await post(first, callEcho, headers) }
       }
       const ada = await call('ada')
       const bob = await call('bob')
       await cancel(second, bob.headers)
-      await bob.answer.text()
+      await bob.response.text()
       streams[0]?.end()
-      await ada.answer.text()
+      await ada.response.text()
       expect(codesOf(first)).to.deep.equal(['CANCELLED', 'UPSTREAM_UNREACHABLE'])
     })
   })

@@ -111,9 +111,9 @@ describe('a client of the MCP SDK through the gateway to the reference server', 
   }
 
   const refused = async (act: Promise<unknown>): Promise<McpError> => {
-    const fault = await rejectionOf(act)
-    if (!(fault instanceof McpError)) throw new Error('it was not refused', { cause: fault })
-    return fault
+    const error = await rejectionOf(act)
+    if (!(error instanceof McpError)) throw new Error('it was not refused', { cause: error })
+    return error
   }
 
   it('shakes hands with the server itself', async () => {
@@ -155,9 +155,9 @@ describe('a client of the MCP SDK through the gateway to the reference server', 
   it('cannot call a denied tool, and the record says so', async () => {
     const { client } = await connect()
     const [record] = await recorded(async () => {
-      const fault = await refused(client.callTool({ name: 'get-env', arguments: {} }))
-      expect(fault.code).to.equal(403)
-      expect(fault.data).to.include({
+      const error = await refused(client.callTool({ name: 'get-env', arguments: {} }))
+      expect(error.code).to.equal(403)
+      expect(error.data).to.include({
         error: 'TOOL_NOT_ALLOWED',
         denial_reason: 'tool_in_denylist',
         sent: false,
@@ -184,8 +184,8 @@ describe('a client of the MCP SDK through the gateway to the reference server', 
       .and.not.include('args-prompt')
     const [record] = await recorded(() => client.getPrompt({ name: 'simple-prompt' }))
     expect(record).to.include({ mcp_method: 'prompts/get', tool: 'simple-prompt@2.0.0', status: 'ok' })
-    const fault = await refused(client.getPrompt({ name: 'args-prompt', arguments: { city: 'B' } }))
-    expect(fault.code).to.equal(403)
+    const error = await refused(client.getPrompt({ name: 'args-prompt', arguments: { city: 'B' } }))
+    expect(error.code).to.equal(403)
   })
 
   it('lists and reads resources and templates, but not the denied ones', async () => {
@@ -200,8 +200,8 @@ describe('a client of the MCP SDK through the gateway to the reference server', 
     ])
     const read = await client.readResource({ uri: 'demo://resource/dynamic/text/1' })
     expect(read.contents[0]).to.include({ uri: 'demo://resource/dynamic/text/1' })
-    const fault = await refused(client.readResource({ uri: 'demo://resource/dynamic/blob/1' }))
-    expect(fault.data).to.include({ error: 'TOOL_NOT_ALLOWED' })
+    const error = await refused(client.readResource({ uri: 'demo://resource/dynamic/blob/1' }))
+    expect(error.data).to.include({ error: 'TOOL_NOT_ALLOWED' })
   })
 
   it('completes arguments under the reference of the prompt or resource', async () => {
@@ -215,10 +215,10 @@ describe('a client of the MCP SDK through the gateway to the reference server', 
       expect(completion.values).to.include('Engineering')
     })
     expect(record).to.include({ mcp_method: 'completion/complete', tool: 'completable-prompt@2.0.0' })
-    const fault = await refused(
+    const error = await refused(
       client.complete({ ref: { type: 'ref/prompt', name: 'args-prompt' }, argument }),
     )
-    expect(fault.code).to.equal(403)
+    expect(error.code).to.equal(403)
   })
 
   it('hears of progress while a tool runs', async () => {
@@ -233,7 +233,7 @@ describe('a client of the MCP SDK through the gateway to the reference server', 
     expect(progress).to.deep.equal([1, 2, 3])
   })
 
-  it('is asked for a sample and for input, and its answers reach the server', async () => {
+  it('is asked for a sample and for input, and its responses reach the server', async () => {
     const { client } = await connect()
     client.setRequestHandler(CreateMessageRequestSchema, () => ({
       model: 'm',
@@ -288,20 +288,20 @@ describe('a client of the MCP SDK through the gateway to the reference server', 
     expect(records.at(-1)).to.include({ tool: 'DELETE@2.0.0', status: 'ok' })
     expect(transport.sessionId).to.equal(undefined)
     const stale = transportTo('everything', { 'mcp-session-id': session })
-    const fault = await stale
+    const error = await stale
       .start()
       .then(() => stale.send({ jsonrpc: '2.0', id: 1, method: 'tools/list' }))
       .then(
         () => undefined,
         (reason: unknown) => reason,
       )
-    expect(fault).to.have.property('code', 400)
+    expect(error).to.have.property('code', 400)
     await stale.close()
     expect(client.getServerVersion()).to.have.property('version', '2.0.0')
   })
 
   it('learns that a server does not exist', async () => {
-    const fault = await rejectionOf(connect(transportTo('nowhere')))
-    expect(fault).to.be.instanceOf(McpError).and.have.property('code', 404)
+    const error = await rejectionOf(connect(transportTo('nowhere')))
+    expect(error).to.be.instanceOf(McpError).and.have.property('code', 404)
   })
 })

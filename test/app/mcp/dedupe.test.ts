@@ -1,6 +1,14 @@
 import { expect } from 'chai'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
-import { type Answer, event, events, json, type Message, result, serverOf } from '../../support/mcp-server.js'
+import {
+  event,
+  events,
+  type HttpResponse,
+  json,
+  type Message,
+  result,
+  serverOf,
+} from '../../support/mcp-server.js'
 
 const KEY = 'svc/idempotency-key'
 
@@ -13,7 +21,7 @@ interface Asking {
 
 describe('calls with an idempotency key over MCP', () => {
   async function withGateway(
-    answer: Answer,
+    answer: HttpResponse,
     use: (
       ask: (asking?: Asking) => Promise<{ response: Response; text: string; message: Message }>,
       calls: readonly Message[],
@@ -54,7 +62,7 @@ describe('calls with an idempotency key over MCP', () => {
   }
 
   it('are replayed under the id of the repeat', async () => {
-    const answer: Answer = (message, response) => json(response, result(message))
+    const answer: HttpResponse = (message, response) => json(response, result(message))
     await withGateway(answer, async (ask, calls, gateway) => {
       const first = await ask({ id: 1 })
       const second = await ask({ id: 'two' })
@@ -68,7 +76,7 @@ describe('calls with an idempotency key over MCP', () => {
   })
 
   it('are replayed as the response that a stream held, without what came before it', async () => {
-    const answer: Answer = (message, response) => {
+    const answer: HttpResponse = (message, response) => {
       const progress = { jsonrpc: '2.0', method: 'notifications/progress', params: { progress: 1 } }
       events(response, event(progress), event(result(message)))
     }
@@ -94,7 +102,7 @@ describe('calls with an idempotency key over MCP', () => {
       { error: { code: -32603, message: 'no' } },
     ]
     for (const failure of failures) {
-      const answer: Answer = (message, response) =>
+      const answer: HttpResponse = (message, response) =>
         json(response, { jsonrpc: '2.0', id: message['id'], ...failure })
       await withGateway(answer, async (ask, calls, gateway) => {
         await ask({ id: 1 })
@@ -107,7 +115,7 @@ describe('calls with an idempotency key over MCP', () => {
   })
 
   it('keep numbers that a double does not carry', async () => {
-    const answer: Answer = (message, response) =>
+    const answer: HttpResponse = (message, response) =>
       response
         .writeHead(200, { 'content-type': 'application/json' })
         .end(`{"jsonrpc":"2.0","result":{"id":7,"n":12345678901234567890},"id":${String(message['id'])}}`)
@@ -119,7 +127,7 @@ describe('calls with an idempotency key over MCP', () => {
   })
 
   it('may have another progress token, but no other arguments', async () => {
-    const answer: Answer = (message, response) => json(response, result(message))
+    const answer: HttpResponse = (message, response) => json(response, result(message))
     await withGateway(answer, async (ask, calls) => {
       await ask({ params: { arguments: { a: 1 }, _meta: { [KEY]: 'k', progressToken: 1 } } })
       const again = await ask({ params: { arguments: { a: 1 }, _meta: { [KEY]: 'k', progressToken: 2 } } })
@@ -134,7 +142,7 @@ describe('calls with an idempotency key over MCP', () => {
 
   it('run again when the server did not take the message, as for a session it has forgotten', async () => {
     let isForgotten = true
-    const answer: Answer = (message, response) => {
+    const answer: HttpResponse = (message, response) => {
       if (isForgotten) json(response, { error: 'no such session' }, 404)
       else json(response, result(message))
     }
@@ -147,7 +155,7 @@ describe('calls with an idempotency key over MCP', () => {
   })
 
   it('run each round of a call that asks for input once', async () => {
-    const answer: Answer = (message, response) => {
+    const answer: HttpResponse = (message, response) => {
       const { inputResponses } = message['params'] as { inputResponses?: object }
       json(
         response,
@@ -167,7 +175,7 @@ describe('calls with an idempotency key over MCP', () => {
     })
   })
 
-  it('are never sent again when the stream ended without an answer', async () => {
+  it('are never sent again when the stream ended without a response', async () => {
     await withGateway(
       (_message, response) => events(response, ': nothing\n\n'),
       async (ask, calls) => {
@@ -182,7 +190,7 @@ describe('calls with an idempotency key over MCP', () => {
   })
 
   it('are no calls where a prompt or a resource is read', async () => {
-    const answer: Answer = (message, response) =>
+    const answer: HttpResponse = (message, response) =>
       json(response, result(message, { messages: [], contents: [] }))
     await withGateway(answer, async (ask, calls) => {
       for (const asking of [

@@ -1,6 +1,6 @@
 import { denied, failed } from '@svc/core'
 import { expect } from 'chai'
-import { noCall } from 'svc-sdk/internal/http/answer'
+import { noCall } from 'svc-sdk/internal/http/response'
 import { encodeRefusal } from 'svc-sdk/internal/mcp/encode-refusal'
 import type { McpExchange } from 'svc-sdk/internal/mcp/exchange'
 import { rpcCodes } from 'svc-sdk/internal/mcp/protocol'
@@ -28,14 +28,14 @@ function exchange(over: Partial<McpExchange> = {}): McpExchange {
 const notAllowed = denied('TOOL_NOT_ALLOWED', 'No.', {
   denial: { level: 'tenant', reason: 'tool_not_in_allowlist' },
 })
-const bodyOf = (answer: { body: string | Uint8Array }): unknown => JSON.parse(String(answer.body))
+const bodyOf = (response: { body: string | Uint8Array }): unknown => JSON.parse(String(response.body))
 
 describe('a refusal over MCP', () => {
   it('is HTTP 200 with a JSON-RPC error for a request: the status as code, the error object as data', () => {
-    const answer = encodeRefusal(exchange(), notAllowed, call)
-    expect(answer.status).to.equal(200)
-    expect(answer.headers['content-type']).to.equal('application/json')
-    expect(bodyOf(answer)).to.deep.equal({
+    const response = encodeRefusal(exchange(), notAllowed, call)
+    expect(response.status).to.equal(200)
+    expect(response.headers['content-type']).to.equal('application/json')
+    expect(bodyOf(response)).to.deep.equal({
       jsonrpc: '2.0',
       id: 7,
       error: {
@@ -54,22 +54,22 @@ describe('a refusal over MCP', () => {
   })
 
   it('keeps the retry headers', () => {
-    const answer = encodeRefusal(
+    const response = encodeRefusal(
       exchange(),
       denied('RATE_LIMITED', 'Slow.', { headers: { 'retry-after': '3' } }),
       call,
     )
-    expect(answer.status).to.equal(200)
-    expect(answer.headers['retry-after']).to.equal('3')
-    expect(bodyOf(answer)).to.have.nested.property('error.code', 429)
+    expect(response.status).to.equal(200)
+    expect(response.headers['retry-after']).to.equal('3')
+    expect(bodyOf(response)).to.have.nested.property('error.code', 429)
   })
 
   it('says of a failure whether the upstream was asked', () => {
-    const answer = encodeRefusal(exchange(), failed('UPSTREAM_UNREACHABLE', 'Gone.'), {
+    const response = encodeRefusal(exchange(), failed('UPSTREAM_UNREACHABLE', 'Gone.'), {
       ...call,
       sent: 'unknown',
     })
-    expect(bodyOf(answer)).to.have.nested.property('error.data.sent', 'unknown')
+    expect(bodyOf(response)).to.have.nested.property('error.data.sent', 'unknown')
   })
 
   for (const [what, over] of [
@@ -77,9 +77,9 @@ describe('a refusal over MCP', () => {
     ['a GET', { id: undefined, method: 'GET' }],
   ] as const) {
     it(`is a plain HTTP error for ${what}`, () => {
-      const answer = encodeRefusal(exchange(over), notAllowed, call)
-      expect(answer.status).to.equal(403)
-      expect(bodyOf(answer)).to.include({ error: 'TOOL_NOT_ALLOWED' })
+      const response = encodeRefusal(exchange(over), notAllowed, call)
+      expect(response.status).to.equal(403)
+      expect(bodyOf(response)).to.include({ error: 'TOOL_NOT_ALLOWED' })
     })
   }
 
@@ -97,9 +97,9 @@ describe('a refusal over MCP', () => {
   ] as const) {
     it(`is HTTP 404 with a JSON-RPC error for a session: ${what}`, () => {
       const over = { isForeignSession: true, id: id ?? undefined }
-      const answer = encodeRefusal(exchange(over), denied('TARGET_NOT_FOUND', 'No session.'), call)
-      expect(answer.status).to.equal(404)
-      expect(bodyOf(answer)).to.include({ jsonrpc: '2.0', id }).and.have.nested.property('error.code', 404)
+      const response = encodeRefusal(exchange(over), denied('TARGET_NOT_FOUND', 'No session.'), call)
+      expect(response.status).to.equal(404)
+      expect(bodyOf(response)).to.include({ jsonrpc: '2.0', id }).and.have.nested.property('error.code', 404)
     })
   }
 
@@ -113,14 +113,14 @@ describe('a refusal over MCP', () => {
   ] as const) {
     it(`for a breach of the protocol keeps its code: ${name} with ${status}`, () => {
       const code = rpcCodes[name]
-      const answer = encodeRefusal(
+      const response = encodeRefusal(
         exchange({ ...over, protocolError: { code } }),
         denied('BAD_REQUEST', 'Bad.'),
         call,
       )
-      expect(answer.status).to.equal(status)
-      expect(bodyOf(answer)).to.have.nested.property('error.code', code)
-      expect(bodyOf(answer)).to.have.property('id', 'id' in over ? null : 7)
+      expect(response.status).to.equal(status)
+      expect(bodyOf(response)).to.have.nested.property('error.code', code)
+      expect(bodyOf(response)).to.have.property('id', 'id' in over ? null : 7)
     })
   }
 })

@@ -1,20 +1,20 @@
 import type { ServerResponse } from 'node:http'
 import { expect } from 'chai'
 import { withGateway } from '../../support/mcp-gateway.js'
-import { type Answer, callEcho, event, json, result } from '../../support/mcp-server.js'
+import { callEcho, event, type HttpResponse, json, result } from '../../support/mcp-server.js'
 import { signalled } from '../../support/signalled.js'
 import type { UpstreamCall } from '../../support/upstream.js'
 
-const fine: Answer = (message, response) => json(response, result(message))
+const fine: HttpResponse = (message, response) => json(response, result(message))
 const toolCalls = (calls: readonly UpstreamCall[]) => calls.filter(({ body }) => body.includes('tools/call'))
 
 describe('the MCP endpoint over HTTP', () => {
   it('serves and records a call', () =>
     withGateway(fine, async ({ post, gateway }) => {
-      const answer = await post(callEcho)
-      expect(answer.status).to.equal(200)
-      expect(await answer.json()).to.have.nested.property('result.content')
-      expect(answer.headers.get('x-trace-id')).to.match(/^[0-9a-f]{32}$/)
+      const response = await post(callEcho)
+      expect(response.status).to.equal(200)
+      expect(await response.json()).to.have.nested.property('result.content')
+      expect(response.headers.get('x-trace-id')).to.match(/^[0-9a-f]{32}$/)
       expect(gateway.records()[0]).to.include({
         server: 'files@2.0.0',
         tool: 'echo@2.0.0',
@@ -27,9 +27,9 @@ describe('the MCP endpoint over HTTP', () => {
     withGateway(
       fine,
       async ({ post, calls }) => {
-        const answer = await post(callEcho)
-        expect(answer.status).to.equal(401)
-        expect(await answer.json()).to.include({ error: 'UNAUTHENTICATED' })
+        const response = await post(callEcho)
+        expect(response.status).to.equal(401)
+        expect(await response.json()).to.include({ error: 'UNAUTHENTICATED' })
         expect(calls).to.have.length(0)
       },
       { authn: {} },
@@ -58,9 +58,9 @@ describe('the MCP endpoint over HTTP', () => {
   ] as const) {
     it(`refuses ${what}: recorded, never sent`, () =>
       withGateway(fine, async ({ post, calls, gateway }) => {
-        const answer = await post(body, headers)
-        expect(answer.status).to.equal(status)
-        expect(await answer.json()).to.have.nested.property('error.code', code)
+        const response = await post(body, headers)
+        expect(response.status).to.equal(status)
+        expect(await response.json()).to.have.nested.property('error.code', code)
         expect(toolCalls(calls)).to.have.length(0)
         expect(gateway.records()[0]).to.include({ status: 'error', error: 'BAD_REQUEST' })
       }))
@@ -68,8 +68,8 @@ describe('the MCP endpoint over HTTP', () => {
 
   it('has the same path with a slash at its end', () =>
     withGateway(fine, async ({ gateway }) => {
-      const answer = await gateway.invoke('/mcp/files/', callEcho)
-      expect(await answer.json()).to.have.nested.property('result.content')
+      const response = await gateway.invoke('/mcp/files/', callEcho)
+      expect(await response.json()).to.have.nested.property('result.content')
       expect(gateway.records()[0]).to.include({ mcp_method: 'tools/call', tool: 'echo@2.0.0' })
     }))
 
@@ -98,9 +98,9 @@ describe('the MCP endpoint over HTTP', () => {
   ] as const) {
     it(`answers ${who} with ${status} when it has no bearer token`, () =>
       withGateway(fine, async ({ post, calls }) => {
-        const answer = await post(callEcho, { origin })
-        expect(answer.status).to.equal(status)
-        await answer.text()
+        const response = await post(callEcho, { origin })
+        expect(response.status).to.equal(status)
+        await response.text()
         expect(toolCalls(calls)).to.have.length(status === 200 ? 1 : 0)
       }))
   }
@@ -109,12 +109,12 @@ describe('the MCP endpoint over HTTP', () => {
     withGateway(
       fine,
       async ({ post, gateway }) => {
-        const answer = await post({
+        const response = await post({
           ...callEcho,
           params: { name: 'echo', arguments: { a: 'x'.repeat(2_000) } },
         })
-        expect(answer.status).to.equal(413)
-        await answer.text()
+        expect(response.status).to.equal(413)
+        await response.text()
         expect(gateway.records()[0]).to.include({ error: 'PAYLOAD_TOO_LARGE' })
       },
       { server: { maxBodyBytes: 1_000 } },
@@ -124,9 +124,9 @@ describe('the MCP endpoint over HTTP', () => {
     withGateway(
       (_message, response) => void response.on('close', () => response.destroy()),
       async ({ post, gateway }) => {
-        const answer = await post(callEcho)
-        expect(answer.status).to.equal(200)
-        const { error } = (await answer.json()) as { error: { code: number; data: object } }
+        const response = await post(callEcho)
+        expect(response.status).to.equal(200)
+        const { error } = (await response.json()) as { error: { code: number; data: object } }
         expect(error.code).to.equal(502)
         expect(error.data).to.include({ error: 'UPSTREAM_UNREACHABLE', sent: 'unknown' })
         expect(gateway.records()[0]).to.include({ error: 'UPSTREAM_UNREACHABLE', tool: 'echo@2.0.0' })
@@ -189,14 +189,14 @@ describe('the MCP endpoint over HTTP', () => {
         async ({ post, gateway }) => {
           const leaving = new AbortController()
           const posted = post(statelessCall, stateless, leaving.signal)
-          const answered = posted.then(
+          const responded = posted.then(
             () => undefined,
             () => undefined,
           )
           await asked.happened
           if (when === 'while it flows') await posted
           leaving.abort()
-          await answered
+          await responded
           await left.happened
           await gateway.handle.close()
           expect(gateway.records()[0]).to.include({ tool: 'echo@2.0.0', error: 'CANCELLED' })
@@ -215,10 +215,12 @@ describe('the MCP endpoint over HTTP', () => {
       },
       async ({ post, gateway }) => {
         const leaving = new AbortController()
-        const answer = await post(callEcho, {}, leaving.signal)
+        const response = await post(callEcho, {}, leaving.signal)
         const finish = await asked.happened
         leaving.abort()
-        await answer.text().catch((reason: unknown) => expect(reason).to.have.property('name', 'AbortError'))
+        await response
+          .text()
+          .catch((reason: unknown) => expect(reason).to.have.property('name', 'AbortError'))
         finish()
         await gateway.handle.close()
         const [record] = gateway.records()
@@ -228,7 +230,7 @@ describe('the MCP endpoint over HTTP', () => {
     )
   })
 
-  it('ends a stream that its server keeps open after the answer, when the caller disconnects', async () => {
+  it('ends a stream that its server keeps open after the response, when the caller disconnects', async () => {
     const left = signalled()
     await withGateway(
       (message, response) => {
@@ -238,8 +240,8 @@ describe('the MCP endpoint over HTTP', () => {
       },
       async ({ post, gateway }) => {
         const leaving = new AbortController()
-        const answer = await post(callEcho, {}, leaving.signal)
-        const reader = answer.body?.getReader()
+        const response = await post(callEcho, {}, leaving.signal)
+        const reader = response.body?.getReader()
         await reader?.read()
         leaving.abort()
         await left.happened

@@ -7,7 +7,7 @@ import { signalled } from '../../support/signalled.js'
 
 describe('a value that gateways learn', () => {
   it('is not replaced by an older one that was being read from the store', async () => {
-    const { happened: read, resolve: answer } = signalled<string[]>()
+    const { happened: read, resolve: response } = signalled<string[]>()
     const none = async () => undefined
     const map: SharedMap = { get: () => read, set: none, add: none, delete: none }
     const store = { secret: async () => '', map: () => map, close: () => undefined }
@@ -16,7 +16,7 @@ describe('a value that gateways learn', () => {
     const learned = new LearnedValues(state, 'versions', { ttlMs: 60_000, maxEntries: 10 }, clock)
     const refreshing = learned.refresh('', 'files')
     await learned.learn('', [['files', 'new']])
-    answer(['old'])
+    response(['old'])
     await refreshing
     expect(learned.get('', 'files')).to.equal('new')
   })

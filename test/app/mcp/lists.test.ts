@@ -15,9 +15,9 @@ describe('lists over MCP', () => {
     await withProxy(
       (message, response) => json(response, result(message, tools)),
       async (proxy) => {
-        const answer = await proxy.answer({ body: list, rules: [onlyEcho] })
-        expect(answer.json()).to.deep.equal({ jsonrpc: '2.0', id: 1, result: echoOnly })
-        expect(answer.settlements[0]?.digest).to.equal(
+        const response = await proxy.response({ body: list, rules: [onlyEcho] })
+        expect(response.json()).to.deep.equal({ jsonrpc: '2.0', id: 1, result: echoOnly })
+        expect(response.settlements[0]?.digest).to.equal(
           sha256Hex('{"nextCursor":"n","tools":[{"name":"echo"}]}'),
         )
       },
@@ -28,7 +28,7 @@ describe('lists over MCP', () => {
     await withProxy(
       (message, response) => events(response, `id: 9\n${event(result(message, tools))}`),
       async (proxy) => {
-        const { text } = await proxy.answer({ body: list, rules: [onlyEcho] })
+        const { text } = await proxy.response({ body: list, rules: [onlyEcho] })
         expect(text).to.equal(
           `id: 9\ndata: ${JSON.stringify({ jsonrpc: '2.0', id: 1, result: echoOnly })}\n\n`,
         )
@@ -44,15 +44,15 @@ describe('lists over MCP', () => {
         else json(response, result(message, tools))
       },
       async (proxy) => {
-        await proxy.answer({ body: list, headers: { 'mcp-session-id': 's' } })
-        const replayed = await proxy.answer({
+        await proxy.response({ body: list, headers: { 'mcp-session-id': 's' } })
+        const replayed = await proxy.response({
           method: 'GET',
           headers: { 'mcp-session-id': 's', 'last-event-id': '1' },
           rules: [onlyEcho],
         })
         expect(replayed.text).to.include('echo').and.not.include('drop')
         const body = { jsonrpc: '2.0', id: 1, method: 'acme/everything' }
-        expect((await proxy.answer({ body, rules: [onlyEcho] })).text).to.not.include('drop')
+        expect((await proxy.response({ body, rules: [onlyEcho] })).text).to.not.include('drop')
       },
     )
   })
@@ -61,9 +61,9 @@ describe('lists over MCP', () => {
     await withProxy(
       (message, response) => json(response, result(message, tools), 500),
       async (proxy) => {
-        const answer = await proxy.answer({ body: list, rules: [onlyEcho] })
-        expect(answer.status).to.equal(500)
-        expect(answer.text).to.not.include('drop')
+        const response = await proxy.response({ body: list, rules: [onlyEcho] })
+        expect(response.status).to.equal(500)
+        expect(response.text).to.not.include('drop')
       },
     )
   })
@@ -75,7 +75,7 @@ describe('lists over MCP', () => {
       (_message, response) =>
         response.writeHead(200, { 'content-type': 'application/json; charset=utf-8' }).end(bytes),
       async (proxy) => {
-        expect((await proxy.answer({ body: list, rules: [onlyEcho] })).text).to.equal(bytes)
+        expect((await proxy.response({ body: list, rules: [onlyEcho] })).text).to.equal(bytes)
       },
     )
   })
@@ -100,10 +100,10 @@ describe('lists over MCP', () => {
           await withProxy(
             (_message, response) => send(response),
             async (proxy) => {
-              const answer = await proxy.answer({ body: list, rules: [onlyEcho] })
-              expect(answer.text.replace(/^data: |\n\n$/g, '')).to.equal(anew)
-              const { digest } = answer.settlements[0] ?? {}
-              if (answer.status === 200) expect(digest).to.equal(sha256Hex(allowed))
+              const response = await proxy.response({ body: list, rules: [onlyEcho] })
+              expect(response.text.replace(/^data: |\n\n$/g, '')).to.equal(anew)
+              const { digest } = response.settlements[0] ?? {}
+              if (response.status === 200) expect(digest).to.equal(sha256Hex(allowed))
             },
           )
         }
@@ -118,10 +118,10 @@ describe('lists over MCP', () => {
           else events(response, 'id: 1\ndata:\n\n')
         },
         async (proxy) => {
-          await proxy.answer({ body: list, headers: { 'mcp-session-id': 's' } })
+          await proxy.response({ body: list, headers: { 'mcp-session-id': 's' } })
           const headers = { 'mcp-session-id': 's', 'last-event-id': '1' }
           const asking = { method: 'GET', headers, rules: [onlyEcho] } as const
-          expect((await proxy.answer(asking)).text).to.equal(`data: ${anew}\n\n`)
+          expect((await proxy.response(asking)).text).to.equal(`data: ${anew}\n\n`)
         },
       )
     })
@@ -131,7 +131,7 @@ describe('lists over MCP', () => {
       await withProxy(
         (message, response) => events(response, `data: ${first}\n\n`, event(result(message, { tools: [] }))),
         async (proxy) => {
-          const { text } = await proxy.answer({ body: list })
+          const { text } = await proxy.response({ body: list })
           expect(text).to.match(/^data: {"jsonrpc":"2.0","method":"notifications\/x"}\n\n/)
         },
       )
@@ -142,8 +142,8 @@ describe('lists over MCP', () => {
     await withProxy(
       (message, response) => json(response, result(message, tools)),
       async (proxy) => {
-        const answer = await proxy.answer({ body: list, rules: [denyAll] })
-        expect(answer.json()).to.have.deep.nested.property('result.tools', [])
+        const response = await proxy.response({ body: list, rules: [denyAll] })
+        expect(response.json()).to.have.deep.nested.property('result.tools', [])
       },
     )
   })

@@ -15,10 +15,10 @@ const subject = (method: string, params: object = {}) => subjectOf(request(metho
 function refused(act: () => unknown): McpRefusal {
   try {
     act()
-  } catch (fault) {
-    expect(fault).to.be.instanceOf(McpRefusal)
-    expect(fault).to.be.instanceOf(Refusal)
-    return fault as McpRefusal
+  } catch (error) {
+    expect(error).to.be.instanceOf(McpRefusal)
+    expect(error).to.be.instanceOf(Refusal)
+    return error as McpRefusal
   }
   throw new Error('it was not refused')
 }
@@ -43,7 +43,7 @@ describe('a message of an MCP client', () => {
       ['before', `"jsonrpc":"2.0","id":"a","method":"tools/call","params":${params}`],
       ['after', `"method":"tools/call","params":${params},"jsonrpc":"2.0","id":"a"`],
     ] as const) {
-      it(`is refused with its id, which comes ${where} the fault, when it has too many ${what}`, () => {
+      it(`is refused with its id, which comes ${where} the error, when it has too many ${what}`, () => {
         for (const text of [`{${members}}`, `{"a":1,"a":1,${members}}`]) {
           expect(refused(() => read(text))).to.include({ rpcCode: rpcCodes.invalidParams, id: 'a' })
         }
@@ -111,7 +111,7 @@ describe('a message of an MCP client', () => {
     ['is request and response at once', '{"jsonrpc":"2.0","id":1,"method":"ping","result":{}}'],
     ['is neither', '{"jsonrpc":"2.0","id":1}'],
     ['has result and error', '{"jsonrpc":"2.0","id":1,"result":{},"error":{}}'],
-    ['answers without saying what', '{"jsonrpc":"2.0","result":{}}'],
+    ['responds without saying what', '{"jsonrpc":"2.0","result":{}}'],
     [
       'has a second method in other letters',
       '{"jsonrpc":"2.0","id":1,"method":"ping","Method":"tools/call"}',
@@ -133,7 +133,7 @@ describe('a message of an MCP client', () => {
     })
   }
 
-  it('is answered with its id only when a caller waits for a response', () => {
+  it('is given its id only when a caller waits for a response', () => {
     expect(idOf(parseBody(Buffer.from('{"id":7,"method":"x","extra":1}')))).to.equal(7)
     expect(idOf(parseBody(Buffer.from('{"id":7,"result":{}}')))).to.equal(undefined)
     expect(idOf(parseBody(Buffer.from('{"id":{},"method":"x"}')))).to.equal(undefined)

@@ -29,7 +29,7 @@ const clients: Record<string, EchoThrough> = {
     const oauth = new OAuthClient(id)
     const transport = () => new StreamableHTTPClientTransport(url, { authProvider: oauth })
     const refused = transport()
-    const reason = await new Client(info).connect(refused).catch((fault: unknown) => fault)
+    const reason = await new Client(info).connect(refused).catch((error: unknown) => error)
     await refused.finishAuth((await signIn(oauth, reason)).get('code') ?? '')
     return echo(new Client(info), transport())
   },
@@ -37,7 +37,7 @@ const clients: Record<string, EchoThrough> = {
     const oauth = new OAuthClient(id)
     const transport = () => new sdk2.StreamableHTTPClientTransport(url, { authProvider: oauth })
     const refused = transport()
-    const reason = await new sdk2.Client(info).connect(refused).catch((fault: unknown) => fault)
+    const reason = await new sdk2.Client(info).connect(refused).catch((error: unknown) => error)
     await refused.finishAuth(await signIn(oauth, reason))
     const client = new sdk2.Client(info)
     await client.connect(transport())
@@ -150,11 +150,11 @@ for (const [how, title] of Object.entries(knownBy) as [keyof typeof knownBy, str
     it('cannot sign in without an id, and is answered which one to configure', async () => {
       const url = new URL(`${publicUrl}/mcp/everything`)
       const transport = new StreamableHTTPClientTransport(url, { authProvider: new OAuthClient() })
-      const reason = await new Client(info).connect(transport).catch((fault: unknown) => fault)
+      const reason = await new Client(info).connect(transport).catch((error: unknown) => error)
       expect(String(reason)).to.contain('does not support dynamic client registration')
-      const answer = await fetch(url, { method: 'POST' })
-      expect(answer.status).to.equal(401)
-      expect(await answer.text()).to.contain(
+      const response = await fetch(url, { method: 'POST' })
+      expect(response.status).to.equal(401)
+      expect(await response.text()).to.contain(
         'configure the OAuth client id \\"svc-clients\\" in your MCP client',
       )
     })

@@ -110,7 +110,7 @@ describe('a client of the MCP SDK that signs in', function () {
 
   it('cannot take its token to another server', async () => {
     const { kept } = await signIn('/mcp/everything', 'ada')
-    const answer = await fetch(`${proxy.url}/mcp/other`, {
+    const response = await fetch(`${proxy.url}/mcp/other`, {
       method: 'POST',
       headers: {
         authorization: `Bearer ${kept.tokens()?.access_token}`,
@@ -119,8 +119,8 @@ describe('a client of the MCP SDK that signs in', function () {
       },
       body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'ping' }),
     })
-    expect(answer.status).to.equal(401)
-    expect(answer.headers.get('www-authenticate')).to.equal(
+    expect(response.status).to.equal(401)
+    expect(response.headers.get('www-authenticate')).to.equal(
       `Bearer realm="svc", error="invalid_token", scope="tools", resource_metadata="${proxy.url}/.well-known/oauth-protected-resource/mcp/other", error_description="The token is for another server of this gateway."`,
     )
   })

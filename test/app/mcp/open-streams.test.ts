@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http'
 import { expect } from 'chai'
 import { type Setting, withGateway } from '../../support/mcp-gateway.js'
-import { type Answer, callEcho, event, json, result } from '../../support/mcp-server.js'
+import { callEcho, event, type HttpResponse, json, result } from '../../support/mcp-server.js'
 import { signalled } from '../../support/signalled.js'
 
 const VERSION = '2026-07-28'
@@ -16,7 +16,7 @@ const progress = event({ jsonrpc: '2.0', method: 'notifications/progress', param
 
 const open = (response: ServerResponse): void =>
   response.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders()
-const openAll: Answer = (_message, response) => open(response)
+const openAll: HttpResponse = (_message, response) => open(response)
 
 /** How the client of each kind of stream opens it. */
 const openers: readonly (readonly [string, (setting: Setting, signal?: AbortSignal) => Promise<Response>])[] =
@@ -79,14 +79,14 @@ describe('a silent stream over MCP', () => {
         response.write('{"jsonrpc":')
       },
       async ({ post }) => {
-        const answer = await post(callEcho)
-        expect(await answer.json()).to.have.nested.property('error.data.error', 'UPSTREAM_UNREACHABLE')
+        const response = await post(callEcho)
+        expect(await response.json()).to.have.nested.property('error.data.error', 'UPSTREAM_UNREACHABLE')
       },
       { server: { upstreamIdleMs: 10 } },
     ))
 
   it('is counted apart from calls, with a limit of its own', () => {
-    const answer: Answer = (message, response, call) => {
+    const answer: HttpResponse = (message, response, call) => {
       if (message['method'] === 'tools/call') json(response, result(message))
       else openAll(message, response, call)
     }
@@ -94,7 +94,7 @@ describe('a silent stream over MCP', () => {
       answer,
       async (setting) => {
         const leaving = new AbortController()
-        // Kept: fetch cancels the body of an answer that is garbage.
+        // Kept: fetch cancels the body of a response that is garbage.
         const kept = await Promise.all(openers.slice(1).map(([, opens]) => opens(setting, leaving.signal)))
         expect(kept.map(({ status }) => status)).to.deep.equal([200, 200])
         expect(await (await setting.post(callEcho)).json()).to.have.property('result')
@@ -144,7 +144,7 @@ describe('a silent stream over MCP', () => {
 
 describe('a call of a revision with sessions', () => {
   for (const [what, limits] of [
-    ['its answer has the allowed size', { abandoned_bytes: 100_000, abandoned_ms: 600_000 }],
+    ['its response has the allowed size', { abandoned_bytes: 100_000, abandoned_ms: 600_000 }],
     ['the allowed time is over', { abandoned_ms: 50 }],
   ] as const) {
     it(`is read after its client left only until ${what}, and recorded as cancelled`, () => {
@@ -162,8 +162,8 @@ describe('a call of a revision with sessions', () => {
         },
         async ({ post, gateway }) => {
           const leaving = new AbortController()
-          const answer = await post(callEcho, {}, leaving.signal)
-          await answer.body?.getReader().read()
+          const response = await post(callEcho, {}, leaving.signal)
+          await response.body?.getReader().read()
           leaving.abort()
           await left.happened
           await gateway.handle.close()
@@ -197,11 +197,11 @@ describe('a call of a revision with sessions', () => {
           const initialized = await post({ jsonrpc: '2.0', id: 0, method: 'initialize', params: {} })
           await initialized.text()
           const session = { 'mcp-session-id': String(initialized.headers.get('mcp-session-id')) }
-          const answer = await post(callEcho, session)
+          const response = await post(callEcho, session)
           await running.happened
           const notification = { method: 'notifications/cancelled', params: { requestId: 1 } }
           await (await post({ jsonrpc: '2.0', ...notification }, session)).text()
-          await answer.text()
+          await response.text()
           const call = gateway.records().find(({ mcp_method }) => mcp_method === 'tools/call')
           expect(call).to.include({ status: 'error', error: 'CANCELLED' })
         },

@@ -65,10 +65,10 @@ class McpClient {
   }
 
   async send(body: string): Promise<string> {
-    const answer = await fetch(this.#url, { method: 'POST', headers: this.#headers, body })
-    const session = answer.headers.get('mcp-session-id')
+    const response = await fetch(this.#url, { method: 'POST', headers: this.#headers, body })
+    const session = response.headers.get('mcp-session-id')
     if (session !== null) this.#headers['mcp-session-id'] = session
-    return answer.text()
+    return response.text()
   }
 
   async begin(): Promise<void> {

@@ -142,21 +142,23 @@ describe('a call over MCP', () => {
         const { request } = await proxy.ask({ body })
         expect(request?.idempotencyKey).to.equal('k1')
         expect(calls.at(-1)?.headers['idempotency-key']).to.equal('k1')
-        const refused = await proxy.answer({ body, headers: { 'idempotency-key': 'k2' } })
+        const refused = await proxy.response({ body, headers: { 'idempotency-key': 'k2' } })
         expect(refused.outcome).to.include({ kind: 'denied', code: 'BAD_REQUEST' })
         expect(refused.json()).to.have.nested.property('error.code', -32602)
       },
     )
   })
 
-  it('is answered with the status alone if the server only accepts it', async () => {
+  it('is given the status alone if the server only accepts it', async () => {
     await withProxy(
       (_message, response) =>
         json(response, { jsonrpc: '2.0', id: 9, result: { tools: [{ name: 'drop' }] } }, 202),
       async (proxy) => {
-        const answer = await proxy.answer({ body: { jsonrpc: '2.0', method: 'notifications/initialized' } })
+        const answer = await proxy.response({ body: { jsonrpc: '2.0', method: 'notifications/initialized' } })
         expect(answer).to.include({ status: 202, text: '' })
-        const response = await proxy.answer({ body: { jsonrpc: '2.0', id: 4, result: { action: 'accept' } } })
+        const response = await proxy.response({
+          body: { jsonrpc: '2.0', id: 4, result: { action: 'accept' } },
+        })
         expect(response).to.include({ status: 202, text: '' })
         expect(response.call.target).to.include({ tool: 'response', mcpMethod: null })
       },
@@ -175,9 +177,9 @@ describe('a call over MCP', () => {
       (message, response) => json(response, result(message, inputRequired)),
       async (proxy, calls) => {
         const params = { ...callEcho.params, inputResponses: { a: {} }, requestState: 'w', _meta }
-        const answer = await proxy.answer({ body: { ...callEcho, params }, headers })
-        expect(answer.json()).to.deep.equal({ jsonrpc: '2.0', id: 1, result: inputRequired })
-        expect(answer.settlements[0]).to.include({ error: null })
+        const response = await proxy.response({ body: { ...callEcho, params }, headers })
+        expect(response.json()).to.deep.equal({ jsonrpc: '2.0', id: 1, result: inputRequired })
+        expect(response.settlements[0]).to.include({ error: null })
         expect(calls.at(-1)?.headers).to.include(headers)
         expect(JSON.parse(calls.at(-1)?.body ?? '')).to.deep.equal({ ...callEcho, params })
       },
@@ -201,9 +203,9 @@ describe('a call over MCP', () => {
       (message, response) =>
         events(response, event({ jsonrpc: '2.0', method: 'notifications/x' }), event(result(message, {}))),
       async (proxy) => {
-        const allowed = await proxy.answer({ body: listen('a://1'), headers, rules: [onlyA] })
+        const allowed = await proxy.response({ body: listen('a://1'), headers, rules: [onlyA] })
         expect(allowed.text).to.include('notifications/x')
-        const refused = await proxy.answer({ body: listen('b://1'), headers, rules: [onlyA] })
+        const refused = await proxy.response({ body: listen('b://1'), headers, rules: [onlyA] })
         expect(refused.json()).to.have.nested.property('error.code', 403)
       },
     )

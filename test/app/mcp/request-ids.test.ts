@@ -3,10 +3,10 @@ import { sha256Hex } from '@svc/core/json'
 import { expect } from 'chai'
 import { withGateway } from '../../support/mcp-gateway.js'
 import {
-  type Answer,
   callEcho,
   event,
   events,
+  type HttpResponse,
   initialize,
   result,
   withProxy,
@@ -17,8 +17,8 @@ const headers = { 'mcp-session-id': 's' }
 const resume = { method: 'GET', headers: { ...headers, 'last-event-id': '0' } } as const
 const callWith = (a: number) => ({ ...callEcho, params: { name: 'echo', arguments: { a } } })
 
-/** Ends the stream of a call after an event id, and answers on the stream that resumes it. */
-const endEarly: Answer = (_message, response, { method }) => {
+/** Ends the stream of a call after an event id, and responses on the stream that resumes it. */
+const endEarly: HttpResponse = (_message, response, { method }) => {
   if (method === 'GET') events(response, `id: 1\n${event(result(callEcho))}`)
   else events(response, 'id: 0\ndata:\n\n')
 }
@@ -27,7 +27,7 @@ describe('the id of a request that its session uses again', () => {
   it('is refused while the first request runs, and may be used once that is answered', async () => {
     const begun = signalled<ServerResponse>()
     let asked = 0
-    const answer: Answer = (message, response) => {
+    const answer: HttpResponse = (message, response) => {
       if (message['method'] !== 'tools/call') response.writeHead(202).end()
       else if (++asked === 1) begun.resolve(response.writeHead(200, { 'content-type': 'text/event-stream' }))
       else events(response, event(result(message)))
@@ -58,22 +58,22 @@ describe('the id of a request that its session uses again', () => {
 
   it('stays that of the first request, whose response the client has yet to get', () =>
     withProxy(endEarly, async (proxy) => {
-      await proxy.answer({ body: callWith(1), headers })
-      const { text } = await proxy.answer({ body: callWith(2), headers })
+      await proxy.response({ body: callWith(1), headers })
+      const { text } = await proxy.response({ body: callWith(2), headers })
       expect(text).to.include('"error":"UPSTREAM_UNREACHABLE"')
-      await proxy.answer(resume)
+      await proxy.response(resume)
       expect(proxy.lateCalls[0]?.inputSha256).to.equal(sha256Hex('{"a":1}'))
     }))
 
   it('becomes that of the second request, once the first is answered on its stream', () => {
     let asked = 0
-    const answer: Answer = (message, response, call) => {
+    const answer: HttpResponse = (message, response, call) => {
       if (call.method === 'POST' && ++asked === 1) events(response, `id: 0\n${event(result(message))}`)
       else endEarly(message, response, call)
     }
     return withProxy(answer, async (proxy) => {
-      for (const a of [1, 2]) await proxy.answer({ body: callWith(a), headers })
-      await proxy.answer(resume)
+      for (const a of [1, 2]) await proxy.response({ body: callWith(a), headers })
+      await proxy.response(resume)
       expect(proxy.lateCalls[0]?.inputSha256).to.equal(sha256Hex('{"a":2}'))
     })
   })

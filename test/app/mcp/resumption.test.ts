@@ -96,18 +96,18 @@ async function matchIn({ body }: Response, pattern: RegExp): Promise<RegExpExecA
   throw new Error(`the stream has no ${pattern}: ${text}`)
 }
 
-async function firstEventId(answer: Response): Promise<string> {
-  return String((await matchIn(answer, /^id: (.*)\n/m))[1])
+async function firstEventId(response: Response): Promise<string> {
+  return String((await matchIn(response, /^id: (.*)\n/m))[1])
 }
 
 /** The response on the resumed stream; the server refuses that until it knows that the other stream has ended. */
 async function resumed(gateway: { url: string }, headers: Record<string, string>): Promise<string> {
   for (;;) {
     const accept = 'text/event-stream'
-    const answer = await fetch(`${gateway.url}/mcp/files`, { headers: { accept, ...headers } })
-    if (answer.status === 200) return (await matchIn(answer, /^data: .*"id":7.*\n/m))[0]
-    if (answer.status !== 409) throw new Error(`${answer.status}: ${await answer.text()}`)
-    await answer.text()
+    const response = await fetch(`${gateway.url}/mcp/files`, { headers: { accept, ...headers } })
+    if (response.status === 200) return (await matchIn(response, /^data: .*"id":7.*\n/m))[0]
+    if (response.status !== 409) throw new Error(`${response.status}: ${await response.text()}`)
+    await response.text()
   }
 }
 
@@ -149,8 +149,8 @@ describe('a call of an MCP tool whose client resumes its stream', function () {
       it('has its result where the server ended the stream to be polled', () =>
         withGateways(settings(), async (gateways, server) => {
           await using client = await connect(gateways)
-          const answer = await client.callTool(report({ poll: true }))
-          expect(answer.content).to.deep.equal(content)
+          const response = await client.callTool(report({ poll: true }))
+          expect(response.content).to.deep.equal(content)
           expect(server.resumptions).to.have.length(1)
           checkRecords(gateways)
         }))
@@ -159,10 +159,10 @@ describe('a call of an MCP tool whose client resumes its stream', function () {
         withGateways(settings(), async (gateways, server) => {
           await using client = await connect(gateways)
           const begun = signalled<string>()
-          const answer = client.callTool(report(), undefined, { onresumptiontoken: begun.resolve })
+          const response = client.callTool(report(), undefined, { onresumptiontoken: begun.resolve })
           await begun.happened
           server.cut()
-          expect((await answer).content).to.deep.equal(content)
+          expect((await response).content).to.deep.equal(content)
           checkRecords(gateways)
         }))
     })
@@ -171,8 +171,8 @@ describe('a call of an MCP tool whose client resumes its stream', function () {
   it('has its result from a server that is used with others as one', () =>
     withGateways([{}], async (gateways) => {
       await using client = await connect(gateways, '/mcp')
-      const answer = await client.callTool({ ...report({ poll: true }), name: 'files__report' })
-      expect(answer.content).to.deep.equal(content)
+      const response = await client.callTool({ ...report({ poll: true }), name: 'files__report' })
+      expect(response.content).to.deep.equal(content)
       checkRecords(gateways)
     }))
 
@@ -181,8 +181,8 @@ describe('a call of an MCP tool whose client resumes its stream', function () {
       if (first === undefined || second === undefined) throw new Error('no gateways')
       const headers = await session(first)
       const leaving = new AbortController()
-      const answer = await post(first, callReport, headers, leaving.signal)
-      const last = await firstEventId(answer)
+      const response = await post(first, callReport, headers, leaving.signal)
+      const last = await firstEventId(response)
       leaving.abort()
       const text = await resumed(second, { ...headers, 'last-event-id': last })
       expect(text).to.include('the report')
@@ -190,7 +190,7 @@ describe('a call of an MCP tool whose client resumes its stream', function () {
       checkRecords([first, second])
     }))
 
-  it('is answered with an error by a gateway that does not know the call, and says so in its log', () =>
+  it('is given an error by a gateway that does not know the call, and says so in its log', () =>
     withGateways([oneKey, oneKey], async ([first, second]) => {
       if (first === undefined || second === undefined) throw new Error('no gateways')
       const headers = await session(first)
@@ -198,14 +198,14 @@ describe('a call of an MCP tool whose client resumes its stream', function () {
         await post(first, { ...callReport, params: report({ poll: true }) }, headers),
       )
       const text = await resumed(second, { ...headers, 'last-event-id': last })
-      expect(text).to.include('The answer to this request was withheld.').and.not.include('the report')
+      expect(text).to.include('The response to this request was withheld.').and.not.include('the report')
       const [record, ...others] = second.records().filter(({ tool }) => tool.startsWith('mcp/'))
       expect(others).to.deep.equal([])
       expect(record).to.include({ tool: 'mcp/response_withheld@1', error: 'OUTCOME_UNRECORDED' })
       expect(record?.risk_tags).to.deep.equal(['response_without_request'])
     }))
 
-  it('is answered with an error where the policy has since taken the tool away', () =>
+  it('is given an error where the policy has since taken the tool away', () =>
     withGateways([{}], async ([gateway]) => {
       if (gateway === undefined) throw new Error('no gateway')
       const headers = await session(gateway)
@@ -220,7 +220,7 @@ describe('a call of an MCP tool whose client resumes its stream', function () {
       expect(late?.policy.decision).to.equal('deny')
     }))
 
-  it('is answered with an error where its result is larger than the policy lets it be, and withheld from then on', () =>
+  it('is given an error where its result is larger than the policy lets it be, and withheld from then on', () =>
     withGateways([limited(), limited()], async ([gateway, other]) => {
       if (gateway === undefined || other === undefined) throw new Error('no gateways')
       const headers = await session(gateway)
@@ -232,7 +232,7 @@ describe('a call of an MCP tool whose client resumes its stream', function () {
         .and.not.include('xx')
       const [, late] = recordsOf([gateway], 'tools/call')
       expect(late).to.include({ error: 'PAYLOAD_TOO_LARGE', output_sha256: null })
-      expect(await resumed(other, again)).to.include('The answer to this request was withheld.')
+      expect(await resumed(other, again)).to.include('The response to this request was withheld.')
     }))
 
   /** One of the call, which leaves its outcome open, and one of the response, below it. */

@@ -11,19 +11,19 @@ const target = new URL('http://127.0.0.1:1/mcp')
 class Asked {
   count = 0
   now = 0
-  readonly #answers: ((version: string | undefined) => void)[] = []
+  readonly #responses: ((version: string | undefined) => void)[] = []
   readonly #clock = { now: () => this.now, monotonic: () => this.now }
   readonly versions = new ServerVersions(
     () => {
       this.count++
-      return new Promise((resolve) => this.#answers.push(resolve))
+      return new Promise((resolve) => this.#responses.push(resolve))
     },
     mcpState(this.#clock),
     this.#clock,
   )
 
-  answer(version: string | undefined): void {
-    this.#answers.shift()?.(version)
+  response(version: string | undefined): void {
+    this.#responses.shift()?.(version)
   }
 }
 
@@ -32,7 +32,7 @@ describe("a server's version", () => {
     const asked = new Asked()
     const waiting = asked.versions.of(target)
     await asked.versions.learn(target, '2.0.0')
-    asked.answer('1.0.0')
+    asked.response('1.0.0')
     expect(await waiting).to.equal('2.0.0')
     expect(asked.versions.known(target)).to.equal('2.0.0')
   })
@@ -40,13 +40,13 @@ describe("a server's version", () => {
   it('is `unversioned` where the server names none, and is asked for again after a while', async () => {
     const asked = new Asked()
     const first = asked.versions.of(target)
-    asked.answer(undefined)
+    asked.response(undefined)
     expect(await first).to.equal('unversioned')
     asked.now = 59_999
     expect(await asked.versions.of(target)).to.equal('unversioned')
     asked.now = 60_000
     const again = asked.versions.of(target)
-    asked.answer('3.0.0')
+    asked.response('3.0.0')
     expect(await again).to.equal('3.0.0')
   })
 
@@ -56,8 +56,8 @@ describe("a server's version", () => {
     const clock = { now: () => 0, monotonic: () => 0 }
     const probe = () => (count++ === 0 ? Promise.reject(refusal) : Promise.resolve('1'))
     const versions = new ServerVersions(probe, mcpState(clock), clock)
-    const fault = await rejectionOf(Promise.resolve(versions.of(target)))
-    expect(fault).to.equal(refusal)
+    const error = await rejectionOf(Promise.resolve(versions.of(target)))
+    expect(error).to.equal(refusal)
     expect(await versions.of(target)).to.equal('1')
   })
 

@@ -185,8 +185,8 @@ describe('MCP sessions', function () {
     it('keep the gateway from starting when the key that the policy names cannot be read', async () => {
       for (const env of [{}, { KEY: 'short' }]) {
         const server = { sessionKeyRef: 'env:KEY' }
-        const fault = await startTestGateway(options({ server, env })).catch((reason: unknown) => reason)
-        expect(String(fault)).to.match(/KEY is not set|server\.sessionKeyRef: the key has 5 characters/)
+        const error = await startTestGateway(options({ server, env })).catch((reason: unknown) => reason)
+        expect(String(error)).to.match(/KEY is not set|server\.sessionKeyRef: the key has 5 characters/)
       }
     })
 

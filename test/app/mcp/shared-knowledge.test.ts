@@ -6,28 +6,28 @@ import type { GatewaySettings } from 'svc-sdk'
 import { LearnedValues } from 'svc-sdk/internal/mcp/learned-values'
 import { FakeClock } from 'svc-sdk/testing'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
-import { type Answer, info, json, result, serverOf } from '../../support/mcp-server.js'
+import { type HttpResponse, info, json, result, serverOf } from '../../support/mcp-server.js'
 import { mcpState } from '../../support/mcp-state.js'
 import { type RedisServer, startRedis, until } from '../../support/redis.js'
 
-type Answered = { result?: Record<string, unknown>; error?: { data?: Record<string, unknown> } }
+type Responded = { result?: Record<string, unknown>; error?: { data?: Record<string, unknown> } }
 
-/** The answer to a request over MCP. */
+/** The response to a request over MCP. */
 async function ask(
   { url }: { url: string },
   method: string,
   params: object,
   headers: Record<string, string> = {},
-): Promise<Answered> {
-  const answer = await fetch(`${url}/mcp/files`, {
+): Promise<Responded> {
+  const response = await fetch(`${url}/mcp/files`, {
     method: 'POST',
     headers: { 'content-type': 'application/json', ...headers },
     body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
   })
-  return (await answer.json()) as Answered
+  return (await response.json()) as Responded
 }
 
-const reasonOf = ({ result: ran, error }: Answered) =>
+const reasonOf = ({ result: ran, error }: Responded) =>
   ran === undefined ? error?.data?.['denial_reason'] : 'ran'
 
 describe('what one gateway learns of a server, and others that share its store', function () {
@@ -45,11 +45,11 @@ describe('what one gateway learns of a server, and others that share its store',
   const shared = (): GatewaySettings => ({ quotas: { adapter: 'redis', redisUrl: redis.url } })
 
   async function withTwo(
-    answer: Answer,
+    response: HttpResponse,
     settings: GatewaySettings,
     use: (first: TestGateway, second: TestGateway) => Promise<void>,
   ): Promise<void> {
-    const { upstream } = await serverOf(answer)
+    const { upstream } = await serverOf(response)
     await using _ = upstream
     const given = { targets: { files: `mcp+${upstream.url}/mcp` }, ...settings }
     await using first = await startTestGateway(given)
@@ -62,7 +62,7 @@ describe('what one gateway learns of a server, and others that share its store',
     { name: 'lookup', annotations: { destructiveHint: true } },
     { name: 'order_status', annotations: { readOnlyHint: true } },
   ]
-  const listing: Answer = (message, response) =>
+  const listing: HttpResponse = (message, response) =>
     json(response, result(message, message['method'] === 'tools/list' ? { tools } : { content: [] }))
   const trusting = (): GatewaySettings => ({
     ...shared(),
@@ -176,7 +176,7 @@ describe('learned values', function () {
     const values = new LearnedValues(state, 'm', bounds, clock)
     await values.learn('g', [['a', '1']])
     expect(values.get('g', 'a')).to.equal('1')
-    const refused = await values.refresh('g', 'b')?.catch((fault: unknown) => fault)
+    const refused = await values.refresh('g', 'b')?.catch((error: unknown) => error)
     expect(isRefusal(refused) && refused.code).to.equal('STORE_UNAVAILABLE')
     await state.close()
   })

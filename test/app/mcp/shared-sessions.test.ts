@@ -47,9 +47,9 @@ describe('MCP sessions of two gateways', () => {
     ['idempotency keys', () => ({ dedupe: { enabled: true, redisUrl: redis.url } })],
   ] as const) {
     it(`are the same if the gateways share the store of ${store}`, async () => {
-      const answer = await callElsewhere(settings())
-      expect(answer.status).to.equal(200)
-      expect(await answer.json()).to.have.nested.property('result.content')
+      const response = await callElsewhere(settings())
+      expect(response.status).to.equal(200)
+      expect(await response.json()).to.have.nested.property('result.content')
     })
   }
 

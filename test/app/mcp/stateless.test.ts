@@ -49,13 +49,13 @@ describe('a request of 2026-07-28', () => {
       -32601,
     ],
   ] as const) {
-    it(`${what} is answered with ${code} and HTTP ${status}`, () =>
+    it(`${what} is given ${code} and HTTP ${status}`, () =>
       withGateway(
         (message, response) => json(response, result(message)),
         async ({ post, calls }) => {
-          const answer = await post(body, headers)
-          expect(answer.status).to.equal(status)
-          const { id, error } = (await answer.json()) as { id: number; error: { code: number } }
+          const response = await post(body, headers)
+          expect(response.status).to.equal(status)
+          const { id, error } = (await response.json()) as { id: number; error: { code: number } }
           expect({ id, code: error.code }).to.deep.equal({ id: 1, code })
           expect(calls.filter(({ body }) => body.includes(VERSION))).to.deep.equal([])
         },
@@ -66,11 +66,11 @@ describe('a request of 2026-07-28', () => {
     withGateway(
       (message, response) => json(response, result(message)),
       async ({ post, calls }) => {
-        const answer = await post(requestOf('tools/call', echo), {
+        const response = await post(requestOf('tools/call', echo), {
           ...headersOf('tools/call', 'echo'),
           'mcp-session-id': 'of nobody',
         })
-        expect(await answer.json()).to.have.nested.property('result.content')
+        expect(await response.json()).to.have.nested.property('result.content')
         expect(calls.at(-1)?.headers).to.not.have.property('mcp-session-id')
       },
     ))
@@ -84,14 +84,14 @@ describe('a request of 2026-07-28', () => {
       },
       async ({ post, gateway, calls }) => {
         const trace = { traceparent, tracestate: 'a=b', baggage: 'k=v' }
-        const answer = await post(
+        const response = await post(
           requestOf('tools/call', echo, { ...meta, ...trace }),
           headersOf('tools/call', 'echo'),
         )
-        expect(answer.headers.get('x-trace-id')).to.equal(traceId)
-        await answer.text()
+        expect(response.headers.get('x-trace-id')).to.equal(traceId)
+        await response.text()
         const { params } = (await asked.happened) as { params: { _meta: object } }
-        const hop = `00-${traceId}-${answer.headers.get('x-span-id')}-01`
+        const hop = `00-${traceId}-${response.headers.get('x-span-id')}-01`
         expect(params._meta).to.deep.equal({ ...meta, traceparent: hop, tracestate: 'a=b', baggage: 'k=v' })
         expect(calls.at(-1)?.headers).to.include({ traceparent: hop, tracestate: 'a=b' })
         expect(gateway.records()[0]).to.include({ trace_id: traceId, cause_span_id: 'b7ad6b7169203331' })
@@ -104,17 +104,17 @@ describe('a request of 2026-07-28', () => {
       (message, response) => json(response, result(message)),
       async ({ post, calls }) => {
         const other = `00-${'c'.repeat(32)}-b7ad6b7169203331-01`
-        const answer = await post(
+        const response = await post(
           requestOf('tools/call', echo, { ...meta, traceparent, tracestate: 'a=b' }),
           {
             ...headersOf('tools/call', 'echo'),
             traceparent: other,
           },
         )
-        await answer.text()
-        expect(answer.headers.get('x-trace-id')).to.equal('c'.repeat(32))
+        await response.text()
+        expect(response.headers.get('x-trace-id')).to.equal('c'.repeat(32))
         const { params } = JSON.parse(calls.at(-1)?.body ?? '') as { params: { _meta: object } }
-        expect(params._meta).to.include({ traceparent: answer.headers.get('traceparent') })
+        expect(params._meta).to.include({ traceparent: response.headers.get('traceparent') })
         expect(params._meta).to.not.have.property('tracestate')
       },
     ))
@@ -146,8 +146,8 @@ describe('a request of 2026-07-28', () => {
             }),
           ),
         async ({ post }) => {
-          const answer = await post(requestOf('tools/list', {}), headersOf('tools/list'))
-          expect(((await answer.json()) as { result: object }).result).to.deep.equal({
+          const response = await post(requestOf('tools/list', {}), headersOf('tools/list'))
+          expect(((await response.json()) as { result: object }).result).to.deep.equal({
             resultType: 'complete',
             tools: tools.map((name) => ({ name })),
             ...caching,

@@ -1,9 +1,9 @@
 import { expect } from 'chai'
 import { chunksOf } from '../../support/mcp-proxy.js'
-import { type Answer, callEcho, event, events, result, withProxy } from '../../support/mcp-server.js'
+import { callEcho, event, events, type HttpResponse, result, withProxy } from '../../support/mcp-server.js'
 import { signalled } from '../../support/signalled.js'
 
-describe('a streamed answer over MCP', () => {
+describe('a streamed response over MCP', () => {
   const progress = {
     jsonrpc: '2.0',
     method: 'notifications/progress',
@@ -27,10 +27,10 @@ describe('a streamed answer over MCP', () => {
         )
         expect(settlements).to.have.length(0)
         finish?.()
-        const answer = await chunks.next()
+        const response = await chunks.next()
         expect(settlements[0]).to.include({ error: null })
         expect(settlements[0]?.digest).to.match(/^[0-9a-f]{64}$/)
-        expect(Buffer.from(answer.value.bytes).toString()).to.equal(`id: 2\n${event(result({ id: 1 }))}`)
+        expect(Buffer.from(response.value.bytes).toString()).to.equal(`id: 2\n${event(result({ id: 1 }))}`)
         expect(Buffer.from((await chunks.next()).value.bytes).toString()).to.equal(': bye\n')
         expect((await chunks.next()).done).to.equal(true)
       },
@@ -42,7 +42,7 @@ describe('a streamed answer over MCP', () => {
     await withProxy(
       (message, response) => events(response, event(elicit), event(result(message))),
       async (proxy) => {
-        const { text, settlements } = await proxy.answer({ body: callEcho })
+        const { text, settlements } = await proxy.response({ body: callEcho })
         expect(text).to.equal(event(elicit) + event(result({ id: 1 })))
         expect(settlements).to.have.length(1)
       },
@@ -53,7 +53,7 @@ describe('a streamed answer over MCP', () => {
     await withProxy(
       (message, response) => events(response, event(progress), `id: 2\n${event(result(message))}`),
       async (proxy) => {
-        const { text } = await proxy.answer({ body: callEcho, unrecordable: true })
+        const { text } = await proxy.response({ body: callEcho, unrecordable: true })
         expect(text).to.match(/^data: .*progress.*\n\nid: 2\ndata: /)
         const data = JSON.parse(text.split('data: ').at(-1) ?? '') as unknown
         expect(data).to.have.nested.property('error.data.error', 'OUTCOME_UNRECORDED')
@@ -83,22 +83,22 @@ describe('a streamed answer over MCP', () => {
     await withProxy(
       (_message, response) => events(response, event(progress)),
       async (proxy) => {
-        const { text, settlements } = await proxy.answer({ body: callEcho })
-        expect(text).to.include('without an answer').and.include('"code":502')
+        const { text, settlements } = await proxy.response({ body: callEcho })
+        expect(text).to.include('without a response').and.include('"code":502')
         expect(settlements[0]).to.include({ error: 'UPSTREAM_UNREACHABLE', sent: 'yes' })
       },
     )
     await withProxy(
       (_message, response) => events(response, 'id: 1\nretry: 10\ndata:\n\n'),
       async (proxy) => {
-        const { text, settlements } = await proxy.answer({
+        const { text, settlements } = await proxy.response({
           body: callEcho,
           headers: { 'mcp-session-id': 's' },
         })
         expect(text).to.equal('id: 1\nretry: 10\ndata:\n\n')
         expect(settlements[0]).to.include({ error: 'OUTCOME_UNKNOWN', sent: 'yes' })
-        const withoutSession = await proxy.answer({ body: callEcho })
-        expect(withoutSession.text).to.include('without an answer').and.include('"code":502')
+        const withoutSession = await proxy.response({ body: callEcho })
+        expect(withoutSession.text).to.include('without a response').and.include('"code":502')
       },
     )
   })
@@ -110,7 +110,7 @@ describe('a streamed answer over MCP', () => {
         response.write(event(progress), () => response.destroy())
       },
       async (proxy) => {
-        const { text, settlements } = await proxy.answer({ body: callEcho })
+        const { text, settlements } = await proxy.response({ body: callEcho })
         expect(text).to.include(event(progress)).and.include('"error":"UPSTREAM_UNREACHABLE"')
         expect(settlements[0]).to.include({ error: 'UPSTREAM_UNREACHABLE' })
       },
@@ -172,7 +172,7 @@ describe('a streamed answer over MCP', () => {
       withProxy(
         (message, response) => events(response, event(result(message))),
         async (proxy, calls) => {
-          const { outcome } = await proxy.answer(asking)
+          const { outcome } = await proxy.response(asking)
           expect(outcome.kind).to.equal('completed')
           expect(calls.at(-1)?.headers).to.not.have.property('last-event-id')
         },
@@ -183,16 +183,16 @@ describe('a streamed answer over MCP', () => {
     await withProxy(
       (_message, response) => events(response, event(progress)),
       async (proxy) => {
-        const { text } = await proxy.answer({ method: 'GET', unrecordable: true })
+        const { text } = await proxy.response({ method: 'GET', unrecordable: true })
         expect(text).to.include('OUTCOME_UNRECORDED').and.not.include('progress')
       },
     )
   })
 
-  describe('that a client comes back for, with an answer that was kept back', () => {
+  describe('that a client comes back for, with a response that was kept back', () => {
     const session = { 'mcp-session-id': 's' }
     /** Keeps its events, and tells them all to whoever takes up the stream. */
-    const keeping: Answer = (message, response, call) => {
+    const keeping: HttpResponse = (message, response, call) => {
       const id = call.method === 'GET' ? 1 : message['id']
       events(response, `id: 1\n${event(result({ id }, { content: [{ type: 'text', text: 'secret' }] }))}`)
     }
@@ -200,16 +200,16 @@ describe('a streamed answer over MCP', () => {
 
     it('is withheld, where its record failed', async () => {
       await withProxy(keeping, async (proxy) => {
-        const first = await proxy.answer({ body: callEcho, headers: session, unrecordable: true })
+        const first = await proxy.response({ body: callEcho, headers: session, unrecordable: true })
         expect(first.text).to.include('OUTCOME_UNRECORDED').and.not.include('secret')
-        const { text } = await proxy.answer(resume)
-        expect(text).to.include('The answer to this request was withheld.').and.not.include('secret')
+        const { text } = await proxy.response(resume)
+        expect(text).to.include('The response to this request was withheld.').and.not.include('secret')
         expect(text).to.match(/^id: 1$/m)
       })
     })
 
-    /** Keeps its answer until the client comes back for it. */
-    const slow: Answer = (message, response, call) => {
+    /** Keeps its response until the client comes back for it. */
+    const slow: HttpResponse = (message, response, call) => {
       if (call.method === 'GET') return keeping(message, response, call)
       response.writeHead(200, { 'content-type': 'text/event-stream' })
       response.write(`id: 0\n${event(progress)}`)
@@ -221,7 +221,7 @@ describe('a streamed answer over MCP', () => {
         const chunks = chunksOf(outcome)
         await chunks.next()
         await chunks.return?.()
-        const { text } = await proxy.answer(resume)
+        const { text } = await proxy.response(resume)
         expect(text).to.include('withheld').and.not.include('secret')
       })
     })
@@ -233,28 +233,28 @@ describe('a streamed answer over MCP', () => {
         await chunks.next()
         call.abort('DURATION_EXCEEDED', 'Too long.')
         await chunks.next()
-        const { text } = await proxy.answer(resume)
+        const { text } = await proxy.response(resume)
         expect(text).to.include('withheld').and.not.include('secret')
       })
     })
 
-    it('replays an answer that was only interrupted', async () => {
+    it('replays a response that was only interrupted', async () => {
       await withProxy(slow, async (proxy) => {
         const { call, outcome } = await proxy.ask({ body: callEcho, headers: session })
         const chunks = chunksOf(outcome)
         await chunks.next()
         call.abort('UPSTREAM_UNREACHABLE', 'The gateway is shutting down.')
         await chunks.next()
-        expect((await proxy.answer(resume)).text).to.include('secret')
+        expect((await proxy.response(resume)).text).to.include('secret')
       })
     })
 
-    it('replays an answer where those of other sessions and requests are withheld', async () => {
+    it('replays a response where those of other sessions and requests are withheld', async () => {
       await withProxy(keeping, async (proxy) => {
-        await proxy.answer({ body: callEcho, headers: session })
-        await proxy.answer({ body: { ...callEcho, id: 2 }, headers: session, unrecordable: true })
-        await proxy.answer({ body: callEcho, headers: { 'mcp-session-id': 't' }, unrecordable: true })
-        expect((await proxy.answer(resume)).text).to.include('secret')
+        await proxy.response({ body: callEcho, headers: session })
+        await proxy.response({ body: { ...callEcho, id: 2 }, headers: session, unrecordable: true })
+        await proxy.response({ body: callEcho, headers: { 'mcp-session-id': 't' }, unrecordable: true })
+        expect((await proxy.response(resume)).text).to.include('secret')
       })
     })
   })

@@ -3,7 +3,15 @@ import { expect } from 'chai'
 import type { GatewaySettings } from 'svc-sdk'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { TestIssuer } from '../../support/issuer.js'
-import { type Answer, event, events, json, type Message, result, serverOf } from '../../support/mcp-server.js'
+import {
+  event,
+  events,
+  type HttpResponse,
+  json,
+  type Message,
+  result,
+  serverOf,
+} from '../../support/mcp-server.js'
 import type { TestUpstream } from '../../support/upstream.js'
 
 const RELATED = 'io.modelcontextprotocol/related-task'
@@ -22,7 +30,7 @@ describe('MCP tasks', () => {
 
   const taskOf = (taskId: unknown) => ({ taskId, status: 'working', ttl: 60_000 })
 
-  const server: Answer = (message, response) => {
+  const server: HttpResponse = (message, response) => {
     const method = String(message['method'])
     const params = (message['params'] ?? {}) as Params
     if (method === 'tools/call') {
@@ -127,8 +135,8 @@ describe('MCP tasks', () => {
       const tag = theirs.slice(0, theirs.lastIndexOf('.'))
       for (const method of methods) {
         for (const id of [taskId, 't-1', `${tag}.t-1`, ['t-1'], { taskId }]) {
-          const answer = await other.ask(method, { taskId: id })
-          expect(answer, `${method} ${String(id)}`).to.have.nested.property('error.code', 404)
+          const response = await other.ask(method, { taskId: id })
+          expect(response, `${method} ${String(id)}`).to.have.nested.property('error.code', 404)
         }
       }
     }

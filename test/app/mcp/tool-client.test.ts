@@ -24,7 +24,7 @@ describe('the invoke protocol in front of a real MCP server', () => {
   const invoke = (tool: string, args: object = {}) => gateway.invoke(`/mcp/everything/${tool}`, args)
   const last = () => gateway.records().at(-1)
 
-  it('calls a tool and answers with its result, under the version of the server', async () => {
+  it('calls a tool and responds with its result, under the version of the server', async () => {
     const response = await invoke('echo@unversioned', { message: 'hi' })
     const text = await response.text()
     expect(response.status).to.equal(200)
@@ -76,7 +76,7 @@ describe('the invoke protocol in front of a real MCP server', () => {
       .that.matches(/the path asks for version 0\.0\.1, and server "everything" has \d/)
   })
 
-  it("answers 502 for a tool's own failure and for an unknown tool, with what the server says", async () => {
+  it("responds with 502 for a tool's own failure and for an unknown tool, with what the server says", async () => {
     for (const tool of ['get-sum', 'no-such-tool']) {
       const response = await invoke(`${tool}@unversioned`, { a: 'x' })
       expect(response.status, tool).to.equal(502)
@@ -222,7 +222,7 @@ describe('the invoke protocol in front of an MCP server', () => {
     ))
 
   for (const [what, reply] of Object.entries<Reply>({
-    'the answer to another request': (_message, response) =>
+    'the response to another request': (_message, response) =>
       json(response, { jsonrpc: '2.0', id: 'other', result: {} }),
     'what is not JSON': (_message, response) => {
       response.writeHead(200, { 'content-type': 'application/json' }).end('{')
@@ -234,7 +234,7 @@ describe('the invoke protocol in front of an MCP server', () => {
       response.writeHead(307, { location: 'http://127.0.0.1:1/' }).end()
     },
     'a stream without its response': (_message, response) => events(response, 'data:\n\n'),
-    'half an answer': (_message, response) => {
+    'half a response': (_message, response) => {
       response.writeHead(200, { 'content-type': 'application/json', 'content-length': '9' })
       response.write('{')
       response.destroy()

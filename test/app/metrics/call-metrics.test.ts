@@ -40,7 +40,7 @@ describe('call metrics', () => {
     calls.end()
   }
 
-  it('measure the time from arrival to the end of the answer', async () => {
+  it('measure the time from arrival to the end of the response', async () => {
     await run(makeCall(), completed, 30)
     await run(makeCall(), denied('TOOL_NOT_ALLOWED', 'no'), 2)
     await run(makeCall(), failed('UPSTREAM_UNREACHABLE', 'gone'), 90_000)

@@ -42,9 +42,9 @@ describe('the admin token', () => {
     for (const text of ['', 'short', 'a token with spaces in it']) {
       write(text)
       clock.advance(1000)
-      const fault = await token.equals(text).catch((caught: unknown) => caught)
-      expect(fault).to.be.instanceOf(KeyError)
-      if (text !== '') expect(String(fault)).not.to.contain(text)
+      const error = await token.equals(text).catch((caught: unknown) => caught)
+      expect(error).to.be.instanceOf(KeyError)
+      if (text !== '') expect(String(error)).not.to.contain(text)
     }
     write('the-first-token-of-it')
     clock.advance(1000)

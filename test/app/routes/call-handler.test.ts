@@ -31,7 +31,7 @@ const endpoint: Endpoint = {
   encode: () => ({ status: 500, headers: {}, body: '' }),
 }
 
-describe('a call whose request has the head of its answer already', () => {
+describe('a call whose request has the head of its response already', () => {
   it('is refused as rate limited on one connection too many of its tenant', async () => {
     const logger = keepingLogger()
     const limit = new TenantCallLimit(10, 'calls')
@@ -51,10 +51,10 @@ describe('a call whose request has the head of its answer already', () => {
       tenantConnections: new TenantConnections(0),
       draining: () => false,
     })
-    const faults: unknown[] = []
+    const errors: unknown[] = []
     const stage = {
       async handle(call: Call) {
-        await Promise.resolve(call.request()).catch((fault: unknown) => faults.push(fault))
+        await Promise.resolve(call.request()).catch((error: unknown) => errors.push(error))
         return { kind: 'completed', status: 200, headers: {}, body: new Uint8Array() } as const
       },
     }
@@ -71,7 +71,7 @@ describe('a call whose request has the head of its answer already', () => {
     await (await fetch(`http://127.0.0.1:${port}/`)).text()
     server.closeAllConnections()
     await new Promise((resolve) => server.close(resolve))
-    expect(faults.map((fault) => (isRefusal(fault) ? fault.code : String(fault)))).to.deep.equal([
+    expect(errors.map((error) => (isRefusal(error) ? error.code : String(error)))).to.deep.equal([
       'RATE_LIMITED',
     ])
   })

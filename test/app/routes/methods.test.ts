@@ -19,11 +19,11 @@ describe('a request whose path has other HTTP methods', () => {
     ['/a2a/invoke', ['GET', 'PUT', 'DELETE', 'HEAD'], 'POST'],
   ] as const) {
     for (const method of methods) {
-      it(`is answered with 405 and the methods of the path: ${method} ${path}`, async () => {
-        const answer = await fetch(`${gateway.url}${path}`, { method })
-        expect(answer.status).to.equal(405)
-        expect(answer.headers.get('allow')).to.equal(allow)
-        const text = await answer.text()
+      it(`is given 405 and the methods of the path: ${method} ${path}`, async () => {
+        const response = await fetch(`${gateway.url}${path}`, { method })
+        expect(response.status).to.equal(405)
+        expect(response.headers.get('allow')).to.equal(allow)
+        const text = await response.text()
         if (method !== 'HEAD')
           expect(JSON.parse(text)).to.include({ error: 'METHOD_NOT_ALLOWED', sent: false })
       })
@@ -31,11 +31,11 @@ describe('a request whose path has other HTTP methods', () => {
   }
 
   for (const path of ['/mcp', '/mcp/files']) {
-    it(`is answered with 415 where its body is declared as text: POST ${path}`, async () => {
+    it(`is given 415 where its body is declared as text: POST ${path}`, async () => {
       const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list' })
-      const answer = await fetch(`${gateway.url}${path}`, { method: 'POST', body })
-      expect(answer.status).to.equal(415)
-      expect(await answer.json()).to.deep.include({ jsonrpc: '2.0', id: null })
+      const response = await fetch(`${gateway.url}${path}`, { method: 'POST', body })
+      expect(response.status).to.equal(415)
+      expect(await response.json()).to.deep.include({ jsonrpc: '2.0', id: null })
       expect(gateway.records().at(-1)).to.include({ status: 'error', error: 'BAD_REQUEST' })
     })
   }

@@ -10,7 +10,7 @@ function waitingRoom() {
   let arrived = (): void => undefined
   return {
     waiting,
-    answer: (_call: unknown, response: ServerResponse): void => {
+    response: (_call: unknown, response: ServerResponse): void => {
       waiting.push(response)
       arrived()
     },
@@ -31,7 +31,7 @@ async function withGateway(
 ): Promise<void> {
   const room = waitingRoom()
   await using issuer = await TestIssuer.start()
-  await using upstream = await startUpstream(room.answer)
+  await using upstream = await startUpstream(room.response)
   await using gateway = await startTestGateway({
     targets: { files: upstream.url },
     server: { maxCallsPerTenant: most },
@@ -61,11 +61,11 @@ describe('calls of a tenant in flight', () => {
   it('are counted exactly: a hundred at once get the cap, and it is free again when they have ended', () =>
     withGateway(10, async (gateway, room) => {
       for (let round = 0; round < 3; round++) {
-        const answers = Array.from({ length: 100 }, () => call(gateway))
+        const responses = Array.from({ length: 100 }, () => call(gateway))
         const refusals: Response[] = []
         let tell = (): void => undefined
         const ninety = new Promise<void>((resolve) => (tell = resolve))
-        for (const answer of answers) {
+        for (const answer of responses) {
           void answer.then((response) => {
             if (response.status === 429) refusals.push(response)
             if (refusals.length === 90) tell()
@@ -75,7 +75,7 @@ describe('calls of a tenant in flight', () => {
         await room.until(10)
         expect(room.waiting).to.have.length(10)
         room.release()
-        const statuses = (await Promise.all(answers)).map(({ status }) => status)
+        const statuses = (await Promise.all(responses)).map(({ status }) => status)
         expect(statuses.filter((status) => status === 200)).to.have.length(10)
       }
     }))
@@ -118,7 +118,7 @@ describe('calls of a tenant in flight', () => {
       },
     ],
     [
-      'its answer breaks off',
+      'its response breaks off',
       async (gateway, room) => {
         const running = call(gateway)
         await room.until(1)
@@ -127,7 +127,7 @@ describe('calls of a tenant in flight', () => {
         response?.write('data: 1\n\n')
         response?.destroy()
         await running.then(
-          (answer) => answer.text(),
+          (response) => response.text(),
           () => undefined,
         )
       },
@@ -159,8 +159,8 @@ describe('calls of a tenant in flight', () => {
       const running = call(gateway)
       await room.until(1)
       const ping = { jsonrpc: '2.0', id: 7, method: 'ping' }
-      const answer = await gateway.invoke('/mcp/files', ping, { accept: 'application/json' })
-      const body = (await answer.json()) as { error: string; data?: object }
+      const response = await gateway.invoke('/mcp/files', ping, { accept: 'application/json' })
+      const body = (await response.json()) as { error: string; data?: object }
       expect(JSON.stringify(body)).to.contain('RATE_LIMITED').and.to.contain('"sent":false')
       room.release()
       await running

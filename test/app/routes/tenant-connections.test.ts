@@ -19,10 +19,10 @@ class Client implements Disposable {
           agent: this.#agent,
           headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
         },
-        (answer) => {
-          answer.resume()
-          answer.on('end', () =>
-            resolve({ status: answer.statusCode, connection: answer.headers.connection }),
+        (response) => {
+          response.resume()
+          response.on('end', () =>
+            resolve({ status: response.statusCode, connection: response.headers.connection }),
           )
         },
       )

@@ -40,7 +40,7 @@ describe('the bridge from stdio to an endpoint', () => {
   const ask = (id: number) => ({ jsonrpc: '2.0', id, method: 'tools/call', params: { name: 'echo' } })
 
   /** What the client gets for `message`. */
-  async function answersTo(message: unknown): Promise<unknown[]> {
+  async function responsesTo(message: unknown): Promise<unknown[]> {
     bridge.receive(JSON.stringify(message))
     await bridge.idle()
     return written.map((line) => JSON.parse(line))
@@ -63,22 +63,22 @@ describe('the bridge from stdio to an endpoint', () => {
       expect(headers['last-event-id']).to.equal('8')
       return events(exchange, `id: 9\ndata: ${JSON.stringify(result)}\n\n`)
     })
-    expect(await answersTo(ask(1))).to.deep.equal([progress, result])
+    expect(await responsesTo(ask(1))).to.deep.equal([progress, result])
   })
 
   it('answers a request whose stream ends for good', async () => {
     start(({ method }, exchange) =>
       method === 'POST' ? events(exchange, 'id: 7\ndata:\n\n') : json(exchange, '', 405),
     )
-    expect(await answersTo(ask(1))).to.deep.equal([
-      { jsonrpc: '2.0', id: 1, error: { code: -32603, message: 'The answer ended before its response.' } },
+    expect(await responsesTo(ask(1))).to.deep.equal([
+      { jsonrpc: '2.0', id: 1, error: { code: -32603, message: 'The response ended before its response.' } },
     ])
   })
 
-  it('answers with the refusals that come over HTTP alone', async () => {
+  it('responds with the refusals that come over HTTP alone', async () => {
     const refusal = { error: 'UNAUTHENTICATED', message: 'A bearer token is required.' }
     start((_received, exchange) => json(exchange, JSON.stringify(refusal), 401))
-    expect(await answersTo(ask(1))).to.deep.equal([
+    expect(await responsesTo(ask(1))).to.deep.equal([
       { jsonrpc: '2.0', id: 1, error: { code: 401, message: refusal.message, data: refusal } },
     ])
   })
@@ -97,7 +97,7 @@ describe('the bridge from stdio to an endpoint', () => {
         json(exchange, '{"message":"no"}', 401, { 'www-authenticate': 'Bearer scope="tools"' }),
       credentials,
     )
-    expect(await answersTo(ask(1))).to.have.deep.nested.property('[0].error.code', 401)
+    expect(await responsesTo(ask(1))).to.have.deep.nested.property('[0].error.code', 401)
     expect(received.map(({ headers }) => headers.authorization)).to.deep.equal(['first', 'second'])
   })
 
@@ -106,8 +106,8 @@ describe('the bridge from stdio to an endpoint', () => {
     start(({ body }, exchange) =>
       json(exchange, JSON.stringify(body.startsWith('[') ? [result] : result, null, 2)),
     )
-    await answersTo(ask(1))
-    expect(await answersTo([ask(1)])).to.deep.equal([result, [result]])
+    await responsesTo(ask(1))
+    expect(await responsesTo([ask(1)])).to.deep.equal([result, [result]])
     expect(written.join('')).to.not.contain('\n')
   })
 
@@ -127,9 +127,9 @@ describe('the bridge from stdio to an endpoint', () => {
       if (headers['mcp-session-id'] === '1') return json(exchange, '{}', 404)
       return json(exchange, JSON.stringify({ jsonrpc: '2.0', id: message.id, result: {} }))
     })
-    await answersTo(handshake)
+    await responsesTo(handshake)
     bridge.receive(JSON.stringify(ask(2)))
-    expect((await answersTo(ask(3))).slice(1)).to.have.deep.members([
+    expect((await responsesTo(ask(3))).slice(1)).to.have.deep.members([
       { jsonrpc: '2.0', id: 2, result: {} },
       { jsonrpc: '2.0', id: 3, result: {} },
     ])

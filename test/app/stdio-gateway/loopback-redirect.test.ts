@@ -2,12 +2,12 @@ import { request } from 'node:http'
 import { expect } from 'chai'
 import { LoopbackRedirect } from 'svc-sdk/internal/stdio-gateway/sign-in/loopback-redirect'
 
-/** The status of the answer to a request with this target, as it is. */
+/** The status of the response to a request with this target, as it is. */
 const statusOf = (port: string, target: string): Promise<number | undefined> =>
   new Promise((resolve, reject) => {
-    const asked = request({ host: '127.0.0.1', port, path: target }, (answer) => {
-      answer.resume()
-      resolve(answer.statusCode)
+    const asked = request({ host: '127.0.0.1', port, path: target }, (response) => {
+      response.resume()
+      resolve(response.statusCode)
     })
     asked.once('error', reject)
     asked.end()

@@ -3,7 +3,7 @@ import { KeyReader } from '@svc/core/secret'
 import { expect } from 'chai'
 import { type StdioTarget, stdioTargetSchema } from 'svc-sdk/internal/stdio-targets/config'
 import { StdioEndpoint } from 'svc-sdk/internal/stdio-targets/endpoint'
-import { checkAnswers } from 'svc-sdk/internal/stdio-targets/forward'
+import { checkResponses } from 'svc-sdk/internal/stdio-targets/forward'
 import { Launcher } from 'svc-sdk/internal/stdio-targets/launcher'
 import { RpcChannel } from 'svc-sdk/internal/stdio-targets/rpc-channel'
 import { keepingLogger } from '../../support/logger.js'
@@ -19,14 +19,14 @@ function endpointOf(target: StdioTarget) {
     logger,
     client: { name: 'test', version: '1' },
     maxMessageBytes: 1_000,
-    answerTimeoutMs: 1_000,
+    responseTimeoutMs: 1_000,
     launcher: new Launcher(target, { ...place, keys: new KeyReader({ ...place, env: {} }) }),
   })
   return { endpoint, logger }
 }
 
 describe('an endpoint of a server over stdio', () => {
-  it('ends the process that does not answer, and not the one that has started since', async () => {
+  it('ends the process that does not respond, and not the one that has started since', async () => {
     const { endpoint } = endpointOf(stdioTargetSchema.parse(scriptedTarget()))
     const first = await endpoint.connection()
     first.kill('the test ends it')
@@ -36,9 +36,9 @@ describe('an endpoint of a server over stdio', () => {
       () => undefined,
       () => undefined,
     )
-    await checkAnswers({ ...first, channel: silent }, 1)
+    await checkResponses({ ...first, channel: silent }, 1)
     expect(await second.channel.ask('ping', {}, AbortSignal.timeout(30_000))).to.have.property('result')
-    await checkAnswers({ ...second, channel: silent }, 1)
+    await checkResponses({ ...second, channel: silent }, 1)
     await second.ended
     await endpoint.close()
   })

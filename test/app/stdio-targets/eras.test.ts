@@ -29,8 +29,8 @@ async function request(gateway: TestGateway, method: string, params: Fields = {}
   })
 }
 
-async function resultOf(answer: Promise<Response>): Promise<Fields> {
-  const { result } = (await (await answer).json()) as { result: Fields }
+async function resultOf(response: Promise<Response>): Promise<Fields> {
+  const { result } = (await (await response).json()) as { result: Fields }
   return result
 }
 
@@ -80,7 +80,7 @@ for (const [era, mode] of [
     it('gets progress with its own token, and nothing of another', async () => {
       await withStdio(scriptedTarget(mode), async (gateway) => {
         const params = { name: 'progress', arguments: {}, _meta: {} }
-        const answer = await fetch(`${gateway.url}/mcp/files`, {
+        const response = await fetch(`${gateway.url}/mcp/files`, {
           method: 'POST',
           headers: {
             'content-type': 'application/json',
@@ -96,7 +96,7 @@ for (const [era, mode] of [
             params: { ...params, _meta: { ..._meta, progressToken: 'mine' } },
           }),
         })
-        const messages = await eventsUntil(answer, 'none')
+        const messages = await eventsUntil(response, 'none')
         const tokens = messages.slice(0, 2).map(({ params }) => (params as Fields)['progressToken'])
         expect(tokens).to.deep.equal(['mine', 'mine'])
         expect(messages[2]).to.have.property('id', 7)

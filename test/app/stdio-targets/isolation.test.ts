@@ -48,7 +48,7 @@ describe('a process of one MCP session', () => {
     await withStdio(target, async (gateway) => {
       const client = await connect(gateway)
       await say(client, 'exit').catch(() => undefined)
-      const after = await say(client, 'echo').catch((fault: unknown) => String(fault))
+      const after = await say(client, 'echo').catch((error: unknown) => String(error))
       expect(after).to.include('There is no such session')
       await client.close()
     })
@@ -76,7 +76,7 @@ describe('a process of one MCP session', () => {
     await withStdio({ ...target, max_processes: 1 }, async (gateway) => {
       const gone = await connect(gateway)
       const pid = Number(await say(gone, 'pid'))
-      const refused = await connect(gateway).catch((fault: unknown) => String(fault))
+      const refused = await connect(gateway).catch((error: unknown) => String(error))
       expect(refused).to.include('has as many processes as it may have, and all are in use')
       await gone.close()
       await using client = await connectInTime(gateway)
@@ -126,13 +126,13 @@ describe('a process of one caller', () => {
       scriptedTarget('', { isolate: 'principal', max_processes: 1 }),
       async (gateway) => {
         const call = async (authorization: string) => {
-          const answer = await gateway.invoke('/mcp/files/pid@unversioned', {}, { authorization })
-          return (await answer.json()) as { content: { text: string }[] }
+          const response = await gateway.invoke('/mcp/files/pid@unversioned', {}, { authorization })
+          return (await response.json()) as { content: { text: string }[] }
         }
         const first = await call(one.headers.authorization)
         const other = await call(`Bearer ${bob}`)
         const again = await call(one.headers.authorization)
-        const pids = [first, other, again].map((answer) => Number(answer.content[0]?.text))
+        const pids = [first, other, again].map((response) => Number(response.content[0]?.text))
         expect(new Set(pids).size).to.equal(3)
         await until(() => pids.filter(isAlive).length === 1)
       },

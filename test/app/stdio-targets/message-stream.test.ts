@@ -33,7 +33,7 @@ describe('a stream of messages to a client', () => {
     for await (const _event of left.events({})) break
     const aborting = new AbortController()
     const aborted = new MessageStream(() => void closed++, aborting.signal)
-    const reading = textsOf(aborted).catch((fault: unknown) => fault)
+    const reading = textsOf(aborted).catch((error: unknown) => error)
     aborting.abort(new Error('enough'))
     expect(await reading).to.have.property('message', 'enough')
     expect(closed).to.equal(2)
@@ -43,8 +43,8 @@ describe('a stream of messages to a client', () => {
     const { happened: closed, resolve: close } = signalled()
     const stream = new MessageStream(() => close())
     for (let n = 0; n < 3; n++) stream.offer({ n })
-    const fault = await textsOf(stream, 20).catch((reason: unknown) => reason)
-    expect(fault).to.have.property('code', 'PAYLOAD_TOO_LARGE')
+    const error = await textsOf(stream, 20).catch((reason: unknown) => reason)
+    expect(error).to.have.property('code', 'PAYLOAD_TOO_LARGE')
     await closed
   })
 })

@@ -157,7 +157,7 @@ describe('a pinned package', function () {
     chmodSync(npm, 0o755)
     process.env['PATH'] = `${join(home, 'bin')}:${given['PATH']}`
     const pinned = new PinnedPackage({ spec: name, name, args: [] }, join(home, 'state'))
-    const program = pinned.program().catch((fault: unknown) => String(fault))
+    const program = pinned.program().catch((error: unknown) => String(error))
     await until(() => existsSync(pidFile))
     const pid = Number(readFileSync(pidFile, 'utf8'))
     await pinned.close()

@@ -12,7 +12,7 @@ import { TemporaryDir } from '../../support/temporary-dir.js'
 const messageOf = (promise: Promise<unknown>): Promise<string> =>
   promise.then(
     () => 'no error',
-    (fault: unknown) => String(fault),
+    (error: unknown) => String(error),
   )
 
 /** For a reload: everything else comes from the options. */
@@ -94,9 +94,9 @@ describe('the process of a target', () => {
     const restart = { base_ms: 0, limit: 2 }
     await withStdio(scriptedTarget('exit', { start: 'at_start', restart }), async (gateway) => {
       const readiness = async () => {
-        const answer = await fetch(`${gateway.url}/readyz`)
-        expect(answer.status).to.equal(200)
-        return JSON.stringify(await answer.json())
+        const response = await fetch(`${gateway.url}/readyz`)
+        expect(response.status).to.equal(200)
+        return JSON.stringify(await response.json())
       }
       await until(() => gateway.log.lines.some(({ message }) => message === 'the MCP server did not start'))
       expect(await readiness()).to.include('the MCP server \\"files\\", which starts with the gateway')
@@ -109,10 +109,10 @@ describe('the process of a target', () => {
   it('is stopped when nobody has used it for the time that the policy says, and starts again with the next call', async () => {
     await withStdio(scriptedTarget('', { idle_ms: 50 }), async (gateway) => {
       const pid = async () => {
-        const answer = (await (await gateway.invoke('/mcp/files/pid@3.1.0')).json()) as {
+        const response = (await (await gateway.invoke('/mcp/files/pid@3.1.0')).json()) as {
           content: { text: string }[]
         }
-        return Number(answer.content[0]?.text)
+        return Number(response.content[0]?.text)
       }
       const first = await pid()
       await until(() => !isAlive(first))
@@ -167,10 +167,10 @@ describe('the process of a target', () => {
     }
   })
 
-  it('is reported as not running where its command is not found, which the log names and the answer does not', async () => {
+  it('is reported as not running where its command is not found, which the log names and the response does not', async () => {
     await withStdio(scriptedTarget('', { command: 'no-such-program' }), async (gateway) => {
-      const answer = await gateway.invoke('/mcp/files/echo@1')
-      expect(await answer.text())
+      const response = await gateway.invoke('/mcp/files/echo@1')
+      expect(await response.text())
         .to.include('is not running')
         .and.not.include('no-such-program')
       expect(JSON.stringify(gateway.log.lines)).to.include('its command no-such-program is not found')
@@ -180,9 +180,9 @@ describe('the process of a target', () => {
   it('is ended where it does not answer the handshake in time', async () => {
     for (const mode of ['silent', 'rubbish']) {
       await withStdio(scriptedTarget(mode, { start_timeout_ms: 300 }), async (gateway) => {
-        const answer = await gateway.invoke('/mcp/files/echo@1')
-        expect(answer.status).to.equal(502)
-        expect(await answer.text()).to.include('is not running')
+        const response = await gateway.invoke('/mcp/files/echo@1')
+        expect(response.status).to.equal(502)
+        expect(await response.text()).to.include('is not running')
         expect(JSON.stringify(gateway.log.lines)).to.include('it did not answer the handshake within 300 ms')
       })
     }
@@ -192,10 +192,10 @@ describe('the process of a target', () => {
     using home = new TemporaryDir()
     const ready = join(home.path, 'ready')
     await withStdio(scriptedTarget(`wait=${ready}`), async (gateway) => {
-      const answer = gateway.invoke('/mcp/files/echo@3.1.0', { said: 'at last' })
+      const response = gateway.invoke('/mcp/files/echo@3.1.0', { said: 'at last' })
       await until(() => existsSync(`${ready}.asked`))
       writeFileSync(ready, '')
-      expect(await (await answer).text()).to.include('at last')
+      expect(await (await response).text()).to.include('at last')
     })
   })
 
@@ -266,7 +266,7 @@ describe('the process of a target', () => {
       async (gateway) => {
         await using client = await connect(gateway)
         const first = await say(client, 'pid')
-        expect(await messageOf(say(client, 'hang'))).to.include('The upstream did not answer in time.')
+        expect(await messageOf(say(client, 'hang'))).to.include('The upstream did not respond in time.')
         expect(await say(client, 'pid')).to.equal(first)
         await messageOf(say(client, 'freeze'))
         await until(() => gateway.log.lines.some(({ message }) => message === 'the MCP server has exited'))

@@ -124,7 +124,7 @@ describe('servers of the registry over stdio', function () {
       'io.modelcontextprotocol/clientCapabilities': {},
     }
     for (const name of Object.keys(entries)) {
-      const answer = await fetch(`${gateway.url}/mcp/${name}`, {
+      const response = await fetch(`${gateway.url}/mcp/${name}`, {
         method: 'POST',
         headers: {
           'content-type': 'application/json',
@@ -134,7 +134,7 @@ describe('servers of the registry over stdio', function () {
         },
         body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list', params: { _meta: meta } }),
       })
-      const { result } = (await answer.json()) as {
+      const { result } = (await response.json()) as {
         result: { tools: { name: string }[]; resultType: string }
       }
       await using client = await connect(gateway, { server: name })

@@ -33,7 +33,7 @@ describe('the sessions of a server over stdio', () => {
         expect(first.session).to.be.a('string')
 
         const refused = await begin(gateway, alice)
-        expect(refused.answer).to.have.nested.property('error.data.error', 'RATE_LIMITED')
+        expect(refused.response).to.have.nested.property('error.data.error', 'RATE_LIMITED')
         expect((await begin(gateway, bob)).session).to.be.a('string')
 
         await stream.body?.cancel()
@@ -50,8 +50,8 @@ describe('the sessions of a server over stdio', () => {
 async function begin(
   gateway: TestGateway,
   authorization: string,
-): Promise<{ session: string | null; answer: unknown }> {
-  const answer = await fetch(`${gateway.url}/mcp/files`, {
+): Promise<{ session: string | null; response: unknown }> {
+  const response = await fetch(`${gateway.url}/mcp/files`, {
     method: 'POST',
     headers: {
       'content-type': 'application/json',
@@ -60,7 +60,7 @@ async function begin(
     },
     body: JSON.stringify(initialize),
   })
-  return { session: answer.headers.get('mcp-session-id'), answer: await answer.json() }
+  return { session: response.headers.get('mcp-session-id'), response: await response.json() }
 }
 
 /** The gateway learns that a stream has closed when its connection does. */

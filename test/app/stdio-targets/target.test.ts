@@ -44,7 +44,7 @@ describe('a target that is a command', () => {
         await using client = await connect(gateway)
         const { tools } = await client.listTools()
         expect(tools.map(({ name }) => name)).to.deep.equal(['echo', 'pid'])
-        const refused = await client.callTool({ name: 'env' }).catch((fault: unknown) => fault)
+        const refused = await client.callTool({ name: 'env' }).catch((error: unknown) => error)
         expect(refused).to.have.nested.property('data.denial_reason', 'tool_not_in_allowlist')
       },
       { entitlements },
@@ -53,8 +53,8 @@ describe('a target that is a command', () => {
 
   it('answers the invoke protocol too', async () => {
     await withStdio(scriptedTarget(), async (gateway) => {
-      const answer = await gateway.invoke('/mcp/files/echo@3.1.0', { said: 'hello' })
-      expect(await answer.json()).to.deep.equal({ content: [{ type: 'text', text: 'hello' }] })
+      const response = await gateway.invoke('/mcp/files/echo@3.1.0', { said: 'hello' })
+      expect(await response.json()).to.deep.equal({ content: [{ type: 'text', text: 'hello' }] })
     })
   })
 
@@ -116,7 +116,7 @@ describe('a target that is a command', () => {
       await using client = await connect(gateway)
       const leaving = new AbortController()
       const call = client.callTool({ name: 'hang', arguments: {} }, undefined, { signal: leaving.signal })
-      const rejected = call.catch((fault: unknown) => String(fault))
+      const rejected = call.catch((error: unknown) => String(error))
       expect(await say(client, 'echo', { said: 'between' })).to.equal('between')
       leaving.abort('enough')
       expect(await rejected).to.include('enough')
@@ -127,8 +127,8 @@ describe('a target that is a command', () => {
 
   it('passes on results as the server wrote them', async () => {
     await withStdio(scriptedTarget(), async (gateway) => {
-      const answer = await gateway.invoke('/mcp/files/echo@3.1.0', { said: 'first' })
-      expect(answer.status).to.equal(200)
+      const response = await gateway.invoke('/mcp/files/echo@3.1.0', { said: 'first' })
+      expect(response.status).to.equal(200)
       const open = await raw(gateway, {
         id: 0,
         method: 'initialize',

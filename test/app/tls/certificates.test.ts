@@ -53,7 +53,7 @@ describe('the certificate of a gateway', () => {
               body: '{}',
               dispatcher,
             }).then(async (response) => [response.status, await response.text()] as const)
-            const [status] = await answer.catch((fault: unknown) => [fault])
+            const [status] = await answer.catch((error: unknown) => [error])
             if (status !== 200) failures.push(status)
           }
           await dispatcher.close()

@@ -142,7 +142,7 @@ describe('TLS on the port of the gateway', () => {
         for (const version of ['TLSv1.2', 'TLSv1.3'] as const) {
           for (const options of shown) {
             const asking = rig.statusOf(gateway, { ...options, maxVersion: version })
-            // In 1.2 the handshake fails, in 1.3 the connection closes without an answer.
+            // In 1.2 the handshake fails, in 1.3 the connection closes without a response.
             expect(await asking.catch(() => undefined)).to.equal(undefined)
           }
         }

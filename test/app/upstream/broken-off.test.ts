@@ -26,12 +26,12 @@ describe('a stream from upstream', () => {
     const reason = new Refusal('DURATION_EXCEEDED', 'Too long.')
     stop.abort(reason)
     await left
-    if (body instanceof Uint8Array) throw new Error('the answer is no stream')
+    if (body instanceof Uint8Array) throw new Error('the response is no stream')
     const told = await body[Symbol.asyncIterator]()
       .next()
       .then(
         () => undefined,
-        (fault: unknown) => fault,
+        (error: unknown) => error,
       )
     expect(told).to.equal(reason)
     await dispatcher.close()

@@ -11,7 +11,7 @@ describe('values that may have to be waited for', () => {
   })
 
   it('are replaced where the work throws or rejects', async () => {
-    const recover = (fault: unknown) => `recovered from ${fault}`
+    const recover = (error: unknown) => `recovered from ${error}`
     expect(attempt(() => 1, recover)).to.equal(1)
     expect(await attempt(async () => 1, recover)).to.equal(1)
     expect(

@@ -3,7 +3,7 @@ import { expect } from 'chai'
 
 const lookup = (name: string): Promise<unknown> =>
   new Promise((resolve, reject) =>
-    publicLookup(name, {}, (fault, address) => (fault === null ? resolve(address) : reject(fault))),
+    publicLookup(name, {}, (error, address) => (error === null ? resolve(address) : reject(error))),
   )
 
 describe('a lookup of public addresses', () => {

@@ -31,10 +31,10 @@ describe('the life cycle of a pipeline', () => {
   it('stops the started stages when one fails to start, and names it', async () => {
     const log: string[] = []
     const broken = placed('broken', log, { start: () => Promise.reject(new Error('no key')) })
-    const fault = await rejectionOf(
+    const error = await rejectionOf(
       new Pipeline([placed('outer', log), broken, placed('inner', log)], nowhere).start(),
     )
-    expect(fault).to.have.property('message', 'stage broken did not start: no key')
+    expect(error).to.have.property('message', 'stage broken did not start: no key')
     expect(log).to.deep.equal(['start inner', 'stop broken', 'stop inner'])
   })
 
@@ -42,9 +42,9 @@ describe('the life cycle of a pipeline', () => {
     const log: string[] = []
     const stuck = placed('stuck', log, { stop: () => Promise.reject(new Error('jammed')) })
     const broken = placed('broken', log, { start: () => Promise.reject(new Error('no key')) })
-    const fault = await rejectionOf(new Pipeline([broken, stuck], nowhere).start())
-    expect(fault).to.be.instanceOf(AggregateError)
-    expect(fault).to.have.property(
+    const error = await rejectionOf(new Pipeline([broken, stuck], nowhere).start())
+    expect(error).to.be.instanceOf(AggregateError)
+    expect(error).to.have.property(
       'message',
       'stage broken did not start: no key; stage stuck did not stop: jammed',
     )
@@ -55,8 +55,8 @@ describe('the life cycle of a pipeline', () => {
     const stuck = placed('stuck', log, { stop: () => Promise.reject(new Error('jammed')) })
     const pipeline = new Pipeline([stuck, placed('inner', log)], nowhere)
     await pipeline.start()
-    const fault = await rejectionOf(pipeline.stop())
-    expect(fault).to.have.property('message', 'stage stuck did not stop: jammed')
+    const error = await rejectionOf(pipeline.stop())
+    expect(error).to.have.property('message', 'stage stuck did not stop: jammed')
     expect(log).to.include('stop inner')
   })
 

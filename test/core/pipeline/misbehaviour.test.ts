@@ -101,7 +101,7 @@ describe('a finding after the verdict', () => {
       await next()
       const body = async function* () {
         const instead = () => new Uint8Array(1)
-        yield { bytes: new Uint8Array(2), answer: { digest: null, instead } }
+        yield { bytes: new Uint8Array(2), response: { digest: null, instead } }
         call.addFinding(found)
         yield { bytes: new Uint8Array(3) }
       }
@@ -112,7 +112,7 @@ describe('a finding after the verdict', () => {
       if (outcome.kind !== 'completed' || !isStream(outcome.body)) throw new Error('no stream')
       for await (const { bytes } of outcome.body) sizes.push(bytes.byteLength)
     }
-    expect(await read().catch((fault: unknown) => fault)).to.include({ code: 'TOOL_NOT_ALLOWED' })
+    expect(await read().catch((error: unknown) => error)).to.include({ code: 'TOOL_NOT_ALLOWED' })
     expect(sizes).to.deep.equal([2])
   })
 

@@ -1,10 +1,10 @@
 import {
-  type AnswerChunk,
   type Completed,
   type Failed,
   failed,
   type Outcome,
   Refusal,
+  type ResponseChunk,
   type Settlement,
   type Stage,
 } from '@svc/core'
@@ -16,16 +16,16 @@ import { rejectionOf } from '../../support/rejection.js'
 
 const bytes = (text: string): Uint8Array => Buffer.from(text)
 
-function answering(body: Completed['body'], more: Partial<Completed> = {}): () => Promise<Outcome> {
+function responding(body: Completed['body'], more: Partial<Completed> = {}): () => Promise<Outcome> {
   return async () => ({ kind: 'completed', status: 200, headers: {}, body, ...more })
 }
 
-async function* pieces(...texts: string[]): AsyncGenerator<AnswerChunk> {
+async function* pieces(...texts: string[]): AsyncGenerator<ResponseChunk> {
   for (const text of texts) yield { bytes: bytes(text) }
 }
 
 /** A stage that keeps every settlement, or fails to. */
-function recorder(fault?: Error): { stage: Stage; settlements: Settlement[] } {
+function recorder(error?: Error): { stage: Stage; settlements: Settlement[] } {
   const settlements: Settlement[] = []
   return {
     settlements,
@@ -33,7 +33,7 @@ function recorder(fault?: Error): { stage: Stage; settlements: Settlement[] } {
       handle(call, next) {
         call.onSettle((settlement) => {
           settlements.push(settlement)
-          if (fault !== undefined) throw fault
+          if (error !== undefined) throw error
         })
         return next()
       },
@@ -64,10 +64,10 @@ describe('settlement', () => {
         if (fault !== undefined) throw fault
       })
       const instead = ({ code }: Failed): Uint8Array => bytes(code)
-      const body = async function* (): AsyncGenerator<AnswerChunk> {
-        yield { bytes: bytes('x'), answer: { call: other, digest: 'd', error: 'UPSTREAM', instead } }
+      const body = async function* (): AsyncGenerator<ResponseChunk> {
+        yield { bytes: bytes('x'), response: { call: other, digest: 'd', error: 'UPSTREAM', instead } }
       }
-      const outcome = await pipelineOf(stage, answering(body())).run(controlOf(makeCall()))
+      const outcome = await pipelineOf(stage, responding(body())).run(controlOf(makeCall()))
       expect(await textOf(outcome)).to.equal(fault === undefined ? 'x' : 'OUTCOME_UNRECORDED')
       expect(others).to.have.length(1)
       expect(others[0]).to.include({ digest: 'd', error: 'UPSTREAM', sent: 'yes', bytes: 1 })
@@ -75,9 +75,9 @@ describe('settlement', () => {
     }
   })
 
-  it('gives handlers the status, size and digest of a complete answer before it is returned', async () => {
+  it('gives handlers the status, size and digest of a complete response before it is returned', async () => {
     const { stage, settlements } = recorder()
-    await pipelineOf(stage, answering(bytes('hello'))).run(controlOf(makeCall()))
+    await pipelineOf(stage, responding(bytes('hello'))).run(controlOf(makeCall()))
     expect(settlements).to.have.length(1)
     expect(settlements[0]).to.include({
       status: 200,
@@ -88,9 +88,9 @@ describe('settlement', () => {
     })
   })
 
-  it('uses the digest of the answer where it has one', async () => {
+  it('uses the digest of the response where it has one', async () => {
     const { stage, settlements } = recorder()
-    await pipelineOf(stage, answering(bytes('hello'), { digest: null })).run(controlOf(makeCall()))
+    await pipelineOf(stage, responding(bytes('hello'), { digest: null })).run(controlOf(makeCall()))
     expect(settlements[0]?.digest).to.equal(null)
   })
 
@@ -107,13 +107,13 @@ describe('settlement', () => {
         },
       } satisfies Stage,
     })
-    await new Pipeline([noting('outer'), noting('inner')], answering(bytes(''))).run(controlOf(makeCall()))
+    await new Pipeline([noting('outer'), noting('inner')], responding(bytes(''))).run(controlOf(makeCall()))
     expect(seen).to.deep.equal(['inner', 'outer'])
   })
 
-  it('withholds the answer when a handler refuses, with its code, and says whether the call may have run', async () => {
+  it('withholds the response when a handler refuses, with its code, and says whether the call may have run', async () => {
     const { stage } = recorder(new Refusal('OUTCOME_UNRECORDED', 'disk full'))
-    const outcome = await pipelineOf(stage, answering(bytes('secret answer'))).run(controlOf(makeCall()))
+    const outcome = await pipelineOf(stage, responding(bytes('secret answer'))).run(controlOf(makeCall()))
     expect(outcome).to.include({ kind: 'failed', code: 'OUTCOME_UNRECORDED' })
   })
 
@@ -132,7 +132,7 @@ describe('settlement', () => {
       { name: 'outer', stage: outer.stage },
       { name: 'inner', stage: inner.stage },
     ]
-    const outcome = await new Pipeline(stages, answering(bytes('hello'))).run(controlOf(makeCall()))
+    const outcome = await new Pipeline(stages, responding(bytes('hello'))).run(controlOf(makeCall()))
     expect(outcome).to.include({ code: 'INTERNAL' })
     expect(inner.settlements[0]).to.include({ error: null })
     expect(outer.settlements).to.have.length(1)
@@ -141,7 +141,7 @@ describe('settlement', () => {
 
   it('settles a stream at its end, over all of its bytes', async () => {
     const { stage, settlements } = recorder()
-    const outcome = await pipelineOf(stage, answering(pieces('hel', 'lo'))).run(controlOf(makeCall()))
+    const outcome = await pipelineOf(stage, responding(pieces('hel', 'lo'))).run(controlOf(makeCall()))
     expect(settlements).to.have.length(0)
     expect(await textOf(outcome)).to.equal('hello')
     expect(settlements[0]).to.include({ bytes: 5, digest: sha256Hex('hello'), error: null })
@@ -149,19 +149,19 @@ describe('settlement', () => {
 
   it('aborts a stream whose end cannot be recorded', async () => {
     const { stage } = recorder(new Refusal('OUTCOME_UNRECORDED', 'disk full'))
-    const outcome = await pipelineOf(stage, answering(pieces('a'))).run(controlOf(makeCall()))
-    const fault = await rejectionOf(textOf(outcome))
-    expect(fault).to.be.instanceOf(Refusal).and.have.property('code', 'OUTCOME_UNRECORDED')
+    const outcome = await pipelineOf(stage, responding(pieces('a'))).run(controlOf(makeCall()))
+    const error = await rejectionOf(textOf(outcome))
+    expect(error).to.be.instanceOf(Refusal).and.have.property('code', 'OUTCOME_UNRECORDED')
   })
 
-  it('holds back the chunk with the answer until the call has settled', async () => {
+  it('holds back the chunk with the response until the call has settled', async () => {
     const { stage, settlements } = recorder()
-    async function* stream(): AsyncGenerator<AnswerChunk> {
+    async function* stream(): AsyncGenerator<ResponseChunk> {
       yield { bytes: bytes('progress;') }
       expect(settlements).to.have.length(0)
-      yield { bytes: bytes('answer'), answer: { digest: 'd', instead: () => bytes('never') } }
+      yield { bytes: bytes('answer'), response: { digest: 'd', instead: () => bytes('never') } }
     }
-    const outcome = await pipelineOf(stage, answering(stream())).run(controlOf(makeCall()))
+    const outcome = await pipelineOf(stage, responding(stream())).run(controlOf(makeCall()))
     expect(await textOf(outcome)).to.equal('progress;answer')
     expect(settlements).to.have.length(1)
     expect(settlements[0]).to.include({ digest: 'd' })
@@ -170,16 +170,16 @@ describe('settlement', () => {
   it('replaces that chunk by the error when the record fails', async () => {
     const { stage } = recorder(new Refusal('OUTCOME_UNRECORDED', 'disk full'))
     const instead = (failure: Failed): Uint8Array => bytes(failure.code)
-    const stream = (async function* (): AsyncGenerator<AnswerChunk> {
-      yield { bytes: bytes('answer'), answer: { digest: 'd', instead } }
+    const stream = (async function* (): AsyncGenerator<ResponseChunk> {
+      yield { bytes: bytes('answer'), response: { digest: 'd', instead } }
     })()
-    const outcome = await pipelineOf(stage, answering(stream)).run(controlOf(makeCall()))
+    const outcome = await pipelineOf(stage, responding(stream)).run(controlOf(makeCall()))
     expect(await textOf(outcome)).to.equal('OUTCOME_UNRECORDED')
   })
 
   it('settles once when the reader stops early', async () => {
     const { stage, settlements } = recorder()
-    const outcome = await pipelineOf(stage, answering(pieces('a', 'b', 'c'))).run(controlOf(makeCall()))
+    const outcome = await pipelineOf(stage, responding(pieces('a', 'b', 'c'))).run(controlOf(makeCall()))
     if (outcome.kind !== 'completed' || outcome.body instanceof Uint8Array) return expect.fail('no stream')
     for await (const _chunk of outcome.body) break
     expect(settlements).to.have.length(1)
@@ -188,14 +188,14 @@ describe('settlement', () => {
 
   it('settles with UPSTREAM_UNREACHABLE when the upstream aborts', async () => {
     const { stage, settlements } = recorder()
-    async function* broken(): AsyncGenerator<AnswerChunk> {
+    async function* broken(): AsyncGenerator<ResponseChunk> {
       yield { bytes: bytes('a') }
       throw new Error('reset')
     }
-    const outcome = await pipelineOf(stage, answering(broken())).run(controlOf(makeCall()))
+    const outcome = await pipelineOf(stage, responding(broken())).run(controlOf(makeCall()))
     await textOf(outcome).then(
       () => expect.fail('did not break off'),
-      (fault: unknown) => expect(fault).to.have.property('message', 'reset'),
+      (error: unknown) => expect(error).to.have.property('message', 'reset'),
     )
     expect(settlements[0]).to.include({ error: 'UPSTREAM_UNREACHABLE', digest: null })
   })
@@ -203,12 +203,12 @@ describe('settlement', () => {
   it('settles with the code of the abort when the call was aborted', async () => {
     const { stage, settlements } = recorder()
     const call = makeCall()
-    async function* broken(): AsyncGenerator<AnswerChunk> {
+    async function* broken(): AsyncGenerator<ResponseChunk> {
       yield { bytes: bytes('a') }
       call.abort('DURATION_EXCEEDED', 'too long')
       throw new Error('aborted')
     }
-    const outcome = await pipelineOf(stage, answering(broken())).run(controlOf(call))
+    const outcome = await pipelineOf(stage, responding(broken())).run(controlOf(call))
     await textOf(outcome).then(
       () => expect.fail('did not break off'),
       () => undefined,

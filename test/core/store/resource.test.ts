@@ -9,20 +9,20 @@ import { StageRig } from '../../support/stage-rig.js'
 const { signal } = new AbortController()
 const NOON = Date.UTC(2026, 5, 15, 12)
 
-/** A store that answers, fails, or delays its answers until released. */
+/** A store that answers, fails, or delays its responses until released. */
 class FakeStore implements QuotaAdapter {
   mode: 'up' | 'down' | 'hanging' = 'up'
   readonly calls: string[] = []
   #pending: (() => void)[] = []
 
   incrDaily(_tenant: string, tool: string, limit: number) {
-    return this.#answer(`incrDaily ${tool} ${limit}`, { count: 1, resetAt: NOON })
+    return this.#response(`incrDaily ${tool} ${limit}`, { count: 1, resetAt: NOON })
   }
   takeToken(_tenant: string, tool: string, rate: number) {
-    return this.#answer(`takeToken ${tool} ${rate}`, { tokens: 0, resetAt: NOON })
+    return this.#response(`takeToken ${tool} ${rate}`, { tokens: 0, resetAt: NOON })
   }
   async refundDaily(_tenant: string, tool: string): Promise<void> {
-    await this.#answer(`refundDaily ${tool}`, undefined)
+    await this.#response(`refundDaily ${tool}`, undefined)
   }
   async connect(): Promise<void> {
     this.calls.push('connect')
@@ -37,10 +37,10 @@ class FakeStore implements QuotaAdapter {
   /** Gives the answers it kept. */
   recover(): void {
     this.mode = 'up'
-    for (const answer of this.#pending.splice(0)) answer()
+    for (const response of this.#pending.splice(0)) response()
   }
 
-  async #answer<T>(call: string, result: T): Promise<T> {
+  async #response<T>(call: string, result: T): Promise<T> {
     this.calls.push(call)
     if (this.mode === 'down') throw new Error('connection refused')
     if (this.mode === 'hanging') await new Promise<void>((resolve) => this.#pending.push(resolve))
@@ -77,7 +77,7 @@ describe('StoreResource', () => {
             check({ count }) {
               if (count > 1000) throw new TypeError('too many')
             },
-            undo: (own, _answer, tenant, tool) => own.refundDaily?.(tenant, tool),
+            undo: (own, _response, tenant, tool) => own.refundDaily?.(tenant, tool),
           },
           refundDaily: {},
         },
@@ -216,17 +216,17 @@ describe('StoreResource', () => {
       const { running } = await started()
       store.mode = 'down'
       for (let call = 0; call < 3; call++) {
-        const fault = await rejectionOf(running.takeToken('t', 'a', 1))
-        expect(fault).to.include({ code: 'STORE_UNAVAILABLE', message: 'The test store is not available.' })
-        expect(fault).to.have.nested.property('cause.message', 'connection refused')
+        const error = await rejectionOf(running.takeToken('t', 'a', 1))
+        expect(error).to.include({ code: 'STORE_UNAVAILABLE', message: 'The test store is not available.' })
+        expect(error).to.have.nested.property('cause.message', 'connection refused')
       }
       await pass(10_000)
       await rejectionOf(running.incrDaily('t', 'a', 1))
       expect(rig.meter.counted).to.deep.equal(Array(4).fill('failures_total'))
       const message = 'the test store fails: calls are refused'
       expect(rig.log.lines).to.deep.equal([
-        { level: 'warn', fields: { fault: 'connection refused', failures: 1 }, message },
-        { level: 'warn', fields: { fault: 'connection refused', failures: 3 }, message },
+        { level: 'warn', fields: { error: 'connection refused', failures: 1 }, message },
+        { level: 'warn', fields: { error: 'connection refused', failures: 3 }, message },
       ])
       store.mode = 'up'
       expect(await running.incrDaily('t', 'a', 1)).to.deep.equal({ count: 1, resetAt: NOON })
@@ -248,22 +248,22 @@ describe('StoreResource', () => {
       await pass(200)
       expect(await first).to.have.nested.property(
         'cause.message',
-        'the test store gave no answer within 200 ms',
+        'the test store gave no response within 200 ms',
       )
-      expect(made.ready()).to.equal('the test store does not answer')
+      expect(made.ready()).to.equal('the test store does not respond')
       const waiting = rejectionOf(made.running.takeToken('t', 'b', 1))
       const refused = await Promise.all(
         ['c', 'd'].map((tool) => rejectionOf(made.running.takeToken('t', tool, 1))),
       )
-      for (const fault of refused) {
-        expect(fault).to.have.nested.property('cause.message', 'the test store has stopped answering')
+      for (const error of refused) {
+        expect(error).to.have.nested.property('cause.message', 'the test store has stopped answering')
       }
       expect(store.calls).to.deep.equal(['connect', 'takeToken a 1', 'takeToken b 1'])
       await pass(200)
       expect(await waiting).to.have.property('code', 'STORE_UNAVAILABLE')
     })
 
-    it('undo a late result, and recover with any answer', async () => {
+    it('undo a late result, and recover with any response', async () => {
       const made = await started()
       store.mode = 'hanging'
       const late = rejectionOf(made.running.incrDaily('t', 'late', 5))
@@ -292,9 +292,9 @@ describe('StoreResource', () => {
     it('have no deadline for a store in this process', async () => {
       const inProcess = Object.assign(store, { inProcess: true })
       const { running } = await started({ instance: { name: 'mine', store: inProcess } })
-      const answer = running.incrDaily('t', 'a', 1)
+      const response = running.incrDaily('t', 'a', 1)
       expect(timers.countTimers()).to.equal(0)
-      expect((await answer).count).to.equal(1)
+      expect((await response).count).to.equal(1)
     })
 
     it('omit what the store does not have, and forward its ready and warning', async () => {

@@ -122,7 +122,7 @@ describe('a shared map', function () {
 
   it('in Redis that cannot be reached rejects with the reason', async () => {
     const store = open(new RedisSharedStore({ url: 'redis://127.0.0.1:1', connectTimeoutMs: 200 }, 'svc:'))
-    const fault = await store.map('m', bounds).get('g', ['a']).catch(String)
-    expect(fault).to.match(/Redis is not connected: .*ECONNREFUSED/)
+    const error = await store.map('m', bounds).get('g', ['a']).catch(String)
+    expect(error).to.match(/Redis is not connected: .*ECONNREFUSED/)
   })
 })

@@ -35,8 +35,8 @@ if (values.help || wrong.length > 0) {
     try {
       const figures = Object.entries(await rounds(count, seed)).map(([what, figure]) => `${what} ${figure}`)
       tell(`passed (${figures.join(', ')})`)
-    } catch (fault) {
-      tell(`FAILED: ${fault instanceof Error ? fault.message : String(fault)}`)
+    } catch (error) {
+      tell(`FAILED: ${error instanceof Error ? error.message : String(error)}`)
       process.exitCode = 1
     }
   }

@@ -27,10 +27,10 @@ export const failedSync: Experiment = {
 
 async function round(chance: Chance, dir: string): Promise<Figures> {
   const failing = failOnce(chance.int(1, FEWEST_SYNCS))
-  const faults: Error[] = []
+  const errors: Error[] = []
   const appender = appenderIn(dir, {
     fileSystem: failing.fileSystem,
-    onAsyncError: (error) => faults.push(error),
+    onAsyncError: (error) => errors.push(error),
   })
   const acknowledged: string[] = []
   let rejected = 0
@@ -42,11 +42,11 @@ async function round(chance: Chance, dir: string): Promise<Figures> {
       if (end.status === 'rejected') rejected++
       else acknowledged.push(records[index]?.span_id ?? '')
     }
-    if (chance.int(0, 2) === 0) await appender.seal().catch((error: Error) => faults.push(error))
+    if (chance.int(0, 2) === 0) await appender.seal().catch((error: Error) => errors.push(error))
   }
   await appender.close()
   expect(failing.count, 'syncs that failed').to.equal(1)
-  expect(rejected + faults.length, 'the failure is told').to.be.greaterThan(0)
+  expect(rejected + errors.length, 'the failure is told').to.be.greaterThan(0)
 
   // A failed sync of the last checkpoint is made good by the next opening.
   const after = appenderIn(dir)
@@ -56,7 +56,7 @@ async function round(chance: Chance, dir: string): Promise<Figures> {
   expectOnceEach(spans, acknowledged)
   expect(spans.length).to.be.at.most(acknowledged.length + rejected)
   await expectIntact(dir)
-  return { acknowledged: acknowledged.length, rejected, 'told in the background': faults.length }
+  return { acknowledged: acknowledged.length, rejected, 'told in the background': errors.length }
 }
 
 /** The real disk, of whose syncs the `nth` fails. */

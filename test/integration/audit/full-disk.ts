@@ -25,8 +25,8 @@ export const fullDisk: Experiment = {
   rounds: (count, seed) => eachRound(count, seed, round),
 }
 
-/** What became of the calls: their spans, by the answer's status or error code. */
-type Answers = Map<string, string[]>
+/** What became of the calls: their spans, by the response's status or error code. */
+type Responses = Map<string, string[]>
 
 async function round(chance: Chance, dir: string): Promise<Figures> {
   using disk = smallDisk(dir)
@@ -34,30 +34,30 @@ async function round(chance: Chance, dir: string): Promise<Figures> {
   const { options, finish } = logOn(disk, dir)
   const gateway = await startTestGateway((home) => ({ ...options(home), targets: { files: upstream.url } }))
   let signer: LocalDevSigner
-  const answers: Answers = new Map()
-  const answered = (kind: string) => answers.get(kind)?.length ?? 0
+  const responses: Responses = new Map()
+  const responded = (kind: string) => responses.get(kind)?.length ?? 0
   try {
     signer = LocalDevSigner.fromKeyRef(keyRefIn(gateway.dir))
-    await call(gateway, chance, answers, 20)
-    expect([...answers.keys()], 'answers while there is room').to.deep.equal(['200'])
+    await call(gateway, chance, responses, 20)
+    expect([...responses.keys()], 'answers while there is room').to.deep.equal(['200'])
 
     disk.fill(chance.int(0, 60_000))
-    await untilRefused(gateway, chance, answers)
-    expect([...answers.keys()]).to.include.members(['200', 'AUDIT_UNAVAILABLE'])
+    await untilRefused(gateway, chance, responses)
+    expect([...responses.keys()]).to.include.members(['200', 'AUDIT_UNAVAILABLE'])
 
     disk.clear()
-    const before = answered('200')
-    for (let i = 0; i < MOST_CALLS_TO_RECOVER && answered('200') === before; i++) {
-      await call(gateway, chance, answers, 1)
+    const before = responded('200')
+    for (let i = 0; i < MOST_CALLS_TO_RECOVER && responded('200') === before; i++) {
+      await call(gateway, chance, responses, 1)
     }
-    expect(answered('200'), 'serves again').to.be.greaterThan(before)
-    const refused = answered('AUDIT_UNAVAILABLE')
-    await call(gateway, chance, answers, 20)
-    expect(answered('AUDIT_UNAVAILABLE'), 'refusals after that').to.equal(refused)
+    expect(responded('200'), 'serves again').to.be.greaterThan(before)
+    const refused = responded('AUDIT_UNAVAILABLE')
+    await call(gateway, chance, responses, 20)
+    expect(responded('AUDIT_UNAVAILABLE'), 'refusals after that').to.equal(refused)
     expect((await fetch(`${gateway.url}/readyz`)).status).to.equal(200)
 
     disk.fill(chance.int(0, 8_192))
-    await untilRefused(gateway, chance, answers)
+    await untilRefused(gateway, chance, responses)
   } finally {
     await gateway[Symbol.asyncDispose]()
     await finish()
@@ -68,12 +68,17 @@ async function round(chance: Chance, dir: string): Promise<Figures> {
   await after.ready()
   await after.close()
   await expectIntact(dir, signer)
-  expectOnceEach(spansIn(dir), answers.get('200') ?? [])
+  expectOnceEach(spansIn(dir), responses.get('200') ?? [])
   expect(
-    [...answers.keys()].filter((kind) => !['200', 'AUDIT_UNAVAILABLE', 'OUTCOME_UNRECORDED'].includes(kind)),
-    'other answers',
+    [...responses.keys()].filter(
+      (kind) => !['200', 'AUDIT_UNAVAILABLE', 'OUTCOME_UNRECORDED'].includes(kind),
+    ),
+    'other responses',
   ).to.deep.equal([])
-  return { disk: disk.kind, ...Object.fromEntries([...answers].map(([kind, spans]) => [kind, spans.length])) }
+  return {
+    disk: disk.kind,
+    ...Object.fromEntries([...responses].map(([kind, spans]) => [kind, spans.length])),
+  }
 }
 
 /** On a disk that is small itself the gateway makes its log; else it is given one. */
@@ -112,19 +117,19 @@ function keyRefIn(auditDir: string): string {
   return `file://${join(auditDir, '..', 'key')}`
 }
 
-async function untilRefused(gateway: TestGateway, chance: Chance, answers: Answers): Promise<void> {
-  const before = answers.get('AUDIT_UNAVAILABLE')?.length ?? 0
+async function untilRefused(gateway: TestGateway, chance: Chance, responses: Responses): Promise<void> {
+  const before = responses.get('AUDIT_UNAVAILABLE')?.length ?? 0
   for (let calls = 0; calls < MOST_CALLS_TO_FILL; ) {
     const burst = chance.int(1, 8)
-    await call(gateway, chance, answers, burst)
-    if ((answers.get('AUDIT_UNAVAILABLE')?.length ?? 0) > before) return
+    await call(gateway, chance, responses, burst)
+    if ((responses.get('AUDIT_UNAVAILABLE')?.length ?? 0) > before) return
     calls += burst
   }
   throw new Error(`none of ${MOST_CALLS_TO_FILL} calls on a full disk was answered AUDIT_UNAVAILABLE`)
 }
 
 /** Calls at once, some of tools that need an intent before they are sent. */
-async function call(gateway: TestGateway, chance: Chance, answers: Answers, count: number): Promise<void> {
+async function call(gateway: TestGateway, chance: Chance, answers: Responses, count: number): Promise<void> {
   const tools = Array.from({ length: count }, () => chance.pick(['read', 'write_file']))
   const responses = await Promise.all(tools.map((tool) => gateway.invoke(`/mcp/files/${tool}@1`)))
   for (const response of responses) {

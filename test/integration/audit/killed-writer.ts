@@ -67,7 +67,7 @@ function momentOf(chance: Chance, cloud: Cloud, kill: () => void) {
   }
   const moment = chance.int(1, 40)
   let asked = 0
-  cloud.fault = () => {
+  cloud.error = () => {
     if (++asked === moment) kill()
     return false
   }

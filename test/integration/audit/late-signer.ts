@@ -15,7 +15,7 @@ import {
   DAY,
   diskWith,
   envelope,
-  fault,
+  fault as error,
   linesOf,
   signer,
   spansOf,
@@ -45,7 +45,7 @@ async function round(chance: Chance, folder: string): Promise<Figures> {
     onAsyncError: () => undefined,
     limits: { batchBytes: 2_000 },
   })
-  await answering(appender.ready(), remote, chance)
+  await responding(appender.ready(), remote, chance)
   const acknowledged: string[] = []
   const copies: string[] = []
   const appended: Promise<unknown>[] = []
@@ -59,8 +59,8 @@ async function round(chance: Chance, folder: string): Promise<Figures> {
   for (let i = 0; i < ACTIONS; i++) {
     const action = chance.int(0, 11)
     if (action < 5 && remote.asked.length < LONGEST_FLIGHT) append()
-    else if (action < 8) remote.answer(chance, 'give')
-    else if (action === 8) remote.answer(chance, 'refuse')
+    else if (action < 8) remote.response(chance, 'give')
+    else if (action === 8) remote.response(chance, 'refuse')
     else if (action === 9) disk.refuse()
     else if (action === 10) void appender.seal()
     else {
@@ -73,7 +73,7 @@ async function round(chance: Chance, folder: string): Promise<Figures> {
     for (let turns = chance.int(0, 6); turns > 0; turns--) await turn()
   }
   const closed = Promise.all([...appended, appender.close()])
-  await answering(closed, remote, chance)
+  await responding(closed, remote, chance)
   await expectIntact(dir)
   expectOnceEach(
     DAYS.flatMap((day) => spansOf(dir, `audit-${day}.ndjson`)),
@@ -85,13 +85,13 @@ async function round(chance: Chance, folder: string): Promise<Figures> {
 }
 
 /** Gives signatures until `work` is done. */
-async function answering(work: Promise<unknown>, remote: RemoteSigner, chance: Chance): Promise<void> {
+async function responding(work: Promise<unknown>, remote: RemoteSigner, chance: Chance): Promise<void> {
   let isDone = false
   const done = work.finally(() => {
     isDone = true
   })
   while (!isDone) {
-    remote.answer(chance, 'give')
+    remote.response(chance, 'give')
     await turn()
   }
   await done
@@ -168,7 +168,7 @@ class RemoteSigner {
     })
   }
 
-  answer(chance: Chance, how: 'give' | 'refuse'): void {
+  response(chance: Chance, how: 'give' | 'refuse'): void {
     if (this.asked.length === 0) return
     this.asked.splice(chance.int(0, this.asked.length - 1), 1)[0]?.[how]()
   }
@@ -188,7 +188,7 @@ function refusingDisk(): { readonly port: FileSystem; readonly refuse: () => voi
     writeSync: (fd, ...rest) => {
       if (!isRefusing || !logs.has(fd)) return nodeFileSystem.writeSync(fd, ...rest)
       isRefusing = false
-      throw fault('ENOSPC')
+      throw error('ENOSPC')
     },
   })
   return { port, refuse: () => (isRefusing = true) }

@@ -18,10 +18,10 @@ export const midnight: Experiment = {
 }
 
 async function round(chance: Chance, dir: string): Promise<Figures> {
-  const faults: Error[] = []
+  const errors: Error[] = []
   const writers = ['a', 'b'].map((name) => {
     const clock = fixedClock('2026-11-21T23:00:00Z')
-    const appender = appenderIn(dir, { clock, onAsyncError: (error) => faults.push(error) })
+    const appender = appenderIn(dir, { clock, onAsyncError: (error) => errors.push(error) })
     // Spans by day, as they were appended.
     return { name, clock, appender, days: new Map<string, string[]>() }
   })
@@ -44,11 +44,11 @@ async function round(chance: Chance, dir: string): Promise<Figures> {
     })
     // Now and then the other writer's burst comes in while this one is being written.
     if (chance.int(0, 2) > 0) await Promise.all(written)
-    else void Promise.all(written).catch((error: Error) => faults.push(error))
+    else void Promise.all(written).catch((error: Error) => errors.push(error))
     if (chance.int(0, 3) === 0) await appender.seal()
   }
   for (const { appender } of writers) await appender.close()
-  expect(faults, 'faults in the background').to.deep.equal([])
+  expect(errors, 'errors in the background').to.deep.equal([])
 
   let records = 0
   for (const day of new Set(writers.flatMap(({ days }) => [...days.keys()]))) {

@@ -197,7 +197,7 @@ export function stdioFace(
     },
   })
   const tell = (message: object) => bridge.receive(JSON.stringify({ jsonrpc: '2.0', ...message }))
-  const answered = (id: unknown) =>
+  const responded = (id: unknown) =>
     new Promise<void>((resolve) => {
       waiting.set(id, resolve)
     })
@@ -212,18 +212,18 @@ export function stdioFace(
     async open() {
       await gateway.ready()
       if (!isStateless) {
-        const begun = answered(1)
+        const begun = responded(1)
         tell({ id: 1, method: 'initialize', params: initializeParams })
         await begun
         tell({ method: 'notifications/initialized' })
       }
-      const listed = answered(2)
+      const listed = responded(2)
       tell({ id: 2, method: 'tools/list', params: withMeta({}) })
       await listed
     },
     call(n, trace) {
       const id = lastId++
-      const ended = answered(id)
+      const ended = responded(id)
       tell({
         id,
         method: 'tools/call',
@@ -239,7 +239,7 @@ export function stdioFace(
           // The client gets nothing for it: what it asks next is answered after it was read.
           for (let round = 0; round < 2; round++) {
             const ping = lastId++
-            const pong = answered(ping)
+            const pong = responded(ping)
             tell({ id: ping, method: 'tools/list', params: withMeta({}) })
             await pong
           }
@@ -273,11 +273,11 @@ export function governedFace(
   const tell = (message: object) => theirs.send({ jsonrpc: '2.0', ...message } as never)
   async function ask(method: string, params: object): Promise<void> {
     const id = lastId++
-    const answered = new Promise<void>((resolve) => {
+    const responded = new Promise<void>((resolve) => {
       waiting.set(id, resolve)
     })
     await tell({ id, method, params })
-    await answered
+    await responded
   }
   return {
     name: 'governServer',

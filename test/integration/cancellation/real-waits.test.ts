@@ -78,7 +78,7 @@ describe('a call that is ended while it really waits', function () {
     server = await startPayServer(gates)
     issuer = await TestIssuer.start()
     endpoint = await startTokenEndpoint()
-    endpoint.answer(async (_exchange, response) => {
+    endpoint.response(async (_exchange, response) => {
       await atEndpoint.pass()
       json(response, 200, { access_token: 'exchanged', ...tokenType })
     })

@@ -80,7 +80,7 @@ const values: Readonly<Record<string, () => unknown>> = {
   'a denial with an unknown code': () => ({ kind: 'denied', sent: 'no', code: 'NOPE', message: 'no' }),
   'a failure without a message': () => ({ kind: 'failed', sent: 'no', code: 'INTERNAL' }),
   'an object that throws when it is read': () => new Proxy({}, { get: fail, has: fail, ownKeys: fail }),
-  'an answer in a promise of another library': () =>
+  'a response in a promise of another library': () =>
     Object.fromEntries([['then', (resolve: (value: unknown) => void) => resolve(own())]]),
 }
 
@@ -141,7 +141,7 @@ const others: Readonly<Record<string, Behaviour>> = {
     late(next)
     return denied('RATE_LIMITED', 'later')
   },
-  'calls next after it has answered': (_call, next, late) => {
+  'calls next after it has responded': (_call, next, late) => {
     late(next)
     return own()
   },
@@ -296,7 +296,7 @@ export const behaviours: ReadonlyMap<string, Behaviour> = new Map([
     {
       'a denial': () => denied('RATE_LIMITED', 'no'),
       'a failure': () => failed('STORE_UNAVAILABLE', 'no'),
-      'an answer': own,
+      'a response': own,
     },
     (value, ending) => `returns ${value} of its own ${ending}`,
     (value) => value,

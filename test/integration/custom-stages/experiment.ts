@@ -271,9 +271,10 @@ function* compare(
   const denies = reporting === 'before next, to deny' || reporting === 'before next'
   const isDecided = mode === 'enforce' || (mode !== 'observe' && reporting === 'before next, to deny')
   if (denies && isDecided && executed > 0) yield 'a call was sent although a finding denies it'
-  // A stage may answer the call itself before there is a verdict.
-  const answersFirst = behaviour.includes('answer') && !['dedupe', 'quotas', 'brokers'].includes(position)
-  if (denies && isDecided && isOk && !answersFirst) yield 'a call passed although a finding denies it'
+  // A stage may respond to the call itself before there is a verdict.
+  const respondsFirst =
+    behaviour.startsWith('returns a response') && !['dedupe', 'quotas', 'brokers'].includes(position)
+  if (denies && isDecided && isOk && !respondsFirst) yield 'a call passed although a finding denies it'
 }
 
 function sentIn(body: Buffer): unknown {

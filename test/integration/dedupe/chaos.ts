@@ -1,14 +1,14 @@
-// `npm run chaos:dedupe`: many rounds of each fault. Prints the seed, the rounds and the results.
+// `npm run chaos:dedupe`: many rounds of each error. Prints the seed, the rounds and the results.
 import { randomInt } from 'node:crypto'
 import { parseArgs } from 'node:util'
-import { type Fault, GATEWAYS, injectFaults } from './faults.js'
+import { type Fault, GATEWAYS, injectFaults } from './errors.js'
 import { Fleet, type StoreName } from './fleet.js'
 
 const stores: readonly StoreName[] = ['redis', 'lmdb']
 const all: readonly Fault[] = ['kill', 'pause', 'store']
 const { values } = parseArgs({
   options: {
-    fault: { type: 'string' },
+    error: { type: 'string' },
     store: { type: 'string' },
     seed: { type: 'string' },
     rounds: { type: 'string' },
@@ -16,23 +16,23 @@ const { values } = parseArgs({
   },
 })
 const isWrong =
-  (values.fault !== undefined && !all.some((fault) => fault === values.fault)) ||
+  (values.error !== undefined && !all.some((error) => error === values.error)) ||
   (values.store !== undefined && !stores.some((store) => store === values.store)) ||
   [values.seed, values.rounds].some((text) => text !== undefined && !/^\d{1,9}$/.test(text))
 
 if (values.help || isWrong) {
   say(
-    `npm run chaos:dedupe -- [--fault ${all.join('|')}] [--store ${stores.join('|')}] [--seed NUMBER] [--rounds NUMBER]`,
+    `npm run chaos:dedupe -- [--error ${all.join('|')}] [--store ${stores.join('|')}] [--seed NUMBER] [--rounds NUMBER]`,
   )
   process.exitCode = isWrong ? 1 : 0
 } else {
   const seed = Number(values.seed ?? randomInt(2 ** 30))
   const rounds = Number(values.rounds ?? 100)
-  for (const fault of all.filter((one) => values.fault === undefined || values.fault === one)) {
+  for (const error of all.filter((one) => values.error === undefined || values.error === one)) {
     for (const store of stores.filter((one) => values.store === undefined || values.store === one)) {
       // LMDB has no server.
-      if (fault === 'store' && store === 'lmdb') continue
-      await run(fault, store, rounds, seed)
+      if (error === 'store' && store === 'lmdb') continue
+      await run(error, store, rounds, seed)
     }
   }
 }

@@ -1,7 +1,7 @@
-// A sample of each fault. A failure names the seed; `npm run chaos:dedupe` repeats it, and runs a hundred rounds of each.
+// A sample of each error. A failure names the seed; `npm run chaos:dedupe` repeats it, and runs a hundred rounds of each.
 import { randomInt } from 'node:crypto'
 import { expect } from 'chai'
-import { GATEWAYS, injectFaults } from './faults.js'
+import { GATEWAYS, injectFaults } from './errors.js'
 import { Fleet } from './fleet.js'
 
 for (const store of ['redis', 'lmdb'] as const) {
@@ -19,13 +19,13 @@ for (const store of ['redis', 'lmdb'] as const) {
 
     it('ask the upstream once for 200 duplicates that come at once', async () => {
       fleet.upstreamMs = () => 50
-      const answers = await Promise.all(
+      const responses = await Promise.all(
         Array.from({ length: 200 }, (_, i) => fleet.call(i % GATEWAYS, 'one')),
       )
-      expect(new Set(answers.map(({ status }) => status))).to.deep.equal(new Set([200]))
-      expect(new Set(answers.map(({ body }) => body)).size).to.equal(1)
-      expect(answers.filter(({ mark }) => mark === 'first')).to.have.lengthOf(1)
-      expect(answers.filter(({ mark }) => mark === 'replay')).to.have.lengthOf(199)
+      expect(new Set(responses.map(({ status }) => status))).to.deep.equal(new Set([200]))
+      expect(new Set(responses.map(({ body }) => body)).size).to.equal(1)
+      expect(responses.filter(({ mark }) => mark === 'first')).to.have.lengthOf(1)
+      expect(responses.filter(({ mark }) => mark === 'replay')).to.have.lengthOf(199)
       expect(fleet.upstream.calls).to.have.lengthOf(1)
     })
 

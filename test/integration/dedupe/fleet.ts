@@ -11,7 +11,7 @@ import { startUpstream, type TestUpstream } from '../../support/upstream.js'
 
 export type StoreName = 'redis' | 'lmdb'
 
-export interface Answer {
+export interface HttpResponse {
   readonly status: number
   readonly mark: string | undefined
   readonly body: string
@@ -46,9 +46,9 @@ export class Fleet implements AsyncDisposable {
       writeFileSync(join(home, 'policy.yaml'), fleet.#policy())
       await Promise.all(Array.from({ length: size }, (_, member) => fleet.#spawn(member)))
       return fleet
-    } catch (fault) {
+    } catch (error) {
       await fleet[Symbol.asyncDispose]()
-      throw fault
+      throw error
     }
   }
 
@@ -62,7 +62,7 @@ export class Fleet implements AsyncDisposable {
   }
 
   /** Rejects when the connection breaks. */
-  call(member: number, key: string): Promise<Answer> {
+  call(member: number, key: string): Promise<HttpResponse> {
     const { url } = this.#member(member)
     const body = JSON.stringify({ key })
     const headers = {
@@ -129,9 +129,9 @@ export class Fleet implements AsyncDisposable {
       const { url } = await process.line('listening')
       if (url === undefined) throw new Error('the gateway tells no address')
       this.#members[member] = { process, url }
-    } catch (fault) {
+    } catch (error) {
       await process[Symbol.asyncDispose]()
-      throw fault
+      throw error
     }
   }
 

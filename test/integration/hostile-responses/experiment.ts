@@ -176,7 +176,7 @@ async function probeOnce(url: string, agent?: Agent): Promise<void> {
     exchange(`${url}/healthz`, { method: 'GET', ...more }),
     exchange(`${url}/mcp/good/tool@1.0.0`, { method: 'POST', headers, body: '{}', ...more }),
   ])
-  if (health.status !== 200) throw new Error(`/healthz answered ${health.status}`)
+  if (health.status !== 200) throw new Error(`/healthz responded with ${health.status}`)
   if (call.status !== 200) throw new Error(`another caller got ${call.status}: ${call.begin}`)
 }
 

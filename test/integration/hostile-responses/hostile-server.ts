@@ -1,11 +1,11 @@
-// Servers that behave, but for one request, which they answer with a shape.
+// Servers that behave, but for one request, which they respond with a shape.
 import { createServer, type ServerResponse } from 'node:http'
 import { listenOnLoopback } from '../../support/loopback.js'
 import type { Place } from './shapes.js'
 
 /** What the next attack sends. */
 interface Attack {
-  /** The JSON-RPC method that is answered with the text; undefined for any POST. */
+  /** The JSON-RPC method that is given the text; undefined for any POST. */
   readonly rpc: string | undefined
   readonly place: Place
   text(): Iterable<string>

@@ -6,36 +6,39 @@ import { type McpRoutes, type Route, startMcpRoutes } from '../../support/mcp-ro
 import { differences } from './differences.js'
 import { requestsOf } from './requests.js'
 import { Sender } from './sender.js'
-import type { Answer } from './wire.js'
+import type { HttpResponse } from './wire.js'
 
 const routes: readonly Route[] = ['directly', 'through a gateway', 'through two gateways']
 
 /** Requests of one session have the same id, so they follow each other; these sessions run at the same time. */
 const sessionsEach = 4
 
-/** The answers to each request, in the order of the routes. */
-async function answersOf(revision: Revision, to: McpRoutes['to']): Promise<Map<string, readonly Answer[]>> {
+/** The responses to each request, in the order of the routes. */
+async function responsesOf(
+  revision: Revision,
+  to: McpRoutes['to'],
+): Promise<Map<string, readonly HttpResponse[]>> {
   const left = Object.entries(requestsOf(revision))
-  const answers = new Map<string, readonly Answer[]>()
+  const responses = new Map<string, readonly HttpResponse[]>()
   const ask = async (): Promise<void> => {
     const senders = routes.map((route) => new Sender(to(revision, route), revision))
     for (let next = left.pop(); next !== undefined; next = left.pop()) {
       const [what, raw] = next
-      answers.set(what, await Promise.all(senders.map((sender) => sender.send(raw))))
+      responses.set(what, await Promise.all(senders.map((sender) => sender.send(raw))))
     }
   }
   await Promise.all(Array.from({ length: sessionsEach }, ask))
-  return answers
+  return responses
 }
 
 describe('a raw request over MCP', function () {
   this.timeout(180_000)
-  const answers = new Map<Revision, Map<string, readonly Answer[]>>()
+  const responses = new Map<Revision, Map<string, readonly HttpResponse[]>>()
 
   before(async () => {
     await using opened = await startMcpRoutes(await startServerOfEachRevision(), 2)
     const asking = revisions.map(async (revision) => {
-      answers.set(revision, await answersOf(revision, opened.to))
+      responses.set(revision, await responsesOf(revision, opened.to))
     })
     await Promise.all(asking)
   })
@@ -46,12 +49,12 @@ describe('a raw request over MCP', function () {
       const [known, ...more] = differencesOf(revision, what)
       it(`of ${revision} is answered ${known === undefined ? 'as directly' : `otherwise, as ${known.reason}`}: ${what}`, () => {
         expect(more, 'more than one difference is listed').to.deep.equal([])
-        const [directly, ...through] = answers.get(revision)?.get(what) ?? []
-        for (const answer of through) {
-          if (known === undefined) expect(answer.whole).to.equal(directly?.whole)
+        const [directly, ...through] = responses.get(revision)?.get(what) ?? []
+        for (const response of through) {
+          if (known === undefined) expect(response.whole).to.equal(directly?.whole)
           else {
             expect(directly?.brief).to.match(known.directly)
-            expect(answer.brief).to.match(known.through).and.not.equal(directly?.brief)
+            expect(response.brief).to.match(known.through).and.not.equal(directly?.brief)
           }
         }
         expect(through).to.have.length(2)

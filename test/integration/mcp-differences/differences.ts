@@ -1,4 +1,4 @@
-// The differences that remain between a server's answers and those through gateways, with their reasons.
+// The differences that remain between a server's responses and those through gateways, with their reasons.
 import { type Revision, revisions, STATELESS } from '../../support/mcp-revisions.js'
 import { handshakeRevisions } from '../../support/mcp-sdks.js'
 
@@ -6,7 +6,7 @@ export interface Difference {
   readonly revisions: readonly Revision[]
   /** By name; each of them differs, in each of the revisions. */
   readonly requests: RegExp
-  /** The answers in brief. */
+  /** The responses in brief. */
   readonly directly: RegExp
   readonly through: RegExp
   readonly reason: string
@@ -19,7 +19,7 @@ const newestSdk = ['2025-11-25'] as const
 const withBatches = ['2025-03-26'] as const
 const withoutBatches = ['2025-06-18', '2025-11-25'] as const
 
-const badParams = 'the fault is in the params, and the id is known (JSON-RPC 2.0 §5.1)'
+const badParams = 'the error is in the params, and the id is known (JSON-RPC 2.0 §5.1)'
 const unread = 'what was not judged is not sent'
 const ambiguous = 'parsers differ in what they read'
 const noMessage = 'it is JSON but no message (JSON-RPC 2.0 §5.1)'
@@ -281,7 +281,7 @@ const rows: readonly Row[] = [
     /^an? (?:PUT|PATCH|OPTIONS)$/,
     /^405 null -32000$/,
     /^405 another object$/,
-    'it is no message, so its answer is none',
+    'it is no message, so its response is none',
   ],
   [
     sessions,

@@ -1,7 +1,7 @@
 // Sends requests of the table to one server on one route, in sessions that it opens there.
 import { type Revision, STATELESS } from '../../support/mcp-revisions.js'
 import type { Session, TableRequest } from './requests.js'
-import { type Answer, send } from './wire.js'
+import { type HttpResponse, send } from './wire.js'
 
 export class Sender {
   #url: string
@@ -13,7 +13,7 @@ export class Sender {
     this.#revision = revision
   }
 
-  async send({ session = 'open', ...raw }: TableRequest): Promise<Answer> {
+  async send({ session = 'open', ...raw }: TableRequest): Promise<HttpResponse> {
     const id = this.#revision === STATELESS ? undefined : await this.#sessionId(session)
     const more = id === undefined ? {} : { 'mcp-session-id': id }
     return send(this.#url, { ...raw, headers: { ...more, ...raw.headers } })

@@ -1,4 +1,4 @@
-// Sends a raw request over HTTP and says what a client can tell of the answer.
+// Sends a raw request over HTTP and says what a client can tell of the response.
 import { type IncomingMessage, request } from 'node:http'
 import type { JsonValue } from '@svc/core/json'
 
@@ -7,11 +7,11 @@ export interface RawRequest {
   /** In place of the usual ones; null leaves one out. */
   readonly headers?: Readonly<Record<string, string | null>>
   readonly body?: string | Buffer
-  /** How much of an answer that does not end is read: its head, or its first event as well. */
+  /** How much of a response that does not end is read: its head, or its first event as well. */
   readonly upTo?: 'head' | 'first event'
 }
 
-export interface Answer {
+export interface HttpResponse {
   /** The status, and of each message the id and whether it is a result or which error. */
   readonly brief: string
   /** The same with the results themselves. */
@@ -24,19 +24,19 @@ const usual = { accept: 'application/json, text/event-stream', 'content-type': '
 export async function send(
   url: string,
   { method = 'POST', headers = {}, body, upTo }: RawRequest,
-): Promise<Answer> {
+): Promise<HttpResponse> {
   const all = Object.entries({ ...usual, ...headers }).filter(
     (header): header is [string, string] => header[1] !== null,
   )
-  const answer = await new Promise<IncomingMessage>((resolve, reject) => {
+  const response = await new Promise<IncomingMessage>((resolve, reject) => {
     // A connection of its own: one that is reused may be closed by the server in the same moment.
     const sending = request(url, { agent: false, method, headers: Object.fromEntries(all) }, resolve)
     sending.once('error', reject)
     sending.end(body)
   })
-  const messages = messagesIn(upTo === 'head' ? '' : await textOf(answer, upTo))
-  answer.destroy()
-  const { statusCode: status, headers: fields } = answer
+  const messages = messagesIn(upTo === 'head' ? '' : await textOf(response, upTo))
+  response.destroy()
+  const { statusCode: status, headers: fields } = response
   const sessionId = fields['mcp-session-id']
   return {
     brief: `${status} ${messages.map(summary).join(', ')}`.trim(),
@@ -45,9 +45,9 @@ export async function send(
   }
 }
 
-async function textOf(answer: IncomingMessage, upTo: RawRequest['upTo']): Promise<string> {
+async function textOf(response: IncomingMessage, upTo: RawRequest['upTo']): Promise<string> {
   let text = ''
-  for await (const piece of answer.setEncoding('utf8')) {
+  for await (const piece of response.setEncoding('utf8')) {
     text += piece
     if (upTo === 'first event' && /^data: .+\n\n/m.test(text)) break
   }
@@ -61,9 +61,9 @@ function messagesIn(text: string): readonly JsonValue[] {
   return (events.length === 0 ? [text] : events).map((json): JsonValue => {
     try {
       return JSON.parse(json)
-    } catch (fault) {
-      if (fault instanceof SyntaxError) return 'no JSON'
-      throw fault
+    } catch (error) {
+      if (error instanceof SyntaxError) return 'no JSON'
+      throw error
     }
   })
 }

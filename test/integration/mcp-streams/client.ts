@@ -20,17 +20,17 @@ export class StreamClient implements Disposable {
     return sessionId
   }
 
-  /** The answer, whose head alone is read. It ends when it is destroyed. */
+  /** The response, whose head alone is read. It ends when it is destroyed. */
   async open(sessionId: string): Promise<IncomingMessage> {
     const headers = { accept: 'text/event-stream', 'mcp-session-id': sessionId }
-    const answer = await new Promise<IncomingMessage>((resolve, reject) => {
+    const response = await new Promise<IncomingMessage>((resolve, reject) => {
       const sending = request(this.#url, { agent: false, headers }, resolve)
       sending.once('error', reject).end()
     })
-    if (answer.statusCode !== 200) throw new Error(`the stream was refused: ${answer.statusCode}`)
+    if (response.statusCode !== 200) throw new Error(`the stream was refused: ${response.statusCode}`)
     // A reset is one way for a stream to end.
-    answer.on('error', () => undefined)
-    return answer
+    response.on('error', () => undefined)
+    return response
   }
 
   [Symbol.dispose](): void {
@@ -43,13 +43,13 @@ export class StreamClient implements Disposable {
       accept: 'application/json, text/event-stream',
       ...(sessionId === undefined ? {} : { 'mcp-session-id': sessionId }),
     }
-    const answer = await new Promise<IncomingMessage>((resolve, reject) => {
+    const response = await new Promise<IncomingMessage>((resolve, reject) => {
       const sending = request(this.#url, { agent: this.#agent, method: 'POST', headers }, resolve)
       sending.once('error', reject).end(body)
     })
-    await new Promise((resolve, reject) => answer.resume().once('end', resolve).once('error', reject))
-    if ((answer.statusCode ?? 0) >= 300) throw new Error(`the message was refused: ${answer.statusCode}`)
-    return answer
+    await new Promise((resolve, reject) => response.resume().once('end', resolve).once('error', reject))
+    if ((response.statusCode ?? 0) >= 300) throw new Error(`the message was refused: ${response.statusCode}`)
+    return response
   }
 }
 

@@ -24,9 +24,9 @@ export async function startMeasuredGateway(upstream: string): Promise<MeasuredGa
   return {
     url: `${url}/mcp/server`,
     async held() {
-      const answer = said()
+      const response = said()
       child.send('held')
-      return (await answer) as Held
+      return (await response) as Held
     },
     async [Symbol.asyncDispose]() {
       if (child.exitCode !== null) return

@@ -2,7 +2,7 @@
 // to the readers: each must read what was allowed.
 import { isRefusal, isSideEffecting } from '@svc/core'
 import { type JsonObject, type JsonValue, parseJson } from '@svc/core/json'
-import { MandateFault } from '@svc/plugin-ap2/internal/mandate/fault'
+import { MandateError } from '@svc/plugin-ap2/internal/mandate/error'
 import { bindingSchema, checkArguments } from '@svc/plugin-ap2/internal/verify/arguments'
 import { Chance } from '../../support/chance.js'
 import { memberReaders } from './member-readers.js'
@@ -83,8 +83,8 @@ function mandateCase(seed: number): Case {
   const presented = mandates.filter(() => chance.int(0, 7) > 0)
   try {
     checkArguments(presented, args, binding)
-  } catch (fault) {
-    if (!(fault instanceof MandateFault)) throw fault
+  } catch (error) {
+    if (!(error instanceof MandateError)) throw error
     return { args, wrong: undefined, isAllowed: false }
   }
   for (const [reader, read] of memberReaders) {
@@ -117,8 +117,8 @@ function methodCase(seed: number): Case {
     if (isSideEffecting({ kind: 'tool', name: 'fetch', reference: 'mcp://web/fetch@1', args })) {
       return { args, wrong: undefined, isAllowed: false }
     }
-  } catch (fault) {
-    if (!isRefusal(fault)) throw fault
+  } catch (error) {
+    if (!isRefusal(error)) throw error
     return { args, wrong: undefined, isAllowed: false }
   }
   for (const [reader, read] of memberReaders) {

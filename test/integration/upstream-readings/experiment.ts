@@ -75,9 +75,9 @@ export class ReadersGateway implements AsyncDisposable {
   #sent = new Map<string, Message>()
   #records = new Map<string, Recorded[]>()
 
-  /** `answer` makes the answer of an upstream from the body of the request to it. */
+  /** `answer` makes the response of an upstream from the body of the request to it. */
   constructor(
-    answer: (body: string) => string = answerTo,
+    response: (body: string) => string = respondTo,
     policyObject: Record<string, unknown> = policy,
     clock?: Clock,
   ) {
@@ -114,7 +114,7 @@ export class ReadersGateway implements AsyncDisposable {
               return {
                 status: 200,
                 headers: { 'content-type': 'application/json' },
-                body: Buffer.from(text.includes('"initialize"') ? answerTo(text) : answer(text)),
+                body: Buffer.from(text.includes('"initialize"') ? respondTo(text) : response(text)),
               }
             },
             close: async () => undefined,
@@ -136,19 +136,19 @@ export class ReadersGateway implements AsyncDisposable {
 
   async send(message: Message): Promise<Reading> {
     if (this.#pool === undefined) throw new Error('not started')
-    const answer = await this.#pool.request({
+    const response = await this.#pool.request({
       method: 'POST',
       headers: { 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
       ...message,
     })
-    const body = await answer.body.text()
-    const trace = String(answer.headers['x-trace-id'])
+    const body = await response.body.text()
+    const trace = String(response.headers['x-trace-id'])
     const records = this.#records.get(trace) ?? []
     const sent = this.#sent.get(trace)
     this.#records.delete(trace)
     this.#sent.delete(trace)
     return {
-      status: answer.statusCode,
+      status: response.statusCode,
       body,
       sent,
       recorded: records[0]?.tool ?? '',
@@ -164,7 +164,7 @@ export class ReadersGateway implements AsyncDisposable {
   }
 }
 
-function answerTo(body: string): string {
+function respondTo(body: string): string {
   const { id, method } = JSON.parse(body) as { id?: unknown; method?: unknown }
   const serverInfo = { name: 's', version: '1.0.0' }
   const result =
@@ -188,7 +188,7 @@ function messageOf({ face, text }: GeneratedRequest): Message {
 }
 
 /** What is wrong with a reading; undefined where nothing is. */
-export function fault({ face }: GeneratedRequest, reading: Reading): string | undefined {
+export function error({ face }: GeneratedRequest, reading: Reading): string | undefined {
   const { sent, recorded, records } = reading
   if (records !== 1) return `${records} records`
   if (sent === undefined) return undefined
@@ -204,7 +204,7 @@ export function fault({ face }: GeneratedRequest, reading: Reading): string | un
     return undefined
   }
   const { params } = JSON.parse(sent.body) as { params: { name?: string; uri?: string } }
-  if (face === 'resource') return uriFault(params.uri ?? '', name)
+  if (face === 'resource') return uriError(params.uri ?? '', name)
   for (const [reader, read] of Object.entries(nameReaders)) {
     const run = read(params.name ?? '')
     if (run !== name || version !== '1.0.0') return `${reader} runs ${run}, the record names ${recorded}`
@@ -220,7 +220,7 @@ function slashed(run: string): string {
 
 const deniedUris = new Set(['demo://box/secret', 'demo://box/100%'])
 
-function uriFault(uri: string, recorded: string): string | undefined {
+function uriError(uri: string, recorded: string): string | undefined {
   const [origin, path] = /^([^/]*\/\/[^/]*)(.*)$/s.exec(recorded)?.slice(1) ?? ['', recorded]
   const named = `${origin}${unquote(resourceIn(origin ?? '', path ?? ''))}`
   for (const [reader, read] of Object.entries(uriReaders)) {
@@ -251,7 +251,7 @@ export async function compareReadings(seed: number, requests: number): Promise<S
         const request = requestOf(number)
         const reading = await gateway.read(request)
         if (reading.sent !== undefined) sent++
-        const wrong = fault(request, reading)
+        const wrong = error(request, reading)
         if (wrong !== undefined) throw new Error(`request ${number} ${JSON.stringify(request)}: ${wrong}`)
       }),
     )

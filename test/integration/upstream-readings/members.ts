@@ -1,4 +1,4 @@
-// Sends generated JSON through a whole gateway, in requests and in answers. What was forwarded must be the same to every
+// Sends generated JSON through a whole gateway, in requests and in responses. What was forwarded must be the same to every
 // parser, and the record must hash it.
 import { createHash } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
@@ -57,7 +57,7 @@ function requestOf(chance: Chance): Message {
 }
 
 /** A result, sometimes with a member of the message twice. */
-function answerOf(chance: Chance, request: string): string {
+function responseOf(chance: Chance, request: string): string {
   const { id, jsonrpc } = JSON.parse(request) as { id?: unknown; jsonrpc?: string }
   if (jsonrpc === undefined) return value(chance, 0)
   const again = chance.int(0, 5) === 0 ? `,"result":{"content":[]}` : ''
@@ -112,7 +112,7 @@ function wrong(
     if (!isDeepStrictEqual(takingFirst(sent.body), last)) return `the upstream got two readings: ${sent.body}`
     if (inputSha256 !== sha256(canonical(judged(last)))) return `the record does not hash ${sent.body}`
   }
-  // Over the invoke protocol an answer is bytes, hashed as such.
+  // Over the invoke protocol a response is bytes, hashed as such.
   if (message.path !== '/mcp/crm' || body === '' || status >= 400) return undefined
   const last = takingLast(body)
   if (!isDeepStrictEqual(takingFirst(body), last)) return `the caller got two readings: ${body}`
@@ -125,15 +125,15 @@ function wrong(
 /** Throws for the first message that is wrong, with the number that makes it again. */
 export async function compareMembers(seed: number, requests: number): Promise<{ sent: number }> {
   let current = new Chance(seed)
-  await using gateway = await new ReadersGateway((body) => answerOf(current, body)).start()
+  await using gateway = await new ReadersGateway((body) => responseOf(current, body)).start()
   let sent = 0
   for (let number = seed; number < seed + requests; number++) {
     current = new Chance(number)
     const message = requestOf(current)
     const reading = await gateway.send(message)
     if (reading.sent !== undefined) sent++
-    const fault = wrong(message, reading)
-    if (fault !== undefined) throw new Error(`message ${number} ${JSON.stringify(message)}: ${fault}`)
+    const error = wrong(message, reading)
+    if (error !== undefined) throw new Error(`message ${number} ${JSON.stringify(message)}: ${error}`)
   }
   return { sent }
 }

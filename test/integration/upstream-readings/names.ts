@@ -196,11 +196,11 @@ export async function compareNames(seed: number, requests: number): Promise<Summ
       const reading = await gateway.read(request)
       if (reading.sent !== undefined) sent++
       const server = request.face === 'tool' ? 'files' : request.face.endsWith('-mcp') ? 'crm' : 'billing'
-      const fault =
+      const error =
         reading.records === 1 ? wrong(policy, server, reading, counts) : `${reading.records} records`
-      if (fault !== undefined) {
+      if (error !== undefined) {
         const given = JSON.stringify({ policy: sectionsOf(policy), request })
-        throw new Error(`SVC_SEED=${number}: ${fault}: ${given}`)
+        throw new Error(`SVC_SEED=${number}: ${error}: ${given}`)
       }
     }
   }

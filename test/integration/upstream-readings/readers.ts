@@ -1,7 +1,7 @@
 // How programs behind the gateway read what it sends: a path of the invoke protocol, a name or a URI over MCP. Each
 // reader returns what the program would run or open.
 
-/** `name@version` of the tools that a server behind `path` may run; empty where it answers 404. */
+/** `name@version` of the tools that a server behind `path` may run; empty where it responds with 404. */
 export type PathReader = (path: string) => string[]
 /** What a program opens for the URI; undefined where it refuses it. */
 export type UriReader = (uri: string) => string | undefined

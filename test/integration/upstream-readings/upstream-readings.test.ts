@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { compareReadings, fault, ReadersGateway } from './experiment.js'
+import { compareReadings, error, ReadersGateway } from './experiment.js'
 import { compareMembers } from './members.js'
 import type { GeneratedRequest } from './requests.js'
 
@@ -16,7 +16,7 @@ describe('what programs behind the gateway read', () => {
     expect(sent / requests).to.be.greaterThan(0.05)
   })
 
-  it('is the same to every JSON parser, in requests and answers, and what the record hashes', async () => {
+  it('is the same to every JSON parser, in requests and responses, and what the record hashes', async () => {
     const { sent } = await compareMembers(1, 750)
     expect(sent).to.be.greaterThan(150)
   })
@@ -69,7 +69,7 @@ describe('what programs behind the gateway read', () => {
       const reading = await gateway.read(request)
       expect(reading.status).to.equal(200)
       expect(reading.sent).to.not.equal(undefined)
-      expect(fault(request, reading)).to.equal(undefined)
+      expect(error(request, reading)).to.equal(undefined)
     })
   }
 })

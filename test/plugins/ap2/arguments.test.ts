@@ -1,5 +1,5 @@
 import type { JsonValue } from '@svc/core/json'
-import { MandateFault } from '@svc/plugin-ap2/internal/mandate/fault'
+import { MandateError } from '@svc/plugin-ap2/internal/mandate/error'
 import { bindingSchema, checkArguments, valueAt } from '@svc/plugin-ap2/internal/verify/arguments'
 import { minorUnitsOf } from '@svc/plugin-ap2/internal/verify/money'
 import type { Terms } from '@svc/plugin-ap2/internal/verify/signed-mandate'
@@ -29,9 +29,9 @@ function reasonOf(changed: JsonValue, bound: object = binding, ...mandates: Term
   try {
     checkArguments(mandates.length === 0 ? [terms] : mandates, changed, bindingSchema.parse(bound))
     return 'equal'
-  } catch (fault) {
-    if (fault instanceof MandateFault) return fault.reason
-    throw fault
+  } catch (error) {
+    if (error instanceof MandateError) return error.reason
+    throw error
   }
 }
 
@@ -66,7 +66,7 @@ describe('the arguments of a call', () => {
       const { [name]: _, ...fewer } = binding as Record<string, unknown>
       expect(reasonOf(args, fewer), name).to.equal('ap2_cart_mismatch')
     }
-    expect(() => checkArguments([terms], args, undefined)).to.throw(MandateFault)
+    expect(() => checkArguments([terms], args, undefined)).to.throw(MandateError)
     expect(() => checkArguments([{}], args, undefined)).to.not.throw()
   })
 
@@ -119,7 +119,7 @@ describe('the arguments of a call', () => {
       ['/k', { '\u212a': 1 }],
       ['/é', { 'e\u0301': 1 }],
     ] as [string, JsonValue][]) {
-      expect(() => valueAt(pointer, object), pointer).to.throw(MandateFault)
+      expect(() => valueAt(pointer, object), pointer).to.throw(MandateError)
     }
     expect(bindingSchema.safeParse({ total: 'order/total' }).success).to.equal(false)
     expect(bindingSchema.safeParse({ total: '/a~2' }).success).to.equal(false)

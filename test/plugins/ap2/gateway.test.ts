@@ -232,8 +232,8 @@ describe('a gateway with mandates', () => {
   it('uses a mandate once where many calls come at the same time', async () => {
     await start()
     const headers = await bundle()
-    const answers = await Promise.all(Array.from({ length: 8 }, () => buy(headers)))
-    expect(answers.filter(({ status }) => status === 200)).to.have.lengthOf(1)
+    const responses = await Promise.all(Array.from({ length: 8 }, () => buy(headers)))
+    expect(responses.filter(({ status }) => status === 200)).to.have.lengthOf(1)
     expect(upstream.calls).to.have.lengthOf(1)
   })
 

@@ -16,8 +16,8 @@ async function failure(promise: Promise<unknown>): Promise<string> {
   try {
     await promise
     return 'resolved'
-  } catch (fault) {
-    return fault instanceof Error ? fault.message : String(fault)
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error)
   }
 }
 
@@ -85,7 +85,7 @@ describe('did:web', () => {
   let server: Server
   let host: string
   let asked: string[]
-  let answers: Record<
+  let responses: Record<
     string,
     () => { status?: number; headers?: Record<string, string>; body?: string } | 'hang'
   >
@@ -101,12 +101,12 @@ describe('did:web', () => {
 
   beforeEach(async () => {
     asked = []
-    answers = {}
+    responses = {}
     clock = new FakeClock()
     const { key, cert } = authority.server()
     server = createServer({ key, cert }, (request, response) => {
       asked.push(request.url ?? '')
-      const answer = answers[request.url ?? '']?.() ?? { status: 404 }
+      const answer = responses[request.url ?? '']?.() ?? { status: 404 }
       if (answer === 'hang') return
       response.writeHead(answer.status ?? 200, answer.headers).end(answer.body)
     })
@@ -151,19 +151,19 @@ describe('did:web', () => {
 
   it('is a document on the host of the identifier, and has the keys for assertions', async () => {
     const did = `did:web:${host}:shops:one`
-    answers['/shops/one/did.json'] = () => documentOf(did)
+    responses['/shops/one/did.json'] = () => documentOf(did)
     expect(await web.resolve(did)).to.deep.equal([
       { id: `${did}#k1`, jwk: publicJwk },
       { id: `${did}#k2`, jwk: other.publicJwk },
     ])
     const whole = `did:web:${host}`
-    answers['/.well-known/did.json'] = () => documentOf(whole, { assertionMethod: ['#k2'] })
+    responses['/.well-known/did.json'] = () => documentOf(whole, { assertionMethod: ['#k2'] })
     expect(await web.resolve(whole)).to.have.lengthOf(1)
   })
 
   it('is fetched once for calls at the same time, and again when it is old', async () => {
     const did = `did:web:${host}`
-    answers['/.well-known/did.json'] = () => documentOf(did)
+    responses['/.well-known/did.json'] = () => documentOf(did)
     await Promise.all([web.resolve(did), web.resolve(did), web.resolve(did)])
     await web.resolve(did)
     expect(asked).to.have.lengthOf(1)
@@ -183,19 +183,19 @@ describe('did:web', () => {
     })
     const known = { kid: `${did}#k2` } as Jwt
     const added = { kid: `${did}#k1` } as Jwt
-    answers[place] = () => documentOf(did, { assertionMethod: ['#k2'] })
+    responses[place] = () => documentOf(did, { assertionMethod: ['#k2'] })
     await keys.keyOf(did, known)
     expect(await failure(keys.keyOf(did, added))).to.match(/has no key/)
     expect(asked).to.have.lengthOf(1)
     clock.advance(60_000)
-    answers[place] = () => ({ status: 500 })
+    responses[place] = () => ({ status: 500 })
     const both = await Promise.all([failure(keys.keyOf(did, added)), failure(keys.keyOf(did, added))])
-    expect(both.join()).to.match(/answered 500.*answered 500/)
+    expect(both.join()).to.match(/responded with 500.*responded with 500/)
     await keys.keyOf(did, known)
     expect(await failure(keys.keyOf(did, added))).to.match(/has no key/)
     expect(asked).to.have.lengthOf(2)
     clock.advance(60_000)
-    answers[place] = () => documentOf(did)
+    responses[place] = () => documentOf(did)
     expect((await keys.keyOf(did, added)).id).to.equal(added.kid)
     await keys.keyOf(did, known)
     expect(asked).to.have.lengthOf(3)
@@ -203,25 +203,25 @@ describe('did:web', () => {
 
   it('is not fetched again at once after a failure', async () => {
     const did = `did:web:${host}`
-    expect(await failure(web.resolve(did))).to.match(/answered 404/)
-    expect(await failure(web.resolve(did))).to.match(/answered 404/)
+    expect(await failure(web.resolve(did))).to.match(/responded with 404/)
+    expect(await failure(web.resolve(did))).to.match(/responded with 404/)
     expect(asked).to.have.lengthOf(1)
     clock.advance(5000)
-    answers['/.well-known/did.json'] = () => documentOf(did)
+    responses['/.well-known/did.json'] = () => documentOf(did)
     expect(await web.resolve(did)).to.have.lengthOf(2)
   })
 
   it('refuses redirects, documents that are too large, of another id, or no JSON', async () => {
     const did = `did:web:${host}`
     const refused: readonly (readonly [RegExp, object])[] = [
-      [/answered 302; redirects are not followed/, { status: 302, headers: { location: '/other' } }],
+      [/responded with 302; redirects are not followed/, { status: 302, headers: { location: '/other' } }],
       [/larger than 65536 bytes/, { body: `{"id":"${'x'.repeat(70_000)}"}` }],
       [/id is not/, documentOf('did:web:other.example')],
       [/./, { body: 'no json' }],
       [/id is not/, { body: '[]' }],
     ]
-    for (const [expected, answer] of refused) {
-      answers['/.well-known/did.json'] = () => answer
+    for (const [expected, response] of refused) {
+      responses['/.well-known/did.json'] = () => response
       const message = await failure(web.resolve(did))
       expect(message).to.match(expected).and.not.equal('resolved')
       clock.advance(5000)
@@ -230,7 +230,7 @@ describe('did:web', () => {
   })
 
   it('refuses a server that hangs after its time', async () => {
-    answers['/.well-known/did.json'] = () => 'hang'
+    responses['/.well-known/did.json'] = () => 'hang'
     await web.close()
     web = resolver({ timeoutMs: 100 })
     expect(await failure(web.resolve(`did:web:${host}`))).to.match(/within 100 ms/)

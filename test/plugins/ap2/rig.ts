@@ -3,7 +3,7 @@ import type { JsonObject } from '@svc/core/json'
 import { type Issuance, type IssuedBundle, issueMandates, type MandateShape } from '@svc/plugin-ap2/dev'
 import { didJwk, didKey } from '@svc/plugin-ap2/internal/keys/did-method'
 import { IssuerKeys, type IssuerRules } from '@svc/plugin-ap2/internal/keys/issuer-keys'
-import { MandateFault, type MandateReason } from '@svc/plugin-ap2/internal/mandate/fault'
+import { MandateError, type MandateReason } from '@svc/plugin-ap2/internal/mandate/error'
 import { parsePresented } from '@svc/plugin-ap2/internal/presented'
 import { type VerifiedMandate, Verifier, type VerifierRules } from '@svc/plugin-ap2/internal/verify/verifier'
 import { FakeClock } from 'svc-sdk/testing'
@@ -47,8 +47,8 @@ export async function reasonFor(
   try {
     await verify(values, rules)
     return 'verified'
-  } catch (fault) {
-    if (fault instanceof MandateFault) return fault.reason
-    throw fault
+  } catch (error) {
+    if (error instanceof MandateError) return error.reason
+    throw error
   }
 }

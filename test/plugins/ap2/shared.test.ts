@@ -53,13 +53,13 @@ describe('mandates of several gateways', () => {
   }
 
   const statusAt = async (url: string | undefined, mandates: string): Promise<number> => {
-    const answer = await fetch(`${url}/mcp/shop/buy@1.0.0`, {
+    const response = await fetch(`${url}/mcp/shop/buy@1.0.0`, {
       method: 'POST',
       headers: { 'content-type': 'application/json', 'x-ap2-bundle': mandates },
       body: JSON.stringify(args),
     })
-    await answer.arrayBuffer()
-    return answer.status
+    await response.arrayBuffer()
+    return response.status
   }
 
   it('are used once by two processes that share a Redis', async () => {

@@ -1,4 +1,4 @@
-import { type Call, identity, type PluginContext, reachedAt, type Stage } from '@svc/core'
+import { type Call, identity, type PluginContext, publicBaseUrl, type Stage } from '@svc/core'
 import { expect } from 'chai'
 import { type CallOverrides, makeCall } from '../../support/call.js'
 import { send, why } from '../../support/stage-rig.js'
@@ -27,8 +27,8 @@ describe('authn: the audience of a token', () => {
     const authorization = `Bearer ${await rig.issuer.sign({ aud })}`
     const call = makeCall({ ...overrides, headers: { authorization } })
     prepare?.(call)
-    const answer = await send(gate, call)
-    return answer.outcome.kind === 'completed' ? 'passed' : why(answer)
+    const response = await send(gate, call)
+    return response.outcome.kind === 'completed' ? 'passed' : why(response)
   }
 
   it('may be the one in the policy, the public URL or that of /mcp: for every server', async () => {
@@ -91,7 +91,7 @@ describe('authn: the audience of a token', () => {
 
   it('may not be a URL that only a request header claims', async () => {
     const gate = await stage({})
-    const claim = (call: Call) => call.set(reachedAt, () => 'https://evil.example')
+    const claim = (call: Call) => call.set(publicBaseUrl, () => 'https://evil.example')
     expect(await judged(gate, 'https://evil.example/mcp/files', {}, claim)).to.match(/^UNAUTHENTICATED/)
     expect(await judged(gate, 'https://evil.example', {}, claim)).to.match(/^UNAUTHENTICATED/)
   })

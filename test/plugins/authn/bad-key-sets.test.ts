@@ -28,15 +28,19 @@ describe('authn: a key set that cannot be used, whose endpoint', () => {
 
   const other = 'the key set is not a JSON object with a list of "keys"'
   const tooLarge = 'the key set is larger than 256 KiB'
-  const slow = 'no complete answer within 50 ms'
+  const slow = 'no complete response within 50 ms'
   const many = () => JSON.stringify({ keys: Array.from({ length: 1000 }, () => rig.issuer.key.jwk) })
   const length = 256 * 1024 + 1
   const cases: readonly (readonly [what: string, respond: Respond, message: string | RegExp])[] = [
     ['hangs', () => undefined, slow],
     ['never completes its response', (response) => response.writeHead(200).write('{"keys":['), slow],
-    ['responds with an error', whole(500, 'oops'), "the key set's URL answered 500"],
-    ['redirects', whole(302, '', { location: 'http://127.0.0.1:1/' }), "the key set's URL answered 302"],
-    ['responds with HTML', whole(200, '<html>'), "the key set's URL did not answer with JSON"],
+    ['responds with an error', whole(500, 'oops'), "the key set's URL responded with 500"],
+    [
+      'redirects',
+      whole(302, '', { location: 'http://127.0.0.1:1/' }),
+      "the key set's URL responded with 302",
+    ],
+    ['responds with HTML', whole(200, '<html>'), "the key set's URL did not respond with JSON"],
     ...['[]', 'null', '{}', '{"keys":{}}'].map((json) => [`has ${json}`, whole(200, json), other] as const),
     ['has no keys', whole(200, '{"keys":[]}'), 'the key set has no key that can verify signatures'],
     [
@@ -61,7 +65,7 @@ describe('authn: a key set that cannot be used, whose endpoint', () => {
   ]
   for (const [what, respond, message] of cases) {
     it(what, async () => {
-      rig.issuer.answer((_request, response) => void respond(response))
+      rig.issuer.response((_request, response) => void respond(response))
       const stage = await rig.stage(message === slow ? { jwks: { timeoutMs: 50 } } : {})
       expect(refusal(await present(stage, await rig.issuer.sign())).code).to.equal('STORE_UNAVAILABLE')
       const reason = stage.ready?.()?.replace(/^.*?cannot be fetched: /, '') ?? ''

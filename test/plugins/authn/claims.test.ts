@@ -17,14 +17,14 @@ describe('authn: claims', () => {
     return (await present(await rig.stage(oidc), await rig.issuer.sign(claims))).identity
   }
 
-  async function fault(claims: Record<string, unknown>, oidc: object = {}): Promise<string> {
+  async function error(claims: Record<string, unknown>, oidc: object = {}): Promise<string> {
     return why(await present(await rig.stage(oidc), await rig.issuer.sign(claims)))
   }
 
   describe('the tenant', () => {
     it("is never the gateway's when the token has none", async () => {
       for (const org of [undefined, null]) {
-        expect(await fault({ org })).to.equal(
+        expect(await error({ org })).to.equal(
           'UNAUTHORIZED_TENANT: The token has no "org" claim, so its tenant is unknown.',
         )
       }
@@ -45,7 +45,7 @@ describe('authn: claims', () => {
     ]
     for (const [title, org, message] of cases) {
       it(`is refused when it is ${title}`, async () => {
-        expect(await fault({ org })).to.equal(
+        expect(await error({ org })).to.equal(
           `UNAUTHORIZED_TENANT: The token's tenant, its "org" claim, ${message}.`,
         )
       })
@@ -82,7 +82,7 @@ describe('authn: claims', () => {
         [{}, 'a.constructor.name'],
         [null, 'a.b'],
       ] as const) {
-        expect(await fault({ a }, { tenantClaim: path })).to.match(/^UNAUTHORIZED_TENANT: The token has no/)
+        expect(await error({ a }, { tenantClaim: path })).to.match(/^UNAUTHORIZED_TENANT: The token has no/)
       }
     })
   })
@@ -112,7 +112,7 @@ describe('authn: claims', () => {
       ['a number', 7, ' is neither a list of strings nor a string, so its roles are unknown'],
     ] as const) {
       it(`are refused when they are ${title}`, async () => {
-        expect(await fault({ roles })).to.equal(`UNAUTHENTICATED: The token's "roles" claim${message}.`)
+        expect(await error({ roles })).to.equal(`UNAUTHENTICATED: The token's "roles" claim${message}.`)
       })
     }
   })
@@ -142,18 +142,18 @@ describe('authn: claims', () => {
   })
 
   it('that name no caller are refused', async () => {
-    expect(await fault({ email: undefined, sub: undefined })).to.equal(
+    expect(await error({ email: undefined, sub: undefined })).to.equal(
       'UNAUTHENTICATED: The token names no caller: it has no "email" claim, no subject and no client.',
     )
   })
 
   it('of the wrong type are refused, not ignored', async () => {
-    expect(await fault({ email: ['a@b'] })).to.equal(
+    expect(await error({ email: ['a@b'] })).to.equal(
       'UNAUTHENTICATED: The token\'s "email" claim is a list, where one string is expected.',
     )
-    expect(await fault({ email: '' })).to.equal('UNAUTHENTICATED: The token\'s "email" claim is empty.')
-    expect(await fault({ sub: 7 })).to.match(/"sub" claim is of type number/)
-    expect(await fault({ email: undefined, azp: {} })).to.match(/"azp" claim is of type object/)
+    expect(await error({ email: '' })).to.equal('UNAUTHENTICATED: The token\'s "email" claim is empty.')
+    expect(await error({ sub: 7 })).to.match(/"sub" claim is of type number/)
+    expect(await error({ email: undefined, azp: {} })).to.match(/"azp" claim is of type object/)
   })
 
   it('name the node only through nodeClaim', async () => {

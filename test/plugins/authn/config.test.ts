@@ -63,7 +63,7 @@ describe('authn: configuration', () => {
     it('is https', () => {
       for (const host of ['id.example', '10.0.0.1', '127.0.0.1.id.example', '128.0.0.1', '[::2]']) {
         expect(mistakesOf({ jwks_uri: `http://${host}/jwks` })).to.deep.equal([
-          'oidc.jwks_uri: must be https, because a changed answer of this URL lets an attacker issue tokens (http is accepted on a loopback address, or with allowInsecureHttp: true)',
+          'oidc.jwks_uri: must be https, because a changed response of this URL lets an attacker issue tokens (http is accepted on a loopback address, or with allowInsecureHttp: true)',
         ])
       }
     })

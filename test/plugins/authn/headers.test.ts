@@ -98,14 +98,14 @@ describe('authn: headers', () => {
 
   describe('x-tenant', () => {
     it('may equal the tenant of the token', async () => {
-      const answer = await present(await rig.stage(), await rig.issuer.sign(), { 'x-tenant': 'acme' })
-      expect(answer.identity?.tenant).to.equal('acme')
+      const response = await present(await rig.stage(), await rig.issuer.sign(), { 'x-tenant': 'acme' })
+      expect(response.identity?.tenant).to.equal('acme')
     })
 
     it('leaves the caller on record when it differs', async () => {
-      const answer = await present(await rig.stage(), await rig.issuer.sign(), { 'x-tenant': 'other' })
-      expect(refusal(answer).code).to.equal('UNAUTHORIZED_TENANT')
-      expect(answer.identity?.user).to.equal('ada@example.com')
+      const response = await present(await rig.stage(), await rig.issuer.sign(), { 'x-tenant': 'other' })
+      expect(refusal(response).code).to.equal('UNAUTHORIZED_TENANT')
+      expect(response.identity?.user).to.equal('ada@example.com')
     })
 
     it('may not differ, for new and cached tokens', async () => {
@@ -167,9 +167,9 @@ describe('authn: headers', () => {
 
   it('does not reveal the claims of a refused token', async () => {
     const { privateKey } = await generateKeyPair('ES256')
-    const answer = await present(await rig.stage(), await rig.issuer.sign({}, { key: privateKey }))
-    expect(refusal(answer).code).to.equal('UNAUTHENTICATED')
-    expect(answer.identity).to.equal(undefined)
+    const response = await present(await rig.stage(), await rig.issuer.sign({}, { key: privateKey }))
+    expect(refusal(response).code).to.equal('UNAUTHENTICATED')
+    expect(response.identity).to.equal(undefined)
   })
 
   it('refuses a token without oidc to check it', async () => {

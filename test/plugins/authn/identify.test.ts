@@ -15,9 +15,9 @@ describe('authn: the identity of a request that is not a call', () => {
   async function whyNot(stage: Stage, headers: IncomingHttpHeaders = {}): Promise<string> {
     return identifyOf(stage)(headers).then(
       (who) => expect.fail(`let in as ${JSON.stringify(who)}`),
-      (fault: unknown) => {
-        if (!isRefusal(fault)) throw fault
-        return `${fault.code}: ${fault.message}`
+      (error: unknown) => {
+        if (!isRefusal(error)) throw error
+        return `${error.code}: ${error.message}`
       },
     )
   }
@@ -80,10 +80,10 @@ describe('authn: the identity of a request that is not a call', () => {
     const stage = await rig.stage({}, {}, { publicUrl })
     const authorization = `Bearer ${await rig.issuer.sign({ aud: `${publicUrl}/mcp/files` })}`
     const asked: string[][] = []
-    const identify = (answer: boolean) =>
+    const identify = (response: boolean) =>
       identifyOf(stage)({ authorization }, async (servers) => {
         asked.push([...servers])
-        return answer
+        return response
       })
     expect(await identify(true)).to.include({ user: 'ada@example.com' })
     expect(await identify(false).catch(String)).to.match(/for a single server/)

@@ -2,7 +2,7 @@ import { Resources } from '@svc/core'
 import { expect } from 'chai'
 import { generateKeyPair } from 'jose'
 import { refusal, why } from '../../support/stage-rig.js'
-import { type Answer, AuthnRig, present, sendWith } from './rig.js'
+import { AuthnRig, type HttpResponse, present, sendWith } from './rig.js'
 
 const fresh = { maxAgeSec: 600, staleSec: 3600, cooldownSec: 30, timeoutMs: 5000 }
 
@@ -15,8 +15,8 @@ describe("authn: the issuer's keys", () => {
 
   afterEach(() => rig[Symbol.asyncDispose]())
 
-  async function user(answer: Promise<Answer>): Promise<string | undefined> {
-    return (await answer).identity?.user
+  async function user(response: Promise<HttpResponse>): Promise<string | undefined> {
+    return (await response).identity?.user
   }
 
   function warnings(): string[] {
@@ -98,8 +98,8 @@ describe("authn: the issuer's keys", () => {
         const tokens = await Promise.all(
           Array.from({ length: 50 }, (_, at) => rig.issuer.sign({}, { header: { kid: `made-up-${at}` } })),
         )
-        const answers = await Promise.all(tokens.map((token) => present(stage, token)))
-        for (const answer of answers) expect(refusal(answer).code).to.equal('UNAUTHENTICATED')
+        const responses = await Promise.all(tokens.map((token) => present(stage, token)))
+        for (const response of responses) expect(refusal(response).code).to.equal('UNAUTHENTICATED')
       }
       await flood()
       await flood()
@@ -136,8 +136,8 @@ describe("authn: the issuer's keys", () => {
     it('answer 503 with Retry-After, as no token can be checked', async () => {
       await rig.issuer.down()
       const stage = await rig.stage()
-      const answer = refusal(await present(stage, await rig.issuer.sign()))
-      expect(answer).to.deep.include({
+      const response = refusal(await present(stage, await rig.issuer.sign()))
+      expect(response).to.deep.include({
         kind: 'failed',
         code: 'STORE_UNAVAILABLE',
         message:
@@ -232,12 +232,12 @@ describe("authn: the issuer's keys", () => {
     })
 
     it('delay no call after the first failed fetch, even if the next one hangs', async () => {
-      const answers = [
+      const responses = [
         () => Promise.resolve({ keys: rig.issuer.keys }),
         () => Promise.reject(new Error('down')),
         () => new Promise(() => undefined),
       ]
-      rig.useSource({ load: () => answers.shift()?.() ?? Promise.reject(new Error('asked too often')) })
+      rig.useSource({ load: () => responses.shift()?.() ?? Promise.reject(new Error('asked too often')) })
       const stage = await rig.stage({ jwks: { ...fresh, timeoutMs: 60_000 } })
       const token = await rig.issuer.sign({}, { expiresIn: 86_400 })
       await present(stage, token)
@@ -245,7 +245,7 @@ describe("authn: the issuer's keys", () => {
       expect(await user(present(stage, token))).to.equal('ada@example.com')
       rig.clock.advance(1000)
       expect(await user(present(stage, token))).to.equal('ada@example.com')
-      expect(answers).to.deep.equal([])
+      expect(responses).to.deep.equal([])
     })
 
     it('answer 503 for an unknown key, which may be new', async () => {
@@ -290,7 +290,7 @@ describe("authn: the issuer's keys", () => {
   })
 
   it('are not waited for when the stage stops', async () => {
-    rig.issuer.answer(() => undefined)
+    rig.issuer.response(() => undefined)
     const stage = await rig.stage()
     await rig.issuer.asked(1)
     const waiting = present(stage, await rig.issuer.sign())

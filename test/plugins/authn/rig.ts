@@ -6,7 +6,7 @@ import { FakeClock } from 'svc-sdk/testing'
 import { TestIssuer } from '../../support/issuer.js'
 import { StageRig, send } from '../../support/stage-rig.js'
 
-export interface Answer {
+export interface HttpResponse {
   readonly outcome: Outcome
   /** The identity that the stage set. */
   readonly identity: Identity | undefined
@@ -40,11 +40,15 @@ export class AuthnRig extends StageRig {
   }
 }
 
-export async function sendWith(stage: Stage, headers: IncomingHttpHeaders = {}): Promise<Answer> {
+export async function sendWith(stage: Stage, headers: IncomingHttpHeaders = {}): Promise<HttpResponse> {
   const { call, outcome } = await send(stage, { headers })
   return { outcome, identity: call.get(identity) }
 }
 
-export function present(stage: Stage, token: string, headers: IncomingHttpHeaders = {}): Promise<Answer> {
+export function present(
+  stage: Stage,
+  token: string,
+  headers: IncomingHttpHeaders = {},
+): Promise<HttpResponse> {
   return sendWith(stage, { authorization: `Bearer ${token}`, ...headers })
 }

@@ -1,4 +1,4 @@
-import { type Outcome, Refusal, reachedAt, type Stage } from '@svc/core'
+import { type Outcome, publicBaseUrl, Refusal, type Stage } from '@svc/core'
 import { authnPlugin, authnSchema } from '@svc/plugin-authn'
 import { expect } from 'chai'
 import { type CallOverrides, makeCall } from '../../support/call.js'
@@ -31,7 +31,7 @@ describe('authn: scopes', () => {
     const headers =
       claims === undefined ? {} : { authorization: `Bearer ${await rig.issuer.sign({ ...claims })}` }
     const made = makeCall({ ...overrides, headers })
-    made.set(reachedAt, () => 'https://gw.example')
+    made.set(publicBaseUrl, () => 'https://gw.example')
     return (await send(gate, made)).outcome
   }
 
@@ -108,8 +108,8 @@ describe('authn: scopes', () => {
   it('refuse a request that cannot be parsed', async () => {
     const gate = await stage()
     const read = () => Promise.reject(new Refusal('BAD_REQUEST', 'The body is not JSON.'))
-    const fault = await call(gate, { scope: 'tools files' }, { read }).catch((reason: unknown) => reason)
-    expect(fault).to.be.instanceOf(Refusal).with.property('code', 'BAD_REQUEST')
+    const error = await call(gate, { scope: 'tools files' }, { read }).catch((reason: unknown) => reason)
+    expect(error).to.be.instanceOf(Refusal).with.property('code', 'BAD_REQUEST')
   })
 
   it('in a claim of the wrong type are refused', async () => {

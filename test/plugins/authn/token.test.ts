@@ -36,14 +36,17 @@ describe('authn: tokens', () => {
   for (const alg of ['RS256', 'PS384', 'ES512', 'EdDSA', 'Ed25519']) {
     it(`verifies ${alg}`, async () => {
       await using other = await AuthnRig.start({ alg })
-      const answer = await present(await other.stage(), await other.issuer.sign())
-      expect(answer.identity?.user).to.equal('ada@example.com')
+      const response = await present(await other.stage(), await other.issuer.sign())
+      expect(response.identity?.user).to.equal('ada@example.com')
     })
   }
 
   it('accepts one audience of several', async () => {
-    const answer = await present(await rig.stage(), await rig.issuer.sign({ aud: ['other', 'svc-gateway'] }))
-    expect(answer.identity?.tenant).to.equal('acme')
+    const response = await present(
+      await rig.stage(),
+      await rig.issuer.sign({ aud: ['other', 'svc-gateway'] }),
+    )
+    expect(response.identity?.tenant).to.equal('acme')
   })
 
   describe('names the exact reason:', () => {
@@ -201,10 +204,10 @@ describe('authn: tokens', () => {
 
   describe('the challenge', () => {
     it('describes an invalid token as in RFC 6750, within its alphabet', async () => {
-      const answer = refusal(
+      const response = refusal(
         await present(await rig.stage(), await rig.issuer.sign({ aud: 'caf\u00e9 "x"' })),
       )
-      expect(answer.headers).to.deep.equal({
+      expect(response.headers).to.deep.equal({
         'www-authenticate':
           'Bearer realm="svc", error="invalid_token", error_description="The token is for the audience ' +
           "'caf? ?'x?''; this gateway is 'svc-gateway'.\"",

@@ -56,9 +56,9 @@ describe('brokers: in a gateway, over the invoke protocol', () => {
   it('do not send a call without its credential, and record it', async () => {
     await using upstream = await upstreamThat(() => 200)
     await using gateway = await gatewayTo(upstream, { ...fixed, key_refs: ['env:MISSING'] })
-    const answer = await gateway.invoke('/mcp/files/read@1')
-    expect(answer.status).to.equal(502)
-    expect(await answer.json()).to.include({
+    const response = await gateway.invoke('/mcp/files/read@1')
+    expect(response.status).to.equal(502)
+    expect(await response.json()).to.include({
       error: 'BROKER_UNAVAILABLE',
       message: 'The credential for server "files" is not available: no key is usable.',
       sent: false,
@@ -82,7 +82,7 @@ describe('brokers: in a gateway, over the invoke protocol', () => {
     ])
   })
 
-  it('pass the second answer on when it is a refusal too, without a third attempt', async () => {
+  it('pass the second response on when it is a refusal too, without a third attempt', async () => {
     await using upstream = await upstreamThat(() => 429)
     await using gateway = await gatewayTo(
       upstream,
@@ -91,9 +91,9 @@ describe('brokers: in a gateway, over the invoke protocol', () => {
         env: { ...env, C: 'key-c' },
       },
     )
-    const answer = await gateway.invoke('/mcp/files/read@1')
-    expect(answer.status).to.equal(429)
-    expect(answer.headers.get('retry-after')).to.equal('30')
+    const response = await gateway.invoke('/mcp/files/read@1')
+    expect(response.status).to.equal(429)
+    expect(response.headers.get('retry-after')).to.equal('30')
     expect(keysOf(upstream.calls)).to.deep.equal(['key-a', 'key-b'])
     expect(gateway.records()[0]).to.include({ error: 'UPSTREAM', retries: 1 })
   })

@@ -4,7 +4,7 @@ import { expect } from 'chai'
 import { exportJWK, jwtVerify } from 'jose'
 import { explain } from '../../support/stage-rig.js'
 import { json, startTokenEndpoint, type TestTokenEndpoint } from '../../support/token-endpoint.js'
-import { ada, answered, BrokersRig, keyFor, sendWith, why } from './rig.js'
+import { ada, afterResponse, BrokersRig, keyFor, sendWith, why } from './rig.js'
 
 const bearer = (token = 'caller-token') => ({ authorization: `Bearer ${token}` })
 const grant = 'urn:ietf:params:oauth:grant-type:token-exchange'
@@ -181,13 +181,13 @@ describe('brokers: token exchange on behalf of the caller', () => {
   it('exchanges again when the upstream refuses a cached token, at a limited rate', async () => {
     const stage = await onBehalf()
     const fresh = await sendWith(stage, bearer())
-    expect(await answered(fresh, 401)).to.equal(undefined)
+    expect(await afterResponse(fresh, 401)).to.equal(undefined)
     rig.clock.advance(10_000)
     const kept = await sendWith(stage, bearer())
-    expect(await answered(kept, 403)).to.equal(undefined)
-    const again = await answered(kept, 401)
+    expect(await afterResponse(kept, 403)).to.equal(undefined)
+    const again = await afterResponse(kept, 401)
     expect(again).to.include({ value: 'Bearer exchanged-2' })
-    expect(await answered(await sendWith(stage, bearer()), 401)).to.equal(undefined)
+    expect(await afterResponse(await sendWith(stage, bearer()), 401)).to.equal(undefined)
     expect(endpoint.exchanges).to.have.length(2)
   })
 
@@ -215,7 +215,7 @@ describe('brokers: token exchange on behalf of the caller', () => {
       [403, { error: 'caller-token' }, 'no known reason'],
       [400, 'caller-token', 'no known reason'],
     ] as const) {
-      endpoint.answer((_exchange, response) => json(response, status, body))
+      endpoint.response((_exchange, response) => json(response, status, body))
       expect(why(await sendWith(stage, bearer()))).to.deep.equal({
         said: `BROKER_UNAVAILABLE: The credential for server "files" is not available: the token exchange was refused (${reason}).`,
         logged: `the token endpoint refused the exchange: ${status}, ${reason}`,
@@ -226,10 +226,10 @@ describe('brokers: token exchange on behalf of the caller', () => {
   })
 
   const rubbish: readonly (readonly [string, string, unknown])[] = [
-    ['that is no JSON', 'did not answer with a JSON object', '<html>caller-token</html>'],
-    ['that is a list', 'did not answer with a JSON object', []],
-    ['without a token', 'answered without an access_token', { access_token: undefined }],
-    ['whose token is a number', 'answered without an access_token', { access_token: 7 }],
+    ['that is no JSON', 'did not respond with a JSON object', '<html>caller-token</html>'],
+    ['that is a list', 'did not respond with a JSON object', []],
+    ['without a token', 'responded without an access_token', { access_token: undefined }],
+    ['whose token is a number', 'responded without an access_token', { access_token: 7 }],
     [
       'with an ID token',
       'issued a token that is not an access token',
@@ -239,22 +239,26 @@ describe('brokers: token exchange on behalf of the caller', () => {
     ['without a token type', 'issued a token that is not a bearer token', { token_type: undefined }],
     [
       'whose token never lived',
-      'answered with an expires_in that is not a number of seconds',
+      'responded with an expires_in that is not a number of seconds',
       { expires_in: 0 },
     ],
     [
       'whose life is no number',
-      'answered with an expires_in that is not a number of seconds',
+      'responded with an expires_in that is not a number of seconds',
       { expires_in: 'long' },
     ],
-    ["with the caller's own token", "answered with the caller's own token", { access_token: 'caller-token' }],
+    [
+      "with the caller's own token",
+      "responded with the caller's own token",
+      { access_token: 'caller-token' },
+    ],
   ]
   for (const [title, logged, answer] of rubbish) {
-    it(`accepts no answer ${title}`, async () => {
+    it(`accepts no response ${title}`, async () => {
       if (typeof answer === 'object' && answer !== null && !Array.isArray(answer))
         endpoint.issue({ ...answer })
       else
-        endpoint.answer((_exchange, response) =>
+        endpoint.response((_exchange, response) =>
           response.end(typeof answer === 'string' ? answer : JSON.stringify(answer)),
         )
       expect(why(await sendWith(await onBehalf(), bearer()))).to.deep.equal({
@@ -271,29 +275,29 @@ describe('brokers: token exchange on behalf of the caller', () => {
     )
   })
 
-  it('times out when the endpoint hangs, before or during its answer', async () => {
+  it('times out when the endpoint hangs, before or during its response', async () => {
     const stage = await onBehalf({ timeout_ms: 50 })
-    endpoint.answer(() => undefined)
+    endpoint.response(() => undefined)
     expect(why(await sendWith(stage, bearer())).logged).to.equal(
-      'the token endpoint sent no complete answer within 50 ms',
+      'the token endpoint sent no complete response within 50 ms',
     )
-    endpoint.answer((_exchange, response) => response.writeHead(200).write('{"access_token":'))
+    endpoint.response((_exchange, response) => response.writeHead(200).write('{"access_token":'))
     expect(why(await sendWith(stage, bearer())).logged).to.equal(
-      'the token endpoint sent no complete answer within 50 ms',
+      'the token endpoint sent no complete response within 50 ms',
     )
   })
 
   it('does not follow a redirect, and sends the token nowhere else', async () => {
     await using other = await startTokenEndpoint()
-    endpoint.answer((_exchange, response) => response.writeHead(307, { location: other.url }).end())
+    endpoint.response((_exchange, response) => response.writeHead(307, { location: other.url }).end())
     expect(why(await sendWith(await onBehalf(), bearer())).logged).to.equal(
-      'the token endpoint answered with a redirect (307), which is not followed',
+      'the token endpoint responded with a redirect (307), which is not followed',
     )
     expect(other.exchanges).to.deep.equal([])
   })
 
-  it('stops reading an endless answer', async () => {
-    endpoint.answer((_exchange, response) => {
+  it('stops reading an endless response', async () => {
+    endpoint.response((_exchange, response) => {
       const more = () => {
         while (response.write('x'.repeat(16_384)));
       }
@@ -301,7 +305,7 @@ describe('brokers: token exchange on behalf of the caller', () => {
       more()
     })
     expect(why(await sendWith(await onBehalf(), bearer())).logged).to.equal(
-      'the token endpoint answered with more than 64 KiB',
+      'the token endpoint responded with more than 64 KiB',
     )
   })
 
@@ -315,14 +319,15 @@ describe('brokers: token exchange on behalf of the caller', () => {
 
   it('backs off from an endpoint that keeps failing, and recovers when it is back', async () => {
     const stage = await onBehalf()
-    endpoint.answer((_exchange, response) => json(response, 503, {}))
-    for (let n = 0; n < 3; n++) expect(why(await sendWith(stage, bearer())).logged).to.match(/answered 503$/)
+    endpoint.response((_exchange, response) => json(response, 503, {}))
+    for (let n = 0; n < 3; n++)
+      expect(why(await sendWith(stage, bearer())).logged).to.match(/responded with 503$/)
     expect(why(await sendWith(stage, bearer())).logged).to.equal(
       'the token endpoint failed 3 times in a row and is not asked again for 1 s',
     )
     expect(endpoint.exchanges).to.have.length(3)
     rig.clock.advance(1000)
-    expect(why(await sendWith(stage, bearer())).logged).to.match(/answered 503$/)
+    expect(why(await sendWith(stage, bearer())).logged).to.match(/responded with 503$/)
     rig.clock.advance(1000)
     expect(why(await sendWith(stage, bearer())).logged).to.match(/for 1 s$/)
     rig.clock.advance(1000)
@@ -332,7 +337,7 @@ describe('brokers: token exchange on behalf of the caller', () => {
 
   it('counts concurrent failures as one', async () => {
     const stage = await onBehalf()
-    endpoint.answer((_exchange, response) => json(response, 500, {}))
+    endpoint.response((_exchange, response) => json(response, 500, {}))
     await Promise.all(Array.from({ length: 40 }, (_, n) => sendWith(stage, bearer(`caller-${n}`))))
     rig.clock.advance(1000)
     endpoint.issue()

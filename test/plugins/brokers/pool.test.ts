@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import { explain } from '../../support/stage-rig.js'
-import { answered, BrokersRig, held, keyFor, sendWith, why } from './rig.js'
+import { afterResponse, BrokersRig, held, keyFor, sendWith, why } from './rig.js'
 
 describe('brokers: a pool of keys', () => {
   let rig: BrokersRig
@@ -23,7 +23,7 @@ describe('brokers: a pool of keys', () => {
   for (const status of [401, 403, 429]) {
     it(`puts a key into cooldown after ${status}, and offers the next for the same call`, async () => {
       const stage = await rig.stage(pool)
-      const next = await answered(await sendWith(stage), status)
+      const next = await afterResponse(await sendWith(stage), status)
       expect(next?.value).to.equal('b')
       const keys: string[] = []
       for (let n = 0; n < 4; n++) keys.push(await keyFor(stage))
@@ -37,7 +37,7 @@ describe('brokers: a pool of keys', () => {
   it('ignores every other status', async () => {
     const stage = await rig.stage(pool)
     for (const status of [200, 400, 404, 409, 500, 503]) {
-      expect(await answered(await sendWith(stage), status, { 'retry-after': '60' })).to.equal(undefined)
+      expect(await afterResponse(await sendWith(stage), status, { 'retry-after': '60' })).to.equal(undefined)
     }
     expect(await keyFor(stage)).to.equal('a')
   })
@@ -47,7 +47,11 @@ describe('brokers: a pool of keys', () => {
     const rests = async (header: string | undefined): Promise<number> => {
       const stage = await rig.stage({ ...single, key_dirs: [String(header)] })
       expect(
-        await answered(await sendWith(stage), 429, header === undefined ? {} : { 'retry-after': header }),
+        await afterResponse(
+          await sendWith(stage),
+          429,
+          header === undefined ? {} : { 'retry-after': header },
+        ),
       ).to.equal(undefined)
       for (let seconds = 0; seconds <= 200; seconds++) {
         if ((await sendWith(stage)).credential !== undefined) return seconds
@@ -67,18 +71,18 @@ describe('brokers: a pool of keys', () => {
 
   it('offers a second key once, and puts it into cooldown too', async () => {
     const stage = await rig.stage(pool)
-    const second = await answered(await sendWith(stage), 429)
+    const second = await afterResponse(await sendWith(stage), 429)
     if (second === undefined) throw new Error('no second key was offered')
-    expect(await answered(second, 429)).to.equal(undefined)
+    expect(await afterResponse(second, 429)).to.equal(undefined)
     expect(await keyFor(stage)).to.equal('c')
     expect(await keyFor(stage)).to.equal('c')
   })
 
   it('puts neither key into cooldown after 403 with both: the call is refused, not the keys', async () => {
     const stage = await rig.stage(pool)
-    const second = await answered(await sendWith(stage), 403)
+    const second = await afterResponse(await sendWith(stage), 403)
     if (second === undefined) throw new Error('no second key was offered')
-    await answered(second, 403)
+    await afterResponse(second, 403)
     const keys = new Set<string>()
     for (let n = 0; n < 3; n++) keys.add(await keyFor(stage))
     expect([...keys].sort().join('')).to.equal('abc')
@@ -86,16 +90,16 @@ describe('brokers: a pool of keys', () => {
 
   it('repeats a call only after the statuses that the policy names', async () => {
     const stage = await rig.stage({ ...pool, retry_on: [429] })
-    expect(await answered(await sendWith(stage), 403)).to.equal(undefined)
-    expect((await answered(await sendWith(stage), 429))?.value).to.equal('c')
+    expect(await afterResponse(await sendWith(stage), 403)).to.equal(undefined)
+    expect((await afterResponse(await sendWith(stage), 429))?.value).to.equal('c')
   })
 
   it('refuses the call while every key is in cooldown, and logs for how long', async () => {
     const stage = await rig.stage(pool)
-    await answered(await sendWith(stage), 429, { 'retry-after': '90' })
+    await afterResponse(await sendWith(stage), 429, { 'retry-after': '90' })
     for (const wait of ['45', '60']) {
       const second = await sendWith(stage)
-      await answered(second, 429, { 'retry-after': wait })
+      await afterResponse(second, 429, { 'retry-after': wait })
     }
     expect(why(await sendWith(stage))).to.deep.equal({
       said: 'BROKER_UNAVAILABLE: The credential for server "files" is not available: no key is usable now.',
@@ -122,12 +126,12 @@ describe('brokers: a pool of keys', () => {
   it('does not repeat a call with the same key under another reference', async () => {
     rig.env['B'] = 'a'
     const stage = await rig.stage({ ...pool, key_refs: ['env:A', 'env:B'] })
-    expect(await answered(await sendWith(stage), 401)).to.equal(undefined)
+    expect(await afterResponse(await sendWith(stage), 401)).to.equal(undefined)
   })
 
   it('keeps its cooldowns across a reload', async () => {
     const before = await rig.stage(pool)
-    await answered(await sendWith(before), 429)
+    await afterResponse(await sendWith(before), 429)
     const after = await rig.stage(pool)
     await before.stop?.()
     expect([await keyFor(after), await keyFor(after)]).to.not.include('a')
@@ -136,20 +140,20 @@ describe('brokers: a pool of keys', () => {
   it('serves an MCP session with its first key until the cooldown of that key', async () => {
     const stage = await rig.stage(pool)
     const begun = await sendWith(stage)
-    await answered(begun, 200, { 'mcp-session-id': 's-1' })
+    await afterResponse(begun, 200, { 'mcp-session-id': 's-1' })
     const session = { 'mcp-session-id': 's-1' }
     expect(
       [await keyFor(stage, session), await keyFor(stage), await keyFor(stage, session)].join(''),
     ).to.equal('aba')
-    const moved = await answered(await sendWith(stage, session), 429)
+    const moved = await afterResponse(await sendWith(stage, session), 429)
     expect(moved?.value).to.equal('c')
-    if (moved !== undefined) await answered(moved, 200)
+    if (moved !== undefined) await afterResponse(moved, 200)
     expect(await keyFor(stage, session)).to.equal('c')
   })
 
   it('logs which key is in cooldown and why, by its path in the policy', async () => {
     const stage = await rig.stage(pool)
-    await answered(await sendWith(stage), 429, { 'retry-after': '5' })
+    await afterResponse(await sendWith(stage), 429, { 'retry-after': '5' })
     expect(rig.log.lines).to.deep.equal([
       {
         level: 'warn',

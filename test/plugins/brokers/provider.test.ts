@@ -145,12 +145,12 @@ describe('brokers: token exchange on behalf of the caller, with an OpenID Connec
       await using serving = await gateway({ ...more, ...audience })
       const headers = { authorization: `Bearer ${await provider.accessToken()}` }
       expect((await serving.invoke('/mcp/files/read@1', {}, headers)).status).to.equal(200)
-      const answer = await fetch(`${serving.url}/mcp/files`, {
+      const response = await fetch(`${serving.url}/mcp/files`, {
         method: 'POST',
         headers: { 'content-type': 'application/json', ...headers },
         body: JSON.stringify(callEcho),
       })
-      expect(await answer.json()).to.have.nested.property('result.content')
+      expect(await response.json()).to.have.nested.property('result.content')
       expect(seen).to.have.length(2)
       for (const claims of seen) {
         expect(claims).to.deep.include({
@@ -170,13 +170,13 @@ describe('brokers: token exchange on behalf of the caller, with an OpenID Connec
       client_secret_ref: 'env:SECRET',
       audience: 'https://other.example/',
     })
-    const answer = await serving.invoke(
+    const response = await serving.invoke(
       '/mcp/files/read@1',
       {},
       { authorization: `Bearer ${await provider.accessToken()}` },
     )
-    expect(answer.status).to.equal(502)
-    expect(await answer.json()).to.include({
+    expect(response.status).to.equal(502)
+    expect(await response.json()).to.include({
       error: 'BROKER_UNAVAILABLE',
       message:
         'The credential for server "files" is not available: the token exchange was refused (invalid_target).',
@@ -188,8 +188,8 @@ describe('brokers: token exchange on behalf of the caller, with an OpenID Connec
   it('does not exchange a token that was not issued for the gateway', async () => {
     await using serving = await gateway({ client_id: 'gw-basic', client_secret_ref: 'env:SECRET' })
     const token = await provider.accessToken('https://elsewhere.example/')
-    const answer = await serving.invoke('/mcp/files/read@1', {}, { authorization: `Bearer ${token}` })
-    expect(answer.status).to.equal(401)
+    const response = await serving.invoke('/mcp/files/read@1', {}, { authorization: `Bearer ${token}` })
+    expect(response.status).to.equal(401)
     expect(upstream.calls).to.deep.equal([])
   })
 })

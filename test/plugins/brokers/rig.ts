@@ -2,7 +2,7 @@
 import { writeFileSync } from 'node:fs'
 import type { IncomingHttpHeaders } from 'node:http'
 import { join } from 'node:path'
-import { type AnswerHead, type Credential, credential, type Identity, type Stage } from '@svc/core'
+import { type Credential, credential, type Identity, type ResponseHead, type Stage } from '@svc/core'
 import { brokersPlugin } from '@svc/plugin-brokers'
 import { type Sent, StageRig, send, why as shortWhy } from '../../support/stage-rig.js'
 
@@ -42,14 +42,14 @@ export function held({ credential, outcome }: Brokered): Credential {
   return credential
 }
 
-/** Simulates the upstream's answer; the result is the credential for the repetition. */
-export async function answered(
+/** Simulates the upstream's response; the result is the credential for the repetition. */
+export async function afterResponse(
   brokered: Brokered | Credential,
   status: number,
-  headers: AnswerHead['headers'] = {},
+  headers: ResponseHead['headers'] = {},
 ): Promise<Credential | undefined> {
   const used = 'call' in brokered ? held(brokered) : brokered
-  return used.answered?.({ status, headers })
+  return used.onResponse?.({ status, headers })
 }
 
 /** `CODE: message`, and the cause as the log has it. */

@@ -68,7 +68,7 @@ function pickyUpstream(): Promise<TestUpstream> {
 /** A token endpoint that exchanges for one client, and echoes the request to another. */
 async function loudEndpoint(): Promise<TestTokenEndpoint> {
   const endpoint = await startTokenEndpoint()
-  endpoint.answer(({ form, headers }, response) => {
+  endpoint.response(({ form, headers }, response) => {
     const isGood = form.get('audience') === 'good'
     const said = JSON.stringify([...form, ...Object.entries(headers), secrets.exchanged])
     if (isGood)
@@ -111,17 +111,17 @@ async function shown(response: Response): Promise<string> {
 }
 
 async function callAll(url: string, token: string): Promise<string[]> {
-  const answers: string[] = []
+  const responses: string[] = []
   const headers = { 'content-type': 'application/json', authorization: `Bearer ${token}` }
   for (const server of servers) {
     for (let n = 0; n < 2; n++) {
       const post = (path: string, body: string) => fetch(`${url}${path}`, { method: 'POST', headers, body })
-      answers.push(await shown(await post(`/mcp/${server}/read@1`, '{}')))
-      answers.push(await shown(await post(`/mcp/${server}`, JSON.stringify(callEcho))))
+      responses.push(await shown(await post(`/mcp/${server}/read@1`, '{}')))
+      responses.push(await shown(await post(`/mcp/${server}`, JSON.stringify(callEcho))))
     }
   }
-  answers.push(await shown(await fetch(`${url}/readyz`)))
-  return answers
+  responses.push(await shown(await fetch(`${url}/readyz`)))
+  return responses
 }
 
 describe('brokers: secrets', () => {
@@ -186,15 +186,15 @@ entitlements: open
 quotas: { adapter: memory }
 ${sectionsFor(issuer, endpoint)}`,
     )
-    let answers: string[] = []
+    let responses: string[] = []
     const output = await run(['gateway', '--policy', policy, '--dir', join(home, 'state')], async (line) => {
       const { url, adminUrl } = JSON.parse(line) as { url: string; adminUrl: string }
-      answers = await callAll(url, token)
+      responses = await callAll(url, token)
       for (const path of ['/metrics', '/api/escalations', '/console', '/healthz']) {
-        answers.push(await shown(await fetch(`${adminUrl}${path}`)))
+        responses.push(await shown(await fetch(`${adminUrl}${path}`)))
       }
     })
-    const outputs = [output, ...answers, await run(['policy', 'check', policy])]
+    const outputs = [output, ...responses, await run(['policy', 'check', policy])]
     for (const server of servers) {
       const call = ['--tenant', 'acme', '--server', server, '--tool', 'read@1', '--user', 'ada@example.com']
       const { lines } = await runPolicy(['explain', policy, ...call], { GOOD: secrets.good })
@@ -212,9 +212,9 @@ ${sectionsFor(issuer, endpoint)}`,
     expect(
       found(JSON.stringify(endpoint.exchanges.map(({ form }) => [...form])), signature()),
     ).to.include.members(['client-secret-3be7', signature()])
-    expect(answers.filter((answer) => answer.startsWith('200')).length).to.be.greaterThan(10)
+    expect(responses.filter((response) => response.startsWith('200')).length).to.be.greaterThan(10)
     // The metrics were part of the searched output.
-    expect(answers.join('\n')).to.match(/svc_broker_key_cooldowns_total \d/)
+    expect(responses.join('\n')).to.match(/svc_broker_key_cooldowns_total \d/)
     expect(output).to.include('a key of the pool is in cooldown').and.include('not allowed in a header')
     expect(outputs.flatMap((text) => found(text, signature()))).to.deep.equal([])
   })

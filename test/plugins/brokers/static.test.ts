@@ -4,7 +4,7 @@ import { expect } from 'chai'
 import { container, type DependencyContainer } from 'tsyringe'
 import { checkSection } from '../../support/check.js'
 import { send } from '../../support/stage-rig.js'
-import { answered, BrokersRig, held, keyFor, sendWith, why } from './rig.js'
+import { afterResponse, BrokersRig, held, keyFor, sendWith, why } from './rig.js'
 
 describe('brokers: a static key', () => {
   let rig: BrokersRig
@@ -75,10 +75,10 @@ describe('brokers: a static key', () => {
     rig.write('key', 'old')
     const stage = await rig.stage({ type: 'static', key_refs: ['file://key'] })
     const first = await sendWith(stage)
-    expect(await answered(first, 401)).to.equal(undefined)
+    expect(await afterResponse(first, 401)).to.equal(undefined)
     rig.write('key', 'new')
-    expect(await answered(first, 403)).to.equal(undefined)
-    expect(await answered(first, 401)).to.include({ header: 'x-api-key', value: 'new' })
+    expect(await afterResponse(first, 403)).to.equal(undefined)
+    expect(await afterResponse(first, 401)).to.include({ header: 'x-api-key', value: 'new' })
     expect(await keyFor(stage)).to.equal('new')
   })
 

@@ -3,7 +3,7 @@ import type { Identity, Stage } from '@svc/core'
 import { expect } from 'chai'
 import { Chance } from '../../support/chance.js'
 import { json, startTokenEndpoint, type TestTokenEndpoint } from '../../support/token-endpoint.js'
-import { ada, answered, BrokersRig, sendWith } from './rig.js'
+import { ada, afterResponse, BrokersRig, sendWith } from './rig.js'
 
 const seed = Number(process.env['SVC_SEED'] ?? 1)
 const bob: Identity = { tenant: 'acme', authenticated: true, user: 'bob@example.com', roles: [] }
@@ -26,12 +26,12 @@ describe('brokers: two callers', () => {
   const pool = (more: object = {}): Promise<Stage> =>
     rig.stage({ type: 'vendor_key_pool', key_refs: ['env:A', 'env:B'], ...more })
 
-  /** A call whose answers are these statuses, the second where it is repeated. */
+  /** A call whose responses are these statuses, the second where it is repeated. */
   async function refused(stage: Stage, caller: Identity, statuses: readonly number[]): Promise<void> {
     const call = await sendWith(stage, {}, caller)
     if (call.credential === undefined) return
-    const second = await answered(call.credential, statuses[0] ?? 429)
-    if (second !== undefined) await answered(second, statuses[1] ?? 429)
+    const second = await afterResponse(call.credential, statuses[0] ?? 429)
+    if (second !== undefined) await afterResponse(second, statuses[1] ?? 429)
   }
 
   for (const retry_on of [[401, 403, 429], []]) {
@@ -43,7 +43,7 @@ describe('brokers: two callers', () => {
         const call = await sendWith(stage, {}, bob)
         expect(call.credential, `SVC_SEED=${seed}, round ${round}`).to.not.equal(undefined)
         // Nobody's success but bob's own may be what keeps the keys.
-        if (round % 2 === 0 && call.credential !== undefined) await answered(call.credential, 200)
+        if (round % 2 === 0 && call.credential !== undefined) await afterResponse(call.credential, 200)
         rig.clock.advance(chance.int(0, 5_000))
       }
     })
@@ -67,13 +67,13 @@ describe('brokers: two callers', () => {
     })
     const chance = new Chance(seed)
     for (let round = 0; round < 20; round++) {
-      const fault = chance.pick([400, 500, 503, 200])
-      endpoint.answer((_, response) => json(response, fault, {}))
+      const error = chance.pick([400, 500, 503, 200])
+      endpoint.response((_, response) => json(response, error, {}))
       await sendWith(stage, { authorization: `Bearer ada${round}` }, ada)
       endpoint.issue({})
       const call = await sendWith(stage, { authorization: `Bearer bob${round}` }, bob)
       expect(call.credential, `SVC_SEED=${seed}, round ${round}`).to.not.equal(undefined)
-      endpoint.answer((_, response) => json(response, 500, {}))
+      endpoint.response((_, response) => json(response, 500, {}))
       for (let more = 0; more < 3; more++) {
         await sendWith(stage, { authorization: `Bearer ada${round}-${more}` }, ada)
       }

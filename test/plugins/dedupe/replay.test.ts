@@ -2,7 +2,7 @@ import type { Completed } from '@svc/core'
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { controlOf } from '../../support/call.js'
-import { answered, DedupeRig, keyed, textOf } from './rig.js'
+import { DedupeRig, keyed, responded, textOf } from './rig.js'
 
 describe('a replay', () => {
   let rig: DedupeRig
@@ -15,7 +15,7 @@ describe('a replay', () => {
 
   it('replays the stored response with any bytes', async () => {
     let body: Uint8Array = Buffer.alloc(0)
-    const running = await rig.pipeline({}, () => answered('', { body }))
+    const running = await rig.pipeline({}, () => responded('', { body }))
     let run = 0
     await fc.assert(
       fc.asyncProperty(fc.uint8Array({ maxLength: 300 }), async (bytes) => {
@@ -31,7 +31,7 @@ describe('a replay', () => {
 
   it('puts the new id into a JSON-RPC response and changes nothing else', async () => {
     let text = ''
-    const running = await rig.pipeline({}, () => answered('', { body: Buffer.from(text), digest: null }))
+    const running = await rig.pipeline({}, () => responded('', { body: Buffer.from(text), digest: null }))
     let run = 0
     const id = fc.oneof(fc.string(), fc.integer())
     const spaced = fc.constantFrom('', ' ', '\n\t')
@@ -71,7 +71,7 @@ describe('a replay', () => {
     '{,}',
   ]) {
     it(`leaves ${JSON.stringify(text)} as it is`, async () => {
-      const running = await rig.pipeline({}, () => answered(text, { digest: null }))
+      const running = await rig.pipeline({}, () => responded(text, { digest: null }))
       const ask = () => running.run(controlOf(keyed({ protocol: 'mcp', request: { rpcId: 2 } })))
       await ask()
       const replay = await ask()
@@ -80,7 +80,7 @@ describe('a replay', () => {
     })
   }
 
-  it('refuses a stored answer that is not ours', async () => {
+  it('refuses a stored response that is not ours', async () => {
     const running = await rig.pipeline()
     await running.run(controlOf(keyed()))
     const [, claim] = rig.store.asked[0]!

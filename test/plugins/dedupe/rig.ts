@@ -29,8 +29,8 @@ class SpyStore extends MemoryDedupeStore {
   override release(claim: DedupeClaim) {
     return this.#recorded('release', claim) ?? super.release(claim)
   }
-  override complete(claim: DedupeClaim, answer: Uint8Array | null) {
-    return this.#recorded('complete', claim) ?? super.complete(claim, answer)
+  override complete(claim: DedupeClaim, response: Uint8Array | null) {
+    return this.#recorded('complete', claim) ?? super.complete(claim, response)
   }
   override markUnknown(claim: DedupeClaim) {
     return this.#recorded('markUnknown', claim) ?? super.markUnknown(claim)
@@ -60,14 +60,14 @@ export class DedupeRig extends StageRig {
   /** A pipeline of the stage alone, in front of an upstream that answers so. */
   async pipeline(
     section: object = {},
-    answer: (call: Call) => Outcome | Promise<Outcome> = () => answered(),
+    response: (call: Call) => Outcome | Promise<Outcome> = () => responded(),
   ): Promise<Pipeline> {
     const stage = this.create(dedupePlugin, section)
     const whole = new Pipeline([{ name: 'dedupe', stage }], async (call) => {
       const refused = await controlOf(call).commitHolds()
       if (refused !== undefined) return refused
       this.sent++
-      return answer(call)
+      return response(call)
     })
     await whole.start()
     this.#started.push(whole)
@@ -80,7 +80,7 @@ export class DedupeRig extends StageRig {
   }
 }
 
-export const answered = (text = 'ran', over: Partial<Completed> = {}): Outcome => ({
+export const responded = (text = 'ran', over: Partial<Completed> = {}): Outcome => ({
   ...served,
   headers: { 'content-type': 'text/plain' },
   body: Buffer.from(text),

@@ -4,7 +4,7 @@ import { expect } from 'chai'
 import sinon, { type SinonFakeTimers } from 'sinon'
 import { controlOf, makeCall } from '../../support/call.js'
 import { explain } from '../../support/stage-rig.js'
-import { answered, DedupeRig, keyed, textOf } from './rig.js'
+import { DedupeRig, keyed, responded, textOf } from './rig.js'
 
 describe('the dedupe stage', () => {
   let rig: DedupeRig
@@ -23,11 +23,11 @@ describe('the dedupe stage', () => {
     expect(rig.store.asked).to.deep.equal([])
   })
 
-  it('claims, marks directly before the send, and keeps the answer, in this order', async () => {
+  it('claims, marks directly before the send, and keeps the response, in this order', async () => {
     const order: string[] = []
     const running = await rig.pipeline({}, () => {
       order.push(...rig.store.names, 'sent')
-      return answered()
+      return responded()
     })
     await running.run(controlOf(keyed()))
     expect(order).to.deep.equal(['claim', 'markSent', 'sent'])
@@ -69,7 +69,7 @@ describe('the dedupe stage', () => {
     expect(rig.sent).to.equal(1)
   })
 
-  it('stores the answer when an outer stage withholds it, as that stage also withholds the replay', async () => {
+  it('stores the response when an outer stage withholds it, as that stage also withholds the replay', async () => {
     const inner = await rig.pipeline()
     const { stage } = inner.stages[0]!
     const outer = new Pipeline(
@@ -87,7 +87,7 @@ describe('the dedupe stage', () => {
       ],
       async (call) => {
         await controlOf(call).commitHolds()
-        return answered()
+        return responded()
       },
     )
     expect(await outer.run(controlOf(keyed()))).to.include({ code: 'PAYLOAD_TOO_LARGE' })
@@ -121,7 +121,7 @@ describe('the dedupe stage', () => {
       const running = await rig.pipeline({ leaseSec: 3 }, () => new Promise((resolve) => (end = resolve)))
       const first = running.run(controlOf(keyed()))
       await timers.tickAsync(2000)
-      end?.(answered())
+      end?.(responded())
       await first
       await timers.tickAsync(2000)
       expect(rig.store.names).to.deep.equal(['claim', 'markSent', 'renew', 'renew', 'complete'])
@@ -129,7 +129,7 @@ describe('the dedupe stage', () => {
   })
 
   it('sets the result of the key on the call', async () => {
-    const running = await rig.pipeline({ maxResponseKb: 1 }, () => answered('x'.repeat(2000)))
+    const running = await rig.pipeline({ maxResponseKb: 1 }, () => responded('x'.repeat(2000)))
     const calls = [keyed(), keyed(), keyed({ args: { other: true } }), makeCall()]
     for (const call of calls) await running.run(controlOf(call))
     expect(calls.map((call) => call.get(idempotency))).to.deep.equal([

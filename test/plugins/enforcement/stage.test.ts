@@ -57,7 +57,7 @@ describe('enforcement', () => {
     expect(await handle({ deny_on: ['ap2_missing'] }, callWith(report))).to.equal(served)
   })
 
-  it('answers with the code of the first finding that denies and names all that do', async () => {
+  it('responds with the code of the first finding that denies and names all that do', async () => {
     const reported: Finding = { reason: 'version_unpinned', stage: 'security' }
     const outcome = await handle(
       { deny_on: ['payload_too_large', 'tool_not_in_allowlist'] },

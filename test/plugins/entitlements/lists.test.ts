@@ -238,7 +238,7 @@ describe('entitlements: lists', () => {
     expect(call.findings).to.deep.equal([])
   })
 
-  it('answer without a promise once the request is parsed', async () => {
+  it('respond without a promise once the request is parsed', async () => {
     const call = makeCall()
     await call.request()
     expect(createEntitlements(acme({})).handle(call, () => served)).to.equal(served)

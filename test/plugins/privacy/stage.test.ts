@@ -5,7 +5,7 @@ import {
   type Call,
   identity,
   type Redactor,
-  redactedFault,
+  redactedError,
   redactedValue,
   redactor,
   services,
@@ -173,7 +173,7 @@ describe('privacy', () => {
         [ada]: [1, null, { to: ada }],
       })
       const cause = Object.assign(new Error('user:ada@example.com is locked'), { code: 'LOCKED' })
-      const redacted = redactedFault(new Error('failed for ada@example.com', { cause }), one) as Error
+      const redacted = redactedError(new Error('failed for ada@example.com', { cause }), one) as Error
       expect(redacted.message).to.equal(`failed for ${ada}`)
       expect(redacted.stack).to.include(ada).and.not.include('ada@example.com')
       expect(redacted.cause).to.include({ message: `user:${ada} is locked`, code: 'LOCKED' })

@@ -5,43 +5,43 @@ import sinon, { type SinonFakeTimers } from 'sinon'
 import { StageRig, sendWithHolds } from '../../support/stage-rig.js'
 import { countOne, KEY, limited, NOON } from './rig.js'
 
-/** A memory adapter that can be told to fail, or to keep its answers to itself. */
-class Faulty implements QuotaAdapter {
+/** A memory adapter that can be told to fail, or to keep its responses to itself. */
+class WithErrors implements QuotaAdapter {
   memory = new MemoryQuotaAdapter({ now: () => Date.now() })
   mode: 'up' | 'down' | 'silent' = 'up'
   #kept: (() => void)[] = []
 
   incrDaily(tenant: string, tool: string, limit: number) {
-    return this.#answer(() => this.memory.incrDaily(tenant, tool, limit))
+    return this.#response(() => this.memory.incrDaily(tenant, tool, limit))
   }
   takeToken(tenant: string, tool: string, rate: number, burst?: number) {
-    return this.#answer(() => this.memory.takeToken(tenant, tool, rate, burst))
+    return this.#response(() => this.memory.takeToken(tenant, tool, rate, burst))
   }
   refundDaily(tenant: string, tool: string, now?: number) {
-    return this.#answer(() => this.memory.refundDaily(tenant, tool, now))
+    return this.#response(() => this.memory.refundDaily(tenant, tool, now))
   }
   /** Gives the answers it kept. */
   speak(): void {
     this.mode = 'up'
-    for (const answer of this.#kept.splice(0)) answer()
+    for (const response of this.#kept.splice(0)) response()
   }
 
-  async #answer<T>(act: () => Promise<T>): Promise<T> {
+  async #response<T>(act: () => Promise<T>): Promise<T> {
     if (this.mode === 'down') throw new Error('connection refused')
-    const answer = await act()
+    const response = await act()
     if (this.mode === 'silent') await new Promise<void>((resolve) => this.#kept.push(resolve))
-    return answer
+    return response
   }
 }
 
 describe('quotas: while the store is down', () => {
   let timers: SinonFakeTimers
-  let store: Faulty
+  let store: WithErrors
   let rig: StageRig
 
   beforeEach(() => {
     timers = sinon.useFakeTimers({ now: NOON, toFake: ['setTimeout', 'clearTimeout', 'Date'] })
-    store = new Faulty()
+    store = new WithErrors()
     rig = new StageRig()
     rig.bind(tokens.Clock, { now: () => Date.now(), monotonic: () => Date.now() - NOON })
   })
@@ -54,7 +54,7 @@ describe('quotas: while the store is down', () => {
   const started = (failure_mode: string): Promise<Stage> =>
     rig.start(quotasPlugin, { adapter: store, failure_mode, timeoutMs: 200 })
 
-  /** A call, and the time that its store has to answer. */
+  /** A call, and the time that its store has to respond. */
   async function countSilently(stage: Stage, limit?: Partial<Limit>): Promise<Outcome> {
     const outcome = countOne(stage, limit)
     await timers.tickAsync(200)
@@ -78,19 +78,19 @@ describe('quotas: while the store is down', () => {
       expect(await countOne(stage)).to.have.property('kind', 'completed')
     })
 
-    it('refuses a call when the store does not answer in time', async () => {
+    it('refuses a call when the store does not respond in time', async () => {
       const stage = await started('closed')
       store.mode = 'silent'
       expect(await countSilently(stage)).to.include({ code: 'STORE_UNAVAILABLE' })
       expect(await countSilently(stage, { ratePerSec: 1 })).to.include({ code: 'STORE_UNAVAILABLE' })
     })
 
-    it('uses the store again after a late answer, and refunds the count of that answer', async () => {
+    it('uses the store again after a late response, and refunds the count of that answer', async () => {
       const stage = await started('closed')
       store.mode = 'silent'
       await countSilently(stage)
       expect(await left()).to.equal(999)
-      expect(stage.ready?.()).to.equal('the quota store does not answer')
+      expect(stage.ready?.()).to.equal('the quota store does not respond')
       store.speak()
       await timers.tickAsync(0)
       expect(await left()).to.equal(1000)
@@ -115,13 +115,13 @@ describe('quotas: while the store is down', () => {
       expect(rig.log.lines).to.deep.equal([
         {
           level: 'warn',
-          fields: { fault: 'connection refused', failures: 1 },
+          fields: { error: 'connection refused', failures: 1 },
           message: 'the quota store fails: limited calls are refused',
         },
       ])
       await timers.tickAsync(10_000)
       await countOne(stage)
-      expect(rig.log.lines[1]?.fields).to.deep.equal({ fault: 'connection refused', failures: 3 })
+      expect(rig.log.lines[1]?.fields).to.deep.equal({ error: 'connection refused', failures: 3 })
       expect(rig.meter.values.get('svc_quota_store_failures_total')).to.equal(4)
     })
   })
@@ -136,7 +136,7 @@ describe('quotas: while the store is down', () => {
       expect(stage.ready?.()).to.equal(undefined)
     })
 
-    it('allows a call when the store does not answer in time', async () => {
+    it('allows a call when the store does not respond in time', async () => {
       const stage = await started('open')
       store.mode = 'silent'
       expect(await countSilently(stage)).to.have.property('kind', 'completed')

@@ -90,15 +90,15 @@ describe('quotas', () => {
     expect(outcome.headers).to.have.property('retry-after', '1')
   })
 
-  it('adds headers about the limits to a copy of the answer', async () => {
-    const answer: Completed = { ...served, headers: { 'x-own': '1' } }
+  it('adds headers about the limits to a copy of the response', async () => {
+    const response: Completed = { ...served, headers: { 'x-own': '1' } }
     const outcome = await run(
       await rig.started(),
       limited(
         { callsPerDay: 10, ratePerSec: 1, burst: 5 },
         { key: `${KEY}#user:ada`, level: 'user', callsPerDay: 3 },
       ),
-      answer,
+      response,
     )
     expect(outcome.headers).to.deep.equal({
       'x-own': '1',
@@ -108,8 +108,8 @@ describe('quotas', () => {
       'ratelimit-policy': '"tenant-rate";q=5;w=5, "tenant-day";q=10;w=86400, "user-day";q=3;w=86400',
       ratelimit: '"tenant-rate";r=4;t=1, "tenant-day";r=9;t=43200, "user-day";r=2;t=43200',
     })
-    expect(answer.headers).to.deep.equal({ 'x-own': '1' })
-    expect(outcome).to.have.property('body', answer.body)
+    expect(response.headers).to.deep.equal({ 'x-own': '1' })
+    expect(outcome).to.have.property('body', response.body)
   })
 
   it('gives limits of one level different names', async () => {

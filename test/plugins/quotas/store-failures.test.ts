@@ -15,7 +15,7 @@ describe('quotas: when the store fails', () => {
 
   afterEach(() => rig[Symbol.asyncDispose]())
 
-  const answers = {
+  const responses = {
     'incrDaily rejects': { incrDaily: sinon.stub().rejects(new Error('disk gone')) },
     'incrDaily throws': { incrDaily: sinon.stub().throws(new Error('disk gone')) },
     'takeToken rejects': { takeToken: sinon.stub().rejects(new Error('disk gone')) },
@@ -33,8 +33,8 @@ describe('quotas: when the store fails', () => {
     'the tokens are not a number': { takeToken: sinon.stub().resolves({ tokens: undefined, resetAt: NOON }) },
     'the reset of the bucket is missing': { takeToken: sinon.stub().resolves({ tokens: 1 }) },
   }
-  for (const [fault, broken] of Object.entries(answers)) {
-    it(`does not send the call if ${fault}`, async () => {
+  for (const [error, broken] of Object.entries(responses)) {
+    it(`does not send the call if ${error}`, async () => {
       const adapter = {
         incrDaily: rig.memory.incrDaily.bind(rig.memory),
         takeToken: rig.memory.takeToken.bind(rig.memory),

@@ -79,16 +79,16 @@ describe('the circuit breaker of a runtime', () => {
   it('allows one probe at a time and refuses other calls meanwhile', async () => {
     await trial.fail(5)
     trial.clock.advance(1000)
-    let answer = (): void => undefined
+    let response = (): void => undefined
     trial.evaluate = () =>
       new Promise((resolve) => {
-        answer = () => resolve({ action: 'allow' })
+        response = () => resolve({ action: 'allow' })
       })
     const probe = trial.call()
     await trial.call()
     await trial.fail(2)
     expect(trial.evaluations).to.equal(6)
-    answer()
+    response()
     expect(await probe).to.equal(served)
     trial.recover()
     expect(await trial.call()).to.equal(served)

@@ -186,7 +186,7 @@ describe('a remote runtime that fails', () => {
     }
     const _meta = { 'io.modelcontextprotocol/protocolVersion': '2026-07-28' }
     const body = { jsonrpc: '2.0', id: 1, method: 'prompts/get', params: { name: 'x', _meta } }
-    const answered = fetch(`${setup.gateway.url}/mcp/files`, {
+    const responded = fetch(`${setup.gateway.url}/mcp/files`, {
       method: 'POST',
       headers: stateless,
       body: JSON.stringify(body),
@@ -194,7 +194,7 @@ describe('a remote runtime that fails', () => {
     }).catch((error: unknown) => error)
     await hasArrived
     caller.abort()
-    expect(await answered).to.have.property('name', 'AbortError')
+    expect(await responded).to.have.property('name', 'AbortError')
     await hasClosed
     expect(setup.runtimeRequests).to.have.length(1)
   })

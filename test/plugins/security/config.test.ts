@@ -3,7 +3,7 @@ import { expect } from 'chai'
 import { makeCall } from '../../support/call.js'
 import { checkSection } from '../../support/check.js'
 import { explain, served } from '../../support/stage-rig.js'
-import { answerOf, securityStage } from './rig.js'
+import { responseOf, securityStage } from './rig.js'
 
 function issues(section: object): string[] {
   const { error } = securityPlugin.schema.safeParse(section)
@@ -46,17 +46,17 @@ describe('security: configuration', () => {
 
   it('does nothing without rules', async () => {
     const call = makeCall({ request: { bytes: 1e9 } })
-    const answer = answerOf(new Uint8Array(10))
-    expect(await securityStage({}).handle(call, async () => answer)).to.equal(answer)
+    const response = responseOf(new Uint8Array(10))
+    expect(await securityStage({}).handle(call, async () => response)).to.equal(response)
     expect(call.findings).to.deep.equal([])
   })
 
-  it('answers without a promise once the request is parsed', async () => {
+  it('responds without a promise once the request is parsed', async () => {
     for (const limits of [{}, { max_payload_kb: 1, max_duration_ms: 1000 }]) {
       const call = makeCall({ request: { bytes: 2000 } })
       await call.request()
-      const answer = served
-      expect(securityStage({ limits }).handle(call, () => answer)).to.equal(answer)
+      const response = served
+      expect(securityStage({ limits }).handle(call, () => response)).to.equal(response)
       expect(call.findings).to.have.lengthOf('max_payload_kb' in limits ? 1 : 0)
     }
   })
@@ -71,7 +71,7 @@ describe('security: configuration', () => {
         'version_unpinned: mcp://files/echo@1.0.0 has version 1.0.0; allowed are 2.*',
         'payload_too_large: the request has 2000 bytes, more than 1024',
         'allow_versions: 2.*',
-        'max_payload_kb: the request has 2000 bytes; the limit for it and its answer is 1024',
+        'max_payload_kb: the request has 2000 bytes; the limit for it and its response is 1024',
         'max_duration_ms: the limit is 50 ms',
       ])
     })

@@ -1,10 +1,10 @@
-import { answerTimeLeft, type Call, failed, isRefusal, type Outcome, Refusal, verdict } from '@svc/core'
+import { type Call, failed, isRefusal, type Outcome, Refusal, responseTimeLeft, verdict } from '@svc/core'
 import { securityPlugin, timer } from '@svc/plugin-security'
 import { expect } from 'chai'
 import sinon from 'sinon'
 import { controlOf, makeCall } from '../../support/call.js'
 import { StageRig, send, served } from '../../support/stage-rig.js'
-import { answerOf, bytesOf, run, streamOf } from './rig.js'
+import { bytesOf, responseOf, run, streamOf } from './rig.js'
 
 const security = { limits: { max_duration_ms: 1000 } }
 
@@ -18,12 +18,12 @@ describe('security: duration', () => {
   afterEach(() => clock.restore())
 
   /** An upstream that answers after `ms` milliseconds, or fails when the call is aborted. */
-  function upstreamTaking(ms: number, answer: Outcome = served) {
+  function upstreamTaking(ms: number, response: Outcome = served) {
     return async (call: Call): Promise<Outcome> => {
       await controlOf(call).commitHolds()
       await clock.tickAsync(ms)
       const reason: unknown = call.signal.reason
-      if (!isRefusal(reason)) return answer
+      if (!isRefusal(reason)) return response
       return failed(reason.code, reason.message)
     }
   }
@@ -84,10 +84,10 @@ describe('security: duration', () => {
     })
   }
 
-  it('refuses an answer that arrives after the call was aborted', async () => {
+  it('refuses a response that arrives after the call was aborted', async () => {
     const late = async (): Promise<Outcome> => {
       await clock.tickAsync(1000)
-      return answerOf(new Uint8Array(5))
+      return responseOf(new Uint8Array(5))
     }
     expect(await run({ security }, makeCall(), late)).to.deep.include({
       kind: 'denied',
@@ -116,24 +116,24 @@ describe('security: duration', () => {
     expect(call.findings).to.have.lengthOf(1)
   })
 
-  it('counts until the last byte of a streamed answer', async () => {
+  it('counts until the last byte of a streamed response', async () => {
     const call = makeCall()
-    const outcome = await run({ security }, call, async () => answerOf(streamOf(1, 1)))
+    const outcome = await run({ security }, call, async () => responseOf(streamOf(1, 1)))
     expect(clock.countTimers()).to.equal(1)
     await clock.tickAsync(1000)
     expect(call.signal.reason).to.be.instanceOf(Refusal).and.to.have.property('code', 'DURATION_EXCEEDED')
     expect(outcome.kind).to.equal('completed')
   })
 
-  it('clears its timer at the end of a streamed answer', async () => {
-    await bytesOf(await run({ security }, makeCall(), async () => answerOf(streamOf(1, 1))))
+  it('clears its timer at the end of a streamed response', async () => {
+    await bytesOf(await run({ security }, makeCall(), async () => responseOf(streamOf(1, 1))))
     expect(clock.countTimers()).to.equal(0)
   })
 
   it('does not limit the stream of an MCP session', async () => {
     const request = { kind: 'protocol', reference: 'mcp://files/' } as const
     const call = makeCall({ request })
-    await run({ security }, call, async () => answerOf(streamOf(1)))
+    await run({ security }, call, async () => responseOf(streamOf(1)))
     await clock.tickAsync(5000)
     expect(call.signal.aborted).to.equal(false)
   })
@@ -161,7 +161,7 @@ describe('security: duration', () => {
   })
 
   for (const [what, effect, expected] of [
-    ['says how much time the answer has left, where a late one is denied', 'deny', 700],
+    ['says how much time the response has left, where a late one is denied', 'deny', 700],
     ['says nothing of it, where a late one passes', 'reported', undefined],
   ] as const) {
     it(what, async () => {
@@ -172,7 +172,7 @@ describe('security: duration', () => {
       await rig.create(securityPlugin, security).handle(call, async () => served)
       call.set(verdict, { mode: 'enforce', effectOf: () => effect })
       now += 300
-      expect(call.need(answerTimeLeft)()).to.equal(expected)
+      expect(call.need(responseTimeLeft)()).to.equal(expected)
     })
   }
 })

@@ -1,7 +1,7 @@
-import { type AnswerStream, type Failed, Refusal, type Settlement } from '@svc/core'
+import { type Failed, Refusal, type ResponseStream, type Settlement } from '@svc/core'
 import { expect } from 'chai'
 import { makeCall } from '../../support/call.js'
-import { answerOf, bytesOf, run, streamOf } from './rig.js'
+import { bytesOf, responseOf, run, streamOf } from './rig.js'
 
 const security = { limits: { max_payload_kb: 1 } }
 const LENIENT: [name: string, enforcement: object][] = [
@@ -46,19 +46,19 @@ describe('security: payload size', () => {
     }
   })
 
-  describe('of a whole answer', () => {
+  describe('of a whole response', () => {
     it('may be the limit', async () => {
       expect(
-        await bytesOf(await run({ security }, makeCall(), async () => answerOf(new Uint8Array(1024)))),
+        await bytesOf(await run({ security }, makeCall(), async () => responseOf(new Uint8Array(1024)))),
       ).to.equal(1024)
     })
 
     it('is refused with one byte more, after the call was sent', async () => {
-      const outcome = await run({ security }, makeCall(), async () => answerOf(new Uint8Array(1025)))
+      const outcome = await run({ security }, makeCall(), async () => responseOf(new Uint8Array(1025)))
       expect(outcome).to.deep.include({
         kind: 'denied',
         code: 'PAYLOAD_TOO_LARGE',
-        message: 'Denied: payload_too_large (security, gateway): the answer has more than 1024 bytes.',
+        message: 'Denied: payload_too_large (security, gateway): the response has more than 1024 bytes.',
         denial: { level: 'gateway', type: 'security', reason: 'payload_too_large' },
       })
     })
@@ -66,17 +66,19 @@ describe('security: payload size', () => {
     for (const [when, enforcement] of LENIENT) {
       it(`is only recorded ${when}`, async () => {
         const call = makeCall()
-        const outcome = await run({ security, enforcement }, call, async () => answerOf(new Uint8Array(2000)))
+        const outcome = await run({ security, enforcement }, call, async () =>
+          responseOf(new Uint8Array(2000)),
+        )
         expect(await bytesOf(outcome)).to.equal(2000)
         expect(call.findings.map(({ reason }) => reason)).to.deep.equal(['payload_too_large'])
       })
     }
   })
 
-  describe('of a streamed answer', () => {
+  describe('of a streamed response', () => {
     it('is allowed up to the limit', async () => {
       const body = streamOf(500, 524)
-      expect(await bytesOf(await run({ security }, makeCall(), async () => answerOf(body)))).to.equal(1024)
+      expect(await bytesOf(await run({ security }, makeCall(), async () => responseOf(body)))).to.equal(1024)
     })
 
     it('is terminated over the limit, closes the upstream, and settles as too large', async () => {
@@ -86,9 +88,9 @@ describe('security: payload size', () => {
       call.onSettle((settlement) => {
         settlements.push(settlement)
       })
-      const outcome = await run({ security }, call, async () => answerOf(body))
-      const fault = await bytesOf(outcome).catch((thrown: unknown) => thrown)
-      expect(fault).to.be.instanceOf(Refusal).and.to.have.property('code', 'PAYLOAD_TOO_LARGE')
+      const outcome = await run({ security }, call, async () => responseOf(body))
+      const error = await bytesOf(outcome).catch((thrown: unknown) => thrown)
+      expect(error).to.be.instanceOf(Refusal).and.to.have.property('code', 'PAYLOAD_TOO_LARGE')
       expect(body).to.include({ closed: true, read: 2 })
       expect(settlements).to.have.lengthOf(1)
       expect(settlements[0]).to.include({ error: 'PAYLOAD_TOO_LARGE', bytes: 1000 })
@@ -97,7 +99,9 @@ describe('security: payload size', () => {
     it('does not start with a content-length over the limit', async () => {
       const body = streamOf(1025)
       const call = makeCall()
-      const outcome = await run({ security }, call, async () => answerOf(body, { 'content-length': '1025' }))
+      const outcome = await run({ security }, call, async () =>
+        responseOf(body, { 'content-length': '1025' }),
+      )
       expect(outcome).to.include({ kind: 'denied', code: 'PAYLOAD_TOO_LARGE' })
       expect(body.read).to.equal(0)
       expect(call.signal.aborted).to.equal(true)
@@ -108,7 +112,7 @@ describe('security: payload size', () => {
         for (const headers of [{}, { 'content-length': '3000' }]) {
           const call = makeCall()
           const outcome = await run({ security, enforcement }, call, async () =>
-            answerOf(streamOf(1000, 1000, 1000), headers),
+            responseOf(streamOf(1000, 1000, 1000), headers),
           )
           expect(await bytesOf(outcome)).to.equal(3000)
           expect(call.findings).to.have.lengthOf(1)
@@ -117,12 +121,12 @@ describe('security: payload size', () => {
     }
 
     it('ends with the error message of the protocol', async () => {
-      const body: AnswerStream = {
+      const body: ResponseStream = {
         async *[Symbol.asyncIterator]() {
           yield { bytes: new Uint8Array(10) }
           yield {
             bytes: new Uint8Array(2000),
-            answer: { digest: 'd', instead: ({ code }: Failed) => new TextEncoder().encode(code) },
+            response: { digest: 'd', instead: ({ code }: Failed) => new TextEncoder().encode(code) },
           }
           yield { bytes: new Uint8Array(10) }
         },
@@ -132,7 +136,7 @@ describe('security: payload size', () => {
       call.onSettle((settlement) => {
         settlements.push(settlement)
       })
-      const outcome = await run({ security }, call, async () => answerOf(body))
+      const outcome = await run({ security }, call, async () => responseOf(body))
       expect(await bytesOf(outcome)).to.equal(10 + 'PAYLOAD_TOO_LARGE'.length)
       expect(settlements[0]).to.include({ error: 'PAYLOAD_TOO_LARGE', digest: null })
     })
@@ -140,10 +144,12 @@ describe('security: payload size', () => {
     it("has a separate limit for each chunk of an MCP session's stream", async () => {
       const request = { kind: 'protocol', reference: 'mcp://files/' } as const
       const long = await run({ security }, makeCall({ request }), async () =>
-        answerOf(streamOf(1000, 1000, 1000)),
+        responseOf(streamOf(1000, 1000, 1000)),
       )
       expect(await bytesOf(long)).to.equal(3000)
-      const large = await run({ security }, makeCall({ request }), async () => answerOf(streamOf(1000, 1025)))
+      const large = await run({ security }, makeCall({ request }), async () =>
+        responseOf(streamOf(1000, 1025)),
+      )
       expect(await bytesOf(large).catch((thrown: unknown) => thrown)).to.be.instanceOf(Refusal)
     })
   })

@@ -1,12 +1,12 @@
 // Sends calls through the security stage, alone or with the enforcement stage.
-import type { AnswerStream, Call, Completed, Outcome, Stage } from '@svc/core'
+import type { Call, Completed, Outcome, ResponseStream, Stage } from '@svc/core'
 import { type Dispatch, Pipeline, type PlacedStage } from '@svc/core/pipeline'
 import { enforcementPlugin } from '@svc/plugin-enforcement'
 import { securityPlugin } from '@svc/plugin-security'
 import { controlOf } from '../../support/call.js'
 import { StageRig, served } from '../../support/stage-rig.js'
 
-export function answerOf(body: Completed['body'], headers: Completed['headers'] = {}): Completed {
+export function responseOf(body: Completed['body'], headers: Completed['headers'] = {}): Completed {
   return { ...served, headers, body }
 }
 
@@ -36,7 +36,7 @@ export function run(
 }
 
 /** A streamed body; `closed` tells whether its source was closed. */
-export function streamOf(...sizes: number[]): AnswerStream & { closed: boolean; read: number } {
+export function streamOf(...sizes: number[]): ResponseStream & { closed: boolean; read: number } {
   const body = {
     closed: false,
     read: 0,

@@ -14,7 +14,7 @@ export interface WitnessConfig {
 const MAX_WITNESSES = 12
 
 /** Why the witnesses cannot be used; undefined where they can. */
-export function witnessFault(witnesses: readonly WitnessConfig[], quorum: number): string | undefined {
+export function witnessError(witnesses: readonly WitnessConfig[], quorum: number): string | undefined {
   if (witnesses.length > MAX_WITNESSES) return `at most ${MAX_WITNESSES} witnesses can cosign`
   if (!Number.isSafeInteger(quorum) || quorum < 1 || quorum > witnesses.length) {
     return `the quorum is a number from 1 to ${witnesses.length}`

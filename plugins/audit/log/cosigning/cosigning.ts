@@ -185,26 +185,26 @@ export class Cosigning {
     const { head, note, signed } = newest
     const proof = (older: number) => rootsOf(port, dir, consistencyRanges(older, head.size))
     const submission = { note, signed, size: head.size, proof }
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       members.map(async (member) => {
         try {
-          const answer = await member.client.cosign(submission, this.#abort.signal)
-          if (answer.kind === 'ahead') {
-            this.#requireAhead(answer.size)
+          const response = await member.client.cosign(submission, this.#abort.signal)
+          if (response.kind === 'ahead') {
+            this.#requireAhead(response.size)
             return []
           }
           member.size = head.size
-          member.time = answer.time
+          member.time = response.time
           delete member.error
           member.backoff.reset()
-          return [answer.line]
+          return [response.line]
         } catch (cause) {
           this.#failed(member, messageOf(cause))
           return []
         }
       }),
     )
-    return answers.flat()
+    return responses.flat()
   }
 
   /** Another process may have sealed more, and shown it. @throws {Error} where none has. */

@@ -26,7 +26,7 @@ interface Submission {
   readonly proof: (older: number) => readonly Digest[]
 }
 
-export type Answer =
+export type CosignResult =
   /** A signature line with its newline; when the witness signed, seconds since the epoch. */
   | { readonly kind: 'cosigned'; readonly line: string; readonly time: number }
   /** The witness has cosigned a larger tree of this log. */
@@ -52,29 +52,29 @@ export class WitnessClient {
   }
 
   /** @throws {Error} where the witness does not cosign, with the reason for an operator. */
-  async cosign(submission: Submission, signal: AbortSignal): Promise<Answer> {
+  async cosign(submission: Submission, signal: AbortSignal): Promise<CosignResult> {
     for (let attempt = 1; ; attempt++) {
       const { signed, size, proof } = submission
       const old = this.#cosigned
       const body = formatAddCheckpoint(old, old === 0 ? [] : proof(old), signed)
       const { status, text } = await this.#post(body, signal)
       if (status === OK) {
-        const answer = this.#cosignatureIn(text, submission.note)
+        const response = this.#cosignatureIn(text, submission.note)
         this.#cosigned = size
-        return answer
+        return response
       }
-      if (status !== CONFLICT) throw new Error(`it answered ${status}: ${firstLine(text)}`)
+      if (status !== CONFLICT) throw new Error(`it responded with ${status}: ${firstLine(text)}`)
       const known = text.endsWith('\n') ? parseTreeSize(text.slice(0, -1)) : undefined
-      if (known === undefined) throw new Error('it answered 409 without the size that it has cosigned')
+      if (known === undefined) throw new Error('it responded with 409 without the size that it has cosigned')
       if (known > size) return { kind: 'ahead', size: known }
       if (attempt === MAX_ATTEMPTS)
-        throw new Error(`it answered 409 again, with ${known} after ${old} leaves`)
+        throw new Error(`it responded with 409 again, with ${known} after ${old} leaves`)
       this.#cosigned = known
     }
   }
 
   /** The cosignature of the expected key in the response, checked. */
-  #cosignatureIn(text: string, note: Note): Answer {
+  #cosignatureIn(text: string, note: Note): CosignResult {
     for (const line of text.split('\n')) {
       const signature = parseSignature(line)
       if (signature === undefined || !isBy(signature, this.key)) continue

@@ -63,7 +63,7 @@ export interface AuditEnvelope {
   mcp_task_sha256?: string
   /** The id of the JSON-RPC request. */
   rpc_id?: string | number
-  /** Milliseconds until the upstream began to answer. */
+  /** Milliseconds until the upstream began to respond. */
   first_byte_ms?: number
   policy_sha256?: string
 }

@@ -1,4 +1,4 @@
-// A fault stays in the journal for ever, so a change is confirmed before it is stated.
+// An error stays in the journal for ever, so a change is confirmed before it is stated.
 
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
@@ -12,10 +12,10 @@ import { hasSigned } from '../keys/signed-json.js'
 import { shortLogId } from '../tree/record-place.js'
 import type { PlacedRange } from '../tree/seal-ranges.js'
 import { placeOfHash } from '../tree/tree-layout.js'
+import { rebuilding } from './inconsistent-log.js'
 import type { LogTree, TreeParts } from './log-tree.js'
 import { leafAt } from './read-lines.js'
 import type { PlacedLine } from './sealed-leaves.js'
-import { rebuilding } from './unlinked.js'
 
 /** A day whose log differs from the files of the tree. */
 interface ComparedDay {

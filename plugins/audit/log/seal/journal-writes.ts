@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import type { LockedDirectory } from '../files/directory-lock.js'
 import { READ_WRITE, syncPath, withFile, writeFully } from '../files/file-system.js'
 import { JOURNAL_FILE } from '../format/paths.js'
-import { unlinked } from './unlinked.js'
+import { inconsistentLog } from './inconsistent-log.js'
 
 /** Writes the line at `offset` completely or not at all. Call under the lock. */
 export function writeJournalLine(
@@ -33,7 +33,7 @@ export function rewriteJournal({ dir, port }: LockedDirectory, from: number, end
   withFile(port, join(dir, JOURNAL_FILE), READ_WRITE, (fd) => {
     const bytes = Buffer.alloc(end - from)
     const got = port.readSync(fd, bytes, 0, bytes.length, from)
-    if (got !== bytes.length) throw unlinked('audit.journal was cut')
+    if (got !== bytes.length) throw inconsistentLog('audit.journal was cut')
     writeFully(port, fd, bytes, 0, bytes.length, from)
   })
 }

@@ -19,11 +19,11 @@ import { isVerified, type NoteSigner, signNote } from '../tree/note.js'
 import type { NotePiece } from '../tree/note-file.js'
 import { appendNote } from '../tree/note-tail.js'
 import { TreeStore, TreeWriter } from '../tree/tree-store.js'
-import { JournalMoved } from './journal-moved.js'
+import { inconsistentLog, rebuilding } from './inconsistent-log.js'
+import { JournalConflictError } from './journal-conflict.js'
 import { rewriteJournal, syncJournal, writeJournalLine } from './journal-writes.js'
 import { followingLine, ownCheckpoint, resumedState, signedCheckpoint } from './resumed-state.js'
 import { addSealedLeaves, type CoverOffsets } from './sealed-leaves.js'
-import { rebuilding, unlinked } from './unlinked.js'
 
 export interface TreeParts extends LockedDirectory {
   /** The writer's own signer first; then one that is being retired. Those whose key is trusted sign. */
@@ -63,7 +63,7 @@ export class LogTree {
   static async load(parts: TreeParts): Promise<LogTree> {
     const { port, dir, lock, logger } = parts
     const genesis = readGenesis(port, dir)
-    if (genesis === undefined) throw unlinked('audit.journal does not begin with a genesis')
+    if (genesis === undefined) throw inconsistentLog('audit.journal does not begin with a genesis')
     const own = ownCheckpoint(parts, genesis.origin)
     // Before the journal, so that the journal covers it.
     const newest = await signedCheckpoint(parts, genesis, own)
@@ -71,11 +71,11 @@ export class LogTree {
       cutTornLine(port, dir, logger)
       return journalSize(port, dir)
     })
-    if (journal === undefined) throw unlinked('audit.journal is missing')
+    if (journal === undefined) throw inconsistentLog('audit.journal is missing')
     const tree = new LogTree(parts, genesis, journal.inode)
     if (newest !== undefined) await tree.#resume(newest.head, own, journal.end)
     else if (journal.end > encodeJournalLine(genesis).length + 1) {
-      throw unlinked('it has no checkpoint, although more than its genesis was sealed')
+      throw inconsistentLog('it has no checkpoint, although more than its genesis was sealed')
     }
     await tree.follow()
     return tree
@@ -107,8 +107,8 @@ export class LogTree {
   async follow(): Promise<void> {
     const { port, dir, lock } = this.#parts
     const journal = await lock.run(() => journalSize(port, dir))
-    if (journal?.inode !== this.#inode) throw unlinked('audit.journal was replaced')
-    if (journal.end < this.#journalEnd) throw unlinked('audit.journal was cut')
+    if (journal?.inode !== this.#inode) throw inconsistentLog('audit.journal was replaced')
+    if (journal.end < this.#journalEnd) throw inconsistentLog('audit.journal was cut')
     if (journal.end > this.#journalEnd) {
       const from = this.#journalEnd
       await this.#replay(journal.end)
@@ -121,7 +121,7 @@ export class LogTree {
 
   /** Whether the journal still ends where this object expects. Call under the lock. */
   requireCurrent(): void {
-    if (!this.#isCurrent()) throw new JournalMoved()
+    if (!this.#isCurrent()) throw new JournalConflictError()
   }
 
   #isCurrent(): boolean {
@@ -139,7 +139,7 @@ export class LogTree {
    * a process that comes second leaves the files of the tree as they are.
    *
    * @param at from `now()`, where the body depends on it.
-   * @throws {JournalMoved} when another process was faster.
+   * @throws {JournalConflictError} when another process was faster.
    */
   async append(body: JournalBody, at = this.now()): Promise<void> {
     const leaf = this.size
@@ -222,7 +222,7 @@ export class LogTree {
     } else {
       await rebuilding('the tree does not lead to the newest checkpoint', () => this.#rebuild(offset))
       if (this.#writer.range.root() !== head.root) {
-        throw unlinked('its records and journal do not lead to the root of its newest checkpoint')
+        throw inconsistentLog('its records and journal do not lead to the root of its newest checkpoint')
       }
     }
     this.#checkpointed = head.size
@@ -250,11 +250,13 @@ export class LogTree {
       if (digestToBase64(this.#writer.range.root()) !== line.root) {
         const days = line.kind === 'seal' ? line.ranges.map(([day]) => day) : []
         const of = days.length === 0 ? '' : ` of ${[...new Set(days)].join(', ')}`
-        throw unlinked(`the leaves before ${where} do not lead to its root: sealed records${of} were changed`)
+        throw inconsistentLog(
+          `the leaves before ${where} do not lead to its root: sealed records${of} were changed`,
+        )
       }
       this.#writer.add(leafHash(bytes))
       if (this.size === this.#own?.size && this.#writer.range.root() !== this.#own.root) {
-        throw unlinked(`${where} does not lead to the root of a checkpoint that this key has signed`)
+        throw inconsistentLog(`${where} does not lead to the root of a checkpoint that this key has signed`)
       }
       this.state.apply(line)
       this.#journalEnd = stored.end

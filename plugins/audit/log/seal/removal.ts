@@ -97,9 +97,9 @@ async function stateOne(
     return false
   }
   const ranges = stated?.ranges ?? []
-  const { changed, equalEnd, lines, cover } = await compareDay(parts, day, ranges, tree.store)
-  if (changed !== undefined || stated?.hasFault) {
-    if (!stated?.hasFault) {
+  const { changed, equalEnd, lines, prunedRoots: cover } = await compareDay(parts, day, ranges, tree.store)
+  if (changed !== undefined || stated?.hasError) {
+    if (!stated?.hasError) {
       if (changed === undefined || !(await isChangeConfirmed(parts, tree, { day, ranges, changed })))
         return false
       await tree.append({ kind: 'fault', day, sealed, found: sealed, resume: sealed })

@@ -15,8 +15,8 @@ import type { JournalLine, LineOf } from '../tree/journal-line.js'
 import { JournalState } from '../tree/journal-state.js'
 import { isVerified } from '../tree/note.js'
 import { TreeStore } from '../tree/tree-store.js'
+import { inconsistentLog } from './inconsistent-log.js'
 import type { TreeParts } from './log-tree.js'
-import { unlinked } from './unlinked.js'
 
 // Lines between two turns of the event loop.
 const SLICE = 512
@@ -61,7 +61,9 @@ export async function resumedState(
   }
   if (head === undefined || state.size === head.size)
     return { state, offset, range: range?.root() === head?.root ? range : undefined }
-  throw unlinked(`its newest checkpoint has size ${head.size}, and no journal line is leaf ${head.size - 1}`)
+  throw inconsistentLog(
+    `its newest checkpoint has size ${head.size}, and no journal line is leaf ${head.size - 1}`,
+  )
 }
 
 /** Adds the leaves of the line's ranges, as the files of the tree have them, and the line; undefined where they have not. */
@@ -91,13 +93,13 @@ export function followingLine(
   { line, start }: StoredJournalLine,
   isCovered = false,
 ): JournalLine {
-  if (line === undefined) throw unlinked(`byte ${start} of audit.journal begins no journal line`)
+  if (line === undefined) throw inconsistentLog(`byte ${start} of audit.journal begins no journal line`)
   const where = `the journal line at byte ${start}`
   const wrong = state.whyNot(line) ?? state.whyNotSummary(line)
-  if (wrong !== undefined) throw unlinked(`${where} does not follow: ${wrong}`)
+  if (wrong !== undefined) throw inconsistentLog(`${where} does not follow: ${wrong}`)
   const key = line.kind === 'genesis' ? verifierFromLine(line.key) : state.keys.at(line.key_id, line.leaf)
   if (key !== undefined && ((isCovered && line.kind === 'seal') || hasSigned(line, key))) return line
-  throw unlinked(`${where} is not signed by a key that is trusted there`)
+  throw inconsistentLog(`${where} is not signed by a key that is trusted there`)
 }
 
 /** The newest checkpoint that the writer's own key has signed. */

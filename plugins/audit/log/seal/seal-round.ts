@@ -10,7 +10,7 @@ import type { SealBody, SealRange } from '../tree/journal-line.js'
 import { hourOf } from '../tree/journal-state.js'
 import { LEAVES_PER_PIECE } from '../tree/seal-ranges.js'
 import { isChangeConfirmed } from './confirm-change.js'
-import { JournalMoved } from './journal-moved.js'
+import { JournalConflictError } from './journal-conflict.js'
 import type { LogTree, TreeParts } from './log-tree.js'
 import { hashLines } from './read-lines.js'
 import { compareDay, sealedDays } from './sealed-leaves.js'
@@ -37,14 +37,14 @@ interface ChangedDay {
 /**
  * Seals the new lines of all days, and states days whose sealed bytes have changed.
  *
- * @param onFault called for each such day.
+ * @param onError called for each such day.
  */
 export async function sealNewLines(
   parts: TreeParts,
   tree: LogTree,
-  onFault: (error: AuditError) => void,
+  onError: (error: AuditError) => void,
 ): Promise<void> {
-  await stateFaults(parts, tree, onFault)
+  await stateErrors(parts, tree, onError)
   let { grown } = await look(parts, tree)
   if (grown.length === 0 && parts.clock.now() - Date.parse(tree.state.lastAt) > HEARTBEAT_MS) {
     await appendSeal(tree, [])
@@ -58,17 +58,17 @@ export async function sealNewLines(
   await tree.checkpoint()
 }
 
-/** Appends a fault for each day whose sealed bytes have changed as far as sizes show it. */
-export async function stateFaults(
+/** Appends an error for each day whose sealed bytes have changed as far as sizes show it. */
+export async function stateErrors(
   parts: TreeParts,
   tree: LogTree,
-  onFault: (error: AuditError) => void,
+  onError: (error: AuditError) => void,
 ): Promise<void> {
   await tree.follow()
   const { changed } = await look(parts, tree)
   for (const day of changed) {
-    const error = await stateFault(parts, tree, day)
-    if (error !== undefined) onFault(error)
+    const error = await stateError(parts, tree, day)
+    if (error !== undefined) onError(error)
   }
 }
 
@@ -111,7 +111,7 @@ async function sealDays(parts: TreeParts, tree: LogTree, grown: readonly GrownDa
     if (isFull()) break
     const fd = openExisting(port, join(dir, dailyLog(day)), READ)
     // Retention in another process has removed it, and said so in the journal.
-    if (fd === undefined) throw new JournalMoved()
+    if (fd === undefined) throw new JournalConflictError()
     try {
       await syncFile(port, fd)
       let from = start
@@ -142,8 +142,8 @@ export async function appendSeal(tree: LogTree, ranges: SealBody['ranges']): Pro
   return tree.append({ kind: 'seal', ranges, ...(isFirstOfHour ? state.summary(ranges, at) : {}) }, at)
 }
 
-/** Appends a fault, once it is confirmed. Sealing continues after the lines that are still as they were sealed. */
-async function stateFault(
+/** Appends an error, once it is confirmed. Sealing continues after the lines that are still as they were sealed. */
+async function stateError(
   parts: TreeParts,
   tree: LogTree,
   { day, sealed, found }: ChangedDay,
@@ -154,5 +154,5 @@ async function stateFault(
     return undefined
   await tree.append({ kind: 'fault', day, sealed, found, resume })
   const what = `the log of ${day} was changed after it was sealed: ${sealed} bytes were sealed, ${found} are there, the first ${resume} unchanged`
-  return new AuditError('log_unlinked', `${what}. A fault is in the journal, and sealing continues after it`)
+  return new AuditError('log_unlinked', `${what}. An error is in the journal, and sealing continues after it`)
 }

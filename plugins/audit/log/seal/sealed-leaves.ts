@@ -11,8 +11,8 @@ import { journalLines } from '../tree/journal-file.js'
 import type { SealRange } from '../tree/journal-line.js'
 import { type PlacedRange, placeRanges } from '../tree/seal-ranges.js'
 import type { TreeStore, TreeWriter } from '../tree/tree-store.js'
+import { inconsistentLog } from './inconsistent-log.js'
 import { hashLines } from './read-lines.js'
-import { unlinked } from './unlinked.js'
 
 interface Source {
   readonly dir: string
@@ -63,9 +63,10 @@ async function addLines(
     })
   } catch (cause) {
     if (!(cause instanceof RangeError)) throw cause
-    throw unlinked(`sealed records of ${day} are missing`, cause)
+    throw inconsistentLog(`sealed records of ${day} are missing`, cause)
   }
-  if (found !== lines) throw unlinked(`${lines} records of ${day} were sealed where ${found} lines are`)
+  if (found !== lines)
+    throw inconsistentLog(`${lines} records of ${day} were sealed where ${found} lines are`)
 }
 
 /** The roots for a range that begins at the writer's end: they follow those of the day's ranges before it. */
@@ -83,7 +84,7 @@ async function addCover(
   const got = readExisting(port, join(dir, coverFile(day)), (fd) =>
     port.readSync(fd, bytes, 0, bytes.length, offset),
   )
-  if (got !== bytes.length) throw unlinked(`the log of ${day} is missing, and so is its cover`)
+  if (got !== bytes.length) throw inconsistentLog(`the log of ${day} is missing, and so is its cover`)
   for (const [i, { level }] of subtrees.entries()) writer.add(digestFromBytes(bytes, i * DIGEST_BYTES), level)
   covers.set(day, offset + bytes.length)
 }
@@ -110,7 +111,7 @@ interface DayComparison {
   readonly equalEnd: number
   readonly lines: number
   /** The content of the day's cover; useful where no line has changed. */
-  readonly cover: Buffer
+  readonly prunedRoots: Buffer
 }
 
 /** Compares a day's log with the leaves in the tree files. */
@@ -120,7 +121,7 @@ export async function compareDay(
   ranges: readonly PlacedRange[],
   store: TreeStore,
 ): Promise<DayComparison> {
-  const cover: Uint8Array[] = []
+  const prunedRoots: Uint8Array[] = []
   let equalEnd = 0
   let lines = 0
   const fd = openExisting(port, join(dir, dailyLog(day)), READ)
@@ -132,7 +133,7 @@ export async function compareDay(
       for (let i = 0; i < range.lines; i++) {
         const line = leaves[i]
         if (line === undefined || line.leaf !== sealed[i]) {
-          return { changed: { leaf: range.leaf + i, start }, equalEnd, lines, cover: Buffer.alloc(0) }
+          return { changed: { leaf: range.leaf + i, start }, equalEnd, lines, prunedRoots: Buffer.alloc(0) }
         }
         start = line.end
         equalEnd = line.end
@@ -140,9 +141,9 @@ export async function compareDay(
       lines += range.lines
       const roots = new LeafRange(range.leaf)
       for (const { leaf } of leaves) roots.append(leaf)
-      cover.push(roots.rootBytes())
+      prunedRoots.push(roots.rootBytes())
     }
-    return { equalEnd, lines, cover: Buffer.concat(cover) }
+    return { equalEnd, lines, prunedRoots: Buffer.concat(prunedRoots) }
   } finally {
     if (fd !== undefined) port.closeSync(fd)
   }
@@ -164,9 +165,9 @@ async function leavesOf(
 const SLICE = 512
 
 export interface SealedDay {
-  /** Those that count: not the ones after the byte at which a fault resumes. */
+  /** Those that count: not the ones after the byte at which an error resumes. */
   ranges: PlacedRange[]
-  hasFault: boolean
+  hasError: boolean
 }
 
 /** What the journal's first `end` bytes state of `days`, by a pass over the whole; for the rare cases that need it. */
@@ -177,7 +178,7 @@ export async function sealedDays(
 ): Promise<Map<string, SealedDay>> {
   const found = new Map<string, SealedDay>()
   const of = (day: string) => {
-    const known = found.get(day) ?? { ranges: [], hasFault: false }
+    const known = found.get(day) ?? { ranges: [], hasError: false }
     found.set(day, known)
     return known
   }
@@ -191,7 +192,7 @@ export async function sealedDays(
     }
     if (line?.kind === 'fault' && days.has(line.day)) {
       const sealed = of(line.day)
-      sealed.hasFault = true
+      sealed.hasError = true
       sealed.ranges = sealed.ranges.filter((range) => range.end <= line.resume)
     }
     if (line !== undefined) size = line.leaf + 1

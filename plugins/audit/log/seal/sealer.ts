@@ -10,9 +10,9 @@ import { SEAL_LOCK_FILE } from '../format/paths.js'
 import { publicKeyLine, type Verifier } from '../keys/public-key.js'
 import { KeyHistory } from '../tree/key-history.js'
 import type { NoteSigner } from '../tree/note.js'
-import { JournalMoved, untilCurrent } from './journal-moved.js'
+import { JournalConflictError, retryOnConflict } from './journal-conflict.js'
 import { LogTree, type TreeParts } from './log-tree.js'
-import { sealNewLines, stateFaults } from './seal-round.js'
+import { sealNewLines, stateErrors } from './seal-round.js'
 
 const MS_PER_DAY = 86_400_000
 // Just after midnight the last calls of the day are still being written.
@@ -69,7 +69,7 @@ export class Sealer {
       const { keys } = tree.state
       if (keys.at(signer.keyId, tree.size) !== undefined) {
         // Before new records hide that bytes are missing.
-        await stateFaults(this.#parts, tree, this.#parts.onError)
+        await stateErrors(this.#parts, tree, this.#parts.onError)
       } else if (keys.has(signer.keyId)) {
         throw new AuditError('key_refused', `key ${signer.keyId} was retired or revoked and can sign no more`)
       } else await tree.append({ kind: 'key', key: publicKeyLine(signer.publicKey) })
@@ -99,9 +99,9 @@ export class Sealer {
   }
 
   /** Looks for sealed bytes that have changed. Errors go to `onError` and to the status. */
-  stateFaults(): void {
+  stateErrors(): void {
     const { onError } = this.#parts
-    this.withTree((tree) => stateFaults(this.#parts, tree, onError)).catch((error) => this.#report(error))
+    this.withTree((tree) => stateErrors(this.#parts, tree, onError)).catch((error) => this.#report(error))
   }
 
   start(): void {
@@ -160,7 +160,7 @@ export class Sealer {
   }
 
   #attempt<T>(work: (tree: LogTree) => Promise<T>): Promise<T> {
-    return untilCurrent(async () => {
+    return retryOnConflict(async () => {
       const tree = this.#tree ?? (await LogTree.load(this.#parts))
       this.#tree = undefined
       try {
@@ -170,7 +170,7 @@ export class Sealer {
         return result
       } catch (error) {
         // It follows the lines of the other process at the next attempt, which costs less than loading.
-        if (error instanceof JournalMoved && tree.isUnextended) this.#tree = tree
+        if (error instanceof JournalConflictError && tree.isUnextended) this.#tree = tree
         throw error
       }
     })

@@ -48,7 +48,7 @@ interface RemoveBody {
   readonly cover: string
 }
 
-interface FaultBody {
+interface ErrorBody {
   readonly kind: 'fault'
   readonly day: string
   /** Bytes of the day that were sealed. */
@@ -87,7 +87,7 @@ export type JournalBody =
   | GenesisBody
   | SealBody
   | RemoveBody
-  | FaultBody
+  | ErrorBody
   | KeyBody
   | RevokeBody
   | RetentionBody

@@ -78,15 +78,15 @@ export class ControlPlane {
   async presigned(path: string, request: object, signal: AbortSignal): Promise<PresignedUrl> {
     const { url, headers = {} } = await this.ask(path, request, signal)
     if (typeof url !== 'string' || !URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {
-      throw new UploadError('upload_failed', `${path} answered without an http or https url`)
+      throw new UploadError('upload_failed', `${path} responded without an http or https url`)
     }
     if (!isHeaders(headers)) {
-      throw new UploadError('upload_failed', `${path} answered with headers that are not a map of strings`)
+      throw new UploadError('upload_failed', `${path} responded with headers that are not a map of strings`)
     }
     return { url: new URL(url), headers }
   }
 
-  /** The answer to a request about objects of this owner. Rejects with `UploadError`. */
+  /** The response to a request about objects of this owner. Rejects with `UploadError`. */
   async ask(path: string, request: object, signal: AbortSignal): Promise<Record<string, unknown>> {
     return this.#call(path, { ...(await this.metadata(signal)), ...request }, signal)
   }
@@ -144,7 +144,7 @@ export class ControlPlane {
     if (metadata === undefined) {
       throw new UploadError(
         'upload_rejected',
-        `${path} answered without all of tenant, env, clientName, clientVersion; set what is missing in presign`,
+        `${path} responded without all of tenant, env, clientName, clientVersion; set what is missing in presign`,
       )
     }
     return metadata
@@ -173,7 +173,7 @@ export class ControlPlane {
       throw refusal(response, path, 'by_status', status >= 400 && status < 500 ? scope : 'all')
     }
     const value = parseJsonObject(response.bytes.toString('utf8'))
-    if (value === undefined) throw new UploadError('upload_failed', `${path} answered without a JSON object`)
+    if (value === undefined) throw new UploadError('upload_failed', `${path} responded without a JSON object`)
     return value
   }
 
@@ -195,7 +195,7 @@ function refusal(
   const retryAfterMs = isRefused ? undefined : retryAfter(headers)
   return new UploadError(
     isRefused ? 'upload_rejected' : 'upload_failed',
-    `${what} answered ${status}${excerpt(bytes)}${hint}`,
+    `${what} responded with ${status}${excerpt(bytes)}${hint}`,
     { scope, status, retryAfterMs },
   )
 }

@@ -44,7 +44,7 @@ const METADATA_FIELDS = ['tenant', 'environment', 'clientName', 'clientVersion']
 const AUTHORIZATION = /^[A-Za-z][A-Za-z0-9_-]* +[\x21-\x7e]+(?: [\x21-\x7e]+)*$/
 
 /** The first invalid field and why; undefined when there is none. No message contains the key. */
-export function presignFault(
+export function presignError(
   config: PresignConfig,
 ): { field: keyof PresignConfig; what: string } | undefined {
   if (!isBaseUrl(config.apiBaseUrl)) {
@@ -84,9 +84,9 @@ export function presignFault(
 
 /** @throws {AuditError} `bad_config`. */
 export function checkPresign(config: PresignConfig): void {
-  const fault = presignFault(config)
-  if (fault !== undefined) {
-    throw new AuditError('bad_config', `audit configuration: presign.${fault.field} ${fault.what}`)
+  const error = presignError(config)
+  if (error !== undefined) {
+    throw new AuditError('bad_config', `audit configuration: presign.${error.field} ${error.what}`)
   }
 }
 

@@ -30,13 +30,13 @@ export async function* storedObjects(
     const page = { ...query, ...(after === undefined ? {} : { after }) }
     const { objects, next } = await ask(PATH, page, signal)
     if (!Array.isArray(objects) || !objects.every(isStoredObject)) {
-      throw new UploadError('upload_failed', `${PATH} answered without a list of objects`)
+      throw new UploadError('upload_failed', `${PATH} responded without a list of objects`)
     }
     onListed()
     yield* objects
     if (typeof next !== 'string') return
     if (after !== undefined && next <= after) {
-      throw new UploadError('upload_failed', `${PATH} answered with the same page again`)
+      throw new UploadError('upload_failed', `${PATH} responded with the same page again`)
     }
     after = next
   }

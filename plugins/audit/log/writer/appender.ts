@@ -74,7 +74,7 @@ export class SvcAppender {
       )
     }
     const onAsyncError =
-      options.onAsyncError ?? ((err) => logger.error({ err }, 'the audit log has a fault in the background'))
+      options.onAsyncError ?? ((err) => logger.error({ err }, 'the audit log has an error in the background'))
     const dir = resolvePath(config.dir)
     if (canUseThread(signer) && usesThreads(config)) {
       const size = { ...batchSize(this.#limits.batchBytes), batches: SHARED_BATCHES }

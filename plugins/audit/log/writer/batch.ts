@@ -3,7 +3,7 @@
 // records are signed together when the batch is full or due: the signer's tables and code then stay in the
 // processor's cache, and a thread can sign in parallel.
 
-import { type CutObject, joinCut, writeBase64 } from '@svc/core/json'
+import { joinCut, type SplitJson, writeBase64 } from '@svc/core/json'
 import { AuditError } from '../format/errors.js'
 import { SIGNATURE_BYTES } from '../keys/ed25519.js'
 import type { SharedBatch } from '../signing/shared-batch.js'
@@ -99,21 +99,21 @@ export class Batch {
   }
 
   /** Signs the object in place and adds its line. Nothing is added when signing throws. */
-  addSigned(cut: CutObject, sign: Sign): number {
+  addSigned(cut: SplitJson, sign: Sign): number {
     const { length: start } = this
     const { end, headEnd } = this.#encode(cut)
     return this.#grow(this.#splice(start, end, headEnd, sign(this.buffer.subarray(start, end))))
   }
 
   /** Adds the line of an object with a given signature. */
-  addWithSignature(cut: CutObject, sig: Uint8Array): number {
+  addWithSignature(cut: SplitJson, sig: Uint8Array): number {
     const { length: start } = this
     const { end, headEnd } = this.#encode(cut)
     return this.#grow(this.#splice(start, end, headEnd, sig))
   }
 
   /** Adds the line of an object that `sign` signs later. */
-  addUnsigned(cut: CutObject): number {
+  addUnsigned(cut: SplitJson): number {
     const { length: start } = this
     const { end, headEnd } = this.#encode(cut)
     this.memory.put(start, end, headEnd)
@@ -150,7 +150,7 @@ export class Batch {
   }
 
   /** Encodes the message to sign at the end of the batch. */
-  #encode(cut: CutObject): { end: number; headEnd: number } {
+  #encode(cut: SplitJson): { end: number; headEnd: number } {
     const { buffer, length: start } = this
     const message = joinCut(cut)
     const end = start + buffer.write(message, start)

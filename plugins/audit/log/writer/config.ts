@@ -2,7 +2,7 @@
 
 import { availableParallelism } from 'node:os'
 import type { Clock, Logger, Meter, Signer } from '@svc/core'
-import { type WitnessConfig, witnessFault } from '../cosigning/config.js'
+import { type WitnessConfig, witnessError } from '../cosigning/config.js'
 import type { FileSystem } from '../files/file-system.js'
 import type { Hold } from '../format/day.js'
 import { AuditError } from '../format/errors.js'
@@ -137,7 +137,7 @@ export function checkConfig(config: AppenderConfig, limits: AppenderLimits): voi
     )
   }
   const { witnesses = [], quorum = witnesses.length } = config
-  const witnessProblem = witnesses.length === 0 ? undefined : witnessFault(witnesses, quorum)
+  const witnessProblem = witnesses.length === 0 ? undefined : witnessError(witnesses, quorum)
   if (witnessProblem !== undefined) throw configError('witnesses', `cannot be used: ${witnessProblem}`)
   if (witnesses.length > 0 && config.checkpoints === false) {
     throw configError('witnesses', 'need checkpoints')

@@ -123,7 +123,7 @@ export class GroupCommit {
         return true
       } catch (error) {
         const failure = signerFailure(error)
-        lose([queue, batch])
+        markLost([queue, batch])
         this.#parts.status.batchUnsigned(batch.records, batch.length, failure)
         batch.reject(failure)
         this.#parts.queues.release(batch)
@@ -141,7 +141,7 @@ export class GroupCommit {
         written.push([queue, batch])
       } catch (error) {
         const failure = asAuditError(error)
-        if (failure.code === 'log_changed') open.sealer?.stateFaults()
+        if (failure.code === 'log_changed') open.sealer?.stateErrors()
         this.#settle([queue, batch], failure)
       }
     }
@@ -166,7 +166,7 @@ export class GroupCommit {
       this.#parts.status.batchWritten(batch.records, batch.length, queue.day)
       batch.resolve()
     } else {
-      lose([queue, batch])
+      markLost([queue, batch])
       this.#parts.status.batchFailed(batch.records, batch.length, error)
       batch.reject(error)
     }
@@ -182,7 +182,7 @@ export class GroupCommit {
 }
 
 /** Before anything else of the file is written: the next line has to name the numbers, and batches begun before do not. */
-function lose([queue, batch]: QueuedBatch): void {
+function markLost([queue, batch]: QueuedBatch): void {
   if (batch.isLost) return
   queue.failures++
   batch.lose()

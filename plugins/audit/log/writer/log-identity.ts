@@ -24,7 +24,7 @@ import {
 import { publicKeyLine } from '../keys/public-key.js'
 import { signJson } from '../keys/signed-json.js'
 import { EMPTY_ROOT } from '../merkle/tree-hash.js'
-import { unlinked } from '../seal/unlinked.js'
+import { inconsistentLog } from '../seal/inconsistent-log.js'
 import { defaultOrigin } from '../tree/checkpoint.js'
 import { digestToBase64, encodeJournalLine } from '../tree/journal-codec.js'
 import { journalSize, readGenesis } from '../tree/journal-file.js'
@@ -50,7 +50,7 @@ export function identify({ dir, port, lock }: LockedDirectory): Genesis | undefi
       )
     }
     if (left !== undefined || journalSize(port, dir)?.end) {
-      throw unlinked('audit.journal is missing or does not begin with a genesis')
+      throw inconsistentLog('audit.journal is missing or does not begin with a genesis')
     }
     return undefined
   }
@@ -103,7 +103,7 @@ export async function beginOrContinue(
     writeGenesis(port, dir, encodeJournalLine(line))
     port.rmSync(join(dir, FORK_FILE), { recursive: false, force: true })
     const written = readGenesis(port, dir)
-    if (written === undefined) throw unlinked('its genesis could not be read back')
+    if (written === undefined) throw inconsistentLog('its genesis could not be read back')
     return written
   })
 }

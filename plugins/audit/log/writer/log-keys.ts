@@ -7,7 +7,7 @@ import { nodeFileSystem, READ } from '../files/file-system.js'
 import { AuditError } from '../format/errors.js'
 import { publicKeyLine } from '../keys/public-key.js'
 import { withTimeLimit } from '../keys/signed-json.js'
-import { untilCurrent } from '../seal/journal-moved.js'
+import { retryOnConflict } from '../seal/journal-conflict.js'
 import { LogTree, type TreeParts } from '../seal/log-tree.js'
 import { appendSeal, sealNewLines } from '../seal/seal-round.js'
 import { journalLines } from '../tree/journal-file.js'
@@ -96,7 +96,7 @@ async function changeKeys<T>(
     if ((await lock.run(() => identify(parts))) === undefined) {
       throw new AuditError('not_found', `${dir} holds no log`)
     }
-    return await untilCurrent(async () => {
+    return await retryOnConflict(async () => {
       const tree = await LogTree.load(parts)
       const result = await change(tree, parts)
       await tree.checkpoint()

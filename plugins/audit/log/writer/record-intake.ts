@@ -1,7 +1,7 @@
 // Takes records in: numbers them, adds them to a batch, and has them signed, with their batch or each by itself.
 
 import type { Signer } from '@svc/core'
-import { type CutObject, canonicalize, canonicalizeAround, joinCut, type WrittenMember } from '@svc/core/json'
+import { canonicalize, canonicalizeAround, joinCut, type SplitJson, type WrittenMember } from '@svc/core/json'
 import type { AuditEnvelope } from '../format/envelope.js'
 import { AuditBackpressureError, AuditError, signerFailure } from '../format/errors.js'
 import { agentLog, dailyLog } from '../format/paths.js'
@@ -28,7 +28,7 @@ interface IntakeParts {
 
 /** A record for a signer with `signAsync`. */
 interface UnsignedRecord {
-  readonly cut: CutObject
+  readonly cut: SplitJson
   readonly day: string
   readonly agent: string | undefined
   /** Undefined where records have none. */
@@ -190,7 +190,7 @@ export class RecordIntake {
     return this.#sequence?.takeLost(day) ?? []
   }
 
-  #signature(cut: CutObject): Promise<Uint8Array> {
+  #signature(cut: SplitJson): Promise<Uint8Array> {
     return signatureOf(Buffer.from(joinCut(cut)), this.#parts.signer)
   }
 
@@ -256,12 +256,12 @@ interface Position {
 }
 
 /** Upper bound of the bytes of its line. */
-function roomOf(cut: CutObject): number {
+function roomOf(cut: SplitJson): number {
   return maxLineBytes(cut.head.length + cut.tail.length)
 }
 
 /** The record with the numbers that are lost. */
-function naming(cut: CutObject, lost: readonly number[]): CutObject {
+function naming(cut: SplitJson, lost: readonly number[]): SplitJson {
   const record: Record<string, unknown> = JSON.parse(joinCut(cut))
   return canonicalizeAround({ ...record, lost: rangesOf(lost) }, SIGNATURE_MEMBER)
 }

@@ -72,8 +72,8 @@ export class LmdbDedupeStore implements DedupeStore {
     })
   }
 
-  complete(claim: DedupeClaim, answer: Uint8Array | null): Promise<boolean> {
-    return this.#end(claim, answer)
+  complete(claim: DedupeClaim, response: Uint8Array | null): Promise<boolean> {
+    return this.#end(claim, response)
   }
 
   markUnknown(claim: DedupeClaim): Promise<boolean> {
@@ -84,12 +84,12 @@ export class LmdbDedupeStore implements DedupeStore {
     return this.#store.close()
   }
 
-  #end(claim: DedupeClaim, answer: Uint8Array | null | undefined): Promise<boolean> {
+  #end(claim: DedupeClaim, response: Uint8Array | null | undefined): Promise<boolean> {
     return this.#store.transact(() => {
       const now = this.#now()
       const entry = this.#entryAt(claim.key)
       if (!mayEnd(entry, claim, now)) return false
-      this.#put(claim.key, entry, ended(claim, now, answer))
+      this.#put(claim.key, entry, ended(claim, now, response))
       return true
     })
   }
@@ -122,9 +122,9 @@ const LINE_FEED = 10
 
 /** An entry on disk is a line of JSON, then the bytes of the response. */
 function encodeEntry(entry: Entry): Buffer {
-  const { phase, fingerprint, owner, leaseMs, leaseUntil, expiresAt, answer } = entry
-  const head = JSON.stringify([phase, fingerprint, owner, leaseMs, leaseUntil, expiresAt, answer !== null])
-  return Buffer.concat([Buffer.from(`${head}\n`), answer ?? Buffer.alloc(0)])
+  const { phase, fingerprint, owner, leaseMs, leaseUntil, expiresAt, response } = entry
+  const head = JSON.stringify([phase, fingerprint, owner, leaseMs, leaseUntil, expiresAt, response !== null])
+  return Buffer.concat([Buffer.from(`${head}\n`), response ?? Buffer.alloc(0)])
 }
 
 /** @throws {Error} when the bytes are no entry */
@@ -137,8 +137,8 @@ function decodeEntry(bytes: Buffer): Entry {
     [leaseMs, leaseUntil, expiresAt].every(Number.isFinite) &&
     typeof isKept === 'boolean'
   if (!isEntry) throw foreign(bytes)
-  const answer = isKept ? bytes.subarray(bytes.indexOf(LINE_FEED) + 1) : null
-  return { phase, fingerprint, owner, leaseMs, leaseUntil, expiresAt, answer } as Entry
+  const response = isKept ? bytes.subarray(bytes.indexOf(LINE_FEED) + 1) : null
+  return { phase, fingerprint, owner, leaseMs, leaseUntil, expiresAt, response } as Entry
 }
 
 function headOf(bytes: Buffer): readonly unknown[] {

@@ -49,18 +49,18 @@ export class MemoryDedupeStore implements DedupeStore {
     if (isRunning(this.#entries.get(claim.key), claim, this.#now())) this.#entries.delete(claim.key)
   }
 
-  async complete(claim: DedupeClaim, answer: Uint8Array | null): Promise<boolean> {
-    return this.#end(claim, answer)
+  async complete(claim: DedupeClaim, response: Uint8Array | null): Promise<boolean> {
+    return this.#end(claim, response)
   }
 
   async markUnknown(claim: DedupeClaim): Promise<boolean> {
     return this.#end(claim, undefined)
   }
 
-  #end(claim: DedupeClaim, answer: Uint8Array | null | undefined): boolean {
+  #end(claim: DedupeClaim, response: Uint8Array | null | undefined): boolean {
     const now = this.#now()
     if (!mayEnd(this.#entries.get(claim.key), claim, now)) return false
-    this.#entries.set(claim.key, ended(claim, now, answer))
+    this.#entries.set(claim.key, ended(claim, now, response))
     return true
   }
 

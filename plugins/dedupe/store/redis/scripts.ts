@@ -1,5 +1,5 @@
 // `entry.ts` in Lua: one script an operation, on one key, by the server's clock. An entry is a hash of p (phase), f
-// (fingerprint), o (owner), l (lease until), d (lease in milliseconds) and, where the answer is kept, a (in base64).
+// (fingerprint), o (owner), l (lease until), d (lease in milliseconds) and, where the response is kept, a (in base64).
 import { script } from '@svc/core/redis'
 
 const entry = `
@@ -20,7 +20,7 @@ local function put(phase, leaseMs, keepMs)
 end
 `
 
-/** ARGV: fingerprint, owner, lease in milliseconds. Answers the state and, where it is kept, the answer. */
+/** ARGV: fingerprint, owner, lease in milliseconds. Answers the state and, where it is kept, the response. */
 export const claimKey = script(`${entry}
 local lease = tonumber(ARGV[3])
 local leased = phase and now < untilMs and untilMs - now <= leaseMs
@@ -58,7 +58,7 @@ if running and owner == ARGV[2] then redis.call('DEL', KEYS[1]) end
 return 1
 `)
 
-/** ARGV: as `markSent`, the phase, and the answer where there is one. */
+/** ARGV: as `markSent`, the phase, and the response where there is one. */
 export const finish = script(`${entry}
 if phase and owner ~= ARGV[2] then return 0 end
 redis.call('DEL', KEYS[1])

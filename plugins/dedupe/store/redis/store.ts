@@ -49,13 +49,13 @@ export class RedisDedupeStore implements DedupeStore {
   }
 
   async markSent(claim: DedupeClaim): Promise<boolean> {
-    const { answer, replicas } = await this.#connection.runReplicated(
+    const { response, replicas } = await this.#connection.runReplicated(
       markSent,
       [this.#key(claim.key)],
       argumentsOf(claim),
       { replicas: this.#replicas, timeoutMs: this.#waitMs },
     )
-    if (answer !== 1) return false
+    if (response !== 1) return false
     if (replicas < this.#replicas) {
       throw new Error(`Redis: ${replicas} of ${this.#replicas} replicas have the mark of the call`)
     }
@@ -70,8 +70,8 @@ export class RedisDedupeStore implements DedupeStore {
     await this.#run(release, claim)
   }
 
-  async complete(claim: DedupeClaim, answer: Uint8Array | null): Promise<boolean> {
-    const more = answer === null ? ['answered'] : ['answered', textOf(answer)]
+  async complete(claim: DedupeClaim, response: Uint8Array | null): Promise<boolean> {
+    const more = response === null ? ['answered'] : ['answered', textOf(response)]
     return (await this.#run(finish, claim, more)) === 1
   }
 
@@ -98,12 +98,12 @@ function argumentsOf({ fingerprint, owner, leaseMs, ttlMs }: DedupeClaim) {
 }
 
 /** Base64, as replies are read as UTF-8 text. */
-function textOf(answer: Uint8Array): string {
-  return Buffer.from(answer.buffer, answer.byteOffset, answer.byteLength).toString('base64')
+function textOf(response: Uint8Array): string {
+  return Buffer.from(response.buffer, response.byteOffset, response.byteLength).toString('base64')
 }
 
 function resultOf(reply: unknown): DedupeClaimResult {
-  const [state, answer] = Array.isArray(reply) ? (reply as unknown[]) : []
+  const [state, response] = Array.isArray(reply) ? (reply as unknown[]) : []
   switch (String(state)) {
     case 'claimed':
       return { state: 'claimed' }
@@ -114,7 +114,10 @@ function resultOf(reply: unknown): DedupeClaimResult {
     case 'reused':
       return { state: 'reused' }
     case 'answered':
-      return { state: 'answered', answer: typeof answer === 'string' ? Buffer.from(answer, 'base64') : null }
+      return {
+        state: 'answered',
+        response: typeof response === 'string' ? Buffer.from(response, 'base64') : null,
+      }
     default:
       throw new Error('Redis: the reply to a claim cannot be read')
   }

@@ -44,9 +44,9 @@ export class RedisEscalationStore implements EscalationStore {
     input?: string,
   ) {
     const conditions = [replaces, maxPending, now, maxInputBytes]
-    const answer = await this.#run(openEntry, [...argsOf(entry), ...conditions, input ?? ''])
-    if (answer === 'opened' || answer === 'raced' || answer === 'full') return answer
-    throw new Error('Redis: the answer to an opening cannot be read')
+    const response = await this.#run(openEntry, [...argsOf(entry), ...conditions, input ?? ''])
+    if (response === 'opened' || response === 'raced' || response === 'full') return response
+    throw new Error('Redis: the response to an opening cannot be read')
   }
 
   async get(id: string) {
@@ -54,8 +54,8 @@ export class RedisEscalationStore implements EscalationStore {
   }
 
   async input(id: string) {
-    const answer = await this.#run(getInput, [id])
-    return typeof answer === 'string' ? answer : undefined
+    const response = await this.#run(getInput, [id])
+    return typeof response === 'string' ? response : undefined
   }
 
   async removeInput(id: string) {
@@ -97,11 +97,11 @@ function argsOf(entry: EscalationEntry): (string | number)[] {
   return [id, fingerprint, principal, isPending ? '1' : '0', createdAt, dueAt, forgetAt, version, text]
 }
 
-function entryIn(answer: unknown): EscalationEntry | undefined {
-  return typeof answer === 'string' ? decodeEntry(answer) : undefined
+function entryIn(response: unknown): EscalationEntry | undefined {
+  return typeof response === 'string' ? decodeEntry(response) : undefined
 }
 
-function entriesIn(answer: unknown): EscalationEntry[] {
-  if (!Array.isArray(answer)) throw new Error('Redis: the answer is no list of entries')
-  return answer.flatMap((text) => entryIn(text) ?? [])
+function entriesIn(response: unknown): EscalationEntry[] {
+  if (!Array.isArray(response)) throw new Error('Redis: the response is no list of entries')
+  return response.flatMap((text) => entryIn(text) ?? [])
 }

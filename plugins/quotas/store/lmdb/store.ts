@@ -47,9 +47,9 @@ export class LmdbQuotaAdapter implements QuotaAdapter {
       const stored = this.#store.db.get(key)
       if (stored === undefined) this.#forgetFullBuckets(now)
       const bucket = stored === undefined ? new TokenBucket(size, now) : decodeBucket(stored)
-      const answer = bucket.take(ratePerSec, size, now)
-      if (answer.tokens >= 0) this.#store.db.put(key, encodeBucket(bucket))
-      return answer
+      const response = bucket.take(ratePerSec, size, now)
+      if (response.tokens >= 0) this.#store.db.put(key, encodeBucket(bucket))
+      return response
     })
   }
 

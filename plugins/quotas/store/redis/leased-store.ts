@@ -61,8 +61,8 @@ export class LeasedQuotaAdapter implements QuotaAdapter {
     if (now !== undefined) return this.#store.takeToken(tenant, tool, ratePerSec, burst, now)
     const key = `${ratePerSec} ${burst} ${keyOf(tenant, tool)}`
     const fetch = async (): Promise<Batch> => {
-      const answer = await this.#store.takeTokens(tenant, tool, ratePerSec, burst, this.#calls)
-      return { level: answer.tokens, resetAt: answer.resetAt, taken: answer.taken }
+      const response = await this.#store.takeTokens(tenant, tool, ratePerSec, burst, this.#calls)
+      return { level: response.tokens, resetAt: response.resetAt, taken: response.taken }
     }
     const { level, resetAt, left } = await this.#tokens.take(key, fetch)
     return { tokens: level + left, resetAt }
@@ -95,7 +95,7 @@ export class LeasedQuotaAdapter implements QuotaAdapter {
 interface Batch {
   /** How many calls were taken; 0 where the store refused. */
   readonly taken: number
-  /** The store's answer: tokens left, or the count including the whole batch. */
+  /** The store's response: tokens left, or the count including the whole batch. */
   readonly level: number
   /** Milliseconds since the epoch. */
   readonly resetAt: number

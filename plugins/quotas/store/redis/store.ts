@@ -95,40 +95,40 @@ interface Take {
   readonly now?: number | undefined
 }
 
-type Reading<T> = (answer: unknown) => T
+type Reading<T> = (response: unknown) => T
 
 /** Turns a throw into a rejection, as an async function does, without its extra promise. */
 function rejecting<T>(ask: () => Promise<T>): Promise<T> {
   try {
     return ask()
-  } catch (fault) {
-    return Promise.reject(fault)
+  } catch (error) {
+    return Promise.reject(error)
   }
 }
 
-function daysOf(answer: unknown) {
-  const [count, resetAt, taken] = Array.isArray(answer) ? (answer as unknown[]) : []
+function daysOf(response: unknown) {
+  const [count, resetAt, taken] = Array.isArray(response) ? (response as unknown[]) : []
   if (typeof count !== 'number' || typeof resetAt !== 'number' || typeof taken !== 'number') {
-    throw new Error('Redis: the answer to a count cannot be read')
+    throw new Error('Redis: the response to a count cannot be read')
   }
   return { count, resetAt, taken }
 }
 
-function dayOf(answer: unknown) {
-  const { count, resetAt } = daysOf(answer)
+function dayOf(response: unknown) {
+  const { count, resetAt } = daysOf(response)
   return { count, resetAt }
 }
 
 /** Text, as Redis truncates the fractions of numbers. */
-function bucketsOf(answer: unknown) {
-  const [tokens, resetAt, taken] = String(answer).split(' ').map(Number)
+function bucketsOf(response: unknown) {
+  const [tokens, resetAt, taken] = String(response).split(' ').map(Number)
   if (tokens === undefined || resetAt === undefined || taken === undefined) {
-    throw new Error('Redis: the answer to a take cannot be read')
+    throw new Error('Redis: the response to a take cannot be read')
   }
   return { tokens, resetAt, taken }
 }
 
-function bucketOf(answer: unknown) {
-  const { tokens, resetAt } = bucketsOf(answer)
+function bucketOf(response: unknown) {
+  const { tokens, resetAt } = bucketsOf(response)
   return { tokens, resetAt }
 }

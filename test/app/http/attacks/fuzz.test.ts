@@ -109,12 +109,12 @@ describe('requests with inserted, removed and changed bytes', () => {
     await upstream[Symbol.asyncDispose]()
   })
 
-  it('are answered with HTTP or not at all, and only calls are sent upstream', async function () {
+  it('are given HTTP or not at all, and only calls are sent upstream', async function () {
     this.timeout(propertyRuns(60_000))
     const one = fc.asyncProperty(fc.array(attack, { minLength: 100, maxLength: 100 }), async (attacks) => {
       upstream.calls.splice(0)
-      const answers = await Promise.all(attacks.map((text) => sendRaw(gateway.url, text)))
-      for (const [index, { text }] of answers.entries()) expectAnswers(text, attacks[index] ?? '')
+      const responses = await Promise.all(attacks.map((text) => sendRaw(gateway.url, text)))
+      for (const [index, { text }] of responses.entries()) expectResponses(text, attacks[index] ?? '')
       for (const { method, path, headers, body } of upstream.calls) {
         expect(method).to.equal('POST')
         expect(path).to.match(/^\/invoke\/[^/?#\s]+@[^/?#\s]+$/)
@@ -129,8 +129,8 @@ describe('requests with inserted, removed and changed bytes', () => {
   })
 })
 
-/** Complete answers with correct lengths, and not more of them than requests. */
-function expectAnswers(text: string, sent: string): void {
+/** Complete responds with correct lengths, and not more of them than requests. */
+function expectResponses(text: string, sent: string): void {
   let rest = text
   let count = 0
   while (rest !== '') {
@@ -143,7 +143,7 @@ function expectAnswers(text: string, sent: string): void {
     expect(head, sent).to.match(/^HTTP\/1\.1 (200|400|401|403|404|413) /)
     const length = Number(/\r\ncontent-length: (\d+)/i.exec(head)?.[1] ?? 0)
     const body = rest.slice(end + 4, end + 4 + length)
-    // The answer to HEAD has a length and no body.
+    // The response to HEAD has a length and no body.
     if (body !== '') expect(() => JSON.parse(body), sent).not.to.throw()
     rest = rest.slice(end + 4 + length)
     count++

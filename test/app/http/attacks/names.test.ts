@@ -26,7 +26,7 @@ async function statusFor(
   return statuses[0]
 }
 
-describe('the names a gateway answers to', () => {
+describe('the names a gateway responses to', () => {
   const cases: readonly (readonly [
     title: string,
     server: ServerOptions,
@@ -88,7 +88,7 @@ describe('the names a gateway answers to', () => {
       withGateway(server, async (gateway) => {
         for (const host of known) expect(await statusFor(gateway, host), host).to.equal(200)
         for (const host of unknown) expect(await statusFor(gateway, host), host).to.equal(400)
-        // What was answered before is no reason to answer again.
+        // What was answered before is no reason to respond again.
         for (const host of unknown) expect(await statusFor(gateway, host), host).to.equal(400)
       }))
   }
@@ -176,7 +176,7 @@ describe('web pages', () => {
       },
     })
 
-  it('that are listed may read answers: preflight and answer have CORS headers', () =>
+  it('that are listed may read answers: preflight and response have CORS headers', () =>
     withGateway({ allowedOrigins: [app] }, async (gateway) => {
       const asked = await preflight(gateway, app)
       expect(asked.status).to.equal(204)
@@ -187,8 +187,8 @@ describe('web pages', () => {
         vary: 'origin',
       })
       expect(asked.headers.has('access-control-allow-credentials')).to.equal(false)
-      const answer = await gateway.invoke('/mcp/files/read@1', {}, { origin: app })
-      expect(Object.fromEntries(answer.headers)).to.include({
+      const response = await gateway.invoke('/mcp/files/read@1', {}, { origin: app })
+      expect(Object.fromEntries(response.headers)).to.include({
         'access-control-allow-origin': app,
         'access-control-expose-headers': '*',
       })
@@ -202,8 +202,8 @@ describe('web pages', () => {
       for (const origin of [evil, local, 'null']) {
         const asked = await preflight(gateway, origin)
         expect(asked.status).to.equal(405)
-        const answer = await gateway.invoke('/mcp/files/read@1', {}, { origin })
-        for (const { headers } of [asked, answer]) {
+        const response = await gateway.invoke('/mcp/files/read@1', {}, { origin })
+        for (const { headers } of [asked, response]) {
           expect([...headers.keys()].filter((name) => name.startsWith('access-control'))).to.deep.equal([])
         }
       }

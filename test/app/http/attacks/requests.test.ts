@@ -11,7 +11,7 @@ const here = '/mcp/files/read@1'
 describe('unusual requests', () => {
   const at = new AttackedGateway()
 
-  const answers: readonly (readonly [title: string, request: string, status: number, calls: number])[] = [
+  const responses: readonly (readonly [title: string, request: string, status: number, calls: number])[] = [
     ['the absolute form of a target', post('http://127.0.0.1/mcp/files/read@1'), 200, 1],
     ['an absolute form of another host', post('http://evil.example/mcp/files/read@1'), 400, 0],
     ['an absolute form with a user', post('http://127.0.0.1@evil.example/mcp/files/read@1'), 400, 0],
@@ -80,7 +80,7 @@ describe('unusual requests', () => {
     ['two thousand headers', post(here, 'a:\r\n'.repeat(2_000)), 400, 0],
     ['headers over the size', post(here, `a: ${'b'.repeat(16_384)}\r\n`), 400, 0],
   ]
-  for (const [title, request, status, calls] of answers) {
+  for (const [title, request, status, calls] of responses) {
     it(`answers ${title} with ${status}`, async () => {
       const { statuses, text } = await sendRaw(at.gateway.url, request)
       expect(statuses).to.deep.equal([status])
@@ -143,10 +143,10 @@ describe('unusual requests', () => {
 
   it('sends 100 Continue for a body that it reads', async () => {
     const socket = await dial(at.gateway.url)
-    const answering = hearOut(socket)
+    const responding = hearOut(socket)
     socket.write(`POST ${here} HTTP/1.1\r\n${host}expect: 100-continue\r\ncontent-length: 2\r\n\r\n`)
     await new Promise((resolve) => socket.once('data', resolve))
     socket.write('{}')
-    expect((await answering).statuses).to.deep.equal([100, 200])
+    expect((await responding).statuses).to.deep.equal([100, 200])
   })
 })

@@ -14,9 +14,9 @@ const call = `${head}content-length: 2\r\n\r\n{}`
 async function withGateway(
   server: NonNullable<GatewaySettings['server']>,
   body: (gateway: TestGateway, upstream: TestUpstream) => Promise<void>,
-  answer?: Parameters<typeof startUpstream>[0],
+  response?: Parameters<typeof startUpstream>[0],
 ): Promise<void> {
-  await using upstream = await startUpstream(answer)
+  await using upstream = await startUpstream(response)
   await using gateway = await startTestGateway({ targets: { files: upstream.url }, server })
   await body(gateway, upstream)
 }
@@ -95,7 +95,7 @@ function closingLogger(): { logger: Logger; closed: Promise<string> } {
   return { logger: { debug, info: ignore, warn: ignore, error: ignore }, closed }
 }
 
-describe('a client that never reads its answer', () => {
+describe('a client that never reads its response', () => {
   const piece = Buffer.alloc(256 * 1024, 'x')
 
   it('loses its connection, and its call ends and is recorded', async () => {
@@ -118,14 +118,14 @@ describe('a client that never reads its answer', () => {
     const socket = (await dial(gateway.url)).pause()
     socket.on('error', () => undefined)
     socket.write(call)
-    expect(await cut).to.equal('the client does not read its answer')
+    expect(await cut).to.equal('the client does not read its response')
     await closed
     await gateway.handle.close()
     expect(gateway.records()).to.have.length(1)
     socket.destroy()
   })
 
-  it('loses its connection also when the answers are whole', async () => {
+  it('loses its connection also when the responses are whole', async () => {
     await using upstream = await startUpstream((_call, response) => response.end(Buffer.alloc(1_000_000)))
     const { logger, closed } = closingLogger()
     await using gateway = await startTestGateway({
@@ -137,19 +137,19 @@ describe('a client that never reads its answer', () => {
     socket.on('error', () => undefined)
     // More than the buffers of both sides hold.
     for (let i = 0; i < 16; i++) socket.write(call)
-    expect(await closed).to.equal('the client does not read its answer')
+    expect(await closed).to.equal('the client does not read its response')
     socket.destroy()
   })
 
   it('keeps its connection while it waits for a slow tool or a silent stream', () =>
     withGateway(
-      // Enough for a request to come over a connection just made, and less than its answer takes.
+      // Enough for a request to come over a connection just made, and less than its response takes.
       { writeTimeoutMs: 500, keepAliveTimeoutMs: 500 },
       async (gateway) => {
-        const answers = await Promise.all(
+        const responses = await Promise.all(
           ['slow', 'silent'].map(async (tool) => (await gateway.invoke(`/mcp/files/${tool}@1`)).text()),
         )
-        expect(answers).to.deep.equal(['at last', 'data: 1\n\ndata: 2\n\n'])
+        expect(responses).to.deep.equal(['at last', 'data: 1\n\ndata: 2\n\n'])
       },
       ({ path }, response) => {
         if (path.includes('slow')) setTimeout(() => response.end('at last'), 1_200)
@@ -168,13 +168,13 @@ describe('a client that is refused while it sends', () => {
   it('is answered when it has sent all, and keeps its connection', () =>
     withGateway({}, async (gateway) => {
       const socket = await dial(gateway.url)
-      const answered = new Promise((resolve) => socket.once('data', resolve))
+      const responded = new Promise((resolve) => socket.once('data', resolve))
       socket.write(start)
       for (let i = 0; i < 10; i++) {
         await new Promise((resolve) => socket.write('x'.repeat(50_000), resolve))
         await new Promise((resolve) => setImmediate(resolve))
       }
-      expect(String(await answered)).to.match(/^HTTP\/1\.1 401 /)
+      expect(String(await responded)).to.match(/^HTTP\/1\.1 401 /)
       socket.write(call.replace('content-length', 'connection: close\r\ncontent-length'))
       expect((await hearOut(socket)).statuses).to.deep.equal([200])
     }))
@@ -183,12 +183,12 @@ describe('a client that is refused while it sends', () => {
     withGateway({}, async (gateway) => {
       const endless = start.replace('content-length: 500000', 'transfer-encoding: chunked')
       const chunk = `${(50_000).toString(16)}\r\n${'x'.repeat(50_000)}\r\n`
-      const answers = await Promise.all([
+      const responses = await Promise.all([
         sendRaw(gateway.url, start),
         sendRaw(gateway.url, endless + chunk.repeat(40)),
         sendRaw(gateway.url, start.replace('500000', '50000000')),
       ])
-      for (const { statuses, text } of answers) {
+      for (const { statuses, text } of responses) {
         expect(statuses).to.deep.equal([401])
         expect(text.toLowerCase()).to.contain('connection: close')
       }
@@ -196,7 +196,7 @@ describe('a client that is refused while it sends', () => {
 })
 
 describe('a client with many requests', () => {
-  it('loses its connection when it sends hundreds of requests and waits for no answer', () =>
+  it('loses its connection when it sends hundreds of requests and waits for no response', () =>
     withGateway(
       { drainMs: 0 },
       async (gateway, upstream) => {

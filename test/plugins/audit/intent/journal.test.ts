@@ -7,7 +7,7 @@ import type { FileSystem } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import sinon from 'sinon'
 import { temporaryDir } from '../../../support/temporary-dir.js'
-import { codeOf, diskWith, envelope, fault } from '../log/writer/records.js'
+import { codeOf, diskWith, envelope, fault as error } from '../log/writer/records.js'
 
 function journals(dir: string): string[] {
   const folder = join(dir, 'intents')
@@ -126,16 +126,16 @@ describe('the intent journal', () => {
       'a full disk',
       {
         writeSync: () => {
-          throw fault('ENOSPC')
+          throw error('ENOSPC')
         },
       },
     ],
-    ['a failing sync', { fdatasync: (_fd, done) => done(fault('EIO')) }],
+    ['a failing sync', { fdatasync: (_fd, done) => done(error('EIO')) }],
     [
       'a folder that cannot be made',
       {
         mkdirSync: () => {
-          throw fault('EROFS')
+          throw error('EROFS')
         },
       },
     ],
@@ -165,7 +165,7 @@ describe('the intent journal', () => {
       fdatasync: (fd, done) => {
         if (!failing) return nodeFileSystem.fdatasync(fd, done)
         failing = false
-        done(fault('EIO'))
+        done(error('EIO'))
       },
     })
     const journal = new IntentJournal(dir.path, port)

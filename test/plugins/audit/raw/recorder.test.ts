@@ -1,4 +1,4 @@
-import { type AnswerChunk, type Appender, denied, type Outcome } from '@svc/core'
+import { type Appender, denied, type Outcome, type ResponseChunk } from '@svc/core'
 import { expect } from 'chai'
 import { makeCall } from '../../../support/call.js'
 import { served } from '../../../support/stage-rig.js'
@@ -14,9 +14,9 @@ async function start(changes: object = {}, writer: Partial<Appender> = {}) {
   return { rig, payloads: rig.payloads, run, stop: () => rig[Symbol.asyncDispose]() }
 }
 
-const answered = (body: string): Outcome => ({ ...served, body: Buffer.from(body) })
+const responded = (body: string): Outcome => ({ ...served, body: Buffer.from(body) })
 
-function streamed(...chunks: AnswerChunk[]): Outcome {
+function streamed(...chunks: ResponseChunk[]): Outcome {
   return {
     ...served,
     body: {
@@ -42,7 +42,7 @@ describe('raw payloads', () => {
       args: { password: 'hunter2', to: 'ann@example.com' },
       agent: { nodeId: 'n', agentRef: 'run-7' },
     })
-    await run(call, answered('{"token":"abc","n":1}'))
+    await run(call, responded('{"token":"abc","n":1}'))
     await stop()
     const common = {
       trace_id: call.trace.traceId,
@@ -71,7 +71,7 @@ describe('raw payloads', () => {
 
   it('are cut to rawPreviewBytes, and say so', async () => {
     const { payloads, run, stop } = await start({ rawPreviewBytes: 20 })
-    await run(makeCall({ args: { text: 'é'.repeat(5_000) } }), answered('x'.repeat(21)))
+    await run(makeCall({ args: { text: 'é'.repeat(5_000) } }), responded('x'.repeat(21)))
     await stop()
     expect(
       payloads.map(({ payload_preview, payload_truncated, payload_bytes }) => [
@@ -85,7 +85,7 @@ describe('raw payloads', () => {
     ])
   })
 
-  it('have the trace as their run without an agent, and no output without an answer', async () => {
+  it('have the trace as their run without an agent, and no output without a response', async () => {
     const { payloads, run, stop } = await start()
     const call = makeCall({ caller: {} })
     await run(call, denied('TOOL_NOT_ALLOWED', 'no'))
@@ -106,23 +106,23 @@ describe('raw payloads', () => {
     expect(payloads[1]).to.include({ direction: 'output', payload_preview: 'one two', payload_bytes: 7 })
   })
 
-  it('of an MCP stream contain the answer, not the messages around it', async () => {
+  it('of an MCP stream contain the response, not the messages around it', async () => {
     const { payloads, run, stop } = await start()
-    const answer = { digest: null, instead: () => Buffer.from('') }
+    const response = { digest: null, instead: () => Buffer.from('') }
     const outcome = await run(
       makeCall(),
       streamed(
         { bytes: Buffer.from('progress') },
-        { bytes: Buffer.from('the answer'), answer },
+        { bytes: Buffer.from('the response'), response },
         { bytes: Buffer.from('more') },
       ),
     )
     await drain(outcome)
     await stop()
-    expect(payloads[1]).to.include({ payload_preview: 'the answer', payload_bytes: 10 })
+    expect(payloads[1]).to.include({ payload_preview: 'the response', payload_bytes: 12 })
   })
 
-  it('delay no answer, and their loss is counted and logged', async () => {
+  it('delay no response, and their loss is counted and logged', async () => {
     let fail: (error: Error) => void = () => undefined
     const { rig, run, stop } = await start(
       {},
@@ -146,7 +146,7 @@ describe('raw payloads', () => {
 
   it('are not kept unless asked for', async () => {
     const { payloads, run, stop } = await start({ raw_payloads: false })
-    await run(makeCall({ args: { a: 1 } }), answered('{}'))
+    await run(makeCall({ args: { a: 1 } }), responded('{}'))
     await stop()
     expect(payloads).to.deep.equal([])
   })

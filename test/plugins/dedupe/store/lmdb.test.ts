@@ -39,12 +39,12 @@ describe('lmdb dedupe store', () => {
     }
   })
 
-  it('keeps claims, marks and answers when it is opened again', async () => {
+  it('keeps claims, marks and responses when it is opened again', async () => {
     const before = new LmdbDedupeStore({ dir: dir.path })
-    const [claimed, sent, answered] = ['claimed', 'sent', 'answered'].map((key) => claimOf({ key }))
-    for (const claim of [claimed!, sent!, answered!]) await before.claim(claim)
+    const [claimed, sent, responded] = ['claimed', 'sent', 'answered'].map((key) => claimOf({ key }))
+    for (const claim of [claimed!, sent!, responded!]) await before.claim(claim)
     await before.markSent(sent!)
-    await before.complete(answered!, Buffer.from('x'))
+    await before.complete(responded!, Buffer.from('x'))
     await before.close()
     const after = new LmdbDedupeStore({ dir: dir.path })
     const states = ['claimed', 'sent', 'answered'].map(

@@ -54,7 +54,7 @@ export function dedupeStoreSuite(name: string, open: () => Promise<OpenStore>, r
       return claim
     }
 
-    it('gives a free key to the first, and answers in_flight to others', async () => {
+    it('gives a free key to the first, and responses in_flight to others', async () => {
       await claimedBy()
       expect(await stateOf()).to.equal('in_flight')
       expect(await stateOf({ key: 'another' })).to.equal('claimed')
@@ -93,25 +93,25 @@ export function dedupeStoreSuite(name: string, open: () => Promise<OpenStore>, r
       expect(await stateOf()).to.equal('claimed')
     })
 
-    it('returns the stored answer byte for byte', async () => {
-      const answer = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte))
-      expect(await store.complete(await sentBy(), answer)).to.equal(true)
+    it('returns the stored response byte for byte', async () => {
+      const response = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte))
+      expect(await store.complete(await sentBy(), response)).to.equal(true)
       const found = await store.claim(claimOf())
       expect(found.state).to.equal('answered')
-      expect(Buffer.from(answerOf(found) ?? [])).to.deep.equal(answer)
+      expect(Buffer.from(responseOf(found) ?? [])).to.deep.equal(response)
     })
 
-    it('distinguishes an empty answer from one that was not stored', async () => {
+    it('distinguishes an empty response from one that was not stored', async () => {
       await store.complete(await sentBy(), Buffer.alloc(0))
       await store.complete(await sentBy({ key: 'not kept' }), null)
-      expect(answerOf(await store.claim(claimOf()))).to.have.lengthOf(0)
-      expect(answerOf(await store.claim(claimOf({ key: 'not kept' })))).to.equal(null)
+      expect(responseOf(await store.claim(claimOf()))).to.have.lengthOf(0)
+      expect(responseOf(await store.claim(claimOf({ key: 'not kept' })))).to.equal(null)
     })
 
-    it('stores an answer of a megabyte', async () => {
-      const answer = Buffer.alloc(1024 * 1024, 'answer')
-      await store.complete(await sentBy(), answer)
-      expect(Buffer.from(answerOf(await store.claim(claimOf())) ?? []).equals(answer)).to.equal(true)
+    it('stores a response of a megabyte', async () => {
+      const response = Buffer.alloc(1024 * 1024, 'answer')
+      await store.complete(await sentBy(), response)
+      expect(Buffer.from(responseOf(await store.claim(claimOf())) ?? []).equals(response)).to.equal(true)
     })
 
     it('remembers that an outcome is unknown', async () => {
@@ -312,6 +312,6 @@ class Model {
   }
 }
 
-function answerOf(standing: DedupeClaimResult): Uint8Array | null | undefined {
-  return standing.state === 'answered' ? standing.answer : undefined
+function responseOf(standing: DedupeClaimResult): Uint8Array | null | undefined {
+  return standing.state === 'answered' ? standing.response : undefined
 }

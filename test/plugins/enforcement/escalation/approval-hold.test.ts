@@ -99,7 +99,7 @@ describe('an approval', () => {
       expect(summaryOf(await rig.call({ request }))).to.deep.equal({ code: 'sent' })
     })
 
-    it('lets the call with the same key come to the stored answer, by id and without', async () => {
+    it('lets the call with the same key come to the stored response, by id and without', async () => {
       const replay: Outcome = {
         kind: 'completed',
         status: 200,
@@ -124,7 +124,7 @@ describe('an approval', () => {
       expect(await isUsed()).to.equal(true)
     })
 
-    it('says what to do where no answer is kept: the same key would meet it again, another is put to people', async () => {
+    it('says what to do where no response is kept: the same key would meet it again, another is put to people', async () => {
       const call = rig.make({ request })
       expect(await rig.through(call, send(call)))
         .to.have.property('message')

@@ -135,14 +135,14 @@ describe('a call that escalates', () => {
     const headers = { 'x-escalation-id': id }
     const eve = { ...caller, user: 'eve@acme.example', userId: 'u-eve' }
     for (const other of [{ args: { a: 1 } }, { caller: eve }, { caller: { ...caller, tenant: 'other' } }]) {
-      const fault = await rig.call({ ...other, headers }).catch((thrown: unknown) => thrown)
-      expect(fault).to.be.instanceOf(Refusal).with.property('code', 'BAD_REQUEST')
+      const error = await rig.call({ ...other, headers }).catch((thrown: unknown) => thrown)
+      expect(error).to.be.instanceOf(Refusal).with.property('code', 'BAD_REQUEST')
     }
     for (const named of ['esc_unknown', '', 'x'.repeat(201)]) {
-      const fault = await rig
+      const error = await rig
         .call({ headers: { 'x-escalation-id': named } })
         .catch((thrown: unknown) => thrown)
-      expect(fault).to.be.instanceOf(Refusal).with.property('code', 'BAD_REQUEST')
+      expect(error).to.be.instanceOf(Refusal).with.property('code', 'BAD_REQUEST')
     }
     expect(rig.sent).to.deep.equal([])
   })

@@ -146,8 +146,8 @@ describe('the steps of an escalation', () => {
     })
     const id = idOf(await rig.call())
     meanwhile = () => rig.service.vote(id, reviewer('bob'), { vote: 'reject' })
-    const fault = await rejectionOf(rig.service.vote(id, reviewer('ann'), { vote: 'approve' }))
-    expect(fault).to.have.property('code', 'DECIDED')
+    const error = await rejectionOf(rig.service.vote(id, reviewer('ann'), { vote: 'approve' }))
+    expect(error).to.have.property('code', 'DECIDED')
     expect(lines(rig).slice(1)).to.deep.equal([
       'escalations/vote deny reject',
       'escalations/decide deny rejected: 0 to approve, 1 to reject',

@@ -66,8 +66,8 @@ async function act(rigs: readonly EscalationRig[], clock: FakeClock, step: Actio
     if (found === undefined) return
     await rig.service
       .vote(found.id, reviewer(`r${step.by}`, step.roles), { vote: step.vote })
-      .catch((fault: unknown) => {
-        if (!isVoteError(fault)) throw fault
+      .catch((error: unknown) => {
+        if (!isVoteError(error)) throw error
       })
     return
   }

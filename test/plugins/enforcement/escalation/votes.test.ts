@@ -244,9 +244,9 @@ describe('no order of votes', () => {
             () =>
               rig.service.vote(id, reviewer(`r${by}`, roles), { vote }).then(
                 () => true,
-                (fault: unknown) => {
-                  if (isVoteError(fault)) return false
-                  throw fault
+                (error: unknown) => {
+                  if (isVoteError(error)) return false
+                  throw error
                 },
               ),
         )

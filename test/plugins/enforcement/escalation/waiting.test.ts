@@ -18,7 +18,7 @@ async function pendingId(rig: EscalationRig): Promise<string> {
 const refusalCodeOf = (calling: Promise<unknown>): Promise<unknown> =>
   calling.then(
     () => 'none',
-    (fault: { readonly code?: unknown }) => fault.code,
+    (error: { readonly code?: unknown }) => error.code,
   )
 
 describe('a caller who waits', () => {

@@ -259,7 +259,7 @@ export function escalationStoreSuite(name: string, open: () => Promise<OpenStore
       const openings = await Promise.all(
         Array.from({ length: 20 }, (_, i) => store.open(entry(`e${i}`, { fingerprint: 'f' }), none)),
       )
-      expect(openings.filter((answer) => answer === 'opened')).to.have.length(1)
+      expect(openings.filter((response) => response === 'opened')).to.have.length(1)
       expect((await store.latest('f'))?.id).to.equal(`e${openings.indexOf('opened')}`)
     })
 

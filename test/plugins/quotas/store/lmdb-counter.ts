@@ -18,7 +18,7 @@ async function count(calls: number, limit: number): Promise<{ counted: number; t
   const counts = Array.from({ length: calls }, () => adapter.incrDaily('t', 'a', limit, NOON))
   const takes = Array.from({ length: calls }, () => adapter.takeToken('t', 'a', 1, limit, NOON))
   const counted = (await Promise.all(counts)).filter(({ count }) => count <= limit).length
-  const tokens = (await Promise.all(takes)).filter((answer) => answer.tokens >= 0).length
+  const tokens = (await Promise.all(takes)).filter((response) => response.tokens >= 0).length
   return { counted, tokens }
 }
 
@@ -33,13 +33,13 @@ function stick(): void {
 }
 
 /** Counts for new tenants until the disk takes no more. */
-async function fill(): Promise<{ fault: string; counted: number }> {
+async function fill(): Promise<{ error: string; counted: number }> {
   for (let i = 0; ; i++) {
     try {
       await adapter.incrDaily(`tenant ${i}`, 'a', 5, NOON)
-    } catch (fault) {
+    } catch (error) {
       const { count } = await adapter.incrDaily('t', 'a', 1, NOON)
-      return { fault: (fault as Error).message, counted: count }
+      return { error: (error as Error).message, counted: count }
     }
   }
 }

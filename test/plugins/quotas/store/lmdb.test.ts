@@ -95,10 +95,10 @@ describe('lmdb quota adapter', () => {
 
   it('is shared by several adapters in one process', async () => {
     const [one, two] = [new LmdbQuotaAdapter({ dir }), new LmdbQuotaAdapter({ dir })]
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       Array.from({ length: 100 }, (_, i) => (i % 2 === 0 ? one : two).incrDaily('t', 'a', 30, NOON)),
     )
-    expect(answers.filter(({ count }) => count <= 30)).to.have.lengthOf(30)
+    expect(responses.filter(({ count }) => count <= 30)).to.have.lengthOf(30)
     await one.close()
     expect((await two.incrDaily('t', 'a', 30, NOON)).count).to.equal(31)
     await two.close()
@@ -136,8 +136,8 @@ describe('lmdb quota adapter', () => {
       await before.close()
       // Files of at most 256 KiB (blocks of 512 or 1024 bytes, by the shell): the disk is full early.
       const counter = await startCounter(dir, ['/bin/sh', '-c', 'ulimit -f 256; exec "$@"', 'sh'])
-      const { fault, counted } = await ask(counter, { fill: true })
-      expect(fault).to.match(/^the quota store could not be written: /)
+      const { error, counted } = await ask(counter, { fill: true })
+      expect(error).to.match(/^the quota store could not be written: /)
       expect(counted).to.equal(2)
     })
 
@@ -151,14 +151,14 @@ describe('lmdb quota adapter', () => {
     }
 
     async function ask(child: ChildProcess, what: object) {
-      const answer = once(child, 'message')
+      const response = once(child, 'message')
       const gone = once(child, 'exit').then(([code, signal]) => {
         throw new Error(`the counter ended with ${code ?? signal}`)
       })
       child.send(what)
-      const [told] = await Promise.race([answer, gone])
+      const [told] = await Promise.race([response, gone])
       gone.catch(() => undefined)
-      return told as { counted: number; tokens: number; fault?: string }
+      return told as { counted: number; tokens: number; error?: string }
     }
 
     async function end(child: ChildProcess): Promise<void> {

@@ -62,11 +62,11 @@ describe('memory quota adapter', () => {
       await adapter.takeToken(tenant, 'x', 1, 5, 0)
       await adapter.incrDaily(tenant, 'x', 5, 0)
     }
-    const faults = await Promise.allSettled([
+    const errors = await Promise.allSettled([
       adapter.takeToken('c', 'x', 1, 5, 0),
       adapter.incrDaily('c', 'x', 5, 0),
     ])
-    expect(faults.map(({ status }) => status)).to.deep.equal(['rejected', 'rejected'])
+    expect(errors.map(({ status }) => status)).to.deep.equal(['rejected', 'rejected'])
     expect((await adapter.incrDaily('a', 'x', 5, 0)).count).to.equal(2)
     expect((await adapter.takeToken('b', 'x', 1, 5, 0)).tokens).to.equal(3)
   })
@@ -94,9 +94,9 @@ describe('memory quota adapter', () => {
   })
 
   it('rejects an infinite burst', async () => {
-    const [fault] = await Promise.allSettled([
+    const [error] = await Promise.allSettled([
       new MemoryQuotaAdapter().takeToken('t', 'a', 1, Number.POSITIVE_INFINITY, 0),
     ])
-    expect(fault?.status).to.equal('rejected')
+    expect(error?.status).to.equal('rejected')
   })
 })

@@ -61,10 +61,10 @@ describe('redis leases', () => {
 
   it('never exceed the limit together, ten of them', async () => {
     const ten = await Promise.all(Array.from({ length: 10 }, () => open(50)))
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       Array.from({ length: 3000 }, (_, i) => ten[i % 10]!.incrDaily('t', 'a', 1234)),
     )
-    const through = answers.filter(({ count }) => count <= 1234).length
+    const through = responses.filter(({ count }) => count <= 1234).length
     // Of what some hold the others may see none, but never is one too many let through.
     expect(through).to.be.at.most(1234).and.at.least(1100)
     expect(await counted()).to.be.at.most(1234)
@@ -82,8 +82,8 @@ describe('redis leases', () => {
   it('never exceed the burst at once, nor rate and batches over time', async () => {
     const five = await Promise.all(Array.from({ length: 5 }, () => open(20)))
     const take = (i: number) => five[i % 5]!.takeToken('t', 'a', 0.001, 100)
-    const answers = await Promise.all(Array.from({ length: 500 }, (_, i) => take(i)))
-    expect(answers.filter(({ tokens }) => tokens >= 0).length).to.be.within(90, 100)
+    const responses = await Promise.all(Array.from({ length: 500 }, (_, i) => take(i)))
+    expect(responses.filter(({ tokens }) => tokens >= 0).length).to.be.within(90, 100)
   })
 
   it('refund unused counts when they expire', async () => {
@@ -142,8 +142,8 @@ describe('redis leases', () => {
     const adapter = await open(10)
     expect((await adapter.incrDaily('t', 'a', 0)).count).to.equal(1)
     await server.send('SET', COUNT, 'x')
-    const faults = await Promise.allSettled([adapter.incrDaily('t', 'a', 5), adapter.incrDaily('t', 'a', 5)])
-    expect(faults.map(({ status }) => status)).to.deep.equal(['rejected', 'rejected'])
+    const errors = await Promise.allSettled([adapter.incrDaily('t', 'a', 5), adapter.incrDaily('t', 'a', 5)])
+    expect(errors.map(({ status }) => status)).to.deep.equal(['rejected', 'rejected'])
     await server.send('DEL', COUNT)
     expect((await adapter.incrDaily('t', 'a', 5)).count).to.equal(1)
   })

@@ -69,10 +69,10 @@ export function quotaAdapterSuite(name: string, open: () => Promise<OpenAdapter>
       })
 
       it('are exact for concurrent calls', async () => {
-        const answers = await Promise.all(
+        const responses = await Promise.all(
           Array.from({ length: 200 }, () => adapter.incrDaily('t', 'a', 50, NOON)),
         )
-        expect(answers.filter(({ count }) => count <= 50)).to.have.lengthOf(50)
+        expect(responses.filter(({ count }) => count <= 50)).to.have.lengthOf(50)
       })
 
       it('give a call back', async () => {
@@ -203,8 +203,8 @@ export function quotaAdapterSuite(name: string, open: () => Promise<OpenAdapter>
       })
 
       it('are exact for concurrent calls', async () => {
-        const answers = await Promise.all(Array.from({ length: 200 }, () => take(NOON, 1, 20)))
-        expect(answers.filter(({ tokens }) => tokens >= 0)).to.have.lengthOf(20)
+        const responses = await Promise.all(Array.from({ length: 200 }, () => take(NOON, 1, 20)))
+        expect(responses.filter(({ tokens }) => tokens >= 0)).to.have.lengthOf(20)
       })
 
       it('never give more than burst and rate allow, over any stretch of any random run', async () => {

@@ -72,7 +72,7 @@ export async function download(source: ObjectSource, key: string, bytes: number)
   }
 }
 
-/** An answer that stays the same when the request is repeated. */
+/** A response that stays the same when the request is repeated. */
 class RefusedDownload extends Error {}
 
 async function get(
@@ -82,7 +82,7 @@ async function get(
 ): Promise<BoundedBody> {
   const { status, ...body } = await client.send(url, { headers, timeoutMs: TIMEOUT_MS, maxBytes })
   if (status >= 200 && status < 300) return body
-  const message = `the store answered ${status}`
+  const message = `the store responded with ${status}`
   throw status >= 500 || status === 408 || status === 429 ? new Error(message) : new RefusedDownload(message)
 }
 

@@ -95,7 +95,7 @@ const GAPS: ReadonlySet<FailureKind> = new Set<FailureKind>([
 const NOT_COVERED = [
   'Calls that did not go through the gateway, and what a tool did with a call.',
   'Whether what callers said of themselves was true, beyond their tokens.',
-  'The content of arguments and answers: records have their SHA-256.',
+  'The content of arguments and responses: records have their SHA-256.',
   'Without a head kept elsewhere or a witness: a rollback of the whole directory, a fork, and a log rewritten by the holder of a key, a former one too.',
   'Without its origin: whether it is this log or another one of the same key.',
 ]

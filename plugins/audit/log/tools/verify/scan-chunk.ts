@@ -124,7 +124,7 @@ function mayBeTorn(tail: Buffer): boolean {
   return objectIn(tail.subarray(0, -1)) === undefined
 }
 
-// One chunk is scanned at a time; memory that is used again costs no page faults.
+// One chunk is scanned at a time; memory that is used again costs no page errors.
 let space = Buffer.allocUnsafeSlow(0)
 const MAX_SPACE = 8_388_608
 

@@ -11,7 +11,7 @@ export interface WitnessServerOptions extends WitnessOptions {
   readonly host?: string
   /** 0: a free one. */
   readonly port: number
-  /** Called with errors of the disk and of the file of logs, which are answered with 500. */
+  /** Called with errors of the disk and of the file of logs, which are given 500. */
   readonly onError?: (error: Error) => void
 }
 
@@ -40,12 +40,12 @@ export async function startWitness(options: WitnessServerOptions): Promise<Runni
   await readTrustedLogs(options.logs)
   const witness = new Witness(options)
   const server = createServer({ requestTimeout: REQUEST_TIMEOUT_MS }, (request, response) => {
-    answer(witness, request)
+    respond(witness, request)
       .catch((cause: unknown): WitnessResponse => {
         onError(cause instanceof Error ? cause : new Error(messageOf(cause)))
         return { status: 500, body: 'the witness failed\n' }
       })
-      .then((answered) => send(request, response, answered), onError)
+      .then((responded) => send(request, response, responded), onError)
   })
   try {
     await listening(server, port, host)
@@ -62,7 +62,7 @@ export async function startWitness(options: WitnessServerOptions): Promise<Runni
   }
 }
 
-async function answer(witness: Witness, request: IncomingMessage): Promise<WitnessResponse> {
+async function respond(witness: Witness, request: IncomingMessage): Promise<WitnessResponse> {
   const { method, url = '' } = request
   const [, hashOfOrigin] = CHECKPOINT_PATH.exec(url) ?? []
   if (hashOfOrigin !== undefined) {
@@ -86,8 +86,8 @@ async function bodyOf(request: IncomingMessage): Promise<string | WitnessRespons
   }
 }
 
-function send(request: IncomingMessage, response: ServerResponse, answered: WitnessResponse): void {
-  const { status, body, contentType = 'text/plain; charset=utf-8' } = answered
+function send(request: IncomingMessage, response: ServerResponse, responded: WitnessResponse): void {
+  const { status, body, contentType = 'text/plain; charset=utf-8' } = responded
   response.writeHead(status, {
     'content-type': contentType,
     'content-length': Buffer.byteLength(body),

@@ -63,7 +63,7 @@ export class Witness {
     return formatVkey(this.#options.name, COSIGNATURE_TYPE, this.#options.signer.publicKey)
   }
 
-  /** Answers `POST add-checkpoint`. Errors of the disk and of the file of logs reject. */
+  /** Responds with `POST add-checkpoint`. Errors of the disk and of the file of logs reject. */
   async addCheckpoint(body: string): Promise<WitnessResponse> {
     const request = parseAddCheckpoint(body)
     if (request === undefined) return refusal(400, 'the request is malformed')
@@ -76,7 +76,7 @@ export class Witness {
     return this.#judge(request, log)
   }
 
-  /** Answers `GET <origin hash>/checkpoint`. */
+  /** Responds with `GET <origin hash>/checkpoint`. */
   checkpoint(hashOfOrigin: string): WitnessResponse {
     const text = this.#state.signedText(hashOfOrigin)
     return text === undefined

@@ -87,7 +87,7 @@ describe('removal by retention', () => {
     expect(sealedLog(dir.path).sealed.get(DAY)).to.equal(1)
   })
 
-  it('keeps a day that is not as it was sealed, and states the fault once', async () => {
+  it('keeps a day that is not as it was sealed, and states the error once', async () => {
     const clock = await oldLog()
     const bytes = readFileSync(path(`audit-${OLD}.ndjson`))
     bytes[30]! ^= 1
@@ -97,8 +97,8 @@ describe('removal by retention', () => {
     )
     await opened({ clock })
     expect([isThere(OLD), isThere(NEXT)]).to.deep.equal([true, false])
-    const faults = journalOf(dir.path).filter(({ kind }) => kind === 'fault')
-    expect(faults.map(({ day, sealed, resume }) => [day, sealed === resume])).to.deep.equal([[OLD, true]])
+    const errors = journalOf(dir.path).filter(({ kind }) => kind === 'fault')
+    expect(errors.map(({ day, sealed, resume }) => [day, sealed === resume])).to.deep.equal([[OLD, true]])
   })
 
   for (const [title, hold, kept] of [

@@ -21,7 +21,7 @@ let signed = 0
 new SharedMemory(memory, size).serve((message) => {
   if (signed++ < after) return signer.sign(message)
   if (how === 'dies') process.exit(3)
-  if (how === 'throws') throw new Error('the thread has a fault')
+  if (how === 'throws') throw new Error('the thread has an error')
   parentPort?.postMessage('hangs')
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)
   return new Uint8Array(64)

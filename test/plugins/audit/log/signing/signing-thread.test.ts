@@ -209,13 +209,13 @@ describe('a log whose signing thread fails', () => {
 
   for (const after of [0, 1, 40, 200]) {
     it(`loses no record when the thread dies in a batch, after ${after} signatures`, async () => {
-      const fault = await goesOn(oddWorker('dies', after))
-      expect(fault.message).to.equal('it ended by itself, code 3')
+      const error = await goesOn(oddWorker('dies', after))
+      expect(error.message).to.equal('it ended by itself, code 3')
     })
   }
 
   it('loses no record when the thread throws in a batch', async () => {
-    expect((await goesOn(oddWorker('throws', 20))).message).to.equal('the thread has a fault')
+    expect((await goesOn(oddWorker('throws', 20))).message).to.equal('the thread has an error')
   })
 
   it('loses no record when the thread cannot start', async () => {

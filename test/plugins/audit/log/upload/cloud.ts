@@ -23,8 +23,8 @@ export interface Cloud extends AsyncDisposable {
   lists: boolean
   /** Objects in one page of the listing. */
   pageObjects: number
-  /** Asked before each answer. */
-  fault: Fault
+  /** Asked before each response. */
+  error: Fault
   /** Requests so far whose path contains `part`. */
   asked(part: string): CloudRequest[]
   /** The file's bytes as its objects hold them; throws where ranges overlap or leave a gap. */
@@ -54,7 +54,7 @@ export async function startCloud(): Promise<Cloud> {
         body,
       }
       requests.push(request)
-      if (!cloud.fault(request, response)) answer(cloud, request, response)
+      if (!cloud.error(request, response)) answer(cloud, request, response)
     }, ignore)
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -64,7 +64,7 @@ export async function startCloud(): Promise<Cloud> {
     objects,
     lists: true,
     pageObjects: 1_000,
-    fault: () => false,
+    error: () => false,
     asked: (part) => requests.filter(({ path }) => path.includes(part)),
     assembled: (folder, stem) => assemble(objects, `${OWNER}/${folder}/${stem}-`, true).toString(),
     assembledBytes: (folder, stem) => assemble(objects, `${OWNER}/${folder}/${stem}-`, false),
@@ -122,7 +122,7 @@ function stored(key: string, bytes: Buffer, withChecksum: boolean): object {
   return { key, contentLength: bytes.length, ...(withChecksum ? { checksumSha256 } : {}) }
 }
 
-/** Answers `status` to every request whose path contains `part`, `times` times. */
+/** Responds with `status` to every request whose path contains `part`, `times` times. */
 export function failing(part: string, status: number, times = Number.POSITIVE_INFINITY): Fault {
   let left = times
   return ({ path }, response) => {

@@ -1,4 +1,4 @@
-import { presignFault } from '@svc/plugin-audit/internal/log/upload/presign'
+import { presignError } from '@svc/plugin-audit/internal/log/upload/presign'
 import type { PresignConfig } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 
@@ -8,7 +8,7 @@ const metadata = { tenant: 't', environment: 'e', clientName: 'c', clientVersion
 const base: PresignConfig = { apiBaseUrl: 'https://control.example/base/', auditKey: 'Bearer key' }
 
 describe('presign', () => {
-  for (const [title, changes, fault] of [
+  for (const [title, changes, error] of [
     ['an API key without metadata', {}, undefined],
     ['an API key with dots that is no token', { auditKey: 'Bearer live.key.1234' }, undefined],
     ['an OIDC token with all metadata', { auditKey: `Bearer ${token}`, ...metadata }, undefined],
@@ -34,11 +34,11 @@ describe('presign', () => {
     ['no time', { timeoutMs: 0 }, 'presign.timeoutMs must be a whole number of milliseconds from 1 on'],
     ['half an interval', { intervalMs: 0.5 }, 'presign.intervalMs must be a whole number'],
   ] as const) {
-    it(`${fault === undefined ? 'takes' : 'refuses'} ${title}`, () => {
-      const found = presignFault({ ...base, ...changes })
+    it(`${error === undefined ? 'takes' : 'refuses'} ${title}`, () => {
+      const found = presignError({ ...base, ...changes })
       const said = found && `presign.${found.field} ${found.what}`
-      if (fault === undefined) expect(said).to.equal(undefined)
-      else expect(said?.startsWith(fault), said).to.equal(true)
+      if (error === undefined) expect(said).to.equal(undefined)
+      else expect(said?.startsWith(error), said).to.equal(true)
     })
   }
 })

@@ -121,7 +121,7 @@ describe('a lost upload state', () => {
     writeFileSync(state(), 'damaged')
     // The second folder fails, twice.
     let listed = 0
-    cloud.fault = ({ path }, response) => {
+    cloud.error = ({ path }, response) => {
       if (!path.includes('/objects') || ++listed < 2 || listed > 3) return false
       response.writeHead(503).end()
       return true
@@ -159,13 +159,13 @@ describe('a lost upload state', () => {
   it('waits where the key is refused, and reports that', async () => {
     await uploadTwo()
     rmSync(state())
-    cloud.fault = failing('/api/', 403)
+    cloud.error = failing('/api/', 403)
     const { appender, errors } = uploading(dir.path, cloud)
     await appender.append(envelope())
     await appender.flush()
     expect(appender.status()).to.have.nested.property('upload.state', 'retrying')
     expect(appender.status().upload?.pendingBytes).to.be.above(text().length)
-    cloud.fault = () => false
+    cloud.error = () => false
     await appender.close()
     expect(errors.map(({ code }) => code)).to.include('upload_rejected')
     expect(stored()).to.equal(text())
@@ -194,7 +194,7 @@ describe('a lost upload state', () => {
     it(`is replaced by a whole upload where the listing is answered by ${status} and the key is accepted`, async () => {
       await uploadTwo()
       rmSync(state())
-      cloud.fault = failing('/objects', status)
+      cloud.error = failing('/objects', status)
       await reopened()
       expect(sent()).to.have.length(2)
       expect(stateOf(dir.path).files[daily]?.offset).to.equal(text().length)

@@ -131,7 +131,7 @@ describe('upload', () => {
     this.timeout(60_000)
     const { appender } = await uploadingSoon(dir.path, cloud, {}, { limits: { uploadRangeBytes: 500 } })
     const growing: Promise<void>[] = []
-    cloud.fault = ({ method }) => {
+    cloud.error = ({ method }) => {
       // Far more than an object holds; bounded, so that a round that does not end is told from one that does.
       if (method === 'PUT' && growing.length < 300) {
         for (let i = 0; i < 10; i++) growing.push(appender.append(envelope()))
@@ -140,7 +140,7 @@ describe('upload', () => {
     }
     await appender.append(envelope())
     await appender.flush()
-    cloud.fault = () => false
+    cloud.error = () => false
     expect(cloud.asked('/store/')).to.have.length(1)
     await Promise.all(growing)
     await appender.close()
@@ -173,7 +173,7 @@ describe('upload', () => {
     })
 
     it('accepts either name of the environment', async () => {
-      cloud.fault = ({ path }, response) => {
+      cloud.error = ({ path }, response) => {
         if (!path.includes('validate-key')) return false
         response.end(JSON.stringify({ tenant: 't', environment: 'e', clientName: 'c', clientVersion: 'v' }))
         return true
@@ -323,7 +323,7 @@ describe('upload', () => {
   }
 
   it('treats an existing object as uploaded', async () => {
-    cloud.fault = (request, response) => {
+    cloud.error = (request, response) => {
       if (!request.path.startsWith('/store/')) return false
       cloud.objects.set(request.path.slice('/store/'.length), request.body)
       response.statusCode = 412

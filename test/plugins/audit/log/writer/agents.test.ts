@@ -91,10 +91,10 @@ describe('per-agent logs', () => {
         return nodeFileSystem.writeSync(fd, buffer, offset, length, position)
       },
     })
-    const faults: Error[] = []
-    const appender = appenderIn(dir.path, { fileSystem, onAsyncError: (error) => faults.push(error) })
+    const errors: Error[] = []
+    const appender = appenderIn(dir.path, { fileSystem, onAsyncError: (error) => errors.push(error) })
     await appender.append(envelope({ nodeId: 'n', agentRef: 'r' }))
-    expect(faults).not.to.deep.equal([])
+    expect(errors).not.to.deep.equal([])
     failing = false
     await appender.append(envelope({ nodeId: 'n', agentRef: 'r' }))
     await appender.close()

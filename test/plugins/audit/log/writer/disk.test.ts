@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import sinon from 'sinon'
 import { temporaryDir } from '../../../../support/temporary-dir.js'
-import { appenderIn, codeOf, diskWith, envelope, fault, memoryLogger } from './records.js'
+import { appenderIn, codeOf, diskWith, envelope, fault as error, memoryLogger } from './records.js'
 
 const MIB = 1_048_576
 
@@ -75,7 +75,7 @@ describe('the free space of the disk', () => {
 
   it('is logged where it cannot be read, without other effects', async () => {
     const { appender, logger, disk } = watched({ free: 600 * MIB })
-    disk.free = fault('EIO')
+    disk.free = error('EIO')
     await appender.append(envelope())
     expect(appender.status()).not.to.have.property('freeBytes')
     expect(logger.entries.map(({ message }) => message)).to.include(

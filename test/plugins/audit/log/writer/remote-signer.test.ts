@@ -78,9 +78,9 @@ describe('a log with an asynchronous signer', () => {
     const remote = remoteSigner()
     const appender = appenderIn(dir.path, { signer: remote })
     const ready = appender.ready()
-    const answering = setInterval(() => remote.asked.shift()?.give(), 1)
+    const responding = setInterval(() => remote.asked.shift()?.give(), 1)
     await ready
-    clearInterval(answering)
+    clearInterval(responding)
     const [lost, kept, later] = [0, 1, 2].map(() => appender.append(envelope()))
     const [first, second, third] = remote.asked.splice(0)
     second?.give()
@@ -191,13 +191,13 @@ describe('a log with an asynchronous signer', () => {
     expect(recordsOf(dir.path)).to.have.length(accepted.length + 1)
   })
 
-  for (const [what, answer] of [
+  for (const [what, response] of [
     ['a short signature', new Uint8Array(63)],
     ['nothing', undefined as unknown as Uint8Array],
   ] as const)
     it(`rejects ${what}, and writes the records after it`, async () => {
       let broken = true
-      const signAsync = async (data: Uint8Array) => (broken ? answer : signer.sign(data))
+      const signAsync = async (data: Uint8Array) => (broken ? response : signer.sign(data))
       const appender = appenderIn(dir.path, { signer: { ...remoteSigner(), signAsync }, config })
       expect(await codeOf(appender.append(envelope()))).to.equal('signer_failed')
       broken = false

@@ -73,8 +73,8 @@ describe('readLog', () => {
 describe('a bound that is not a time', () => {
   it('is refused, quoted, with the accepted forms', async () => {
     const reading = readLog('.', { since: 'yesterday' }).next()
-    const fault = await rejectionOf(reading)
-    expect(fault.message).to.match(
+    const error = await rejectionOf(reading)
+    expect(error.message).to.match(
       /^since is "yesterday", neither a day \(2026-01-31\) nor an ISO 8601 instant/,
     )
   })

@@ -75,8 +75,8 @@ describe('cosigning', () => {
     return report
   }
 
-  async function serving(answer: RequestListener, test: (url: string) => Promise<void>): Promise<void> {
-    const server = createServer(answer).listen(0, '127.0.0.1')
+  async function serving(response: RequestListener, test: (url: string) => Promise<void>): Promise<void> {
+    const server = createServer(response).listen(0, '127.0.0.1')
     await once(server, 'listening')
     try {
       await test(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
@@ -224,7 +224,7 @@ describe('cosigning', () => {
     const errors = await written([witness, other], 3, {}, { clock: fixedClock(`${DAY}T13:00:00Z`) }, copy)
     expect(errors.map(({ message }) => message)).to.have.length(1)
     expect(errors[0]?.message).to.match(
-      /a\.example\/w did not cosign: it answered 422: the log has signed another root/,
+      /a\.example\/w did not cosign: it responded with 422: the log has signed another root/,
     )
     // A witness that saw only the second history vouches for it.
     expect((await verified([other], 1, copy)).verdict).to.equal('intact')

@@ -29,7 +29,7 @@ describe('upload failures', () => {
     return true
   }
   const hang: Fault = () => true
-  /** The store keeps the bytes, but its answer never arrives. */
+  /** The store keeps the bytes, but its response never arrives. */
   const keptUnheard: Fault = ({ path, body }, response) => {
     cloud.objects.set(path.slice('/store/'.length), body)
     response.socket?.destroy()
@@ -42,19 +42,22 @@ describe('upload failures', () => {
     return true
   }
 
-  for (const [title, fault] of [
-    ['the control plane answers 500', failing('/api/', 500, 2)],
-    ['the control plane answers 503', failing('/api/', 503, 2)],
-    ['the control plane answers 429', failing('/api/', 429, 2)],
+  for (const [title, error] of [
+    ['the control plane responds with 500', failing('/api/', 500, 2)],
+    ['the control plane responds with 503', failing('/api/', 503, 2)],
+    ['the control plane responds with 429', failing('/api/', 429, 2)],
     ['the control plane resets', meeting('/api/', 2, reset)],
     ['the control plane hangs', meeting('/api/', 1, hang)],
-    ['the store answers 500', failing('/store/', 500, 2)],
-    ['the store answers 503', failing('/store/', 503, 2)],
-    ['the store answers 409, as one of the same key is under way', failing('/store/', 409, 2)],
+    ['the store responds with 500', failing('/store/', 500, 2)],
+    ['the store responds with 503', failing('/store/', 503, 2)],
+    ['the store responds with 409, as one of the same key is under way', failing('/store/', 409, 2)],
     ['the store resets', meeting('/store/', 2, reset)],
     ['the store hangs', meeting('/store/', 1, hang)],
     ['the store took the bytes and broke off', meeting('/store/', 1, (...a) => keptUnheard(...a))],
-    ['the store answers 200 after the writer gave up', meeting('/store/', 1, (...a) => keptTooLate(...a))],
+    [
+      'the store responds with 200 after the writer gave up',
+      meeting('/store/', 1, (...a) => keptTooLate(...a)),
+    ],
     [
       'the control plane answers no JSON',
       meeting('/api/', 1, (_, response) => {
@@ -63,7 +66,7 @@ describe('upload failures', () => {
       }),
     ],
     [
-      'the control plane answers without a url',
+      'the control plane responds without a url',
       meeting('/api/', 1, (_, response) => {
         response.end('{"url":"file:///etc/passwd"}')
         return true
@@ -71,7 +74,7 @@ describe('upload failures', () => {
     ],
   ] as const) {
     it(`retries, with every byte exactly once, when ${title}`, async () => {
-      cloud.fault = fault
+      cloud.error = error
       const { appender, errors } = uploading(
         dir.path,
         cloud,
@@ -89,7 +92,7 @@ describe('upload failures', () => {
   }
 
   it('retries with increasing delays', async () => {
-    cloud.fault = failing('/api/', 503, 2)
+    cloud.error = failing('/api/', 503, 2)
     const { appender, errors } = uploading(dir.path, cloud)
     await appender.append(envelope())
     await cloud.until(() => cloud.objects.size > 0)
@@ -99,7 +102,7 @@ describe('upload failures', () => {
 
   for (const status of [401, 403]) {
     it(`waits after ${status} from the control plane, reports it, continues to append, and tries at close`, async () => {
-      cloud.fault = failing('/api/', status)
+      cloud.error = failing('/api/', status)
       const { appender, errors } = uploading(dir.path, cloud, { intervalMs: 5 })
       let appended = 0
       for (let since = 0; since < 20; appended++) {
@@ -110,17 +113,17 @@ describe('upload failures', () => {
       expect(appender.status()).to.have.nested.property('upload.state', 'retrying')
       expect(appender.status()).to.have.nested.property('upload.error.code', 'upload_rejected')
       expect(cloud.requests).to.have.length(1)
-      cloud.fault = () => false
+      cloud.error = () => false
       await appender.close()
       expect(errors.map(({ message }) => message).join()).to.match(
-        new RegExp(`^/api/svc/upload-url answered ${status}: .*made ${status}`),
+        new RegExp(`^/api/svc/upload-url responded with ${status}: .*made ${status}`),
       )
       expect(spansOf(dir.path)).to.have.length(appended)
       expect(cloud.assembled(`ingest/${DAY}`, `audit-${DAY}`)).to.equal(textOf(dir.path, daily))
     })
 
     it(`uploads again by itself when ${status} from the control plane ends`, async () => {
-      cloud.fault = failing('/api/', status, 3)
+      cloud.error = failing('/api/', status, 3)
       const { appender, errors } = uploading(dir.path, cloud, {}, { limits: { uploadRefusalMs: 2 } })
       await appender.append(envelope())
       await cloud.until(() => cloud.objects.size > 0)
@@ -132,7 +135,7 @@ describe('upload failures', () => {
 
   it('skips only a refused file, and uploads it when it is no longer refused', async () => {
     let left = 2
-    cloud.fault = ({ path }, response) => {
+    cloud.error = ({ path }, response) => {
       if (!path.startsWith('/store/') || !path.includes('2026-11-20') || left-- <= 0) return false
       response.statusCode = 403
       response.end()
@@ -151,7 +154,7 @@ describe('upload failures', () => {
   })
 
   it('warns while bytes wait for longer than maxDelayMs', async () => {
-    cloud.fault = failing('/api/', 503)
+    cloud.error = failing('/api/', 503)
     const clock = fixedClock('2026-11-21T12:00:00Z')
     const { appender } = uploading(dir.path, cloud, { maxDelayMs: 60_000 }, { clock })
     await appender.append(envelope())
@@ -163,7 +166,7 @@ describe('upload failures', () => {
     expect(warning).to.match(
       /^the upload is behind: \d+ bytes wait, the oldest since 2026-11-21T12:00:00.000Z/,
     )
-    cloud.fault = () => false
+    cloud.error = () => false
     await appender.flush()
     expect(appender.status().upload).to.include({ isBehind: false, pendingBytes: 0 })
     expect(appender.status()).to.not.have.property('warning')
@@ -173,7 +176,7 @@ describe('upload failures', () => {
   it("retries agents' files of every day, not only the last ones", async () => {
     mkdirSync(join(dir.path, 'agents/n/2026-11-02'), { recursive: true })
     writeFileSync(join(dir.path, 'agents/n/2026-11-02/r.ndjson'), '{"a":1}\n')
-    cloud.fault = failing('/api/', 503, 1)
+    cloud.error = failing('/api/', 503, 1)
     const { appender } = uploading(dir.path, cloud)
     await appender.ready()
     await cloud.until(() => cloud.objects.size > 0)
@@ -204,7 +207,7 @@ describe('upload failures', () => {
   })
 
   it('does not follow a redirect with the key', async () => {
-    cloud.fault = ({ path }, response) => {
+    cloud.error = ({ path }, response) => {
       if (!path.startsWith('/api/')) return false
       response.writeHead(307, { location: `${cloud.url}/elsewhere` }).end()
       return true
@@ -213,24 +216,24 @@ describe('upload failures', () => {
     await appender.append(envelope())
     await appender.close()
     expect(cloud.asked('/elsewhere')).to.deep.equal([])
-    expect(errors[0]?.message).to.include('answered 307')
+    expect(errors[0]?.message).to.include('responded with 307')
   })
 
   it('never includes the key in an error', async () => {
-    cloud.fault = failing('/api/', 401)
+    cloud.error = failing('/api/', 401)
     const { appender, errors } = uploading(dir.path, cloud)
     await appender.append(envelope())
     await appender.close()
     expect(JSON.stringify(errors) + errors.map(({ stack }) => stack).join()).to.not.include('key-1')
   })
 
-  for (const [title, fault] of [
+  for (const [title, error] of [
     ['the control plane hangs', hang],
     ['the control plane is dead', reset],
     ['the store hangs', ({ path }) => path.startsWith('/store/')],
   ] as const satisfies [string, Fault][]) {
     it(`delays no append, and close by at most timeoutMs, while ${title}`, async () => {
-      cloud.fault = fault
+      cloud.error = error
       const { appender } = uploading(
         dir.path,
         cloud,

@@ -2,21 +2,21 @@
 // with it, at any gateway (MCP 2025-11-25, "Resumability and Redelivery"). What the record and the judgement of the
 // response need is kept from before that event is passed on.
 import {
-  answerChange,
-  answerTimeLeft,
   type Call,
   type CallRequest,
   type Clock,
   canonicalInput,
+  responseChange,
+  responseTimeLeft,
   type SharedMap,
 } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
 import { z } from 'zod'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
 import { callerOf } from '../upstream/send.js'
-import type { Resumption } from './answer-stream.js'
 import type { McpExchange } from './exchange.js'
 import type { RequestId } from './message.js'
+import type { Resumption } from './response-stream.js'
 import { type SharedState, tenantOf, unlessDown } from './shared-state.js'
 
 /** A day, in milliseconds. */
@@ -47,7 +47,7 @@ const openCallSchema = z.strictObject({
   agentRef: z.string().nullable(),
   inputSha256: z.string(),
   /** Whether the response was on its own stream, so that another request may have the id. */
-  isAnswered: z.boolean(),
+  isCompleted: z.boolean(),
 })
 
 /** A call as another gateway must know it; its arguments are kept as their hash only. */
@@ -60,7 +60,7 @@ export interface RequestInSession {
   readonly id: RequestId
 }
 
-export class OpenCalls {
+export class ResumableCalls {
   #map: SharedMap
   #clock: Clock
 
@@ -81,7 +81,7 @@ export class OpenCalls {
 
   /** The response must not be delivered any more. Never rejects. */
   async remove(call: Call, exchange: McpExchange, asked: RequestInSession): Promise<void> {
-    // While the store is down, the answer can be resumed until its time is over.
+    // While the store is down, the response can be resumed until its time is over.
     await unlessDown(this.#map.delete(tenantOf(call), nameOf(call, exchange, asked)))
   }
 
@@ -91,22 +91,22 @@ export class OpenCalls {
     const left = call.onDisconnect(() => {
       hasLeft = true
       // The server must see that the stream has ended before it lets the client resume it. With an idempotency key the
-      // caller may repeat the call instead, so its answer is read.
+      // caller may repeat the call instead, so its response is read.
       if (open !== undefined && request.idempotencyKey === null)
         call.abort('CANCELLED', 'The caller may resume the stream.')
     })
     call.afterSettle(left)
     return {
       begin: async () => {
-        if (asked.session === undefined || hasLeft || call.get(answerChange) === true) return false
+        if (asked.session === undefined || hasLeft || call.get(responseChange) === true) return false
         const entry = this.#entryOf(call, request)
         const isAdded = await this.#add(tenantOf(call), nameOf(call, exchange, asked), entry)
         if (isAdded) open = entry
         return isAdded
       },
-      answered: async () => {
+      completed: async () => {
         if (open === undefined) return
-        const entry = JSON.stringify({ ...open, isAnswered: true })
+        const entry = JSON.stringify({ ...open, isCompleted: true })
         await unlessDown(this.#map.set(tenantOf(call), [[nameOf(call, exchange, asked), entry]]))
       },
       withhold: async () => {
@@ -120,7 +120,7 @@ export class OpenCalls {
     const { traceId, spanId, flags } = call.trace
     const { nodeId, agentRef } = call.agent
     return {
-      until: this.#clock.now() + (call.get(answerTimeLeft)?.() ?? maxOpenMs),
+      until: this.#clock.now() + (call.get(responseTimeLeft)?.() ?? maxOpenMs),
       kind,
       method,
       name,
@@ -132,7 +132,7 @@ export class OpenCalls {
       nodeId,
       agentRef,
       inputSha256: sha256Hex(canonicalInput(request)),
-      isAnswered: false,
+      isCompleted: false,
     }
   }
 
@@ -146,8 +146,8 @@ export class OpenCalls {
     const isAdded = async (): Promise<boolean> => {
       const known = await this.#map.add(tenant, name, entry)
       if (known === undefined) return true
-      const { isAnswered, until } = openCallOf(known)
-      const isOver = isAnswered || until <= this.#clock.now()
+      const { isCompleted, until } = openCallOf(known)
+      const isOver = isCompleted || until <= this.#clock.now()
       if (isOver) await this.#map.set(tenant, [[name, entry]])
       return isOver
     }

@@ -23,7 +23,7 @@ const locks = createRequire(createRequire(import.meta.url).resolve('@svc/plugin-
 const LOG = `audit-${DAY}.ndjson`
 const BEFORE = '2026-11-20'
 
-describe('the sealer with faults and several writers', () => {
+describe('the sealer with errors and several writers', () => {
   const dir = temporaryDir()
   const path = (name: string) => join(dir.path, name)
 
@@ -169,7 +169,7 @@ describe('the sealer with faults and several writers', () => {
     ['is missing', () => rmSync(path(LOG)), 0],
     ['was replaced by a shorter one', () => writeFileSync(path(LOG), '{"other":1}\n'), 0],
   ] as const) {
-    it(`states a fault where a day ${title}, and seals what comes after`, async () => {
+    it(`states an error where a day ${title}, and seals what comes after`, async () => {
       const first = appenderIn(dir.path)
       await append(first, 5)
       await first.close()

@@ -1,8 +1,8 @@
-// Rounds in which duplicates arrive at several gateways and a fault happens at a random moment: the upstream must never
+// Rounds in which duplicates arrive at several gateways and an error happens at a random moment: the upstream must never
 // receive a key twice, and every key must reach a definite outcome.
 import { expect } from 'chai'
 import { Chance } from '../../support/chance.js'
-import type { Answer, Fleet } from './fleet.js'
+import type { Fleet, HttpResponse } from './fleet.js'
 
 /** A gateway is killed, or stopped for longer than its leases last; or the store is killed. */
 export type Fault = 'kill' | 'pause' | 'store'
@@ -10,16 +10,16 @@ export type Fault = 'kill' | 'pause' | 'store'
 export interface Figures {
   /** Rounds in which a caller lost its connection, or found none. */
   broken: number
-  answered: number
+  responded: number
   unknown: number
-  /** Of those, rounds in which a caller received the first answer. */
+  /** Of those, rounds in which a caller received the first response. */
   received: number
 }
 
 export const GATEWAYS = 3
 const CALLERS = 6
 
-/** Milliseconds: longest work of the upstream, latest moment of the fault, duration of a pause. */
+/** Milliseconds: longest work of the upstream, latest moment of the error, duration of a pause. */
 const MAX_WORK = 30
 const MAX_DELAY = 60
 const PAUSE = 1500
@@ -33,17 +33,17 @@ const MAX_WAIT = 20_000
  */
 export async function injectFaults(
   fleet: Fleet,
-  fault: Fault,
+  error: Fault,
   count: number,
   seed: number,
 ): Promise<Figures> {
-  const figures: Figures = { broken: 0, answered: 0, unknown: 0, received: 0 }
+  const figures: Figures = { broken: 0, responded: 0, unknown: 0, received: 0 }
   let chance = new Chance(seed)
   fleet.upstreamMs = () => chance.int(0, MAX_WORK)
   for (let each = seed; each < seed + count; each++) {
     chance = new Chance(each)
     try {
-      await round(fleet, chance, { fault, key: `${fault}-${each}` }, figures)
+      await round(fleet, chance, { error, key: `${error}-${each}` }, figures)
     } catch (cause) {
       const reason = cause instanceof Error ? cause.message : String(cause)
       throw new Error(`the round with seed ${each} failed: ${reason}`, { cause })
@@ -56,32 +56,32 @@ export async function injectFaults(
 }
 
 interface Round {
-  readonly fault: Fault
+  readonly error: Fault
   readonly key: string
 }
 
-async function round(fleet: Fleet, chance: Chance, { fault, key }: Round, figures: Figures): Promise<void> {
+async function round(fleet: Fleet, chance: Chance, { error, key }: Round, figures: Figures): Promise<void> {
   const victim = chance.int(0, GATEWAYS - 1)
   const at = chance.int(0, MAX_DELAY)
   let broken = 0
   const callers = Array.from({ length: CALLERS }, (_, caller) =>
     callUntilDefinite(fleet, { key, first: caller % GATEWAYS, after: chance.int(0, 20) }, () => broken++),
   )
-  const injected = pause(at).then(() => inject(fleet, fault, victim))
-  const answers = await Promise.all(callers)
+  const injected = pause(at).then(() => inject(fleet, error, victim))
+  const responses = await Promise.all(callers)
   await injected
   // A duplicate after the round.
-  answers.push(await callUntilDefinite(fleet, { key, first: victim, after: 0 }, () => undefined))
-  judge(answers, fleet.runs(key))
+  responses.push(await callUntilDefinite(fleet, { key, first: victim, after: 0 }, () => undefined))
+  judge(responses, fleet.runs(key))
   if (broken > 0) figures.broken++
-  const last = answers.at(-1)
-  if (last?.status === 200) figures.answered++
+  const last = responses.at(-1)
+  if (last?.status === 200) figures.responded++
   else figures.unknown++
-  if (broken > 0 && answers.some(({ mark }) => mark === 'first')) figures.received++
+  if (broken > 0 && responses.some(({ mark }) => mark === 'first')) figures.received++
 }
 
-function inject(fleet: Fleet, fault: Fault, victim: number): Promise<void> {
-  switch (fault) {
+function inject(fleet: Fleet, error: Fault, victim: number): Promise<void> {
+  switch (error) {
     case 'kill':
       return fleet.replace(victim)
     case 'pause':
@@ -91,15 +91,15 @@ function inject(fleet: Fleet, fault: Fault, victim: number): Promise<void> {
   }
 }
 
-function judge(answers: readonly Answer[], runs: number): void {
+function judge(responses: readonly HttpResponse[], runs: number): void {
   expect(runs, 'runs').to.be.at.most(1)
-  const served = answers.filter(({ status }) => status === 200)
-  // All callers with an answer have the same one, from the upstream.
+  const served = responses.filter(({ status }) => status === 200)
+  // All callers with a response have the same one, from the upstream.
   expect(new Set(served.map(({ body }) => body)).size).to.be.at.most(1)
   if (served.length > 0) expect(runs).to.equal(1)
   expect(served.filter(({ mark }) => mark === 'first').length).to.be.at.most(1)
   // The only other outcome.
-  for (const { status, body } of answers) {
+  for (const { status, body } of responses) {
     if (status !== 200) expect(JSON.parse(body)).to.include({ error: 'IDEMPOTENT_OUTCOME_UNKNOWN' })
   }
 }
@@ -111,29 +111,29 @@ interface Caller {
   readonly after: number
 }
 
-/** Calls one gateway after the other until the answer is definite. */
+/** Calls one gateway after the other until the response is definite. */
 async function callUntilDefinite(
   fleet: Fleet,
   { key, first, after }: Caller,
   onBroken: () => void,
-): Promise<Answer> {
+): Promise<HttpResponse> {
   await pause(after)
   const deadline = performance.now() + MAX_WAIT
   for (let attempt = 0; performance.now() < deadline; attempt++) {
-    let answer: Answer | undefined
+    let response: HttpResponse | undefined
     try {
-      answer = await fleet.call((first + attempt) % fleet.size, key)
+      response = await fleet.call((first + attempt) % fleet.size, key)
     } catch {
       // The gateway was killed, or its successor does not listen yet.
       onBroken()
     }
-    if (answer !== undefined && isDefinite(answer)) return answer
+    if (response !== undefined && isDefinite(response)) return response
     await pause(20)
   }
   throw new Error(`${key} has no outcome in time`)
 }
 
-function isDefinite({ status, body }: Answer): boolean {
+function isDefinite({ status, body }: HttpResponse): boolean {
   if (status === 200) return true
   const { error } = JSON.parse(body) as { error?: string }
   if (error === 'IDEMPOTENT_OUTCOME_UNKNOWN') return true

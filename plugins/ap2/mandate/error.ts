@@ -23,7 +23,7 @@ export const mandateReasons = [
 
 export type MandateReason = (typeof mandateReasons)[number]
 
-export class MandateFault extends Error {
+export class MandateError extends Error {
   override readonly name = 'MandateFault'
   constructor(
     readonly reason: MandateReason,
@@ -35,10 +35,10 @@ export class MandateFault extends Error {
   }
 }
 
-export function broken(detail: string): MandateFault {
-  return new MandateFault('ap2_chain_broken', detail)
+export function broken(detail: string): MandateError {
+  return new MandateError('ap2_chain_broken', detail)
 }
 
-export function malformed(detail: string, options?: ErrorOptions): MandateFault {
-  return new MandateFault('ap2_malformed', detail, options)
+export function malformed(detail: string, options?: ErrorOptions): MandateError {
+  return new MandateError('ap2_malformed', detail, options)
 }

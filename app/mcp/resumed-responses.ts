@@ -1,7 +1,6 @@
 // Responses on a GET stream, to requests whose own stream broke off: each is judged, hashed and recorded here, as a call
 // below the one that asked. A response that no known request asked for is withheld.
 import {
-  type AnswerChunk,
   type Call,
   type Clock,
   type Denied,
@@ -10,6 +9,7 @@ import {
   failed,
   type Ids,
   identity,
+  type ResponseChunk,
   redactor,
   type Slot,
   services,
@@ -20,35 +20,39 @@ import { SESSION_ID_HEADER } from '../http/header-names.js'
 import { encodeRpcError } from './encode-refusal.js'
 import { attachExchange, type McpExchange } from './exchange.js'
 import type { RequestId } from './message.js'
-import type { OpenCall, OpenCalls } from './open-calls.js'
 import { type LearningCaches, ResponseFilter } from './response-filter.js'
+import type { OpenCall, ResumableCalls } from './resumable-calls.js'
 import { checkResponse, verdictOf } from './rpc-response.js'
 import { eventBytes, type McpEvent, type ReceivedMessage } from './servers.js'
 import { showEvent } from './shown-messages.js'
 
-const withheld = failed('OUTCOME_UNRECORDED', 'The answer to this request was withheld.')
-const noLongerAllowed = denied('TOOL_NOT_ALLOWED', 'The answer is to a request that may no longer be made.', {
-  denial: { level: 'gateway', type: 'mcp', reason: 'tool_not_in_allowlist' },
-})
+const withheld = failed('OUTCOME_UNRECORDED', 'The response to this request was withheld.')
+const noLongerAllowed = denied(
+  'TOOL_NOT_ALLOWED',
+  'The response is to a request that may no longer be made.',
+  {
+    denial: { level: 'gateway', type: 'mcp', reason: 'tool_not_in_allowlist' },
+  },
+)
 
 type MessageEvent = McpEvent & ReceivedMessage
 
-export interface LateResponsesParts {
-  readonly openCalls: OpenCalls
+export interface ResumedResponsesParts {
+  readonly openCalls: ResumableCalls
   readonly caches: LearningCaches
   readonly clock: Clock
   readonly ids: Ids
 }
 
-export class LateResponses {
+export class ResumedResponses {
   #control: CallControl
   #call: Call
   #exchange: McpExchange
-  #parts: LateResponsesParts
+  #parts: ResumedResponsesParts
   #isWithheldRecorded = false
 
   /** `control`: of the GET that opened the stream. */
-  constructor(control: CallControl, exchange: McpExchange, parts: LateResponsesParts) {
+  constructor(control: CallControl, exchange: McpExchange, parts: ResumedResponsesParts) {
     this.#control = control
     this.#call = control.call
     this.#exchange = exchange
@@ -56,7 +60,7 @@ export class LateResponses {
   }
 
   /** Rejects with `Refusal` where the request cannot be looked up: the client may resume the stream again. */
-  async chunkOf(event: MessageEvent): Promise<AnswerChunk> {
+  async chunkOf(event: MessageEvent): Promise<ResponseChunk> {
     const { message } = event
     const { id } = message
     if (typeof id !== 'string' && typeof id !== 'number') return this.#withheld(event, null)
@@ -77,12 +81,12 @@ export class LateResponses {
     if (open.kind !== 'protocol' && !late.mayRequest(open.reference, open.kind)) {
       late.addFinding({ reason: 'tool_not_in_allowlist', stage: 'mcp', level: 'gateway' })
       const bytes = this.#errorIn(event, id, noLongerAllowed)
-      return { bytes, answer: { call: late, digest: null, error: noLongerAllowed.code, instead } }
+      return { bytes, response: { call: late, digest: null, error: noLongerAllowed.code, instead } }
     }
     const review = new ResponseFilter(control, open, exchange, this.#parts.caches)
     const reviewed = await review.response(message)
     const { bytes } = showEvent(event, reviewed)
-    return { bytes, answer: { call: late, ...verdictOf(reviewed), instead } }
+    return { bytes, response: { call: late, ...verdictOf(reviewed), instead } }
   }
 
   /** A call of the same caller and trace, whose cause is the call that asked. */
@@ -114,7 +118,7 @@ export class LateResponses {
   }
 
   /** Recorded once for a stream: a server may send any number of them. */
-  async #withheld(event: MessageEvent, id: RequestId | null): Promise<AnswerChunk> {
+  async #withheld(event: MessageEvent, id: RequestId | null): Promise<ResponseChunk> {
     if (!this.#isWithheldRecorded) {
       this.#isWithheldRecorded = true
       const caller = this.#call.get(identity)
@@ -131,7 +135,7 @@ export class LateResponses {
             reason: 'response_without_request',
             stage: 'mcp',
             effect: 'deny',
-            detail: `a response of ${this.#exchange.server} to a request that is not known, or whose answer was withheld`,
+            detail: `a response of ${this.#exchange.server} to a request that is not known, or whose response was withheld`,
           },
         ],
         error: withheld.code,

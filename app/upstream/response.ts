@@ -1,5 +1,5 @@
-// Requests to an upstream and its answers, as HTTP.
-import { type Abortable, type AnswerHeaders, brand, hasBrand, type Sent } from '@svc/core'
+// Requests to an upstream and its responses, as HTTP.
+import { type Abortable, brand, hasBrand, type ResponseHeaders, type Sent } from '@svc/core'
 
 /** A request to an upstream. */
 export interface UpstreamRequest {
@@ -10,19 +10,19 @@ export interface UpstreamRequest {
   readonly body?: string | Uint8Array | undefined
   /** The key of the principal that it is for; absent for requests of the gateway itself. */
   readonly caller?: (() => string) | undefined
-  /** Runs when the head of the answer has arrived. */
+  /** Runs when the head of the response has arrived. */
   readonly onHead?: (() => void) | undefined
-  /** Whether an answer of events may be silent for as long as it takes. */
+  /** Whether a response of events may be silent for as long as it takes. */
   readonly eventsMayPause?: boolean | undefined
   /** Aborts the exchange; its reason is thrown. Need not be a whole AbortSignal. */
   readonly signal: Abortable
 }
 
-/** The answer of an upstream. */
-export interface UpstreamAnswer {
+/** The response of an upstream. */
+export interface UpstreamResponse {
   readonly status: number
   /** Names in lower case. */
-  readonly headers: AnswerHeaders
+  readonly headers: ResponseHeaders
   /** Complete when it is small and no event stream; else its chunks as they come. */
   readonly body: Uint8Array | AsyncIterable<Uint8Array>
 }

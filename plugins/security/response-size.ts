@@ -1,33 +1,33 @@
-// Limits the size of answers: of whole ones before they are sent, of streamed ones during the stream.
+// Limits the size of responses: of whole ones before they are sent, of streamed ones during the stream.
 import {
-  type AnswerChunk,
-  type AnswerStream,
   type Call,
   type Completed,
   type Finding,
   isStream,
   type RequestKind,
+  type ResponseChunk,
+  type ResponseStream,
 } from '@svc/core'
 import { lateFinding } from './findings.js'
 
 /** The response, which the pipeline withholds from the finding on where that denies. */
-export function limitAnswerSize(
+export function limitResponseSize(
   call: Call,
   kind: RequestKind,
-  answer: Completed,
+  response: Completed,
   maxBytes: number,
 ): Completed {
-  const { body } = answer
+  const { body } = response
   if (isStream(body)) {
     // With a content-length over the limit, the stream need not start.
-    if (!(Number(answer.headers['content-length']) > maxBytes))
-      return { ...answer, body: limitStream(call, kind, body, maxBytes) }
-  } else if (body.byteLength <= maxBytes) return answer
+    if (!(Number(response.headers['content-length']) > maxBytes))
+      return { ...response, body: limitStream(call, kind, body, maxBytes) }
+  } else if (body.byteLength <= maxBytes) return response
   call.addFinding(tooLarge(maxBytes))
-  return answer
+  return response
 }
 
-function limitStream(call: Call, kind: RequestKind, body: AnswerStream, maxBytes: number): AnswerStream {
+function limitStream(call: Call, kind: RequestKind, body: ResponseStream, maxBytes: number): ResponseStream {
   return {
     ...(body.drainWhenAbandoned === undefined ? {} : { drainWhenAbandoned: body.drainWhenAbandoned }),
     [Symbol.asyncIterator]: () => limited(call, kind, body, maxBytes),
@@ -37,9 +37,9 @@ function limitStream(call: Call, kind: RequestKind, body: AnswerStream, maxBytes
 async function* limited(
   call: Call,
   kind: RequestKind,
-  body: AnswerStream,
+  body: ResponseStream,
   maxBytes: number,
-): AsyncGenerator<AnswerChunk> {
+): AsyncGenerator<ResponseChunk> {
   let bytes = 0
   let isReported = false
   for await (const chunk of body) {
@@ -54,5 +54,5 @@ async function* limited(
 }
 
 function tooLarge(maxBytes: number): Finding {
-  return lateFinding('payload_too_large', `the answer has more than ${maxBytes} bytes`)
+  return lateFinding('payload_too_large', `the response has more than ${maxBytes} bytes`)
 }

@@ -28,7 +28,7 @@ const unjudgedMeta: Readonly<Record<string, (value: JsonValue) => boolean>> = {
  * What goes upstream in `params` beside the method's own, undefined where nothing does. Throws `McpRefusal` for params
  * that neither the method nor `passParams` knows.
  */
-export function judgedParams(
+export function inspectedParams(
   params: JsonObject,
   names: ParamNames,
   passParams: readonly string[],

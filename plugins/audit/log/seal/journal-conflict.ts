@@ -7,7 +7,7 @@ const MAX_ATTEMPTS = 30
 const MAX_PAUSE_MS = 20
 
 /** Another process has appended to the journal in the meantime; load the tree again. */
-export class JournalMoved extends Error {
+export class JournalConflictError extends Error {
   constructor() {
     super('another process has appended to audit.journal in the meantime')
   }
@@ -18,12 +18,12 @@ export class JournalMoved extends Error {
  *
  * @throws {AuditError} `journal_busy` when they always are; a later call may succeed.
  */
-export async function untilCurrent<T>(work: () => Promise<T>): Promise<T> {
+export async function retryOnConflict<T>(work: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await work()
     } catch (error) {
-      if (!(error instanceof JournalMoved)) throw error
+      if (!(error instanceof JournalConflictError)) throw error
       if (attempt === MAX_ATTEMPTS) {
         const what = `other processes appended to audit.journal during each of ${attempt} attempts; try again`
         throw new AuditError('journal_busy', what, error)

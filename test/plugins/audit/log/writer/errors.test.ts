@@ -10,7 +10,7 @@ import {
   DAY,
   diskWith,
   envelope,
-  fault,
+  fault as error,
   memoryLogger,
   recordsOf,
   spansOf,
@@ -58,7 +58,7 @@ describe('SvcAppender on a disk that fails', () => {
       let written = 0
       const fileSystem = diskWriting((fd, buffer, offset, length, position) => {
         if (!failing) return nodeFileSystem.writeSync(fd, buffer, offset, length, position)
-        if (written > 0) throw fault(code)
+        if (written > 0) throw error(code)
         written = nodeFileSystem.writeSync(fd, buffer, offset, 300, position)
         return written
       })
@@ -94,10 +94,10 @@ describe('SvcAppender on a disk that fails', () => {
       ...diskWriting((fd, buffer, offset, length, position) => {
         if (!failing) return nodeFileSystem.writeSync(fd, buffer, offset, length, position)
         nodeFileSystem.writeSync(fd, buffer, offset, 250, position)
-        throw fault('EIO')
+        throw error('EIO')
       }),
       ftruncateSync: (fd, length) => {
-        if (failing) throw fault('EIO')
+        if (failing) throw error('EIO')
         nodeFileSystem.ftruncateSync(fd, length)
       },
     })
@@ -126,7 +126,7 @@ describe('SvcAppender on a disk that fails', () => {
       },
       fdatasync: (fd, done) => {
         synced.push(fd)
-        if (failing) setImmediate(() => done(fault('EIO')))
+        if (failing) setImmediate(() => done(error('EIO')))
         else nodeFileSystem.fdatasync(fd, done)
       },
     })
@@ -146,7 +146,7 @@ describe('SvcAppender on a disk that fails', () => {
     const ends: (() => void)[] = []
     const fileSystem = diskWith({
       fdatasync: (fd, done) => {
-        if (ends.length === 0) ends.push(() => done(fault('EIO')))
+        if (ends.length === 0) ends.push(() => done(error('EIO')))
         else nodeFileSystem.fdatasync(fd, done)
       },
     })
@@ -188,7 +188,7 @@ describe('SvcAppender on a disk that fails', () => {
     try {
       let failing = true
       const fileSystem = diskWriting((fd, buffer, offset, length, position) => {
-        if (failing) throw fault('ENOSPC')
+        if (failing) throw error('ENOSPC')
         return nodeFileSystem.writeSync(fd, buffer, offset, length, position)
       })
       const appender = appenderIn(dir.path, { fileSystem })

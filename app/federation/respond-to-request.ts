@@ -15,47 +15,47 @@ import { nameOfEntry, wholeList } from './catalog.js'
 import { ask, type ClientRequest, linkTo, onUsableServers, ownMessage } from './client-request.js'
 import { pageOf } from './cursor.js'
 import { discoverResult, initializeResult, metaOf } from './description.js'
-import { answerListen } from './listen.js'
-import { answerRouted, routerOf } from './routed-request.js'
+import { respondToListen } from './listen.js'
+import { respondToRouted, routerOf } from './routed-request.js'
 import type { RunningRequest } from './running-request.js'
 import { type ListKind, listForms, readList } from './server-lists.js'
 
 /** Requests that only revisions without sessions have. */
 const statelessMethods: ReadonlySet<unknown> = new Set(['server/discover', LISTEN_METHOD])
 
-interface AnswerParts {
+interface ResponseParts {
   readonly serverInfo: Implementation
   /** Silence of a stream after which its client gets a comment. */
   readonly keepAliveMs: number
 }
 
-export async function answerRequest(
+export async function respondToRequest(
   request: ClientRequest,
   message: RpcRequest,
   client: ClientExchange,
-  { serverInfo, keepAliveMs }: AnswerParts,
+  { serverInfo, keepAliveMs }: ResponseParts,
 ): Promise<void> {
   const { revision } = request.session.client
   if ((isStateless(revision) ? sessionMethods : statelessMethods).has(message.method)) {
     throw new McpRefusal(rpcCodes.methodNotFound, 'No such method in this revision.')
   }
-  if (message.method === LISTEN_METHOD) return answerListen(request, message, client, keepAliveMs)
+  if (message.method === LISTEN_METHOD) return respondToListen(request, message, client, keepAliveMs)
   const route = routerOf(message.method)
-  if (route === undefined) return answerItself(request, message, client, serverInfo)
+  if (route === undefined) return respondItself(request, message, client, serverInfo)
   const { running } = request.session
-  const answer = async (cancellable?: RunningRequest): Promise<void> =>
-    answerRouted(request, await route(request, message), client, cancellable)
+  const response = async (cancellable?: RunningRequest): Promise<void> =>
+    respondToRouted(request, await route(request, message), client, cancellable)
   // A client of a revision without sessions cancels a request by leaving, and may use its id again.
-  return isStateless(revision) ? answer() : running.run(message.id, answer)
+  return isStateless(revision) ? response() : running.run(message.id, response)
 }
 
-async function answerItself(
+async function respondItself(
   request: ClientRequest,
   message: RpcRequest,
   client: ClientExchange,
   serverInfo: Implementation,
 ): Promise<void> {
-  const own = Object.hasOwn(ownAnswers, message.method) ? ownAnswers[message.method] : undefined
+  const own = Object.hasOwn(ownResponses, message.method) ? ownResponses[message.method] : undefined
   if (own === undefined) throw new McpRefusal(rpcCodes.methodNotFound, 'No such method.')
   let hasCalled = false
   const result = await own(
@@ -63,9 +63,9 @@ async function answerItself(
       ...request,
       calls: {
         ...request.calls,
-        run(sent, answer) {
+        run(sent, response) {
           hasCalled = true
-          return request.calls.run(sent, answer)
+          return request.calls.run(sent, response)
         },
       },
     },
@@ -81,10 +81,10 @@ async function answerItself(
   })
 }
 
-type OwnAnswer = (request: ClientRequest, params: JsonObject, serverInfo: Implementation) => Promise<Fields>
+type OwnResponse = (request: ClientRequest, params: JsonObject, serverInfo: Implementation) => Promise<Fields>
 
 /** Requests that the gateway answers itself, from what several servers say. */
-const ownAnswers: Readonly<Record<string, OwnAnswer>> = {
+const ownResponses: Readonly<Record<string, OwnResponse>> = {
   async initialize(request, _params, serverInfo) {
     const links = await onUsableServers(request, (server, hooks) => linkTo(request, server, hooks))
     return initializeResult(links, serverInfo, request.session.client.revision)
@@ -102,7 +102,7 @@ const ownAnswers: Readonly<Record<string, OwnAnswer>> = {
   'logging/setLevel': setLevel,
 }
 
-function listed(kind: ListKind): OwnAnswer {
+function listed(kind: ListKind): OwnResponse {
   return async (request, { cursor }, serverInfo) => {
     const { entries, results } = await wholeList(request, kind)
     const { page, nextCursor } = pageOf(entries, cursor, (entry) => nameOfEntry(kind, entry))

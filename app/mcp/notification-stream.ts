@@ -1,11 +1,11 @@
 // A stream that a request opens for as long as the client wants it (GET, `subscriptions/listen`): the call is recorded
 // when it opens. A GET that resumes the stream of another request carries that request's response.
-import { type AnswerChunk, type AnswerStream, type Failed, Refusal } from '@svc/core'
+import { type Failed, Refusal, type ResponseChunk, type ResponseStream } from '@svc/core'
 import { eventOf } from '@svc/core/http'
-import { passed } from './answer-stream.js'
-import type { LateResponses } from './late-responses.js'
 import type { RequestId } from './message.js'
 import type { ResponseFilter } from './response-filter.js'
+import { passed } from './response-stream.js'
+import type { ResumedResponses } from './resumed-responses.js'
 import { checkResponse, failureOf, isResponse } from './rpc-response.js'
 import { hasMessage, type McpEvent } from './servers.js'
 import { showEvent } from './shown-messages.js'
@@ -15,11 +15,11 @@ export interface StandingStreamParts {
   /** Of the request that opened the stream; undefined on a GET. */
   readonly id: RequestId | undefined
   readonly review: ResponseFilter
-  readonly lateResponses: LateResponses
+  readonly lateResponses: ResumedResponses
   encodeError(outcome: Failed): string
 }
 
-export class StandingStream implements AnswerStream {
+export class NotificationStream implements ResponseStream {
   #parts: StandingStreamParts
   #isUnrecorded = false
 
@@ -27,26 +27,26 @@ export class StandingStream implements AnswerStream {
     this.#parts = parts
   }
 
-  async *[Symbol.asyncIterator](): AsyncGenerator<AnswerChunk> {
+  async *[Symbol.asyncIterator](): AsyncGenerator<ResponseChunk> {
     yield this.#opening()
     if (this.#isUnrecorded) return
     try {
       for await (const event of this.#parts.events) yield await this.#passed(event)
-    } catch (fault) {
-      const { code, message } = failureOf(fault)
-      throw new Refusal(code, message, { cause: fault })
+    } catch (error) {
+      const { code, message } = failureOf(error)
+      throw new Refusal(code, message, { cause: error })
     }
   }
 
-  #opening(): AnswerChunk {
+  #opening(): ResponseChunk {
     const instead = (outcome: Failed): Uint8Array => {
       this.#isUnrecorded = true
       return eventOf(this.#parts.encodeError(outcome))
     }
-    return { bytes: new Uint8Array(), answer: { digest: null, instead } }
+    return { bytes: new Uint8Array(), response: { digest: null, instead } }
   }
 
-  async #passed(event: McpEvent): Promise<AnswerChunk> {
+  async #passed(event: McpEvent): Promise<ResponseChunk> {
     const { id, review, lateResponses } = this.#parts
     if (!hasMessage(event) || !isResponse(event.message)) return passed(event, review)
     if (id === undefined) return lateResponses.chunkOf(event)

@@ -1,8 +1,8 @@
 // Answers a request outside any call with the error that was thrown.
 import { denied, isRefusal, type Logger } from '@svc/core'
-import { noCall, refusalAnswer, type WholeAnswer } from './answer.js'
+import { type BufferedResponse, noCall, refusalResponse } from './response.js'
 
-interface ErrorAnswerOptions {
+interface ErrorResponseOptions {
   readonly traceId: string
   readonly logger: Logger
   /** Of the challenge in a 401. */
@@ -10,14 +10,17 @@ interface ErrorAnswerOptions {
 }
 
 /** An internal error goes to the log and not to the caller, as does the cause of a failed store. */
-export function errorAnswer(fault: unknown, { traceId, logger, realm }: ErrorAnswerOptions): WholeAnswer {
-  if (!isRefusal(fault)) {
-    logger.error({ err: fault, trace_id: traceId }, 'a request could not be answered')
-    return refusalAnswer(denied('INTERNAL', 'The request could not be answered.'), noCall(traceId))
+export function errorResponse(
+  error: unknown,
+  { traceId, logger, realm }: ErrorResponseOptions,
+): BufferedResponse {
+  if (!isRefusal(error)) {
+    logger.error({ err: error, trace_id: traceId }, 'a request could not be answered')
+    return refusalResponse(denied('INTERNAL', 'The request could not be answered.'), noCall(traceId))
   }
-  const { code, message, cause } = fault
+  const { code, message, cause } = error
   if (code === 'STORE_UNAVAILABLE') logger.error({ err: cause, trace_id: traceId }, message)
   const isChallenge = code === 'UNAUTHENTICATED' || code === 'UNAUTHORIZED_TENANT'
   const headers = isChallenge ? { headers: { 'www-authenticate': `Bearer realm="${realm}"` } } : {}
-  return refusalAnswer(denied(code, message, headers), noCall(traceId))
+  return refusalResponse(denied(code, message, headers), noCall(traceId))
 }

@@ -1,20 +1,20 @@
 // Refusals as HTTP responses, and how a whole response is written.
 import type { OutgoingHttpHeader, ServerResponse } from 'node:http'
 import {
-  type AnswerHeaders,
   type Call,
   type CallTrace,
   type Denied,
   type Failed,
+  type ResponseHeaders,
   type Sent,
   statusOf,
 } from '@svc/core'
 import { traceparentOf } from '../upstream/headers.js'
 
-/** An answer that is written in one go. */
-export interface WholeAnswer {
+/** A response that is written in one go. */
+export interface BufferedResponse {
   readonly status: number
-  readonly headers: AnswerHeaders
+  readonly headers: ResponseHeaders
   readonly body: string | Uint8Array
 }
 
@@ -53,7 +53,7 @@ function sentOnTheWire(sent: Sent): boolean | 'unknown' {
 }
 
 /** A refusal in the JSON error shape, under the status of its code. */
-export function refusalAnswer(outcome: Denied | Failed, call: ErrorSubject): WholeAnswer {
+export function refusalResponse(outcome: Denied | Failed, call: ErrorSubject): BufferedResponse {
   const status = statusOf(outcome.code)
   return {
     status,
@@ -69,7 +69,7 @@ export function refusalAnswer(outcome: Denied | Failed, call: ErrorSubject): Who
 
 /** Writes the refusal of a request that became no call. */
 export function writeRefusal(response: ServerResponse, refusal: Denied, traceId: string): void {
-  const answer = refusalAnswer(refusal, noCall(traceId))
+  const answer = refusalResponse(refusal, noCall(traceId))
   response.setHeader('x-trace-id', traceId)
   writeWhole(response, answer)
 }
@@ -91,7 +91,7 @@ export function isDisconnected(response: ServerResponse): boolean {
   return response.destroyed || response.req.socket.destroyed
 }
 
-export function writeWhole(response: ServerResponse, answer: WholeAnswer, call?: Call): void {
+export function writeWhole(response: ServerResponse, answer: BufferedResponse, call?: Call): void {
   if (isDisconnected(response)) return
   const length = typeof answer.body === 'string' ? Buffer.byteLength(answer.body) : answer.body.byteLength
   // node:http writes a list as it is; it would copy an object and check each header.

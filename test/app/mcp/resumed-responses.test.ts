@@ -1,20 +1,28 @@
 import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
-import { answerChange, answerTimeLeft, type Call } from '@svc/core'
+import { type Call, responseChange, responseTimeLeft } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
 import { expect } from 'chai'
 import { controlOf } from '../../support/call.js'
 import { chunksOf, type TestProxy } from '../../support/mcp-proxy.js'
-import { type Answer, callEcho, denyAll, event, events, result, withProxy } from '../../support/mcp-server.js'
+import {
+  callEcho,
+  denyAll,
+  event,
+  events,
+  type HttpResponse,
+  result,
+  withProxy,
+} from '../../support/mcp-server.js'
 import { signalled } from '../../support/signalled.js'
 
 const headers = { 'mcp-session-id': 's' }
 const resume = { method: 'GET', headers: { ...headers, 'last-event-id': '0' } } as const
 const secret = { content: [{ type: 'text', text: 'secret' }] }
 
-/** A server that ends the stream of a call after an event id, and answers on the stream that resumes it. */
-const answering =
-  (...responses: unknown[]): Answer =>
+/** A server that ends the stream of a call after an event id, and responses on the stream that resumes it. */
+const responding =
+  (...responses: unknown[]): HttpResponse =>
   (_message, response, call) => {
     if (call.method === 'GET') events(response, ...responses.map((each) => `id: 1\n${event(each)}`))
     else events(response, 'id: 0\ndata:\n\n')
@@ -24,9 +32,9 @@ const answer = result({ id: 1 }, secret)
 
 describe('a response on a GET stream', () => {
   it('is passed on byte for byte, and recorded with the hash of its arguments and its own', () =>
-    withProxy(answering(answer), async (proxy) => {
-      await proxy.answer({ body: callEcho, headers })
-      expect((await proxy.answer(resume)).text).to.equal(`id: 1\n${event(answer)}`)
+    withProxy(responding(answer), async (proxy) => {
+      await proxy.response({ body: callEcho, headers })
+      expect((await proxy.response(resume)).text).to.equal(`id: 1\n${event(answer)}`)
       const [late] = proxy.lateCalls
       expect(late?.inputSha256).to.equal(sha256Hex('{"a":1}'))
       expect(late?.settlement).to.include({ error: null, sent: 'yes', status: 200 })
@@ -35,21 +43,21 @@ describe('a response on a GET stream', () => {
     }))
 
   it('is passed on and recorded each time, as a client resumes again where it lost the response', () =>
-    withProxy(answering(answer), async (proxy) => {
-      await proxy.answer({ body: callEcho, headers })
-      for (const _ of [1, 2]) expect((await proxy.answer(resume)).text).to.include('secret')
+    withProxy(responding(answer), async (proxy) => {
+      await proxy.response({ body: callEcho, headers })
+      for (const _ of [1, 2]) expect((await proxy.response(resume)).text).to.include('secret')
       expect(proxy.lateCalls).to.have.length(2)
     }))
 
   it('is recorded as an error if it is one of the server or of its tool', () =>
     withProxy(
-      answering(
+      responding(
         { jsonrpc: '2.0', id: 1, error: { code: -1, message: 'no' } },
         result({ id: 2 }, { isError: true }),
       ),
       async (proxy) => {
-        for (const id of [1, 2]) await proxy.answer({ body: { ...callEcho, id }, headers })
-        await proxy.answer(resume)
+        for (const id of [1, 2]) await proxy.response({ body: { ...callEcho, id }, headers })
+        await proxy.response(resume)
         expect(proxy.lateCalls.map(({ settlement }) => settlement.error)).to.deep.equal([
           'UPSTREAM',
           'UPSTREAM',
@@ -59,10 +67,10 @@ describe('a response on a GET stream', () => {
     ))
 
   it('is withheld, then and later, where it cannot be recorded', () =>
-    withProxy(answering(answer), async (proxy) => {
-      await proxy.answer({ body: callEcho, headers })
+    withProxy(responding(answer), async (proxy) => {
+      await proxy.response({ body: callEcho, headers })
       proxy.failsLateRecords = true
-      expect((await proxy.answer(resume)).text)
+      expect((await proxy.response(resume)).text)
         .to.include('OUTCOME_UNRECORDED')
         .and.not.include('secret')
       proxy.failsLateRecords = false
@@ -71,32 +79,32 @@ describe('a response on a GET stream', () => {
 
   it('is withheld where no request of this session asked for it, and recorded once for a stream', () =>
     withProxy(
-      answering(answer, result({ id: 2 }, secret), { jsonrpc: '2.0', result: secret }),
+      responding(answer, result({ id: 2 }, secret), { jsonrpc: '2.0', result: secret }),
       async (proxy) => {
-        await proxy.answer({ body: callEcho, headers: { 'mcp-session-id': 't' } })
+        await proxy.response({ body: callEcho, headers: { 'mcp-session-id': 't' } })
         await isWithheld(proxy)
       },
     ))
 
   it('is withheld after the time that the policy gave the call', () =>
-    withProxy(answering(answer), async (proxy) => {
-      const prepare = (call: Call) => call.set(answerTimeLeft, () => 0)
-      await proxy.answer({ body: callEcho, headers, prepare })
+    withProxy(responding(answer), async (proxy) => {
+      const prepare = (call: Call) => call.set(responseTimeLeft, () => 0)
+      await proxy.response({ body: callEcho, headers, prepare })
       await isWithheld(proxy)
     }))
 
-  it('is withheld where a stage changes the answers of its call, whose client is told at once', () =>
-    withProxy(answering(answer), async (proxy) => {
-      const prepare = (call: Call) => call.set(answerChange, true)
-      const { text } = await proxy.answer({ body: callEcho, headers, prepare })
+  it('is withheld where a stage changes the responses of its call, whose client is told at once', () =>
+    withProxy(responding(answer), async (proxy) => {
+      const prepare = (call: Call) => call.set(responseChange, true)
+      const { text } = await proxy.response({ body: callEcho, headers, prepare })
       expect(text).to.include('"error":"UPSTREAM_UNREACHABLE"')
       await isWithheld(proxy)
     }))
 
   it('is refused where its caller may no longer make the request', () =>
-    withProxy(answering(answer), async (proxy) => {
-      await proxy.answer({ body: callEcho, headers })
-      const { text } = await proxy.answer({ ...resume, rules: [denyAll] })
+    withProxy(responding(answer), async (proxy) => {
+      await proxy.response({ body: callEcho, headers })
+      const { text } = await proxy.response({ ...resume, rules: [denyAll] })
       expect(text).to.include('"error":"TOOL_NOT_ALLOWED"').and.not.include('secret')
       const [late] = proxy.lateCalls
       expect(late?.settlement).to.include({ error: 'TOOL_NOT_ALLOWED', digest: null })
@@ -104,9 +112,9 @@ describe('a response on a GET stream', () => {
     }))
 
   it('begins a task of its caller', () =>
-    withProxy(answering(result({ id: 1 }, { task: { taskId: 'own-id' } })), async (proxy) => {
-      await proxy.answer({ body: callEcho, headers })
-      expect((await proxy.answer(resume)).text).to.match(/"taskId":"[\w-]{22}\.ZWNobw\.own-id"/)
+    withProxy(responding(result({ id: 1 }, { task: { taskId: 'own-id' } })), async (proxy) => {
+      await proxy.response({ body: callEcho, headers })
+      expect((await proxy.response(resume)).text).to.match(/"taskId":"[\w-]{22}\.ZWNobw\.own-id"/)
     }))
 })
 
@@ -114,7 +122,7 @@ describe('a client that leaves a stream which it may resume', () => {
   /** Begins a stream and hands it to the test. */
   function streaming() {
     const begun = signalled<ServerResponse>()
-    const serve: Answer = (_message, response) => {
+    const serve: HttpResponse = (_message, response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' }).write('id: 0\ndata:\n\n')
       begun.resolve(response)
     }
@@ -139,7 +147,7 @@ describe('a client that leaves a stream which it may resume', () => {
     ['with an idempotency key', { ...headers, 'idempotency-key': 'k' }],
     ['without a session', {}],
   ] as const) {
-    it(`leaves its answer to be read: ${what}`, async () => {
+    it(`leaves its response to be read: ${what}`, async () => {
       const { begun, serve } = streaming()
       await withProxy(serve, async (proxy) => {
         const { call, outcome, settlements } = await proxy.ask({ body: callEcho, headers: given })
@@ -157,7 +165,7 @@ describe('a client that leaves a stream which it may resume', () => {
 
 async function isWithheld(proxy: TestProxy): Promise<void> {
   const before = proxy.events.length
-  const { text } = await proxy.answer(resume)
-  expect(text).to.include('The answer to this request was withheld.').and.not.include('secret')
+  const { text } = await proxy.response(resume)
+  expect(text).to.include('The response to this request was withheld.').and.not.include('secret')
   expect(proxy.events.slice(before).map(({ name }) => name)).to.deep.equal(['mcp/response_withheld'])
 }

@@ -111,7 +111,7 @@ describe('params beside the arguments, in the gateway', () => {
     options: object,
     use: (parts: {
       post(params: object, headers?: Record<string, string>): Promise<Message>
-      answerServer(result: object): Promise<Response>
+      respondToServer(result: object): Promise<Response>
       gateway: TestGateway
       sent(): readonly UpstreamCall[]
     }) => Promise<void>,
@@ -128,7 +128,7 @@ describe('params beside the arguments, in the gateway', () => {
       await use({
         gateway,
         post: async (params, headers) => (await (await send(call(params), headers)).json()) as Message,
-        answerServer: (value) => send({ jsonrpc: '2.0', id: 9, result: value }),
+        respondToServer: (value) => send({ jsonrpc: '2.0', id: 9, result: value }),
         sent: () =>
           upstream.calls.filter(({ body }) => body.includes('tools/call') || body.includes('"id":9')),
       })
@@ -168,10 +168,10 @@ describe('params beside the arguments, in the gateway', () => {
     })
   })
 
-  it('are judged by the content rules: answers to questions, state and metadata, in every revision', () =>
+  it('are judged by the content rules: responses to questions, state and metadata, in every revision', () =>
     withGateway(
       { security: { egress_allowlist: ['good.example'] } },
-      async ({ post, answerServer, sent }) => {
+      async ({ post, respondToServer, sent }) => {
         const bad = 'https://evil.example/'
         for (const params of [
           { inputResponses: { q: { action: 'accept', content: { target: bad } } } },
@@ -182,7 +182,7 @@ describe('params beside the arguments, in the gateway', () => {
           const refused = await post({ name: 'echo', arguments: {}, ...params })
           expect(refused, JSON.stringify(params)).to.have.nested.property('error.code', 403)
         }
-        const refused = await answerServer({ action: 'accept', content: { target: bad } })
+        const refused = await respondToServer({ action: 'accept', content: { target: bad } })
         expect(await refused.text()).to.include('egress_violation')
         expect(sent()).to.have.length(0)
         const good = { inputResponses: { q: { content: { target: 'https://good.example/' } } } }
@@ -190,7 +190,7 @@ describe('params beside the arguments, in the gateway', () => {
       },
     ))
 
-  it('belong to an approval: another answer needs another one', () =>
+  it('belong to an approval: another response needs another one', () =>
     withGateway(
       {
         security: {
@@ -227,7 +227,7 @@ describe('params beside the arguments, in the gateway', () => {
       },
       async ({ post, sent }) => {
         const args = { path: '/tmp/x' }
-        const idIn = (answer: Message) => /esc_[0-9a-f]+/.exec(JSON.stringify(answer))?.[0]
+        const idIn = (response: Message) => /esc_[0-9a-f]+/.exec(JSON.stringify(response))?.[0]
         const params = { _meta: { 'acme/a': 1 } }
         const asked = idIn(await post({ name: 'delete_files', arguments: args, ...params }))
         const imitation = idIn(await post({ name: 'delete_files', arguments: { arguments: args, params } }))

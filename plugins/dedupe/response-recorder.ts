@@ -1,19 +1,19 @@
 // Records the response of the first call as it passes, and says in the end what the store keeps of it.
 import {
-  type AnswerChunk,
-  type AnswerHeaders,
-  type AnswerStream,
   type Call,
   type Completed,
   type ErrorCode,
   errorTable,
   isStream,
+  type ResponseChunk,
+  type ResponseHeaders,
+  type ResponseStream,
   type Settlement,
 } from '@svc/core'
 
-export interface StoredAnswer {
+export interface StoredResponse {
   readonly status: number
-  readonly headers: AnswerHeaders
+  readonly headers: ResponseHeaders
   /** SHA-256, hex, of the output in audit records, where that is not the body. */
   readonly digest: string | null
   readonly error: ErrorCode | null
@@ -22,7 +22,7 @@ export interface StoredAnswer {
 
 const LINE_FEED = 10
 
-/** They describe the moment of the first answer, not the answer. */
+/** They describe the moment of the first response, not the response. */
 const transientHeaders: ReadonlySet<string> = new Set([
   'x-rate-remaining',
   'x-quota-remaining',
@@ -32,25 +32,25 @@ const transientHeaders: ReadonlySet<string> = new Set([
   'retry-after',
 ])
 
-/** The headers of an answer that its replay repeats. */
-function replayableHeaders(headers: AnswerHeaders): AnswerHeaders {
+/** The headers of a response that its replay repeats. */
+function replayableHeaders(headers: ResponseHeaders): ResponseHeaders {
   return Object.fromEntries(Object.entries(headers).filter(([name]) => !transientHeaders.has(name)))
 }
 
-function encodeAnswer({ body, ...head }: StoredAnswer): Uint8Array {
+function encodeResponse({ body, ...head }: StoredResponse): Uint8Array {
   return Buffer.concat([Buffer.from(`${JSON.stringify(head)}\n`), body])
 }
 
-/** @throws {Error} when the bytes are no answer */
-export function decodeAnswer(bytes: Uint8Array): StoredAnswer {
+/** @throws {Error} when the bytes are no response */
+export function decodeResponse(bytes: Uint8Array): StoredResponse {
   const end = bytes.indexOf(LINE_FEED)
   const head: unknown = JSON.parse(Buffer.from(bytes.subarray(0, Math.max(0, end))).toString() || 'null')
-  if (!isHead(head)) throw new Error('the stored answer cannot be read')
+  if (!isHead(head)) throw new Error('the stored response cannot be read')
   return { ...head, body: bytes.subarray(end + 1) }
 }
 
 /** The outcome of a call that repeats the stored one; `body` takes the place of the stored body. */
-export function replayOf(stored: StoredAnswer, body: Uint8Array = stored.body): Completed {
+export function replayOf(stored: StoredResponse, body: Uint8Array = stored.body): Completed {
   const { status, headers, digest, error } = stored
   return {
     kind: 'completed',
@@ -62,9 +62,9 @@ export function replayOf(stored: StoredAnswer, body: Uint8Array = stored.body): 
   }
 }
 
-function isHead(value: unknown): value is Omit<StoredAnswer, 'body'> {
+function isHead(value: unknown): value is Omit<StoredResponse, 'body'> {
   if (typeof value !== 'object' || value === null) return false
-  const { status, headers, digest, error } = value as Partial<Record<keyof StoredAnswer, unknown>>
+  const { status, headers, digest, error } = value as Partial<Record<keyof StoredResponse, unknown>>
   return (
     Number.isInteger(status) &&
     typeof headers === 'object' &&
@@ -79,29 +79,29 @@ function isHeader(value: unknown): boolean {
   return typeof value === 'string' || (Array.isArray(value) && value.every((one) => typeof one === 'string'))
 }
 
-/** What becomes of the key: it keeps an answer (null: only that there was one), it is released, or marked unknown. */
-type Ending = { readonly answer: Uint8Array | null } | 'released' | 'unknown'
+/** What becomes of the key: it keeps a response (null: only that there was one), it is released, or marked unknown. */
+type Ending = { readonly response: Uint8Array | null } | 'released' | 'unknown'
 
 /** Statuses by which an HTTP server says that it has not acted: the key is free (RFC 9110 §15.5, RFC 6585 §4). */
 const notActed: ReadonlySet<number> = new Set([401, 403, 429])
 
-/** Statuses by which an MCP server says that it has not accepted the message; a tool's answer comes with 200. */
+/** Statuses by which an MCP server says that it has not accepted the message; a tool's response comes with 200. */
 const notAccepted: ReadonlySet<number> = new Set([400, 401, 403, 404, 405, 406, 413, 415, 429])
 
 interface RecorderOptions {
   /** The largest body that is kept, in bytes. */
   readonly maxBytes: number
-  /** Milliseconds for which a streamed answer is still read after its caller has disconnected. */
+  /** Milliseconds for which a streamed response is still read after its caller has disconnected. */
   readonly drainMs: number
 }
 
-export class AnswerRecorder {
+export class ResponseRecorder {
   #call: Call
   #options: RecorderOptions
   #chunks: Uint8Array[] = []
   #size = 0
   #isComplete = false
-  #head: Omit<StoredAnswer, 'body'> | undefined
+  #head: Omit<StoredResponse, 'body'> | undefined
   #hasDisconnected = false
   #cleanups: (() => void)[] = []
 
@@ -110,7 +110,7 @@ export class AnswerRecorder {
     this.#options = options
   }
 
-  /** The same answer; its body is recorded as it is read. */
+  /** The same response; its body is recorded as it is read. */
   record(outcome: Completed): Completed {
     const { status, error = null, digest = null, body } = outcome
     this.#head = { status, headers: this.#headersOf(outcome), error, digest }
@@ -124,13 +124,13 @@ export class AnswerRecorder {
   ending(settlement: Settlement): Ending {
     for (const cleanup of this.#cleanups.splice(0)) cleanup()
     // The call was sent, so it was the response that was too large: it has run.
-    if (settlement.error === 'PAYLOAD_TOO_LARGE' && !this.#isComplete) return { answer: null }
+    if (settlement.error === 'PAYLOAD_TOO_LARGE' && !this.#isComplete) return { response: null }
     if (this.#head === undefined) return 'unknown'
     const { status } = this.#head
     if (!this.#isComplete || !isDelivered(settlement)) return 'unknown'
     if ((this.#isMcp ? notAccepted : notActed).has(status)) return 'released'
-    if (this.#isTooLarge) return { answer: null }
-    return { answer: encodeAnswer({ ...this.#head, body: Buffer.concat(this.#chunks) }) }
+    if (this.#isTooLarge) return { response: null }
+    return { response: encodeResponse({ ...this.#head, body: Buffer.concat(this.#chunks) }) }
   }
 
   get #isMcp(): boolean {
@@ -148,8 +148,8 @@ export class AnswerRecorder {
     return type === undefined ? {} : { 'content-type': type }
   }
 
-  /** A caller that has disconnected may repeat the call for the answer, so the stream is read for a while. */
-  #drained(body: AnswerStream): AnswerStream {
+  /** A caller that has disconnected may repeat the call for the response, so the stream is read for a while. */
+  #drained(body: ResponseStream): ResponseStream {
     this.#cleanups.push(
       this.#call.onDisconnect(() => {
         this.#hasDisconnected = true
@@ -161,19 +161,19 @@ export class AnswerRecorder {
   }
 
   #giveUp(): void {
-    this.#call.abort('CANCELLED', 'The caller disconnected before the answer was complete.')
+    this.#call.abort('CANCELLED', 'The caller disconnected before the response was complete.')
   }
 
-  #recorded(body: AnswerStream): AnswerStream {
+  #recorded(body: ResponseStream): ResponseStream {
     const { drainWhenAbandoned = false } = body
     return { drainWhenAbandoned, [Symbol.asyncIterator]: () => this.#chunksOf(body) }
   }
 
-  async *#chunksOf(body: AnswerStream): AsyncGenerator<AnswerChunk> {
+  async *#chunksOf(body: ResponseStream): AsyncGenerator<ResponseChunk> {
     for await (const chunk of body) {
       if (!this.#isMcp) this.#keep(chunk.bytes)
-      else if (chunk.answer?.content !== undefined) {
-        const { content, digest, error = null } = chunk.answer
+      else if (chunk.response?.content !== undefined) {
+        const { content, digest, error = null } = chunk.response
         this.#keep(Buffer.from(content))
         this.#isComplete = true
         if (this.#head !== undefined) this.#head = { ...this.#head, digest, error }
@@ -192,8 +192,8 @@ export class AnswerRecorder {
 }
 
 /**
- * Whether the answer reached its caller, or an outer stage denied it, as that stage will deny the replay. Any other code
- * means that the answer broke off, or was withheld because the audit record could not be written.
+ * Whether the response reached its caller, or an outer stage denied it, as that stage will deny the replay. Any other code
+ * means that the response broke off, or was withheld because the audit record could not be written.
  */
 function isDelivered({ outcome, error }: Settlement): boolean {
   if (error === null || error === 'UPSTREAM' || error === 'PAYLOAD_TOO_LARGE') return true

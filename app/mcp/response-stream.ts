@@ -1,6 +1,6 @@
-// A streamed answer to a request: events are passed on as they come; the one that holds the response is marked, so that
+// A streamed response to a request: events are passed on as they come; the one that holds the response is marked, so that
 // the pipeline sends it only when the call is recorded.
-import { type AnswerChunk, type AnswerStream, type Failed, failed, Refusal } from '@svc/core'
+import { type Failed, failed, Refusal, type ResponseChunk, type ResponseStream } from '@svc/core'
 import { eventOf } from '@svc/core/http'
 import type { RequestId } from './message.js'
 import type { ResponseFilter } from './response-filter.js'
@@ -20,12 +20,12 @@ export interface Resumption {
   /** Called before the first event with an id is passed on; false where the client cannot resume the stream. */
   begin(): Promise<boolean>
   /** The response is on the stream. Never rejects. */
-  answered(): Promise<void>
+  completed(): Promise<void>
   /** The response must not be delivered, on no stream. Never rejects. */
   withhold(): Promise<void>
 }
 
-export interface AnswerStreamParts {
+export interface ResponseStreamParts {
   readonly events: AsyncIterable<McpEvent>
   readonly id: RequestId
   /** Whether the upstream works on when the caller disconnects, so that the outcome must be read. */
@@ -38,91 +38,91 @@ export interface AnswerStreamParts {
   encodeError(outcome: Failed): string
 }
 
-export class McpAnswerStream implements AnswerStream {
+export class McpResponseStream implements ResponseStream {
   readonly drainWhenAbandoned: boolean
-  #parts: AnswerStreamParts
+  #parts: ResponseStreamParts
   /** Undefined before the first event with an id. */
   #isResumable: boolean | undefined
-  #isAnswered = false
+  #isCompleted = false
 
-  constructor(parts: AnswerStreamParts) {
+  constructor(parts: ResponseStreamParts) {
     this.drainWhenAbandoned = parts.drainWhenAbandoned
     this.#parts = parts
   }
 
-  async *[Symbol.asyncIterator](): AsyncGenerator<AnswerChunk> {
+  async *[Symbol.asyncIterator](): AsyncGenerator<ResponseChunk> {
     const { events, resumption } = this.#parts
     let isRead = false
     try {
       for await (const event of events) yield await this.#passed(event)
       isRead = true
-    } catch (fault) {
+    } catch (error) {
       isRead = true
-      if (this.#isAnswered) {
-        const { code, message } = failureOf(fault)
-        throw new Refusal(code, message, { cause: fault })
+      if (this.#isCompleted) {
+        const { code, message } = failureOf(error)
+        throw new Refusal(code, message, { cause: error })
       }
-      yield await this.#broken(fault)
+      yield await this.#broken(error)
       return
     } finally {
       // The reader stopped before the end.
-      if (!isRead && !this.#isAnswered) await resumption.withhold()
+      if (!isRead && !this.#isCompleted) await resumption.withhold()
     }
-    if (!this.#isAnswered) yield this.#unanswered()
+    if (!this.#isCompleted) yield this.#withoutResponse()
   }
 
-  async #passed(event: McpEvent): Promise<AnswerChunk> {
+  async #passed(event: McpEvent): Promise<ResponseChunk> {
     const { id = null } = event
     if (id !== null && id !== '') this.#isResumable ??= await this.#parts.resumption.begin()
     if (hasMessage(event) && isResponse(event.message)) return this.#response(event)
     return passed(event, this.#parts.review)
   }
 
-  async #response(event: McpEvent & ReceivedMessage): Promise<AnswerChunk> {
+  async #response(event: McpEvent & ReceivedMessage): Promise<ResponseChunk> {
     const { id, review, resumption, encodeError } = this.#parts
     checkResponse(event.message, id)
-    if (this.#isAnswered) throw new ProtocolViolation('The upstream answered twice.')
+    if (this.#isCompleted) throw new ProtocolViolation('The upstream answered twice.')
     const reviewed = await review.response(event.message)
     const { bytes, text: content } = showEvent(event, reviewed)
     const verdict = verdictOf(reviewed)
-    this.#isAnswered = true
-    resumption.answered()
+    this.#isCompleted = true
+    resumption.completed()
     const instead = (outcome: Failed): Uint8Array => {
       resumption.withhold()
       return eventBytes(event, encodeError(outcome))
     }
-    return { bytes, answer: { ...verdict, content, instead } }
+    return { bytes, response: { ...verdict, content, instead } }
   }
 
   /** The last chunk of a stream that broke off before its response. */
-  async #broken(fault: unknown): Promise<AnswerChunk> {
+  async #broken(error: unknown): Promise<ResponseChunk> {
     const { isCancelled, resumption } = this.#parts
-    if (isInterruption(fault)) {
+    if (isInterruption(error)) {
       if (this.#isResumable === true && !isCancelled()) return this.#silent(unknownOutcome)
-      return this.#inPlace(failureOf(fault))
+      return this.#inPlace(failureOf(error))
     }
     await resumption.withhold()
-    return this.#inPlace(failureOf(fault))
+    return this.#inPlace(failureOf(error))
   }
 
   /** The last chunk of a stream that ends without its response. */
-  #unanswered(): AnswerChunk {
-    const message = 'The upstream ended its stream without an answer.'
+  #withoutResponse(): ResponseChunk {
+    const message = 'The upstream ended its stream without a response.'
     if (this.#parts.isCancelled()) return this.#silent(failed('CANCELLED', message))
     if (this.#isResumable === true) return this.#silent(unknownOutcome)
     return this.#inPlace(failed('UPSTREAM_UNREACHABLE', message))
   }
 
   /** An error would end the request, which the client may resume (2025-11-25, "Resumability and Redelivery"). */
-  #silent({ code }: Failed): AnswerChunk {
-    return { bytes: new Uint8Array(), answer: { digest: null, error: code, instead: this.#event } }
+  #silent({ code }: Failed): ResponseChunk {
+    return { bytes: new Uint8Array(), response: { digest: null, error: code, instead: this.#event } }
   }
 
-  #inPlace(outcome: Failed): AnswerChunk {
-    this.#isAnswered = true
+  #inPlace(outcome: Failed): ResponseChunk {
+    this.#isCompleted = true
     return {
       bytes: this.#event(outcome),
-      answer: { digest: null, error: outcome.code, instead: this.#event },
+      response: { digest: null, error: outcome.code, instead: this.#event },
     }
   }
 
@@ -130,10 +130,10 @@ export class McpAnswerStream implements AnswerStream {
 }
 
 /** An event that is not a response: with what of its message the client gets. */
-export async function passed(event: McpEvent, review: ResponseFilter): Promise<AnswerChunk> {
+export async function passed(event: McpEvent, review: ResponseFilter): Promise<ResponseChunk> {
   if (!hasMessage(event)) return { bytes: event.frame ?? new Uint8Array() }
   const shown = await review.message(event.message)
   return { bytes: shown === undefined ? new Uint8Array() : showEvent(event, shown).bytes }
 }
 
-const unknownOutcome = failed('OUTCOME_UNKNOWN', 'The stream broke off before the answer.')
+const unknownOutcome = failed('OUTCOME_UNKNOWN', 'The stream broke off before the response.')

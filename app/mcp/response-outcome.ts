@@ -10,22 +10,22 @@ import {
 } from '@svc/core'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
 import { EVENT_STREAM_TYPE, mediaType } from '../http/media-type.js'
-import { McpAnswerStream, type Resumption } from './answer-stream.js'
-import type { LateResponses } from './late-responses.js'
 import type { RequestId } from './message.js'
+import { NotificationStream } from './notification-stream.js'
 import type { ResponseFilter } from './response-filter.js'
+import { McpResponseStream, type Resumption } from './response-stream.js'
+import type { ResumedResponses } from './resumed-responses.js'
 import { checkResponse, failureOf, isResponse, ProtocolViolation, verdictOf } from './rpc-response.js'
 import type { EventsResponse, McpResponse, WholeResponse } from './servers.js'
 import { showMessage } from './shown-messages.js'
-import { StandingStream } from './standing-stream.js'
 import { headersToClient } from './wire-headers.js'
 
-export interface AnswerLimits {
+export interface ResponseLimits {
   /** Of the response to one call, and of each event of a standing stream. */
   readonly maxResponseBytes: number
 }
 
-/** The request that an answer belongs to, and how its response is handled. */
+/** The request that a response belongs to, and how its response is handled. */
 export interface ResponseContext {
   readonly method: 'POST' | 'GET' | 'DELETE'
   /** The id of the request that waits for a response; undefined for notifications and responses. */
@@ -35,8 +35,8 @@ export interface ResponseContext {
   readonly review: ResponseFilter
   isCancelled(): boolean
   encodeError(outcome: Denied | Failed): string
-  lateResponses(): LateResponses
-  /** `begun`: the session that the answer begins, if any. */
+  lateResponses(): ResumedResponses
+  /** `begun`: the session that the response begins, if any. */
   resumptionOf(id: RequestId, begun: unknown): Resumption
 }
 
@@ -44,18 +44,18 @@ export interface ResponseContext {
 export function outcomeOf(
   response: McpResponse,
   context: ResponseContext,
-  limits: AnswerLimits,
+  limits: ResponseLimits,
 ): MaybePromise<Outcome> {
   return attempt(
     () => read(response, context, limits),
-    (fault) => {
-      const outcome = failureOf(fault)
+    (error) => {
+      const outcome = failureOf(error)
       return response.discard().then(() => outcome)
     },
   )
 }
 
-/** Throws `ProtocolViolation` for what no call can be answered with. */
+/** Throws `ProtocolViolation` for what no call can be given. */
 export function checkHead({ status, headers }: McpResponse): void {
   if (status >= 300 && status < 400)
     throw new ProtocolViolation('The upstream redirects; redirects are not followed.')
@@ -64,7 +64,11 @@ export function checkHead({ status, headers }: McpResponse): void {
     throw new ProtocolViolation('The upstream sent a content coding that was not requested.')
 }
 
-function read(response: McpResponse, context: ResponseContext, limits: AnswerLimits): MaybePromise<Outcome> {
+function read(
+  response: McpResponse,
+  context: ResponseContext,
+  limits: ResponseLimits,
+): MaybePromise<Outcome> {
   checkHead(response)
   const { id, method } = context
   if (response.status >= 400 && response.form !== 'events')
@@ -77,15 +81,15 @@ function read(response: McpResponse, context: ResponseContext, limits: AnswerLim
   if (id === undefined)
     throw new ProtocolViolation('The upstream answered a GET with something other than events.')
   if (response.form !== 'message')
-    throw new ProtocolViolation('The upstream answered with neither JSON nor events.')
-  return answered(response, context, id, limits)
+    throw new ProtocolViolation('The upstream responded with neither JSON nor events.')
+  return responseOutcome(response, context, id, limits)
 }
 
-function answered(
+function responseOutcome(
   response: WholeResponse,
   context: ResponseContext,
   id: RequestId,
-  { maxResponseBytes }: AnswerLimits,
+  { maxResponseBytes }: ResponseLimits,
 ): MaybePromise<Outcome> {
   return after(response.message(maxResponseBytes), (received) => {
     checkResponse(received.message, id)
@@ -99,7 +103,7 @@ function answered(
 async function refusedByUpstream(
   response: WholeResponse,
   { review }: ResponseContext,
-  { maxResponseBytes }: AnswerLimits,
+  { maxResponseBytes }: ResponseLimits,
 ): Promise<Outcome> {
   if (mediaType(response.headers['content-type']) === EVENT_STREAM_TYPE)
     throw new ProtocolViolation('The upstream sent an error as a stream of events.')
@@ -114,28 +118,28 @@ async function refusedByUpstream(
 async function messageIfAny(response: WholeResponse, maxBytes: number): Promise<Received | undefined> {
   try {
     return await response.message(maxBytes)
-  } catch (fault) {
-    if (fault instanceof ProtocolViolation) return undefined
-    throw fault
+  } catch (error) {
+    if (error instanceof ProtocolViolation) return undefined
+    throw error
   }
 }
 
 type Received = Awaited<ReturnType<WholeResponse['message']>>
 
-function streamed(response: EventsResponse, context: ResponseContext, limits: AnswerLimits): Completed {
+function streamed(response: EventsResponse, context: ResponseContext, limits: ResponseLimits): Completed {
   const { id, isStanding, drainWhenAbandoned, review } = context
   const maxEventBytes = limits.maxResponseBytes
   const encodeError = (outcome: Failed): string => context.encodeError(outcome)
   const stream =
     id === undefined || isStanding
-      ? new StandingStream({
+      ? new NotificationStream({
           events: response.events({ maxEventBytes }),
           id,
           review,
           lateResponses: context.lateResponses(),
           encodeError,
         })
-      : new McpAnswerStream({
+      : new McpResponseStream({
           events: response.events({ maxEventBytes, maxBytes: limits.maxResponseBytes }),
           id,
           drainWhenAbandoned,

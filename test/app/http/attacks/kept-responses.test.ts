@@ -1,10 +1,10 @@
-// One caller after the answer that was kept for another.
+// One caller after the response that was kept for another.
 import { expect } from 'chai'
 import { startTestGateway } from '../../../support/gateway.js'
 import { TestIssuer } from '../../../support/issuer.js'
 import { startUpstream } from '../../../support/upstream.js'
 
-describe('an answer that is kept under an idempotency key', () => {
+describe('a response that is kept under an idempotency key', () => {
   const owner = { org: 'acme', sub: 'ada', email: 'ada@example.com' }
   const others: readonly (readonly [who: string, claims: Record<string, unknown>])[] = [
     ['another person', { ...owner, sub: 'eve', email: 'eve@example.com' }],

@@ -18,7 +18,7 @@ class Unlinked extends AuditError {
 }
 
 /** @param cause an error of the log's files, whose message is added. */
-export function unlinked(what: string, cause?: unknown): AuditError {
+export function inconsistentLog(what: string, cause?: unknown): AuditError {
   return new Unlinked(cause === undefined ? what : `${what} (${messageOf(cause)})`, cause)
 }
 
