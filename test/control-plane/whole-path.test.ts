@@ -168,7 +168,7 @@ describe('from the log to the bucket', function () {
     const { appender, errors } = appenderWith('Bearer svck_wrong')
     await append(appender)
     await appender.close()
-    expect(errors.map(({ code, message }) => [code, message.slice(0, 47)])).to.deep.equal(
+    expect(errors.map(({ code, message }) => [code, message.slice(0, 46)])).to.deep.equal(
       Array(2).fill(['upload_rejected', '/api/auth/validate-key responded with 401: {"e']),
     )
     expect(errors[0]?.message).to.include('is presign.auditKey right?').and.not.include('svck_')
