@@ -6,7 +6,7 @@ import { KeyReader } from '@svc/core/secret'
 import { serverVersionIn } from '../mcp/handshake.js'
 import { gatewayImplementation } from '../mcp/implementation.js'
 import { toolNames } from '../mcp/list-pages.js'
-import { factsOf } from '../mcp/response.js'
+import { ownClientFacts } from '../mcp/own-requests.js'
 import { UNVERSIONED } from '../mcp/server-versions.js'
 import type { HostConfig } from '../policy/config.js'
 import { type StdioTarget, stdioTargetsOf } from '../stdio-targets/config.js'
@@ -55,7 +55,7 @@ async function checkStdio(
     const { channel, server } = await endpoint.connection()
     const version = serverVersionIn(server) ?? UNVERSIONED
     const send = channel.sendingOwn(AbortSignal.timeout(listMs))
-    const names = await toolNames(send, server, factsOf(gatewayImplementation))
+    const names = await toolNames(send, server, ownClientFacts(gatewayImplementation))
     const started = `the server "${name}" starts: version ${version}, revision ${server.revision}, ${toolsIn(names)}`
     const access = await accessTo({ server: name, version, names }, policy, context)
     return [

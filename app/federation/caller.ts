@@ -21,7 +21,7 @@ export interface Caller {
 const restricting = ['authorization', 'x-tenant', 'x-node-id', 'x-agent-ref']
 
 /** Rejects with `Refusal`. */
-export async function callerOf(
+export async function identifyCaller(
   headers: IncomingHttpHeaders,
   used: UsedResource,
   policy: ActivePolicy,

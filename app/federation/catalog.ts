@@ -14,13 +14,20 @@ import {
   ownMessage,
   type ServerResult,
 } from './client-request.js'
-import { findSources, listedNames, NameConflict, needsList, type Source, sourceOfPrefixed } from './names.js'
+import {
+  type EntrySource,
+  findSources,
+  listedNames,
+  NameConflict,
+  needsList,
+  sourceOfPrefixed,
+} from './names.js'
 import { listedUris, mayExpandTo, sourceOfWrapped, wrappedUri } from './resource-uris.js'
 import { type ListKind, listForms, readList } from './server-lists.js'
 
 /** An entry of a list, as its server has it. */
 interface Listed {
-  readonly source: Source
+  readonly source: EntrySource
   readonly entry: Fields
 }
 
@@ -126,7 +133,7 @@ function namesOf(
   }
 }
 
-function shownEntry(kind: ListKind, source: Source, entry: Fields, name: string): Fields {
+function shownEntry(kind: ListKind, source: EntrySource, entry: Fields, name: string): Fields {
   const { _meta } = entry
   const meta = {
     ...(isJsonObject(_meta) ? _meta : {}),
@@ -142,7 +149,7 @@ function shownEntry(kind: ListKind, source: Source, entry: Fields, name: string)
   }
 }
 
-function titleOf({ server, name }: Source, { title }: Fields): string {
+function titleOf({ server, name }: EntrySource, { title }: Fields): string {
   return typeof title === 'string' && title !== name ? `${title} (${server}: ${name})` : `${server}: ${name}`
 }
 
@@ -155,12 +162,12 @@ export async function sourceOfName(
   request: ClientRequest,
   kind: 'tools' | 'prompts',
   name: string,
-): Promise<Source> {
+): Promise<EntrySource> {
   const { servers } = request
   const { prefix } = request.config
   const prefixed = prefix === 'never' ? undefined : sourceOfPrefixed(name)
   if (prefixed !== undefined && servers.includes(prefixed.server)) return prefixed
-  const find = (listed: readonly Listed[]): Source[] => {
+  const find = (listed: readonly Listed[]): EntrySource[] => {
     const sources = listed.map(({ source }) => source)
     return findSources(name, sources, prefix)
   }
@@ -175,7 +182,7 @@ export async function sourceOfName(
 }
 
 /** The source of a resource, or of a template, that the client names by its URI. Rejects with `McpRefusal`. */
-export async function sourceOfUri(request: ClientRequest, uri: string): Promise<Source> {
+export async function sourceOfUri(request: ClientRequest, uri: string): Promise<EntrySource> {
   const wrapped = sourceOfWrapped(uri)
   if (wrapped !== undefined && request.servers.includes(wrapped.server)) return wrapped
   const listed = await listedResources(request)

@@ -3,9 +3,9 @@ import { isJsonObject, type JsonObject } from '@svc/core/json'
 import { type McpExchange, revisionOf } from '../mcp/exchange.js'
 import type { ClientFacts } from '../mcp/handshake.js'
 import { validateHeaders } from '../mcp/header-validation.js'
-import { MAX_DESCRIPTION } from '../mcp/kept-names.js'
 import { invalidParams, invalidRequest, McpRefusal } from '../mcp/mcp-refusal.js'
 import { idOf, type Message, type RpcRequest, readMessage } from '../mcp/message.js'
+import { MAX_DESCRIPTION } from '../mcp/name-limits.js'
 import {
   handshakeRevisions,
   isStateless,

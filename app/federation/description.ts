@@ -11,7 +11,7 @@ import type { ServerLink } from './server-link.js'
 const META_UNAVAILABLE = 'svc/unavailable'
 
 /** The result of `initialize`. */
-export function initializeResult(
+export function mergedInitializeResult(
   links: readonly ServerResult<ServerLink>[],
   serverInfo: Implementation,
   protocolVersion: string,
@@ -20,7 +20,7 @@ export function initializeResult(
 }
 
 /** The result of `server/discover`. */
-export function discoverResult(
+export function mergedDiscoverResult(
   links: readonly ServerResult<ServerLink>[],
   serverInfo: Implementation,
 ): Fields {

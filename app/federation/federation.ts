@@ -23,10 +23,10 @@ import type { Message } from '../mcp/message.js'
 import { keepProtocolError } from '../mcp/request.js'
 import { SessionTable } from '../mcp/session-table.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
-import { type Caller, callerOf } from './caller.js'
+import { type Caller, identifyCaller } from './caller.js'
 import { clientOfHandshake, clientOfMessage, readExchangeMessage } from './client-message.js'
-import { respondToNotification } from './client-notification.js'
 import type { ClientRequest } from './client-request.js'
+import { respondToNotification } from './respond-to-notification.js'
 import { respondToRequest } from './respond-to-request.js'
 import { replyTo, type ServerCalls } from './server-calls.js'
 import { FederationSession } from './session.js'
@@ -96,7 +96,7 @@ export class Federation {
 
   async #serve(incoming: Incoming, exchange: McpExchange): Promise<void> {
     const { exchange: client, method, used, policy } = incoming
-    const caller = await policy.hold(() => callerOf(client.headers, used, policy))
+    const caller = await policy.hold(() => identifyCaller(client.headers, used, policy))
     if (method === 'POST') {
       const body = await client.body(this.#parts.maxBodyBytes)
       return this.#post(readExchangeMessage(exchange, body), exchange, caller, incoming)

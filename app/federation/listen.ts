@@ -2,8 +2,13 @@
 import { eventOf } from '@svc/core/http'
 import { isJsonObject, type JsonObject } from '@svc/core/json'
 import type { ClientExchange } from '../http/client-exchange.js'
-import { fulfillable, isWanted, SUBSCRIPTIONS_ACKNOWLEDGED, together } from '../mcp/change-notifications.js'
-import { resultOf } from '../mcp/handshake.js'
+import {
+  fulfillable,
+  isWanted,
+  mergeFilters,
+  SUBSCRIPTIONS_ACKNOWLEDGED,
+} from '../mcp/change-notifications.js'
+import { resultIn } from '../mcp/handshake.js'
 import { invalidParams } from '../mcp/mcp-refusal.js'
 import type { RpcRequest } from '../mcp/message.js'
 import { META_SUBSCRIPTION_ID } from '../mcp/protocol.js'
@@ -19,11 +24,11 @@ import {
   serverResultOf,
 } from './client-request.js'
 import { ClientStream, Flows } from './client-stream.js'
-import { isOfSubscription, withSubscription } from './event-message.js'
-import type { Source } from './names.js'
+import type { EntrySource } from './names.js'
 import type { ServerLink } from './server-link.js'
 import { keepOpen, type ShowEvent } from './server-stream.js'
 import { SubscribedUris } from './session.js'
+import { isOfSubscription, withSubscription } from './subscription-events.js'
 
 /** Each may be looked up in all lists, and a server in a session gets a request for each. */
 const maxUris = 1_000
@@ -31,7 +36,7 @@ const maxUris = 1_000
 /** A resource that the client subscribes to, by its own URI and as the server has it. */
 interface Subscribed {
   readonly listed: string
-  readonly source: Source
+  readonly source: EntrySource
 }
 
 /** Resolves when the stream has ended. Rejects with `McpRefusal` for a filter or a URI that is not valid. */
@@ -119,7 +124,7 @@ function acknowledgement(
       return server === source.server && Array.isArray(own) && own.includes(source.name)
     }),
   )
-  const notifications = together(
+  const notifications = mergeFilters(
     fulfilled.map(({ filter }) => filter),
     uris.map(({ listed }) => listed),
   )
@@ -140,7 +145,7 @@ async function prepared(request: ClientRequest, link: ServerLink, filter: JsonOb
   const results = await Promise.all(subscribing)
   const accepted = uris.filter((_uri, index) => {
     const result = results[index]
-    return result !== undefined && 'value' in result && resultOf(result.value) !== undefined
+    return result !== undefined && 'value' in result && resultIn(result.value) !== undefined
   })
   return accepted.length === 0 ? flags : { ...flags, resourceSubscriptions: accepted }
 }

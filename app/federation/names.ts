@@ -5,7 +5,7 @@ import { sha256Hex } from '@svc/core/json'
 export type PrefixMode = 'always' | 'conflict' | 'never'
 
 /** A tool or prompt by the names of its server and of itself. */
-export interface Source {
+export interface EntrySource {
   readonly server: string
   readonly name: string
 }
@@ -20,13 +20,13 @@ const serverFits = /^[A-Za-z0-9-]+(?:_[A-Za-z0-9-]+)*$/
 const hashed = new RegExp(`_[0-9a-f]{${hashLength}}$`)
 
 /** `server__name`, or its shortened form, which has no `__`. No two sources have the same one. */
-export function prefixedName(source: Source): string {
+export function prefixedName(source: EntrySource): string {
   const plain = `${source.server}${SEPARATOR}${source.name}`
   return serverFits.test(source.server) && fits.test(plain) ? plain : shortenedName(source)
 }
 
 /** The source of a `server__name` that is not shortened; undefined for other names. */
-export function sourceOfPrefixed(listed: string): Source | undefined {
+export function sourceOfPrefixed(listed: string): EntrySource | undefined {
   const at = listed.indexOf(SEPARATOR)
   if (at < 1) return undefined
   const source = { server: listed.slice(0, at), name: listed.slice(at + SEPARATOR.length) }
@@ -34,13 +34,13 @@ export function sourceOfPrefixed(listed: string): Source | undefined {
 }
 
 /** The name alone where it fits and cannot be read as a prefixed or shortened one. */
-function bareName(source: Source): string {
+function bareName(source: EntrySource): string {
   const { name } = source
   return fits.test(name) && !name.includes(SEPARATOR) && !hashed.test(name) ? name : prefixedName(source)
 }
 
 /** What can be read of the name, and 64 bits of a hash. */
-function shortenedName({ server, name }: Source): string {
+function shortenedName({ server, name }: EntrySource): string {
   const readable = `${server}_${name}`.replace(/[^A-Za-z0-9-]+/g, '_').slice(0, maxLength - hashLength - 1)
   const hash = sha256Hex(JSON.stringify([server, name])).slice(0, hashLength)
   return `${readable.replace(/_$/, '')}_${hash}`
@@ -64,7 +64,11 @@ export function needsList(listed: string, mode: PrefixMode): boolean {
 }
 
 /** The sources that a client may mean by `listed`: in the mode `conflict` with and without a prefix. */
-export function findSources(listed: string, sources: readonly Source[], mode: PrefixMode): Source[] {
+export function findSources(
+  listed: string,
+  sources: readonly EntrySource[],
+  mode: PrefixMode,
+): EntrySource[] {
   return sources.filter(
     (source) =>
       (mode !== 'never' && prefixedName(source) === listed) ||
@@ -77,7 +81,7 @@ export function findSources(listed: string, sources: readonly Source[], mode: Pr
  *
  * @throws {NameConflict} in the mode `never`
  */
-export function listedNames(sources: readonly Source[], mode: PrefixMode): string[] {
+export function listedNames(sources: readonly EntrySource[], mode: PrefixMode): string[] {
   if (mode === 'always') return sources.map(prefixedName)
   const servers = new Map<string, Set<string>>()
   for (const source of sources) {

@@ -1,16 +1,16 @@
 // Resources keep the URIs of their servers, as results of tools name them too. Where two servers list one URI, each is
 // listed below the name of its server instead.
-import type { Source } from './names.js'
+import type { EntrySource } from './names.js'
 
 const SCHEME = 'svc:'
 
 /** `svc:<server>/<uri>`; also for the templates of URIs. */
-export function wrappedUri({ server, name }: Source): string {
+export function wrappedUri({ server, name }: EntrySource): string {
   return `${SCHEME}${encodeURIComponent(server)}/${name}`
 }
 
 /** The server and its own URI; undefined for a URI that is not wrapped. */
-export function sourceOfWrapped(uri: string): Source | undefined {
+export function sourceOfWrapped(uri: string): EntrySource | undefined {
   if (!uri.startsWith(SCHEME)) return undefined
   const slash = uri.indexOf('/')
   const segment = slash < 0 ? '' : uri.slice(SCHEME.length, slash)
@@ -32,16 +32,16 @@ function decodedSegment(segment: string): string | undefined {
  * configuration: the URI that a template of an earlier server may expand to is that server's.
  */
 export function listedUris(
-  sources: readonly Source[],
-  templates: readonly Source[] = [],
+  sources: readonly EntrySource[],
+  templates: readonly EntrySource[] = [],
   order: readonly string[] = [],
 ): string[] {
   const servers = new Map<string, Set<string>>()
   for (const { server, name } of sources) servers.set(name, (servers.get(name) ?? new Set()).add(server))
   const places = new Map(order.map((server, place) => [server, place]))
-  const placeOf = ({ server }: Source): number => places.get(server) ?? order.length
+  const placeOf = ({ server }: EntrySource): number => places.get(server) ?? order.length
   let budget = maxCompared
-  const isOfEarlier = (source: Source): boolean =>
+  const isOfEarlier = (source: EntrySource): boolean =>
     templates.some((template) => {
       if (placeOf(template) >= placeOf(source)) return false
       budget -= source.name.length + template.name.length

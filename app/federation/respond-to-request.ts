@@ -11,13 +11,13 @@ import { isStateless, rpcCodes, sessionMethods } from '../mcp/protocol.js'
 import { toStatelessResult } from '../mcp/revision-translation.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import { LISTEN_METHOD } from '../mcp/subject.js'
+import type { CancellableRequest } from './cancellable-request.js'
 import { nameOfEntry, wholeList } from './catalog.js'
 import { ask, type ClientRequest, linkTo, onUsableServers, ownMessage } from './client-request.js'
 import { pageOf } from './cursor.js'
-import { discoverResult, initializeResult, metaOf } from './description.js'
+import { mergedDiscoverResult, mergedInitializeResult, metaOf } from './description.js'
 import { respondToListen } from './listen.js'
-import { respondToRouted, routerOf } from './routed-request.js'
-import type { RunningRequest } from './running-request.js'
+import { forwardRouted, routerOf } from './routed-request.js'
 import { type ListKind, listForms, readList } from './server-lists.js'
 
 /** Requests that only revisions without sessions have. */
@@ -41,21 +41,21 @@ export async function respondToRequest(
   }
   if (message.method === LISTEN_METHOD) return respondToListen(request, message, client, keepAliveMs)
   const route = routerOf(message.method)
-  if (route === undefined) return respondItself(request, message, client, serverInfo)
+  if (route === undefined) return respondLocally(request, message, client, serverInfo)
   const { running } = request.session
-  const response = async (cancellable?: RunningRequest): Promise<void> =>
-    respondToRouted(request, await route(request, message), client, cancellable)
+  const response = async (cancellable?: CancellableRequest): Promise<void> =>
+    forwardRouted(request, await route(request, message), client, cancellable)
   // A client of a revision without sessions cancels a request by leaving, and may use its id again.
   return isStateless(revision) ? response() : running.run(message.id, response)
 }
 
-async function respondItself(
+async function respondLocally(
   request: ClientRequest,
   message: RpcRequest,
   client: ClientExchange,
   serverInfo: Implementation,
 ): Promise<void> {
-  const own = Object.hasOwn(ownResponses, message.method) ? ownResponses[message.method] : undefined
+  const own = Object.hasOwn(localMethods, message.method) ? localMethods[message.method] : undefined
   if (own === undefined) throw new McpRefusal(rpcCodes.methodNotFound, 'No such method.')
   let hasCalled = false
   const result = await own(
@@ -81,17 +81,17 @@ async function respondItself(
   })
 }
 
-type OwnResponse = (request: ClientRequest, params: JsonObject, serverInfo: Implementation) => Promise<Fields>
+type LocalMethod = (request: ClientRequest, params: JsonObject, serverInfo: Implementation) => Promise<Fields>
 
 /** Requests that the gateway answers itself, from what several servers say. */
-const ownResponses: Readonly<Record<string, OwnResponse>> = {
+const localMethods: Readonly<Record<string, LocalMethod>> = {
   async initialize(request, _params, serverInfo) {
     const links = await onUsableServers(request, (server, hooks) => linkTo(request, server, hooks))
-    return initializeResult(links, serverInfo, request.session.client.revision)
+    return mergedInitializeResult(links, serverInfo, request.session.client.revision)
   },
   async 'server/discover'(request, _params, serverInfo) {
     const links = await onUsableServers(request, (server, hooks) => linkTo(request, server, hooks))
-    return discoverResult(links, serverInfo)
+    return mergedDiscoverResult(links, serverInfo)
   },
   ping: async () => ({}),
   'tools/list': listed('tools'),
@@ -102,7 +102,7 @@ const ownResponses: Readonly<Record<string, OwnResponse>> = {
   'logging/setLevel': setLevel,
 }
 
-function listed(kind: ListKind): OwnResponse {
+function listed(kind: ListKind): LocalMethod {
   return async (request, { cursor }, serverInfo) => {
     const { entries, results } = await wholeList(request, kind)
     const { page, nextCursor } = pageOf(entries, cursor, (entry) => nameOfEntry(kind, entry))

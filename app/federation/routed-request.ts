@@ -14,12 +14,12 @@ import { writeOutcome } from '../http/write-outcome.js'
 import { invalidParams } from '../mcp/mcp-refusal.js'
 import type { RpcRequest } from '../mcp/message.js'
 import { isStateless } from '../mcp/protocol.js'
+import type { CancellableRequest } from './cancellable-request.js'
 import { sourceOfName, sourceOfUri } from './catalog.js'
 import { type ClientRequest, serverRequest, withLink } from './client-request.js'
-import { withClientEventId } from './event-message.js'
-import type { Source } from './names.js'
-import type { RunningRequest } from './running-request.js'
+import type { EntrySource } from './names.js'
 import { type ServerLink, ServerUnavailable } from './server-link.js'
+import { withClientEventId } from './subscription-events.js'
 
 /** The server of a request, and the request with its own names. */
 interface Routed {
@@ -77,7 +77,7 @@ async function byTask({ session, servers }: ClientRequest, { whole, params }: Rp
   throw new Refusal('TARGET_NOT_FOUND', 'There is no such task of this client.')
 }
 
-function routedTo({ server }: Source, { whole, params }: RpcRequest, own: JsonObject): Routed {
+function routedTo({ server }: EntrySource, { whole, params }: RpcRequest, own: JsonObject): Routed {
   return { server, message: { ...whole, params: { ...params, ...own } } }
 }
 
@@ -88,11 +88,11 @@ function textOf(params: JsonObject, member: string): string {
 }
 
 /** Sends the request to its server, and writes the response. */
-export async function respondToRouted(
+export async function forwardRouted(
   request: ClientRequest,
   { server, message }: Routed,
   client: ClientExchange,
-  cancellable?: RunningRequest,
+  cancellable?: CancellableRequest,
 ): Promise<void> {
   let attempts = 0
   const send = async (link: ServerLink): Promise<{ readonly status: number }> => {

@@ -4,12 +4,12 @@ import { failed } from '@svc/core'
 import { isJsonObject } from '@svc/core/json'
 import {
   type ClientFacts,
+  performHandshake,
   type SendOwn,
   type ServerDescription,
   type ServerSession,
-  shakeHands,
 } from '../mcp/handshake.js'
-import { MAX_DESCRIPTION } from '../mcp/kept-names.js'
+import { MAX_DESCRIPTION } from '../mcp/name-limits.js'
 import { type Reply, replyTo, type ServerCalls } from './server-calls.js'
 
 /** The session id is the one for clients. */
@@ -50,7 +50,7 @@ export async function openLink(server: string, client: ClientFacts, parts: LinkP
       throw new ServerUnavailable(server, reply)
     return reply
   }
-  const { reply, session } = await shakeHands(send, client)
+  const { reply, session } = await performHandshake(send, client)
   if (session === undefined) throw new ServerUnavailable(server, reply)
   // It is kept for as long as the session of the client.
   if (JSON.stringify(session).length > MAX_DESCRIPTION) {

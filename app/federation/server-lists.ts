@@ -1,6 +1,6 @@
 // The lists of one server, read to their last page.
 import { listChanges } from '../mcp/change-notifications.js'
-import { resultOf } from '../mcp/handshake.js'
+import { resultIn } from '../mcp/handshake.js'
 import { readPages, type ServerList } from '../mcp/list-pages.js'
 import type { Reply } from './server-calls.js'
 import { ServerUnavailable } from './server-link.js'
@@ -37,7 +37,7 @@ export function readList(
 ): Promise<ServerList> {
   return readPages(member, async (params) => {
     const reply = await ask(params)
-    const result = resultOf(reply)
+    const result = resultIn(reply)
     if (!Array.isArray(result?.[member])) throw new ServerUnavailable(server, reply)
     return result
   })

@@ -5,10 +5,15 @@ import { allChanges } from '../mcp/change-notifications.js'
 import { replaceMessage, shownEvent } from '../mcp/shown-messages.js'
 import type { ClientRequest } from './client-request.js'
 import { ClientStream, Flows } from './client-stream.js'
-import { isOfSubscription, serverEventId, withClientEventId, withSubscription } from './event-message.js'
 import type { ServerLink } from './server-link.js'
 import { keepOpen, type ShowEvent } from './server-stream.js'
 import type { FederationSession } from './session.js'
+import {
+  isOfSubscription,
+  serverEventId,
+  withClientEventId,
+  withSubscription,
+} from './subscription-events.js'
 
 /** Resolves when the stream has ended. With `Last-Event-ID`, the stream of the event's server is resumed after it. */
 export async function openSessionStream(

@@ -4,12 +4,12 @@ import { isJsonObject, type JsonObject } from '@svc/core/json'
 import { BoundedMap } from '@svc/core/store'
 import { RESOURCE_UPDATED } from '../mcp/change-notifications.js'
 import type { ClientFacts } from '../mcp/handshake.js'
-import { MAX_NAME, MAX_URI } from '../mcp/kept-names.js'
+import { MAX_NAME, MAX_URI } from '../mcp/name-limits.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import { ServerSessions } from '../mcp/server-sessions.js'
+import { CancellableRequests } from './cancellable-request.js'
 import { ListCache } from './list-cache.js'
-import type { Source } from './names.js'
-import { RunningRequests } from './running-request.js'
+import type { EntrySource } from './names.js'
 import type { ServerLink } from './server-link.js'
 
 interface UsableServers {
@@ -27,7 +27,7 @@ export class FederationSession {
   readonly lists: ListCache
   /** The servers that the caller was found to be allowed. */
   usable: UsableServers | undefined
-  readonly running = new RunningRequests()
+  readonly running = new CancellableRequests()
   readonly subscribed = new SubscribedUris()
   readonly tasks = new TaskServers()
   /** The params by which the client has set the level of log messages. */
@@ -70,7 +70,7 @@ class TaskServers {
 export class SubscribedUris {
   #listed = new BoundedMap<string, string>(maxUris)
 
-  add(source: Source, listed: string): void {
+  add(source: EntrySource, listed: string): void {
     if (listed !== source.name && listed.length <= MAX_URI) this.#listed.set(keyOf(source), listed)
   }
 
@@ -83,6 +83,6 @@ export class SubscribedUris {
   }
 }
 
-function keyOf({ server, name }: Source): string {
+function keyOf({ server, name }: EntrySource): string {
   return JSON.stringify([server, name])
 }

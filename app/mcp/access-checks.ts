@@ -10,7 +10,7 @@ import {
 } from '@svc/core'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
 import { lastEventIdOf, type McpExchange } from './exchange.js'
-import { referenceOf } from './request.js'
+import { checkedReference } from './request.js'
 import type { LearningCaches } from './response-filter.js'
 import type { BoundTask } from './session-binding.js'
 import { LISTEN_METHOD, resourceSubscriptions } from './subject.js'
@@ -57,7 +57,7 @@ export class AccessChecks {
         return denied('TARGET_NOT_FOUND', 'There is no such task of this caller.')
       }
       return after(versions.of(exchange.upstream(), exchange.credential), (version) => {
-        const reference = referenceOf(exchange.server, 'tool', task.tool, version)
+        const reference = checkedReference(exchange.server, 'tool', task.tool, version)
         if (call.mayRequest(reference, 'tool')) return tasks.add(call, task).then(() => undefined)
         return notAllowed('The tool of the task may not be used.')
       })
@@ -76,7 +76,7 @@ export class AccessChecks {
     if (uris.length === 0) return undefined
     return after(this.#caches.versions.of(upstream(), credential), (version) => {
       const mayUse = (uri: string): boolean =>
-        call.mayUse(referenceOf(server, 'resource', uri, version), 'resource')
+        call.mayUse(checkedReference(server, 'resource', uri, version), 'resource')
       if (uris.every(mayUse)) return undefined
       return notAllowed('The subscription names a resource that may not be used.')
     })

@@ -8,7 +8,7 @@ import type { BufferedResponse, ErrorSubject } from '../http/response.js'
 import { encodeRefusal, rpcErrorResponse } from './encode-refusal.js'
 import type { McpExchange } from './exchange.js'
 import { invalidRequest } from './mcp-refusal.js'
-import { parseBody, type RequestId } from './message.js'
+import { parseJsonBody, type RequestId } from './message.js'
 import { BATCH_REVISION } from './protocol.js'
 import { isResponse } from './rpc-response.js'
 import type { ReceivedMessage } from './servers.js'
@@ -29,7 +29,7 @@ export function messagesIn(
   // Clients of this revision send no header with it.
   const revision = headers[PROTOCOL_VERSION_HEADER] ?? BATCH_REVISION
   if (revision !== BATCH_REVISION) throw invalidRequest('This revision has no batches.')
-  const batch = parseBody(bytes)
+  const batch = parseJsonBody(bytes)
   if (!Array.isArray(batch)) throw invalidRequest('A message is a JSON object.')
   if (batch.length > maxMessages) throw invalidRequest(`A batch has at most ${maxMessages} messages.`)
   const named = single.find((name) => headers[name] !== undefined)
@@ -61,7 +61,7 @@ export interface MessageOutcome {
 }
 
 /** Reads a streamed response up to its response: what else it has is for a stream of the message's own. */
-export async function responseOf(
+export async function readMessageOutcome(
   exchange: McpExchange,
   outcome: Outcome,
   call: ErrorSubject,
@@ -105,15 +105,15 @@ function responseTo(
 }
 
 /** One response to all messages: the responses, else the first refusal, else that all were accepted. */
-export function batchResponse(answers: readonly MessageOutcome[]): BufferedResponse {
-  const responses = answers.flatMap(({ response }) => response?.text ?? [])
-  const gone = answers.find(({ whole }) => whole.status === 404)
+export function batchResponse(outcomes: readonly MessageOutcome[]): BufferedResponse {
+  const responses = outcomes.flatMap(({ response }) => response?.text ?? [])
+  const gone = outcomes.find(({ whole }) => whole.status === 404)
   // The session is gone for all of them, and clients begin a new one where the HTTP status says so.
-  if (gone !== undefined && answers.every(({ whole }) => whole.status === 404)) return gone.whole
+  if (gone !== undefined && outcomes.every(({ whole }) => whole.status === 404)) return gone.whole
   if (responses.length > 0) {
     const headers = { 'content-type': 'application/json' }
     return { status: 200, headers, body: `[${responses.join(',')}]` }
   }
-  const refused = answers.find(({ whole }) => whole.status >= 400)
+  const refused = outcomes.find(({ whole }) => whole.status >= 400)
   return refused?.whole ?? { status: 202, headers: {}, body: '' }
 }

@@ -43,7 +43,7 @@ export function fulfillable(
 }
 
 /** What any of the filters has, with the URIs as the client knows them. */
-export function together(filters: readonly JsonObject[], uris: readonly string[]): ChangeFilter {
+export function mergeFilters(filters: readonly JsonObject[], uris: readonly string[]): ChangeFilter {
   return filterOf(({ flag }) => filters.some((filter) => filter[flag] === true), uris)
 }
 

@@ -3,7 +3,7 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '@svc/core/json'
 import { isVersion } from '@svc/core/match'
 import { PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
-import { MAX_NAME } from './kept-names.js'
+import { MAX_NAME } from './name-limits.js'
 import { HANDSHAKE_REVISION, isStateless, META_SERVER_INFO, STATELESS_REVISION } from './protocol.js'
 import type { Fields } from './rpc-response.js'
 import { clientMeta, headersOfRequest } from './stateless-request.js'
@@ -60,14 +60,15 @@ export interface Handshake<Reply> {
  * Begins with the form of the client's own era, so that it can use all of the server. `announces`: whether
  * `notifications/initialized` is sent. Rejects as `send` does.
  */
-export async function shakeHands<Reply extends ServerReply>(
+export async function performHandshake<Reply extends ServerReply>(
   send: SendOwn<Reply>,
   client: ClientFacts,
   announces = true,
 ): Promise<Handshake<Reply>> {
   const [first, second] = isStateless(client.revision) ? [discover, initialize] : [initialize, discover]
-  const shaken = await first(send, client)
-  const found = shaken.session === undefined && isOtherEra(shaken.reply) ? await second(send, client) : shaken
+  const accepted = await first(send, client)
+  const found =
+    accepted.session === undefined && isOtherEra(accepted.reply) ? await second(send, client) : accepted
   const { session } = found
   if (session !== undefined && !session.isStateless && announces)
     await send({ method: 'notifications/initialized' }, sessionHeaders(session))
@@ -91,7 +92,7 @@ async function initialize<Reply extends ServerReply>(
     clientInfo,
   }
   const reply = await send({ id: 'svc-initialize', method: 'initialize', params }, {})
-  const result = resultOf(reply)
+  const result = resultIn(reply)
   if (result === undefined) return { reply }
   const { protocolVersion: revision } = result
   if (typeof revision !== 'string' || revision.length > MAX_NAME || isStateless(revision)) return { reply }
@@ -106,7 +107,7 @@ async function discover<Reply extends ServerReply>(
   const method = 'server/discover'
   const { message, headers } = ownRequest(withoutSession, client, { id: 'svc-discover', method })
   const reply = await send(message, headers)
-  const result = resultOf(reply)
+  const result = resultIn(reply)
   if (result === undefined || !isJsonObject(result['capabilities'])) return { reply }
   return { reply, session: { ...withoutSession, ...describedIn(result) } }
 }
@@ -145,7 +146,7 @@ export function hasServerInfo(method: string | null): boolean {
   return method === 'initialize' || method === 'server/discover'
 }
 
-export function resultOf({ status, result }: ServerReply): Fields | undefined {
+export function resultIn({ status, result }: ServerReply): Fields | undefined {
   return status < 400 && isJsonObject(result) ? result : undefined
 }
 

@@ -3,7 +3,7 @@ import { isJsonObject } from '@svc/core/json'
 import {
   type ClientFacts,
   ownRequest,
-  resultOf,
+  resultIn,
   type SendOwn,
   type ServerReply,
   type ServerSession,
@@ -61,7 +61,7 @@ export async function toolNames(
 ): Promise<string[]> {
   const { entries } = await readPages('tools', async (params) => {
     const { message, headers } = ownRequest(session, client, { id: 'svc-list', method: 'tools/list', params })
-    return resultOf(await send(message, headers)) ?? {}
+    return resultIn(await send(message, headers)) ?? {}
   })
   return entries.flatMap(({ name }) => (typeof name === 'string' ? [name] : []))
 }

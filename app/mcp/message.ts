@@ -50,7 +50,7 @@ const members = new Set(['jsonrpc', 'id', 'method', 'params', 'result', 'error']
 const notJson: ReadonlySet<JsonInputCode> = new Set(['not_json', 'byte_order_mark', 'invalid_utf8'])
 
 /** The JSON value in `bytes`. Throws `McpRefusal`: with the id of the request, where that can be read. */
-export function parseBody(bytes: Uint8Array): JsonValue {
+export function parseJsonBody(bytes: Uint8Array): JsonValue {
   try {
     return parseJson(bytes)
   } catch (cause) {
@@ -110,7 +110,7 @@ export function memberNames(...names: readonly string[]): MemberNames {
 }
 
 /** Refuses members that a lenient decoder would read as one of `read`, such as `Name` or `argumentſ` for `arguments`. */
-export function checkMembers(params: JsonObject, read: MemberNames): void {
+export function checkConfusables(params: JsonObject, read: MemberNames): void {
   for (const name of Object.keys(params)) {
     if (read.exact.has(name) || !read.skeletons.has(foldName(name))) continue
     throw invalidParams('params: a member differs from one of the protocol only in its letters.')

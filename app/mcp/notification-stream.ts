@@ -4,26 +4,26 @@ import { type Failed, Refusal, type ResponseChunk, type ResponseStream } from '@
 import { eventOf } from '@svc/core/http'
 import type { RequestId } from './message.js'
 import type { ResponseFilter } from './response-filter.js'
-import { passed } from './response-stream.js'
+import { passedEvent } from './response-stream.js'
 import type { ResumedResponses } from './resumed-responses.js'
 import { checkResponse, failureOf, isResponse } from './rpc-response.js'
 import { hasMessage, type McpEvent } from './servers.js'
 import { showEvent } from './shown-messages.js'
 
-export interface StandingStreamParts {
+export interface NotificationStreamParts {
   readonly events: AsyncIterable<McpEvent>
   /** Of the request that opened the stream; undefined on a GET. */
   readonly id: RequestId | undefined
-  readonly review: ResponseFilter
-  readonly lateResponses: ResumedResponses
+  readonly filter: ResponseFilter
+  readonly resumedResponses: ResumedResponses
   encodeError(outcome: Failed): string
 }
 
 export class NotificationStream implements ResponseStream {
-  #parts: StandingStreamParts
+  #parts: NotificationStreamParts
   #isUnrecorded = false
 
-  constructor(parts: StandingStreamParts) {
+  constructor(parts: NotificationStreamParts) {
     this.#parts = parts
   }
 
@@ -47,10 +47,10 @@ export class NotificationStream implements ResponseStream {
   }
 
   async #passed(event: McpEvent): Promise<ResponseChunk> {
-    const { id, review, lateResponses } = this.#parts
-    if (!hasMessage(event) || !isResponse(event.message)) return passed(event, review)
-    if (id === undefined) return lateResponses.chunkOf(event)
+    const { id, filter, resumedResponses } = this.#parts
+    if (!hasMessage(event) || !isResponse(event.message)) return passedEvent(event, filter)
+    if (id === undefined) return resumedResponses.chunkOf(event)
     checkResponse(event.message, id)
-    return { bytes: showEvent(event, await review.response(event.message)).bytes }
+    return { bytes: showEvent(event, await filter.response(event.message)).bytes }
   }
 }

@@ -19,7 +19,7 @@ import { SESSION_ID_HEADER } from '../http/header-names.js'
 import type { BufferedResponse } from '../http/response.js'
 import { upstreamHeaders } from '../upstream/headers.js'
 import { outcomeOfError } from '../upstream/invoke.js'
-import { type CallObservers, callerOf, sendCall } from '../upstream/send.js'
+import { type CallObservers, callerKey, sendCall } from '../upstream/send.js'
 import { AccessChecks } from './access-checks.js'
 import type { AnnotationCache } from './annotation-cache.js'
 import { encodeRefusal, encodeRpcError } from './encode-refusal.js'
@@ -27,7 +27,7 @@ import { disconnectCancels, isStatelessExchange, type McpExchange, mcpExchange }
 import type { Implementation } from './implementation.js'
 import { type RequestBody, readRequest } from './request.js'
 import { type LearningCaches, ResponseFilter } from './response-filter.js'
-import { outcomeOf, type ResponseContext, type ResponseLimits } from './response-outcome.js'
+import { outcomeOfResponse, type ResponseContext, type ResponseLimits } from './response-outcome.js'
 import { ResumableCalls } from './resumable-calls.js'
 import { ResumedResponses, type ResumedResponsesParts } from './resumed-responses.js'
 import { RunningCalls } from './running-calls.js'
@@ -66,7 +66,7 @@ export class McpProxy {
   #caches: LearningCaches
   #access: AccessChecks
   /** For responses on other streams than their call's. */
-  #late: ResumedResponsesParts
+  #resumed: ResumedResponsesParts
   #running: RunningCalls
   #tools: McpToolClient
   #tasks: KnownTasks
@@ -85,7 +85,7 @@ export class McpProxy {
       sessions: () => this.#parts.sessions(),
     }
     this.#access = new AccessChecks(this.#caches)
-    this.#late = { openCalls: new ResumableCalls(state, clock), caches: this.#caches, clock, ids }
+    this.#resumed = { resumableCalls: new ResumableCalls(state, clock), caches: this.#caches, clock, ids }
     this.#tools = new McpToolClient(own, clock)
   }
 
@@ -147,7 +147,7 @@ export class McpProxy {
       text: whole === message?.whole ? exchange.text : undefined,
       eventsMayPause: true,
       signal: call.abortState,
-      caller: () => callerOf(call),
+      caller: () => callerKey(call),
       onHead: () => control.firstByte(),
     }
     const send = (): MaybePromise<Outcome> =>
@@ -169,13 +169,13 @@ export class McpProxy {
     request: CallRequest,
     sending: McpRequest & CallObservers,
   ): MaybePromise<Outcome> {
-    const outcomeOfResponse = (response: McpResponse): MaybePromise<Outcome> =>
+    const outcomeFor = (response: McpResponse): MaybePromise<Outcome> =>
       after(
-        outcomeOf(response, this.#responseContext(control, exchange, request), this.#parts.limits),
+        outcomeOfResponse(response, this.#responseContext(control, exchange, request), this.#parts.limits),
         (outcome) => this.#passed(control.call, exchange, outcome),
       )
     return attempt(
-      () => after(sendCall(control, this.#parts.servers, exchange.upstream(), sending), outcomeOfResponse),
+      () => after(sendCall(control, this.#parts.servers, exchange.upstream(), sending), outcomeFor),
       (error) => outcomeOfError(control, error),
     )
   }
@@ -195,18 +195,18 @@ export class McpProxy {
     const { call } = control
     const { method, message } = exchange
     const id = message?.type === 'request' ? message.id : undefined
-    const isStanding = method === 'GET' || request.method === LISTEN_METHOD
+    const isNotificationStream = method === 'GET' || request.method === LISTEN_METHOD
     return {
       method,
       id,
-      isStanding,
-      drainWhenAbandoned: !isStanding && !disconnectCancels(exchange),
-      review: new ResponseFilter(control, request, exchange, this.#caches),
+      isNotificationStream,
+      drainWhenAbandoned: !isNotificationStream && !disconnectCancels(exchange),
+      filter: new ResponseFilter(control, request, exchange, this.#caches),
       isCancelled: () => exchange.isCancelled === true,
       encodeError: (outcome) => encodeRpcError(id ?? null, outcome, call),
-      lateResponses: () => new ResumedResponses(control, exchange, this.#late),
+      resumedResponses: () => new ResumedResponses(control, exchange, this.#resumed),
       resumptionOf: (requestId, begun) =>
-        this.#late.openCalls.resumption(call, exchange, request, {
+        this.#resumed.resumableCalls.resumption(call, exchange, request, {
           session: resumableSession(exchange, begun),
           id: requestId,
         }),

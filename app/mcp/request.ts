@@ -15,12 +15,12 @@ import { idempotencyKeyOf, isIdempotencyKey, keyExpected } from '../http/call-he
 import type { ParsedBody } from '../http/client-exchange.js'
 import { isStatelessExchange, type McpExchange } from './exchange.js'
 import { checkContentType, validateHeaders } from './header-validation.js'
-import { MAX_NAME } from './kept-names.js'
 import { invalidParams, McpRefusal } from './mcp-refusal.js'
-import { idOf, type Message, parseBody, readMessage } from './message.js'
+import { idOf, type Message, parseJsonBody, readMessage } from './message.js'
+import { MAX_NAME } from './name-limits.js'
 import { META_ESCALATION_ID, META_IDEMPOTENCY_KEY } from './protocol.js'
 import { type ServerVersions, UNVERSIONED } from './server-versions.js'
-import { type Subject, subjectOf } from './subject.js'
+import { type MessageSubject, messageSubject } from './subject.js'
 import { splitTaskIds } from './tasks.js'
 import { continueTrace } from './trace-context.js'
 
@@ -40,7 +40,7 @@ export type RequestBody = Uint8Array | ParsedBody
 /** The JSON value of a body. Throws `McpRefusal`. */
 export function jsonOf(body: RequestBody, { headers, isHeaderless }: McpExchange): JsonValue {
   if (isHeaderless !== true) checkContentType(headers)
-  return body instanceof Uint8Array ? parseBody(body) : body.value
+  return body instanceof Uint8Array ? parseJsonBody(body) : body.value
 }
 
 /** Completes the exchange and the call's target as far as the request is valid. Throws or rejects with `Refusal`. */
@@ -114,7 +114,7 @@ function readBody(
   exchange: McpExchange,
   body: RequestBody,
   passParams: readonly string[],
-): Subject {
+): MessageSubject {
   const value = jsonOf(body, exchange)
   exchange.id = idOf(value)
   const message = readMessage(value)
@@ -126,7 +126,7 @@ function readBody(
   if (message.type !== 'response') control.refineTarget({ mcpMethod: message.method })
   continueTrace(control, message)
   if (exchange.isHeaderless !== true) validateHeaders(exchange.headers, message)
-  return subjectOf(split.message, { passParams, isStateless: isStatelessExchange(exchange) })
+  return messageSubject(split.message, { passParams, isStateless: isStatelessExchange(exchange) })
 }
 
 function sizeOf(body: RequestBody | null): number {
@@ -135,7 +135,7 @@ function sizeOf(body: RequestBody | null): number {
 }
 
 /** A GET opens a stream, a DELETE ends a session: neither carries a message. */
-function subjectOfMethod(exchange: McpExchange): Subject {
+function subjectOfMethod(exchange: McpExchange): MessageSubject {
   return { kind: 'protocol', method: null, name: exchange.method, args: {} }
 }
 
@@ -180,7 +180,7 @@ function inMeta(message: Message | undefined, name: string): JsonValue | undefin
 }
 
 /** Throws `McpRefusal` for a name that can have no reference. */
-export function referenceOf(server: string, kind: RequestKind, name: string, version: string): string {
+export function checkedReference(server: string, kind: RequestKind, name: string, version: string): string {
   if (kind !== 'resource' && name.length > MAX_NAME) throw invalidParams('Bad name: it is too long.')
   return validName(() => requestReference({ server, kind, name, version }))
 }

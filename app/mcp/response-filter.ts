@@ -7,7 +7,7 @@ import { isStatelessExchange, type McpExchange } from './exchange.js'
 import { hasServerInfo, serverVersionIn } from './handshake.js'
 import { filterListing, forOneCaller, isListing } from './listing.js'
 import { McpRefusal } from './mcp-refusal.js'
-import { referenceOf } from './request.js'
+import { checkedReference } from './request.js'
 import type { Fields } from './rpc-response.js'
 import type { ServerVersions } from './server-versions.js'
 import type { SessionBinding } from './session-binding.js'
@@ -23,15 +23,15 @@ export interface LearningCaches {
 }
 
 /** What the filter must know of the request. */
-export type ReviewedRequest = Pick<CallRequest, 'kind' | 'name' | 'method'>
+export type FilteredRequest = Pick<CallRequest, 'kind' | 'name' | 'method'>
 
 export class ResponseFilter {
   #control: CallControl
-  #request: ReviewedRequest
+  #request: FilteredRequest
   #exchange: McpExchange
   #caches: LearningCaches
 
-  constructor(control: CallControl, request: ReviewedRequest, exchange: McpExchange, caches: LearningCaches) {
+  constructor(control: CallControl, request: FilteredRequest, exchange: McpExchange, caches: LearningCaches) {
     this.#control = control
     this.#request = request
     this.#exchange = exchange
@@ -145,7 +145,7 @@ function validReference(
   version: string,
 ): string | undefined {
   try {
-    return referenceOf(server, kind, name, version)
+    return checkedReference(server, kind, name, version)
   } catch (error) {
     if (error instanceof McpRefusal) return undefined
     throw error

@@ -15,7 +15,7 @@ import { NotificationStream } from './notification-stream.js'
 import type { ResponseFilter } from './response-filter.js'
 import { McpResponseStream, type Resumption } from './response-stream.js'
 import type { ResumedResponses } from './resumed-responses.js'
-import { checkResponse, failureOf, isResponse, ProtocolViolation, verdictOf } from './rpc-response.js'
+import { checkResponse, failureOf, isResponse, ProtocolViolation, recordedResult } from './rpc-response.js'
 import type { EventsResponse, McpResponse, WholeResponse } from './servers.js'
 import { showMessage } from './shown-messages.js'
 import { headersToClient } from './wire-headers.js'
@@ -30,18 +30,18 @@ export interface ResponseContext {
   readonly method: 'POST' | 'GET' | 'DELETE'
   /** The id of the request that waits for a response; undefined for notifications and responses. */
   readonly id: RequestId | undefined
-  readonly isStanding: boolean
+  readonly isNotificationStream: boolean
   readonly drainWhenAbandoned: boolean
-  readonly review: ResponseFilter
+  readonly filter: ResponseFilter
   isCancelled(): boolean
   encodeError(outcome: Denied | Failed): string
-  lateResponses(): ResumedResponses
+  resumedResponses(): ResumedResponses
   /** `begun`: the session that the response begins, if any. */
   resumptionOf(id: RequestId, begun: unknown): Resumption
 }
 
 /** Throws or rejects only for internal errors; a response that breaks the protocol is a failure of the upstream. */
-export function outcomeOf(
+export function outcomeOfResponse(
   response: McpResponse,
   context: ResponseContext,
   limits: ResponseLimits,
@@ -82,10 +82,10 @@ function read(
     throw new ProtocolViolation('The upstream answered a GET with something other than events.')
   if (response.form !== 'message')
     throw new ProtocolViolation('The upstream responded with neither JSON nor events.')
-  return responseOutcome(response, context, id, limits)
+  return bufferedOutcome(response, context, id, limits)
 }
 
-function responseOutcome(
+function bufferedOutcome(
   response: WholeResponse,
   context: ResponseContext,
   id: RequestId,
@@ -93,8 +93,8 @@ function responseOutcome(
 ): MaybePromise<Outcome> {
   return after(response.message(maxResponseBytes), (received) => {
     checkResponse(received.message, id)
-    return after(context.review.response(received.message), (reviewed) =>
-      completed(response, showMessage(received, reviewed), verdictOf(reviewed)),
+    return after(context.filter.response(received.message), (filtered) =>
+      completed(response, showMessage(received, filtered), recordedResult(filtered)),
     )
   })
 }
@@ -102,7 +102,7 @@ function responseOutcome(
 /** 4xx and 5xx are passed on, with lists filtered. */
 async function refusedByUpstream(
   response: WholeResponse,
-  { review }: ResponseContext,
+  { filter }: ResponseContext,
   { maxResponseBytes }: ResponseLimits,
 ): Promise<Outcome> {
   if (mediaType(response.headers['content-type']) === EVENT_STREAM_TYPE)
@@ -111,8 +111,8 @@ async function refusedByUpstream(
   const received = response.form === 'message' ? await messageIfAny(response, maxResponseBytes) : undefined
   if (received === undefined) return completed(response, bytes, { digest: null, error: 'UPSTREAM' })
   const { message } = received
-  const reviewed = isResponse(message) ? await review.response(message) : message
-  return completed(response, showMessage(received, reviewed), { digest: null, error: 'UPSTREAM' })
+  const filtered = isResponse(message) ? await filter.response(message) : message
+  return completed(response, showMessage(received, filtered), { digest: null, error: 'UPSTREAM' })
 }
 
 async function messageIfAny(response: WholeResponse, maxBytes: number): Promise<Received | undefined> {
@@ -127,23 +127,23 @@ async function messageIfAny(response: WholeResponse, maxBytes: number): Promise<
 type Received = Awaited<ReturnType<WholeResponse['message']>>
 
 function streamed(response: EventsResponse, context: ResponseContext, limits: ResponseLimits): Completed {
-  const { id, isStanding, drainWhenAbandoned, review } = context
+  const { id, isNotificationStream, drainWhenAbandoned, filter } = context
   const maxEventBytes = limits.maxResponseBytes
   const encodeError = (outcome: Failed): string => context.encodeError(outcome)
   const stream =
-    id === undefined || isStanding
+    id === undefined || isNotificationStream
       ? new NotificationStream({
           events: response.events({ maxEventBytes }),
           id,
-          review,
-          lateResponses: context.lateResponses(),
+          filter,
+          resumedResponses: context.resumedResponses(),
           encodeError,
         })
       : new McpResponseStream({
           events: response.events({ maxEventBytes, maxBytes: limits.maxResponseBytes }),
           id,
           drainWhenAbandoned,
-          review,
+          filter,
           resumption: context.resumptionOf(id, response.headers[SESSION_ID_HEADER]),
           isCancelled: () => context.isCancelled(),
           encodeError,
@@ -154,10 +154,10 @@ function streamed(response: EventsResponse, context: ResponseContext, limits: Re
 function completed(
   { status, headers: given }: McpResponse,
   body: Completed['body'],
-  verdict: Pick<Completed, 'error'> & { digest: string | null },
+  result: Pick<Completed, 'error'> & { digest: string | null },
   keepType = true,
 ): Completed {
   const headers = headersToClient(given)
   if (!keepType) delete headers['content-type']
-  return { kind: 'completed', status, headers, body, ...verdict }
+  return { kind: 'completed', status, headers, body, ...result }
 }

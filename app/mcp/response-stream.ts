@@ -10,7 +10,7 @@ import {
   isInterruption,
   isResponse,
   ProtocolViolation,
-  verdictOf,
+  recordedResult,
 } from './rpc-response.js'
 import { eventBytes, hasMessage, type McpEvent, type ReceivedMessage } from './servers.js'
 import { showEvent } from './shown-messages.js'
@@ -30,7 +30,7 @@ export interface ResponseStreamParts {
   readonly id: RequestId
   /** Whether the upstream works on when the caller disconnects, so that the outcome must be read. */
   readonly drainWhenAbandoned: boolean
-  readonly review: ResponseFilter
+  readonly filter: ResponseFilter
   readonly resumption: Resumption
   /** Whether the client has cancelled the request, which then needs no response. */
   isCancelled(): boolean
@@ -54,7 +54,7 @@ export class McpResponseStream implements ResponseStream {
     const { events, resumption } = this.#parts
     let isRead = false
     try {
-      for await (const event of events) yield await this.#passed(event)
+      for await (const event of events) yield await this.#passedEvent(event)
       isRead = true
     } catch (error) {
       isRead = true
@@ -71,27 +71,27 @@ export class McpResponseStream implements ResponseStream {
     if (!this.#isCompleted) yield this.#withoutResponse()
   }
 
-  async #passed(event: McpEvent): Promise<ResponseChunk> {
+  async #passedEvent(event: McpEvent): Promise<ResponseChunk> {
     const { id = null } = event
     if (id !== null && id !== '') this.#isResumable ??= await this.#parts.resumption.begin()
     if (hasMessage(event) && isResponse(event.message)) return this.#response(event)
-    return passed(event, this.#parts.review)
+    return passedEvent(event, this.#parts.filter)
   }
 
   async #response(event: McpEvent & ReceivedMessage): Promise<ResponseChunk> {
-    const { id, review, resumption, encodeError } = this.#parts
+    const { id, filter, resumption, encodeError } = this.#parts
     checkResponse(event.message, id)
     if (this.#isCompleted) throw new ProtocolViolation('The upstream answered twice.')
-    const reviewed = await review.response(event.message)
-    const { bytes, text: content } = showEvent(event, reviewed)
-    const verdict = verdictOf(reviewed)
+    const filtered = await filter.response(event.message)
+    const { bytes, text: content } = showEvent(event, filtered)
+    const recorded = recordedResult(filtered)
     this.#isCompleted = true
     resumption.completed()
     const instead = (outcome: Failed): Uint8Array => {
       resumption.withhold()
       return eventBytes(event, encodeError(outcome))
     }
-    return { bytes, response: { ...verdict, content, instead } }
+    return { bytes, response: { ...recorded, content, instead } }
   }
 
   /** The last chunk of a stream that broke off before its response. */
@@ -130,9 +130,9 @@ export class McpResponseStream implements ResponseStream {
 }
 
 /** An event that is not a response: with what of its message the client gets. */
-export async function passed(event: McpEvent, review: ResponseFilter): Promise<ResponseChunk> {
+export async function passedEvent(event: McpEvent, filter: ResponseFilter): Promise<ResponseChunk> {
   if (!hasMessage(event)) return { bytes: event.frame ?? new Uint8Array() }
-  const shown = await review.message(event.message)
+  const shown = await filter.message(event.message)
   return { bytes: shown === undefined ? new Uint8Array() : showEvent(event, shown).bytes }
 }
 

@@ -13,20 +13,20 @@ import {
 import { sha256Hex } from '@svc/core/json'
 import { z } from 'zod'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
-import { callerOf } from '../upstream/send.js'
+import { callerKey } from '../upstream/send.js'
 import type { McpExchange } from './exchange.js'
 import type { RequestId } from './message.js'
 import type { Resumption } from './response-stream.js'
 import { type SharedState, tenantOf, unlessDown } from './shared-state.js'
 
 /** A day, in milliseconds. */
-const maxOpenMs = 86_400_000
+const keptMs = 86_400_000
 /** Of one tenant. */
-const maxOpenCalls = 10_000
+const maxCalls = 10_000
 /** Of an entry, in characters. A call that needs more, such as the read of a long URI, cannot be resumed. */
 const maxEntry = 8192
 
-const openCallSchema = z.strictObject({
+const resumableCallSchema = z.strictObject({
   /** Milliseconds since the epoch: a later response is refused. */
   until: z.number(),
   kind: z.enum(['tool', 'prompt', 'resource', 'protocol']),
@@ -51,7 +51,7 @@ const openCallSchema = z.strictObject({
 })
 
 /** A call as another gateway must know it; its arguments are kept as their hash only. */
-export type OpenCall = z.infer<typeof openCallSchema>
+export type ResumableCall = z.infer<typeof resumableCallSchema>
 
 /** A request, as its client and the server name it. */
 export interface RequestInSession {
@@ -66,16 +66,16 @@ export class ResumableCalls {
 
   constructor(state: SharedState, clock: Clock) {
     this.#clock = clock
-    this.#map = state.map('mcp-open-calls', { ttlMs: maxOpenMs, maxEntries: maxOpenCalls })
+    this.#map = state.map('mcp-open-calls', { ttlMs: keptMs, maxEntries: maxCalls })
   }
 
   /** The call of `id` in this session of the caller. Rejects with `Refusal` (`STORE_UNAVAILABLE`). */
-  async find(call: Call, exchange: McpExchange, id: RequestId): Promise<OpenCall | undefined> {
+  async find(call: Call, exchange: McpExchange, id: RequestId): Promise<ResumableCall | undefined> {
     const session = exchange.headers[SESSION_ID_HEADER]
     if (session === undefined) return undefined
     const [kept] = await this.#map.get(tenantOf(call), [nameOf(call, exchange, { session, id })])
     if (kept === undefined) return undefined
-    const open = openCallOf(kept)
+    const open = parseCall(kept)
     return this.#clock.now() < open.until ? open : undefined
   }
 
@@ -86,7 +86,7 @@ export class ResumableCalls {
   }
 
   resumption(call: Call, exchange: McpExchange, request: CallRequest, asked: RequestInSession): Resumption {
-    let open: OpenCall | undefined
+    let open: ResumableCall | undefined
     let hasLeft = false
     const left = call.onDisconnect(() => {
       hasLeft = true
@@ -115,12 +115,12 @@ export class ResumableCalls {
     }
   }
 
-  #entryOf(call: Call, request: CallRequest): OpenCall {
+  #entryOf(call: Call, request: CallRequest): ResumableCall {
     const { kind, method, name, reference } = request
     const { traceId, spanId, flags } = call.trace
     const { nodeId, agentRef } = call.agent
     return {
-      until: this.#clock.now() + (call.get(responseTimeLeft)?.() ?? maxOpenMs),
+      until: this.#clock.now() + (call.get(responseTimeLeft)?.() ?? keptMs),
       kind,
       method,
       name,
@@ -140,13 +140,13 @@ export class ResumableCalls {
    * False where it cannot be kept, or where the session runs another request with this id: that one stays known, or its
    * response would count as the response to this one.
    */
-  async #add(tenant: string, name: string, open: OpenCall): Promise<boolean> {
+  async #add(tenant: string, name: string, open: ResumableCall): Promise<boolean> {
     const entry = JSON.stringify(open)
     if (entry.length > maxEntry) return false
     const isAdded = async (): Promise<boolean> => {
       const known = await this.#map.add(tenant, name, entry)
       if (known === undefined) return true
-      const { isCompleted, until } = openCallOf(known)
+      const { isCompleted, until } = parseCall(known)
       const isOver = isCompleted || until <= this.#clock.now()
       if (isOver) await this.#map.set(tenant, [[name, entry]])
       return isOver
@@ -155,11 +155,11 @@ export class ResumableCalls {
   }
 }
 
-function openCallOf(entry: string): OpenCall {
-  return openCallSchema.parse(JSON.parse(entry))
+function parseCall(entry: string): ResumableCall {
+  return resumableCallSchema.parse(JSON.parse(entry))
 }
 
 /** Of the request in its session, which is its caller's. */
 function nameOf(call: Call, { server, upstream }: McpExchange, { session, id }: RequestInSession): string {
-  return sha256Hex(JSON.stringify([server, upstream().href, callerOf(call), session, id]))
+  return sha256Hex(JSON.stringify([server, upstream().href, callerKey(call), session, id]))
 }

@@ -21,8 +21,8 @@ import { encodeRpcError } from './encode-refusal.js'
 import { attachExchange, type McpExchange } from './exchange.js'
 import type { RequestId } from './message.js'
 import { type LearningCaches, ResponseFilter } from './response-filter.js'
-import type { OpenCall, ResumableCalls } from './resumable-calls.js'
-import { checkResponse, verdictOf } from './rpc-response.js'
+import type { ResumableCall, ResumableCalls } from './resumable-calls.js'
+import { checkResponse, recordedResult } from './rpc-response.js'
 import { eventBytes, type McpEvent, type ReceivedMessage } from './servers.js'
 import { showEvent } from './shown-messages.js'
 
@@ -38,7 +38,7 @@ const noLongerAllowed = denied(
 type MessageEvent = McpEvent & ReceivedMessage
 
 export interface ResumedResponsesParts {
-  readonly openCalls: ResumableCalls
+  readonly resumableCalls: ResumableCalls
   readonly caches: LearningCaches
   readonly clock: Clock
   readonly ids: Ids
@@ -64,33 +64,33 @@ export class ResumedResponses {
     const { message } = event
     const { id } = message
     if (typeof id !== 'string' && typeof id !== 'number') return this.#withheld(event, null)
-    const open = await this.#parts.openCalls.find(this.#call, this.#exchange, id)
+    const open = await this.#parts.resumableCalls.find(this.#call, this.#exchange, id)
     const record = this.#exchange.service?.(services.recordOnSettle)
     if (open === undefined || record === undefined) return this.#withheld(event, id)
     checkResponse(message, id)
     // Its id and its task, for the record.
     const exchange: McpExchange = { ...this.#exchange, learned: { rpcId: id }, tasks: [] }
-    const control = this.#lateCall(open, exchange)
-    const { call: late } = control
-    record(late, open.inputSha256)
+    const control = this.#resumedCall(open, exchange)
+    const { call: resumed } = control
+    record(resumed, open.inputSha256)
     const instead = (outcome: Failed): Uint8Array => {
       const asked = { session: exchange.headers[SESSION_ID_HEADER], id }
-      this.#parts.openCalls.remove(this.#call, exchange, asked)
+      this.#parts.resumableCalls.remove(this.#call, exchange, asked)
       return this.#errorIn(event, id, outcome)
     }
-    if (open.kind !== 'protocol' && !late.mayRequest(open.reference, open.kind)) {
-      late.addFinding({ reason: 'tool_not_in_allowlist', stage: 'mcp', level: 'gateway' })
+    if (open.kind !== 'protocol' && !resumed.mayRequest(open.reference, open.kind)) {
+      resumed.addFinding({ reason: 'tool_not_in_allowlist', stage: 'mcp', level: 'gateway' })
       const bytes = this.#errorIn(event, id, noLongerAllowed)
-      return { bytes, response: { call: late, digest: null, error: noLongerAllowed.code, instead } }
+      return { bytes, response: { call: resumed, digest: null, error: noLongerAllowed.code, instead } }
     }
-    const review = new ResponseFilter(control, open, exchange, this.#parts.caches)
-    const reviewed = await review.response(message)
-    const { bytes } = showEvent(event, reviewed)
-    return { bytes, response: { call: late, ...verdictOf(reviewed), instead } }
+    const filter = new ResponseFilter(control, open, exchange, this.#parts.caches)
+    const filtered = await filter.response(message)
+    const { bytes } = showEvent(event, filtered)
+    return { bytes, response: { call: resumed, ...recordedResult(filtered), instead } }
   }
 
   /** A call of the same caller and trace, whose cause is the call that asked. */
-  #lateCall(open: OpenCall, exchange: McpExchange): CallControl {
+  #resumedCall(open: ResumableCall, exchange: McpExchange): CallControl {
     const { traceId, spanId, flags, nodeId, agentRef, target } = open
     const control = new CallControl({
       protocol: 'mcp',
@@ -108,12 +108,12 @@ export class ResumedResponses {
       receivedAt: this.#parts.clock.now(),
       read: () => Promise.reject(new Error('a late response has no request')),
     })
-    const { call: late } = control
-    copySlot(identity, this.#call, late)
-    copySlot(redactor, this.#call, late)
-    copySlot(verdict, this.#call, late)
+    const { call: resumed } = control
+    copySlot(identity, this.#call, resumed)
+    copySlot(redactor, this.#call, resumed)
+    copySlot(verdict, this.#call, resumed)
     control.takeReferenceRules(this.#control)
-    attachExchange(late, exchange)
+    attachExchange(resumed, exchange)
     return control
   }
 

@@ -47,7 +47,7 @@ export function tooCostly(): Refusal {
 }
 
 /** UTF-8 text of a message. Throws like `readServerMessage`. */
-export function readText(bytes: Uint8Array): string {
+export function decodeUtf8(bytes: Uint8Array): string {
   if (bytes.byteLength > MAX_COST) throw tooCostly()
   try {
     return utf8.decode(bytes)
@@ -70,14 +70,14 @@ export function checkResponse(message: Fields, id: RequestId): void {
 }
 
 /** The record's fields for a response. A tool's own failure (`isError`) counts as one of the upstream. */
-export interface Verdict {
+export interface RecordedResult {
   /** SHA-256 of the canonical `result`; null for an error. */
   readonly digest: string | null
   readonly error?: ErrorCode
 }
 
 /** Throws `ProtocolViolation` for a result that has no canonical form. */
-export function verdictOf(response: Fields): Verdict {
+export function recordedResult(response: Fields): RecordedResult {
   if (!('result' in response)) return { digest: null, error: 'UPSTREAM' }
   const { result } = response
   const digest = digestOf(result)

@@ -5,7 +5,7 @@ import type { Call, Clock, MaybePromise, SharedMap } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
 import { MemoryMap } from '@svc/core/store'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
-import { callerOf } from '../upstream/send.js'
+import { callerKey } from '../upstream/send.js'
 import { isStatelessExchange, type McpExchange } from './exchange.js'
 import { invalidRequest } from './mcp-refusal.js'
 import type { RpcNotification } from './message.js'
@@ -101,7 +101,7 @@ export class RunningCalls {
     const [running, ...others] = this.#running.get(name) ?? []
     if (running !== undefined) return others.length > 0 || this.#stop(running)
     this.#earlyUntil = this.#clock.monotonic() + earlyBounds.ttlMs
-    await this.#early.set(callerOf(call), [[name, String(call.receivedAt)]])
+    await this.#early.set(callerKey(call), [[name, String(call.receivedAt)]])
     // Only in its session an id names one request for ever.
     if (exchange.headers[SESSION_ID_HEADER] === undefined || !this.#state.isShared) return true
     // While the store is down, only the server gets the cancellation.
@@ -124,7 +124,7 @@ export class RunningCalls {
 
   async #endIfCancelled(running: Running, name: string): Promise<void> {
     const { call, exchange } = running
-    const [cancelledAt] = await this.#early.get(callerOf(call), [name])
+    const [cancelledAt] = await this.#early.get(callerKey(call), [name])
     // Without a session a later request may have the same id.
     const isThis = conversationOf(exchange) !== undefined || call.receivedAt <= Number(cancelledAt)
     if (cancelledAt === undefined || !isThis) return
@@ -172,5 +172,5 @@ function isCancelledByMessage(exchange: McpExchange): boolean {
 
 /** Two callers may have one session id, as it is the server's own. An id of a request may have any length. */
 function nameOf(call: Call, exchange: McpExchange, id: unknown): string {
-  return sha256Hex(JSON.stringify([exchange.server, callerOf(call), conversationOf(exchange), id]))
+  return sha256Hex(JSON.stringify([exchange.server, callerKey(call), conversationOf(exchange), id]))
 }

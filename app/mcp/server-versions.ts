@@ -2,9 +2,9 @@
 import { type Clock, type Credential, Refusal } from '@svc/core'
 import { isUpstreamError } from '../upstream/response.js'
 import { sendWith } from '../upstream/send.js'
-import { serverVersionIn, sessionHeaders, shakeHands } from './handshake.js'
+import { performHandshake, serverVersionIn, sessionHeaders } from './handshake.js'
 import { LearnedValues } from './learned-values.js'
-import { factsOf, type OwnRequestParts, type Send, sendingOwn, uncounted } from './response.js'
+import { type OwnRequestParts, ownClientFacts, type Send, sendingOwn, uncounted } from './own-requests.js'
 import type { McpRequest } from './servers.js'
 import type { SharedState } from './shared-state.js'
 
@@ -31,7 +31,11 @@ export function versionProbe({ servers, client, timeoutMs, maxBytes }: OwnReques
     }
     try {
       // An error, or a response outside the protocol, counts as a server without a version.
-      const { reply, session } = await shakeHands(sendingOwn(send, maxBytes), factsOf(client), false)
+      const { reply, session } = await performHandshake(
+        sendingOwn(send, maxBytes),
+        ownClientFacts(client),
+        false,
+      )
       if (session?.sessionId !== undefined) {
         // A server need not allow it (405); the session then expires.
         await (await send({ method: 'DELETE', headers: sessionHeaders(session) })).discard()

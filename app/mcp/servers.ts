@@ -8,7 +8,7 @@ import { JSON_TYPE, mediaType } from '../http/media-type.js'
 import { discard } from '../upstream/discard.js'
 import type { Discardable, UpstreamRequest, UpstreamResponse } from '../upstream/response.js'
 import { wholeBody } from '../upstream/response-limit.js'
-import { checkServerMessage, type Fields, readServerMessage, readText } from './rpc-response.js'
+import { checkServerMessage, decodeUtf8, type Fields, readServerMessage } from './rpc-response.js'
 
 /** A message to a server, the begin of a stream of notifications (GET), or the end of a session (DELETE). */
 export interface McpRequest extends Omit<UpstreamRequest, 'path' | 'body'> {
@@ -82,7 +82,7 @@ export class WholeResponse implements ResponseHead {
   /** Throws or rejects with `ProtocolViolation` for anything but a message. */
   message(maxBytes: number): MaybePromise<ReceivedMessage & { readonly bytes: Uint8Array }> {
     return after(this.bytes(maxBytes), (bytes) => {
-      const text = this.#received?.text ?? readText(bytes)
+      const text = this.#received?.text ?? decodeUtf8(bytes)
       const message =
         this.#received === undefined ? readServerMessage(text) : checkServerMessage(this.#received.message)
       return { message, text, bytes }

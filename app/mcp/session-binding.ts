@@ -6,7 +6,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { type Call, identity, principalKeyOf } from '@svc/core'
 import { BoundedMap } from '@svc/core/store'
 import { PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
-import { MAX_NAME } from './kept-names.js'
+import { MAX_NAME } from './name-limits.js'
 import { isStateless } from './protocol.js'
 
 /** A tag of 128 bits in base64url, a dot, the server's id. */

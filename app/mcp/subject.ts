@@ -5,10 +5,10 @@ import { isJsonObject, type JsonObject, type JsonValue } from '@svc/core/json'
 import { foldName } from '@svc/core/match'
 import { inspectedParams, type ParamNames } from './inspected-params.js'
 import { invalidParams, invalidRequest, McpRefusal } from './mcp-refusal.js'
-import { checkMembers, type MemberNames, type Message, memberNames } from './message.js'
+import { checkConfusables, type MemberNames, type Message, memberNames } from './message.js'
 import { rpcCodes } from './protocol.js'
 
-export interface Subject {
+export interface MessageSubject {
   readonly kind: RequestKind
   /** The MCP method; null for a client's response. */
   readonly method: string | null
@@ -20,7 +20,7 @@ export interface Subject {
 }
 
 interface Guarded extends ParamNames {
-  read(params: JsonObject): Omit<Subject, 'method'>
+  read(params: JsonObject): Omit<MessageSubject, 'method'>
 }
 
 const noise = /[^\p{L}\p{N}]+/gu
@@ -74,7 +74,7 @@ export interface SubjectRules {
 const sessionMethods = ['resources/subscribe', 'resources/unsubscribe']
 
 /** Throws `McpRefusal` when a guarded method is asked for in a way that servers could read differently. */
-export function subjectOf(message: Message, { passParams, isStateless }: SubjectRules): Subject {
+export function messageSubject(message: Message, { passParams, isStateless }: SubjectRules): MessageSubject {
   if (message.type === 'response')
     return { kind: 'protocol', method: null, name: 'response', args: responseArguments(message.whole) }
   const { method, params } = message
@@ -84,7 +84,7 @@ export function subjectOf(message: Message, { passParams, isStateless }: Subject
       'No such method in this revision; subscriptions/listen replaces it.',
     )
   }
-  checkMembers(params, membersRead.get(method) ?? metaRead)
+  checkConfusables(params, membersRead.get(method) ?? metaRead)
   const known = Object.hasOwn(guarded, method) ? guarded[method] : undefined
   if (known === undefined) {
     if (
@@ -122,20 +122,20 @@ export function resourceSubscriptions(params: JsonObject): string[] {
 
 const SUBSCRIPTIONS = 'resourceSubscriptions'
 
-function callOf(kind: 'tool' | 'prompt', params: JsonObject): Omit<Subject, 'method'> {
+function callOf(kind: 'tool' | 'prompt', params: JsonObject): Omit<MessageSubject, 'method'> {
   return { kind, name: named(params, 'name'), args: argumentsOf(params) }
 }
 
-function resource(params: JsonObject): Omit<Subject, 'method'> {
+function resource(params: JsonObject): Omit<MessageSubject, 'method'> {
   const uri = named(params, 'uri')
   return { kind: 'resource', name: uri, args: { uri } }
 }
 
 /** A completion has the reference of its prompt or resource. */
-function completion(params: JsonObject): Omit<Subject, 'method'> {
+function completion(params: JsonObject): Omit<MessageSubject, 'method'> {
   const { ref, argument, context } = params
   if (!isJsonObject(ref)) throw invalidParams('ref: expected an object.')
-  checkMembers(ref, referenceRead)
+  checkConfusables(ref, referenceRead)
   const args = {
     ...(argument === undefined ? {} : { argument }),
     ...(context === undefined ? {} : { context }),
@@ -151,7 +151,7 @@ function completion(params: JsonObject): Omit<Subject, 'method'> {
 }
 
 /** What a `ref` holds beside its type and name. */
-function restOf(ref: JsonObject, name: 'name' | 'uri'): Pick<Subject, 'params'> {
+function restOf(ref: JsonObject, name: 'name' | 'uri'): Pick<MessageSubject, 'params'> {
   const rest = Object.entries(ref).filter(([member]) => member !== 'type' && member !== name)
   return rest.length === 0 ? {} : { params: { ref: Object.fromEntries(rest) } }
 }

@@ -15,11 +15,18 @@ import type { CallControl } from '@svc/core/pipeline'
 import { upstreamHeaders } from '../upstream/headers.js'
 import { outcomeOfError } from '../upstream/invoke.js'
 import { isUpstreamError, UpstreamError } from '../upstream/response.js'
-import { callerOf, sendCall, sendWith } from '../upstream/send.js'
-import { isOtherEra, ownRequest, type ServerSession, shakeHands, withoutSession } from './handshake.js'
-import { factsOf, type OwnRequestParts, responseIn, type Send, sendingOwn, uncounted } from './response.js'
+import { callerKey, sendCall, sendWith } from '../upstream/send.js'
+import { isOtherEra, ownRequest, performHandshake, type ServerSession, withoutSession } from './handshake.js'
+import {
+  type OwnRequestParts,
+  ownClientFacts,
+  responseIn,
+  type Send,
+  sendingOwn,
+  uncounted,
+} from './own-requests.js'
 import { checkHead } from './response-outcome.js'
-import { checkResponse, failureOf, ProtocolViolation, verdictOf } from './rpc-response.js'
+import { checkResponse, failureOf, ProtocolViolation, recordedResult } from './rpc-response.js'
 import { inSession, ServerSessions } from './server-sessions.js'
 import { UNVERSIONED } from './server-versions.js'
 import type { McpRequest, McpResponse } from './servers.js'
@@ -83,7 +90,11 @@ export class McpToolClient {
   ): Promise<McpResponse> {
     const { call } = control
     const params = { arguments: request.args, name: request.name }
-    const own = ownRequest(session, factsOf(this.#parts.client), { id: ID, method: 'tools/call', params })
+    const own = ownRequest(session, ownClientFacts(this.#parts.client), {
+      id: ID,
+      method: 'tools/call',
+      params,
+    })
     const headers = { ...upstreamHeaders(call, request), ...own.headers }
     const message = { ...own.message, jsonrpc: '2.0' }
     const sending = {
@@ -91,7 +102,7 @@ export class McpToolClient {
       headers,
       message,
       signal: call.abortState,
-      caller: () => callerOf(call),
+      caller: () => callerKey(call),
       onHead: () => control.firstByte(),
     } as const
     return sendCall(control, this.#parts.servers, upstream, sending)
@@ -100,7 +111,7 @@ export class McpToolClient {
   /** Rejects with `UpstreamError`, or as the dispatcher does. */
   async #handshake(call: Call, upstream: URL): Promise<ServerSession> {
     const send = sendingOwn(this.#handshakeSend(call, upstream), maxHandshakeBytes)
-    const { reply, session } = await shakeHands(send, factsOf(this.#parts.client))
+    const { reply, session } = await performHandshake(send, ownClientFacts(this.#parts.client))
     const { status, error } = reply
     if (session === undefined && !isOtherEra(reply))
       throw new UpstreamError(`The MCP server refused the session (${status}).`, 'no')
@@ -117,7 +128,7 @@ export class McpToolClient {
     const { servers, timeoutMs } = this.#parts
     return (head) => {
       const signal = AbortSignal.timeout(timeoutMs)
-      const caller = (): string => callerOf(call)
+      const caller = (): string => callerKey(call)
       const send = (one: McpRequest) => servers.send(upstream, one, uncounted)
       return sendWith(call.get(credential), { ...head, caller, signal }, send, uncounted).catch(
         (error: unknown) => {
@@ -152,7 +163,7 @@ export class McpToolClient {
     }
     checkResponse(message, ID)
     // Throws for a result that the record cannot hold, as over MCP.
-    const { error } = verdictOf(message)
+    const { error } = recordedResult(message)
     const shown = JSON.stringify(message['result'] ?? message['error'])
     return completedWith(error === undefined ? 200 : 502, 'application/json', Buffer.from(shown))
   }
@@ -168,6 +179,6 @@ function completedWith(status: number, type: string | string[] | undefined, body
 function ownerOf(call: Call, upstream: URL): string {
   const shown = call.get(credential)
   const { nodeId, agentRef } = call.agent
-  const parts = [upstream.href, callerOf(call), nodeId, agentRef, shown?.header, shown?.value]
+  const parts = [upstream.href, callerKey(call), nodeId, agentRef, shown?.header, shown?.value]
   return sha256Hex(JSON.stringify(parts))
 }

@@ -1,5 +1,5 @@
 import { formatReference, ReferenceInputError } from '@svc/core/match'
-import { MAX_NAME } from './kept-names.js'
+import { MAX_NAME } from './name-limits.js'
 
 /** The reference of a tool that a server lists; undefined for a name that can have none. */
 export function toolReference(server: string, tool: string, version: string): string | undefined {

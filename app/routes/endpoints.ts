@@ -20,7 +20,7 @@ import type { CallControl } from '@svc/core/pipeline'
 import type { ServerRequest } from '../federation/server-calls.js'
 import type { ClientExchange } from '../http/client-exchange.js'
 import { type BufferedResponse, refusalResponse } from '../http/response.js'
-import { type MessageOutcome, messagesIn, responseOf, writtenBody } from '../mcp/batch.js'
+import { type MessageOutcome, messagesIn, readMessageOutcome, writtenBody } from '../mcp/batch.js'
 import { attachExchange, disconnectCancels, type McpExchange, openExchange } from '../mcp/exchange.js'
 import type { McpProxy } from '../mcp/proxy.js'
 import { keepProtocolError, type RequestBody } from '../mcp/request.js'
@@ -62,7 +62,7 @@ export interface Batch {
   readonly others: readonly MessageEndpoint[]
 }
 
-export interface EndpointParts {
+export interface EndpointsParts {
   readonly maxBodyBytes: number
   readonly mcp: McpProxy
   readonly upstream: UpstreamDispatcher
@@ -72,9 +72,9 @@ export interface EndpointParts {
 type ServerEndpoint = Pick<ServerRequest, 'server' | 'method'>
 
 export class Endpoints {
-  #parts: EndpointParts
+  #parts: EndpointsParts
 
-  constructor(parts: EndpointParts) {
+  constructor(parts: EndpointsParts) {
     this.#parts = parts
   }
 
@@ -213,7 +213,7 @@ export class Endpoints {
       read: (control) => body(exchange).then((found) => mcp.read(control, exchange, found)),
       dispatch: (_call, control) => mcp.dispatch(control),
       encode: (outcome, call) => mcp.encodeRefusal(exchange, outcome, call),
-      response: (outcome, call) => responseOf(exchange, outcome, call),
+      response: (outcome, call) => readMessageOutcome(exchange, outcome, call),
       prepare: (call) => attachExchange(call, exchange),
       isStream: () => method === 'GET',
       disconnectCancels: () => disconnectCancels(exchange),

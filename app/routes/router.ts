@@ -10,12 +10,12 @@ import { type BufferedResponse, writeRefusal, writeWhole } from '../http/respons
 import { gatewayImplementation } from '../mcp/implementation.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 import { CallHandler, type CallHandlerParts } from './call-handler.js'
-import { type EndpointParts, Endpoints } from './endpoints.js'
+import { Endpoints, type EndpointsParts } from './endpoints.js'
 import { respondToEscalationPoll } from './escalation-polls.js'
 import { resourceMetadata } from './resource-metadata.js'
 import { type Route, routeOf } from './route.js'
 
-interface RouterParts extends CallHandlerParts, EndpointParts {
+interface RouterParts extends CallHandlerParts, EndpointsParts {
   /** Silence of a stream after which its client gets a comment, in milliseconds. */
   readonly keepAliveMs: number
   /** The policy in force at this moment. */

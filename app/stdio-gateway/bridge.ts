@@ -6,12 +6,12 @@ import { messageOf } from '@svc/core/json'
 import { rpcCodes } from '../mcp/protocol.js'
 import { shownEvent, shownMessage, shownText } from '../mcp/shown-messages.js'
 import { type ClientLine, isResponseTo, isStatelessRequest, readLine } from './client-line.js'
-import { type EndpointParts, EndpointSession } from './endpoint-session.js'
+import { EndpointSession, type EndpointSessionParts } from './endpoint-session.js'
 
 /** Wait before a stream that ended is opened again, in milliseconds. */
 const reopenMs = 1_000
 
-export interface BridgeParts extends EndpointParts {
+export interface BridgeParts extends EndpointSessionParts {
   readonly logger: Logger
   /** Writes a message to the client; waits while the client does not read. */
   write(line: string): Promise<void>

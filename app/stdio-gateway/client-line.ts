@@ -1,7 +1,7 @@
 // A line of a client over stdio, parsed once: the gateway gets the parsed message.
 import { isJsonObject, type JsonObject, type JsonValue } from '@svc/core/json'
 import { McpRefusal } from '../mcp/mcp-refusal.js'
-import { idOf, parseBody, type RequestId } from '../mcp/message.js'
+import { idOf, parseJsonBody, type RequestId } from '../mcp/message.js'
 import { isStateless } from '../mcp/protocol.js'
 import type { RequestBody } from '../mcp/request.js'
 import type { Fields } from '../mcp/rpc-response.js'
@@ -24,7 +24,7 @@ export function readLine(text: string): ClientLine {
   const bytes = Buffer.from(text)
   let value: JsonValue
   try {
-    value = parseBody(bytes)
+    value = parseJsonBody(bytes)
   } catch (error) {
     if (!(error instanceof McpRefusal)) throw error
     return { body: bytes, method: undefined, id: error.id, params: {}, revision: undefined }

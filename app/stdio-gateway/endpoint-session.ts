@@ -17,7 +17,7 @@ export interface Credentials {
   renew(challenge: string, refused: string | undefined): Promise<void>
 }
 
-export interface EndpointParts {
+export interface EndpointSessionParts {
   readonly credentials?: Credentials
   /** Resolves when the response is written. */
   send(exchange: LineExchange, method: LineRequest['method']): Promise<void>
@@ -32,14 +32,14 @@ function ignored(): void {
 }
 
 export class EndpointSession {
-  #parts: EndpointParts
+  #parts: EndpointSessionParts
   #handshake: ClientLine | undefined
   #open: ServerSession | undefined
   #reopening: Promise<void> | undefined
   #onReopened: () => void
 
   /** `onReopened`: the client does not see that another session was begun. */
-  constructor(parts: EndpointParts, onReopened: () => void) {
+  constructor(parts: EndpointSessionParts, onReopened: () => void) {
     this.#parts = parts
     this.#onReopened = onReopened
   }

@@ -6,8 +6,8 @@ import { isJsonObject, type JsonObject } from '@svc/core/json'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
 import type { ClientFacts } from '../mcp/handshake.js'
 import type { Implementation } from '../mcp/implementation.js'
+import { ownClientFacts } from '../mcp/own-requests.js'
 import { HANDSHAKE_REVISION, isStateless, rpcCodes } from '../mcp/protocol.js'
-import { factsOf } from '../mcp/response.js'
 import { type Fields, isResponse } from '../mcp/rpc-response.js'
 import { type McpRequest, type McpResponse, messageResponse, noMessage } from '../mcp/servers.js'
 import { SessionTable } from '../mcp/session-table.js'
@@ -24,7 +24,7 @@ import { ServerPool } from './server-pool.js'
 import { type OnlyClient, StdioServer, type StdioServerParts } from './stdio-server.js'
 import type { Connection } from './supervisor.js'
 
-export interface EndpointParts {
+export interface StdioEndpointParts {
   /** The name in `targets`. */
   readonly name: string
   readonly target: StdioTarget
@@ -43,14 +43,14 @@ export interface EndpointParts {
 const maxSessions = 10_000
 
 export class StdioEndpoint {
-  #parts: EndpointParts
+  #parts: StdioEndpointParts
   #pool: ServerPool
   #client: ClientFacts
   #sessions: SessionTable<ClientSession>
   #keeping: Promise<void> | undefined
   #isClosed = false
 
-  constructor(parts: EndpointParts) {
+  constructor(parts: StdioEndpointParts) {
     this.#parts = parts
     this.#pool = new ServerPool(parts.name, parts.target, parts.clock)
     this.#sessions = new SessionTable({
@@ -61,7 +61,7 @@ export class StdioEndpoint {
       mayEnd: ({ isIdle }) => isIdle,
       onEnd: (session) => void this.#end(session),
     })
-    this.#client = factsOf(parts.client)
+    this.#client = ownClientFacts(parts.client)
   }
 
   get name(): string {

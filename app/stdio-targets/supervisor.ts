@@ -1,7 +1,12 @@
 // Supervises the process of a server: at most one at a time, started when it is needed, started again after it failed.
 import type { Clock, Logger, Meter, MetricEntry, Refusal } from '@svc/core'
 import { isTooCostly, MAX_COST, messageOf, outermostMembers, parseJsonObject } from '@svc/core/json'
-import { type ClientFacts, type ServerDescription, type ServerSession, shakeHands } from '../mcp/handshake.js'
+import {
+  type ClientFacts,
+  performHandshake,
+  type ServerDescription,
+  type ServerSession,
+} from '../mcp/handshake.js'
 import { tooCostly } from '../mcp/rpc-response.js'
 import type { ReceivedMessage } from '../mcp/servers.js'
 import { UpstreamError } from '../upstream/response.js'
@@ -182,7 +187,7 @@ export class Supervisor {
     const timeout = AbortSignal.timeout(target.start_timeout_ms)
     try {
       const announces = !this.#parts.clientAnnounces
-      const { session: server } = await shakeHands(channel.sendingOwn(timeout), client, announces)
+      const { session: server } = await performHandshake(channel.sendingOwn(timeout), client, announces)
       if (server === undefined)
         throw new HandshakeRefused('it answered neither initialize nor server/discover with a result')
       run.readyAt = clock.monotonic()

@@ -52,7 +52,7 @@ export function sendCall<Request extends Sendable, Response extends AnyResponse>
 }
 
 /** The key of the principal that makes the call; all callers without a token are one. */
-export function callerOf(call: Call): string {
+export function callerKey(call: Call): string {
   const caller = call.get(identity)
   return caller === undefined ? '' : principalKeyOf(caller)
 }

@@ -6,8 +6,8 @@ import { checkContent, contentRules, securityPlugin } from '@svc/plugin-security
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { McpRefusal } from 'svc-sdk/internal/mcp/mcp-refusal'
-import { checkMembers, memberNames, readMessage } from 'svc-sdk/internal/mcp/message'
-import { subjectOf } from 'svc-sdk/internal/mcp/subject'
+import { checkConfusables, memberNames, readMessage } from 'svc-sdk/internal/mcp/message'
+import { messageSubject } from 'svc-sdk/internal/mcp/subject'
 import { propertyRuns } from '../support/property-runs.js'
 
 const LENGTH = 2 ** 14
@@ -20,10 +20,10 @@ const rules = contentRules(
 
 /** A caller's text in each place where it is normalized. */
 const places: Readonly<Record<string, (text: string) => unknown>> = {
-  'the name of a member': (text) => unlessRefused(() => checkMembers({ [text]: 1 }, memberNames('name'))),
+  'the name of a member': (text) => unlessRefused(() => checkConfusables({ [text]: 1 }, memberNames('name'))),
   'a subscription filter': (text) =>
     unlessRefused(() =>
-      subjectOf(
+      messageSubject(
         readMessage({
           jsonrpc: '2.0',
           id: 1,

@@ -2,15 +2,15 @@ import { Refusal } from '@svc/core'
 import { expect } from 'chai'
 import { validateHeaders } from 'svc-sdk/internal/mcp/header-validation'
 import { McpRefusal } from 'svc-sdk/internal/mcp/mcp-refusal'
-import { idOf, parseBody, readMessage } from 'svc-sdk/internal/mcp/message'
+import { idOf, parseJsonBody, readMessage } from 'svc-sdk/internal/mcp/message'
 import { rpcCodes } from 'svc-sdk/internal/mcp/protocol'
-import { subjectOf } from 'svc-sdk/internal/mcp/subject'
+import { messageSubject } from 'svc-sdk/internal/mcp/subject'
 
 const rules = { passParams: [], isStateless: false }
-const read = (text: string) => readMessage(parseBody(Buffer.from(text)))
+const read = (text: string) => readMessage(parseJsonBody(Buffer.from(text)))
 const request = (method: string, params: object = {}) =>
-  readMessage(parseBody(Buffer.from(JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }))))
-const subject = (method: string, params: object = {}) => subjectOf(request(method, params), rules)
+  readMessage(parseJsonBody(Buffer.from(JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }))))
+const subject = (method: string, params: object = {}) => messageSubject(request(method, params), rules)
 
 function refused(act: () => unknown): McpRefusal {
   try {
@@ -134,9 +134,9 @@ describe('a message of an MCP client', () => {
   }
 
   it('is given its id only when a caller waits for a response', () => {
-    expect(idOf(parseBody(Buffer.from('{"id":7,"method":"x","extra":1}')))).to.equal(7)
-    expect(idOf(parseBody(Buffer.from('{"id":7,"result":{}}')))).to.equal(undefined)
-    expect(idOf(parseBody(Buffer.from('{"id":{},"method":"x"}')))).to.equal(undefined)
+    expect(idOf(parseJsonBody(Buffer.from('{"id":7,"method":"x","extra":1}')))).to.equal(7)
+    expect(idOf(parseJsonBody(Buffer.from('{"id":7,"result":{}}')))).to.equal(undefined)
+    expect(idOf(parseJsonBody(Buffer.from('{"id":{},"method":"x"}')))).to.equal(undefined)
   })
 })
 
@@ -198,7 +198,9 @@ describe('what a message asks for', () => {
     ]) {
       expect(subject(method)).to.include({ kind: 'protocol', name: method, method })
     }
-    expect(subjectOf(read('{"jsonrpc":"2.0","id":1,"result":{"action":"accept"}}'), rules)).to.deep.equal({
+    expect(
+      messageSubject(read('{"jsonrpc":"2.0","id":1,"result":{"action":"accept"}}'), rules),
+    ).to.deep.equal({
       kind: 'protocol',
       method: null,
       name: 'response',
@@ -251,7 +253,7 @@ describe('what a message asks for', () => {
 
   for (const method of ['resources/subscribe', 'resources/unsubscribe']) {
     it(`is no method of 2026-07-28: ${method}`, () => {
-      const act = () => subjectOf(request(method, { uri: 'a://b' }), { ...rules, isStateless: true })
+      const act = () => messageSubject(request(method, { uri: 'a://b' }), { ...rules, isStateless: true })
       expect(refused(act).rpcCode).to.equal(rpcCodes.methodNotFound)
     })
   }
@@ -259,7 +261,7 @@ describe('what a message asks for', () => {
   it('is refused as a notification when the method is guarded: some server might run it', () => {
     expect(
       refused(() =>
-        subjectOf(read('{"jsonrpc":"2.0","method":"tools/call","params":{"name":"echo"}}'), rules),
+        messageSubject(read('{"jsonrpc":"2.0","method":"tools/call","params":{"name":"echo"}}'), rules),
       ).rpcCode,
     ).to.equal(rpcCodes.invalidRequest)
   })

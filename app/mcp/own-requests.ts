@@ -51,7 +51,7 @@ export function sendingOwn(send: Send, maxBytes: number): SendOwn<OwnReply> {
 }
 
 /** The gateway itself as a client. */
-export function factsOf(clientInfo: Implementation): ClientFacts {
+export function ownClientFacts(clientInfo: Implementation): ClientFacts {
   return { revision: HANDSHAKE_REVISION, capabilities: {}, clientInfo }
 }
 

@@ -2,8 +2,8 @@
 import type { ClientExchange } from '../http/client-exchange.js'
 import { writeOutcome } from '../http/write-outcome.js'
 import { isRequestId, type RpcNotification, type RpcResponse } from '../mcp/message.js'
+import type { CancellableRequest } from './cancellable-request.js'
 import { type ClientRequest, serverRequest } from './client-request.js'
-import type { RunningRequest } from './running-request.js'
 import { replyTo } from './server-calls.js'
 import { toServer } from './server-ids.js'
 
@@ -38,7 +38,7 @@ export async function respondToNotification(
 function cancelledBy(
   { session }: ClientRequest,
   message: RpcNotification | RpcResponse,
-): RunningRequest | undefined {
+): CancellableRequest | undefined {
   if (message.type === 'response' || message.method !== 'notifications/cancelled') return undefined
   const { requestId } = message.params
   return isRequestId(requestId) ? session.running.find(requestId) : undefined

@@ -8,7 +8,7 @@ import type { RequestId } from '../mcp/message.js'
 /** Cancellations that came before their requests, of one session. */
 const maxEarly = 1_000
 
-export class RunningRequest {
+export class CancellableRequest {
   #call: Call | undefined
   #server: string | undefined
   #isCancelled: boolean
@@ -43,15 +43,15 @@ export class RunningRequest {
 }
 
 /** Those of one session, by their ids. */
-export class RunningRequests {
-  #running = new Map<RequestId, RunningRequest>()
+export class CancellableRequests {
+  #running = new Map<RequestId, CancellableRequest>()
   /** An id names one request of a session, so its cancellation may come first. */
   #early = new BoundedMap<RequestId, true>(maxEarly)
 
   /** Runs `answer` for the request. Rejects with `McpRefusal` where one with the id is running. */
-  async run(id: RequestId, response: (request: RunningRequest) => Promise<void>): Promise<void> {
+  async run(id: RequestId, response: (request: CancellableRequest) => Promise<void>): Promise<void> {
     if (this.#running.has(id)) throw invalidRequest('A request with this id is running in the session.')
-    const request = new RunningRequest(this.#early.delete(id))
+    const request = new CancellableRequest(this.#early.delete(id))
     this.#running.set(id, request)
     try {
       await response(request)
@@ -61,7 +61,7 @@ export class RunningRequests {
   }
 
   /** The request to be cancelled; undefined where it is not running: it ends when it comes. */
-  find(id: RequestId): RunningRequest | undefined {
+  find(id: RequestId): CancellableRequest | undefined {
     const request = this.#running.get(id)
     if (request === undefined) this.#early.set(id, true)
     return request
