@@ -3,9 +3,9 @@ import type { StoreLifecycle } from './store-lifecycle.js'
 
 /** A call's claim of its key. */
 export interface DedupeClaim {
-  /** A hash, of fixed length. */
+  /** A hash of fixed length. */
   readonly key: string
-  /** Hash of the request: another one under the same key is another request. */
+  /** Hash of the request: another hash under the same key means another request. */
   readonly fingerprint: string
   /** Random and unique to this attempt. */
   readonly owner: string
@@ -21,9 +21,9 @@ export type DedupeClaimResult =
   | { readonly state: 'claimed' }
   /** Another call with this key is in flight. */
   | { readonly state: 'in_flight' }
-  /** A call with this key was answered; null where the response was not kept. */
+  /** A call with this key has completed; null if its response was not kept. */
   | { readonly state: 'answered'; readonly response: Uint8Array | null }
-  /** A call was sent under it, and its outcome is unknown. */
+  /** A call with this key was sent, and its outcome is unknown. */
   | { readonly state: 'unknown' }
   /** The key was used for a request with another fingerprint. */
   | { readonly state: 'reused' }
@@ -36,17 +36,17 @@ export type DedupeClaimResult =
 export interface DedupeStore extends StoreLifecycle {
   /** Claims a free key; otherwise returns its state unchanged. For the owner of the claim it succeeds again. */
   claim(claim: DedupeClaim): Promise<DedupeClaimResult>
-  /** Resolves when that is durable. False: the claim no longer owns the key, and the call must not be sent. */
+  /** Resolves when the mark is durable. False: the claim no longer owns the key, and the call must not be sent. */
   markSent(claim: DedupeClaim): Promise<boolean>
   /** Extends the claim by `leaseMs`. False: the claim no longer owns the key. */
   renew(claim: DedupeClaim): Promise<boolean>
   /** Frees the key of a call that was not sent. */
   release(claim: DedupeClaim): Promise<void>
   /**
-   * Stores the response of a call that was sent, null for one that is not kept; also where the key has expired meanwhile.
+   * Stores the response of a call that was sent, or null for a response that is not kept, even if the key has expired.
    * False: another claim owns the key.
    */
   complete(claim: DedupeClaim, response: Uint8Array | null): Promise<boolean>
-  /** As `complete`: the call was sent, and its outcome is unknown. */
+  /** Like `complete`, for a call that was sent and whose outcome is unknown. */
   markUnknown(claim: DedupeClaim): Promise<boolean>
 }

@@ -3,14 +3,14 @@ import type { StoreLifecycle } from './store-lifecycle.js'
 
 export interface EscalationEntry {
   readonly id: string
-  /** Of the call. */
+  /** The fingerprint of the call. */
   readonly fingerprint: string
   /** The caller, as a person or a service agent; the pending entries of each are limited. */
   readonly principal: string
   readonly isPending: boolean
-  /** Milliseconds since the epoch, all three. */
+  /** This and the next two are in milliseconds since the epoch. */
   readonly createdAt: number
-  /** When a pending one expires. */
+  /** When a pending entry expires. */
   readonly dueAt: number
   /** When the entry may be deleted. */
   readonly forgetAt: number
@@ -26,15 +26,15 @@ export interface OpenConditions {
   readonly maxPending: number
   /** Maximum bytes of the inputs of a principal's pending entries together; a single one may be larger. */
   readonly maxInputBytes: number
-  /** Milliseconds since the epoch; expired ones are not counted. */
+  /** Milliseconds since the epoch; expired entries are not counted. */
   readonly now: number
 }
 
 /** Each operation is atomic across all gateways that share the store, and rejects when it fails. */
 export interface EscalationStore extends StoreLifecycle {
   /**
-   * Stores a new entry as the newest with its fingerprint, with its input. `raced`: another was opened meanwhile, or has
-   * the id; `full`: its principal has too many pending entries. In both cases nothing was stored.
+   * Stores a new entry as the newest with its fingerprint, with its input. `raced`: another entry was opened meanwhile,
+   * or has the id; `full`: its principal has too many pending entries. In both cases nothing was stored.
    */
   open(
     entry: EscalationEntry,
@@ -46,14 +46,14 @@ export interface EscalationStore extends StoreLifecycle {
   input(id: string): Promise<string | undefined>
   /** Deletes the input, and leaves the entry. */
   removeInput(id: string): Promise<void>
-  /** The newest with the fingerprint. */
+  /** The newest entry with the fingerprint. */
   latest(fingerprint: string): Promise<EscalationEntry | undefined>
-  /** Stores the entry in place of the version before it; false where another version is stored. */
+  /** Stores the entry in place of the version before it; false if another version is stored. */
   replace(entry: EscalationEntry): Promise<boolean>
-  /** Deletes this version; false where another is stored. */
+  /** Deletes this version; false if another is stored. */
   remove(entry: EscalationEntry): Promise<boolean>
-  /** Pending ones that have expired, the earliest first. Also deletes some that may be deleted. */
+  /** Pending entries that have expired, the earliest first. Also deletes some entries that may be deleted. */
   due(now: number, limit: number): Promise<readonly EscalationEntry[]>
-  /** The entries after `after`: newest first, those of one millisecond by descending id. */
+  /** The entries after `after`: newest first, entries of one millisecond by descending id. */
   page(after: EscalationEntry | undefined, limit: number): Promise<readonly EscalationEntry[]>
 }

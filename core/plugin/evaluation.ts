@@ -3,7 +3,7 @@
 import type { JsonObject } from '../json/value.js'
 
 export interface EvaluationRequest {
-  /** The same when a request is retried. */
+  /** A retry of a request has the same id. */
   readonly requestId: string
   readonly tenant: string
   /** The name in `targets`. */
@@ -14,7 +14,7 @@ export interface EvaluationRequest {
   /** The agent reference. */
   readonly runId?: string
   readonly mode: 'observe' | 'enforce'
-  /** The reason tokens that deny by the policy; all that were found where it names none. */
+  /** The reason tokens that deny by the policy; all reasons found if the policy names none. */
   readonly denyOn: readonly string[]
   /** Reason tokens of the findings. */
   readonly reasons: readonly string[]

@@ -1,4 +1,4 @@
-// Objects that others can receive before what they stand for is open.
+// Objects that can be passed on before the object that they forward to is open.
 
 /** How a member is forwarded; an optional method is a property, as it may be absent. */
 export type LateBoundMembers<T> = { readonly [K in keyof T]-?: 'method' | 'property' }

@@ -1,4 +1,4 @@
-// Notices to webhooks of what an operator should know at once.
+// Notices to webhooks about events that an operator should know at once.
 import type { JsonValue } from '../json/value.js'
 
 export const noticeTypes = [
@@ -22,7 +22,7 @@ export interface Notice {
 
 export interface Notices {
   /**
-   * Queues a notice for the webhooks that the policy subscribes to its type, and for `url` where it is given. Does not
+   * Queues a notice for the webhooks that the policy subscribes to its type, and for `url` if it is given. Does not
    * throw and does not wait: delivery is retried in the background.
    */
   send(notice: Notice, url?: string): void

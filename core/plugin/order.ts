@@ -95,7 +95,7 @@ function checkRedactorIsNext(order: readonly string[], byName: ReadonlyMap<strin
   return [{ name: outer, message }]
 }
 
-/** What reports findings stands before the stage that decides about them: by its phase, or because it declares reasons. */
+/** A stage that can report findings must precede the stage that decides about them. */
 function checkFindingsAreJudged(
   order: readonly string[],
   byName: ReadonlyMap<string, Plugin>,

@@ -27,9 +27,9 @@ export interface PluginContext {
   readonly targets: Readonly<Record<string, string>>
   /** Group name → the targets that /mcp/<group> serves. */
   readonly groups?: Readonly<Record<string, readonly string[]>>
-  /** The URL under which clients reach the gateway, without a trailing slash, where the policy has it. */
+  /** The URL under which clients reach the gateway, without a trailing slash, if the policy has it. */
   readonly publicUrl?: string
-  /** SHA-256, hex, of the policy; null where the gateway is configured in code only. */
+  /** SHA-256, hex, of the policy; null if the gateway is configured in code only. */
   readonly policySha256: string | null
   /** Facts from the other sections and from the host's keys. */
   readonly facts: PolicyFacts
@@ -45,7 +45,7 @@ export interface PluginContext {
 /** A token whose default a plugin binds. */
 export interface OwnedToken {
   readonly token: Token<unknown>
-  /** A key of the section that holds an implementation where code passes the section: it counts as a binding. */
+  /** A key of the section that holds an implementation if code passes the section: it counts as a binding. */
   readonly fromOption?: { readonly key: string; readonly bind: (value: unknown) => unknown }
   /**
    * Keys by which a policy selects an implementation, from the section down in the schema's spelling, such as
@@ -66,7 +66,7 @@ interface PluginIdentity<Config = unknown> {
   readonly core: string
   /** A strict schema, which refuses unknown keys, with the defaults. */
   readonly schema: z.ZodType<Config>
-  /** Opens nothing. */
+  /** Creates the stage; opens nothing. */
   create(config: Config, context: PluginContext): Stage
   /**
    * `required`: a policy without the section is refused. `always`: the stage runs on the schema's
@@ -75,11 +75,11 @@ interface PluginIdentity<Config = unknown> {
   readonly presence?: Presence
   /** The position in the default order; default: `inspection`. */
   readonly phase?: Phase
-  /** The stage directly before which it is placed, where that one runs. */
+  /** The stage directly before which it is placed, if that one runs. */
   readonly before?: string
   /** A section inside which this one may be written as well: `security` for `security.ap2`. */
   readonly nestedIn?: string
-  /** Reason tokens of its stage's findings, where they are not core's: a policy's `deny_on` may name them. */
+  /** Reason tokens of its stage's findings, if they are not core's: a policy's `deny_on` may name them. */
   readonly reasons?: readonly string[]
 }
 

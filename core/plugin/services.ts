@@ -11,7 +11,7 @@ import type { OpenSharedStore } from './shared-store.js'
 import { token } from './tokens.js'
 
 /**
- * Authenticates a request that is not a call, by the rules for calls. A token for certain servers only is accepted where
+ * Authenticates a request that is not a call, by the rules for calls. A token for certain servers only is accepted if
  * `isMeant` returns true for these servers, and refused without `isMeant`.
  *
  * @throws {Refusal} `UNAUTHENTICATED`, `UNAUTHORIZED_TENANT` or `STORE_UNAVAILABLE`
@@ -42,15 +42,15 @@ export interface GatewayEvent {
 }
 
 /**
- * Resolves when the event is recorded, or at once where the policy continues without.
+ * Resolves when the event is recorded, or at once if the policy continues without.
  *
  * @throws {Refusal} `AUDIT_UNAVAILABLE`
  */
 export type RecordEvent = (event: GatewayEvent) => Promise<void>
 
 /**
- * Has the settlement of a call recorded that runs through no stages: its response has come later than its stages waited.
- * `inputSha256` is that of its arguments.
+ * Records the settlement of a call that no longer runs through stages, because its response came after they stopped
+ * waiting. `inputSha256` is that of its arguments.
  */
 export type RecordOnSettle = (call: Call, inputSha256: string) => void
 
@@ -66,14 +66,14 @@ export const services = {
   identify: token<Identify>('Identify'),
   record: token<RecordEvent>('RecordEvent'),
   recordOnSettle: token<RecordOnSettle>('RecordOnSettle'),
-  /** For personal data outside calls; absent where identities are not redacted. */
+  /** For personal data outside calls; absent if identities are not redacted. */
   redactor: token<Redactor>('Redactor'),
   escalations: token<EscalationService>('EscalationService'),
-  /** Absent where no stage has a store that several hosts share. */
+  /** Absent if no stage has a store that several hosts share. */
   sharedStore: token<OpenSharedStore>('SharedStore'),
-  /** Absent where users do not sign in: without an issuer, or where the policy says who the caller is. */
+  /** Absent if users do not sign in: without an issuer, or if the policy says who the caller is. */
   signIn: token<SignInIssuer>('SignIn'),
-  /** The tenants that the policy names. Absent where rules do not differ between tenants. */
+  /** The tenants that the policy names. Absent if rules do not differ between tenants. */
   namedTenants: token<readonly string[]>('NamedTenants'),
   describeResource: token<DescribeResource>('DescribeResource'),
 } as const

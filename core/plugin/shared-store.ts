@@ -1,12 +1,11 @@
-// The port to a store that all gateways of a deployment use, for what they must know together beside the sections' own
-// stores.
+// The port to a store that all gateways of a deployment share, beside the sections' own stores.
 
 /** Values by name, in groups that do not displace each other's values. */
 export interface SharedMap {
-  /** The values in the order of the names; undefined where there is none or its time is over. */
+  /** The values in the order of the names; undefined for a value that is missing or has expired. */
   get(group: string, names: readonly string[]): Promise<(string | undefined)[]>
   set(group: string, entries: readonly (readonly [name: string, value: string])[]): Promise<void>
-  /** Sets the value where there is none, in one step; else returns the one that there is. */
+  /** Sets the value if there is none, atomically; else returns the existing one. */
   add(group: string, name: string, value: string): Promise<string | undefined>
   delete(group: string, name: string): Promise<void>
 }
@@ -14,7 +13,7 @@ export interface SharedMap {
 export interface MapBounds {
   /** How long a value is kept after it was last set, in milliseconds. */
   readonly ttlMs: number
-  /** Values in a group; beyond that the one whose time ends first is removed. */
+  /** Maximum number of values in a group; beyond it the value that expires first is removed. */
   readonly maxEntries: number
 }
 

@@ -11,7 +11,7 @@ export interface Stage {
   /** Opens what the stage needs. `signal` aborts when the start is cancelled. */
   start?(signal: AbortSignal): Promise<void>
   /**
-   * Returns a refusal, or the outcome of `next()`, possibly changed; without a promise where it does not wait. A throw or
+   * Returns a refusal, or the outcome of `next()`, possibly changed; without a promise if it does not wait. A throw or
    * rejection becomes a failed outcome, which the outer stages get as a value.
    */
   handle(call: Call, next: Next): MaybePromise<Outcome>
@@ -22,7 +22,7 @@ export interface Stage {
   /** A problem for the operator while the stage can serve. For `/readyz`. */
   warning?(): string | undefined
   /**
-   * The credential for the gateway's own requests to `server`, such as the version probe of an MCP server; undefined where
+   * The credential for the gateway's own requests to `server`, such as the version probe of an MCP server; undefined if
    * this stage has none. Rejects with `Refusal` when it is not available.
    */
   ownCredential?(server: string): Promise<Credential | undefined>

@@ -15,7 +15,7 @@ export interface StoreLifecycle {
   close?(): Promise<void>
 }
 
-/** For `lateBound`. */
+/** The members for `lateBound`. */
 export const lifecycleMembers: LateBoundMembers<StoreLifecycle> = {
   inProcess: 'property',
   connect: 'property',

@@ -35,12 +35,12 @@ export function bindDefault<T>(container: DependencyContainer, token: Token<T>, 
   if (!container.isRegistered(token, true)) bind(container, token, binding)
 }
 
-/** Throws where nothing is bound. For the start only: calls must not resolve tokens. */
+/** Throws if nothing is bound. Only the start may use it: calls must not resolve tokens. */
 export function resolve<T>(container: DependencyContainer, token: Token<T>): T {
   return container.resolve<T>(token)
 }
 
-/** Undefined where nothing is bound. */
+/** Undefined if nothing is bound. */
 export function resolveOptional<T>(container: DependencyContainer, token: Token<T>): T | undefined {
   return container.isRegistered(token, true) ? container.resolve<T>(token) : undefined
 }
@@ -79,7 +79,7 @@ export interface Appender {
   /** Rejects when the log cannot be written. */
   ready?(): Promise<void>
   append(envelope: object): Promise<void>
-  /** For the raw payload dataset; optional. */
+  /** Writes to the raw payload dataset; optional. */
   appendRawPayload?(record: object): Promise<void>
   flush?(): Promise<void>
   close?(): Promise<void>

@@ -17,7 +17,7 @@ import { type DedupeConfig, dedupeSchema } from './config.js'
 import { DedupeStage } from './stage.js'
 import { dedupeStore } from './stores.js'
 
-/** Seconds: 30 days. A repeat after that is no retry, and stored responses may hold what must be deleted. */
+/** 30 days in seconds. A later repeat is not a retry, and stored responses may hold data that must be deleted. */
 const MAX_TTL_SEC = 2_592_000
 
 const dedupeResource = token<StoreResource<DedupeStore>>('dedupe/StoreResource')
@@ -31,7 +31,7 @@ export const dedupePlugin = definePlugin({
   metrics: {
     svc_dedupe_replays_total: {
       kind: 'counter',
-      help: 'Calls responded with the stored response of an earlier one.',
+      help: 'Calls that got the stored response of an earlier one.',
     },
     svc_dedupe_refusals_total: {
       kind: 'counter',
@@ -56,7 +56,7 @@ export const dedupePlugin = definePlugin({
   create: (config, context) =>
     config.enabled
       ? stageOf(config, context)
-      : disabledStage('idempotency keys are passed on and not looked at'),
+      : disabledStage('idempotency keys are passed on and not checked'),
 
   doctor: async ({ enabled }, { container }) => (enabled ? resolve(container, dedupeResource).doctor() : []),
 })

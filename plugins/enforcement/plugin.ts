@@ -116,7 +116,7 @@ function checkTogether({ escalate_on }: EnforcementConfig, facts: PolicyFacts): 
   return [{ path: ['enforcement', 'escalate_on'], message, severity: 'warning' }]
 }
 
-/** Rules whose findings the policy records and lets pass. */
+/** Rules whose findings are only recorded under the policy. */
 function reportedOnly(
   { mode, deny_on, escalate_on = [] }: EnforcementConfig,
   rules: NonNullable<PolicyFacts['rules']>,
@@ -173,7 +173,7 @@ function byAdminToken({ requiredRoles, minApprovals, approvalSetId }: Escalation
     found.push({ path: [...section, 'min_approvals'], message: `never reached: ${alone}` })
   }
   if (approvalSetId !== undefined) {
-    found.push({ path: [...section, 'approval_set_id'], message: `nobody of it can vote: ${alone}` })
+    found.push({ path: [...section, 'approval_set_id'], message: `none of its members can vote: ${alone}` })
   }
   return found
 }

@@ -33,7 +33,7 @@ const privacySchema = z
 
 interface PrivacyStageOptions {
   readonly isEnabled: boolean
-  /** Called at start where redaction is enabled. */
+  /** Called at start if redaction is enabled. */
   key(): Promise<string>
 }
 

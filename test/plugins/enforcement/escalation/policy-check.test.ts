@@ -33,7 +33,7 @@ describe('an escalation rule that nobody could satisfy', () => {
     expect(said(more, { reviewers: { approvalSets: { set: { users: ['a', 'b'] } } } })).to.deep.equal([
       `mistake ${prefix}.required_roles: never met: ${alone}`,
       `mistake ${prefix}.min_approvals: never reached: ${alone}`,
-      `mistake ${prefix}.approval_set_id: nobody of it can vote: ${alone}`,
+      `mistake ${prefix}.approval_set_id: none of its members can vote: ${alone}`,
     ])
     expect(said({}, { reviewers: { approvalSets: {} } })).to.deep.equal([])
   })
