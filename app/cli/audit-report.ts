@@ -1,6 +1,6 @@
 // `svc audit report`: a signed report on a range of days, as JSON and as a page.
 import { isJsonObject, visibleInLine } from '@svc/core/json'
-import { AuditError, type Hold } from '@svc/plugin-audit/log'
+import { AuditError, type Hold as LegalHold } from '@svc/plugin-audit/log'
 import { auditReport, checkReport, readKeys, reportPage, signReport } from '@svc/plugin-audit/tools'
 import { readText, signerIn, writeText } from './audit-files.js'
 import { VERDICT_EXIT, witnessPolicy } from './audit-verify.js'
@@ -72,7 +72,7 @@ function verdictText(verdict: keyof typeof VERDICT_EXIT): string {
 }
 
 /** The holds of the writer's policy, which the log itself does not state. */
-async function holdsOf(file: string): Promise<readonly Hold[]> {
+async function holdsOf(file: string): Promise<readonly LegalHold[]> {
   // Loaded here, because it loads every plugin.
   const { loadPolicyFile } = await import('./policy-file.js')
   const { auditSchema } = await import('@svc/plugin-audit')

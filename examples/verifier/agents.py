@@ -56,7 +56,7 @@ def _folders(path):
 
 
 def _first_difference(path, expected):
-    """The number of the first line that differs, None where none does."""
+    """The number of the first line that differs, None if none does."""
     if not os.path.isfile(path):
         return 1
     with open(path, "rb") as file:

@@ -12,7 +12,7 @@ CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\ud800-\udfff]")
 
 
 def pieces(data, origin):
-    """Dicts `line`, `note` (None where the piece is no checkpoint), `torn`: the parts of a checkpoint file."""
+    """Dicts `line`, `note` (None if the piece is not a checkpoint), `torn`: the parts of a checkpoint file."""
     first = f"{origin}\n".encode()
     starts, at = [0] if data else [], data.find(first, 1)
     while at >= 0:
@@ -36,7 +36,7 @@ def pieces(data, origin):
 
 
 def _end_of_note(data):
-    """The offset after the whole signature lines of the note at the start, None where there are none."""
+    """The offset after the whole signature lines of the note at the start, None if there are none."""
     start = end = data.find(b"\n\n") + 2
     if start == 1:
         return None
@@ -74,13 +74,13 @@ def parse(text):
 
 
 def signature_failure(note, keys):
-    """Why the checkpoint does not count, None where a key signed it that is trusted at its last leaf."""
+    """Why the checkpoint does not count, None if a key signed it that is trusted at its last leaf."""
     kind = _judge(note, keys.all_at(note["size"] - 1))
     return (_judge(note, keys.all_at(None)) or "revoked_key") if kind == "unknown_key" else kind
 
 
 def signers(note, keys):
-    """The keys among `keys` that should have signed the note; empty where one of them cannot be a signature."""
+    """The keys among `keys` that should have signed the note; empty if one of them cannot be a signature."""
     found = []
     for name, known, signature in note["signatures"]:
         key = _key_of(note, name, known, keys)

@@ -15,7 +15,7 @@ def daily(day):
 
 
 def place_of(record):
-    """Session, number and lost ranges of a record, None where they are malformed."""
+    """Session, number and lost ranges of a record, None if they are malformed."""
     lost, seq = record.get("lost", []), record.get("seq")
     match = SEQ.fullmatch(seq) if isinstance(seq, str) else None
     log_id = record.get("log_id")
@@ -47,7 +47,7 @@ class Day:
         self.names_log = False
 
     def scan(self, start, end, lines, leaf):
-        """A sealed range: its subtree roots (None where it is not whole), its line failures and places."""
+        """A sealed range: its subtree roots (None if it is not whole), its line failures and places."""
         data = self.data[start:end]
         whole, rest = lines_of(data)
         failures, places, leaves = [], [], []
@@ -107,7 +107,7 @@ class Day:
 
     def finish(self, size, stored, report):
         """
-        Reports what is known only when all ranges are. `size` is the leaf of what is not sealed yet, None where not all
+        Reports what is known only when all ranges are. `size` is the leaf of what is not sealed yet, None if not all
         ranges are known. `stored` are the leaves in the tree files.
         """
         to_end = self._finish_changed(stored, report) if self.changed else False

@@ -40,7 +40,7 @@ def _next_match(sealed, i, log, j):
 def classify(sealed, log, failed, to_end, judged):
     """
     Findings: pairs of line, counted from 0, and kind. `failed` are the lines that have a finding of their own; they get
-    no second one. With `to_end`, new lines after the last sealed one are not sealed yet, which is no finding. Unless lines
+    no second one. With `to_end`, new lines after the last sealed one are not sealed yet, which is not a finding. Unless lines
     were `judged`, as many of these as are missing are taken for edited ones.
     """
     hunks = [(*hunk[:4], hunk[4] and to_end) for hunk in differences(sealed, log)]

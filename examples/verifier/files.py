@@ -19,7 +19,7 @@ class CannotJudge(Exception):
 
 
 class Files:
-    """The journal, daily logs and checkpoint files of a folder; CannotJudge where they are no log."""
+    """The journal, daily logs and checkpoint files of a folder; CannotJudge if they are not a log."""
 
     def __init__(self, folder):
         self.folder = folder

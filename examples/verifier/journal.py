@@ -24,7 +24,7 @@ class State:
         self.since = None  # time of the first line after the last long step between two lines
 
     def why_not(self, line):
-        """Why the line does not continue the journal, None where it does."""
+        """Why the line does not continue the journal, None if it does."""
         kind = line["kind"]
         if (kind == "genesis") != (self.size == 0):
             return "genesis is the first line, and no other one"
@@ -134,7 +134,7 @@ def covered(line):
 def read_facts(data, given):
     """
     Genesis, id of the log, keys and removals; lines that are not rightly signed are passed over. The keys `given` are
-    trusted where the genesis is missing.
+    trusted if the genesis is missing.
     """
     state, genesis, log_id, removals = State(), None, None, {}
     for key, (first, until) in given.items():
@@ -243,7 +243,7 @@ def walk(data, keys, report):
             damaged = damaged or bool(failure)
             continue
         is_gap = first > state.size
-        # A damaged line may state anything; only where it continues the journal is it of use.
+        # A damaged line may state anything; only if it continues the journal is it of use.
         if failure and (is_gap or state.why_not(line)):
             damaged = incomplete = True
             continue

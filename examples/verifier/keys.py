@@ -91,7 +91,7 @@ class Keys:
                 self.leave(other, their["from"])
 
     def at(self, name, leaf):
-        """The key where it may sign `leaf`; with None, where it may sign any leaf."""
+        """The key if it may sign `leaf`; with None, if it may sign any leaf."""
         term = self.terms.get(name)
         return term["key"] if term and (leaf is None or term["from"] <= leaf < term["until"]) else None
 

@@ -32,7 +32,7 @@ def object_in(line):
 
 
 def check_line(line, keys, leaf, day=None, log_id=None):
-    """The kind of failure (None for a valid line), and the object in the line (None where there is none)."""
+    """The kind of failure (None for a valid line), and the object in the line (None if there is none)."""
     stored = object_in(line)
     if stored is None:
         return "not_json", None
@@ -60,7 +60,7 @@ def check_line(line, keys, leaf, day=None, log_id=None):
 
 
 def _cut(line, stored, signature):
-    """The line without its `sig`, where that stands between its sorted neighbours. If it is signed, it is canonical."""
+    """The line without its `sig`, if that stands between its sorted neighbours. If it is signed, it is canonical."""
     names = list(stored)
     at = names.index("sig")
     before, after = names[at - 1] if at > 0 else None, names[at + 1] if at + 1 < len(names) else None
@@ -94,7 +94,7 @@ def _signature_failure(message, signature, stored, keys, leaf, log_id):
 
 
 def utc_day(instant):
-    """The day of an ISO 8601 instant in UTC, None where it is none."""
+    """The day of an ISO 8601 instant in UTC, None for other text."""
     match = INSTANT.fullmatch(instant) if isinstance(instant, str) else None
     if match is None:
         return None

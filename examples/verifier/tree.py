@@ -41,7 +41,7 @@ class TreeCheck:
             self.current.append(root, level)
 
     def mark(self, root):
-        """How the leaves so far lead to the root: the number of parts before, and their roots. None where they do not."""
+        """How the leaves so far lead to the root: the number of parts before, and their roots. None if they do not."""
         if self.current is None or self.current.root() != root:
             return None
         return self.taken + len(self.parts), self.current.peaks()
@@ -54,7 +54,7 @@ class TreeCheck:
     def settle(self, claim):
         """
         Compares the stored leaves with a signed claim (`size`, `root`, `refuted`) that the leaves on disk do not lead
-        to. Returns the parts that it confirms and those of them that have changed, None where it confirms nothing.
+        to. Returns the parts that it confirms and those of them that have changed, None if it confirms nothing.
         """
         if not self.parts:
             claim["refuted"]()

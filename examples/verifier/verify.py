@@ -196,7 +196,7 @@ class Verification:
             self.commit(self.tree.confirm(mark), [], "changed", "intact")
 
     def settle(self, claim):
-        """How the tree leads to the root of the claim, None where it does not."""
+        """How the tree leads to the root of the claim, None if it does not."""
         mark = self.tree.mark(claim["root"])
         if mark or not claim["signed"]():
             return mark
@@ -257,7 +257,7 @@ class Verification:
         self.commit(parts, broken, "unlocated", "unconfirmed" if unconfirmed else "intact")
 
     def cover_of(self, day, leaf, lines):
-        """The hashes that stand for a range of a removed day, None where they are not known."""
+        """The hashes that stand for a range of a removed day, None if they are not known."""
         if day not in self.removals:
             return None
         if day not in self.covers:

@@ -30,7 +30,7 @@ def read_witness_keys(path):
 
 
 def cosigned_at(note, witness):
-    """When the witness has cosigned the checkpoint, in seconds; None where it has not, False where a cosignature is wrong."""
+    """When the witness has cosigned the checkpoint, in seconds; None if it has not, False if a cosignature is wrong."""
     name, key_hash, key = witness
     newest = None
     for signed_as, known, signature in note["signatures"]:

@@ -21,7 +21,7 @@ const presignSchema = z
       .string()
       .min(1)
       .optional()
-      .describe('Tenant of the upload; where one of the four is missing, the control plane is asked.'),
+      .describe('Tenant of the upload; if one of the four is missing, the control plane is asked.'),
     environment: z.string().min(1).optional().describe('Environment of the upload.'),
     clientName: z.string().min(1).optional().describe('Client of the upload.'),
     clientVersion: z.string().min(1).optional().describe('Its version. An OIDC token needs all four.'),
@@ -77,12 +77,12 @@ export const auditSchema = z
           .describe('The key before it: introduces the new one to the log, and signs checkpoints too.'),
       })
       .optional()
-      .describe('The key that signs records; not needed where code binds a signer or passes `append`.'),
+      .describe('The key that signs records; not needed if code binds a signer or passes `append`.'),
     threads: z
       .enum(['auto', 'on', 'off'])
       .default('auto')
       .describe(
-        'A thread that signs records in parallel to the event loop; `auto`: where there is a second core.',
+        'A thread that signs records in parallel to the event loop; `auto`: on if there is a second core.',
       ),
     checkpoints: z
       .boolean()

@@ -21,9 +21,9 @@ import { retiringSignerOf, signerOf } from './signer-key.js'
 /** What an open log consists of. */
 export interface OpenLog {
   readonly appender: Appender
-  /** Absent where the writer is bound from code and `audit.dir` is not set. */
+  /** Absent if the writer is bound from code and `audit.dir` is not set. */
   readonly intents?: IntentTracker
-  /** Absent where the writer is bound from code: it signs with a key of its own. */
+  /** Absent if the writer is bound from code: it signs with a key of its own. */
   readonly signer?: Signer
   /** Only of the built-in log. */
   readonly notices?: LogNotices
@@ -48,7 +48,7 @@ export class LogSource {
     this.#signer = resolveOptional(context.container, tokens.Signer)
   }
 
-  /** Whether calls can have intents: a writer from code has a place for them only where `audit.dir` is set. */
+  /** Whether calls can have intents: a writer from code has a place for them only if `audit.dir` is set. */
   get supportsIntents(): boolean {
     return this.#writer === undefined || this.#config.dir !== undefined
   }
@@ -78,7 +78,7 @@ export class LogSource {
   }
 }
 
-/** A writer that its owner closes. Its calls have intents where `audit.dir` is set. */
+/** A writer that its owner closes. Its calls have intents if `audit.dir` is set. */
 function externalLog(appender: Appender, config: AuditConfig, context: PluginContext): Lease<OpenLog> {
   const { dir } = config
   if (dir === undefined) return { value: { appender }, release: () => Promise.resolve() }

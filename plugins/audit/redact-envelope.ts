@@ -1,4 +1,4 @@
-// Redacts a record where the policy requires it.
+// Redacts a record if the policy requires it.
 import { type Redactor, type RequestKind, redactedValue } from '@svc/core'
 import type { AuditEnvelope, EnvelopePrincipal } from './log/format/envelope.js'
 

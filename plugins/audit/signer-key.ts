@@ -3,20 +3,20 @@ import { resolve } from 'node:path'
 import type { Signer } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import type { AuditConfig } from './config.js'
-import { type OnWarning, pathOfKeyRef, readKeyFile } from './log/keys/key-file.js'
+import { type OnWarning, pathOfKeyRef, readSeed } from './log/keys/key-file.js'
 import { LocalDevSigner } from './log/keys/local-dev-signer.js'
 
 export const missingSigner =
   'is missing; name a key file as file://PATH (`npx svc-sdk keys generate --out FILE` makes one)'
 
-/** Why the key file cannot be used; undefined where it can. Reads it. `onWarning` learns that others may read it. */
+/** Why the key file cannot be used; undefined if it can. Reads it. `onWarning` learns that others may read it. */
 export function keyError(
   keyRef: string,
   baseDir: string,
   onWarning: OnWarning = () => undefined,
 ): string | undefined {
   try {
-    readKeyFile(pathOfKeyRef(absoluteKeyRef(keyRef, baseDir)), onWarning)
+    readSeed(pathOfKeyRef(absoluteKeyRef(keyRef, baseDir)), onWarning)
     return undefined
   } catch (error) {
     return messageOf(error)

@@ -44,7 +44,7 @@ interface AuditStageParts {
   readonly recordContext: Omit<RecordContext, 'keyId'>
   /** Maximum bytes of a raw payload preview; absent: no raw payloads. */
   readonly rawPreviewBytes?: number
-  /** For events; undefined where identities are not redacted. */
+  /** For events; undefined if identities are not redacted. */
   redactor?(): Redactor | undefined
 }
 
@@ -66,7 +66,7 @@ interface AdmittedCall {
   readonly call: Call
   /** Monotonic, milliseconds. */
   readonly arrived: number
-  /** Monotonic, milliseconds; undefined where the upstream has not begun to respond. */
+  /** Monotonic, milliseconds; undefined if the upstream has not begun to respond. */
   firstByte: number | undefined
   /** Knows the SHA-256 of the arguments, if it is computed already. */
   readonly intent: Pick<CallIntent, 'inputSha256' | 'settle'> | undefined
@@ -224,7 +224,7 @@ export class AuditStage implements Stage {
     )
   }
 
-  /** Throws where the response must be withheld. */
+  /** Throws if the response must be withheld. */
   #unrecorded({ call, intent }: AdmittedCall, { sent }: Settlement, error: unknown): void {
     intent?.settle(false)
     const redacts = call.get(redactor)
@@ -307,7 +307,7 @@ function sizeOf({ target: { server, tool, serverVersion, toolVersion, mcpMethod 
 /** The refusal that replaces a response without a record. */
 function unrecordedRefusal(sent: Sent, cause: unknown): Refusal {
   return sent === 'no'
-    ? new Refusal('AUDIT_UNAVAILABLE', 'The call could not be recorded, so it is not answered.', { cause })
+    ? new Refusal('AUDIT_UNAVAILABLE', 'The call could not be recorded, so it is refused.', { cause })
     : new Refusal(
         'OUTCOME_UNRECORDED',
         'The call may have run, but its record could not be made durable; the response is withheld.',

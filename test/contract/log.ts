@@ -5,7 +5,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type AppenderConfig, type AuditEnvelope, type SignedEnvelope, SvcAppender } from 'svc-sdk/audit'
 import { canonicalize, LocalDevSigner, type Signer } from 'svc-sdk/signer'
-import { type Cloud, type CloudRequest, type Fault, startCloud } from '../plugins/audit/log/upload/cloud.js'
+import {
+  type Cloud,
+  type CloudRequest,
+  type Interceptor,
+  startCloud,
+} from '../plugins/audit/log/upload/cloud.js'
 
 const seed = new Uint8Array(32).fill(7)
 
@@ -98,10 +103,10 @@ const isOfRecords = (text: string) => /\/(?:ingest|agents|raw)\//.test(text)
 export async function openUploadingLog(
   presign: Partial<NonNullable<AppenderConfig['presign']>> = {},
   without: readonly string[] = [],
-  error?: Fault,
+  error?: Interceptor,
 ): Promise<UploadingLog> {
   const cloud = await startCloud()
-  if (error !== undefined) cloud.error = error
+  if (error !== undefined) cloud.intercept = error
   const all = Object.entries({ ...presignFor(cloud), ...presign }).filter(([key]) => !without.includes(key))
   const config = {
     presign: { apiBaseUrl: cloud.url, auditKey: 'Bearer key-1', ...Object.fromEntries(all) },

@@ -66,7 +66,7 @@ contractSection('3', 'States and transitions', ({ holds }) => {
   })
   holds('i', 'After an upload that failed the same bytes are sent again.', async () => {
     await using log = await openUploadingLog()
-    log.cloud.error = failing('/ingest/', 503, 1)
+    log.cloud.intercept = failing('/ingest/', 503, 1)
     await log.appender.append(envelope())
     await log.appender.flush()
     await log.cloud.until(() => log.puts().length === 2)

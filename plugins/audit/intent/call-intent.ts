@@ -100,5 +100,5 @@ export function describeIntent(
     return 'no intent: the call is not taken to change anything (audit.intent: side_effects)'
   }
   const otherwise = failureMode === 'block' ? 'it is not sent' : 'it is sent anyway'
-  return `its intent would be on disk before it is sent (audit.intent: ${which}); where that fails, ${otherwise}`
+  return `its intent would be on disk before it is sent (audit.intent: ${which}); if that fails, ${otherwise}`
 }

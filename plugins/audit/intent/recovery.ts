@@ -20,7 +20,7 @@ export interface IntentParts {
   readonly dir: string
   readonly port: FileSystem
   readonly logger: Logger
-  /** Id of the current signing key; null where the writer signs with a key of its own. */
+  /** Id of the current signing key; null if the writer signs with a key of its own. */
   readonly keyId: string | null
   append(record: AuditEnvelope): Promise<void>
 }
@@ -132,7 +132,7 @@ async function unrecordedOn(path: string, intents: readonly Intent[]): Promise<I
       if (intent !== undefined && isOf(intent, bytes)) missing.delete(intent.record.span_id)
     }
   } catch (error) {
-    // ENOENT: a day without a log has no records.
+    // ENOENT: a day without a daily log has no records.
     if (systemCode(error) !== 'ENOENT') throw error
   }
   return [...missing.values()]

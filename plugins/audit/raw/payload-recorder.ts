@@ -116,7 +116,7 @@ export class PayloadRecorder {
   }
 }
 
-/** The start of a stream or, where one chunk is the response itself, of that chunk. */
+/** The start of a stream or, if one chunk is the response itself, of that chunk. */
 class StreamedPayload {
   readonly #limit: number
   #pieces: Uint8Array[] = []

@@ -22,7 +22,7 @@ export function windowBytes(previewBytes: number): number {
  *
  * @param head the first `windowBytes` of the payload, or all of it. Invalid UTF-8 becomes U+FFFD.
  * @param totalBytes of the whole payload.
- * @param redactor removes identities where the policy requires it.
+ * @param redactor removes identities if the policy requires it.
  */
 export function previewOf(
   head: Uint8Array,

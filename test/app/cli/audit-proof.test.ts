@@ -59,7 +59,7 @@ describe('svc audit', () => {
         ['0', 0, 'proven'],
         ['0 5', 0, 'proven'],
         ['0 4', 1, 'its checkpoint of 5 leaves is signed by a key that is not trusted for them'],
-        ['3 9', 1, 'the record is at fault: '],
+        ['3 9', 1, 'the record is invalid: '],
         ['4 4', 2, ''],
         ['0 4 5', 2, ''],
         ['01', 2, ''],

@@ -57,7 +57,7 @@ export async function expectIntact(dir: string, by: LocalDevSigner = signer): Pr
   return report
 }
 
-/** Fails where a member occurs twice, or one of `needed` does not occur. */
+/** Fails if a member occurs twice, or one of `needed` does not occur. */
 export function expectOnceEach(found: readonly string[], needed: readonly string[]): void {
   const set = new Set(found)
   expect(found.length - set.size, 'doubled records').to.equal(0)

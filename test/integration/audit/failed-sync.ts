@@ -1,4 +1,4 @@
-// One sync of a file or a folder fails, whichever it is. What it covered is told, and nothing else is lost.
+// One sync of a file or a folder fails. What it covered is reported as failed, and nothing else is lost.
 
 import { nodeFileSystem } from '@svc/plugin-audit/internal/log/files/file-system'
 import type { FileSystem } from '@svc/plugin-audit/log'
@@ -8,7 +8,7 @@ import {
   DAY,
   diskWith,
   envelope,
-  fault,
+  ioError,
   spansOf,
 } from '../../plugins/audit/log/writer/records.js'
 import type { Chance } from '../../support/chance.js'
@@ -46,7 +46,7 @@ async function round(chance: Chance, dir: string): Promise<Figures> {
   }
   await appender.close()
   expect(failing.count, 'syncs that failed').to.equal(1)
-  expect(rejected + errors.length, 'the failure is told').to.be.greaterThan(0)
+  expect(rejected + errors.length, 'the failure is reported').to.be.greaterThan(0)
 
   // A failed sync of the last checkpoint is made good by the next opening.
   const after = appenderIn(dir)
@@ -70,7 +70,7 @@ function failOnce(nth: number) {
   }
   const sync = (how: 'fsync' | 'fdatasync'): FileSystem['fsync'] => {
     return (fd, done) => {
-      if (isTheOne()) setImmediate(() => done(fault('EIO')))
+      if (isTheOne()) setImmediate(() => done(ioError('EIO')))
       else nodeFileSystem[how](fd, done)
     }
   }
@@ -78,7 +78,7 @@ function failOnce(nth: number) {
     fsync: sync('fsync'),
     fdatasync: sync('fdatasync'),
     fsyncSync: (fd) => {
-      if (isTheOne()) throw fault('EIO')
+      if (isTheOne()) throw ioError('EIO')
       nodeFileSystem.fsyncSync(fd)
     },
   })

@@ -1,4 +1,4 @@
-// A gateway whose log's disk fills up: it refuses what it cannot record, loses nothing it has answered, serves
+// A gateway whose log's disk fills up: it refuses what it cannot record, loses no acknowledged record, serves
 // again when there is room, and closes and starts again while there is none.
 
 import { readdirSync, readFileSync } from 'node:fs'
@@ -39,7 +39,7 @@ async function round(chance: Chance, dir: string): Promise<Figures> {
   try {
     signer = LocalDevSigner.fromKeyRef(keyRefIn(gateway.dir))
     await call(gateway, chance, responses, 20)
-    expect([...responses.keys()], 'answers while there is room').to.deep.equal(['200'])
+    expect([...responses.keys()], 'responses while there is room').to.deep.equal(['200'])
 
     disk.fill(chance.int(0, 60_000))
     await untilRefused(gateway, chance, responses)
@@ -125,17 +125,17 @@ async function untilRefused(gateway: TestGateway, chance: Chance, responses: Res
     if ((responses.get('AUDIT_UNAVAILABLE')?.length ?? 0) > before) return
     calls += burst
   }
-  throw new Error(`none of ${MOST_CALLS_TO_FILL} calls on a full disk was answered AUDIT_UNAVAILABLE`)
+  throw new Error(`none of ${MOST_CALLS_TO_FILL} calls on a full disk was refused with AUDIT_UNAVAILABLE`)
 }
 
 /** Calls at once, some of tools that need an intent before they are sent. */
-async function call(gateway: TestGateway, chance: Chance, answers: Responses, count: number): Promise<void> {
+async function call(gateway: TestGateway, chance: Chance, spans: Responses, count: number): Promise<void> {
   const tools = Array.from({ length: count }, () => chance.pick(['read', 'write_file']))
   const responses = await Promise.all(tools.map((tool) => gateway.invoke(`/mcp/files/${tool}@1`)))
   for (const response of responses) {
     const body = (await response.json()) as { error?: string }
     const kind = response.ok ? String(response.status) : (body.error ?? `${response.status}`)
-    answers.set(kind, [...(answers.get(kind) ?? []), response.headers.get('x-span-id') ?? ''])
+    spans.set(kind, [...(spans.get(kind) ?? []), response.headers.get('x-span-id') ?? ''])
   }
 }
 

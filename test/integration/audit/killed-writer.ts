@@ -67,11 +67,11 @@ function momentOf(chance: Chance, cloud: Cloud, kill: () => void) {
   }
   const moment = chance.int(1, 40)
   let asked = 0
-  cloud.error = () => {
+  cloud.intercept = () => {
     if (++asked === moment) kill()
     return false
   }
-  // Where the upload asks for less than that, the last records end the wait.
+  // If the upload asks for less than that, the last records end the wait.
   return {
     acknowledged: (records: number) => {
       if (records === TOTAL) kill()

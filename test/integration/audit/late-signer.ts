@@ -1,4 +1,4 @@
-// A signer that answers late, in another order, or with an error (an HSM, a KMS), and a disk that refuses a write, under a
+// A signer that responds late, in another order, or with an error (an HSM, a KMS), and a disk that refuses a write, under a
 // writer that is killed at any moment. What is on disk then is an intact log each time, and the next writer continues it.
 
 import { cpSync, writeFileSync } from 'node:fs'
@@ -15,7 +15,7 @@ import {
   DAY,
   diskWith,
   envelope,
-  fault as error,
+  ioError as error,
   linesOf,
   signer,
   spansOf,
@@ -145,7 +145,7 @@ function expectNoHoles(dir: string): void {
   }
 }
 
-/** Signs when it is told to. */
+/** Signs when the test lets it. */
 class RemoteSigner {
   readonly keyId = signer.keyId
   readonly publicKey = signer.publicKey

@@ -1,4 +1,4 @@
-// Manipulations of a log, several at once: by whoever can write its files, by the thief of a former key, and by the holder of
+// Manipulations of a log, several at once: by a process that can write its files, by the thief of a former key, and by the holder of
 // the upload key. Both verifiers must say the same, and nothing sealed may change without a word of theirs.
 
 import { createHash } from 'node:crypto'
@@ -81,7 +81,7 @@ async function round(chance: Chance, folder: string): Promise<Figures> {
   const figures = { cases: 0, found: 0 }
   for (const [i, { dir, what, isRestored }] of cases.entries()) {
     const report = await verifyLog(dir, { keys: await readKeys(keys), against: head })
-    // Where a restored file has gaps and the tree is damaged too, they name other kinds of the same lines.
+    // If a restored file has gaps and the tree is damaged too, they name other kinds of the same lines.
     const said = ({ verdict, failures }: { verdict: string; failures: readonly { kind: string }[] }) =>
       [verdict, ...new Set(isRestored ? [] : failures.map(({ kind }) => kind).sort())].join(', ')
     expect(python[i] && said(python[i]), `both verifiers: ${what}`).to.equal(said(report))

@@ -1,4 +1,4 @@
-// A disk of one mebibyte that the experiment can fill: a tmpfs where it may mount one, else a file system that
+// A disk of one mebibyte that the experiment can fill: a tmpfs if it may mount one, else a file system that
 // counts bytes and refuses what is too many.
 
 import { execFileSync } from 'node:child_process'
@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { messageOf } from '@svc/core/json'
 import { nodeFileSystem } from '@svc/plugin-audit/internal/log/files/file-system'
 import type { FileSystem } from '@svc/plugin-audit/log'
-import { diskWith, fault } from '../../plugins/audit/log/writer/records.js'
+import { diskWith, ioError } from '../../plugins/audit/log/writer/records.js'
 
 const CAPACITY = 1_048_576
 const BALLAST = 'ballast'
@@ -15,7 +15,7 @@ const BALLAST = 'ballast'
 export interface SmallDisk extends Disposable {
   /** What is counted in the experiment's figures: the kind, and why it is not the other. */
   readonly kind: string
-  /** What the log must be written through; undefined where the disk itself is small. */
+  /** What the log must be written through; undefined if the disk itself is small. */
   readonly fileSystem: FileSystem | undefined
   /** Takes all room but `left` bytes. */
   fill(left: number): void
@@ -72,7 +72,7 @@ function countedDisk(dir: string, reason: string): SmallDisk {
           return nodeFileSystem.writeSync(fd, buffer, offset, length, position)
         }
         const fits = Math.min(length, room())
-        if (fits === 0) throw fault('ENOSPC')
+        if (fits === 0) throw ioError('ENOSPC')
         return nodeFileSystem.writeSync(fd, buffer, offset, fits, position)
       },
     }),

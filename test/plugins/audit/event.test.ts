@@ -70,7 +70,7 @@ describe('the record of a gateway event', () => {
     expect(records[1]).to.include({ status: 'error', error: 'DECIDED' })
   })
 
-  it('contains no identities where they are redacted', async () => {
+  it('contains no identities if they are redacted', async () => {
     const redactor: Redactor = {
       pseudonym: () => 'somebody',
       text: (text) => text.replace(/\S+@\S+/g, 'somebody'),

@@ -13,7 +13,7 @@ export interface WitnessConfig {
 // A note has at most 16 signatures, two of them of the log while its key changes.
 const MAX_WITNESSES = 12
 
-/** Why the witnesses cannot be used; undefined where they can. */
+/** Why the witnesses cannot be used; undefined if they can. */
 export function witnessError(witnesses: readonly WitnessConfig[], quorum: number): string | undefined {
   if (witnesses.length > MAX_WITNESSES) return `at most ${MAX_WITNESSES} witnesses can cosign`
   if (!Number.isSafeInteger(quorum) || quorum < 1 || quorum > witnesses.length) {

@@ -8,7 +8,7 @@ import type { LockedDirectory } from '../files/directory-lock.js'
 import { syncPath } from '../files/file-system.js'
 import { dayOfInstant } from '../format/day.js'
 import { checkpointFile } from '../format/paths.js'
-import type { Verifier } from '../keys/public-key.js'
+import type { SignatureVerifier } from '../keys/public-key.js'
 import { consistencyRanges } from '../merkle/proof.js'
 import { newestCheckpoint, type StoredCheckpoint } from '../tree/checkpoint-file.js'
 import { isBy, judgeCosignature, parseWitnessKey } from '../tree/cosignature.js'
@@ -30,7 +30,7 @@ interface CosigningParts extends LockedDirectory {
   readonly meter: Meter
   readonly origin: string
   /** Those that sign its checkpoints now: no other checkpoint is shown to a witness. */
-  readonly keys: readonly Verifier[]
+  readonly keys: readonly SignatureVerifier[]
   readonly witnesses: readonly WitnessConfig[]
   readonly quorum: number
   readonly random: () => number
@@ -207,7 +207,7 @@ export class Cosigning {
     return responses.flat()
   }
 
-  /** Another process may have sealed more, and shown it. @throws {Error} where none has. */
+  /** Another process may have sealed more, and shown it. @throws {Error} if none has. */
   #requireAhead(size: number): void {
     if ((this.#newest()?.head.size ?? 0) >= size) {
       this.#isStale = true

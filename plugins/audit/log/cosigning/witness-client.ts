@@ -51,7 +51,7 @@ export class WitnessClient {
     this.#cosigned = Math.max(this.#cosigned, size)
   }
 
-  /** @throws {Error} where the witness does not cosign, with the reason for an operator. */
+  /** @throws {Error} if the witness does not cosign, with the reason for an operator. */
   async cosign(submission: Submission, signal: AbortSignal): Promise<CosignResult> {
     for (let attempt = 1; ; attempt++) {
       const { signed, size, proof } = submission

@@ -1,5 +1,5 @@
 // The exclusive lock for appending, repair and retention across processes. It belongs to an open file description,
-// so the kernel releases it when its holder dies. The file names its owner: where its path leads to another file, or the
+// so the kernel releases it when its holder dies. The file names its owner: if its path leads to another file, or the
 // directory was copied, the lock is not the one that the other writers hold.
 
 import { join } from 'node:path'
@@ -40,7 +40,7 @@ export class DirectoryLock {
     this.#inode = port.fstatSync(this.fd).ino
   }
 
-  /** The log that the file names; undefined where it names none, or is a copy. Call under the lock. */
+  /** The log that the file names; undefined if it names none, or is a copy. Call under the lock. */
   ownedLog(): string | undefined {
     const owner = this.owner()
     return owner?.inode === String(this.#inode) ? owner.logId : undefined
@@ -67,7 +67,7 @@ export class DirectoryLock {
   }
 
   /**
-   * Runs the synchronous `section` under the lock: immediately where it is free, else when its holder releases it.
+   * Runs the synchronous `section` under the lock: immediately if it is free, else when its holder releases it.
    * The wait happens on a thread, so a stuck process never blocks the event loop.
    */
   run<T>(section: () => T): T | Promise<T> {

@@ -28,7 +28,7 @@ export interface FileSystem {
   /** Returns the bytes written, which may be fewer than requested. */
   writeSync(fd: number, buffer: Uint8Array, offset: number, length: number, position: number | null): number
   fstatSync(fd: number): FileStat
-  /** Undefined where there is no such file. */
+  /** Undefined if there is no such file. */
   statSync(path: string): FileStat | undefined
   ftruncateSync(fd: number, length: number): void
   fdatasync(fd: number, done: Callback): void
@@ -69,7 +69,7 @@ export const CREATE_APPEND_NEW = O_RDWR | O_CREAT | O_APPEND | O_EXCL
 export const CREATE_NEW = O_WRONLY | O_CREAT | O_EXCL
 
 /**
- * Writes `bytes[start, end)`, in several calls where needed: at `position`, or at the end of a file that is open for
+ * Writes `bytes[start, end)`, in several calls if necessary: at `position`, or at the end of a file that is open for
  * appending. Throws system errors.
  */
 export function writeFully(
@@ -136,7 +136,7 @@ export function replaceFile(
   syncDirectorySync(port, dirname(path))
 }
 
-/** Opens the file; undefined where it does not exist. */
+/** Opens the file; undefined if it does not exist. */
 export function openExisting(port: FileSystem, path: string, flags: number): number | undefined {
   try {
     return port.openSync(path, flags, FILE_MODE)
@@ -146,14 +146,14 @@ export function openExisting(port: FileSystem, path: string, flags: number): num
   }
 }
 
-/** What `read` returns for the open file; undefined where the file does not exist. */
+/** What `read` returns for the open file; undefined if the file does not exist. */
 export function readExisting<T>(port: FileSystem, path: string, read: (fd: number) => T): T | undefined {
   const fd = openExisting(port, path, READ)
   return fd === undefined ? undefined : closing(port, fd, read)
 }
 
-/** The whole file; undefined where it does not exist. */
-export function readText(port: FileSystem, path: string): string | undefined {
+/** The whole file; undefined if it does not exist. */
+export function readTextFile(port: FileSystem, path: string): string | undefined {
   return readExisting(port, path, (fd) => {
     const bytes = Buffer.alloc(port.fstatSync(fd).size)
     const got = port.readSync(fd, bytes, 0, bytes.length, 0)
@@ -174,12 +174,12 @@ function closing<T>(port: FileSystem, fd: number, use: (fd: number) => T): T {
   }
 }
 
-/** Bytes of the file; undefined where it does not exist. */
+/** Bytes of the file; undefined if it does not exist. */
 export function sizeOf(port: FileSystem, path: string): number | undefined {
   return port.statSync(path)?.size
 }
 
-/** The names in a directory; none where there is no such directory. */
+/** The names in a directory; none if there is no such directory. */
 export function namesIn(port: FileSystem, path: string): string[] {
   try {
     return port.readdirSync(path)

@@ -11,7 +11,7 @@ function binding(): typeof import('fs-native-extensions') {
   return loaded
 }
 
-/** Takes the exclusive lock; false where another open file description holds it. */
+/** Takes the exclusive lock; false if another open file description holds it. */
 export function tryLock(fd: number): boolean {
   return binding().tryLock(fd)
 }

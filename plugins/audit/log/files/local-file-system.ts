@@ -8,7 +8,7 @@ import type { FileSystem } from './file-system.js'
 /**
  * Checked only on Linux.
  *
- * @param logger gets a warning where the file system is not known.
+ * @param logger gets a warning if the file system is not known.
  * @throws {AuditError} `not_local`.
  */
 export function requireLocal(port: FileSystem, dir: string, logger?: Logger): void {

@@ -21,7 +21,7 @@ export function encodeLock(owner: LockOwner | undefined): Buffer {
   return owner === undefined ? CLEAR : Buffer.concat([CLEAR, Buffer.from(`${owner.inode} ${owner.logId}\n`)])
 }
 
-/** Undefined where the file has no complete owner's line. `bytes` is the whole file. */
+/** Undefined if the file has no complete owner's line. `bytes` is the whole file. */
 export function parseLockOwner(bytes: Uint8Array): LockOwner | undefined {
   const text = Buffer.from(bytes).toString('latin1', MARK_BYTES)
   const [, inode, logId] = /^(\d{1,20}) ([0-9a-f]{32})\n$/.exec(text) ?? []

@@ -49,7 +49,7 @@ export class LogFile {
    * Appends `bytes[0, length)`, completely or not at all. Call under the lock.
    *
    * @returns the size of the file before the write.
-   * @throws {AuditError} `write_failed`; the file then has its previous length. `day_removed`. `log_changed` where the file is no
+   * @throws {AuditError} `write_failed`; the file then has its previous length. `day_removed`. `log_changed` if the file is no
    * longer the one that was written; the next write goes to the one that is there.
    */
   write(bytes: Uint8Array, length: number): number {
@@ -166,7 +166,7 @@ export class LogFile {
   }
 }
 
-/** Opens for appending; creates the file and its folders where they are missing. */
+/** Opens for appending; creates the file and its folders if they are missing. */
 export function openCreating(port: FileSystem, path: string): number {
   try {
     return port.openSync(path, APPEND_CREATE, FILE_MODE)

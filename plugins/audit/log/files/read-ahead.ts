@@ -1,4 +1,4 @@
-// Reads parts of a file, and ahead where little is requested: a system call for each of many small ranges costs more
+// Reads parts of a file, and ahead if little is requested: a system call for each of many small ranges costs more
 // than what is done with them.
 
 import { readSync } from 'node:fs'

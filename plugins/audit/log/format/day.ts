@@ -39,7 +39,7 @@ export function daysBetween(earlier: string, later: string): number {
 }
 
 /** Days whose records must not be removed, by range or because they have records of a tenant. */
-export interface Hold {
+export interface LegalHold {
   /** Holds only days with records of this tenant; absent: every day of the range. */
   readonly tenant?: string | undefined
   /** The first day, `YYYY-MM-DD`; absent: no bound. */

@@ -27,7 +27,7 @@ export interface AuditEnvelope {
   /** `<name>@<version>`. */
   tool: string
   status: 'ok' | 'error'
-  /** Whether the upstream was asked; `unknown` where bytes may have been sent and no response came. */
+  /** Whether the upstream was asked; `unknown` if bytes may have been sent and no response came. */
   sent?: Sent
   /** Milliseconds. */
   latency_ms: number

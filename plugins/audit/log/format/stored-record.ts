@@ -5,8 +5,8 @@ import type { SignedEnvelope } from './envelope.js'
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
-/** The text of a line, or undefined where its bytes are not UTF-8. */
-export function textOf(bytes: Uint8Array): string | undefined {
+/** The text of a line, or undefined if its bytes are not UTF-8. */
+export function lineText(bytes: Uint8Array): string | undefined {
   try {
     return utf8.decode(bytes)
   } catch (error) {
@@ -15,9 +15,9 @@ export function textOf(bytes: Uint8Array): string | undefined {
   }
 }
 
-/** The JSON object in a line, or undefined where it holds none. */
+/** The JSON object in a line, or undefined if it holds none. */
 export function objectIn(line: Uint8Array): Record<string, unknown> | undefined {
-  const text = textOf(line)
+  const text = lineText(line)
   return text === undefined ? undefined : parseJsonObject(text)
 }
 

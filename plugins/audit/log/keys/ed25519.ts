@@ -70,7 +70,7 @@ interface SodiumNative {
 // Error codes of Node and the addon loader for a package, or its binary for this platform, that is absent.
 const ABSENT = new Set(['MODULE_NOT_FOUND', 'ERR_DLOPEN_FAILED', 'ADDON_NOT_FOUND'])
 
-/** sodium-native, or undefined where it is not installed or has no binary for this platform. */
+/** sodium-native, or undefined if it is not installed or has no binary for this platform. */
 export function loadSodiumNative(
   require: (name: string) => unknown = createRequire(import.meta.url),
 ): Ed25519 | undefined {

@@ -44,7 +44,7 @@ export function pathOfKeyRef(keyRef: string): string {
  *
  * @throws {SignerKeyError} one code per way in which the file cannot be used.
  */
-export function readKeyFile(path: string, onWarning: OnWarning): Uint8Array {
+export function readSeed(path: string, onWarning: OnWarning): Uint8Array {
   const text = readKeyText(path, onWarning)
   if (text.startsWith('-----BEGIN')) return seedOfPem(text, path)
   const bytes = parseBase64(text)
@@ -134,7 +134,7 @@ interface GeneratedKey {
 /**
  * Writes a new random seed to `path`, mode 0600.
  *
- * @throws {SignerKeyError} `key_exists`, never overwriting; `key_unreadable` where it cannot be written.
+ * @throws {SignerKeyError} `key_exists`, never overwriting; `key_unreadable` if it cannot be written.
  */
 export function generateKeyFile(path: string): GeneratedKey {
   const seed = randomBytes(SEED_BYTES)

@@ -3,7 +3,7 @@
 import type { Signer } from '@svc/core'
 import { SignerKeyError } from '../format/errors.js'
 import { ed25519, SEED_BYTES, type SigningKey, whenFastest } from './ed25519.js'
-import { type OnWarning, pathOfKeyRef, readKeyFile } from './key-file.js'
+import { type OnWarning, pathOfKeyRef, readSeed } from './key-file.js'
 import { keyIdOf } from './public-key.js'
 
 interface LocalDevSignerOptions {
@@ -37,7 +37,7 @@ export class LocalDevSigner implements Signer {
    */
   static fromKeyRef(keyRef: string, options: LocalDevSignerOptions = {}): LocalDevSigner {
     const warn = options.onWarning ?? ((message) => process.emitWarning(message, 'SvcSignerWarning'))
-    return new LocalDevSigner(readKeyFile(pathOfKeyRef(keyRef), warn))
+    return new LocalDevSigner(readSeed(pathOfKeyRef(keyRef), warn))
   }
 
   /** @throws {SignerKeyError} when the seed is not 32 bytes long. */

@@ -6,7 +6,7 @@ import { ed25519, PUBLIC_KEY_BYTES } from './ed25519.js'
 
 const PREFIX = 'ed25519:'
 
-export interface Verifier {
+export interface SignatureVerifier {
   /** `ed25519:` and the SHA-256, in lower-case hex, of the public key. */
   readonly keyId: string
   readonly publicKey: Uint8Array
@@ -14,7 +14,7 @@ export interface Verifier {
 }
 
 /** A key with the leaves of a log for which it is trusted; without them, for all. */
-export interface TrustedKey extends Verifier {
+export interface TrustedKey extends SignatureVerifier {
   /** The first leaf that it may sign, and the first that it may not. */
   readonly leaves?: readonly [from: number, until: number]
 }
@@ -29,7 +29,7 @@ export function publicKeyLine(publicKey: Uint8Array): string {
 }
 
 /** The key in `ed25519:` and the base64 of 32 bytes. @throws {SignerKeyError} for any other line. */
-export function verifierFromLine(line: string): Verifier {
+export function verifierFromLine(line: string): SignatureVerifier {
   if (!line.startsWith(PREFIX)) {
     throw new SignerKeyError('key_malformed', 'a public key line has the form ed25519:<base64>')
   }
@@ -39,7 +39,7 @@ export function verifierFromLine(line: string): Verifier {
 }
 
 /** @throws {SignerKeyError} when the key is not 32 bytes long. */
-export function verifierFromPublicKey(publicKey: Uint8Array): Verifier {
+export function verifierFromPublicKey(publicKey: Uint8Array): SignatureVerifier {
   if (publicKey.length !== PUBLIC_KEY_BYTES) {
     throw new SignerKeyError(
       'key_wrong_length',

@@ -5,7 +5,7 @@ import type { Signer } from '@svc/core'
 import { canonicalize, parseBase64, toBase64 } from '@svc/core/json'
 import { AuditError, signerFailure } from '../format/errors.js'
 import { SIGNATURE_BYTES } from './ed25519.js'
-import type { Verifier } from './public-key.js'
+import type { SignatureVerifier } from './public-key.js'
 
 const PREFIX = 'ed25519:'
 
@@ -57,7 +57,7 @@ export async function signJson<T extends object>(
 /** Whether `key` has signed the object, which names no other key. */
 export function hasSigned<T extends { readonly key_id?: unknown; readonly sig?: unknown }>(
   { sig, ...unsigned }: T,
-  key: Pick<Verifier, 'keyId' | 'verify'>,
+  key: Pick<SignatureVerifier, 'keyId' | 'verify'>,
 ): boolean {
   if ((unsigned.key_id ?? key.keyId) !== key.keyId) return false
   if (typeof sig !== 'string' || !sig.startsWith(PREFIX)) return false

@@ -7,7 +7,7 @@ import { readExisting } from '../files/file-system.js'
 import { linesOf } from '../files/lines.js'
 import { utcDayOf } from '../format/day.js'
 import { dailyLog } from '../format/paths.js'
-import { textOf } from '../format/stored-record.js'
+import { lineText } from '../format/stored-record.js'
 import { hasSigned } from '../keys/signed-json.js'
 import { shortLogId } from '../tree/record-place.js'
 import type { PlacedRange } from '../tree/seal-ranges.js'
@@ -28,11 +28,11 @@ interface ComparedDay {
 
 /**
  * Whether the line is not the one that was sealed there: its hash, computed again under the lock, is not the one that
- * leads to the signed root. Where the files of the tree do not prove what was sealed, the lines of the day are checked by
+ * leads to the signed root. If the files of the tree do not prove what was sealed, the lines of the day are checked by
  * themselves. If none of them is wrong, the files are rebuilt, and the change is not confirmed.
  *
  * @throws {JournalMoved} when another process was faster.
- * @throws {AuditError} `log_unlinked` where the tree cannot be rebuilt.
+ * @throws {AuditError} `log_unlinked` if the tree cannot be rebuilt.
  */
 export async function isChangeConfirmed(
   parts: TreeParts,
@@ -86,7 +86,7 @@ async function hasWrongLine(
 
 /** Whether it is canonical, of this log and day, and signed by a key that was trusted at `leaf`. */
 function isRecord(bytes: Uint8Array, { genesis, state }: LogTree, day: string, leaf: number): boolean {
-  const text = textOf(bytes)
+  const text = lineText(bytes)
   const record = text === undefined ? undefined : parseJsonObject(text)
   if (record === undefined || utcDayOf(record['ts']) !== day) return false
   if (record['log_id'] !== shortLogId(genesis.log_id)) return false

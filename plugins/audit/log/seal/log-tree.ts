@@ -103,7 +103,7 @@ export class LogTree {
     return this.size === this.state.size && this.#writer.pending === 0
   }
 
-  /** Takes over the lines that others have appended, and signs a checkpoint where the newest line has none. */
+  /** Takes over the lines that others have appended, and signs a checkpoint if the newest line has none. */
   async follow(): Promise<void> {
     const { port, dir, lock } = this.#parts
     const journal = await lock.run(() => journalSize(port, dir))
@@ -138,7 +138,7 @@ export class LogTree {
    * Appends a line after the leaves that `writer` has got. Their hashes and the line are written in one lock section, so
    * a process that comes second leaves the files of the tree as they are.
    *
-   * @param at from `now()`, where the body depends on it.
+   * @param at from `now()`, if the body depends on it.
    * @throws {JournalConflictError} when another process was faster.
    */
   async append(body: JournalBody, at = this.now()): Promise<void> {
@@ -172,7 +172,7 @@ export class LogTree {
     this.state.apply(line)
   }
 
-  /** The hash that was sealed as leaf `index`; undefined where the files of the tree do not prove it. */
+  /** The hash that was sealed as leaf `index`; undefined if the files of the tree do not prove it. */
   provenLeaf(index: number): Digest | undefined {
     const { size, store } = this
     const [leaf] = store.hashes(0, index, 1)

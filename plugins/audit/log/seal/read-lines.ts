@@ -42,7 +42,7 @@ export async function hashLines(
   }
 }
 
-/** The hash of the line that begins at `start`; undefined where the file has no whole line there. */
+/** The hash of the line that begins at `start`; undefined if the file has no whole line there. */
 export function leafAt(port: FileSystem, fd: number, start: number): Digest | undefined {
   for (let length = CHUNK_BYTES; ; length *= 2) {
     const bytes = Buffer.alloc(length)

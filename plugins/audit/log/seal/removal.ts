@@ -12,7 +12,7 @@ import {
   syncFile,
   writeFully,
 } from '../files/file-system.js'
-import { daysBetween, type Hold } from '../format/day.js'
+import { daysBetween, type LegalHold } from '../format/day.js'
 import { AuditError } from '../format/errors.js'
 import { coverFile, dailyLog } from '../format/paths.js'
 import { MAX_STEP_MS } from '../tree/journal-state.js'
@@ -26,13 +26,13 @@ const CONFIRMED_AFTER_MS = 7 * MS_PER_DAY
 const CHUNK_BYTES = 131_072
 
 interface RemovalParts extends TreeParts {
-  readonly holds: readonly Hold[]
+  readonly holds: readonly LegalHold[]
   readonly onError: (error: Error) => void
   /** When a quorum of witnesses has cosigned, by their clocks, milliseconds since the epoch. */
   readonly witnessedAt: () => number | undefined
 }
 
-/** Why nothing is removed now; undefined where removal is allowed. */
+/** Why nothing is removed now; undefined if removal is allowed. */
 function suspended(tree: LogTree, witnessedAt: number | undefined): string | undefined {
   const now = Date.parse(tree.now())
   const since = tree.state.sinceAt(tree.now())
@@ -138,7 +138,7 @@ async function writeCover({ port }: RemovalParts, path: string, cover: Buffer): 
 async function isHeld(
   source: { readonly port: FileSystem; readonly dir: string },
   day: string,
-  holds: readonly Hold[],
+  holds: readonly LegalHold[],
 ): Promise<boolean> {
   const ofDay = holds.filter(({ from = '', to = day }) => from <= day && day <= to)
   const tenants = ofDay.flatMap(({ tenant }) => tenant ?? [])

@@ -1,5 +1,5 @@
 // What the journal states up to a checkpoint, for a writer that opens the log. A seal that repeats what the lines before
-// it say is believed only where a checkpoint of the writer's own key covers it: the holder of that key has compared it with
+// it say is believed only if a checkpoint of the writer's own key covers it: the holder of that key has compared it with
 // those lines. A key that has signed none, as after a rotation, reads the journal from its first line.
 
 import { verifierFromLine, verifierFromPublicKey } from '../keys/public-key.js'
@@ -24,7 +24,7 @@ const SLICE = 512
 /** What the lines up to and including `line` state. */
 interface ResumedState {
   readonly state: JournalState
-  /** The leaves up to there; undefined where the files of the tree do not lead to the checkpoint with these lines. */
+  /** The leaves up to there; undefined if the files of the tree do not lead to the checkpoint with these lines. */
   readonly range: LeafRange | undefined
   /** Offset after the line. */
   readonly offset: number
@@ -36,7 +36,7 @@ interface ResumedState {
  *
  * @param own the newest checkpoint that the writer's own key has signed.
  * @param end bytes of the journal.
- * @throws {AuditError} `log_unlinked` where a line does not follow, or is not signed by a key that is trusted there.
+ * @throws {AuditError} `log_unlinked` if a line does not follow, or is not signed by a key that is trusted there.
  */
 export async function resumedState(
   { port, dir }: TreeParts,
@@ -66,7 +66,7 @@ export async function resumedState(
   )
 }
 
-/** Adds the leaves of the line's ranges, as the files of the tree have them, and the line; undefined where they have not. */
+/** Adds the leaves of the line's ranges, as the files of the tree have them, and the line; undefined if they have not. */
 function extended(
   range: LeafRange,
   store: TreeStore,
@@ -84,7 +84,7 @@ function extended(
 }
 
 /**
- * The line, where it follows those in `state` and a key that is trusted there has signed it.
+ * The line, if it follows those in `state` and a key that is trusted there has signed it.
  *
  * @param isCovered whether a signed root covers the line; the signature of a seal then needs no check.
  */
@@ -146,7 +146,7 @@ function confirmedSeal(
   })
   const state = seal?.line && JournalState.after(seal.line)
   if (seal?.line === undefined || state === undefined) return undefined
-  // A damaged leaf beside the genesis is no reason to read everything, so its own signature is checked instead.
+  // A damaged leaf beside the genesis does not require reading everything, so its own signature is checked instead.
   const first = verifierFromLine(genesis.key)
   const isOfLog = state.logId === genesis.log_id && state.keys.has(first.keyId) && hasSigned(genesis, first)
   const isConfirmed = isOfLog && isLeafOf(store, own, leafHash(seal.bytes), seal.line.leaf)

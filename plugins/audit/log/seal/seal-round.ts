@@ -27,7 +27,7 @@ interface GrownDay {
   readonly end: number
 }
 
-interface ChangedDay {
+interface DamagedDay {
   readonly day: string
   readonly sealed: number
   /** Bytes of whole lines that its file has. */
@@ -85,7 +85,7 @@ function look({ port, dir, lock }: TreeParts, tree: LogTree) {
     // A day that has a cover and no sealed bytes is removed; the writer died before it removed the file.
     const covered = new Set(names.flatMap((name) => dayOfCoverFile(name) ?? []))
     const grown: GrownDay[] = []
-    const changed: ChangedDay[] = []
+    const changed: DamagedDay[] = []
     for (const day of new Set([...days, ...ends.keys()].sort())) {
       const sealed = ends.get(day) ?? 0
       if (!ends.has(day) && covered.has(day)) continue
@@ -146,7 +146,7 @@ export async function appendSeal(tree: LogTree, ranges: SealBody['ranges']): Pro
 async function stateError(
   parts: TreeParts,
   tree: LogTree,
-  { day, sealed, found }: ChangedDay,
+  { day, sealed, found }: DamagedDay,
 ): Promise<AuditError | undefined> {
   const ranges = (await sealedDays(parts, tree.journalEnd, new Set([day]))).get(day)?.ranges ?? []
   const { equalEnd: resume, changed } = await compareDay(parts, day, ranges, tree.store)

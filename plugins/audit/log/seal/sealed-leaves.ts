@@ -14,7 +14,7 @@ import type { TreeStore, TreeWriter } from '../tree/tree-store.js'
 import { inconsistentLog } from './inconsistent-log.js'
 import { hashLines } from './read-lines.js'
 
-interface Source {
+interface LogFiles {
   readonly dir: string
   readonly port: FileSystem
 }
@@ -25,10 +25,10 @@ export type CoverOffsets = Map<string, number>
 /**
  * Adds the leaves of `ranges`; of a removed day, the roots in its cover.
  *
- * @throws {AuditError} `log_unlinked` where the files do not have those lines.
+ * @throws {AuditError} `log_unlinked` if the files do not have those lines.
  */
 export async function addSealedLeaves(
-  source: Source,
+  source: LogFiles,
   ranges: readonly SealRange[],
   writer: TreeWriter,
   covers: CoverOffsets,
@@ -71,7 +71,7 @@ async function addLines(
 
 /** The roots for a range that begins at the writer's end: they follow those of the day's ranges before it. */
 async function addCover(
-  { dir, port }: Source,
+  { dir, port }: LogFiles,
   [day, from, , lines]: SealRange,
   writer: TreeWriter,
   covers: CoverOffsets,
@@ -90,7 +90,7 @@ async function addCover(
 }
 
 /** Where the cover of `day` has the roots of its range that begins with the leaf `start`. */
-async function coverOffset(source: Source, day: string, start: number): Promise<number> {
+async function coverOffset(source: LogFiles, day: string, start: number): Promise<number> {
   const ranges = (await sealedDays(source, Infinity, new Set([day]))).get(day)?.ranges ?? []
   const before = ranges.filter(({ leaf }) => leaf < start)
   const roots = before.reduce((sum, { leaf, lines }) => sum + alignedSubtrees(leaf, leaf + lines).length, 0)
@@ -105,18 +105,18 @@ export interface PlacedLine {
 }
 
 interface DayComparison {
-  /** The first line that is not as it is in the tree, or is missing; undefined where all sealed lines are there. */
+  /** The first line that is not as it is in the tree, or is missing; undefined if all sealed lines are there. */
   readonly changed?: PlacedLine
   /** Offset after the last line that is as it was sealed, with all before it. */
   readonly equalEnd: number
   readonly lines: number
-  /** The content of the day's cover; useful where no line has changed. */
+  /** The content of the day's cover; useful if no line has changed. */
   readonly prunedRoots: Buffer
 }
 
 /** Compares a day's log with the leaves in the tree files. */
 export async function compareDay(
-  { dir, port }: Source,
+  { dir, port }: LogFiles,
   day: string,
   ranges: readonly PlacedRange[],
   store: TreeStore,
@@ -172,7 +172,7 @@ export interface SealedDay {
 
 /** What the journal's first `end` bytes state of `days`, by a pass over the whole; for the rare cases that need it. */
 export async function sealedDays(
-  { port, dir }: Source,
+  { port, dir }: LogFiles,
   end: number,
   days: ReadonlySet<string>,
 ): Promise<Map<string, SealedDay>> {

@@ -7,7 +7,7 @@ import type { Meter } from '@svc/core'
 import { HeldLock } from '../files/kernel-lock.js'
 import { AuditError } from '../format/errors.js'
 import { SEAL_LOCK_FILE } from '../format/paths.js'
-import { publicKeyLine, type Verifier } from '../keys/public-key.js'
+import { publicKeyLine, type SignatureVerifier } from '../keys/public-key.js'
 import { KeyHistory } from '../tree/key-history.js'
 import type { NoteSigner } from '../tree/note.js'
 import { JournalConflictError, retryOnConflict } from './journal-conflict.js'
@@ -60,7 +60,7 @@ export class Sealer {
 
   /**
    * Links the log's parts and seals forward what a writer that died left; lets the retiring signer introduce the key of
-   * `signer` where the log does not know it, and states the retention where it has changed.
+   * `signer` if the log does not know it, and states the retention if it has changed.
    *
    * @throws {AuditError} `log_unlinked`, `key_refused`, `journal_busy`.
    */
@@ -82,7 +82,7 @@ export class Sealer {
   }
 
   /** Keys that the newest tree trusts for its next leaf. Rejects as `withTree` does. */
-  trustedKeys(): Promise<Verifier[]> {
+  trustedKeys(): Promise<SignatureVerifier[]> {
     return this.withTree(async (tree) => {
       await tree.follow()
       return tree.state.keys.allAt(tree.size)
@@ -90,7 +90,7 @@ export class Sealer {
   }
 
   /**
-   * The keys that are or were of the log: as this process knows them, where `areEnough` says so or the log cannot be read now;
+   * The keys that are or were of the log: as this process knows them, if `areEnough` says so or the log cannot be read now;
    * else after what others have appended.
    */
   async keys(areEnough: (keys: KeyHistory) => boolean): Promise<KeyHistory> {
@@ -120,7 +120,7 @@ export class Sealer {
   }
 
   /**
-   * Runs `work` with the newest tree while nothing is being sealed by this process; again where another process was
+   * Runs `work` with the newest tree while nothing is being sealed by this process; again if another process was
    * faster. Rejects with the errors of `work`, and with `journal_busy`.
    */
   withTree<T>(work: (tree: LogTree) => Promise<T>): Promise<T> {

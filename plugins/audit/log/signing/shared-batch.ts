@@ -86,7 +86,7 @@ export class SharedBatch {
    * Offers `bytes[start, end)` for signing. The bytes must not change before `claim` returns the message, or,
    * while the thread is signing it, before the signature is read.
    *
-   * @param headEnd where the signature member is inserted.
+   * @param headEnd the offset at which the signature member is inserted.
    */
   put(start: number, end: number, headEnd: number): void {
     const index = this.#count++

@@ -13,7 +13,7 @@ export type Methods<Remote> = Record<keyof Remote, Method>
 
 interface Call {
   readonly kind: 'call'
-  /** Absent where no reply is expected. */
+  /** Absent if no reply is expected. */
   readonly id?: number
   readonly name: string
   readonly args: readonly unknown[]

@@ -10,7 +10,7 @@ export class Thread<Remote extends Methods<Remote>> {
 
   /**
    * @param methods that the thread calls.
-   * @param onEnd is called once, after the last message, also where the thread was closed.
+   * @param onEnd is called once, after the last message, even if the thread was closed.
    */
   constructor(worker: Worker, methods: Readonly<Record<string, Method>>, onEnd: (error: Error) => void) {
     this.#worker = worker

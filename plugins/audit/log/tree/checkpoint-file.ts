@@ -21,7 +21,7 @@ export interface StoredCheckpoint {
 
 /**
  * The checkpoint with the largest size at the ends of the newest files, of those that `counts`, which may check the signature.
- * Where none there counts, earlier ones are looked at: a process without the key of the log can append many.
+ * If none there counts, earlier ones are looked at: a process without the key of the log can append many.
  */
 export function newestCheckpoint(
   port: FileSystem,

@@ -45,7 +45,7 @@ export function isBy({ name, keyId }: NoteSignature, witness: NamedKey): boolean
   return name === witness.name && Buffer.compare(keyId, witness.id) === 0
 }
 
-/** The time that a cosignature states, seconds since the epoch; undefined where it has another form. */
+/** The time that a cosignature states, seconds since the epoch; undefined if it has another form. */
 export function timeOf({ signature }: NoteSignature): number | undefined {
   if (signature.length !== TIME_BYTES + SIGNATURE_BYTES) return undefined
   const time = Number(Buffer.from(signature).readBigUInt64BE(0))

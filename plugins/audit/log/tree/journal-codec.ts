@@ -3,7 +3,7 @@
 import { CanonicalJsonError, canonicalize, isJsonObject, parseJsonObject, toBase64 } from '@svc/core/json'
 import { dayOfInstant } from '../format/day.js'
 import { SignerKeyError } from '../format/errors.js'
-import { textOf } from '../format/stored-record.js'
+import { lineText } from '../format/stored-record.js'
 import { verifierFromLine } from '../keys/public-key.js'
 import { type Digest, digestToBytes } from '../merkle/tree-hash.js'
 import type { JournalKind, JournalLine, LineOf, ParentHead, SealRange } from './journal-line.js'
@@ -154,7 +154,7 @@ function isLine(value: Record<string, unknown>): value is Record<string, unknown
 export function parseJournalLine(bytes: Buffer): JournalLine | undefined {
   const seal = parsePlainSeal(bytes.toString('latin1'))
   if (seal !== undefined) return seal
-  const text = textOf(bytes)
+  const text = lineText(bytes)
   const value = text === undefined ? undefined : parseJsonObject(text)
   if (value === undefined || !isLine(value)) return undefined
   try {

@@ -22,7 +22,7 @@ const NEWLINE = 0x0a
 export interface StoredJournalLine {
   /** Without the newline. Valid until the next line is requested. */
   readonly bytes: Buffer
-  /** Undefined where the line is no journal line. */
+  /** Undefined if the line is not a journal line. */
   readonly line: JournalLine | undefined
   /** Offset of its first byte. */
   readonly start: number
@@ -66,7 +66,7 @@ export function* journalLines(
   }
 }
 
-/** The first line, where it is a genesis; its signature is not checked. */
+/** The first line, if it is a genesis; its signature is not checked. */
 export function readGenesis(port: FileSystem, dir: string): LineOf<'genesis'> | undefined {
   for (const { line } of journalLines(port, dir, 0, Infinity))
     return line?.kind === 'genesis' ? line : undefined
@@ -74,7 +74,7 @@ export function readGenesis(port: FileSystem, dir: string): LineOf<'genesis'> | 
 }
 
 /**
- * The last of the first `end` bytes' lines that `isMeant`; undefined where there is none. Reads from the end, so the age of
+ * The last of the first `end` bytes' lines that `isMeant`; undefined if there is none. Reads from the end, so the age of
  * the log does not matter.
  */
 export function lastLine(
@@ -97,13 +97,13 @@ export function lastLine(
   }
 }
 
-/** The offset after the line that is this leaf; undefined where there is none. */
+/** The offset after the line that is this leaf; undefined if there is none. */
 export function endOfLeaf(port: FileSystem, dir: string, leaf: number): number | undefined {
   const end = journalSize(port, dir)?.end ?? 0
   return lastLine(port, dir, end, (line) => line.leaf === leaf)?.end
 }
 
-/** Inode and bytes of whole lines; undefined where there is no journal. Call under the lock. */
+/** Inode and bytes of whole lines; undefined if there is no journal. Call under the lock. */
 export function journalSize(port: FileSystem, dir: string): { inode: number; end: number } | undefined {
   return readExisting(port, join(dir, JOURNAL_FILE), (fd) => {
     const { ino, size } = port.fstatSync(fd)

@@ -49,7 +49,7 @@ export class JournalState {
     return state
   }
 
-  /** Why `line` does not continue the journal; undefined where it does. Signature and root are not checked. */
+  /** Why `line` does not continue the journal; undefined if it does. Signature and root are not checked. */
   whyNot(line: JournalLine): string | undefined {
     if ((line.kind === 'genesis') !== (this.size === 0)) return 'genesis is the first line, and no other one'
     if (this.size > 0 && line.log_id !== this.logId) return `it belongs to log ${line.log_id}`
@@ -65,7 +65,7 @@ export class JournalState {
     return this.keys.whyNot(line)
   }
 
-  /** Why what the line repeats is not what the lines before it say; undefined where it is, or repeats nothing. */
+  /** Why what the line repeats is not what the lines before it say; undefined if it is, or repeats nothing. */
   whyNotSummary(line: JournalLine): string | undefined {
     if (line.kind !== 'seal') return undefined
     if (SUMMARY.every((name) => line[name] === undefined)) return undefined

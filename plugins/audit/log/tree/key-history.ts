@@ -1,11 +1,11 @@
 // Which keys are trusted for which leaves. Keys enter by the genesis and by `key` lines, and leave by `key` and
 // `revoke` lines; the leaf's index decides, never a time.
 
-import { publicKeyLine, type Verifier, verifierFromLine } from '../keys/public-key.js'
+import { publicKeyLine, type SignatureVerifier, verifierFromLine } from '../keys/public-key.js'
 import type { JournalLine, KeySpan } from './journal-line.js'
 
 interface Entry {
-  readonly key: Verifier
+  readonly key: SignatureVerifier
   /** The first leaf that it may sign. */
   readonly from: number
   /** The first leaf that it may not sign. */
@@ -27,8 +27,8 @@ export class KeyHistory {
     return history
   }
 
-  /** The key, where it is trusted for `leaf`. */
-  at(keyId: string, leaf: number): Verifier | undefined {
+  /** The key, if it is trusted for `leaf`. */
+  at(keyId: string, leaf: number): SignatureVerifier | undefined {
     const entry = this.#entries.get(keyId)
     return entry !== undefined && entry.from <= leaf && leaf < entry.until ? entry.key : undefined
   }
@@ -39,14 +39,14 @@ export class KeyHistory {
   }
 
   /** All keys that are trusted for `leaf`. */
-  allAt(leaf: number): Verifier[] {
+  allAt(leaf: number): SignatureVerifier[] {
     return [...this.#entries.values()]
       .filter(({ from, until }) => from <= leaf && leaf < until)
       .map(({ key }) => key)
   }
 
   /** All keys that are or were of the log. */
-  all(): Verifier[] {
+  all(): SignatureVerifier[] {
     return [...this.#entries.values()].map(({ key }) => key)
   }
 
@@ -59,7 +59,7 @@ export class KeyHistory {
       .sort(([keyA, fromA], [keyB, fromB]) => fromA - fromB || (keyA < keyB ? -1 : 1))
   }
 
-  /** Why the effect of `line` is not allowed; undefined where it is. */
+  /** Why the effect of `line` is not allowed; undefined if it is. */
   whyNot(line: JournalLine): string | undefined {
     if (line.kind === 'revoke') return this.#whyNotLeave(line.revoked, line.until, line)
     if (line.kind !== 'key' && line.kind !== 'genesis') return undefined

@@ -1,7 +1,7 @@
 // Splits a file of notes. No other line of a note is like its first one, the origin, so a damaged note does not affect
 // the others, and an incomplete one at the end is recognised.
 
-import { textOf } from '../format/stored-record.js'
+import { lineText } from '../format/stored-record.js'
 import { type Note, parseNote } from './note.js'
 
 export interface NotePiece {
@@ -9,7 +9,7 @@ export interface NotePiece {
   readonly line: number
   /** Offset of its first byte. */
   readonly offset: number
-  /** Undefined where the piece is not a note. */
+  /** Undefined if the piece is not a note. */
   readonly note: Note | undefined
   readonly text: string
   /** True for a last piece without a complete signature line, which a writer that died leaves. */
@@ -32,7 +32,7 @@ export function* notePieces(bytes: Uint8Array, firstLine: string): Generator<Not
     isRest = next < 0
     const end = next < 0 ? offset + (own ?? buffer.length - offset) : next
     const piece = buffer.subarray(offset, end)
-    const text = textOf(piece)
+    const text = lineText(piece)
     const note = text === undefined ? undefined : parseNote(text)
     const torn = end === buffer.length && endOfNote(piece) === undefined
     yield { line, offset, text: text ?? '', note, torn }
@@ -47,7 +47,7 @@ function startOfNote(buffer: Buffer, start: Buffer, from: number): number {
   return at
 }
 
-/** The offset after the complete signature lines of the note at the start; undefined where there are none. */
+/** The offset after the complete signature lines of the note at the start; undefined if there are none. */
 function endOfNote(bytes: Buffer): number | undefined {
   const signatures = bytes.indexOf('\n\n') + 2
   if (signatures === 1) return undefined

@@ -19,7 +19,7 @@ import { type NotePiece, notePieces } from './note-file.js'
 const TAIL_BYTES = 16_384
 
 interface NoteTail {
-  /** The last pieces of the file without a torn one. All pieces where the file is short. */
+  /** The last pieces of the file without a torn one. All pieces if the file is short. */
   readonly pieces: readonly NotePiece[]
   /** The offset after the last piece, where a torn one may begin. */
   readonly end: number
@@ -27,7 +27,7 @@ interface NoteTail {
 }
 
 /**
- * Undefined where there is no such file.
+ * Undefined if there is no such file.
  *
  * @param isEnough called with the last pieces, and again with more of them until it returns true.
  */
@@ -42,7 +42,7 @@ export function noteTail(
 
 /**
  * Appends `note` of `origin` to the file `name`, completely or not at all; resolves when it is on disk. Holds the lock,
- * under which others read the size of the file. Not where `isStale` says so of the newest notes in the file.
+ * under which others read the size of the file. Not if `isStale` says so of the newest notes in the file.
  */
 export async function appendNote(
   { dir, port, lock, logger }: LockedDirectory,
@@ -82,7 +82,7 @@ export async function appendNote(
   }
 }
 
-/** The offset after the last note that is of the log; undefined where there is no such file. */
+/** The offset after the last note that is of the log; undefined if there is no such file. */
 export function endOfNotes(
   port: FileSystem,
   path: string,

@@ -4,7 +4,7 @@ import { hash } from 'node:crypto'
 import type { Signer } from '@svc/core'
 import { parseBase64, toBase64 } from '@svc/core/json'
 import { SIGNATURE_BYTES } from '../keys/ed25519.js'
-import type { Verifier } from '../keys/public-key.js'
+import type { SignatureVerifier } from '../keys/public-key.js'
 import { signatureOf } from '../keys/signed-json.js'
 
 const KEY_ID_BYTES = 4
@@ -33,9 +33,9 @@ export interface Note {
 }
 
 export type NoteJudgement =
-  | { readonly kind: 'verified'; readonly key: Verifier }
+  | { readonly kind: 'verified'; readonly key: SignatureVerifier }
   | { readonly kind: 'unknown_key' }
-  | { readonly kind: 'bad_signature'; readonly key: Verifier }
+  | { readonly kind: 'bad_signature'; readonly key: SignatureVerifier }
 
 /** A signer with a public key, from which the note's key id is derived. */
 export type NoteSigner = Signer & { readonly publicKey: Uint8Array }
@@ -101,10 +101,10 @@ export function parseSignature(line: string): NoteSignature | undefined {
 }
 
 /**
- * Ids of the keys among `keys` that should have signed the note under `name`. The signatures are not checked; empty where
+ * Ids of the keys among `keys` that should have signed the note under `name`. The signatures are not checked; empty if
  * one of them cannot be a signature.
  */
-export function signersOf(note: Note, name: string, keys: readonly Verifier[]): string[] {
+export function signersOf(note: Note, name: string, keys: readonly SignatureVerifier[]): string[] {
   const ids: string[] = []
   for (const signed of note.signatures) {
     const key = keyOf(signed, name, keys)
@@ -118,16 +118,16 @@ export function signersOf(note: Note, name: string, keys: readonly Verifier[]): 
 function keyOf(
   { name: signedAs, keyId }: NoteSignature,
   name: string,
-  keys: readonly Verifier[],
-): Verifier | undefined {
+  keys: readonly SignatureVerifier[],
+): SignatureVerifier | undefined {
   if (signedAs !== name) return undefined
   return keys.find((key) => Buffer.compare(idUnder(name, key), keyId) === 0)
 }
 
 // A log has one name and few keys, and a key may have to be compared with the signatures of millions of notes.
-const idsOfKeys = new WeakMap<Verifier, { readonly name: string; readonly id: Uint8Array }>()
+const idsOfKeys = new WeakMap<SignatureVerifier, { readonly name: string; readonly id: Uint8Array }>()
 
-function idUnder(name: string, key: Verifier): Uint8Array {
+function idUnder(name: string, key: SignatureVerifier): Uint8Array {
   const known = idsOfKeys.get(key)
   if (known?.name === name) return known.id
   const id = noteKeyId(name, key.publicKey)
@@ -135,8 +135,12 @@ function idUnder(name: string, key: Verifier): Uint8Array {
   return id
 }
 
-/** Whether one of `keys` has signed the note under `name`; false where there is no note. */
-export function isVerified(note: Note | undefined, name: string, keys: readonly Verifier[]): boolean {
+/** Whether one of `keys` has signed the note under `name`; false if there is no note. */
+export function isVerified(
+  note: Note | undefined,
+  name: string,
+  keys: readonly SignatureVerifier[],
+): boolean {
   return note !== undefined && judgeNote(note, name, keys).kind === 'verified'
 }
 
@@ -144,9 +148,9 @@ export function isVerified(note: Note | undefined, name: string, keys: readonly 
  * Verifies the signature of a note under `name`. As signed-note requires, signatures of other names and keys are
  * ignored, and a failing signature of a known key makes the note invalid.
  */
-export function judgeNote(note: Note, name: string, keys: readonly Verifier[]): NoteJudgement {
+export function judgeNote(note: Note, name: string, keys: readonly SignatureVerifier[]): NoteJudgement {
   const message = Buffer.from(note.text)
-  let verified: Verifier | undefined
+  let verified: SignatureVerifier | undefined
   for (const signed of note.signatures) {
     const key = keyOf(signed, name, keys)
     if (key === undefined) continue

@@ -21,7 +21,7 @@ export function shortLogId(logId: string): string {
   return logId.slice(0, 16)
 }
 
-/** Undefined where a member is missing or malformed. */
+/** Undefined if a member is missing or malformed. */
 export function recordPlace(record: Record<string, unknown>): RecordPlace | undefined {
   const { log_id: logId, seq, lost = [] } = record
   if (typeof logId !== 'string' || !SHORT_ID.test(logId) || typeof seq !== 'string') return undefined

@@ -1,4 +1,4 @@
-// Reads and writes the files of the tree. They are derived: what they hold counts only where it leads to a signed root.
+// Reads and writes the files of the tree. They are derived: what they hold counts only if it leads to a signed root.
 
 import { dirname, join } from 'node:path'
 import {
@@ -42,7 +42,7 @@ export class TreeStore {
     return hashes
   }
 
-  /** The root of the complete subtree `index` of `level`; undefined where hashes are missing. */
+  /** The root of the complete subtree `index` of `level`; undefined if hashes are missing. */
   node(level: number, index: number): Digest | undefined {
     const stored = level - (level % LEVEL_STEP)
     const count = 2 ** (level - stored)
@@ -57,7 +57,7 @@ export class TreeStore {
     return nodes[0]
   }
 
-  /** The root of the leaves `[start, end)` of a proof (RFC 6962 §2.1); undefined where hashes are missing. */
+  /** The root of the leaves `[start, end)` of a proof (RFC 6962 §2.1); undefined if hashes are missing. */
   rootOf({ start, end }: LeafSpan): Digest | undefined {
     const roots = alignedSubtrees(start, end).map(({ level, start }) => this.node(level, start / 2 ** level))
     return roots.reduceRight((right, left) =>
@@ -65,7 +65,7 @@ export class TreeStore {
     )
   }
 
-  /** The range of the first `size` leaves; undefined where hashes are missing. */
+  /** The range of the first `size` leaves; undefined if hashes are missing. */
   range(size: number): LeafRange | undefined {
     const range = new LeafRange()
     for (const { start, level } of alignedSubtrees(0, size)) {
@@ -80,7 +80,7 @@ export class TreeStore {
 /**
  * The root of each range of leaves, as RFC 6962 §2.1 defines it for a range of a proof.
  *
- * @throws {AuditError} `read_failed` where the tree lacks a hash.
+ * @throws {AuditError} `read_failed` if the tree lacks a hash.
  */
 export function rootsOf(port: FileSystem, dir: string, ranges: readonly LeafSpan[]): Digest[] {
   const store = new TreeStore(dir, port)
@@ -94,7 +94,7 @@ export function rootsOf(port: FileSystem, dir: string, ranges: readonly LeafSpan
   })
 }
 
-/** The leaves `[from, to)` in blocks; ends early where one is not known. */
+/** The leaves `[from, to)` in blocks; ends early if one is not known. */
 export function* storedLeaves(dir: string, from: number, to: number): Generator<Digest[], void, void> {
   const store = new TreeStore(dir, nodeFileSystem)
   for (let at = from; at < to; ) {
@@ -153,7 +153,7 @@ export class TreeWriter {
     return this.#pending
   }
 
-  /** Writes the hashes to the files. Call it where their leaves are in the journal, or under the lock that appends them. */
+  /** Writes the hashes to the files. Call it if their leaves are in the journal, or under the lock that appends them. */
   flush(): void {
     for (const run of this.#runs) this.#write(run)
     this.#runs.length = 0

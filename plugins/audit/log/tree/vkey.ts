@@ -2,7 +2,7 @@
 
 import { parseBase64, toBase64 } from '@svc/core/json'
 import { PUBLIC_KEY_BYTES } from '../keys/ed25519.js'
-import { type Verifier, verifierFromPublicKey } from '../keys/public-key.js'
+import { type SignatureVerifier, verifierFromPublicKey } from '../keys/public-key.js'
 import { noteKeyId, type SignatureType } from './note.js'
 
 const VKEY = /^([^\s+\p{Cc}]+)\+([0-9a-f]{8})\+(\S+)$/u
@@ -12,7 +12,7 @@ export interface NamedKey {
   readonly name: string
   /** As in signature lines. */
   readonly id: Uint8Array
-  readonly key: Verifier
+  readonly key: SignatureVerifier
 }
 
 export function namedKey(name: string, type: SignatureType, publicKey: Uint8Array): NamedKey {

@@ -222,7 +222,7 @@ function isHeaders(value: unknown): value is Record<string, string> {
   return isJsonObject(value) && Object.values(value).every((held) => typeof held === 'string')
 }
 
-/** Undefined where one of them is no text, or is empty. */
+/** Undefined if one of them is not a string, or is empty. */
 function complete(owner: { readonly [Field in OwnerField]?: unknown }): UploadMetadata | undefined {
   const { tenant, environment: env, clientName, clientVersion } = owner
   return isText(tenant) && isText(env) && isText(clientName) && isText(clientVersion)

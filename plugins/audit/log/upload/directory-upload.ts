@@ -7,7 +7,7 @@ import { ControlPlane } from './control-plane.js'
 import { asUploadError, serializeError, UploadError } from './error.js'
 import { uploadRound } from './round.js'
 import { type FoundFile, PHASES, scan } from './scan.js'
-import type { Source } from './source.js'
+import type { UploadSource } from './source.js'
 import { UploadState } from './state-file.js'
 import { byFolder, StateRestoration, StoredFiles } from './stored-files.js'
 import { UploadThrottle } from './throttle.js'
@@ -148,7 +148,7 @@ export class DirectoryUpload {
     })
   }
 
-  async #sizes(sources: readonly Source[]): Promise<readonly (number | undefined)[]> {
+  async #sizes(sources: readonly UploadSource[]): Promise<readonly (number | undefined)[]> {
     const { sizes, now } = await this.#host.sizes(sources.map(({ path, mode }) => ({ path, mode })))
     this.#now = now
     return sizes

@@ -8,7 +8,7 @@ interface Failure {
   readonly scope?: 'all' | 'file' | undefined
   /** The delay that the other side requested, milliseconds. */
   readonly retryAfterMs?: number | undefined
-  /** Of the response; undefined where there was none. */
+  /** Of the response; undefined if there was none. */
   readonly status?: number | undefined
   readonly cause?: unknown
 }
@@ -44,7 +44,7 @@ export class UploadError extends AuditError {
   }
 }
 
-/** @param path where the error concerns one file. */
+/** @param path if the error concerns one file. */
 export function asUploadError(error: unknown, path?: string): UploadError {
   if (error instanceof UploadError) return error
   const what = path === undefined ? 'uploading' : `uploading ${path}`

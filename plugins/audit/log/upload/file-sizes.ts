@@ -3,7 +3,7 @@
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { nodeFileSystem } from '../files/file-system.js'
-import type { Verifier } from '../keys/public-key.js'
+import type { SignatureVerifier } from '../keys/public-key.js'
 import type { Sealer } from '../seal/sealer.js'
 import type { Head } from '../tree/checkpoint.js'
 import { newestCheckpoint } from '../tree/checkpoint-file.js'
@@ -33,12 +33,12 @@ export interface UploadedLog {
     readonly logId: string | undefined
     /** Whether there were no records when it was opened. */
     readonly isNew: boolean
-    /** Undefined where checkpoints are off. */
+    /** Undefined if checkpoints are off. */
     readonly sealer: Pick<Sealer, 'keys'> | undefined
     readonly agentLogs: { readonly isComplete: boolean; idle(): Promise<void> }
   }>
   /** Keys that the log trusts for what is signed now. */
-  trustedKeys(): Promise<readonly Pick<Verifier, 'keyId' | 'verify'>[]>
+  trustedKeys(): Promise<readonly Pick<SignatureVerifier, 'keyId' | 'verify'>[]>
   /** Removes files past their retention that are completely uploaded. */
   retainUploaded(uploaded: (path: string) => number): Promise<string[]>
 }

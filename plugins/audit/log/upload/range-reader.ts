@@ -98,7 +98,7 @@ export function isLineStart(file: number, offset: number): boolean {
   return readSync(file, byte, 0, 1, offset - 1) === 1 && byte[0] === NEWLINE
 }
 
-/** The bytes of the range. Fails where the file has become shorter. */
+/** The bytes of the range. Fails if the file has become shorter. */
 export async function* bytesOf(
   file: number,
   { start, end }: Range,

@@ -8,7 +8,7 @@ import type { ControlPlane } from './control-plane.js'
 import { asUploadError, UploadError } from './error.js'
 import { bytesOf, fixedRange, isLineStart, wholeEntries, wholeLines } from './range-reader.js'
 import type { FoundFile } from './scan.js'
-import { objectKey, type Range, type Source } from './source.js'
+import { objectKey, type Range, type UploadSource } from './source.js'
 import type { UploadState } from './state-file.js'
 import type { UploadThrottle } from './throttle.js'
 
@@ -25,11 +25,11 @@ interface RoundParts {
   /** Whether a file is uploaded up to its found size and not further. */
   readonly isBounded: boolean
   /** Sizes read under the lock, without partly written batches; undefined for a file not to be uploaded now. */
-  sizes(sources: readonly Source[]): Promise<readonly (number | undefined)[]>
+  sizes(sources: readonly UploadSource[]): Promise<readonly (number | undefined)[]>
   /** Called for each stored range. */
   onUploaded(bytes: number): void
   /** Called for each failure; a file with a final failure is skipped from then on. */
-  onFailure(error: UploadError, source?: Source): void
+  onFailure(error: UploadError, source?: UploadSource): void
 }
 
 interface PreparedRange {

@@ -6,10 +6,10 @@ import { join } from 'node:path'
 import { namesIn, nodeFileSystem } from '../files/file-system.js'
 import { readGenesis } from '../tree/journal-file.js'
 import { TREE_FOLDER } from '../tree/tree-layout.js'
-import { type Source, sourceOf, type UploadMode } from './source.js'
+import { sourceOf, type UploadMode, type UploadSource } from './source.js'
 
 export interface FoundFile {
-  readonly source: Source
+  readonly source: UploadSource
   readonly size: number
   /** When it was last written, milliseconds since the epoch. */
   readonly writtenAt: number

@@ -9,7 +9,7 @@ const MAX_REFUSAL_FACTOR = 10
 const NEVER = Number.POSITIVE_INFINITY
 
 export interface RoundResult {
-  /** Set where the next round should be soon: the longest delay that the other side has requested, milliseconds. */
+  /** Set if the next round should be soon: the longest delay that the other side has requested, milliseconds. */
   readonly retryAfterMs: number | undefined
   /** `refused`: by this round. `skipped`: what an earlier one met was left out. */
   readonly refusals: 'none' | 'refused' | 'skipped'

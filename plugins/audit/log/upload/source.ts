@@ -15,7 +15,7 @@ import type { UploadMetadata } from './presign.js'
 export type UploadMode = 'audit' | 'agent' | 'raw' | 'tree' | 'cover' | 'journal' | 'checkpoint'
 
 /** A file of the log to upload. */
-export interface Source {
+export interface UploadSource {
   /** Relative to the log's directory, `/` between segments: its key in the state file. */
   readonly path: string
   readonly mode: UploadMode
@@ -39,7 +39,7 @@ export interface SourceLog {
 const AGENT_LOG = /^agents\/([A-Za-z0-9._%-]+)\/(\d{4}-\d\d-\d\d)\/([A-Za-z0-9._%-]+)\.ndjson$/
 
 /** Undefined for a file of no dataset: locks, keys, torn lines, the state itself. */
-export function sourceOf(path: string, log: SourceLog | undefined): Source | undefined {
+export function sourceOf(path: string, log: SourceLog | undefined): UploadSource | undefined {
   const daily = dayOfDailyLog(path)
   if (daily !== undefined) return ofDay('audit', 'ingest', `audit-${daily}`, path, daily)
   const sealed = dayOfCheckpointFile(path)
@@ -59,7 +59,7 @@ export function sourceOf(path: string, log: SourceLog | undefined): Source | und
 }
 
 /** The objects of files without a day share the folder of the genesis's day, and name their log. */
-function ofLog(path: string, { logId, date }: SourceLog): Source | undefined {
+function ofLog(path: string, { logId, date }: SourceLog): UploadSource | undefined {
   const id = shortLogId(logId)
   if (path === JOURNAL_FILE) return ofDay('journal', 'journal', `audit-${id}`, path, date)
   const place = parseTreePath(path)
@@ -68,7 +68,7 @@ function ofLog(path: string, { logId, date }: SourceLog): Source | undefined {
   return { ...ofDay('tree', 'tree', stem, path, date), entryBytes: HASH_BYTES }
 }
 
-function ofDay(mode: UploadMode, folder: string, stem: string, path: string, date: string): Source {
+function ofDay(mode: UploadMode, folder: string, stem: string, path: string, date: string): UploadSource {
   return { path, mode, date, folder: `${folder}/${date}`, stem }
 }
 
@@ -81,17 +81,17 @@ export interface Range {
 }
 
 /** Depends only on the bytes and their position, so that a repeated upload writes the same object. */
-export function objectKey(metadata: UploadMetadata, source: Source, range: Range): string {
+export function objectKey(metadata: UploadMetadata, source: UploadSource, range: Range): string {
   return `${keyPrefix(metadata, source)}${range.start}-${range.end}-${range.sha256.slice(0, 16)}.ndjson`
 }
 
 /** What the keys of all objects of a file begin with. */
-export function keyPrefix(metadata: UploadMetadata, source: Source): string {
+export function keyPrefix(metadata: UploadMetadata, source: UploadSource): string {
   return `${folderPrefix(metadata, source)}${source.stem}-`
 }
 
 /** What the keys of all objects in the folder of a file begin with. */
-export function folderPrefix(metadata: UploadMetadata, { folder }: Source): string {
+export function folderPrefix(metadata: UploadMetadata, { folder }: UploadSource): string {
   return `${ownerPrefix(metadata)}${folder}/`
 }
 

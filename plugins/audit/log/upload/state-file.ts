@@ -62,7 +62,7 @@ export class UploadState {
   }
 
   /**
-   * Reads the state, which is empty where the file is missing, damaged, or not signed by a key that the log trusts.
+   * Reads the state, which is empty if the file is missing, damaged, or not signed by a key that the log trusts.
    *
    * @throws {UploadError} `upload_state` for another version: a newer release may have written it, so it is kept.
    */
@@ -86,7 +86,7 @@ export class UploadState {
     return join(this.#parts.dir, STATE_FILE)
   }
 
-  /** Renames the file, which the next save replaces. Returns its new path; undefined where there is none. */
+  /** Renames the file, which the next save replaces. Returns its new path; undefined if there is none. */
   moveAside(): string | undefined {
     const kept = `${this.path}.bad-${this.#time().replaceAll(/[-:.]/g, '')}`
     try {

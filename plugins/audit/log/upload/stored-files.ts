@@ -7,7 +7,7 @@ import { systemCode } from '../format/errors.js'
 import type { ControlPlane } from './control-plane.js'
 import { UploadError } from './error.js'
 import type { FoundFile } from './scan.js'
-import { folderPrefix, keyPrefix, type Source } from './source.js'
+import { folderPrefix, keyPrefix, type UploadSource } from './source.js'
 import type { StateLoss, UploadState } from './state-file.js'
 import { storedObjects } from './stored-objects.js'
 import { type StoredRanges, storedRanges } from './stored-ranges.js'
@@ -33,7 +33,7 @@ export class StoredFiles {
 
   /**
    * Whether the error says that the control plane has no listing, or none for a key that it accepts; never after it has
-   * listed, in this process or an earlier one. Rejects with `UploadError` where it does not accept the key.
+   * listed, in this process or an earlier one. Rejects with `UploadError` if it does not accept the key.
    */
   async isWithoutListing(error: unknown, signal: AbortSignal): Promise<boolean> {
     if (this.#parts.state.hasListed || !(error instanceof UploadError)) return false
@@ -47,7 +47,7 @@ export class StoredFiles {
    * Bytes that the store has of files whose objects have one folder, by their paths: those of the objects, from the start of
    * the file on, that have the names and lengths of the bytes here.
    *
-   * @param query `checksums`: compares them too, where the store has them, which costs it a request for each object.
+   * @param query `checksums`: compares them too, if the store has them, which costs it a request for each object.
    */
   async bytesOf(
     files: readonly FoundFile[],
@@ -71,7 +71,11 @@ export class StoredFiles {
   }
 
   /** 0 for a file that no longer exists. */
-  async #covered({ path }: Source, ranges: StoredRanges | undefined, signal: AbortSignal): Promise<number> {
+  async #covered(
+    { path }: UploadSource,
+    ranges: StoredRanges | undefined,
+    signal: AbortSignal,
+  ): Promise<number> {
     if (ranges === undefined) return 0
     let file: number
     try {
@@ -110,7 +114,7 @@ export class StateRestoration {
   readonly #state: UploadState
   readonly #loss: StateLoss
   readonly #stored: StoredFiles
-  /** Folders whose files are compared: where the listing fails later, they are not compared again. */
+  /** Folders whose files are compared: if the listing fails later, they are not compared again. */
   readonly #done = new Set<string>()
   #restoredBytes = 0
   /** Where the lost state was moved. */
@@ -123,7 +127,7 @@ export class StateRestoration {
   }
 
   /**
-   * Rejects where the listing fails; the next call continues. Without a listing the state stays empty.
+   * Rejects if the listing fails; the next call continues. Without a listing the state stays empty.
    *
    * @returns what an operator should know; undefined for a log of which nothing is uploaded.
    */

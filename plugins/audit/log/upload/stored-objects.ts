@@ -17,7 +17,7 @@ export interface StoredObject {
 /**
  * The objects whose keys begin with `prefix`, in the order of their keys. Ends with an `UploadError`.
  *
- * @param query `checksums`: asks for them, where the store has them.
+ * @param query `checksums`: asks for them, if the store has them.
  * @param onListed is called for each page.
  */
 export async function* storedObjects(

@@ -19,7 +19,7 @@ const FIELDS = 4
 export class StoredRanges {
   readonly #size: number
   readonly #numbers: number[] = []
-  /** Base64, by the number of the object; where the store gives them. */
+  /** Base64, by the number of the object; if the store gives them. */
   readonly #checksums = new Map<number, string>()
 
   /** @param size of the file here; objects that end after it are left out. */

@@ -1,4 +1,4 @@
-// Limits the work of the upload while records are appended, also where another core seems free, because memory,
+// Limits the work of the upload while records are appended, even if another core seems free, because memory,
 // caches and the disk are shared. Without appends the upload runs at full speed.
 
 import { performance } from 'node:perf_hooks'

@@ -34,7 +34,7 @@ export interface RoundRequest {
 }
 
 /**
- * The writer's side: answers questions about the log and receives results. An error is not an instance of its class after it
+ * The writer's side: responds to requests about the log and receives results. An error is not an instance of its class after it
  * was cloned.
  */
 export interface UploadHost extends StateKey {
@@ -46,7 +46,7 @@ export interface UploadHost extends StateKey {
   pending(bytes: number, since: number | undefined): void
   /** The store has stored an object of `bytes` bytes. */
   uploaded(bytes: number): void
-  /** `path` where the failure concerns one file. */
+  /** `path` if the failure concerns one file. */
   failed(error: SerializedError, path?: string): void
   /** An error that does not stop the upload. */
   warned(error: SerializedError): void

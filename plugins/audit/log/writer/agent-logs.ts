@@ -6,7 +6,7 @@ import type { LockedDirectory } from '../files/directory-lock.js'
 import { DirtyMark } from '../files/lock-content.js'
 import { AgentFiles } from './agent-files.js'
 import { AgentRepair } from './agent-repair.js'
-import type { Batch } from './batch.js'
+import type { WriteBatch } from './batch.js'
 
 const SYNC_INTERVAL_MS = 1_000
 
@@ -40,7 +40,7 @@ export class AgentLogs {
    * Runs `writeLog`, which writes `batch` to the daily log, and then writes the agents' lines. Throws only what
    * `writeLog` throws. Call under the lock.
    */
-  writeBatch(day: string, batch: Batch, writeLog: () => void): void {
+  writeBatch(day: string, batch: WriteBatch, writeLog: () => void): void {
     if (batch.agents.length === 0) {
       writeLog()
       return

@@ -1,5 +1,5 @@
 // Records that are written and synced together. They share one buffer, into which each is encoded and signed in
-// place, and one promise, so that a record needs no copy and no promise of its own. Where the signer allows it,
+// place, and one promise, so that a record needs no copy and no promise of its own. If the signer allows it,
 // records are signed together when the batch is full or due: the signer's tables and code then stay in the
 // processor's cache, and a thread can sign in parallel.
 
@@ -39,7 +39,7 @@ export interface AgentRange {
   readonly end: number
 }
 
-export class Batch {
+export class WriteBatch {
   readonly memory: SharedBatch
   readonly buffer: Buffer
   readonly settled: Promise<void>
@@ -48,7 +48,7 @@ export class Batch {
   readonly agents: AgentRange[] = []
   /** Numbers of the session that are lost if the batch cannot be written. */
   readonly numbers: number[] = []
-  /** Called where they are. */
+  /** Called when they are lost. */
   onLost: () => void = () => undefined
   isLost = false
   #resolve: () => void = unset

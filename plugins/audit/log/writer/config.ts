@@ -4,7 +4,7 @@ import { availableParallelism } from 'node:os'
 import type { Clock, Logger, Meter, Signer } from '@svc/core'
 import { type WitnessConfig, witnessError } from '../cosigning/config.js'
 import type { FileSystem } from '../files/file-system.js'
-import type { Hold } from '../format/day.js'
+import type { LegalHold } from '../format/day.js'
 import { AuditError } from '../format/errors.js'
 import { keyIdOf } from '../keys/public-key.js'
 import type { StartWorker } from '../signing/signing-thread.js'
@@ -13,7 +13,7 @@ import { checkPresign, type PresignConfig } from '../upload/presign.js'
 import type { UploadLimits } from '../upload/uploader.js'
 
 export interface AppenderConfig {
-  /** Root directory of all audit files; created with mode 0700 where it is missing. */
+  /** Root directory of all audit files; created with mode 0700 if it is missing. */
   dir: string
   /** Files whose day is more days back than this are removed; at least 1. */
   retentionDays: number
@@ -32,8 +32,8 @@ export interface AppenderConfig {
   /** How many of them a checkpoint needs; default all. Fewer cause a warning. */
   quorum?: number | undefined
   /** Days that retention does not remove. */
-  hold?: readonly Hold[]
-  /** Whether a thread signs in parallel to the event loop; default `auto`: where there is a second core. */
+  hold?: readonly LegalHold[]
+  /** Whether a thread signs in parallel to the event loop; default `auto`: on if there is a second core. */
   threads?: 'auto' | 'on' | 'off'
 }
 

@@ -9,7 +9,7 @@ import {
   nodeFileSystem,
   openExisting,
   READ_WRITE,
-  readText,
+  readTextFile,
   replaceFile,
   syncDirectorySync,
 } from '../files/file-system.js'
@@ -25,7 +25,7 @@ import {
   PUBLIC_KEYS_FILE,
   SEAL_LOCK_FILE,
 } from '../format/paths.js'
-import { type Verifier, verifierFromLine } from '../keys/public-key.js'
+import { type SignatureVerifier, verifierFromLine } from '../keys/public-key.js'
 import { hasSigned } from '../keys/signed-json.js'
 import { newestCheckpoint } from '../tree/checkpoint-file.js'
 import { digestToBase64, isParent } from '../tree/journal-codec.js'
@@ -37,11 +37,11 @@ import { isVerified } from '../tree/note.js'
 const STAYS = new Set([LOCK_FILE, SEAL_LOCK_FILE, FORK_FILE, INTENTS_FOLDER])
 
 /**
- * Continues the log in `dir` after it was copied, restored or moved. Only where the original is gone: two copies that are
+ * Continues the log in `dir` after it was copied, restored or moved. Only if the original is gone: two copies that are
  * continued are two histories of one log, and a witness or `verify --against` finds that.
  *
  * @returns the id of the log.
- * @throws {AuditError} `not_found` where there is no log.
+ * @throws {AuditError} `not_found` if there is no log.
  */
 export function resumeLog(dir: string, port: FileSystem = nodeFileSystem): string {
   const genesis = readGenesis(port, dir)
@@ -61,7 +61,7 @@ export interface Fork {
  * Moves the log in `dir` to a folder in it, where it can be verified. The next writer begins a log that names the moved one as
  * its parent. Can be repeated after a crash.
  *
- * @throws {AuditError} `not_found` where no checkpoint is signed by a key of the log.
+ * @throws {AuditError} `not_found` if no checkpoint is signed by a key of the log.
  */
 export function forkLog(dir: string, port: FileSystem = nodeFileSystem): Fork {
   const parent = readParent(port, dir) ?? newestHead(port, dir)
@@ -85,7 +85,7 @@ export function forkLog(dir: string, port: FileSystem = nodeFileSystem): Fork {
 
 /** What `forkLog` left for the genesis of the new log. */
 export function readParent(port: FileSystem, dir: string): ParentHead | undefined {
-  const value = parseJsonObject(readText(port, join(dir, FORK_FILE)) ?? '')
+  const value = parseJsonObject(readTextFile(port, join(dir, FORK_FILE)) ?? '')
   return isParent(value) ? value : undefined
 }
 
@@ -116,21 +116,21 @@ function keysOfJournal(port: FileSystem, dir: string): KeyHistory {
   return keys
 }
 
-/** Where the journal names no key: those beside the log. */
-function storedKeys(port: FileSystem, dir: string): Verifier[] {
-  return (readText(port, join(dir, PUBLIC_KEYS_FILE)) ?? '').split('\n').flatMap((line) => {
+/** The keys beside the log, for a journal that names none. */
+function storedKeys(port: FileSystem, dir: string): SignatureVerifier[] {
+  return (readTextFile(port, join(dir, PUBLIC_KEYS_FILE)) ?? '').split('\n').flatMap((line) => {
     return line.startsWith('ed25519:') ? [verifierFromLine(line)] : []
   })
 }
 
-/** Where the genesis cannot be read: the first line of the newest checkpoint file. */
+/** The first line of the newest checkpoint file, for a log whose genesis cannot be read. */
 function originOfCheckpoints(port: FileSystem, dir: string): string | undefined {
   const newest = port
     .readdirSync(dir)
     .filter((name) => dayOfCheckpointFile(name) !== undefined)
     .sort()
     .at(-1)
-  return newest && readText(port, join(dir, newest))?.split('\n')[0]
+  return newest && readTextFile(port, join(dir, newest))?.split('\n')[0]
 }
 
 /** Puts a new lock file in the place of the old one. A writer that runs finds out and stops. */

@@ -3,7 +3,7 @@
 
 import { messageOf } from '@svc/core/json'
 import { AuditError, signerFailure } from '../format/errors.js'
-import type { Batch } from './batch.js'
+import type { WriteBatch } from './batch.js'
 import type { LogDirectory, OpenDirectory } from './log-directory.js'
 import type { StatusTracker } from './status.js'
 import type { WriteQueue, WriteQueues } from './write-queues.js'
@@ -17,7 +17,7 @@ const QUIET_TURNS = 3
 // A steady stream of records has no quiet turns.
 const MAX_WAIT_MS = 2
 
-type QueuedBatch = [WriteQueue, Batch]
+type QueuedBatch = [WriteQueue, WriteBatch]
 
 interface CommitParts {
   readonly queues: WriteQueues
@@ -42,7 +42,7 @@ export class GroupCommit {
   }
 
   /** Schedules the write of `batch`, which has just grown. Cheap when one is scheduled already. */
-  schedule(batch: Batch): void {
+  schedule(batch: WriteBatch): void {
     if (this.#state === 'running') return
     this.#quietTurns = 0
     if (this.#state === 'idle') {

@@ -17,7 +17,7 @@ import { requireLocal } from '../files/local-file-system.js'
 import { LogFile } from '../files/log-file.js'
 import { AuditError } from '../format/errors.js'
 import { dayOfDailyLog, dayOfRawLog } from '../format/paths.js'
-import { type Verifier, verifierFromPublicKey } from '../keys/public-key.js'
+import { type SignatureVerifier, verifierFromPublicKey } from '../keys/public-key.js'
 import type { Sealer } from '../seal/sealer.js'
 import { readGenesis } from '../tree/journal-file.js'
 import { canSignNotes, type NoteSigner } from '../tree/note.js'
@@ -48,11 +48,11 @@ interface DirectoryParts {
 export interface OpenDirectory {
   readonly lock: DirectoryLock
   readonly agentLogs: AgentLogs
-  /** Undefined where checkpoints are off. */
+  /** Undefined if checkpoints are off. */
   readonly sealer: Sealer | undefined
   /** Undefined without witnesses. */
   readonly cosigning: Cosigning | undefined
-  /** Undefined where checkpoints are off. */
+  /** Undefined if checkpoints are off. */
   readonly logId: string | undefined
   /** Whether there were no records here when it was opened. */
   readonly isNew: boolean
@@ -100,8 +100,8 @@ export class LogDirectory {
     }
   }
 
-  /** Keys that the log trusts now; where checkpoints are off, those of its signers. */
-  async trustedKeys(): Promise<readonly Pick<Verifier, 'keyId' | 'verify'>[]> {
+  /** Keys that the log trusts now; if checkpoints are off, those of its signers. */
+  async trustedKeys(): Promise<readonly Pick<SignatureVerifier, 'keyId' | 'verify'>[]> {
     const { sealer } = await this.open()
     if (sealer !== undefined) return sealer.trustedKeys()
     const { signer, retiringSigner } = this.#parts
@@ -182,7 +182,7 @@ export class LogDirectory {
     }
   }
 
-  /** The signers of the journal and of checkpoints; none where checkpoints are off. */
+  /** The signers of the journal and of checkpoints; none if checkpoints are off. */
   get #signers(): NoteSigner[] {
     const { config, signer, retiringSigner } = this.#parts
     if (config.checkpoints === false) return []

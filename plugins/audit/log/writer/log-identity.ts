@@ -7,7 +7,7 @@ import {
   APPEND_CREATE,
   type FileSystem,
   READ_WRITE_CREATE,
-  readText,
+  readTextFile,
   syncDirectorySync,
   withFile,
   writeFully,
@@ -35,7 +35,7 @@ import { readParent } from './fork.js'
 export type Genesis = LineOf<'genesis'>
 
 /**
- * The genesis of the log; undefined where a new one may begin. Call under the lock.
+ * The genesis of the log; undefined if a new one may begin. Call under the lock.
  *
  * @throws {AuditError} `old_format`, `log_copied`, `log_unlinked`.
  */
@@ -57,7 +57,7 @@ export function identify({ dir, port, lock }: LockedDirectory): Genesis | undefi
   if (lock.ownedLog() !== genesis.log_id) {
     throw new AuditError(
       'log_copied',
-      `${dir} is a copy or was restored, or its .svc-lock was replaced: continue it where the original is gone (svc audit resume), or begin a log that names it as its parent (svc audit fork)`,
+      `${dir} is a copy or was restored, or its .svc-lock was replaced: continue it if the original is gone (svc audit resume), or begin a log that names it as its parent (svc audit fork)`,
     )
   }
   return genesis
@@ -67,7 +67,7 @@ function isOfLog(name: string): boolean {
   return [dayOfDailyLog, dayOfCheckpointFile, dayOfCoverFile].some((dayOf) => dayOf(name) !== undefined)
 }
 
-/** The genesis of the log, which begins where there is none. */
+/** The genesis of the log; begins the log if there is none. */
 export async function beginOrContinue(
   parts: LockedDirectory,
   signer: NoteSigner,
@@ -124,7 +124,7 @@ function writeGenesis(port: FileSystem, dir: string, line: Buffer): void {
  */
 export function recordPublicKey(port: FileSystem, dir: string, publicKey: Uint8Array): void {
   const path = join(dir, PUBLIC_KEYS_FILE)
-  const text = readText(port, path) ?? ''
+  const text = readTextFile(port, path) ?? ''
   const line = publicKeyLine(publicKey)
   if (text.split('\n').includes(line)) return
   withFile(port, path, APPEND_CREATE, (fd) => {

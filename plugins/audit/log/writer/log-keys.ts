@@ -16,10 +16,10 @@ import { DEFAULT_LIMITS, systemClock, warningLogger } from './config.js'
 import { identify, recordPublicKey } from './log-identity.js'
 
 /**
- * Lets the log trust the key of `to`, by a line that `from` signs; nothing where it does already. With `retire` the key
+ * Lets the log trust the key of `to`, by a line that `from` signs; nothing if it does already. With `retire` the key
  * of `from` leaves after what is sealed with it now, so its writers must have stopped.
  *
- * @throws {AuditError} `key_refused` where `from` is not trusted; as opening the log does.
+ * @throws {AuditError} `key_refused` if `from` is not trusted; as opening the log does.
  */
 export async function rotateKey(
   dir: string,
@@ -43,7 +43,7 @@ export async function rotateKey(
   })
 }
 
-/** From where a revoked key is not trusted: a leaf, or what was sealed at an instant or later; default: from now on. */
+/** The place from which a revoked key is not trusted: a leaf, or what was sealed at an instant or later; default: from now on. */
 export interface Revocation {
   readonly keyId: string
   readonly leaf?: number
@@ -55,7 +55,7 @@ export interface Revocation {
  * Takes the trust from a key, by a line that `signer`, another trusted key, signs.
  *
  * @returns the first leaf at which the key is not trusted.
- * @throws {AuditError} `key_refused` where the line would take the trust from the key that signs it.
+ * @throws {AuditError} `key_refused` if the line would take the trust from the key that signs it.
  */
 export async function revokeKey(
   dir: string,
@@ -88,7 +88,7 @@ async function changeKeys<T>(
 ): Promise<T> {
   const dir = resolvePath(path)
   const port = nodeFileSystem
-  // A lock file must not appear where there is no log.
+  // A directory without a log must not get a lock file.
   port.closeSync(port.openSync(dir, READ))
   const lock = new DirectoryLock(dir, port, systemClock)
   const parts = { dir, port, lock, logger: warningLogger, clock: systemClock, signers }

@@ -26,7 +26,7 @@ interface RetentionParts {
 /** The log whose files are removed. */
 interface OpenLog {
   readonly lock: DirectoryLock
-  /** Undefined where checkpoints are off. */
+  /** Undefined if checkpoints are off. */
   readonly sealer: Sealer | undefined
   /** Undefined without witnesses. */
   readonly cosigning: Cosigning | undefined
@@ -47,7 +47,7 @@ export class LogRetention {
     this.#signers = signers
   }
 
-  /** Removes what has expired, now and daily. Where other processes append to the journal all the time, the daily check does. */
+  /** Removes what has expired, now and daily. If other processes append to the journal all the time, the daily check does. */
   async start(log: OpenLog): Promise<void> {
     try {
       await this.#removeExpired(log)
@@ -110,7 +110,7 @@ export class LogRetention {
     this.#retainedOn = today
   }
 
-  /** Removes what `find` returns; where checkpoints are on, after a signed statement of the removal. */
+  /** Removes what `find` returns; if checkpoints are on, after a signed statement of the removal. */
   async #remove(log: OpenLog, find: () => string[]): Promise<string[]> {
     const { port, config, logger } = this.#parts
     const days = [...new Set(find().map(dayOfPath))]

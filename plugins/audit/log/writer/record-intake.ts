@@ -7,7 +7,7 @@ import { AuditBackpressureError, AuditError, signerFailure } from '../format/err
 import { agentLog, dailyLog } from '../format/paths.js'
 import { signatureOf } from '../keys/signed-json.js'
 import { canUseThread, type SigningThread } from '../signing/signing-thread.js'
-import { type Batch, maxLineBytes, SIGNATURE_MEMBER } from './batch.js'
+import { maxLineBytes, SIGNATURE_MEMBER, type WriteBatch } from './batch.js'
 import type { GroupCommit } from './group-commit.js'
 import type { LogDirectory } from './log-directory.js'
 import { RecordSequence, rangesOf } from './record-sequence.js'
@@ -31,7 +31,7 @@ interface UnsignedRecord {
   readonly cut: SplitJson
   readonly day: string
   readonly agent: string | undefined
-  /** Undefined where records have none. */
+  /** Undefined if records have none. */
   readonly number: number | undefined
 }
 
@@ -52,7 +52,7 @@ export class RecordIntake {
     this.#signsBatches = canUseThread(parts.signer)
   }
 
-  /** Resolves when its line is on disk. Reads the record during the call; throws where it cannot be taken in. */
+  /** Resolves when its line is on disk. Reads the record during the call; throws if it cannot be taken in. */
   add(envelope: AuditEnvelope, day: string): Promise<void> {
     const placed = this.#add(envelope, day)
     if (!(placed instanceof Promise)) return placed.settled
@@ -81,7 +81,7 @@ export class RecordIntake {
     await Promise.allSettled(this.#waiting)
   }
 
-  #add(envelope: AuditEnvelope, day: string): Batch | Promise<Batch> {
+  #add(envelope: AuditEnvelope, day: string): WriteBatch | Promise<WriteBatch> {
     if (!this.#parts.isSealed) return this.#place(envelope, day)
     const sequence = this.#sequenceOfLog()
     if (sequence !== undefined) return this.#addNumbered(sequence, envelope, day)
@@ -97,7 +97,7 @@ export class RecordIntake {
   }
 
   /** Records name their log, so the first ones wait, as copies, until it is open. */
-  async #addOnceOpen(text: string, day: string): Promise<Batch> {
+  async #addOnceOpen(text: string, day: string): Promise<WriteBatch> {
     const { directory, status } = this.#parts
     try {
       await this.#reserve(maxLineBytes(text.length), () => directory.open())
@@ -111,7 +111,11 @@ export class RecordIntake {
     return this.#addNumbered(sequence, copy, day)
   }
 
-  #addNumbered(sequence: RecordSequence, envelope: AuditEnvelope, day: string): Batch | Promise<Batch> {
+  #addNumbered(
+    sequence: RecordSequence,
+    envelope: AuditEnvelope,
+    day: string,
+  ): WriteBatch | Promise<WriteBatch> {
     const number = sequence.next(day)
     // With `signAsync`, the line that is written next names them, which need not be this one.
     const lost = this.#parts.signer.signAsync === undefined ? sequence.takeLost(day) : []
@@ -123,7 +127,7 @@ export class RecordIntake {
     }
   }
 
-  #place(envelope: AuditEnvelope, day: string, position?: Position): Batch | Promise<Batch> {
+  #place(envelope: AuditEnvelope, day: string, position?: Position): WriteBatch | Promise<WriteBatch> {
     const { signer, thread } = this.#parts
     const cut = canonicalizeAround(envelope, SIGNATURE_MEMBER, position?.text ?? [])
     const agent = agentPathOf(envelope, day)
@@ -145,7 +149,7 @@ export class RecordIntake {
   }
 
   /** Records are signed in parallel, and written in the order of their numbers. */
-  #signLater(record: UnsignedRecord): Promise<Batch> {
+  #signLater(record: UnsignedRecord): Promise<WriteBatch> {
     const { day, cut } = record
     const before = this.#turns.get(day)
     const turn = this.#reserve(roomOf(cut), () => this.#writeInTurn(record, before))
@@ -161,7 +165,7 @@ export class RecordIntake {
   async #writeInTurn(
     { cut, day, agent, number }: UnsignedRecord,
     before: Promise<unknown> | undefined,
-  ): Promise<Batch> {
+  ): Promise<WriteBatch> {
     const { queues } = this.#parts
     const numbers = number === undefined ? [] : [number]
     try {
@@ -205,7 +209,7 @@ export class RecordIntake {
     }
   }
 
-  #batch(path: string, day: string, room: number): Batch {
+  #batch(path: string, day: string, room: number): WriteBatch {
     const { queues } = this.#parts
     this.#requireRoom(room)
     return queues.batch(queues.queue(path, day), room)
@@ -218,7 +222,7 @@ export class RecordIntake {
     }
   }
 
-  #enqueue(batch: Batch, start: number, agent: string | undefined): Batch {
+  #enqueue(batch: WriteBatch, start: number, agent: string | undefined): WriteBatch {
     if (agent !== undefined) batch.agents.push({ path: agent, start, end: batch.length })
     this.#parts.status.addPending(batch.length - start)
     this.#parts.commit.schedule(batch)
@@ -226,7 +230,7 @@ export class RecordIntake {
   }
 
   /** If the batch fails, the session's next record of the day names its numbers. */
-  #number(batch: Batch, day: string, numbers: readonly number[]): void {
+  #number(batch: WriteBatch, day: string, numbers: readonly number[]): void {
     if (numbers.length === 0) return
     for (const number of numbers) batch.numbers.push(number)
     batch.onLost = () => this.#sequence?.lose(day, batch.numbers)

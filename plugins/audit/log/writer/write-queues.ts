@@ -3,13 +3,13 @@
 
 import type { LogFile } from '../files/log-file.js'
 import { type BatchSize, SharedBatch } from '../signing/shared-batch.js'
-import { Batch } from './batch.js'
+import { WriteBatch } from './batch.js'
 
 export interface WriteQueue {
   readonly day: string
   readonly file: LogFile
   /** The last one still accepts records. */
-  readonly batches: Batch[]
+  readonly batches: WriteBatch[]
   /** Batches that could not be signed, written or synced. */
   failures: number
 }
@@ -19,7 +19,7 @@ export class WriteQueues {
   readonly #handles: number
   readonly #make: (path: string) => LogFile
   readonly #queues = new Map<string, WriteQueue>()
-  readonly #pending = new Set<Batch>()
+  readonly #pending = new Set<WriteBatch>()
 
   /** @param make gets the path of a file, relative to the log's directory. */
   constructor(pool: BatchPool, handles: number, make: (path: string) => LogFile) {
@@ -38,7 +38,7 @@ export class WriteQueues {
   }
 
   /** The batch of `queue` that accepts records, with at least `room` bytes left. */
-  batch(queue: WriteQueue, room: number): Batch {
+  batch(queue: WriteQueue, room: number): WriteBatch {
     const last = queue.batches.at(-1)
     if (last?.hasRoom(room)) return last
     // Signing failed for all its records; an empty batch in front would block the ones behind it.
@@ -46,15 +46,15 @@ export class WriteQueues {
       queue.batches.pop()
       this.release(last)
     }
-    const batch = new Batch(this.#pool.acquire(room), queue.failures)
+    const batch = new WriteBatch(this.#pool.acquire(room), queue.failures)
     queue.batches.push(batch)
     this.#pending.add(batch)
     return batch
   }
 
   /** Takes the oldest batch of each queue that has records. */
-  take(): [WriteQueue, Batch][] {
-    const taken: [WriteQueue, Batch][] = []
+  take(): [WriteQueue, WriteBatch][] {
+    const taken: [WriteQueue, WriteBatch][] = []
     for (const queue of this.#queues.values()) {
       const batch = queue.batches[0]
       if (batch === undefined || batch.records === 0) continue
@@ -71,12 +71,12 @@ export class WriteQueues {
   }
 
   /** Batches with records that are neither written nor failed. */
-  pending(): Batch[] {
+  pending(): WriteBatch[] {
     return [...this.#pending].filter((batch) => batch.records > 0)
   }
 
   /** Call after the promise of `batch` is settled; its memory is reused. */
-  release(batch: Batch): void {
+  release(batch: WriteBatch): void {
     this.#pending.delete(batch)
     this.#pool.release(batch.memory)
   }

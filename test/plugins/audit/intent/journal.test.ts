@@ -7,7 +7,7 @@ import type { FileSystem } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import sinon from 'sinon'
 import { temporaryDir } from '../../../support/temporary-dir.js'
-import { codeOf, diskWith, envelope, fault as error } from '../log/writer/records.js'
+import { codeOf, diskWith, envelope, ioError as error } from '../log/writer/records.js'
 
 function journals(dir: string): string[] {
   const folder = join(dir, 'intents')

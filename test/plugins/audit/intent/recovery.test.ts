@@ -75,7 +75,7 @@ describe('recovery of intents of dead processes', () => {
     expect(await new IntentRecovery(parts()).recover()).to.equal(1)
   })
 
-  it('writes no second record where the process died before it noted the outcome', async () => {
+  it('writes no second record if the process died before it noted the outcome', async () => {
     const [recorded, lost] = [envelope(), envelope()]
     await left(recorded, lost)
     await appender.append(recorded)
@@ -92,7 +92,7 @@ describe('recovery of intents of dead processes', () => {
     expect(await new IntentRecovery(parts()).recover()).to.equal(1)
   })
 
-  it('writes no second record where an earlier recovery died before it removed the journal', async () => {
+  it('writes no second record if an earlier recovery died before it removed the journal', async () => {
     await left(envelope(), envelope())
     const path = only()
     const content = readFileSync(path)
@@ -103,14 +103,14 @@ describe('recovery of intents of dead processes', () => {
     expect(journals()).to.deep.equal([])
   })
 
-  it('keeps the journal for a retry where a record could not be written', async () => {
+  it('keeps the journal for a retry if a record could not be written', async () => {
     await left(envelope(), envelope())
     let broken = true
     const append = (record: AuditEnvelope) =>
       broken ? Promise.reject(new Error('disk full')) : appender.append(record)
     const orphans = new IntentRecovery(parts(append))
-    const fault = await orphans.recover().catch((error: Error) => error.message)
-    expect([fault, journals().length]).to.deep.equal(['disk full', 1])
+    const failure = await orphans.recover().catch((error: Error) => error.message)
+    expect([failure, journals().length]).to.deep.equal(['disk full', 1])
     broken = false
     expect(await orphans.recover()).to.equal(2)
   })

@@ -74,7 +74,7 @@ describe('the intent of a call', () => {
     expect(gateway.atSend).to.deep.equal([])
   })
 
-  it('needs audit.dir where the writer is bound from code', async () => {
+  it('needs audit.dir if the writer is bound from code', async () => {
     await using gateway = await scene({ dir: undefined })
     await gateway.run(makeCall(remove))
     expect(gateway.atSend).to.deep.equal([])
@@ -94,7 +94,7 @@ describe('the intent of a call', () => {
     })
   })
 
-  it('prevents the call where it cannot be written', async () => {
+  it('prevents the call if it cannot be written', async () => {
     writeFileSync(join(dir.path, 'intents'), 'a file where the folder should be')
     await using gateway = await scene({ intent: 'all' })
     expect(await gateway.run(makeCall())).to.include({
@@ -106,14 +106,14 @@ describe('the intent of a call', () => {
     expect(gateway.meter.values.get('svc_audit_intent_failures_total')).to.equal(1)
   })
 
-  it('is counted where it cannot be written, and the call is served, with failure_mode continue', async () => {
+  it('is counted if it cannot be written, and the call is served, with failure_mode continue', async () => {
     writeFileSync(join(dir.path, 'intents'), 'a file where the folder should be')
     await using gateway = await scene({ failure_mode: 'continue' })
     expect(await gateway.run(makeCall(remove))).to.include({ kind: 'completed' })
     expect(gateway.meter.values.get('svc_audit_intent_failures_total')).to.equal(1)
   })
 
-  it('stays for recovery where the record of a completed call could not be written', async () => {
+  it('stays for recovery if the record of a completed call could not be written', async () => {
     {
       await using gateway = await scene({}, () => Promise.reject(new Error('disk full')))
       expect(await gateway.run(makeCall(remove))).to.include({ code: 'OUTCOME_UNRECORDED' })

@@ -8,7 +8,7 @@ const of = (text: string, size: number) => {
 }
 
 describe('a preview', () => {
-  it('is the whole payload where it is short', () => {
+  it('is the whole payload if it is short', () => {
     expect(of('grüße', 100)).to.deep.equal({ text: 'grüße', isTruncated: false })
   })
 

@@ -152,10 +152,10 @@ describe('raw payloads', () => {
   })
 
   it('need a writer that supports them', async () => {
-    let fault = ''
+    let failure = ''
     await start({}, { appendRawPayload: undefined as never }).catch((error: Error) => {
-      fault = error.message
+      failure = error.message
     })
-    expect(fault).to.include('the writer in use has no appendRawPayload')
+    expect(failure).to.include('the writer in use has no appendRawPayload')
   })
 })

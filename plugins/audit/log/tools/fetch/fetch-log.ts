@@ -21,7 +21,7 @@ import type { ObjectSource } from './object-source.js'
 import { SealedLeaves } from './sealed-leaves.js'
 
 export interface FetchOptions {
-  /** The log's id, or its first 16 digits; needed where the owner has several logs. */
+  /** The log's id, or its first 16 digits; needed if the owner has several logs. */
   logId?: string
   /** Public keys of the log; without them a journal that another key has begun is taken for the log's. */
   keys?: readonly TrustedKey[]
@@ -33,7 +33,7 @@ export interface FetchReport {
   readonly files: number
   readonly objects: number
   readonly bytes: number
-  /** The newest checkpoint; absent where the store has none. */
+  /** The newest checkpoint; absent if the store has none. */
   readonly head?: { readonly origin: string; readonly size: number; readonly root: string }
   /** What is missing or wrong; `verifyLog` says what that means for the log. */
   readonly problems: readonly string[]
@@ -45,7 +45,7 @@ type Files = ReadonlyMap<string, readonly NamedObject[]>
  * Writes the log's journal, checkpoints, covers, tree and daily files into the new or empty directory `dir`. Checkpoints
  * are listed first and logs last, so that what a checkpoint covers is there.
  *
- * @throws {AuditError} `read_failed` where the directory has files, the owner has no log or several, or a request fails.
+ * @throws {AuditError} `read_failed` if the directory has files, the owner has no log or several, or a request fails.
  */
 export async function fetchLog(
   source: ObjectSource,

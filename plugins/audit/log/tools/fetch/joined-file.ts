@@ -33,7 +33,7 @@ export interface FileJudge {
   isForeign(bytes: Buffer): boolean
   /** Whether the log has these bytes here. The pieces come in the order of the file; an accepted one is restored. */
   accepts(piece: Piece): boolean
-  /** What is restored of an accepted piece; absent where that is all of it. Only for a file whose gaps are closed. */
+  /** What is restored of an accepted piece; absent if that is all of it. Only for a file whose gaps are closed. */
   partOf?(bytes: Buffer): Buffer
   /**
    * The end of the bytes that the log is known to have had: up to there a gap is kept, so that what follows stands at its

@@ -1,9 +1,9 @@
-// Judge the bytes of uploaded files before they are restored: whoever has the key of the upload, and not the log's key, can
+// Judge the bytes of uploaded files before they are restored: a holder of the upload key without the log's key can
 // make none of these.
 
 import { createHash } from 'node:crypto'
 import { objectIn } from '../../format/stored-record.js'
-import type { TrustedKey, Verifier } from '../../keys/public-key.js'
+import type { SignatureVerifier, TrustedKey } from '../../keys/public-key.js'
 import { hasSigned } from '../../keys/signed-json.js'
 import { leafHash } from '../../merkle/tree-hash.js'
 import { parseCheckpoint } from '../../tree/checkpoint.js'
@@ -39,7 +39,7 @@ function linesIn(bytes: Buffer): Buffer[] {
 export class JournalJudge implements FileJudge {
   readonly knownEnd = undefined
   readonly #id: string
-  readonly #given: readonly Verifier[] | undefined
+  readonly #given: readonly SignatureVerifier[] | undefined
   #last: JournalLine | undefined
   #keys = new KeyHistory()
 
@@ -121,7 +121,7 @@ export const treeJudge: FileJudge = {
 }
 
 /**
- * Records of one day. They are checked where objects contest the place, and after what the journal has sealed; elsewhere one
+ * Records of one day. They are checked if several objects contest the place, and after what the journal has sealed; elsewhere one
  * object alone has the bytes, and verification checks them.
  */
 export class DailyJudge implements FileJudge {

@@ -59,7 +59,7 @@ const MAX_OBJECT_BYTES = 268_435_456
 
 const client = new HttpClient({ keepAlive: true })
 
-/** The object, cut where it is longer than `bytes`. @throws {AuditError} `read_failed`. */
+/** The object, cut if it is longer than `bytes`. @throws {AuditError} `read_failed`. */
 export async function download(source: ObjectSource, key: string, bytes: number): Promise<BoundedBody> {
   const { url, headers } = await source.url(key)
   try {

@@ -49,7 +49,7 @@ export function checkProof(text: string, keys: Iterable<TrustedKey>): ProofJudge
     return invalid('the record does not lead to the root of its checkpoint')
   }
   const { failure } = checkLine(record, { keys: known }, index)
-  if (failure !== undefined) return invalid(`the record is at fault: ${failure.kind}: ${failure.message}`)
+  if (failure !== undefined) return invalid(`the record is invalid: ${failure.kind}: ${failure.message}`)
   const fields = objectIn(record) ?? {}
   if (fields['journal'] !== undefined) return invalid('it proves a line of the journal, not a record')
   return { valid: true, record: fields, origin, leaf: index, size, keyId: judged.key.keyId }

@@ -26,7 +26,7 @@ export type Consistency =
  * from the tree in `dir` and checked; a damaged tree can only make it fail.
  *
  * @param keys must have signed both; a key with leaves, checkpoints that end at one of them.
- * @throws {AuditError} `read_failed` where the tree lacks a hash.
+ * @throws {AuditError} `read_failed` if the tree lacks a hash.
  */
 export function checkConsistency(
   dir: string,

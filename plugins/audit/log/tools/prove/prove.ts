@@ -18,17 +18,17 @@ import { compileFilter, type LogFilter } from '../read/filter.js'
 import { journalFacts } from '../verify/journal-facts.js'
 import { TrustedKeys } from '../verify/trusted-keys.js'
 import { proofText } from './proof-text.js'
-import { leavesOf, type RecordPlace } from './record-leaves.js'
+import { type LinePosition, leavesOf } from './record-leaves.js'
 
 const MAX_LISTED_MATCHES = 10
 
 export interface RecordIds {
   readonly traceId: string
-  /** Required where several records have the trace id. */
+  /** Required if several records have the trace id. */
   readonly spanId?: string
 }
 
-interface Match extends RecordPlace {
+interface Match extends LinePosition {
   /** The stored line, without its newline. */
   readonly record: Buffer
   readonly spanId: string
@@ -38,7 +38,7 @@ interface Match extends RecordPlace {
  * The proof, based on the newest checkpoint, that the log in `dir` contains the record: a text that can be checked
  * without the log.
  *
- * @throws {AuditError} `not_found`; `ambiguous`, listing the matches; `not_sealed`; `log_unlinked` where the log does
+ * @throws {AuditError} `not_found`; `ambiguous`, listing the matches; `not_sealed`; `log_unlinked` if the log does
  * not match its checkpoint; `read_failed`.
  */
 export async function proveRecord(dir: string, { traceId, spanId }: RecordIds): Promise<string> {
@@ -61,7 +61,7 @@ export async function proveRecord(dir: string, { traceId, spanId }: RecordIds): 
 /**
  * The proofs of all records that match the filter, one after the other in one text.
  *
- * @throws {AuditError} as `proveRecord`; `bad_timestamp` for a filter's bound that is no instant.
+ * @throws {AuditError} as `proveRecord`; `bad_timestamp` if a filter's bound is not an instant.
  */
 export async function proveRecords(dir: string, filter: LogFilter): Promise<string> {
   const matches = await find(dir, filter)

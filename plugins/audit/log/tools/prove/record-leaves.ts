@@ -10,7 +10,7 @@ import { type PlacedRange, placeRanges } from '../../tree/seal-ranges.js'
 // More days than this are found faster by parsing every line.
 const MAX_STARTS = 4
 
-export interface RecordPlace {
+export interface LinePosition {
   readonly day: string
   /** Line of the day's file, counted from 1. */
   readonly line: number
@@ -18,8 +18,11 @@ export interface RecordPlace {
   readonly offset: number
 }
 
-/** The leaf of each place; undefined where it is not sealed. Reads the journal once, and no further than needed. */
-export async function leavesOf(dir: string, places: readonly RecordPlace[]): Promise<(number | undefined)[]> {
+/** The leaf of each place; undefined if it is not sealed. Reads the journal once, and no further than needed. */
+export async function leavesOf(
+  dir: string,
+  places: readonly LinePosition[],
+): Promise<(number | undefined)[]> {
   const search = new LeafSearch(places)
   for await (const lines of lineBlocksOf(join(dir, JOURNAL_FILE))) {
     for (const { bytes, complete } of lines) {
@@ -34,14 +37,14 @@ export async function leavesOf(dir: string, places: readonly RecordPlace[]): Pro
 
 class LeafSearch {
   readonly leaves: (number | undefined)[]
-  readonly #places: readonly RecordPlace[]
+  readonly #places: readonly LinePosition[]
   /** Indices of the places whose leaf is not known. */
   readonly #open = new Map<string, Set<number>>()
   readonly #linesBefore = new Map<string, number>()
   /** How a range of a day begins; undefined for too many days. */
   readonly #starts: readonly Buffer[] | undefined
 
-  constructor(places: readonly RecordPlace[]) {
+  constructor(places: readonly LinePosition[]) {
     this.#places = places
     this.leaves = places.map(() => undefined)
     for (const [at, { day }] of places.entries()) {

@@ -14,7 +14,7 @@ import { journalFacts } from '../verify/journal-facts.js'
 /**
  * The verifier keys of the log in `dir` that are trusted now.
  *
- * @throws {AuditError} `read_failed` where the log has no journal with a valid genesis.
+ * @throws {AuditError} `read_failed` if the log has no journal with a valid genesis.
  */
 export async function vkeysOfLog(dir: string): Promise<string[]> {
   const path = join(dir, JOURNAL_FILE)
@@ -29,7 +29,7 @@ export async function vkeysOfLog(dir: string): Promise<string[]> {
   )
 }
 
-/** Reads the verifier keys of witnesses. @throws as `readKeyLines`, and {SignerKeyError} where a key stands twice. */
+/** Reads the verifier keys of witnesses. @throws as `readKeyLines`, and {SignerKeyError} if a key stands twice. */
 export async function readWitnessKeys(path: string): Promise<NamedKey[]> {
   const keys = await readKeyLines(path, parseWitnessKey)
   if (new Set(keys.map(({ key }) => key.keyId)).size === keys.length) return keys

@@ -23,7 +23,7 @@ export interface LogStats {
   readonly allowed: number
   readonly denied: number
   readonly errors: number
-  /** By reason token, or by error code where no finding denied; one record can count for several. */
+  /** By reason token, or by error code if no finding denied; one record can count for several. */
   readonly denialsByReason: Readonly<Record<string, number>>
   /** Most calls first. */
   readonly tools: readonly ToolStats[]

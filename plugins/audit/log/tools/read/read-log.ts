@@ -64,7 +64,7 @@ async function* lastOf(reader: LogReader, count: number): AsyncGenerator<SignedE
 
 interface Match {
   readonly record: SignedEnvelope
-  /** The stored line, where its signature is checked. */
+  /** The stored line, if its signature is checked. */
   readonly bytes: Buffer | undefined
   readonly day: string
   readonly place: Place
@@ -107,7 +107,7 @@ class LogReader {
     return { record, day, place, bytes: this.check === undefined ? undefined : Buffer.from(bytes) }
   }
 
-  /** The record, after its signature was checked where that is wanted. */
+  /** The record, after its signature was checked, if that was requested. */
   checked({ record, bytes, day, place }: Match): SignedEnvelope {
     const kind = bytes === undefined ? undefined : this.check?.(bytes, day)
     if (kind !== undefined) this.options.onUnverified?.({ ...place, kind })

@@ -12,10 +12,10 @@ import { journalFacts } from '../verify/journal-facts.js'
 import type { FailureKind } from '../verify/report.js'
 import { TrustedKeys } from '../verify/trusted-keys.js'
 
-/** Why the stored line of a day is not a record of the log; undefined where it is. */
+/** Why the stored line of a day is not a record of the log; undefined if it is. */
 export type RecordCheck = (line: Buffer, day: string) => FailureKind | undefined
 
-/** Undefined where the log names no key. */
+/** Undefined if the log names no key. */
 export async function recordCheck(dir: string): Promise<RecordCheck | undefined> {
   const path = join(dir, JOURNAL_FILE)
   const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0

@@ -8,7 +8,7 @@ export interface TraceNode {
   readonly record: SignedEnvelope
   /** The directory of its log. */
   readonly dir: string
-  /** Why the record cannot be trusted; absent where it can, as far as the keys of its own log say. */
+  /** Why the record cannot be trusted; absent if it can, as far as the keys of its own log say. */
   readonly unverified?: FailureKind
   /** By time. */
   readonly children: readonly TraceNode[]

@@ -2,7 +2,7 @@
 
 import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Hold } from '../../format/day.js'
+import type { LegalHold } from '../../format/day.js'
 import { daysBetween } from '../../format/day.js'
 import { AuditError } from '../../format/errors.js'
 import { dailyLog, JOURNAL_FILE } from '../../format/paths.js'
@@ -23,7 +23,7 @@ export interface AuditReportOptions extends VerifyOptions {
   /** The last day. */
   readonly to: string
   /** Days that retention must not remove, from the writer's policy; absent: not stated. */
-  readonly holds?: readonly Hold[]
+  readonly holds?: readonly LegalHold[]
   /** Milliseconds since the epoch. */
   readonly now?: number
 }
@@ -50,7 +50,7 @@ export interface AuditReport {
   readonly generated_at: string
   readonly from: string
   readonly to: string
-  /** Null where the log has no journal. */
+  /** Null if the log has no journal. */
   readonly log: {
     readonly origin: string
     readonly log_id: string
@@ -66,15 +66,15 @@ export interface AuditReport {
   readonly witnesses: readonly ReportedWitness[]
   readonly days: readonly ReportedDay[]
   readonly tenants: readonly TenantCounts[]
-  /** Lines in the range that are no records. */
+  /** Lines in the range that are not records. */
   readonly unreadable_lines: number
   /** Failures of verification that mean missing or changed records. */
   readonly gaps: readonly VerifyFailure[]
   readonly keys: readonly ReportedKey[]
   /** Days that retention has removed, over the life of the log. */
   readonly removals: readonly { readonly day: string; readonly at: string; readonly records: number }[]
-  /** Null where they were not stated. */
-  readonly holds: readonly Hold[] | null
+  /** Null if they were not stated. */
+  readonly holds: readonly LegalHold[] | null
   readonly not_covered: readonly string[]
 }
 

@@ -9,7 +9,7 @@ export interface ReportedWitness {
   readonly name: string
   /** Whether its key was given and its cosignature checked. */
   readonly checked: boolean
-  /** Leaves of the newest checkpoint of the range with its cosignature; null where there is none, or a wrong one. */
+  /** Leaves of the newest checkpoint of the range with its cosignature; null if there is none, or a wrong one. */
   readonly size: number | null
   /** When it cosigned that, by its own clock; an ISO 8601 instant. */
   readonly at: string | null

@@ -13,7 +13,7 @@ import type { Context } from './context.js'
 /**
  * The checkpoints in a file: one, or as many as an uploaded object holds.
  *
- * @throws {AuditError} `read_failed` where the file holds none.
+ * @throws {AuditError} `read_failed` if the file holds none.
  */
 export async function headsKeptElsewhere(path: string): Promise<KeptCheckpoint[]> {
   let bytes: Buffer

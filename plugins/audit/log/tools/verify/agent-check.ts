@@ -52,7 +52,7 @@ function fileOf(line: Uint8Array, day: string): string | undefined {
   return agentLog(nodeId, day, agentRef)
 }
 
-/** The first line of the file that differs; undefined where none does. */
+/** The first line of the file that differs; undefined if none does. */
 async function firstDifference(
   dir: string,
   file: string,

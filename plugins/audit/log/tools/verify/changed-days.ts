@@ -43,7 +43,7 @@ export class ChangedDay {
    * Reports the changes.
    *
    * @param size of the file.
-   * @returns lines that are present and not sealed, where the part reaches to the end of the file.
+   * @returns lines that are present and not sealed, if the part reaches to the end of the file.
    */
   async report(size: number): Promise<number | undefined> {
     const { dir, pool, judged, findings } = this.#context
@@ -53,7 +53,7 @@ export class ChangedDay {
     const [first, last] = [inside[0], inside.at(-1)]
     if (first === undefined || last === undefined) return undefined
     const isToEnd = after.length === 0
-    // Line numbers and the leaves of lines are as sealed where every range has its number of whole lines.
+    // Line numbers and the leaves of lines are as sealed if every range has its number of whole lines.
     const isAligned = inside.every(({ whole }) => whole)
     const failed = new Set<number>()
     let failures = 0

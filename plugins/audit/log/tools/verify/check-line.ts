@@ -10,7 +10,7 @@ import {
   parseJsonObject,
 } from '@svc/core/json'
 import { utcDayOf } from '../../format/day.js'
-import { textOf } from '../../format/stored-record.js'
+import { lineText } from '../../format/stored-record.js'
 import { SIGNATURE_BYTES } from '../../keys/ed25519.js'
 import { isKeyId } from '../../tree/journal-codec.js'
 import type { FailureKind } from './report.js'
@@ -42,13 +42,13 @@ export interface LineContext {
 export interface CheckedLine {
   /** Undefined when the line is valid. */
   readonly failure?: LineFailure | undefined
-  /** Undefined where the line is no JSON object. */
+  /** Undefined if the line is not a JSON object. */
   readonly record?: Record<string, unknown>
 }
 
-/** @param leaf index of the line in the tree, undefined where it is not known. */
+/** @param leaf index of the line in the tree, undefined if it is not known. */
 export function checkLine(bytes: Uint8Array, context: LineContext, leaf: number | undefined): CheckedLine {
-  const text = textOf(bytes)
+  const text = lineText(bytes)
   if (text === undefined) return { failure: { kind: 'not_json', message: 'not UTF-8' } }
   const record = parseJsonObject(text)
   if (record === undefined) return { failure: { kind: 'not_json', message: 'not a JSON object' } }
@@ -79,7 +79,7 @@ function checkSigned(line: ParsedLine, context: LineContext): LineFailure | unde
 }
 
 /**
- * The bytes around the signature, where it stands at its sorted position. If their signature is valid they are
+ * The bytes around the signature, if it stands at its sorted position. If their signature is valid they are
  * canonical and need not be serialised again, which saves most of the cost beside the signature check.
  */
 function cutSignature(
@@ -93,7 +93,7 @@ function cutSignature(
   const start = line.indexOf(member)
   if (start < 1) return undefined
   const end = start + member.length
-  // Removes the comma before it, or the one after where it is the first member.
+  // Removes the comma before it, or the one after if it is the first member.
   const isFirst = line[start - 1] !== COMMA
   const [head, tail] = isFirst ? [start, line[end] === COMMA ? end + 1 : end] : [start - 1, end]
   if (messageSpace.length < line.length) messageSpace = Buffer.allocUnsafeSlow(2 * line.length)

@@ -6,7 +6,7 @@ import { judgeNote, signersOf } from '../../tree/note.js'
 import type { CheckpointWalk, KeptCheckpoint } from './checkpoint-walk.js'
 import type { ClockCheck } from './clock-check.js'
 import type { Context } from './context.js'
-import type { CosignedHead } from './cosigned-head.js'
+import type { CosignedHeadSearch } from './cosigned-head.js'
 import type { JournalEntry } from './journal-walk.js'
 import { MissingCheckpoints } from './missing-checkpoints.js'
 import type { FailureKind } from './report.js'
@@ -20,8 +20,8 @@ export interface CheckpointParts {
   readonly walk: CheckpointWalk
   /** Heads kept elsewhere. */
   readonly against: readonly KeptCheckpoint[]
-  /** Where witnesses are required. */
-  readonly cosigned: CosignedHead | undefined
+  /** Set if witnesses are required. */
+  readonly cosigned: CosignedHeadSearch | undefined
   readonly clock: ClockCheck
   readonly onCheckpoint: OnCheckpoint | undefined
   /** Checks the signatures that others cover, too. */
@@ -36,7 +36,7 @@ interface MarkedCheckpoint {
 /** A journal line with the checkpoints that end in it and agree with the tree. */
 interface MarkedLine {
   readonly entry: JournalEntry
-  /** Where the root in the line agrees. */
+  /** Set if the root in the line agrees. */
   readonly mark: Mark | undefined
   readonly checkpoints: readonly MarkedCheckpoint[]
   /** Whether a signed checkpoint ends in it that does not agree. */
@@ -67,7 +67,7 @@ export class CheckpointCheck {
   /**
    * Takes the next journal line.
    *
-   * @param mark where the root in the line agrees with the tree.
+   * @param mark set if the root in the line agrees with the tree.
    * @param settle compares a claim with the tree up to and including the line.
    */
   take(entry: JournalEntry, mark: Mark | undefined, settle: (claim: Claim) => Mark | undefined): void {
@@ -202,7 +202,7 @@ export class CheckpointCheck {
   }
 }
 
-/** Why the checkpoint's signature does not count; undefined where it does. */
+/** Why the checkpoint's signature does not count; undefined if it does. */
 export function signatureFailure(
   { note, origin, size }: Omit<KeptCheckpoint, 'file' | 'line'>,
   keys: TrustedKeys,

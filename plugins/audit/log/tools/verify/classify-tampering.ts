@@ -17,7 +17,7 @@ export interface TamperedLog {
   readonly failedLines: ReadonlySet<number>
   /** Whether each record was checked by itself. */
   readonly judged: boolean
-  /** Whether the lines reach to the end of the file, where new ones are not sealed yet. */
+  /** Whether the lines reach to the end of the file, if new ones are not sealed yet. */
   readonly isToEnd: boolean
 }
 
@@ -36,7 +36,7 @@ export function classifyTampering(log: TamperedLog, findings: Findings): number 
       const line = hunk.logAt + i
       const number = lineBefore + line + 1
       const from = removed.get(leaf)
-      // A caller may append the same record twice; after the end of the sealed lines that is no failure.
+      // A caller may append the same record twice; after the end of the sealed lines that is not a failure.
       if (from !== undefined) {
         findings.tampered('reordered')
         findings.fail(file, number, 'reordered', `the record was sealed as line ${lineBefore + from + 1}`)

@@ -1,12 +1,12 @@
 // Finds where the writer's clock was set back, and compares the times on both sides with those of witnesses. A wrong clock
-// is no tampering, so it changes no verdict.
+// is not tampering, so it does not change the verdict.
 
 import { judgeCosignature, timeOf } from '../../tree/cosignature.js'
 import type { Note } from '../../tree/note.js'
 import type { NamedKey } from '../../tree/vkey.js'
 import type { ClockAgreement, ClockSetBack } from './report.js'
 
-// Smaller steps are those of a synchronised clock; a witness that answers late differs by less.
+// Smaller steps are those of a synchronised clock; a witness that responds late differs by less.
 const TOLERANCE_MS = 120_000
 const MAX_REPORTED = 100
 

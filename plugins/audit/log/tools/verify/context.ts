@@ -9,7 +9,7 @@ import type { TrustedKeys } from './trusted-keys.js'
 export interface Context extends Inventory {
   readonly dir: string
   readonly keys: TrustedKeys
-  /** Undefined where there is no journal. */
+  /** Undefined if there is no journal. */
   readonly facts: JournalFacts | undefined
   readonly pool: ScanPool
   /** Whether each record is checked by itself. */

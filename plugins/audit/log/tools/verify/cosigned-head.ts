@@ -19,7 +19,7 @@ const MAX_CANDIDATES = 64
 const MAX_AGE_MS = 3_600_000
 const MS_PER_SECOND = 1_000
 
-export class CosignedHead {
+export class CosignedHeadSearch {
   readonly #witnesses: readonly NamedKey[]
   readonly #quorum: number
   readonly #candidates: KeptCheckpoint[] = []

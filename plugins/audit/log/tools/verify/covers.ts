@@ -13,7 +13,7 @@ import type { Context } from './context.js'
 import type { Removal } from './journal-facts.js'
 
 interface Cover {
-  /** Undefined where the file is missing or is not the one that the journal names. */
+  /** Undefined if the file is missing or is not the one that the journal names. */
   readonly bytes: Buffer | undefined
   used: number
   hasFailed: boolean
@@ -27,7 +27,7 @@ export class Covers {
     this.#context = context
   }
 
-  /** The next hashes of the day's cover, which stand for `range`; undefined where they are not known. */
+  /** The next hashes of the day's cover, which stand for `range`; undefined if they are not known. */
   next({ day, leaf, lines }: PlacedRange): readonly SubtreeRoot[] | undefined {
     const removal = this.#context.facts?.removals.get(day)
     if (removal === undefined) return undefined

@@ -101,7 +101,7 @@ export class DayChecks {
   /**
    * Checks what is known only when all ranges are.
    *
-   * @param size number of leaves that the journal covers; undefined where ranges are not known.
+   * @param size number of leaves that the journal covers; undefined if ranges are not known.
    */
   async finish(size: number | undefined): Promise<void> {
     const { findings, sizes, facts } = this.#context

@@ -1,6 +1,6 @@
 // Collects the results of verification, and the verdict.
 
-import type { FailureKind, Tampering, TornTail, Verdict, VerifyFailure, VerifyReport } from './report.js'
+import type { FailureKind, LogVerdict, Tampering, TornTail, VerifyFailure, VerifyReport } from './report.js'
 
 const MAX_FAILURES_KEPT = 1_000
 
@@ -51,8 +51,8 @@ export class Findings {
     this.#tornTails.push({ file, line, kind: 'torn_tail', message })
   }
 
-  /** @param judged false where only the tree and its checkpoints were checked. */
-  verdict(judged: boolean): { verdict: Verdict; reason?: string } {
+  /** @param judged false if only the tree and its checkpoints were checked. */
+  verdict(judged: boolean): { verdict: LogVerdict; reason?: string } {
     if (this.total > 0) return { verdict: 'not_intact' }
     const unread = judged || this.totals.checkpoints > 0 ? undefined : 'there are no checkpoints'
     const reason = this.unjudged ?? unread
@@ -60,7 +60,7 @@ export class Findings {
   }
 
   report(
-    judged: { verdict: Verdict; reason?: string },
+    judged: { verdict: LogVerdict; reason?: string },
     identity: Pick<VerifyReport, 'selfVouched' | 'compared' | 'pinned' | 'keys' | 'keySpans'> &
       Partial<VerifyReport>,
   ): VerifyReport {

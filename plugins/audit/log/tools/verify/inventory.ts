@@ -23,7 +23,7 @@ const LEAVES_FOLDER = 'tree/0'
 export interface Inventory {
   /** Size of the checkpoint file of each day. */
   readonly checkpoints: ReadonlyMap<string, number>
-  /** Undefined where there is no journal. */
+  /** Undefined if there is no journal. */
   readonly journalSize: number | undefined
   /** Bytes of the journal before the checkpoints were looked at: each seal in them but the last has its checkpoint. */
   readonly coveredSize: number

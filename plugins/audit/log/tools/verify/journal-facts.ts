@@ -27,7 +27,7 @@ export interface JournalFacts {
 /**
  * Reads the first `size` bytes of the journal. Lines with a wrong signature are passed over.
  *
- * @param given keys that are trusted where the genesis is missing.
+ * @param given keys that are trusted if the genesis is missing.
  */
 export async function journalFacts(
   path: string,

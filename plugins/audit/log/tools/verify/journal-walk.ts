@@ -28,7 +28,7 @@ export interface JournalEntry {
   readonly first: number
   /** Checks the line's own signature, once, and reports one that does not fit. */
   readonly isSigned: () => boolean
-  /** The retention in force, days; undefined where no line before states it. */
+  /** The retention in force, days; undefined if no line before states it. */
   readonly retentionDays: number | undefined
 }
 
@@ -158,7 +158,7 @@ export class JournalWalk {
   }
 
   /**
-   * Takes a line that does not continue the one before. Returns the first leaf that it covers; undefined where it is of no
+   * Takes a line that does not continue the one before. Returns the first leaf that it covers; undefined if it is of no
    * use.
    *
    * @param failed whether it has a failure of its own, beside which this one is not reported.
@@ -185,7 +185,7 @@ export class JournalWalk {
       report(gap === undefined ? 'replayed' : 'reordered', message)
       return undefined
     }
-    // A damaged line may state anything; only where it continues the journal is it of use.
+    // A damaged line may state anything; only if it continues the journal is it of use.
     const isGap = first > state.size
     if (failed && (isGap || state.whyNot(line) !== undefined)) {
       this.isIncomplete = true

@@ -84,7 +84,7 @@ export class LogCheck {
     this.#size = leaf + 1
   }
 
-  /** Compares the claim with the leaves on disk, or else, where it is signed, with the stored ones. */
+  /** Compares the claim with the leaves on disk, or else, if it is signed, with the stored ones. */
   #settle(claim: Claim): Mark | undefined {
     const mark = this.#tree.mark(claim.root)
     if (mark !== undefined || !claim.isSigned()) return mark

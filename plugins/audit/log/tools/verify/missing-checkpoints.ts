@@ -23,7 +23,7 @@ export class MissingCheckpoints {
   /** Seals without a checkpoint, by the day on which they were sealed. */
   readonly #unnoted = new Map<string, Unnoted>()
   readonly #retention: RetentionPeriod[] = []
-  /** The last seal, where it has no checkpoint: a writer that died may leave it so, and the next one adds it. */
+  /** The last seal, if it has no checkpoint: a writer that died may leave it so, and the next one adds it. */
   #pending: JournalEntry | undefined
   #isGrowing = false
 

@@ -9,7 +9,7 @@ import type { JournalEntry, JournalWalk } from './journal-walk.js'
 import type { Chunk, ChunkResult } from './scan-chunk.js'
 import { inOrder } from './scan-pool.js'
 
-/** Consecutive leaves: a journal line, a sealed range, or neither where no journal line covers them. */
+/** Consecutive leaves: a journal line, a sealed range, or neither if no journal line covers them. */
 export interface Part {
   readonly first: number
   readonly end: number
@@ -17,7 +17,7 @@ export interface Part {
   readonly range?: PlacedRange
   /** Of a range whose file is there. */
   scan?: ChunkResult | undefined
-  /** Undefined where what is on disk is not the stated number of whole lines, or is missing. */
+  /** Undefined if what is on disk is not the stated number of whole lines, or is missing. */
   subtrees?: readonly SubtreeRoot[] | undefined
 }
 

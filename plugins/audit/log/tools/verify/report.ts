@@ -17,7 +17,7 @@ export type FailureKind =
   /** Sequence numbers before this line are missing; their records were never sealed. */
   | 'missing'
   | 'unreadable'
-  /** A journal line that is no journal line, or does not continue the one before. */
+  /** A line of the journal that is not a journal line, or does not continue the one before. */
   | 'bad_journal'
   /** Journal lines are missing. */
   | 'missing_journal'
@@ -88,8 +88,8 @@ export interface CosignedHead {
 }
 
 /**
- * How the times that the writer states compare with those of a witness: `behind` also where the witness signed late,
- * `unknown` where no cosignature of a given witness tells.
+ * How the times that the writer states compare with those of a witness: `behind` also if the witness signed late,
+ * `unknown` if no cosignature of a given witness tells.
  */
 export type ClockAgreement = 'agrees' | 'ahead' | 'behind' | 'unknown'
 
@@ -106,13 +106,13 @@ export interface ClockSetBack {
   readonly after: ClockAgreement
 }
 
-export type Verdict = 'intact' | 'not_intact' | 'cannot_be_judged'
+export type LogVerdict = 'intact' | 'not_intact' | 'cannot_be_judged'
 
 export interface VerifyReport {
-  readonly verdict: Verdict
+  readonly verdict: LogVerdict
   /** Reason for `cannot_be_judged`. */
   readonly reason?: string
-  /** Of the log, where it has a genesis. */
+  /** Of the log, if it has a genesis. */
   readonly origin?: string
   /** True when the keys came from the log itself, so that it proves only its consistency. */
   readonly selfVouched: boolean
@@ -126,14 +126,14 @@ export interface VerifyReport {
   readonly keySpans: readonly KeySpan[]
   readonly files: number
   readonly records: number
-  /** Records with valid form and signature; 0 where only the tree was checked. */
+  /** Records with valid form and signature; 0 if only the tree was checked. */
   readonly verified: number
   readonly journalLines: number
   /** Checkpoints that agree with the tree. */
   readonly checkpoints: number
   /** The newest checkpoint that agrees with the tree. */
   readonly head?: { readonly size: number; readonly root: string }
-  /** Where witnesses were required. */
+  /** Set if witnesses were required. */
   readonly cosigned?: CosignedHead
   /** Records that the journal covers, those of removed days included. */
   readonly sealed: number
@@ -141,11 +141,11 @@ export interface VerifyReport {
   readonly unsealed: number
   /** Counts of changed records by kind, those with a failure of their own included. */
   readonly tampering: Readonly<Partial<Record<Tampering, number>>>
-  /** Where the writer's clock was set back by more than two minutes, the first 100; no failure. */
+  /** Where the writer's clock was set back by more than two minutes, the first 100; not a failure. */
   readonly clockSetBacks: readonly ClockSetBack[]
   /** Days whose removal is stated and signed. */
   readonly removedDays: readonly string[]
-  /** Failures by kind; complete even where `failures` is cut. */
+  /** Failures by kind; complete even if `failures` is cut. */
   readonly failureCounts: Readonly<Partial<Record<FailureKind, number>>>
   /** The first 1000. */
   readonly failures: readonly VerifyFailure[]

@@ -9,7 +9,7 @@ import { LeafRange } from '../../merkle/leaf-range.js'
 import { type Digest, leafHashWithin } from '../../merkle/tree-hash.js'
 import type { PlacedRange } from '../../tree/seal-ranges.js'
 import { checkLine, type LineFailure } from './check-line.js'
-import { type Run, RunCollector } from './sequences.js'
+import { type NumberRun, RunCollector } from './sequences.js'
 import type { TrustedKeys } from './trusted-keys.js'
 
 const NEWLINE = 0x0a
@@ -24,7 +24,7 @@ export interface Chunk {
   readonly judged: boolean
   /** The sealed range whose bytes these are, as far as the file has them. */
   readonly range?: PlacedRange
-  /** The leaf that lines outside a range are taken for; undefined where it is not known. */
+  /** The leaf that lines outside a range are taken for; undefined if it is not known. */
   readonly leaf?: number
 }
 
@@ -41,9 +41,9 @@ export interface ChunkResult {
   /** Whether a range consists of exactly its lines. */
   readonly whole: boolean
   readonly failures: readonly IndexedFailure[]
-  /** Sequence numbers, where records are checked. */
-  readonly runs: readonly Run[]
-  readonly lost: readonly Run[]
+  /** Sequence numbers, if records are checked. */
+  readonly runs: readonly NumberRun[]
+  readonly lost: readonly NumberRun[]
   /** Whether a record names a log. */
   readonly namesLog: boolean
   /** Bytes of an incomplete last line. */

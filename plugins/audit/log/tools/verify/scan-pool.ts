@@ -1,4 +1,4 @@
-// Scans chunks on all cores: on threads where the log is large enough, else on this thread.
+// Scans chunks on all cores: on threads if the log is large enough, else on this thread.
 
 import { availableParallelism } from 'node:os'
 import { lineStartFrom } from '../../files/lines.js'

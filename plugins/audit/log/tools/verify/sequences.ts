@@ -10,7 +10,7 @@ import type { LineFailure } from './check-line.js'
 import type { Context } from './context.js'
 
 /** Consecutive numbers of one session, in the order of the log. */
-export interface Run {
+export interface NumberRun {
   readonly session: string
   readonly from: number
   /** Exclusive. */
@@ -20,11 +20,11 @@ export interface Run {
 /** Collects runs while the numbers of each session grow by one. */
 export class RunCollector {
   readonly #open = new Map<string, { from: number; to: number }>()
-  readonly runs: Run[] = []
+  readonly runs: NumberRun[] = []
   /** Numbers that records of the same session named as never written. */
-  readonly lost: Run[] = []
+  readonly lost: NumberRun[] = []
 
-  /** Why the record's place is not one; undefined where it is. */
+  /** Why the record's place is not one; undefined if it is. */
   addRecord(record: Record<string, unknown>): LineFailure | undefined {
     const place = recordPlace(record)
     if (place === undefined) return { kind: 'bad_sequence', message: 'seq or lost is missing or malformed' }
@@ -66,8 +66,8 @@ export class DaySequences {
   readonly #sessions = new Map<string, Session>()
   #hasReplays = false
 
-  /** Returns false where a number has occurred before. */
-  add({ session, from, to }: Run, isSealed: boolean): boolean {
+  /** Returns false if a number has occurred before. */
+  add({ session, from, to }: NumberRun, isSealed: boolean): boolean {
     const known = this.#sessions.get(session) ?? { next: 0, gaps: [] }
     this.#sessions.set(session, known)
     if (from > known.next) known.gaps.push({ from: known.next, to: from, isSealed })
@@ -79,13 +79,13 @@ export class DaySequences {
   }
 
   /** A record states that these were never written. */
-  excuse({ session, from, to }: Run): void {
+  excuse({ session, from, to }: NumberRun): void {
     const known = this.#sessions.get(session)
     if (known !== undefined) fill(known, from, to)
   }
 
   /** The numbers before sealed records that neither occurred nor were named as lost. */
-  get missing(): Run[] {
+  get missing(): NumberRun[] {
     return [...this.#sessions].flatMap(([session, { gaps }]) =>
       gaps.filter(({ isSealed }) => isSealed).map(({ from, to }) => ({ session, from, to })),
     )

@@ -1,4 +1,4 @@
-// Joins the hashes of ranges and journal lines and compares the roots with the signed ones. Where they differ, the
+// Joins the hashes of ranges and journal lines and compares the roots with the signed ones. If they differ, the
 // stored leaves, if they lead to the signed root, show which ranges and lines have changed.
 
 import { LeafRange } from '../../merkle/leaf-range.js'
@@ -13,9 +13,9 @@ const MAX_PARTS = 100_000
 export interface Claim {
   readonly size: number
   readonly root: Digest
-  /** Whether a trusted key signed it; asked only where the root differs. */
+  /** Whether a trusted key signed it; asked only if the root differs. */
   readonly isSigned: () => boolean
-  /** Called where another signed root shows that this one is not of this log. */
+  /** Called when another signed root shows that this one is not of this log. */
   readonly refuted: () => void
 }
 

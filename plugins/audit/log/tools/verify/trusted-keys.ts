@@ -1,12 +1,17 @@
 // The keys that verification trusts, each for its leaves.
 
-import { publicKeyLine, type TrustedKey, type Verifier, verifierFromLine } from '../../keys/public-key.js'
+import {
+  publicKeyLine,
+  type SignatureVerifier,
+  type TrustedKey,
+  verifierFromLine,
+} from '../../keys/public-key.js'
 import type { KeySpan } from '../../tree/journal-line.js'
 
 const ALL = [0, Number.POSITIVE_INFINITY] as const
 
 interface Term {
-  readonly key: Verifier
+  readonly key: SignatureVerifier
   readonly from: number
   readonly until: number
 }
@@ -29,13 +34,13 @@ export class TrustedKeys {
     return this.#terms.has(keyId)
   }
 
-  /** The key where it may sign `leaf`; for `undefined`, a line whose leaf is not known, where it may sign any. */
-  at(keyId: string, leaf: number | undefined): Verifier | undefined {
+  /** The key if it may sign `leaf`; for `undefined`, a line whose leaf is not known, if it may sign any. */
+  at(keyId: string, leaf: number | undefined): SignatureVerifier | undefined {
     const term = this.#terms.get(keyId)
     return term !== undefined && isIn(term, leaf) ? term.key : undefined
   }
 
-  allAt(leaf: number | undefined): Verifier[] {
+  allAt(leaf: number | undefined): SignatureVerifier[] {
     return [...this.#terms.values()].filter((term) => isIn(term, leaf)).map(({ key }) => key)
   }
 }

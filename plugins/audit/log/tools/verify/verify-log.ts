@@ -14,7 +14,7 @@ import { CheckpointCheck, type OnCheckpoint } from './checkpoint-check.js'
 import { CheckpointWalk, type KeptCheckpoint } from './checkpoint-walk.js'
 import { ClockCheck } from './clock-check.js'
 import type { Context } from './context.js'
-import { CosignedHead, type WitnessPolicy } from './cosigned-head.js'
+import { CosignedHeadSearch, type WitnessPolicy } from './cosigned-head.js'
 import { DayChecks } from './day-checks.js'
 import { Findings } from './findings.js'
 import { type Inventory, originOfCheckpoints, takeInventory } from './inventory.js'
@@ -153,7 +153,7 @@ async function check(
   }
   const against = headsOf(heads, origin, context)
   const walk = new CheckpointWalk(context, origin)
-  const cosigned = witnesses && new CosignedHead(witnesses)
+  const cosigned = witnesses && new CosignedHeadSearch(witnesses)
   const clock = new ClockCheck(witnesses?.keys ?? [])
   const checks = new CheckpointCheck(context, { walk, against, cosigned, clock, onCheckpoint, strict })
   await new LogCheck(context, checks, new DayChecks(context)).run()

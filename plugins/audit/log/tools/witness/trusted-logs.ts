@@ -4,18 +4,18 @@
 import { readFile } from 'node:fs/promises'
 import { messageOf } from '@svc/core/json'
 import { AuditError, SignerKeyError } from '../../format/errors.js'
-import type { Verifier } from '../../keys/public-key.js'
+import type { SignatureVerifier } from '../../keys/public-key.js'
 import { ED25519_TYPE } from '../../tree/note.js'
 import { parseVkey } from '../../tree/vkey.js'
 
 export interface TrustedLog {
   /** Name of the log's keys in signature lines. */
   readonly name: string
-  readonly keys: Verifier[]
+  readonly keys: SignatureVerifier[]
 }
 
 /**
- * Reads `<verifier key>` lines; where the origin differs from the key's name, it follows after a space. Blank lines and
+ * Reads `<verifier key>` lines; if the origin differs from the key's name, it follows after a space. Blank lines and
  * `#` comments are ignored.
  *
  * @returns the logs by origin.

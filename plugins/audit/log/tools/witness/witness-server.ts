@@ -20,7 +20,7 @@ export interface RunningWitness {
   readonly url: string
   /** Its verifier key. */
   readonly vkey: string
-  /** Answers requests in progress, then releases all resources. */
+  /** Completes requests in progress, then releases all resources. */
   close(): Promise<void>
 }
 
@@ -33,7 +33,7 @@ const CHECKPOINT_PATH = /^\/([0-9a-f]{64})\/checkpoint$/
  * Runs a witness.
  *
  * @throws {AuditError} `bad_config`; `read_failed` without its file of logs; `lock_failed` while another process uses
- * its directory; system errors where it cannot listen.
+ * its directory; system errors if it cannot listen.
  */
 export async function startWitness(options: WitnessServerOptions): Promise<RunningWitness> {
   const { host = '127.0.0.1', port, onError = () => undefined } = options

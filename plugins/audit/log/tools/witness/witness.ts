@@ -1,4 +1,4 @@
-// A witness of c2sp.org/tlog-witness: it cosigns a checkpoint of a log only where that follows from the one it cosigned
+// A witness of c2sp.org/tlog-witness: it cosigns a checkpoint of a log only if that follows from the one it cosigned
 // before. Checking and storing happen in one synchronous section, so that no two requests pass with the same old size.
 
 import type { Clock, Signer } from '@svc/core'

@@ -14,7 +14,7 @@ describe('a log whose tree is damaged and whose sealed records were changed', ()
   const dir = temporaryDir()
   const path = (name: string) => join(dir.path, name)
   const log = path.bind(undefined, `audit-${OLD}.ndjson`)
-  const faults = () => journalOf(dir.path).filter(({ kind }) => kind === 'fault')
+  const faultLines = () => journalOf(dir.path).filter(({ kind }) => kind === 'fault')
 
   /** Sealed records of an old day whose retention has ended; with 256 the hashes of each have hashes above them. */
   async function oldLog(records = 300) {
@@ -64,12 +64,12 @@ describe('a log whose tree is damaged and whose sealed records were changed', ()
       `the log of ${OLD} is past its retention and kept: it is not as it was sealed`,
       `${DAMAGE}cannot be rebuilt: the log of ${OLD} was changed`,
     ])
-    expect(faults().map(({ day }) => day)).to.deep.equal([OLD])
+    expect(faultLines().map(({ day }) => day)).to.deep.equal([OLD])
     await opened(clock)
-    expect([faults().length, existsSync(log())]).to.deep.equal([1, true])
+    expect([faultLines().length, existsSync(log())]).to.deep.equal([1, true])
   })
 
-  it('is refused, with what is damaged, where each line is valid by itself', async () => {
+  it('is refused, with what is damaged, if each line is valid by itself', async () => {
     const clock = await oldLog()
     damageTree()
     edit((lines) => {
@@ -78,10 +78,10 @@ describe('a log whose tree is damaged and whose sealed records were changed', ()
     const [message] = await opened(clock)
     expect(message).to.include(`the log cannot be continued: ${DAMAGE}the logs do not have what it had`)
     expect(message).to.include(`sealed records of ${OLD} were changed`)
-    expect([faults().length, existsSync(log())]).to.deep.equal([0, true])
+    expect([faultLines().length, existsSync(log())]).to.deep.equal([0, true])
   })
 
-  it('is refused, with what is damaged, where the tree does not lead to the newest checkpoint', async () => {
+  it('is refused, with what is damaged, if the tree does not lead to the newest checkpoint', async () => {
     const clock = await oldLog(3)
     damageTree()
     edit((lines) => {
@@ -90,7 +90,7 @@ describe('a log whose tree is damaged and whose sealed records were changed', ()
     const [message] = await opened(clock)
     expect(message).to.include('the tree does not lead to the newest checkpoint, and the logs do not have')
     expect(message).to.include(`sealed records of ${OLD} were changed`)
-    expect([faults().length, existsSync(log())]).to.deep.equal([0, true])
+    expect([faultLines().length, existsSync(log())]).to.deep.equal([0, true])
   })
 
   it('is sealed on after the error of a day that was cut', async () => {
@@ -106,7 +106,7 @@ describe('a log whose tree is damaged and whose sealed records were changed', ()
     expect(appender.status().sealing?.error).to.equal(undefined)
     await appender.close()
     expect(errors.join()).to.match(/was changed after it was sealed.*sealing continues/)
-    expect(faults().map(({ day }) => day)).to.deep.equal([OLD])
+    expect(faultLines().map(({ day }) => day)).to.deep.equal([OLD])
     const ranges = journalOf(dir.path).flatMap((line) => (line['ranges'] as unknown[][]) ?? [])
     expect(ranges.map(([day]) => day)).to.include(DAY)
   })

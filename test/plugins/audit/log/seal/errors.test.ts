@@ -13,7 +13,7 @@ import { join } from 'node:path'
 import { nodeFileSystem } from '@svc/plugin-audit/internal/log/files/file-system'
 import { expect } from 'chai'
 import { temporaryDir } from '../../../../support/temporary-dir.js'
-import { appenderIn, DAY, diskWith, fault, linesOf } from '../writer/records.js'
+import { appenderIn, DAY, diskWith, ioError, linesOf } from '../writer/records.js'
 import { append } from './rig.js'
 import { journalOf, sealedLog } from './sealed-log.js'
 
@@ -56,7 +56,7 @@ describe('the sealer with errors and several writers', () => {
         if (name === undefined) return nodeFileSystem.writeSync(fd, bytes, offset, length, position)
         states.push([name.replace(/.*\./, ''), isFree()])
         if (!isShort) return nodeFileSystem.writeSync(fd, bytes, offset, length, position)
-        if (offset > 0) throw fault('ENOSPC')
+        if (offset > 0) throw ioError('ENOSPC')
         return nodeFileSystem.writeSync(fd, bytes, offset, length >> 1, position)
       },
       ftruncateSync: (fd, length) => {
@@ -109,12 +109,12 @@ describe('the sealer with errors and several writers', () => {
     const isDue = () => ++calls === failing
     const fileSystem = diskWith({
       writeSync: (fd, bytes, offset, length, position) => {
-        if (isDue()) throw fault('ENOSPC')
+        if (isDue()) throw ioError('ENOSPC')
         return nodeFileSystem.writeSync(fd, bytes, offset, length, position)
       },
-      fsync: (fd, done) => (isDue() ? done(fault('EIO')) : nodeFileSystem.fsync(fd, done)),
+      fsync: (fd, done) => (isDue() ? done(ioError('EIO')) : nodeFileSystem.fsync(fd, done)),
       fsyncSync: (fd) => {
-        if (isDue()) throw fault('EIO')
+        if (isDue()) throw ioError('EIO')
         nodeFileSystem.fsyncSync(fd)
       },
     })
@@ -169,7 +169,7 @@ describe('the sealer with errors and several writers', () => {
     ['is missing', () => rmSync(path(LOG)), 0],
     ['was replaced by a shorter one', () => writeFileSync(path(LOG), '{"other":1}\n'), 0],
   ] as const) {
-    it(`states an error where a day ${title}, and seals what comes after`, async () => {
+    it(`states an error if a day ${title}, and seals what comes after`, async () => {
       const first = appenderIn(dir.path)
       await append(first, 5)
       await first.close()

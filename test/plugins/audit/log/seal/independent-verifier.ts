@@ -3,7 +3,7 @@
 
 import { createHash, createPublicKey, type KeyObject, verify } from 'node:crypto'
 
-/** The text of a note that `publicKey` has signed as `name`; throws where it has not. */
+/** The text of a note that `publicKey` has signed as `name`; throws if it has not. */
 export function openNote(signed: string, name: string, publicKey: Uint8Array): string {
   const end = signed.lastIndexOf('\n\n') + 1
   const text = signed.slice(0, end)

@@ -176,7 +176,7 @@ describe('opening a log', () => {
     expect(journalOf(dir.path).at(-1)).to.include({ kind: 'seal' })
   })
 
-  it('is refused where sealed records changed before their checkpoint was signed', async () => {
+  it('is refused if sealed records changed before their checkpoint was signed', async () => {
     await sealed()
     const text = readFileSync(path(CHECKPOINTS), 'utf8')
     const { origin } = sealedLog(dir.path).journal[0] as { origin: string }
@@ -267,7 +267,7 @@ describe('opening a log', () => {
       })
     }
 
-    it('is not forked where nothing of it is signed', async () => {
+    it('is not forked if nothing of it is signed', async () => {
       writeFileSync(join(copy, CHECKPOINTS), await forged(9, stranger))
       expect(() => forkLog(copy)).to.throw('holds no checkpoint that a key of the log has signed')
     })

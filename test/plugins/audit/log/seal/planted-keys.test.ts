@@ -63,7 +63,7 @@ const keysOf = (until: number | null) =>
 
 const cases: readonly Case[] = [
   {
-    title: 'goes on where a seal repeats the keys of the lines before it',
+    title: 'goes on if a seal repeats the keys of the lines before it',
     write: (log) => {
       revoked(log)
       plant(log, keysOf(6))
@@ -72,7 +72,7 @@ const cases: readonly Case[] = [
     code: 'resolved',
   },
   {
-    title: 'goes on where no seal repeats anything',
+    title: 'goes on if no seal repeats anything',
     write: revoked,
     opensWith: next,
     code: 'resolved',

@@ -10,7 +10,7 @@ import { temporaryDir } from '../../../../support/temporary-dir.js'
 import { appenderIn, DAY, spansOf } from '../writer/records.js'
 import { sealedLog } from './sealed-log.js'
 
-/** Appends and seals as fast as it may until it is told to end, printing each acknowledged span. */
+/** Appends and seals as fast as it may until it is asked to end, printing each acknowledged span. */
 const writer = `
   import { LocalDevSigner, SvcAppender } from '@svc/plugin-audit/log'
   import { writeSync } from 'node:fs'

@@ -79,8 +79,8 @@ describe('two processes that append to one journal', () => {
   })
 
   for (const [title, isExtended, trees] of [
-    ['follow the other one where they have added nothing to their tree', false, 1],
-    ['load the tree again where they have', true, 2],
+    ['follow the other one if they have added nothing to their tree', false, 1],
+    ['load the tree again if they have', true, 2],
   ] as const) {
     it(title, async () => {
       const appender = appenderIn(dir.path)
@@ -122,7 +122,7 @@ describe('two processes that append to one journal', () => {
     expect(other?.size).to.equal(sealedLog(dir.path).size)
   })
 
-  it('state no error where a record is appended to a day that is being removed', async () => {
+  it('state no error if a record is appended to a day that is being removed', async () => {
     const clock = await oldLog(3)
     const log = path(`audit-${OLD}.ndjson`)
     const [line] = readFileSync(log, 'utf8').split('\n')
@@ -143,7 +143,7 @@ describe('two processes that append to one journal', () => {
     expect(kinds()).to.not.include('fault')
   })
 
-  it('state no error where it is the tree that was changed, and rebuild it', async () => {
+  it('state no error if it is the tree that was changed, and rebuild it', async () => {
     const clock = await oldLog(300)
     const leaves = readFileSync(path('tree/0/0'))
     const damaged = Buffer.from(leaves)
@@ -159,7 +159,7 @@ describe('two processes that append to one journal', () => {
     sealedLog(dir.path)
   })
 
-  it('open the log and keep its old days where the other one is always faster', async () => {
+  it('open the log and keep its old days if the other one is always faster', async () => {
     const clock = await oldLog(3)
     const parts = otherParts(clock)
     let losses = 0

@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { nodeFileSystem } from '@svc/plugin-audit/internal/log/files/file-system'
-import { type Hold, verifierFromPublicKey } from '@svc/plugin-audit/log'
+import { type Hold as LegalHold, verifierFromPublicKey } from '@svc/plugin-audit/log'
 import { verifyLog } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
 import { temporaryDir } from '../../../../support/temporary-dir.js'
@@ -106,7 +106,7 @@ describe('removal by retention', () => {
     ['all days', {}, [OLD, NEXT]],
     ['the days with records of a tenant', { tenant: 'acme' }, [OLD, NEXT]],
     ['no days without records of the tenant', { tenant: 'other' }, []],
-  ] as [string, Hold, string[]][]) {
+  ] as [string, LegalHold, string[]][]) {
     it(`is suspended by a hold for ${title}`, async () => {
       const clock = await oldLog()
       await opened({ clock, config: { hold: [hold] } })

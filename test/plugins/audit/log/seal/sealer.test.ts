@@ -405,7 +405,7 @@ describe('the sealer', () => {
     expect(journal.at(-1)!['since']).to.equal(journal[0]!['at'])
   })
 
-  it('adds nothing where nothing was appended', async () => {
+  it('adds nothing if nothing was appended', async () => {
     const first = appenderIn(dir.path)
     await first.ready()
     await first.close()

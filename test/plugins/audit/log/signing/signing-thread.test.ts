@@ -126,7 +126,7 @@ describe('a log with a signing thread', () => {
     expect(readdirSync(dir.path).filter((name) => name.endsWith('.ndjson'))).to.have.length(1)
   })
 
-  it('starts no thread for single records, or where it is off', async () => {
+  it('starts no thread for single records, or if it is off', async () => {
     const { started, startSigningWorker } = oddWorker('dies')
     const one = appenderIn(dir.path, { config, startSigningWorker })
     for (let i = 0; i < BURST; i++) await one.append(envelope())
@@ -222,7 +222,7 @@ describe('a log whose signing thread fails', () => {
     expect((await goesOn(oddWorker('fails-to-start'))).message).to.equal('no memory for a thread')
   })
 
-  it('loses no record where threads are forbidden', async () => {
+  it('loses no record if threads are forbidden', async () => {
     const startSigningWorker = () => {
       throw new Error('Access to this API has been restricted')
     }
@@ -256,7 +256,7 @@ describe('a log whose signing thread fails', () => {
       if (message === 'hangs') hangs = true
     })
     spans.push(...(await appendUntil(appender, () => hangs)))
-    // Fewer where the writer did not wait for one that the thread was slow with.
+    // Fewer if the writer did not wait for one that the thread was slow with.
     const { signedByThread } = appender.status()
     expect(signedByThread).to.be.within(1, 30)
     for (let i = 0; i < 10; i++) spans.push(...(await appendUntil(appender, () => true)))

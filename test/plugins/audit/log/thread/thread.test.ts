@@ -42,7 +42,7 @@ describe('a thread of the audit log', () => {
 })
 
 describe('the threads that scan a log', () => {
-  it('reject the scans that they have not finished where one ends by itself', async () => {
+  it('reject the scans that they have not finished if one ends by itself', async () => {
     const leave = `import { isMainThread } from 'node:worker_threads'; if (!isMainThread) process.exit(3)`
     const { execArgv } = process
     process.execArgv = [...execArgv, '--import', `data:text/javascript,${encodeURIComponent(leave)}`]

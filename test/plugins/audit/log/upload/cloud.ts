@@ -11,8 +11,8 @@ export interface CloudRequest {
   readonly body: Buffer
 }
 
-/** In place of the ordinary answer; false lets that happen. */
-export type Fault = (request: CloudRequest, response: ServerResponse) => boolean
+/** Replaces the ordinary response; false keeps that. */
+export type Interceptor = (request: CloudRequest, response: ServerResponse) => boolean
 
 export interface Cloud extends AsyncDisposable {
   readonly url: string
@@ -24,12 +24,12 @@ export interface Cloud extends AsyncDisposable {
   /** Objects in one page of the listing. */
   pageObjects: number
   /** Asked before each response. */
-  error: Fault
+  intercept: Interceptor
   /** Requests so far whose path contains `part`. */
   asked(part: string): CloudRequest[]
-  /** The file's bytes as its objects hold them; throws where ranges overlap or leave a gap. */
+  /** The file's bytes as its objects hold them; throws if ranges overlap or leave a gap. */
   assembled(folder: string, stem: string): string
-  /** The same for a file that is no text. */
+  /** The same for a binary file. */
   assembledBytes(folder: string, stem: string): Buffer
   /** Resolves once the condition holds, which is looked at after every request. */
   until(condition: () => boolean): Promise<void>
@@ -54,7 +54,7 @@ export async function startCloud(): Promise<Cloud> {
         body,
       }
       requests.push(request)
-      if (!cloud.error(request, response)) answer(cloud, request, response)
+      if (!cloud.intercept(request, response)) respond(cloud, request, response)
     }, ignore)
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -64,7 +64,7 @@ export async function startCloud(): Promise<Cloud> {
     objects,
     lists: true,
     pageObjects: 1_000,
-    error: () => false,
+    intercept: () => false,
     asked: (part) => requests.filter(({ path }) => path.includes(part)),
     assembled: (folder, stem) => assemble(objects, `${OWNER}/${folder}/${stem}-`, true).toString(),
     assembledBytes: (folder, stem) => assemble(objects, `${OWNER}/${folder}/${stem}-`, false),
@@ -86,7 +86,7 @@ export async function startCloud(): Promise<Cloud> {
   return cloud
 }
 
-function answer(cloud: Cloud, { path, body, method }: CloudRequest, response: ServerResponse): void {
+function respond(cloud: Cloud, { path, body, method }: CloudRequest, response: ServerResponse): void {
   const json = (value: object) => {
     response.setHeader('content-type', 'application/json')
     response.end(JSON.stringify(value))
@@ -123,7 +123,7 @@ function stored(key: string, bytes: Buffer, withChecksum: boolean): object {
 }
 
 /** Responds with `status` to every request whose path contains `part`, `times` times. */
-export function failing(part: string, status: number, times = Number.POSITIVE_INFINITY): Fault {
+export function failing(part: string, status: number, times = Number.POSITIVE_INFINITY): Interceptor {
   let left = times
   return ({ path }, response) => {
     if (!path.includes(part) || left-- <= 0) return false

@@ -10,7 +10,7 @@ const base: PresignConfig = { apiBaseUrl: 'https://control.example/base/', audit
 describe('presign', () => {
   for (const [title, changes, error] of [
     ['an API key without metadata', {}, undefined],
-    ['an API key with dots that is no token', { auditKey: 'Bearer live.key.1234' }, undefined],
+    ['an API key with dots that is not a token', { auditKey: 'Bearer live.key.1234' }, undefined],
     ['an OIDC token with all metadata', { auditKey: `Bearer ${token}`, ...metadata }, undefined],
     [
       'an OIDC token without metadata',

@@ -5,13 +5,13 @@ import { LocalDevSigner } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { temporaryDir } from '../../../../support/temporary-dir.js'
 import { appenderIn, DAY, envelope, fixedClock, signer, spansOf } from '../writer/records.js'
-import { type Cloud, type Fault, failing, startCloud } from './cloud.js'
+import { type Cloud, failing, type Interceptor, startCloud } from './cloud.js'
 import { stateOf, textOf, uploading, writeState } from './rig.js'
 
 const daily = `audit-${DAY}.ndjson`
 
 /** Lets `times` requests whose path contains `part` end as `how` says. */
-function meeting(part: string, times: number, how: Fault): Fault {
+function meeting(part: string, times: number, how: Interceptor): Interceptor {
   let left = times
   return (request, response) => request.path.includes(part) && left-- > 0 && how(request, response)
 }
@@ -24,19 +24,19 @@ describe('upload failures', () => {
   })
   afterEach(() => cloud[Symbol.asyncDispose]())
 
-  const reset: Fault = (_, response) => {
+  const reset: Interceptor = (_, response) => {
     response.socket?.resetAndDestroy()
     return true
   }
-  const hang: Fault = () => true
+  const hang: Interceptor = () => true
   /** The store keeps the bytes, but its response never arrives. */
-  const keptUnheard: Fault = ({ path, body }, response) => {
+  const keptUnheard: Interceptor = ({ path, body }, response) => {
     cloud.objects.set(path.slice('/store/'.length), body)
     response.socket?.destroy()
     return true
   }
   /** The store keeps the bytes and says so, but only when the writer waits no longer. */
-  const keptTooLate: Fault = ({ path, body }, response) => {
+  const keptTooLate: Interceptor = ({ path, body }, response) => {
     cloud.objects.set(path.slice('/store/'.length), body)
     response.socket?.once('close', () => response.writeHead(200).end())
     return true
@@ -59,7 +59,7 @@ describe('upload failures', () => {
       meeting('/store/', 1, (...a) => keptTooLate(...a)),
     ],
     [
-      'the control plane answers no JSON',
+      'the control plane returns no JSON',
       meeting('/api/', 1, (_, response) => {
         response.end('<html>')
         return true
@@ -74,7 +74,7 @@ describe('upload failures', () => {
     ],
   ] as const) {
     it(`retries, with every byte exactly once, when ${title}`, async () => {
-      cloud.error = error
+      cloud.intercept = error
       const { appender, errors } = uploading(
         dir.path,
         cloud,
@@ -92,7 +92,7 @@ describe('upload failures', () => {
   }
 
   it('retries with increasing delays', async () => {
-    cloud.error = failing('/api/', 503, 2)
+    cloud.intercept = failing('/api/', 503, 2)
     const { appender, errors } = uploading(dir.path, cloud)
     await appender.append(envelope())
     await cloud.until(() => cloud.objects.size > 0)
@@ -102,7 +102,7 @@ describe('upload failures', () => {
 
   for (const status of [401, 403]) {
     it(`waits after ${status} from the control plane, reports it, continues to append, and tries at close`, async () => {
-      cloud.error = failing('/api/', status)
+      cloud.intercept = failing('/api/', status)
       const { appender, errors } = uploading(dir.path, cloud, { intervalMs: 5 })
       let appended = 0
       for (let since = 0; since < 20; appended++) {
@@ -113,7 +113,7 @@ describe('upload failures', () => {
       expect(appender.status()).to.have.nested.property('upload.state', 'retrying')
       expect(appender.status()).to.have.nested.property('upload.error.code', 'upload_rejected')
       expect(cloud.requests).to.have.length(1)
-      cloud.error = () => false
+      cloud.intercept = () => false
       await appender.close()
       expect(errors.map(({ message }) => message).join()).to.match(
         new RegExp(`^/api/svc/upload-url responded with ${status}: .*made ${status}`),
@@ -123,7 +123,7 @@ describe('upload failures', () => {
     })
 
     it(`uploads again by itself when ${status} from the control plane ends`, async () => {
-      cloud.error = failing('/api/', status, 3)
+      cloud.intercept = failing('/api/', status, 3)
       const { appender, errors } = uploading(dir.path, cloud, {}, { limits: { uploadRefusalMs: 2 } })
       await appender.append(envelope())
       await cloud.until(() => cloud.objects.size > 0)
@@ -135,7 +135,7 @@ describe('upload failures', () => {
 
   it('skips only a refused file, and uploads it when it is no longer refused', async () => {
     let left = 2
-    cloud.error = ({ path }, response) => {
+    cloud.intercept = ({ path }, response) => {
       if (!path.startsWith('/store/') || !path.includes('2026-11-20') || left-- <= 0) return false
       response.statusCode = 403
       response.end()
@@ -154,7 +154,7 @@ describe('upload failures', () => {
   })
 
   it('warns while bytes wait for longer than maxDelayMs', async () => {
-    cloud.error = failing('/api/', 503)
+    cloud.intercept = failing('/api/', 503)
     const clock = fixedClock('2026-11-21T12:00:00Z')
     const { appender } = uploading(dir.path, cloud, { maxDelayMs: 60_000 }, { clock })
     await appender.append(envelope())
@@ -166,7 +166,7 @@ describe('upload failures', () => {
     expect(warning).to.match(
       /^the upload is behind: \d+ bytes wait, the oldest since 2026-11-21T12:00:00.000Z/,
     )
-    cloud.error = () => false
+    cloud.intercept = () => false
     await appender.flush()
     expect(appender.status().upload).to.include({ isBehind: false, pendingBytes: 0 })
     expect(appender.status()).to.not.have.property('warning')
@@ -176,7 +176,7 @@ describe('upload failures', () => {
   it("retries agents' files of every day, not only the last ones", async () => {
     mkdirSync(join(dir.path, 'agents/n/2026-11-02'), { recursive: true })
     writeFileSync(join(dir.path, 'agents/n/2026-11-02/r.ndjson'), '{"a":1}\n')
-    cloud.error = failing('/api/', 503, 1)
+    cloud.intercept = failing('/api/', 503, 1)
     const { appender } = uploading(dir.path, cloud)
     await appender.ready()
     await cloud.until(() => cloud.objects.size > 0)
@@ -207,7 +207,7 @@ describe('upload failures', () => {
   })
 
   it('does not follow a redirect with the key', async () => {
-    cloud.error = ({ path }, response) => {
+    cloud.intercept = ({ path }, response) => {
       if (!path.startsWith('/api/')) return false
       response.writeHead(307, { location: `${cloud.url}/elsewhere` }).end()
       return true
@@ -220,7 +220,7 @@ describe('upload failures', () => {
   })
 
   it('never includes the key in an error', async () => {
-    cloud.error = failing('/api/', 401)
+    cloud.intercept = failing('/api/', 401)
     const { appender, errors } = uploading(dir.path, cloud)
     await appender.append(envelope())
     await appender.close()
@@ -231,9 +231,9 @@ describe('upload failures', () => {
     ['the control plane hangs', hang],
     ['the control plane is dead', reset],
     ['the store hangs', ({ path }) => path.startsWith('/store/')],
-  ] as const satisfies [string, Fault][]) {
+  ] as const satisfies [string, Interceptor][]) {
     it(`delays no append, and close by at most timeoutMs, while ${title}`, async () => {
-      cloud.error = error
+      cloud.intercept = error
       const { appender } = uploading(
         dir.path,
         cloud,
@@ -393,7 +393,7 @@ describe('upload failures', () => {
       expect([cloud.requests.length, spansOf(dir.path).length]).to.deep.equal([0, 1])
     })
 
-    it('prevents uploads where it cannot be written', async () => {
+    it('prevents uploads if it cannot be written', async () => {
       mkdirSync(`${state()}.new`)
       const { appender, errors } = uploading(dir.path, cloud)
       await appender.append(envelope())

@@ -116,12 +116,12 @@ describe('a lost upload state', () => {
     expect(sent()).to.deep.equal([])
   })
 
-  it('is not restored while the listing fails; nothing is sent until it answers', async () => {
+  it('is not restored while the listing fails; nothing is sent until it succeeds', async () => {
     await uploadTwo()
     writeFileSync(state(), 'damaged')
     // The second folder fails, twice.
     let listed = 0
-    cloud.error = ({ path }, response) => {
+    cloud.intercept = ({ path }, response) => {
       if (!path.includes('/objects') || ++listed < 2 || listed > 3) return false
       response.writeHead(503).end()
       return true
@@ -141,7 +141,7 @@ describe('a lost upload state', () => {
     ])
   })
 
-  it('is restored again where the restored one cannot be written', async () => {
+  it('is restored again if the restored one cannot be written', async () => {
     await uploadTwo()
     writeFileSync(state(), 'damaged')
     mkdirSync(`${state()}.new`)
@@ -156,16 +156,16 @@ describe('a lost upload state', () => {
     expect(stateOf(dir.path).files[daily]?.offset).to.equal(text().length)
   })
 
-  it('waits where the key is refused, and reports that', async () => {
+  it('waits if the key is refused, and reports that', async () => {
     await uploadTwo()
     rmSync(state())
-    cloud.error = failing('/api/', 403)
+    cloud.intercept = failing('/api/', 403)
     const { appender, errors } = uploading(dir.path, cloud)
     await appender.append(envelope())
     await appender.flush()
     expect(appender.status()).to.have.nested.property('upload.state', 'retrying')
     expect(appender.status().upload?.pendingBytes).to.be.above(text().length)
-    cloud.error = () => false
+    cloud.intercept = () => false
     await appender.close()
     expect(errors.map(({ code }) => code)).to.include('upload_rejected')
     expect(stored()).to.equal(text())
@@ -191,10 +191,10 @@ describe('a lost upload state', () => {
   })
 
   for (const status of [400, 401, 403, 404, 405, 501]) {
-    it(`is replaced by a whole upload where the listing is answered by ${status} and the key is accepted`, async () => {
+    it(`is replaced by a whole upload if the listing fails with ${status} and the key is accepted`, async () => {
       await uploadTwo()
       rmSync(state())
-      cloud.error = failing('/objects', status)
+      cloud.intercept = failing('/objects', status)
       await reopened()
       expect(sent()).to.have.length(2)
       expect(stateOf(dir.path).files[daily]?.offset).to.equal(text().length)
@@ -212,7 +212,7 @@ describe('a lost upload state', () => {
   describe('of a log whose key was replaced', () => {
     const sealed = { sealed: true }
 
-    it('is none where the log trusts the key before', async () => {
+    it('is none if the log trusts the key before', async () => {
       await uploadTwo(sealed)
       await rotateKey(dir.path, { from: signer, to: next })
       const { files } = stateOf(dir.path)
@@ -234,7 +234,7 @@ describe('a lost upload state', () => {
         },
       ],
     ] as const) {
-      it(`is restored from the listing where the key before is ${title}, whatever it states`, async () => {
+      it(`is restored from the listing if the key before is ${title}, whatever it states`, async () => {
         await uploadTwo(sealed)
         const unsent = appenderIn(dir.path)
         await unsent.append(envelope())

@@ -44,12 +44,12 @@ describe('an uploader that is killed', () => {
     )
     const exited = once(child, 'exit')
     let seen = 0
-    cloud.error = (request) => {
+    cloud.intercept = (request) => {
       if (isMoment(request) && ++seen === moment) child.kill('SIGKILL')
       return false
     }
     await exited
-    cloud.error = () => false
+    cloud.intercept = () => false
   }
 
   const moments = fc.sample(fc.integer({ min: 1, max: 25 }), { numRuns: 2 })

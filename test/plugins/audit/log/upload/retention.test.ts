@@ -69,7 +69,7 @@ describe('retention with upload', () => {
     writeFileSync(join(dir.path, old), '{"a":1}\n')
     writeFileSync(join(dir.path, `${old}.torn-1`), 'half')
     writeFileSync(join(dir.path, 'audit-2026-10-02.ndjson'), '{"a":2}\n')
-    cloud.error = (request, response) => {
+    cloud.intercept = (request, response) => {
       if (!request.path.startsWith('/store/') || !request.path.includes('2026-10-01')) return false
       response.statusCode = 400
       response.end()
@@ -91,7 +91,7 @@ describe('retention with upload', () => {
     await before.appender.close()
     cloud.requests.length = 0
     const { appender } = uploading(dir.path, cloud, {}, { retentionDays: 10 })
-    cloud.error = ({ path }) => {
+    cloud.intercept = ({ path }) => {
       const isFirst = path.includes('/objects') && cloud.asked('/objects').length === 1
       if (isFirst) writeFileSync(join(dir.path, daily), '{"new":1}\n')
       return false
@@ -171,7 +171,7 @@ describe('retention with upload', () => {
     it('keeps a file that has grown since it was found, until all of it is confirmed', async () => {
       writeFileSync(join(dir.path, old), '{"a":1}\n')
       // The store says that it has taken the bytes, and has not.
-      cloud.error = ({ method, path }, response) => {
+      cloud.intercept = ({ method, path }, response) => {
         if (method !== 'PUT' || !isOfOld(path)) return false
         if (cloud.asked('/store/').length === 1) appendFileSync(join(dir.path, old), '{"a":2}\n')
         response.end()
@@ -181,21 +181,21 @@ describe('retention with upload', () => {
       expect(textOf(dir.path, old)).to.equal('{"a":1}\n{"a":2}\n')
     })
 
-    it('keeps the file where a control plane that has listed objects responds with 404', async () => {
+    it('keeps the file if a control plane that has listed objects responds with 404', async () => {
       writeFileSync(join(dir.path, 'audit-2026-10-02.ndjson'), '{"b":1}\n')
       cloud.objects.delete(await uploadOld())
       let listed = 0
-      cloud.error = ({ path }, response) => {
+      cloud.intercept = ({ path }, response) => {
         if (!path.includes('/objects') || ++listed === 1) return false
         response.writeHead(404).end()
         return true
       }
-      // The listing of the first file says that it is missing; what follows is no response about the second.
+      // The listing of the first file says that it is missing; what follows says nothing about the second.
       expect((await retain()).map(({ code }) => code)).to.include('upload_rejected')
       expect(textOf(dir.path, 'audit-2026-10-02.ndjson')).to.equal('{"b":1}\n')
     })
 
-    it('removes the file unconfirmed where the control plane lists no objects', async () => {
+    it('removes the file unconfirmed if the control plane lists no objects', async () => {
       cloud.lists = false
       cloud.objects.delete(await uploadOld())
       expect(await retain()).to.deep.equal([])
@@ -203,7 +203,7 @@ describe('retention with upload', () => {
     })
   })
 
-  describe('after a restart, where the listing that worked fails', () => {
+  describe('after a restart, if the listing that worked fails', () => {
     const older = 'audit-2026-09-01.ndjson'
     const clock = fixedClock()
     const lines = { [older]: '{"a":1}\n', [old]: '{"b":1}\n' }
@@ -249,7 +249,7 @@ describe('retention with upload', () => {
         it(`with ${status}, and the state is ${title}: no file is removed that the store does not have`, async () => {
           await removedOne()
           change()
-          cloud.error = failing('/api/svc/objects', status)
+          cloud.intercept = failing('/api/svc/objects', status)
           for (let restart = 0; restart < 2; restart++) {
             const errors = await opened(10)
             expect(isHere() || isStored(), `restart ${restart}`).to.equal(true)
@@ -259,7 +259,7 @@ describe('retention with upload', () => {
               )
           }
           if (title === 'kept') expect(isHere()).to.equal(true)
-          cloud.error = () => false
+          cloud.intercept = () => false
           for (let restart = 0; restart < 2; restart++) await opened(10)
           expect([isHere(), isStored()]).to.deep.equal([false, true])
         })

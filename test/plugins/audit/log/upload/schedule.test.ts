@@ -13,7 +13,7 @@ describe('the schedule of the upload', () => {
   let results: RoundResult[]
   let hasNewBytes: boolean
   let isBlocked: boolean
-  /** Ends the round that runs; undefined where rounds end at once. */
+  /** Ends the round that runs; undefined if rounds end at once. */
   let end: (() => void) | undefined
 
   beforeEach(() => {
@@ -63,7 +63,7 @@ describe('the schedule of the upload', () => {
   for (const [title, intervalMs, first, ms, expected] of [
     ['begins a round at its start and at every interval', 100, [], 350, rounds(0, 100, 200, 300)],
     [
-      'waits longer after each failure, also where an interval passes',
+      'waits longer after each failure, even if an interval passes',
       200,
       [FAILED, FAILED, FAILED],
       2_800,
@@ -106,7 +106,7 @@ describe('the schedule of the upload', () => {
     expect(log).to.deep.equal([...rounds(0), ['forget', 750], ...rounds(750)])
   })
 
-  it('runs one round at a time, and another where bytes came meanwhile', async () => {
+  it('runs one round at a time, and another if bytes came meanwhile', async () => {
     end = () => undefined
     const one = schedule(10_000)
     one.start()

@@ -12,7 +12,7 @@ describe('the ranges of a file that objects hold', () => {
   const dir = temporaryDir()
   let reads: number
 
-  /** The covered bytes of a file of 100, where each of `listed` is `[start, end]` or an object with other members. */
+  /** The covered bytes of a file of 100; each of `listed` is `[start, end]` or an object with other members. */
   async function covered(
     listed: readonly (readonly [start: number, end: number, changes?: object])[],
     signal = new AbortController().signal,

@@ -131,7 +131,7 @@ describe('upload', () => {
     this.timeout(60_000)
     const { appender } = await uploadingSoon(dir.path, cloud, {}, { limits: { uploadRangeBytes: 500 } })
     const growing: Promise<void>[] = []
-    cloud.error = ({ method }) => {
+    cloud.intercept = ({ method }) => {
       // Far more than an object holds; bounded, so that a round that does not end is told from one that does.
       if (method === 'PUT' && growing.length < 300) {
         for (let i = 0; i < 10; i++) growing.push(appender.append(envelope()))
@@ -140,7 +140,7 @@ describe('upload', () => {
     }
     await appender.append(envelope())
     await appender.flush()
-    cloud.error = () => false
+    cloud.intercept = () => false
     expect(cloud.asked('/store/')).to.have.length(1)
     await Promise.all(growing)
     await appender.close()
@@ -155,7 +155,7 @@ describe('upload', () => {
       expect(cloud.asked('validate-key')).to.deep.equal([])
     })
 
-    it('is requested once where a field is missing, and the configuration wins', async () => {
+    it('is requested once if a field is missing, and the configuration wins', async () => {
       const presign = {
         apiBaseUrl: cloud.url,
         auditKey: 'Bearer k',
@@ -173,7 +173,7 @@ describe('upload', () => {
     })
 
     it('accepts either name of the environment', async () => {
-      cloud.error = ({ path }, response) => {
+      cloud.intercept = ({ path }, response) => {
         if (!path.includes('validate-key')) return false
         response.end(JSON.stringify({ tenant: 't', environment: 'e', clientName: 'c', clientVersion: 'v' }))
         return true
@@ -323,7 +323,7 @@ describe('upload', () => {
   }
 
   it('treats an existing object as uploaded', async () => {
-    cloud.error = (request, response) => {
+    cloud.intercept = (request, response) => {
       if (!request.path.startsWith('/store/')) return false
       cloud.objects.set(request.path.slice('/store/'.length), request.body)
       response.statusCode = 412

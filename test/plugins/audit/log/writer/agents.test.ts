@@ -12,7 +12,7 @@ import { join } from 'node:path'
 import { nodeFileSystem } from '@svc/plugin-audit/internal/log/files/file-system'
 import { expect } from 'chai'
 import { temporaryDir } from '../../../../support/temporary-dir.js'
-import { appenderIn, DAY, diskWith, envelope, fault, linesOf, recordsOf, spansOf } from './records.js'
+import { appenderIn, DAY, diskWith, envelope, ioError, linesOf, recordsOf, spansOf } from './records.js'
 
 const agentFile = (node: string, ref: string) => `agents/${node}/${DAY}/${ref}.ndjson`
 
@@ -87,7 +87,7 @@ describe('per-agent logs', () => {
         return fd
       },
       writeSync: (fd, buffer, offset, length, position) => {
-        if (failing && agentFds.has(fd)) throw fault('EIO')
+        if (failing && agentFds.has(fd)) throw ioError('EIO')
         return nodeFileSystem.writeSync(fd, buffer, offset, length, position)
       },
     })

@@ -158,7 +158,7 @@ describe('SvcAppender', () => {
       expect(modes).to.deep.equal(['700', '600', '600', '700', '600'])
     })
 
-    it('signs through signAsync where the signer has it', async () => {
+    it('signs through signAsync if the signer has it', async () => {
       const remote = {
         keyId: signer.keyId,
         sign: () => {
@@ -201,10 +201,10 @@ describe('SvcAppender', () => {
       ['a ts of a day that does not exist', envelope({ ts: '2026-02-30T10:00:00Z' }), 'bad_timestamp'],
       ['a ts in words', envelope({ ts: 'Sat, 21 Nov 2026 10:00:00 GMT' }), 'bad_timestamp'],
       ['a missing ts', { tenant: 'acme' } as AuditEnvelope, 'bad_timestamp'],
-      ['something that is no object', 'record' as unknown as AuditEnvelope, 'bad_envelope'],
+      ['something that is not an object', 'record' as unknown as AuditEnvelope, 'bad_envelope'],
       ['an array', [] as unknown as AuditEnvelope, 'bad_envelope'],
       [
-        'an agent that is no string',
+        'an agent that is not a string',
         envelope({ nodeId: 3 as unknown as string, agentRef: 'r' }),
         'bad_envelope',
       ],
@@ -273,8 +273,8 @@ describe('SvcAppender', () => {
         ['trace_id', 7],
       ] as const
       for (const [field, value] of rows) {
-        const fault = await appender.append(envelope({ [field]: value })).catch((error: Error) => error)
-        expect(String(fault), field).to.match(new RegExp(`bad_envelope|${field}\\S* must be `))
+        const failure = await appender.append(envelope({ [field]: value })).catch((error: Error) => error)
+        expect(String(failure), field).to.match(new RegExp(`bad_envelope|${field}\\S* must be `))
       }
       await appender.close()
       expect(recordsOf(dir.path)).to.deep.equal([])

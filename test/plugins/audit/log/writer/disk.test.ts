@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import sinon from 'sinon'
 import { temporaryDir } from '../../../../support/temporary-dir.js'
-import { appenderIn, codeOf, diskWith, envelope, fault as error, memoryLogger } from './records.js'
+import { appenderIn, codeOf, diskWith, envelope, ioError as error, memoryLogger } from './records.js'
 
 const MIB = 1_048_576
 
@@ -66,14 +66,14 @@ describe('the free space of the disk', () => {
     await appender.close()
   })
 
-  it('is never low where the limit is 0', async () => {
+  it('is never low if the limit is 0', async () => {
     const { appender } = watched({ free: 0, minFreeBytes: 0 })
     await appender.append(envelope())
     expect(appender.status()).to.include({ freeBytes: 0 }).and.not.have.property('warning')
     await appender.close()
   })
 
-  it('is logged where it cannot be read, without other effects', async () => {
+  it('is logged if it cannot be read, without other effects', async () => {
     const { appender, logger, disk } = watched({ free: 600 * MIB })
     disk.free = error('EIO')
     await appender.append(envelope())

@@ -10,7 +10,7 @@ import {
   DAY,
   diskWith,
   envelope,
-  fault as error,
+  ioError as error,
   memoryLogger,
   recordsOf,
   spansOf,

@@ -28,7 +28,7 @@ describe('SvcAppender', () => {
     for (const [title, config, path] of [
       ['an empty dir', { dir: '', retentionDays: 1 }, 'dir'],
       ['negative retention', { dir: 'x', retentionDays: -1 }, 'retentionDays'],
-      ['retention that is no number', { dir: 'x', retentionDays: Number.NaN }, 'retentionDays'],
+      ['retention that is not a number', { dir: 'x', retentionDays: Number.NaN }, 'retentionDays'],
       [
         'an auditKey without scheme word',
         { dir: 'x', retentionDays: 1, presign: { ...presign, auditKey: 'raw-secret-key' } },

@@ -106,7 +106,7 @@ export async function codeOf(promise: Promise<unknown>): Promise<string> {
   )
 }
 
-export function fault(code: string): NodeJS.ErrnoException {
+export function ioError(code: string): NodeJS.ErrnoException {
   return Object.assign(new Error(`${code}: made by a test`), { code })
 }
 

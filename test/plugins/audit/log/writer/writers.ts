@@ -51,7 +51,7 @@ export interface Writer {
   readonly written: Promise<void>
   /** Resolves when it is gone and all it printed was read. */
   readonly ended: Promise<unknown>
-  /** Closes the log once its records are acknowledged. Resolves to its exit code, null where it was killed. */
+  /** Closes the log once its records are acknowledged. Resolves to its exit code, null if it was killed. */
   close(): Promise<number | null>
 }
 

@@ -25,7 +25,7 @@ describe('the source of a restore', () => {
     cloud.pageObjects = 1
     for (const name of ['a', 'b', 'c']) cloud.objects.set(`${OWNER}/${name}`, Buffer.from('x'))
     let asked = 0
-    cloud.error = ({ path }, response) => {
+    cloud.intercept = ({ path }, response) => {
       if (!path.includes('/objects') || ++asked !== 2) return false
       response.writeHead(503).end()
       return true
@@ -35,7 +35,7 @@ describe('the source of a restore', () => {
   })
 
   it('repeats no refused listing', async () => {
-    cloud.error = failing('/objects', 403)
+    cloud.intercept = failing('/objects', 403)
     expect(await codeOf(listed())).to.equal('upload_rejected')
     expect(cloud.asked('/objects')).to.have.length(1)
   })
@@ -45,7 +45,7 @@ describe('the source of a restore', () => {
     ['repeats no download that is refused', 403, 'read_failed', 1],
   ] as const) {
     it(title, async () => {
-      cloud.error = ({ path }, response) => {
+      cloud.intercept = ({ path }, response) => {
         if (path.includes('download-url')) response.end(JSON.stringify({ url: `${cloud.url}/get` }))
         else if (path === '/get') response.writeHead(cloud.asked('/get').length === 1 ? first : 200).end('ok')
         else return false
@@ -58,7 +58,7 @@ describe('the source of a restore', () => {
 
   it('reads no more of an object than its key names', async () => {
     let isClosed = false
-    cloud.error = ({ path }, response) => {
+    cloud.intercept = ({ path }, response) => {
       if (path.includes('download-url')) response.end(JSON.stringify({ url: `${cloud.url}/get` }))
       else if (path === '/get') {
         // A response without an end.

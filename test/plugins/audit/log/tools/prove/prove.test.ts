@@ -95,7 +95,7 @@ describe('proveRecord', () => {
     }
   })
 
-  it('requires the span id where several records have the trace id', async () => {
+  it('requires the span id if several records have the trace id', async () => {
     const appender = appenderIn(dir.path)
     const records = [envelope({ trace_id: 'aa' }), envelope({ trace_id: 'aa' }), envelope({ trace_id: 'bb' })]
     for (const record of records) await appender.append(record)

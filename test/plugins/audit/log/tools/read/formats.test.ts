@@ -60,7 +60,7 @@ describe('toOcsf', () => {
     })
   })
 
-  it('names the agent where there is no user', () => {
+  it('names the agent if there is no user', () => {
     const record: SignedEnvelope = { ...read, principal: { client_id: 'robot' } }
     expect(toOcsf(record)['actor']).to.deep.equal({ app_name: 'robot' })
   })

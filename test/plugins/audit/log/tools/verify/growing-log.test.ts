@@ -33,7 +33,7 @@ describe('verifyLog on a log that is sealed between its looks at checkpoints and
       const grown = { ...inventory(), checkpoints }
       const verified = (size: number) => verifyFiles(dir.path, { ...grown, coveredSize: size }, { keys })
       expect(await verified(coveredSize)).to.deep.include({ verdict: 'intact', failures: [] })
-      // The same files, where nothing was written meanwhile.
+      // The same files, if nothing was written in between.
       expect((await verified(grown.coveredSize)).failureCounts).to.deep.equal({ missing_checkpoint: 1 })
       await appender.close()
     })

@@ -28,7 +28,7 @@ const living = `
     await appender.close()
   }`
 
-/** Appends to the newest day and seals, until it is told to end. */
+/** Appends to the newest day and seals, until it is asked to end. */
 const beside = `
   import { readdirSync } from 'node:fs'
   import { LocalDevSigner, SvcAppender } from '@svc/plugin-audit/log'
@@ -100,7 +100,7 @@ describe('verifyLog on a live log', () => {
     other.child.stdin?.write('end')
     expect(await other.gone).to.deep.equal([0, null])
     expect(errors).to.deep.equal([])
-    // A day that the other process was still sealing is kept until a later opening; where it missed a whole day, the
+    // A day that the other process was still sealing is kept until a later opening; if it missed a whole day, the
     // clock has stepped, and all are kept until it has run evenly for a week.
     const clock = fixedClock('2026-01-13T12:00:00Z')
     for (; clock.ms < Date.UTC(2026, 0, 23); clock.ms += 25 * 3_600_000) {

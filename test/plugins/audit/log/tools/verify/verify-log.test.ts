@@ -187,7 +187,7 @@ describe('verifyLog', () => {
     })
   }
 
-  it('accepts a log without a journal only when told to, and never where records name a log', async () => {
+  it('accepts a log without a journal only when told to, and never if records name a log', async () => {
     const appender = appenderIn(dir.path, { config: { checkpoints: false } })
     for (let i = 0; i < 3; i++) await appender.append(envelope())
     await appender.close()

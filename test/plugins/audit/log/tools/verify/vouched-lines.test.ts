@@ -46,7 +46,7 @@ describe('verifyLog on many checkpoints', () => {
       expect(report.head?.size).to.equal(LINES)
     })
 
-    it(`finds a forged signature where the ones after it are of other leaves, ${mode}`, async () => {
+    it(`finds a forged signature if the ones after it are of other leaves, ${mode}`, async () => {
       forge((note) => note === FIRST_RUN - 2)
       const report = await verifyLog(dir.path, { keys, fast })
       expect(report.failures.map(({ line, kind }) => `${line}: ${kind}`)).to.deep.equal([
@@ -56,7 +56,7 @@ describe('verifyLog on many checkpoints', () => {
     })
   }
 
-  it('finds every forged signature where none vouches', async () => {
+  it('finds every forged signature if none vouches', async () => {
     forge((note) => note >= FIRST_RUN - 2)
     const report = await verifyLog(dir.path, { keys })
     expect(report.failureCounts['bad_signature']).to.equal(LINES - FIRST_RUN + 1)

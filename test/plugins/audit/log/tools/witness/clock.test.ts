@@ -47,7 +47,7 @@ describe('the time of witnesses', () => {
       return report.clockSetBacks.map(({ before, after }) => [before, after])
     }
 
-    it('where it is set back from the right time', async () => {
+    it('if it is set back from the right time', async () => {
       const by = [await start('a', { clock: time })]
       await write(by, 0)
       await write(by, -2 * DAY_MS)
@@ -55,7 +55,7 @@ describe('the time of witnesses', () => {
       expect(await setBacks(by)).to.deep.equal([['agrees', 'behind']])
     })
 
-    it('where it is set back to the right time', async () => {
+    it('if it is set back to the right time', async () => {
       const by = [await start('a', { clock: time })]
       await write(by, 2 * DAY_MS)
       await write(by, 0)
@@ -87,7 +87,7 @@ describe('the time of witnesses', () => {
 
   for (const [what, aheadMs, isRemoved] of [
     ['ends the suspension of removal after a long stop', 0, true],
-    ['does not end the suspension of removal where it differs', -40 * DAY_MS, false],
+    ['does not end the suspension of removal if it differs', -40 * DAY_MS, false],
   ] as const) {
     it(what, async () => {
       const old = new Date(time.ms).toISOString().slice(0, 10)

@@ -191,13 +191,13 @@ describe('cosigning', () => {
   it('accepts nothing but a cosignature of this checkpoint by this witness', async () => {
     const { vkey } = await start('a')
     const own = witnessSigner(1)
-    for (const [title, answer] of [
+    for (const [title, text] of [
       ['of another text', cosign('text\n', 'a.example/w', own, Date.now())],
       ['nothing', ''],
       ['of another name', cosign('text\n', 'b.example/w', own, Date.now())],
     ] as const) {
       await serving(
-        (_, response) => response.end(answer),
+        (_, response) => response.end(text),
         async (url) => {
           const errors = await written([], 1, { witnesses: [{ url, key: vkey }] })
           expect(errors[0]?.message, title).to.match(/a\.example\/w did not cosign: .*no valid cosignature/)
@@ -304,7 +304,7 @@ describe('cosigning', () => {
       expect((await verified([witness, slow], 2)).verdict).to.equal('not_intact')
     })
 
-    it('is found where it is wrong', async () => {
+    it('is found if it is wrong', async () => {
       const witness = await start('a')
       await written([witness])
       const text = readFileSync(join(log(), file), 'utf8')

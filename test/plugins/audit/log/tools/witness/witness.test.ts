@@ -10,7 +10,7 @@ import { AuditError } from '@svc/plugin-audit/log'
 import type { RunningWitness } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
 import { temporaryDir } from '../../../../../support/temporary-dir.js'
-import { diskWith, fault, signer } from '../../writer/records.js'
+import { diskWith, ioError, signer } from '../../writer/records.js'
 import { MemoryLog, ORIGIN, post, vkeyOfLog, witnesses, witnessSigner } from './rig.js'
 
 describe('a witness', () => {
@@ -48,7 +48,7 @@ describe('a witness', () => {
     expect((await post(witness, 'x'.repeat(70_000))).status).to.equal(413)
   })
 
-  it('answers what the specification requires where it does not cosign', async () => {
+  it('returns what the specification requires if it does not cosign', async () => {
     const witness = await start('a')
     const other = witnessSigner(9)
     const checkpoint = await log.checkpoint(5)
@@ -231,7 +231,7 @@ describe('a witness', () => {
       const real = diskWith({})
       const disk = diskWith({
         [call]: (...given: never[]) => {
-          if (fails) throw fault('EIO')
+          if (fails) throw ioError('EIO')
           return (real[call] as (...values: never[]) => unknown)(...given)
         },
       })

@@ -103,7 +103,7 @@ export const journalManipulations: readonly Manipulation[] = [
     found: [`${journal}:7: reordered`],
   },
   {
-    title: 'a line that is no journal line is inserted',
+    title: 'a line that is not a journal line is inserted',
     tamper: (f) => f.lines(journal, (l) => l.toSpliced(5, 0, 'hello')),
     found: [`${journal}:6: not_json`],
   },

@@ -17,7 +17,7 @@ export interface VerifierOptions {
 
 export interface Manipulation {
   readonly title: string
-  /** How the writer, or the holder of its key, made the log, where not as usual. */
+  /** How the writer, or the holder of its key, made the log, if not as usual. */
   readonly build?: BuildOptions
   /** Changes the files. `log` can sign with the log's keys. */
   readonly tamper?: (files: Files, log: LogBuilder) => void

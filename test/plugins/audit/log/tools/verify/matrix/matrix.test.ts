@@ -168,7 +168,7 @@ describe('the matrix of manipulations', function () {
     ['they check the tree only', fast],
     ['they check every signature', strict],
   ] as const) {
-    it(`is judged alike by both verifiers where ${mode}`, () => {
+    it(`is judged alike by both verifiers if ${mode}`, () => {
       for (const [at, { report, python }] of judged.entries()) {
         const title = manipulations[at]?.title
         expect(listed(python.failures), title).to.deep.equal(listed(report.failures))

@@ -180,7 +180,7 @@ export const recordManipulations: readonly Manipulation[] = [
     found: [`${early}:1: inserted`],
   },
   {
-    title: 'a line that is no record is inserted',
+    title: 'a line that is not a record is inserted',
     tamper: (f) => f.lines(past, (l) => l.toSpliced(3, 0, 'hello')),
     found: [`${past}:4: not_json`],
   },

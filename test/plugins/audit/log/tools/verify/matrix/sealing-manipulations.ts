@@ -64,7 +64,7 @@ export const sealingManipulations: readonly Manipulation[] = [
     found: [`${today}:13: wrong_day`],
   },
   {
-    title: 'a line that is no record is sealed',
+    title: 'a line that is not a record is sealed',
     build: { before: (log) => log.append(TODAY, 'hello') },
     found: [`${today}:13: not_json`],
   },
