@@ -61,7 +61,7 @@ export interface UsedResource {
 }
 
 /** Set by the HTTP layer where the caller did not use the endpoint of the call's server. */
-export const requestedResource = slot<UsedResource>('usedResource')
+export const requestedResource = slot<UsedResource>('requestedResource')
 export const identity = slot<Identity>('identity')
 /** Set by a program that embeds the pipeline and has authenticated the caller: authn takes it in place of a token. */
 export const trustedCaller = slot<TrustedCaller>('trustedCaller')
@@ -106,9 +106,9 @@ export interface McpFacts {
 }
 
 /** Set by a stage that changes the call's response: another stream, which the stage does not see, must not carry it. */
-export const responseChange = slot<true>('answerChange')
+export const responseChange = slot<true>('responseChange')
 /** Milliseconds left for the response, where the policy denies a later one; set by the stage that limits the time. */
-export const responseTimeLeft = slot<() => number | undefined>('answerTimeLeft')
+export const responseTimeLeft = slot<() => number | undefined>('responseTimeLeft')
 
 /** Set by the transport; called when the call settles. */
 export const mcpFacts = slot<() => McpFacts>('mcpFacts')
