@@ -14,22 +14,18 @@ import {
   ownMessage,
   type ServerResult,
 } from './client-request.js'
+import { indexOf, type Listed, type ListIndex } from './list-index.js'
+import { type EntrySource, listedNames, NameConflict, needsList, sourceOfPrefixed } from './names.js'
 import {
-  type EntrySource,
-  findSources,
-  listedNames,
-  NameConflict,
-  needsList,
-  sourceOfPrefixed,
-} from './names.js'
-import { listedUris, mayExpandTo, sourceOfWrapped, wrappedUri } from './resource-uris.js'
+  ComparisonBudget,
+  listedUris,
+  mayExpandTo,
+  schemeOf,
+  sourceOfWrapped,
+  type Template,
+  wrappedUri,
+} from './resource-uris.js'
 import { type ListKind, listForms, readList } from './server-lists.js'
-
-/** An entry of a list, as its server has it. */
-interface Listed {
-  readonly source: EntrySource
-  readonly entry: Fields
-}
 
 /** In `_meta` of an entry: the names of its server and of itself there. */
 const META_SERVER = 'svc/server'
@@ -49,9 +45,9 @@ export async function wholeList(
     if ('value' in result && result.value.isCut)
       request.logMissing(result.server, 'Its list is too long to be kept.')
   }
-  const listed = uniqueEntries(results, kind)
+  const listed = entriesOf(results, kind)
   const templates = kind === 'resources' ? await listsOf(request, 'resourceTemplates') : []
-  const names = namesOf(request, kind, listed, uniqueEntries(templates, 'resourceTemplates'))
+  const names = namesOf(request, kind, listed, entriesOf(templates, 'resourceTemplates'))
   const entries = listed.map(({ source, entry }, index) =>
     shownEntry(kind, source, entry, names[index] ?? ''),
   )
@@ -86,29 +82,12 @@ async function listOf(
   })
 }
 
-/** Without entries that have no name, and those that a server lists again. */
-function uniqueEntries(results: readonly ServerResult<ServerList>[], kind: ListKind): Listed[] {
-  return results.flatMap((result) => {
-    if (!('value' in result)) return []
-    const seen = new Set<string>()
-    return result.value.entries.flatMap((entry) => {
-      const name = nameOfEntry(kind, entry)
-      if (typeof name !== 'string' || seen.has(name)) return []
-      seen.add(name)
-      return [{ source: { server: result.server, name }, entry }]
-    })
-  })
+function indexesOf(results: readonly ServerResult<ServerList>[], kind: ListKind): ListIndex[] {
+  return results.flatMap((result) => ('value' in result ? [indexOf(result.server, kind, result.value)] : []))
 }
 
-export function nameOfEntry(kind: ListKind, entry: Fields): unknown {
-  return entry[nameMembers[kind]]
-}
-
-const nameMembers: Readonly<Record<ListKind, string>> = {
-  tools: 'name',
-  prompts: 'name',
-  resources: 'uri',
-  resourceTemplates: 'uriTemplate',
+function entriesOf(results: readonly ServerResult<ServerList>[], kind: ListKind): Listed[] {
+  return indexesOf(results, kind).flatMap(({ listed }) => listed)
 }
 
 function namesOf(
@@ -143,7 +122,7 @@ function shownEntry(kind: ListKind, source: EntrySource, entry: Fields, name: st
   const isShortened = !isUriKind(kind) && !name.endsWith(source.name)
   return {
     ...entry,
-    [nameMembers[kind]]: name,
+    [listForms[kind].nameMember]: name,
     ...(isShortened ? { title: titleOf(source, entry) } : {}),
     _meta: meta,
   }
@@ -167,11 +146,7 @@ export async function sourceOfName(
   const { prefix } = request.config
   const prefixed = prefix === 'never' ? undefined : sourceOfPrefixed(name)
   if (prefixed !== undefined && servers.includes(prefixed.server)) return prefixed
-  const find = (listed: readonly Listed[]): EntrySource[] => {
-    const sources = listed.map(({ source }) => source)
-    return findSources(name, sources, prefix)
-  }
-  const [found, ...others] = needsList(name, prefix) ? await firstFound(request, kind, find) : []
+  const [found, ...others] = needsList(name, prefix) ? await firstFound(request, kind, name) : []
   if (found === undefined)
     throw invalidParams(`Unknown ${kind === 'tools' ? 'tool' : 'prompt'}: no such name.`)
   if (others.length > 0) {
@@ -183,13 +158,36 @@ export async function sourceOfName(
 
 /** The source of a resource, or of a template, that the client names by its URI. Rejects with `McpRefusal`. */
 export async function sourceOfUri(request: ClientRequest, uri: string): Promise<EntrySource> {
-  const wrapped = sourceOfWrapped(uri)
-  if (wrapped !== undefined && request.servers.includes(wrapped.server)) return wrapped
-  const listed = await listedResources(request)
-  const exact = serversWhere(listed, (name) => name === uri)
-  const having = serversWhere(
-    listed,
-    (name) => name === uri || (name.includes('{') && mayExpandTo(name, uri)),
+  const sourceOf = await uriLookup(request, [uri])
+  return sourceOf(uri)
+}
+
+/** Finds the source of each of the URIs that a client names in one request. It throws `McpRefusal`. */
+export async function uriLookup(
+  request: ClientRequest,
+  uris: readonly string[],
+): Promise<(uri: string) => EntrySource> {
+  const { servers } = request
+  const wrapped = (uri: string): EntrySource | undefined => {
+    const source = sourceOfWrapped(uri)
+    return source !== undefined && servers.includes(source.server) ? source : undefined
+  }
+  const isListNeeded = uris.some((uri) => wrapped(uri) === undefined)
+  const indexes = isListNeeded ? await listedResources(request) : []
+  const budget = new ComparisonBudget()
+  return (uri) => wrapped(uri) ?? listedSource(request, uri, indexes, budget)
+}
+
+function listedSource(
+  request: ClientRequest,
+  uri: string,
+  indexes: readonly ListIndex[],
+  budget: ComparisonBudget,
+): EntrySource {
+  const exact = serversOf(indexes, (index) => index.has(uri))
+  const having = serversOf(
+    indexes,
+    (index) => index.has(uri) || index.templates.some((template) => isExpansion(template, uri, budget)),
   )
   // A server that others come after keeps what it has, whatever these list.
   const [first, ...others] = request.servers.filter((server) => having.includes(server))
@@ -197,7 +195,7 @@ export async function sourceOfUri(request: ClientRequest, uri: string): Promise<
     if (others.length > 0) request.logConflict(uri, [first, ...others])
     return { server: first, name: uri }
   }
-  const candidates = first === undefined ? serversOfScheme(uri, listed) : exact
+  const candidates = first === undefined ? serversOfScheme(uri, indexes) : exact
   const [only, another] = candidates
   if (only === undefined)
     throw invalidParams('Unknown resource: no server lists this URI or a template of it.')
@@ -208,13 +206,20 @@ export async function sourceOfUri(request: ClientRequest, uri: string): Promise<
   return { server: only, name: uri }
 }
 
+/** Throws `McpRefusal` if the request has cost too much: a part of the templates could give the URI to another server. */
+function isExpansion(template: Template, uri: string, budget: ComparisonBudget): boolean {
+  if (!budget.spend(template, uri))
+    throw invalidParams('The servers have too many templates for the URIs; name them as svc:<server>/<uri>.')
+  return mayExpandTo(template, uri)
+}
+
 const uriKinds = ['resources', 'resourceTemplates'] as const
 
 /**
  * The resources and templates of all servers: a part of them would give a URI to another server than all do. A server that
  * is unavailable has those that were read last.
  */
-async function listedResources(request: ClientRequest): Promise<Listed[]> {
+async function listedResources(request: ClientRequest): Promise<ListIndex[]> {
   const { session, scope } = request
   const lists = await Promise.all(uriKinds.map((kind) => listsOf(request, kind)))
   return lists.flatMap((results, index) => {
@@ -224,33 +229,35 @@ async function listedResources(request: ClientRequest): Promise<Listed[]> {
       const value = session.lists.last({ server: result.server, kind, scope })
       return value === undefined ? result : { server: result.server, value }
     })
-    return uniqueEntries(known, kind)
+    return indexesOf(known, kind)
   })
 }
 
 /** The servers with resources of the scheme: tools may name resources that are on no list. */
-function serversOfScheme(uri: string, listed: readonly Listed[]): string[] {
-  const scheme = uri.slice(0, uri.indexOf(':') + 1)
-  return scheme === '' ? [] : serversWhere(listed, (name) => name.startsWith(scheme))
+function serversOfScheme(uri: string, indexes: readonly ListIndex[]): string[] {
+  const scheme = schemeOf(uri)
+  return scheme === '' ? [] : serversOf(indexes, (index) => index.hasScheme(scheme))
 }
 
-function serversWhere(listed: readonly Listed[], test: (name: string) => boolean): string[] {
-  return [...new Set(listed.filter(({ source }) => test(source.name)).map(({ source }) => source.server))]
+function serversOf(indexes: readonly ListIndex[], test: (index: ListIndex) => boolean): string[] {
+  return [...new Set(indexes.filter(test).map(({ server }) => server))]
 }
 
-/** What `find` finds in the lists that were read last, else in those of now. */
-async function firstFound<T>(
+/** The sources of a name by the lists that were read last, else by those of now. */
+async function firstFound(
   request: ClientRequest,
-  kind: ListKind,
-  find: (listed: readonly Listed[]) => T[],
-): Promise<T[]> {
-  const { servers, session, scope } = request
+  kind: 'tools' | 'prompts',
+  name: string,
+): Promise<EntrySource[]> {
+  const { servers, session, scope, config } = request
   const known = servers.flatMap((server) => {
     const value = session.lists.last({ server, kind, scope })
     return value === undefined ? [] : [{ server, value }]
   })
-  const found = find(uniqueEntries(known, kind))
-  return found.length > 0 ? found : find(uniqueEntries(await listsOf(request, kind), kind))
+  const find = (results: readonly ServerResult<ServerList>[]): EntrySource[] =>
+    indexesOf(results, kind).flatMap((index) => index.sourcesOf(name, config.prefix))
+  const found = find(known)
+  return found.length > 0 ? found : find(await listsOf(request, kind))
 }
 
 function conflict(error: NameConflict): ReturnType<typeof invalidParams> {

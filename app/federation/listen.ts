@@ -14,7 +14,7 @@ import type { RpcRequest } from '../mcp/message.js'
 import { META_SUBSCRIPTION_ID } from '../mcp/protocol.js'
 import { replaceMessage, shownEvent } from '../mcp/shown-messages.js'
 import { resourceSubscriptions } from '../mcp/subject.js'
-import { sourceOfUri } from './catalog.js'
+import { uriLookup } from './catalog.js'
 import {
   ask,
   type ClientRequest,
@@ -30,7 +30,7 @@ import { keepOpen, type ShowEvent } from './server-stream.js'
 import { SubscribedUris } from './session.js'
 import { isOfSubscription, withSubscription } from './subscription-events.js'
 
-/** Each may be looked up in all lists, and a server in a session gets a request for each. */
+/** A server in a session gets a request for each. */
 const maxUris = 1_000
 
 /** A resource that the client subscribes to, by its own URI and as the server has it. */
@@ -52,9 +52,8 @@ export async function respondToListen(
   if (uris.length > maxUris) {
     throw invalidParams(`notifications.resourceSubscriptions: expected at most ${maxUris} URIs.`)
   }
-  const subscribed = await Promise.all(
-    uris.map(async (listed): Promise<Subscribed> => ({ listed, source: await sourceOfUri(request, listed) })),
-  )
+  const sourceOf = await uriLookup(request, uris)
+  const subscribed = uris.map((listed): Subscribed => ({ listed, source: sourceOf(listed) }))
   const results = await onUsableServers(request, (server, hooks) => linkTo(request, server, hooks))
   const stream = new ClientStream(client, keepAliveMs)
   const flows = new Flows(stream)

@@ -34,7 +34,7 @@ export function sourceOfPrefixed(listed: string): EntrySource | undefined {
 }
 
 /** The name alone where it fits and cannot be read as a prefixed or shortened one. */
-function bareName(source: EntrySource): string {
+export function bareName(source: EntrySource): string {
   const { name } = source
   return fits.test(name) && !name.includes(SEPARATOR) && !hashed.test(name) ? name : prefixedName(source)
 }
@@ -61,19 +61,6 @@ export class NameConflict extends Error {
 /** Whether a list is needed to tell the source of a name that a client says. */
 export function needsList(listed: string, mode: PrefixMode): boolean {
   return mode !== 'always' || hashed.test(listed)
-}
-
-/** The sources that a client may mean by `listed`: in the mode `conflict` with and without a prefix. */
-export function findSources(
-  listed: string,
-  sources: readonly EntrySource[],
-  mode: PrefixMode,
-): EntrySource[] {
-  return sources.filter(
-    (source) =>
-      (mode !== 'never' && prefixedName(source) === listed) ||
-      (mode !== 'always' && bareName(source) === listed),
-  )
 }
 
 /**

@@ -40,29 +40,62 @@ export function listedUris(
   for (const { server, name } of sources) servers.set(name, (servers.get(name) ?? new Set()).add(server))
   const places = new Map(order.map((server, place) => [server, place]))
   const placeOf = ({ server }: EntrySource): number => places.get(server) ?? order.length
-  let budget = maxCompared
-  const isOfEarlier = (source: EntrySource): boolean =>
-    templates.some((template) => {
-      if (placeOf(template) >= placeOf(source)) return false
-      budget -= source.name.length + template.name.length
-      // Below the name of its server it is found in any case.
-      return budget < 0 || mayExpandTo(template.name, source.name)
-    })
+  const ordered = templates.map((source) => ({ place: placeOf(source), template: templateOf(source.name) }))
+  const budget = new ComparisonBudget()
+  const isOfEarlier = (source: EntrySource): boolean => {
+    const place = placeOf(source)
+    return ordered.some(
+      ({ place: earlier, template }) =>
+        earlier < place &&
+        // Below the name of its server it is found in any case.
+        (!budget.spend(template, source.name) || mayExpandTo(template, source.name)),
+    )
+  }
   return sources.map((source) =>
     (servers.get(source.name)?.size ?? 0) > 1 || isOfEarlier(source) ? wrappedUri(source) : source.name,
   )
 }
 
-/** Characters of URIs and templates that are compared for one list, so that servers cannot make it slow. */
-const maxCompared = 67_108_864
+/** What is compared for one request, so that servers cannot make it slow. */
+export class ComparisonBudget {
+  /** Characters of URIs and literals. */
+  #remaining = 67_108_864
+
+  /** False if there is not enough for the comparison. */
+  spend(template: Template, uri: string): boolean {
+    this.#remaining -= uri.startsWith(template.head) ? uri.length + template.length : failedCost
+    return this.#remaining >= 0
+  }
+}
+
+/** Of a template whose first literal differs. */
+const failedCost = 16
+
+/** The text before the first colon, with it; empty if there is none. */
+export function schemeOf(uri: string): string {
+  return uri.slice(0, uri.indexOf(':') + 1)
+}
+
+/** The literals of a URI template (RFC 6570). */
+export interface Template {
+  readonly length: number
+  readonly head: string
+  readonly literals: readonly string[]
+  /** Undefined for a template without expressions. */
+  readonly tail: string | undefined
+}
+
+export function templateOf(text: string): Template {
+  const [head = '', ...literals] = text.split(/\{[^{}]*\}/)
+  const tail = literals.pop()
+  return { length: text.length, head, literals, tail }
+}
 
 /**
- * Whether a URI may be an expansion of the template (RFC 6570): its literals are in the URI in their order, at the begin
- * and the end where the template has them there.
+ * Whether a URI may be an expansion of the template: its literals are in the URI in their order, at the begin and the end
+ * where the template has them there.
  */
-export function mayExpandTo(template: string, uri: string): boolean {
-  const [head = '', ...literals] = template.split(/\{[^{}]*\}/)
-  const tail = literals.pop()
+export function mayExpandTo({ head, literals, tail }: Template, uri: string): boolean {
   if (tail === undefined) return uri === head
   if (!uri.startsWith(head) || !uri.endsWith(tail)) return false
   const end = uri.length - tail.length

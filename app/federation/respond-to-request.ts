@@ -12,7 +12,7 @@ import { toStatelessResult } from '../mcp/revision-translation.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import { LISTEN_METHOD } from '../mcp/subject.js'
 import type { CancellableRequest } from './cancellable-request.js'
-import { nameOfEntry, wholeList } from './catalog.js'
+import { wholeList } from './catalog.js'
 import { ask, type ClientRequest, linkTo, onUsableServers, ownMessage } from './client-request.js'
 import { pageOf } from './cursor.js'
 import { mergedDiscoverResult, mergedInitializeResult, metaOf } from './description.js'
@@ -105,7 +105,7 @@ const localMethods: Readonly<Record<string, LocalMethod>> = {
 function listed(kind: ListKind): LocalMethod {
   return async (request, { cursor }, serverInfo) => {
     const { entries, results } = await wholeList(request, kind)
-    const { page, nextCursor } = pageOf(entries, cursor, (entry) => nameOfEntry(kind, entry))
+    const { page, nextCursor } = pageOf(entries, cursor, (entry) => entry[listForms[kind].nameMember])
     const result = {
       [kind]: page,
       ...(nextCursor === undefined ? {} : { nextCursor }),

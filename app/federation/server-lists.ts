@@ -11,14 +11,20 @@ interface ListForm {
   readonly method: string
   /** The capability of servers that have such a list. */
   readonly capability: string
+  /** The member of an entry that has its name. */
+  readonly nameMember: string
 }
 
 /** The kind is also the member of the result. */
 export const listForms: Readonly<Record<ListKind, ListForm>> = {
-  tools: { method: 'tools/list', capability: 'tools' },
-  prompts: { method: 'prompts/list', capability: 'prompts' },
-  resources: { method: 'resources/list', capability: 'resources' },
-  resourceTemplates: { method: 'resources/templates/list', capability: 'resources' },
+  tools: { method: 'tools/list', capability: 'tools', nameMember: 'name' },
+  prompts: { method: 'prompts/list', capability: 'prompts', nameMember: 'name' },
+  resources: { method: 'resources/list', capability: 'resources', nameMember: 'uri' },
+  resourceTemplates: {
+    method: 'resources/templates/list',
+    capability: 'resources',
+    nameMember: 'uriTemplate',
+  },
 }
 
 const kinds = Object.keys(listForms) as ListKind[]

@@ -4,6 +4,7 @@ import {
   listedUris,
   mayExpandTo,
   sourceOfWrapped,
+  templateOf,
   wrappedUri,
 } from 'svc-sdk/internal/federation/resource-uris'
 import { propertyRuns } from '../../support/property-runs.js'
@@ -45,7 +46,7 @@ describe('the URIs of resources of several servers', () => {
       ['plain://1', 'plain://1', true],
       ['plain://1', 'plain://12', false],
     ] as const) {
-      expect(mayExpandTo(template, uri), `${template} ${uri}`).to.equal(expected)
+      expect(mayExpandTo(templateOf(template), uri), `${template} ${uri}`).to.equal(expected)
     }
   })
 })

@@ -1,0 +1,88 @@
+// The entries of one server's list by the names that clients may use for them. Each list is indexed once, so that a call
+// costs the same whatever the length of the lists.
+import type { ServerList } from '../mcp/list-pages.js'
+import type { Fields } from '../mcp/rpc-response.js'
+import { bareName, type EntrySource, type PrefixMode, prefixedName } from './names.js'
+import { schemeOf, type Template, templateOf } from './resource-uris.js'
+import { type ListKind, listForms } from './server-lists.js'
+
+/** An entry of a list, as its server has it. */
+export interface Listed {
+  readonly source: EntrySource
+  readonly entry: Fields
+}
+
+export class ListIndex {
+  readonly server: string
+  /** Without entries that have no name, and those that the server lists again. */
+  readonly listed: readonly Listed[]
+  #sources: ReadonlyMap<string, EntrySource>
+  #byPrefixed: ReadonlyMap<string, EntrySource> | undefined
+  #byBare: ReadonlyMap<string, EntrySource> | undefined
+  #templates: readonly Template[] | undefined
+  #schemes: ReadonlySet<string> | undefined
+
+  constructor(server: string, kind: ListKind, { entries }: ServerList) {
+    const { nameMember } = listForms[kind]
+    const sources = new Map<string, EntrySource>()
+    const listed: Listed[] = []
+    for (const entry of entries) {
+      const name = entry[nameMember]
+      if (typeof name !== 'string' || sources.has(name)) continue
+      const source = { server, name }
+      sources.set(name, source)
+      listed.push({ source, entry })
+    }
+    this.server = server
+    this.listed = listed
+    this.#sources = sources
+  }
+
+  /** Whether the server lists this very name. */
+  has(name: string): boolean {
+    return this.#sources.has(name)
+  }
+
+  /** What a client may mean by the name of a tool or prompt: in the mode `conflict` with and without a prefix. */
+  sourcesOf(name: string, mode: PrefixMode): EntrySource[] {
+    const prefixed = mode === 'never' ? undefined : this.#prefixed.get(name)
+    const bare = mode === 'always' ? undefined : this.#bare.get(name)
+    return [...new Set([prefixed, bare])].filter((source) => source !== undefined)
+  }
+
+  get templates(): readonly Template[] {
+    this.#templates ??= [...this.#sources.keys()].filter((name) => name.includes('{')).map(templateOf)
+    return this.#templates
+  }
+
+  hasScheme(scheme: string): boolean {
+    this.#schemes ??= new Set([...this.#sources.keys()].map(schemeOf))
+    return this.#schemes.has(scheme)
+  }
+
+  get #prefixed(): ReadonlyMap<string, EntrySource> {
+    this.#byPrefixed ??= this.#by(prefixedName)
+    return this.#byPrefixed
+  }
+
+  get #bare(): ReadonlyMap<string, EntrySource> {
+    this.#byBare ??= this.#by(bareName)
+    return this.#byBare
+  }
+
+  #by(listedName: (source: EntrySource) => string): ReadonlyMap<string, EntrySource> {
+    return new Map([...this.#sources.values()].map((source) => [listedName(source), source]))
+  }
+}
+
+/** They live as long as their lists. */
+const indexes = new WeakMap<ServerList, ListIndex>()
+
+export function indexOf(server: string, kind: ListKind, list: ServerList): ListIndex {
+  // The empty list is that of several servers.
+  const known = indexes.get(list)
+  if (known?.server === server) return known
+  const index = new ListIndex(server, kind, list)
+  indexes.set(list, index)
+  return index
+}
