@@ -3,11 +3,11 @@ import type { Logger } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import { KeyRing } from './key-file.js'
 import { type ControlPlaneHandle, startServer } from './server.js'
-import type { Store, StoreOptions } from './store.js'
+import type { LogStoreOptions, Store } from './store.js'
 
 export type { ControlPlaneHandle }
 
-export interface ControlPlaneOptions extends StoreOptions {
+export interface ControlPlaneOptions extends LogStoreOptions {
   /** Address to listen on. */
   readonly host: string
   /** Port; 0 picks a free one. */
@@ -41,7 +41,7 @@ export async function startControlPlane(
 
 /** Opens a bucket, for commands that read it without a server. The AWS SDK is large, so it is loaded only here. */
 export async function openStore(
-  options: StoreOptions,
+  options: LogStoreOptions,
   env: Readonly<Record<string, string | undefined>>,
 ): Promise<Store> {
   const { Store } = await import('./store.js')

@@ -8,7 +8,7 @@ const MAX_BODY_BYTES = 16_384
 const MAX_SKIPPED_BYTES = 1_048_576
 const CLOSE_MS = 5_000
 
-export interface HttpResponse {
+export interface JsonResponse {
   readonly status: number
   readonly body: object
   readonly headers?: Readonly<Record<string, string>>
@@ -23,7 +23,7 @@ export interface Request {
 }
 
 /** Must not reject. */
-export type Handler = (request: Request) => Promise<HttpResponse>
+export type JsonHandler = (request: Request) => Promise<JsonResponse>
 
 export interface ListeningServer {
   readonly port: number
@@ -34,7 +34,7 @@ export interface ListeningServer {
 
 /** Rejects when the address is taken or not this machine's. */
 export async function listen(
-  handler: Handler,
+  handler: JsonHandler,
   { host, port }: { host: string; port: number },
 ): Promise<ListeningServer> {
   const server = createServer({
@@ -63,7 +63,7 @@ export async function listen(
 }
 
 async function serve(
-  handler: Handler,
+  handler: JsonHandler,
   message: IncomingMessage,
   response: ServerResponse,
   isListening: () => boolean,

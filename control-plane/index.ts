@@ -8,4 +8,4 @@ export {
 } from './control-plane.js'
 export { addKey, type KeyAccess, type KeyOwner } from './key-file.js'
 export { foldersOf } from './requests.js'
-export type { Store, StoreOptions } from './store.js'
+export type { LogStoreOptions as StoreOptions, Store } from './store.js'

@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto'
 import type { Logger } from '@svc/core'
 import { messageOf, parseJson } from '@svc/core/json'
 import { whyNotContinued } from './continuation.js'
-import { type HttpResponse, type ListeningServer, listen, type Request } from './http.js'
+import { type JsonResponse, type ListeningServer, listen, type Request } from './http.js'
 import type { KeyGrant, KeyRing } from './key-file.js'
 import { downloadIn, listingIn, RefusedRequest, uploadIn } from './requests.js'
 import type { Store } from './store.js'
@@ -67,7 +67,7 @@ async function respondTo(
   { keys, store, logger }: ServerParts,
   { path, method, authorization, body }: Request,
   traceId: string,
-): Promise<HttpResponse> {
+): Promise<JsonResponse> {
   if (path === '/healthz') return { status: 200, body: { status: 'ok' } }
   const action = Object.hasOwn(actions, path) ? actions[path] : undefined
   if (action === undefined) return refuse('NOT_FOUND', 'There is no such path.', traceId)
@@ -114,6 +114,6 @@ function refuse(
   message: string,
   traceId: string,
   headers: Readonly<Record<string, string>> = {},
-): HttpResponse {
+): JsonResponse {
   return { status: statuses[error], body: { error, message, trace_id: traceId }, headers }
 }

@@ -9,7 +9,7 @@ import {
 } from '@aws-sdk/client-s3'
 import { getSignedUrl } from '@aws-sdk/s3-request-presigner'
 
-export interface StoreOptions {
+export interface LogStoreOptions {
   readonly bucket: string
   /** Prefix of every key, for example `audit/`; empty by default. */
   readonly prefix?: string
@@ -60,11 +60,11 @@ interface Presigned {
 }
 
 export class Store {
-  readonly #options: StoreOptions
+  readonly #options: LogStoreOptions
   readonly #client: S3Client
 
   /** The AWS SDK takes the credentials from the environment. */
-  constructor(options: StoreOptions, env: Readonly<Record<string, string | undefined>>) {
+  constructor(options: LogStoreOptions, env: Readonly<Record<string, string | undefined>>) {
     const { endpoint = env['AWS_ENDPOINT_URL_S3'] ?? env['AWS_ENDPOINT_URL'], region } = options
     this.#options = options
     this.#client = new S3Client({

@@ -14,7 +14,7 @@ import {
   type Purchase,
 } from '@svc/plugin-ap2/dev'
 import { Command, Option } from 'commander'
-import { commandGuard, instantOf, wholeNumber } from './command-guard.js'
+import { commandGuard, parseInstant, wholeNumber } from './command-guard.js'
 import { type CliIo, processIo } from './io.js'
 
 const FAILED = 1
@@ -45,7 +45,7 @@ export function ap2Command(io: CliIo = processIo()): Command {
     .argument('<file>', 'the file, or - for the standard input')
     .option('--issuer <issuer...>', 'accepted issuers; default: the own one of each mandate')
     .option('--audience <name...>', 'accepted audiences; default: the own one of each mandate')
-    .option('--at <time>', 'check as of this time (ISO 8601)', instantOf)
+    .option('--at <time>', 'check as of this time (ISO 8601)', parseInstant)
     .option('--json', 'print JSON')
     .action((file: string, options: InspectCommandOptions) =>
       guarded('inspect', () => inspect(file, options, io)),

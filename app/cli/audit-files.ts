@@ -4,7 +4,7 @@ import { messageOf } from '@svc/core/json'
 import { AuditError, LocalDevSigner } from '@svc/plugin-audit/log'
 
 /** `what` is in the file. Rejects with `AuditError`. */
-export async function readText(file: string, what: string): Promise<string> {
+export async function readTextFile(file: string, what: string): Promise<string> {
   try {
     return await readFile(file, 'utf8')
   } catch (cause) {

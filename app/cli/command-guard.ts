@@ -53,7 +53,7 @@ export function collected(value: string, values: readonly string[] = []): readon
 export const portOf = wholeNumber(0, 65_535)
 
 /** Milliseconds since the epoch. */
-export function instantOf(text: string): number {
+export function parseInstant(text: string): number {
   const ms = Date.parse(text)
   if (Number.isNaN(ms)) throw new InvalidArgumentError('expected a time such as 2026-01-01T00:00:00Z')
   return ms

@@ -2,7 +2,7 @@
 import { AuditError, generateKeyFile, revokeKey, rotateKey, SignerKeyError } from '@svc/plugin-audit/log'
 import { Command } from 'commander'
 import { signerIn } from './audit-files.js'
-import { commandGuard, instantOf, wholeNumber } from './command-guard.js'
+import { commandGuard, parseInstant, wholeNumber } from './command-guard.js'
 import { type CliIo, processIo } from './io.js'
 
 interface RotateOptions {
@@ -39,7 +39,7 @@ export function keysCommand(io: CliIo = processIo()): Command {
     .requiredOption('--key-id <id>', 'the key, ed25519:<sha256>')
     .requiredOption('--sign-with <file>', 'another signing key that the log trusts')
     .option('--leaf <n>', 'the first leaf of the log that the key may not sign', wholeNumber(0))
-    .option('--since <instant>', 'what was sealed at this ISO 8601 instant or later', instantOf)
+    .option('--since <instant>', 'what was sealed at this ISO 8601 instant or later', parseInstant)
     .action((dir: string, options: RevokeOptions) => guarded('revoke', () => revoke(dir, options, io)))
   return keys
 }

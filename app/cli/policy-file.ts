@@ -18,7 +18,7 @@ import { importPlugins } from '../gateway/custom-plugins.js'
 import { builtinPlugins } from '../gateway/plugins.js'
 import { checkHost } from '../policy/check-host.js'
 import { type HostConfig, hostSchema } from '../policy/config.js'
-import { hostFacts, placeOf } from '../policy/facts.js'
+import { hostFacts, policyPlace } from '../policy/facts.js'
 import { processIo } from './io.js'
 import 'reflect-metadata'
 import { container as root } from 'tsyringe'
@@ -48,7 +48,7 @@ export async function loadPolicyFile(
     host: hostSchema,
     hostFacts: (host) => ({
       ...hostFacts(host),
-      ...(checksFiles ? { place: placeOf(host, baseDir, env) } : {}),
+      ...(checksFiles ? { place: policyPlace(host, baseDir, env) } : {}),
     }),
     checkHost: (host, facts) => [...checkHost(host, facts), ...found],
     plugins: builtinPlugins,

@@ -28,7 +28,7 @@ import { WebhookNotices } from '../notices/webhook-notices.js'
 import { AdminAuthorizer, AdminToken } from '../policy/admin-authorizer.js'
 import { checkHost } from '../policy/check-host.js'
 import { type HostConfig, hostSchema } from '../policy/config.js'
-import { hostFacts, placeOf } from '../policy/facts.js'
+import { hostFacts, policyPlace } from '../policy/facts.js'
 import type { StdioPlace } from '../stdio-targets/launcher.js'
 import { stdioMetrics } from '../stdio-targets/supervisor.js'
 import { bindDefaults, createContainer, RunningContainer } from './container.js'
@@ -213,7 +213,7 @@ export class GatewayBuilder {
 
   /** Where the paths and references of a policy start from. */
   #place(host: HostConfig): Pick<PluginContext, 'baseDir' | 'stateDir' | 'env'> {
-    return placeOf(host, this.#baseDir, this.#options.env)
+    return policyPlace(host, this.#baseDir, this.#options.env)
   }
 
   /** Creates the stages, with a container of their own; nothing is opened before the pipeline starts. */

@@ -15,7 +15,7 @@ export interface HostRule {
 }
 
 /** Why the request is refused, for the caller; undefined when it is valid and for this server. */
-export function refusalOf(
+export function refuseRequest(
   message: IncomingMessage,
   maxHeaders: number,
   { allowsHost, hostsKey = 'server.allowedHosts' }: HostRule,

@@ -16,7 +16,7 @@ import type { Certificates } from '../tls/certificates.js'
 import { refuseBodyOn } from './body.js'
 import { AddressConnections, Connections } from './connections.js'
 import { InFlight } from './in-flight.js'
-import { type HostRule, refusalOf } from './request-errors.js'
+import { type HostRule, refuseRequest } from './request-errors.js'
 import { noCall, refusalResponse, writeRefusal } from './response.js'
 
 /** Defaults of `ServerLimits`. */
@@ -149,7 +149,7 @@ export class HttpServer {
     }
     response.on('close', this.#onResponse)
     if (place === 'last') response.setHeader('connection', 'close')
-    const refusal = refusalOf(message, this.#limits.maxHeaders, this.#parts)
+    const refusal = refuseRequest(message, this.#limits.maxHeaders, this.#parts)
     if (refusal !== undefined) {
       this.#parts.meter?.count('svc_http_refusals_total')
       // Requests that follow on the connection are as unsafe, and may have been parsed already.
@@ -163,7 +163,7 @@ export class HttpServer {
       () => this.#handler(message, response),
       (error) => {
         // Other errors have become outcomes before; here a response was interrupted.
-        this.#logger.warn({ reason: messageOf(error) }, 'answer interrupted')
+        this.#logger.warn({ reason: messageOf(error) }, 'response interrupted')
         response.destroy()
       },
     )

@@ -1,5 +1,4 @@
-// Tools of the Vercel AI SDK behind the pipeline. Only the shape of a tool is used, so that no version of the SDK is
-// needed.
+// Tools of the Vercel AI SDK behind the pipeline. Only the shape of a tool is used, so no version of the SDK is needed.
 import { type CallContext, governed } from './governed.js'
 import type { EmbeddedPipeline } from './pipeline.js'
 
@@ -13,14 +12,14 @@ export interface GovernOptions {
   /** The server under which the tools are known to the policy. */
   readonly server: string
   readonly version?: string
-  /** What the calls have in common, such as the identity of the user; asked for each call. */
+  /** What the calls have in common, such as the identity of the user; called for each call. */
   readonly context?: (toolName: string) => CallContext
 }
 
 /**
  * The same tools with the pipeline in front of each `execute`; tools without one stay as they are. A refused call rejects
- * with `GovernanceError`, which the SDK gives to the model as a tool error with the reason. Of a tool that yields
- * preliminary results only the last one is returned.
+ * with `GovernanceError`, which the SDK gives to the model as a tool error with the reason. If a tool yields preliminary
+ * results, only the last one is returned.
  */
 export function govern<Tools extends Readonly<Record<string, Executable>>>(
   pipeline: EmbeddedPipeline,

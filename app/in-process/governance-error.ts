@@ -5,7 +5,7 @@ export class GovernanceError extends Error {
   readonly [brand] = 'GovernanceError'
   override readonly name = 'GovernanceError'
 
-  /** The message has the code and the reason, because a model gets nothing else of the error. */
+  /** The message has the code and the reason, because a model gets nothing else from the error. */
   constructor(
     readonly code: ErrorCode,
     message: string,
@@ -13,7 +13,7 @@ export class GovernanceError extends Error {
       /** Whether the function was called. */
       readonly sent: Sent
       readonly denial?: Denial | undefined
-      /** Of a call that waits for an approval. */
+      /** Set if the call waits for an approval. */
       readonly escalationId?: string | undefined
       readonly traceId: string
       readonly cause?: unknown
@@ -24,12 +24,12 @@ export class GovernanceError extends Error {
   }
 }
 
-/** Also for an error of another copy of this package. */
+/** True also for an error of another copy of this package. */
 export function isGovernanceError(value: unknown): value is GovernanceError {
   return hasBrand(value, 'GovernanceError')
 }
 
-/** The error of an outcome that is no response. */
+/** The error of an outcome without a response. */
 export function errorOf(
   outcome: Exclude<Outcome, { kind: 'completed' }>,
   { sent, trace }: Call,

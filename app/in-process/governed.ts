@@ -34,7 +34,7 @@ export interface CallContext {
   readonly idempotencyKey?: string
   /** An approved escalation of this very call. */
   readonly escalationId?: string
-  /** How long to wait for a decision where the call needs an approval, in seconds. */
+  /** Time to wait for a decision if the call needs an approval, in seconds. */
   readonly waitSec?: number
   /** Further request headers, names in lower case: agent and trace. */
   readonly headers?: Readonly<Record<string, string>>
@@ -57,8 +57,8 @@ export type Governed<Args extends object, Result> = (args: Args, context?: CallC
  * `fn` behind the pipeline. Arguments and results are JSON: `fn` gets a copy of what was judged, and a repeated
  * idempotency key gets the recorded result without running `fn`.
  *
- * The returned function rejects with `GovernanceError` where the call is refused or cannot be finished, and with the error
- * of `fn` where that one failed. `context` gives what calls have in common.
+ * The returned function rejects with `GovernanceError` if the call is refused or cannot be finished, and with the error
+ * of `fn` if that failed. `context` gives what calls have in common.
  */
 export function governed<Args extends object, Result>(
   pipeline: EmbeddedPipeline,
@@ -125,7 +125,7 @@ class Execution<Args, Result> {
     }
   }
 
-  /** Throws what the call failed with. */
+  /** Throws the error with which the call failed. */
   resultOf(outcome: Outcome, call: Call): Result {
     if (outcome.kind !== 'completed') throw errorOf(outcome, call)
     const { body } = outcome
@@ -147,7 +147,7 @@ function adopted<T>(value: PromiseLike<T> | T): Promise<T> | T {
   return new Promise<T>((resolve, reject) => Reflect.apply(then, value, [resolve, reject]))
 }
 
-/** The signal and the trace are made only where the function asks for them. */
+/** Makes the signal and the trace only if the function asks for them. */
 class CallInProgress implements RunningCall {
   #call: Call
 
@@ -169,8 +169,8 @@ function completed(status: number, body: Uint8Array): Completed {
 }
 
 /**
- * A copy as JSON carries it, so that nothing changes it between its judgement and its use. Throws `CanonicalJsonError` for
- * what JSON does not carry exactly.
+ * A copy as JSON represents it, so that nothing changes it between judgement and use. Throws `CanonicalJsonError` if
+ * JSON cannot represent it exactly.
  */
 function jsonOf(args: object): JsonObject {
   canonicalize(args)

@@ -1,4 +1,4 @@
-// A gateway inside an HTTP server of one's own: it shares the listener and leaves other paths to the server.
+// A gateway inside another HTTP server: it shares the listener and leaves other paths to the server.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { denied, type Plugin, resolve, tokens } from '@svc/core'
 import { messageOf } from '@svc/core/json'
@@ -7,19 +7,19 @@ import { GatewayBuilder } from '../gateway/builder.js'
 import { type CallListenerParts, createRouter, type Listener, noListener } from '../gateway/call-listener.js'
 import type { GatewaySettings, OptionsRequiring, RequiredSection } from '../gateway/options.js'
 import { Gateway, type Listening } from '../gateway/start.js'
-import { refusalOf } from '../http/request-errors.js'
+import { refuseRequest } from '../http/request-errors.js'
 import { writeRefusal } from '../http/response.js'
 import type { HostConfig } from '../policy/config.js'
 
 interface Mount {
   /**
-   * The path below which the gateway answers, such as `/agents`; other requests are for `next`. Leave it out where the
+   * The path below which the gateway responds, such as `/agents`; other requests go to `next`. Leave it out if the
    * framework strips its own prefix, as Express does. Default: every path.
    */
   readonly prefix?: string
 }
 
-/** Those of a gateway without a port, as it shares that of the server. */
+/** The options of a gateway without a port, as it shares that of the server. */
 export type MountOptions<Plugins extends readonly Plugin[] = readonly Plugin[]> = Mount &
   OptionsRequiring<'tenant' | 'targets' | RequiredSection, Plugins>
 
@@ -32,9 +32,9 @@ export type NodeHandler = (
 
 /** A gateway in a server of the program. */
 export interface MountedGateway {
-  /** To be mounted before anything that reads bodies. Requests wait until the gateway is ready. */
+  /** Must be mounted before anything that reads bodies. Requests wait until the gateway is ready. */
   readonly handler: NodeHandler
-  /** Resolves when it can serve; rejects when it cannot start, and its requests are then responded with 503. */
+  /** Resolves when it can serve; rejects if it cannot start, and its requests then get 503. */
   ready(): Promise<Pick<Listening, 'adminUrl'>>
   /** Rejects with `PolicyError`, and the old policy stays. */
   reload(policy: string | Record<string, unknown>): Promise<void>
@@ -45,7 +45,7 @@ export interface MountedGateway {
 
 /**
  * Throws `PolicyError` like `startGatewayServer`. TLS, time-outs and limits of connections and headers are the server's
- * own; limits of bodies, answers, calls and tenants hold as in a gateway with a listener.
+ * own; limits of bodies, responses, calls and tenants hold as in a gateway with a listener.
  */
 export function mountGateway<const Plugins extends readonly Plugin[] = readonly []>(
   options: MountOptions<Plugins>,
@@ -101,12 +101,12 @@ class MountedFront {
     const rule = { allowsHost: (name: string) => parts.policies.current.hosts.has(name) }
     this.#serve = async (request, response) => {
       if (request.readableDidRead) return this.#refuse(response, denied('INTERNAL', bodyConsumed))
-      const refusal = repeated(request) ?? refusalOf(request, host.server.maxHeaders, rule)
+      const refusal = repeated(request) ?? refuseRequest(request, host.server.maxHeaders, rule)
       if (refusal === undefined) return router.handle(request, response)
       resolve(this.#builder.bindings, tokens.Meter).count('svc_http_refusals_total')
       this.#refuse(response, denied('BAD_REQUEST', refusal))
     }
-    // Listener and certificates are the server's own; the router refuses calls while it drains.
+    // The listener and the certificates belong to the server; the router refuses calls while it drains.
     return { ...noListener, close: async () => this.#close() }
   }
 
@@ -114,9 +114,9 @@ class MountedFront {
     await this.#serve?.(request, response)
   }
 
-  /** The gateway did not start, or a response was interrupted. */
+  /** Called when the gateway did not start, or a response was interrupted. */
   refuseAll(response: ServerResponse, error: unknown): void {
-    this.#builder.logger.warn({ reason: messageOf(error) }, 'answer interrupted')
+    this.#builder.logger.warn({ reason: messageOf(error) }, 'response interrupted')
     if (response.headersSent) response.destroy()
     else this.#refuse(response, denied('DRAINING', 'The gateway is not running.'))
   }

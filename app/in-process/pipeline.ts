@@ -14,10 +14,10 @@ export interface EmbeddedPipeline {
   /** Opens keys, logs and stores. Rejects when one cannot be opened. May be called more than once. */
   ready(): Promise<void>
   /**
-   * Runs one call, and opens the pipeline first where that has not been done. `forward` sends the call, at most once, and
-   * only when every stage lets it pass. It must `await control.commitHolds()` directly before it sends, and return what that
-   * gives, if anything. From then on the call may have been sent: what `forward` completes was, and where it fails it may
-   * say `control.markSent('no')`. Where a broker is configured, the header in `call.get(credential)` goes with the request.
+   * Runs one call, and opens the pipeline first if that has not been done. `forward` sends the call, at most once, and
+   * only if every stage lets it pass. It must `await control.commitHolds()` directly before it sends, and return the
+   * result, if there is one. From then on the call may have been sent: if `forward` completes, it was; if it fails, it may
+   * say `control.markSent('no')`. With a broker, the header in `call.get(credential)` goes with the request.
    */
   run(call: CallControl | ToolCall, forward: Dispatch): Promise<Outcome>
   /**
@@ -44,7 +44,7 @@ export function createPipeline(config: GatewaySettings): EmbeddedPipeline {
 
 export class InProcessPipeline implements EmbeddedPipeline {
   readonly container: DependencyContainer
-  /** For what is built on this class: the bindings and the host's part of the policy. */
+  /** The bindings and the host's part of the policy, for what is built on this class. */
   readonly builder: GatewayBuilder
   #policies: Promise<Policies> | undefined
   #closing: Promise<void> | undefined

@@ -13,15 +13,15 @@ import type { JsonObject } from '@svc/core/json'
 import { CallControl, isCallControl } from '@svc/core/pipeline'
 import { agentOf, idempotencyKeyOf, traceOf } from '../http/call-headers.js'
 
-/** The caller, where the program has authenticated it. */
+/** The caller, if the program has authenticated it. */
 export interface CallerIdentity
   extends Pick<Identity, 'tenant'>,
     Partial<Omit<Identity, 'authenticated' | 'tenant'>> {
-  /** For `authn.oidc.scopes`; none by default. */
+  /** Scopes for `authn.oidc.scopes`; none by default. */
   readonly scopes?: readonly string[]
 }
 
-/** A tool call as plain facts. */
+/** A tool call of a program. */
 export interface ToolCall {
   readonly server: string
   readonly tool: string
@@ -29,7 +29,7 @@ export interface ToolCall {
   readonly args: JsonObject
   /** Request headers, names in lower case: token, tenant, agent, trace, escalation and idempotency headers are read. */
   readonly headers?: Record<string, string>
-  /** Takes the place of a token, which is then not looked at. */
+  /** Takes the place of a token, which is then ignored. */
   readonly identity?: CallerIdentity
 }
 
@@ -64,7 +64,7 @@ export function callOf(toolCall: CallControl | ToolCall, ids: Ids, clock: Clock)
   return control
 }
 
-/** The idempotency key, or the refusal where the headers hold no usable one. */
+/** The idempotency key, or the refusal if the headers do not have a valid one. */
 function keyOf(headers: Record<string, string>): { key: string | null; refusal?: Refusal } {
   try {
     return { key: idempotencyKeyOf(headers) }
@@ -74,7 +74,7 @@ function keyOf(headers: Record<string, string>): { key: string | null; refusal?:
   }
 }
 
-/** Has authn take the caller in place of a token. */
+/** Makes authn accept the caller in place of a token. */
 export function trustCaller(call: Call, { scopes = [], ...known }: CallerIdentity): void {
   call.set(trustedCaller, {
     identity: { roles: [], ...known, authenticated: true },

@@ -16,7 +16,7 @@ export function hostFacts({ admin, targets, tenant }: HostConfig): PolicyFacts {
 }
 
 /** The directories of a policy whose relative paths start from `baseDir`. */
-export function placeOf(
+export function policyPlace(
   { sec0Dir }: HostConfig,
   baseDir: string,
   env?: PluginContext['env'],

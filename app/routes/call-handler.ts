@@ -24,7 +24,7 @@ import { batchResponse, type MessageOutcome } from '../mcp/batch.js'
 import { LISTEN_METHOD } from '../mcp/subject.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 import { dispatch } from '../upstream/dispatch-slot.js'
-import type { Batch, Endpoint, MessageEndpoint } from './endpoints.js'
+import type { BatchEndpoints, Endpoint, MessageEndpoint } from './endpoints.js'
 import type { TenantCallLimit, TenantConnections } from './tenant-limits.js'
 
 export interface CallHandlerParts {
@@ -82,7 +82,7 @@ export class CallHandler {
 
   async #writeBatch(
     exchange: ClientExchange,
-    { first, others }: Batch,
+    { first, others }: BatchEndpoints,
     policy: ActivePolicy,
     { call, outcome }: { readonly call: Call; readonly outcome: Outcome },
   ): Promise<void> {

@@ -44,7 +44,7 @@ export interface Endpoint {
   /** Fills slots of the protocol's own. */
   prepare?(call: Call): void
   /** Where the body is a batch, its other messages, each a call of its own; known once the request was read. */
-  batch?(): Batch | undefined
+  batch?(): BatchEndpoints | undefined
   /** Whether the request opens a stream of notifications, as far as its head says so. */
   isStream?(): boolean
   /** Whether a caller that disconnects before the response begins wants the call to stop. */
@@ -57,7 +57,7 @@ export interface MessageEndpoint extends Endpoint {
   response(outcome: Outcome, call: Call): Promise<MessageOutcome>
 }
 
-export interface Batch {
+export interface BatchEndpoints {
   readonly first: MessageEndpoint
   readonly others: readonly MessageEndpoint[]
 }
@@ -191,7 +191,7 @@ export class Endpoints {
     }: ServerEndpoint & Pick<ServerRequest, 'headers' | 'translation'> & Pick<McpExchange, 'isHeaderless'>,
     policy: ActivePolicy,
     body: (exchange: McpExchange) => Promise<RequestBody | null>,
-    batch?: () => Batch | undefined,
+    batch?: () => BatchEndpoints | undefined,
   ): MessageEndpoint {
     const { mcp } = this.#parts
     const split = splitSessionId(headers)

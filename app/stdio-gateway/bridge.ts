@@ -1,5 +1,5 @@
-// Gives the messages of a client over stdio to an MCP endpoint of the gateway, and writes the messages that it gets for
-// them. Nothing is judged here.
+// Sends the messages of a client over stdio to an MCP endpoint of the gateway, and writes the messages that come back.
+// It judges nothing.
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from '@svc/core'
 import { messageOf } from '@svc/core/json'
@@ -8,7 +8,7 @@ import { shownEvent, shownMessage, shownText } from '../mcp/shown-messages.js'
 import { type ClientLine, isResponseTo, isStatelessRequest, readLine } from './client-line.js'
 import { EndpointSession, type EndpointSessionParts } from './endpoint-session.js'
 
-/** Wait before a stream that ended is opened again, in milliseconds. */
+/** Delay before a stream that ended is opened again, in milliseconds. */
 const reopenMs = 1_000
 
 export interface BridgeParts extends EndpointSessionParts {
@@ -17,20 +17,20 @@ export interface BridgeParts extends EndpointSessionParts {
   write(line: string): Promise<void>
 }
 
-interface RunningRequest {
+interface PostedRequest {
   readonly cancel: AbortController
   readonly isStateless: boolean
-  /** Resolves when it is being sent. */
+  /** Resolves when the request is being sent. */
   readonly begun: Promise<void>
   isCancelled: boolean
 }
 
 export class Bridge {
   #parts: BridgeParts
-  /** What must be sent in order: requests do not wait for the responses of others. */
+  /** Sends messages in order; requests do not wait for the responses of others. */
   #queue: Promise<void> = Promise.resolve()
-  /** By the ids of their requests. */
-  #running = new Map<unknown, RunningRequest>()
+  /** Running requests by id. */
+  #running = new Map<unknown, PostedRequest>()
   #responded = new Set<Promise<void>>()
   #session: EndpointSession
   /** The stream of what the server sends on its own. */
@@ -41,7 +41,7 @@ export class Bridge {
     this.#session = new EndpointSession(parts, () => this.#listen())
   }
 
-  /** One line of the client's. */
+  /** Takes one line of the client. */
   receive(text: string): void {
     const message = readLine(text)
     const cancelled = this.#cancelledBy(message)
@@ -66,7 +66,7 @@ export class Bridge {
     return done.finally(() => this.#responded.delete(done))
   }
 
-  /** Resolves when every message has been answered. */
+  /** Resolves when every message has its response. */
   async idle(): Promise<void> {
     await this.#queue
     await Promise.all(this.#responded)
@@ -84,12 +84,12 @@ export class Bridge {
     }
   }
 
-  #cancelledBy({ method, params }: ClientLine): RunningRequest | undefined {
+  #cancelledBy({ method, params }: ClientLine): PostedRequest | undefined {
     return method === 'notifications/cancelled' ? this.#running.get(params['requestId']) : undefined
   }
 
-  /** The cancellation waits for nothing but its request, so that no other message delays it. */
-  #cancel(message: ClientLine, running: RunningRequest): void {
+  /** Waits for nothing but the cancelled request, so that no other message delays the cancellation. */
+  #cancel(message: ClientLine, running: PostedRequest): void {
     running.isCancelled = true
     // Over HTTP a client cancels a request of a stateless revision by closing its stream.
     if (running.isStateless) running.cancel.abort()
@@ -100,7 +100,7 @@ export class Bridge {
     try {
       const isCompleted = await this.#relay(message, cancel.signal)
       if (!isCompleted && !cancel.signal.aborted)
-        await this.#refuse(message, rpcCodes.internalError, 'The response ended before its response.')
+        await this.#refuse(message, rpcCodes.internalError, 'The stream ended before the response.')
     } catch (error) {
       if (cancel.signal.aborted) return
       this.#parts.logger.warn({ reason: messageOf(error), method: message.method }, 'no response')
@@ -111,7 +111,7 @@ export class Bridge {
     if (message.method === 'notifications/initialized') this.#listen()
   }
 
-  /** Writes what the endpoint responds. Resolves to whether that has the response that the message needs. */
+  /** Writes what the endpoint sends. Resolves to whether that contains the response that the message needs. */
   async #relay(line: ClientLine, signal: AbortSignal): Promise<boolean> {
     let isCompleted = line.id === undefined
     let lastEventId: string | undefined
@@ -135,7 +135,7 @@ export class Bridge {
       } else if (isRefused || !this.#isCancelled(line)) await this.#write(text)
       return isCompleted || isRefused || text !== ''
     }
-    // A stream with event ids may be continued where it broke off.
+    // A stream with event ids may be resumed at the event after which it broke off.
     for (let resumed: string | undefined; !isCompleted && lastEventId !== resumed; ) {
       resumed = lastEventId
       await this.#session.listen(lastEventId, signal, onEvent)
@@ -175,7 +175,7 @@ export class Bridge {
   }
 
   async #write(text: string): Promise<void> {
-    // JSON has line ends between its tokens only.
+    // JSON has line ends only between its tokens.
     const line = text.replace(/[\r\n]+/g, ' ').trim()
     if (line !== '') await this.#parts.write(line)
   }

@@ -8,13 +8,13 @@ import type { Fields } from '../mcp/rpc-response.js'
 import { revisionIn } from '../mcp/stateless-request.js'
 
 export interface ClientLine {
-  /** The bytes of a line that holds no message: the gateway refuses it. */
+  /** The bytes of a line without a message: the gateway refuses it. */
   readonly body: RequestBody
-  /** Undefined for a response, and for a line that holds no message. */
+  /** Undefined for a response, and for a line without a message. */
   readonly method: string | undefined
-  /** Undefined for a message that gets no response. */
+  /** Undefined for a notification or a response. */
   readonly id: RequestId | undefined
-  /** Empty where there are none. */
+  /** Empty if the message has none. */
   readonly params: JsonObject
   /** The revision that the message names. */
   readonly revision: string | undefined

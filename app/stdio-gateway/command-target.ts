@@ -4,7 +4,7 @@ import { canonicalize, sha256Hex } from '@svc/core/json'
 import type { PolicyAdaptation } from '../gateway/builder.js'
 import { type StdioTarget, stdioTargetSchema } from '../stdio-targets/config.js'
 
-/** Programs that run a package, whose name is the first argument that is no option. */
+/** Programs that run a package, whose name is the first argument that is not an option. */
 const packageRunners: ReadonlySet<string> = new Set(['npx', 'bunx', 'uvx', 'pipx'])
 /** Programs whose arguments do not name the server. */
 const interpreters: ReadonlySet<string> = new Set([
@@ -12,13 +12,13 @@ const interpreters: ReadonlySet<string> = new Set([
   ...['sh', 'bash', 'cmd', 'npm', 'pnpm', 'yarn', 'uv'],
 ])
 
-/** The name of the server in references and records, as far as the command has one. */
+/** The name of the server in references and records; undefined if the command does not tell it. */
 export function serverNameOf(command: string, args: readonly string[]): string | undefined {
   const program = nameIn(command)
   if (interpreters.has(program)) return undefined
   if (!packageRunners.has(program)) return program
   const named = args.find((arg) => !arg.startsWith('-') && arg !== 'run')
-  // Without scope and version: @scope/name@1.0.0.
+  // `@scope/name@1.0.0` becomes `name`.
   return named === undefined ? undefined : nameIn(named.replace(/(?<=.)@[^/]*$/, ''))
 }
 
@@ -28,7 +28,7 @@ function nameIn(path: string): string {
 
 /** The command of one server, as the configuration of a client has it. */
 export interface ServerCommand {
-  /** Of the server, in references and records. */
+  /** The name of the server in references and records. */
   readonly server: string
   readonly command: string
   readonly args: readonly string[]
@@ -47,8 +47,8 @@ function commandTarget({ command, args, env }: ServerCommand): StdioTarget {
 }
 
 /**
- * A policy for one client, with the command beside its own targets. Each server is the client's alone, so that it may ask
- * that client, and starts when it is used. The hash covers the policy and the command.
+ * A policy for one client, with the command beside its own targets. Each server has this client alone, so that it may
+ * ask the client, and starts when it is used. The hash covers the policy and the command.
  */
 export function forOneClient(added: ServerCommand | undefined): PolicyAdaptation {
   const commands = added === undefined ? {} : { [added.server]: commandTarget(added) }

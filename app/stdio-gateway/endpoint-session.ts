@@ -1,5 +1,5 @@
 // The session of a client over stdio at an MCP endpoint of the gateway: messages are sent with the token and in the session
-// that the endpoint asks for. Where it has ended the session, another one is begun as the client began the first.
+// that the endpoint asks for. If the endpoint ends the session, another one is begun as the client began the first.
 import { isJsonObject } from '@svc/core/json'
 import { LAST_EVENT_ID_HEADER, PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
 import { type ServerSession, sessionHeaders } from '../mcp/handshake.js'
@@ -11,9 +11,9 @@ import { LineExchange, type LineRequest } from './line-exchange.js'
 
 /** Tokens for the endpoint. */
 export interface Credentials {
-  /** The value of the `Authorization` header; undefined where none is needed so far. */
+  /** The value of the `Authorization` header; undefined if none is needed so far. */
   authorization(): Promise<string | undefined>
-  /** Replaces the value that was refused by one that the `WWW-Authenticate` header asks for. Rejects where it cannot. */
+  /** Replaces the refused value by one that the `WWW-Authenticate` header asks for. Rejects if it cannot. */
   renew(challenge: string, refused: string | undefined): Promise<void>
 }
 
@@ -38,17 +38,17 @@ export class EndpointSession {
   #reopening: Promise<void> | undefined
   #onReopened: () => void
 
-  /** `onReopened`: the client does not see that another session was begun. */
+  /** `onReopened` runs when another session was begun, which the client does not see. */
   constructor(parts: EndpointSessionParts, onReopened: () => void) {
     this.#parts = parts
     this.#onReopened = onReopened
   }
 
-  /** Sends a message, with another token or in another session where the endpoint asks for one. */
+  /** Sends a message, again with another token or in another session if the endpoint asks for one. */
   async post(line: ClientLine, signal: AbortSignal, onEvent: OnEvent): Promise<LineExchange> {
     if (line.method === 'initialize') return this.#begin(line, signal, onEvent)
     const send = () => this.#post(line, signal, onEvent)
-    // Tasks are given 404 too.
+    // A 404 for a task does not say that the session has ended.
     if (line.method?.startsWith('tasks/') === true) return send()
     return inSession(
       async () => this.#open ?? noSession,
@@ -57,7 +57,7 @@ export class EndpointSession {
     )
   }
 
-  /** The stream of what the server sends on its own, or what follows an event. Resolves to whether there was one. */
+  /** Reads the stream of what the server sends on its own, or what follows an event. Resolves to whether there is one. */
   async listen(lastEventId: string | undefined, signal: AbortSignal, onEvent: OnEvent): Promise<boolean> {
     const resumed = lastEventId === undefined ? {} : { [LAST_EVENT_ID_HEADER]: lastEventId }
     const headers = { ...this.#headers(), ...resumed }
@@ -88,7 +88,7 @@ export class EndpointSession {
     return exchange
   }
 
-  /** Once for all messages that find the session ended, whichever of them is cancelled. */
+  /** Runs once for all messages that find the session ended, whichever of them is cancelled. */
   async #replace(ended: ServerSession): Promise<void> {
     if (this.#open !== ended) return
     this.#reopening ??= this.#reopen().finally(() => {
@@ -132,7 +132,7 @@ export class EndpointSession {
   }
 }
 
-/** Of a request for another token. */
+/** The challenge if the endpoint asks for another token. */
 function challengeIn(exchange: LineExchange): string | undefined {
   const challenge = exchange.responseHeader('www-authenticate')
   const isForScope = exchange.status === 403 && challenge?.includes('insufficient_scope') === true

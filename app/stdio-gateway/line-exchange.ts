@@ -11,7 +11,7 @@ export interface LineRequest {
   readonly method: 'POST' | 'GET' | 'DELETE'
   readonly headers: IncomingHttpHeaders
   readonly body?: RequestBody
-  /** Aborts where the client does not wait for the response any more. */
+  /** Aborts if the client no longer waits for the response. */
   readonly signal: AbortSignal
   /** Gets each event of a stream, and comments. */
   onEvent(bytes: Uint8Array): MaybePromise<void>
@@ -20,9 +20,9 @@ export interface LineRequest {
 export class LineExchange implements ClientExchange {
   readonly http = undefined
   readonly headers: IncomingHttpHeaders
-  /** Of the response; 0 without one. */
+  /** The status of the response; 0 without one. */
   status = 0
-  /** Undefined where the response was a stream. */
+  /** Undefined if the response was a stream. */
   responseBody: BufferedResponse['body'] | undefined
   #request: LineRequest
   #responseHeaders: ResponseHeaders = {}
@@ -83,6 +83,6 @@ export class LineExchange implements ClientExchange {
   }
 
   end(): void {
-    // The message that ends a response says so itself.
+    // The message that ends a response is itself the sign of its end.
   }
 }

@@ -13,7 +13,7 @@ export class LineGateway {
   #name: string | undefined
   #logger: Logger
 
-  /** `name`: of the server or group that the client gets; undefined for all servers. */
+  /** `name` is that of the server or group that the client gets; undefined for all servers. */
   constructor(builder: GatewayBuilder, name: string | undefined) {
     this.#name = name
     this.#logger = builder.logger
@@ -28,7 +28,7 @@ export class LineGateway {
     )
   }
 
-  /** Rejects where the gateway cannot start. */
+  /** Rejects if the gateway cannot start. */
   ready(): ReturnType<Gateway['ready']> {
     return this.#gateway.ready()
   }
@@ -38,7 +38,7 @@ export class LineGateway {
     try {
       await this.#router?.mcp(exchange, { name: this.#name, method })
     } catch (cause) {
-      this.#logger.warn({ reason: messageOf(cause) }, 'answer interrupted')
+      this.#logger.warn({ reason: messageOf(cause) }, 'response interrupted')
       throw isRefusal(cause) ? cause : new Error('The response was interrupted.', { cause })
     }
   }

@@ -23,19 +23,19 @@ export interface StdioGatewayOptions {
   readonly input: Readable
   readonly output: Writable
   readonly logger: Logger
-  /** For an endpoint that needs tokens. */
+  /** Gives the credentials for an endpoint that needs tokens. */
   credentials(issuer: SignInIssuer, host: HostConfig): Credentials
 }
 
 /** The running gateway. */
 export interface StdioGateway {
-  /** Resolves when the client has closed its end, and what it asked is answered. */
+  /** Resolves when the client has closed its end, and every request has its response. */
   readonly ended: Promise<void>
-  /** Ends what runs, the servers' processes among it. */
+  /** Ends what runs, including the servers' processes. */
   close(): Promise<void>
 }
 
-/** Throws `PolicyError`. Rejects where the gateway cannot start. */
+/** Throws `PolicyError`. Rejects if the gateway cannot start. */
 export async function serveStdio(options: StdioGatewayOptions): Promise<StdioGateway> {
   const { policy, command, name, input, output, logger } = options
   const builder = new GatewayBuilder(
@@ -76,7 +76,7 @@ export async function serveStdio(options: StdioGatewayOptions): Promise<StdioGat
 
 /** Resolves at the end of the input. */
 async function readLines(input: Readable, maxBytes: number, bridge: Bridge): Promise<void> {
-  // What is longer is cut where the gateway sees that it is too long.
+  // Longer lines are cut at a length at which the gateway sees that they are too long.
   const lines = new LineSplitter(maxBytes + 1, true)
   try {
     for await (const piece of input) {

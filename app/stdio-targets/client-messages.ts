@@ -1,4 +1,4 @@
-// The messages of a client, for a process of either era: in a session (up to 2025-11-25), and each by itself (2026-07-28).
+// Forwards messages of a client to a process of either era: in a session (to 2025-11-25), or one by one (2026-07-28).
 import { abortable } from '@svc/core'
 import { isJsonObject, type JsonObject } from '@svc/core/json'
 import {
@@ -55,7 +55,7 @@ export async function respondInSession(
   })
 }
 
-/** Answers to the process, and notifications. */
+/** Hands the process a response or a notification of the client. */
 function accept(message: Fields, session: ClientSession, { channel, server }: Connection): void {
   const { method, params } = message
   if (method === 'notifications/cancelled') {

@@ -7,13 +7,13 @@ import type { ChangeListener } from './notifications.js'
 import { MessageStream, type PendingResponse } from './pending-response.js'
 import type { StdioServer } from './stdio-server.js'
 
-/** Messages that wait for a stream to the client. */
+/** Messages that a session keeps until the client opens a stream. */
 const maxWaiting = 100
-/** Of one, as JSON. */
+/** Length of one kept message as JSON. */
 const maxWaitingCharacters = 65_536
 
 /** A request of the client that the process works on. */
-export interface RunningRequest {
+export interface ForwardedRequest {
   readonly response: PendingResponse
   cancel(reason: string): void
 }
@@ -23,8 +23,8 @@ export class ClientSession {
   readonly server: StdioServer
   readonly clientInfo: JsonValue
   readonly uris = new Set<string>()
-  readonly running = new Map<unknown, RunningRequest>()
-  /** Wanted of a process of 2026-07-28, where each request names it. */
+  readonly running = new Map<unknown, ForwardedRequest>()
+  /** The level that the client has set; requests to a process of 2026-07-28 each name it. */
   logLevel: JsonValue | undefined
   #streams = new Map<MessageStream, ChangeListener>()
   #waiting: ReceivedMessage[] = []
@@ -41,7 +41,7 @@ export class ClientSession {
     return this.running.size === 0 && this.#streams.size === 0
   }
 
-  /** A stream of what the server sends by itself (GET). */
+  /** Opens a stream of what the server sends by itself (GET). */
   open(signal: Abortable): McpResponse {
     const { notifications } = this.server
     const listener: ChangeListener = {
@@ -61,7 +61,7 @@ export class ClientSession {
     return body
   }
 
-  /** A message of the process, where this is its only session: on a running request's stream, else on any other. */
+  /** Sends a message of the process to its only session: on a running request's stream, else on any other. */
   deliver({ message, text }: ReceivedMessage): void {
     const running = [...this.running.values()].at(-1)
     if (running?.response.offer(message, text) === true) return

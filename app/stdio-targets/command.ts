@@ -2,7 +2,7 @@
 import { accessSync, constants, statSync } from 'node:fs'
 import { delimiter, isAbsolute, join, resolve } from 'node:path'
 
-/** The absolute path of an executable file; undefined where there is none. A path starts from `baseDir`. */
+/** The absolute path of an executable file; undefined if there is none. A path starts from `baseDir`. */
 export function findCommand(command: string, baseDir: string, path: string | undefined): string | undefined {
   if (command.includes('/')) return executable(resolve(baseDir, command))
   for (const directory of (path ?? '').split(delimiter)) {

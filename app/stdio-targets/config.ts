@@ -31,7 +31,7 @@ export const stdioTargetSchema = z
     isolate: z
       .enum(['gateway', 'session', 'principal'])
       .default('gateway')
-      .describe('Who shares a process: all callers, nobody beside one MCP session, or one caller.'),
+      .describe('Who shares a process: all callers, or only one MCP session, or only one caller.'),
     start: z
       .enum(['first_use', 'at_start'])
       .default('first_use')
@@ -42,18 +42,18 @@ export const stdioTargetSchema = z
         'Time without calls and streams after which the process is stopped, in milliseconds. Default: never for `isolate: gateway`, else 600000.',
       ),
     max_processes: count(
-      'Processes of this target at a time, for `isolate: session` and `principal`',
+      'Number of processes of this target at a time, for `isolate: session` and `principal`',
     ).default(32),
     max_concurrent: count(
-      'Requests that a process works on at a time; others wait. Of a process that all callers share, one caller has at most three quarters',
+      'Number of requests that a process works on at a time; others wait. One caller has at most three quarters of a process that all callers share',
     ).default(32),
     max_sessions_per_caller: count(
-      'MCP sessions of one caller at a time; for another its oldest idle one ends, and where none is idle it is RATE_LIMITED',
+      'Number of MCP sessions of one caller at a time; one more ends the oldest idle one, and is RATE_LIMITED if none is idle',
     ).default(1_000),
-    start_timeout_ms: milliseconds(1, 'Time the server has to answer the handshake').default(30_000),
+    start_timeout_ms: milliseconds(1, 'Time that the server has to complete the handshake').default(30_000),
     stop_timeout_ms: milliseconds(
       0,
-      'Time the server has to exit after its input closed, and again after SIGTERM, before SIGKILL',
+      'Time that the server has to exit after its input closed, and again after SIGTERM, before SIGKILL',
     ).default(2_000),
     pin: z
       .boolean()
@@ -85,13 +85,13 @@ export const stdioTargetSchema = z
   })
 
 export type StdioTarget = z.output<typeof stdioTargetSchema>
-/** As options may have it. */
+/** A target as options may have it, before defaults. */
 export type StdioTargetOptions = z.input<typeof stdioTargetSchema>
 
 /** The targets of a policy: base URLs, and commands. */
 export type Targets = Readonly<Record<string, string | StdioTarget>>
 
-/** Stands for the URL of a server over stdio. A changed command has another address, and so other processes. */
+/** The address of a server over stdio, in place of a URL. A changed command has another address and other processes. */
 export function stdioAddress(server: string, target: StdioTarget): string {
   return `stdio:///${encodeURIComponent(server)}/${sha256Hex(JSON.stringify(target))}`
 }

@@ -9,7 +9,7 @@ import {
 import { negotiatedRevision, uncached } from '../mcp/revision-translation.js'
 import type { Fields } from '../mcp/rpc-response.js'
 
-/** Of a process that several clients share: whose request a log message is about is not known, so nobody gets any. */
+/** Capabilities of a process that several clients share: without logging, as log messages do not name their request. */
 export function sharedCapabilities({ capabilities }: ServerDescription): Fields {
   const { logging: _, ...shared } = capabilities
   return shared
@@ -32,7 +32,7 @@ export function initializeResult(
 /** The response to a client's `server/discover`. */
 export function discoverResult(server: ServerDescription): Fields {
   const { serverInfo, instructions } = server
-  // The tasks of older revisions are others than those of 2026-07-28, which are an extension.
+  // The tasks of older revisions differ from those of 2026-07-28, which are an extension.
   const { tasks: _, ...capabilities } = sharedCapabilities(server)
   return {
     resultType: 'complete',

@@ -31,7 +31,7 @@ export interface StdioEndpointParts {
   readonly clock: Clock
   readonly logger: Logger
   readonly meter?: Meter
-  /** As whom the gateway speaks to processes that several clients share. */
+  /** What the gateway calls itself to processes that several clients share. */
   readonly client: Implementation
   readonly maxMessageBytes: number
   /** Time limit for the first message of a response, in milliseconds. */
@@ -39,7 +39,7 @@ export interface StdioEndpointParts {
   readonly launcher: Launcher
 }
 
-/** Of all callers. */
+/** Limit for the sessions of all callers. */
 const maxSessions = 10_000
 
 export class StdioEndpoint {
@@ -68,7 +68,7 @@ export class StdioEndpoint {
     return this.#parts.name
   }
 
-  /** To the process for requests of the gateway itself. Rejects with `UpstreamError`. */
+  /** The connection for requests of the gateway itself. Rejects with `UpstreamError`. */
   connection(): Promise<Connection> {
     return this.#shared('').connection()
   }
@@ -162,7 +162,7 @@ export class StdioEndpoint {
 
   #session(id: string, params: JsonObject, request: McpRequest): ClientSession {
     const client = clientIn(params)
-    // Undefined for the gateway itself.
+    // The gateway's own requests have no caller.
     const principal = request.caller?.()
     this.#sessions.makeRoom(principal)
     const caller = this.#callerOf(request)
@@ -186,7 +186,7 @@ export class StdioEndpoint {
     if (session.server.isExclusive) await this.#pool.remove(`session ${session.id}`)
   }
 
-  /** The server of all callers or, without a process for all, of one caller. */
+  /** The server of all callers or, if each caller has a process, that of one caller. */
   #shared(caller: string): StdioServer {
     return this.#pool.of(`caller ${caller}`, () =>
       this.#server(caller, { client: this.#client, onExit: () => undefined }),
@@ -208,7 +208,7 @@ function isWithoutSession({ params }: Fields): boolean {
   return revision !== undefined && isStateless(revision)
 }
 
-/** As it came: the gateway need not know the revision, and the process judges the rest. */
+/** The client's own `initialize`, unchecked: the gateway need not know the revision; the process judges the rest. */
 function clientIn({ protocolVersion, capabilities = {}, clientInfo = {} }: JsonObject): ClientFacts {
   const revision = String(protocolVersion)
   return { revision: isStateless(revision) ? HANDSHAKE_REVISION : revision, capabilities, clientInfo }

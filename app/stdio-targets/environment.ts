@@ -1,7 +1,7 @@
-// The environment of a server: what the policy lists, and the few variables without which programs do not run. Nothing
-// else of the gateway's own environment, which may hold its secrets.
+// The environment of a server: what the policy lists, and the few variables without which programs do not run. It has
+// nothing else of the gateway's own environment, which may hold secrets.
 
-/** What every server gets of the gateway's environment. */
+/** The variables that every server gets from the gateway's environment. */
 export const inheritedVariables = [
   'HOME',
   'LANG',
@@ -17,14 +17,14 @@ export const inheritedVariables = [
 
 /** A value that came from a reference. */
 export interface EnvironmentSecret {
-  /** The variable that has it, or the reference. */
+  /** The variable that has the value, or the reference. */
   readonly name: string
   readonly value: string
 }
 
 export interface ServerEnvironment {
   readonly variables: Readonly<Record<string, string>>
-  /** Not to be logged. */
+  /** Values that must not be logged. */
   readonly secrets: readonly EnvironmentSecret[]
 }
 
@@ -34,7 +34,7 @@ export function isReference(value: string): boolean {
   return reference.test(value)
 }
 
-/** `read` resolves a reference; rejects where it does. */
+/** `read` resolves a reference; a rejection of it is passed on. */
 export async function environmentOf(
   listed: Readonly<Record<string, string>>,
   own: Readonly<Record<string, string | undefined>>,

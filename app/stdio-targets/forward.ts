@@ -4,7 +4,7 @@ import { EVENT_STREAM_TYPE } from '../http/media-type.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import type { McpRequest, McpResponse } from '../mcp/servers.js'
 import { isUpstreamError, UpstreamError } from '../upstream/response.js'
-import type { RunningRequest } from './client-session.js'
+import type { ForwardedRequest } from './client-session.js'
 import { PendingResponse } from './pending-response.js'
 import type { StdioServer } from './stdio-server.js'
 import type { Connection } from './supervisor.js'
@@ -19,13 +19,13 @@ export interface DispatchedRequest {
 
 /** What differs between clients with and without sessions. */
 export interface Forwarding {
-  /** The request in the words of the process. */
+  /** The request as the process gets it. */
   readonly message: Fields
-  /** Its response in the words of the client. */
+  /** Gives the response as the client gets it. */
   readonly translate: (response: Fields) => Fields
   readonly statusOf: (response: Fields) => number
-  /** For the time that the process works on it. */
-  readonly track?: (running: RunningRequest) => () => void
+  /** Called when the request is sent; the returned function, when it has settled. */
+  readonly track?: (running: ForwardedRequest) => () => void
 }
 
 /** Rejects with `UpstreamError`, or with the reason of the signal. */
@@ -45,9 +45,9 @@ export async function forward(
   let untrack: () => void = () => undefined
   const abort = (): void => {
     cancel('the caller has cancelled the request')
-    answer.abort(signal.reason)
+    pending.abort(signal.reason)
   }
-  const answer = new PendingResponse({
+  const pending = new PendingResponse({
     acceptsEvents: String(headers['accept'] ?? EVENT_STREAM_TYPE).includes(EVENT_STREAM_TYPE),
     translate,
     statusOf,
@@ -61,14 +61,14 @@ export async function forward(
   })
   const timer = setTimeout(() => {
     cancel('no response in time')
-    answer.abort(new UpstreamError('The upstream did not respond in time.', 'unknown'))
+    pending.abort(new UpstreamError('The upstream did not respond in time.', 'unknown'))
     void checkResponses(connection, responseTimeoutMs)
   }, responseTimeoutMs)
   signal.addEventListener('abort', abort)
   onSent()
-  untrack = track?.({ response: answer, cancel: (reason) => cancel(reason) }) ?? untrack
-  cancel = connection.channel.request(withTraceHeaders(message, headers), answer)
-  const response = await answer.begun
+  untrack = track?.({ response: pending, cancel: (reason) => cancel(reason) }) ?? untrack
+  cancel = connection.channel.request(withTraceHeaders(message, headers), pending)
+  const response = await pending.begun
   clearTimeout(timer)
   onHead?.()
   return response
@@ -83,7 +83,7 @@ function withTraceHeaders(message: Fields, { traceparent, tracestate }: McpReque
   return { ...message, params: { ...params, _meta: { ...meta, ...trace } } }
 }
 
-/** Kills a process that was silent for too long and does not answer a question within `timeoutMs`. Does not reject. */
+/** Kills a process that was silent for too long and does not respond to a ping within `timeoutMs`. Does not reject. */
 export async function checkResponses(
   { channel, server, kill }: Connection,
   timeoutMs: number,
@@ -93,6 +93,6 @@ export async function checkResponses(
     await channel.ask(method, {}, AbortSignal.timeout(timeoutMs))
   } catch (error) {
     // The channel of a process that has ended rejects with an UpstreamError.
-    if (!isUpstreamError(error)) kill('it answered neither a request nor a ping')
+    if (!isUpstreamError(error)) kill('it responded neither to a request nor to a ping')
   }
 }

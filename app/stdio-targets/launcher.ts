@@ -1,4 +1,4 @@
-// What a policy's command comes to on this machine: the program, its environment and its directory.
+// Resolves a policy's command on this machine: the program, its environment and its directory.
 import { resolve } from 'node:path'
 import type { EffectivePolicy } from '@svc/core/policy'
 import type { KeyReader } from '@svc/core/secret'
@@ -8,21 +8,21 @@ import { type EnvironmentSecret, environmentOf, type ServerEnvironment } from '.
 import { PinnedPackage, readNpx } from './pinned-package.js'
 import type { Launch } from './server-process.js'
 
-/** Where a policy's paths and references start. */
+/** The base of a policy's paths and references. */
 export interface StdioPlace {
   readonly baseDir: string
   readonly stateDir: string
   readonly keys: KeyReader
-  /** What `${env:NAME}` in the policy was replaced by. */
+  /** The values that replaced `${env:NAME}` in the policy. */
   readonly substituted: EffectivePolicy<unknown>['hostSecrets']
 }
 
-/** Shorter values, such as numbers and switches, are in other texts too. */
+/** Shorter values, such as numbers and switches, occur in other texts too, and are not redacted. */
 const minSecret = 4
 
 export interface PreparedLaunch {
   readonly launch: Launch
-  /** Not to be logged. */
+  /** Values that must not be logged. */
   readonly secrets: readonly EnvironmentSecret[]
 }
 
@@ -40,7 +40,7 @@ export class Launcher {
     }
   }
 
-  /** Rejects where the command, a secret or a pinned package cannot be had. */
+  /** Rejects if the command, a secret or a pinned package is not available. */
   async prepare(): Promise<PreparedLaunch> {
     const { baseDir, keys } = this.#place
     const environment = await environmentOf(this.#target.env, process.env, (ref) => keys.read(ref))
@@ -54,7 +54,7 @@ export class Launcher {
     await this.#pinned?.package.close()
   }
 
-  /** Values that the policy got from the environment, as far as this command has them. */
+  /** Values that the policy got from the environment and that occur in this command. */
   #substituted(): EnvironmentSecret[] {
     const { args, env } = this.#target
     const texts = [...args, ...Object.values(env)]

@@ -10,7 +10,7 @@ import type { ChangeListener } from './notifications.js'
 import { MessageStream } from './pending-response.js'
 import type { StdioServer } from './stdio-server.js'
 
-/** The stream begins with what of the filter the server can send. */
+/** Opens a stream that begins with the part of the filter that the server can send. */
 export function openListen(
   request: Fields,
   stdio: StdioServer,

@@ -1,5 +1,5 @@
-// Which clients hear of changes: of lists, and of resources that they subscribed to. The process is asked for what at
-// least one of them wants.
+// Tells clients about changes: of lists, and of resources that they subscribed to. The process is asked for the changes
+// that at least one client wants.
 import { isJsonObject, type JsonObject, type JsonValue } from '@svc/core/json'
 import { allChanges, isWanted, listChanges, RESOURCE_UPDATED } from '../mcp/change-notifications.js'
 import type { Fields } from '../mcp/rpc-response.js'
@@ -15,7 +15,7 @@ export interface Change {
 }
 
 export interface ChangeListener {
-  /** Which changes are for it, as in `subscriptions/listen`. */
+  /** The changes that the client wants, as in `subscriptions/listen`. */
   filter(): JsonObject
   notify(change: Change): void
   /** The process has ended. */
@@ -27,7 +27,7 @@ const changes: ReadonlySet<unknown> = new Set([RESOURCE_UPDATED, ...listChanges.
 export class Notifications {
   #clientInfo: JsonValue
   #listeners = new Set<ChangeListener>()
-  /** Subscriptions by URI. */
+  /** The number of subscriptions by URI. */
   #uris = new Map<string, number>()
   #connection: Connection | undefined
   #stopListening: (reason: string) => void = () => undefined
@@ -48,14 +48,14 @@ export class Notifications {
     this.#listeners.delete(listener)
   }
 
-  /** A process has started: it gets the subscriptions that there are. */
+  /** Gives a process that has started the existing subscriptions. */
   attach(connection: Connection): void {
     this.#connection = connection
     if (connection.server.isStateless) this.#listen()
     else for (const uri of this.#uris.keys()) post(connection.channel, 'resources/subscribe', { uri })
   }
 
-  /** The process has ended: streams end, so that clients open them again. */
+  /** Ends all streams after the process has ended, so that clients open them again. */
   detach(): void {
     this.#connection = undefined
     for (const listener of this.#listeners) listener.end()
@@ -82,7 +82,7 @@ export class Notifications {
     }
   }
 
-  /** Whether the message is a change, which then is passed on. */
+  /** Passes on a message that is a change; returns whether it is one. */
   publish({ method, params }: Fields): boolean {
     if (typeof method !== 'string' || !changes.has(method)) return false
     const { _meta, ...rest } = isJsonObject(params) ? params : {}

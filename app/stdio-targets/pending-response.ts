@@ -1,4 +1,4 @@
-// The response to one request: a message where it comes first, else a stream of messages that the response ends.
+// The response to one request: a message if it comes first, else a stream of messages that the response ends.
 import { Readable } from 'node:stream'
 import type { Abortable } from '@svc/core'
 import { eventStreamHeaders } from '../http/event-stream-rules.js'
@@ -13,7 +13,7 @@ import {
 import { responseTooLarge } from '../upstream/response-limit.js'
 import type { PendingRequest } from './rpc-channel.js'
 
-/** What a reader may leave unread before notifications for it are dropped. */
+/** Bytes that a reader may leave unread before notifications for it are dropped. */
 const maxUnreadBytes = 4 * 1024 * 1024
 
 interface Sized extends ReceivedMessage {
@@ -29,7 +29,7 @@ export class MessageStream implements EventsResponse {
   #unreadBytes = 0
   #isEnded = false
 
-  /** `onClose` runs when it was read to its end, when the reader stops before, and when `signal` aborts. */
+  /** `onClose` runs when the stream was read to its end, when the reader stops before, and when `signal` aborts. */
   constructor(onClose: () => void, signal?: Abortable) {
     const abort = (): void => this.fail(signal?.reason)
     signal?.addEventListener('abort', abort)
@@ -52,14 +52,14 @@ export class MessageStream implements EventsResponse {
     }
   }
 
-  /** False where the stream has ended, or the reader has too much unread. */
+  /** False if the stream has ended, or the reader has too much unread. */
   offer(message: Fields, text?: string): boolean {
     if (this.#isEnded || this.#stream.destroyed || this.#unreadBytes > maxUnreadBytes) return false
     this.#push(message, text)
     return true
   }
 
-  /** The last message, whatever is unread; none where the stream just ends. */
+  /** Sends the last message, whatever is unread; without one the stream just ends. */
   end(message?: Fields, text?: string): void {
     if (this.#isEnded || this.#stream.destroyed) return
     this.#isEnded = true
@@ -127,7 +127,7 @@ export class PendingResponse implements PendingRequest {
     this.#settle()
   }
 
-  /** A message before the response; false where it cannot be sent. */
+  /** Sends a message before the response; false if it cannot be sent. */
   offer(message: Fields, text?: string): boolean {
     return this.#acceptsEvents && !this.#isSettled && this.#events().offer(message, text)
   }

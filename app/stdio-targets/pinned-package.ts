@@ -20,19 +20,19 @@ const flags = [
   '--fetch-retries=1',
   '--fetch-retry-mintimeout=1000',
 ]
-/** Of a registry: name and version or tag. */
+/** A registry's package: name and version or tag. */
 const registrySpec = /^(?<name>(?:@[a-z0-9~-][a-z0-9._~-]*\/)?[a-z0-9~-][a-z0-9._~-]*)(?:@[^/:]+)?$/i
 
 /** The package of an `npx` command. */
 export interface NpxCommand {
-  /** As npm takes it: `name@version`. */
+  /** The package as npm takes it: `name@version`. */
   readonly spec: string
   readonly name: string
-  /** Those of the server. */
+  /** The arguments of the server. */
   readonly args: readonly string[]
 }
 
-/** Undefined where the command is no `npx [-y] PACKAGE ARGS` with a package of a registry. */
+/** Undefined if the command is not `npx [-y] PACKAGE ARGS` with a package of a registry. */
 export function readNpx(command: string, args: readonly string[]): NpxCommand | undefined {
   if (basename(command) !== 'npx') return undefined
   const first = args.findIndex((arg) => arg !== '-y' && arg !== '--yes')
@@ -75,7 +75,7 @@ export class PinnedPackage {
     await mkdir(this.#home, { recursive: true, mode: 0o700 })
     await this.#removeStale()
     await this.#writeLock()
-    // Of this process alone, as `npm ci` removes what another may run.
+    // Each gateway has its own directory, as `npm ci` removes what another may run.
     const directory = await mkdtemp(join(this.#home, `run-${process.pid}-`))
     try {
       await cp(join(this.#home, 'lock'), directory, { recursive: true })
@@ -89,7 +89,7 @@ export class PinnedPackage {
     }
   }
 
-  /** A renamed directory is whole; of two gateways that write it, the first counts. */
+  /** Writes the lock in a draft, which is renamed when complete; of two gateways that write it, the first counts. */
   async #writeLock(): Promise<void> {
     const lock = join(this.#home, 'lock')
     if (!existsSync(join(lock, 'package-lock.json'))) {
@@ -106,7 +106,7 @@ export class PinnedPackage {
     checkHashes(await readFile(join(lock, 'package-lock.json'), 'utf8'))
   }
 
-  /** What gateways that were killed left behind. */
+  /** Removes what gateways that were killed left behind. */
   async #removeStale(): Promise<void> {
     for (const name of await readdir(this.#home)) {
       const [, pid] = /^(?:run|lock)-(\d+)-/.exec(name) ?? []
@@ -144,7 +144,7 @@ export class PinnedPackage {
   }
 }
 
-/** Throws where a package in the lock has no hash that the installation checks. */
+/** Throws if a package in the lock has no hash that the installation checks. */
 function checkHashes(lock: string): void {
   const packages = parseJsonObject(lock)?.['packages']
   for (const [path, entry] of Object.entries(isJsonObject(packages) ? packages : {})) {
@@ -154,12 +154,12 @@ function checkHashes(lock: string): void {
   }
 }
 
-/** With retries, as npm may have been killed in the middle of its writes. */
+/** Removes with retries, as npm may have been killed in the middle of its writes. */
 function remove(directory: string): Promise<void> {
   return rm(directory, { recursive: true, force: true, maxRetries: 3 })
 }
 
-/** Nothing of the gateway's environment that npm does not need. */
+/** The part of the gateway's environment that npm needs. */
 function npmEnvironment(): Record<string, string> {
   const needed = /^(?:npm_config_.*|https?_proxy|no_proxy|node_extra_ca_certs)$/i
   const listed: readonly string[] = inheritedVariables
@@ -172,7 +172,7 @@ function isRunning(pid: number): boolean {
     process.kill(pid, 0)
     return true
   } catch (error) {
-    // Another user's process runs as well.
+    // A process of another user runs as well.
     return error instanceof Error && 'code' in error && error.code === 'EPERM'
   }
 }

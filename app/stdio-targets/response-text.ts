@@ -9,7 +9,7 @@ const COMMA = 0x2c
 const blank = /\s*/y
 const scalar = /"(?:[^"\\]|\\.)*"|[\w.+-]+/y
 
-/** `text` is a valid JSON object. Undefined where it does not have exactly one member `id`. */
+/** `text` is a valid JSON object. Undefined if it does not have exactly one member `id`. */
 export function withId(text: string, id: unknown): string | undefined {
   const found: { start: number; end: number }[] = []
   let depth = 0
@@ -39,7 +39,7 @@ function endOfString(text: string, start: number): number {
   return at + 1
 }
 
-/** Where the value of the member whose name ends at `end` begins and ends; it is no array or object. */
+/** The start and end of the value of the member whose name ends at `end`; the value is not an array or object. */
 function valueAfter(text: string, end: number): { start: number; end: number } {
   const start = skip(blank, text, skip(blank, text, end) + 1)
   return { start, end: skip(scalar, text, start) }

@@ -1,4 +1,4 @@
-// When a server that failed may start again: exponential backoff, and a limit of starts in a row.
+// Decides when a server that failed may start again: exponential backoff, and a limit of starts in a row.
 import type { Clock } from '@svc/core'
 import type { StdioTarget } from './config.js'
 
@@ -20,12 +20,12 @@ export class RestartLimit {
     this.#clock = clock
   }
 
-  /** A process has answered the handshake. */
+  /** Called when a process has completed the handshake. */
   started(): void {
     this.#failedStarts = 0
   }
 
-  /** A process ended by itself; `ranMs` since its handshake, undefined where it did not come that far. */
+  /** Called when a process ended by itself; `ranMs` since its handshake, undefined if it did not come that far. */
   failed(reason: string, ranMs?: number): void {
     this.#reason = reason
     if (ranMs === undefined) this.#failedStarts++
@@ -40,7 +40,7 @@ export class RestartLimit {
     this.#notBefore = Number.NEGATIVE_INFINITY
   }
 
-  /** From the last failure to the next start. */
+  /** Time from the last failure to the next start. */
   get waitMs(): number {
     if (this.#failures < 2) return 0
     return Math.min(this.#rules.max_ms, this.#rules.base_ms * 2 ** (this.#failures - 2))
@@ -60,10 +60,10 @@ export class RestartLimit {
     return this.#reason
   }
 
-  /** When the next process may start, for callers; undefined where it may start now. */
+  /** When the next process may start, in words for callers; undefined if it may start now. */
   refusal(): string | undefined {
     if (this.isExhausted) {
-      return `${this.#failedStarts} starts failed in a row, and the next is after a reload of the policy`
+      return `${this.#failedStarts} starts failed in a row, and the next one follows a reload of the policy`
     }
     const wait = this.#notBefore - this.#clock.monotonic()
     return wait > 0 ? `the next start is in ${Math.ceil(wait / 1000)} s` : undefined

@@ -1,5 +1,5 @@
-// JSON-RPC with one process. Several clients share it, so each request gets an id and a progress token of the channel's
-// own, and what the process sends gets back those of the client.
+// JSON-RPC with one process. Several clients share it, so each request gets an id and a progress token of the channel,
+// and what the process sends gets back those of the client.
 import type { Abortable, Refusal } from '@svc/core'
 import { isJsonObject } from '@svc/core/json'
 import type { SendOwn, ServerReply } from '../mcp/handshake.js'
@@ -10,11 +10,11 @@ import { withId } from './response-text.js'
 
 /** A request that waits for its response. */
 export interface PendingRequest {
-  /** The progress of the request, with the client's own token. */
+  /** Gets progress of the request, with the client's own token. */
   progress(message: Fields): void
-  /** The response with the client's own id; `text` is the same as the process wrote it, but for the id. */
+  /** Gets the response with the client's own id; `text` is what the process wrote, but for the id. */
   response(response: Fields, text: string): void
-  /** The process has ended, or its response is too large. */
+  /** Called when the process has ended, or its response is too large. */
   failed(error: UpstreamError | Refusal): void
 }
 
@@ -53,7 +53,7 @@ export class RpcChannel {
     }
   }
 
-  /** A request of the gateway itself; resolves with its response. Rejects with the reason of the signal. */
+  /** Sends a request of the gateway itself; resolves with its response. Rejects with the reason of the signal. */
   ask(method: string, params: Fields, signal: Abortable): Promise<Fields> {
     return new Promise((resolve, reject) => {
       let cancel: (reason: string) => void = () => undefined
@@ -79,7 +79,7 @@ export class RpcChannel {
     })
   }
 
-  /** For messages of the gateway itself; rejects with the reason of the signal, or with `UpstreamError`. */
+  /** Sends messages of the gateway itself; rejects with the reason of the signal, or with `UpstreamError`. */
   sendingOwn(signal: Abortable): SendOwn<ServerReply> {
     return async ({ id, method, params = {} }) => {
       const sent = { status: 200, sessionId: undefined }
@@ -98,11 +98,11 @@ export class RpcChannel {
     if (this.#closed === undefined) this.#write(message)
   }
 
-  /** A message of the process; `text` is what it wrote. */
+  /** Takes a message of the process; `text` is what it wrote. */
   receive(message: Fields, text: string): void {
     if (isResponse(message)) {
       const running = this.#running.get(message['id'])
-      // A response that nobody waits for is that of a cancelled request.
+      // The request of a response that nobody waits for was cancelled.
       if (running === undefined) return
       this.#running.delete(message['id'])
       const response = { ...message, id: running.request['id'] }
@@ -121,7 +121,7 @@ export class RpcChannel {
     running.pending.progress({ ...message, params: { ...params, progressToken: own } })
   }
 
-  /** A response that is not read. Without its id it can only be told whose it is where one request waits. */
+  /** Fails the request of a response that is not read; without an id, only if a single request waits. */
   refuse(error: Refusal, id?: unknown): void {
     const [only, ...others] = this.#running.keys()
     const known = id ?? (others.length === 0 ? only : undefined)

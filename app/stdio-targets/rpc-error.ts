@@ -1,4 +1,4 @@
-// Errors that the gateway answers itself in place of a process.
+// Errors that the gateway sends itself in place of a process.
 import { isJsonObject } from '@svc/core/json'
 import { rpcCodes } from '../mcp/protocol.js'
 import type { Fields } from '../mcp/rpc-response.js'
@@ -18,7 +18,7 @@ export function methodNotFound(id: unknown, method: unknown): Fields {
   return rpcError(id, rpcCodes.methodNotFound, `Method not found: ${String(method)}`)
 }
 
-/** HTTP's status of a response to a request of 2026-07-28. */
+/** The HTTP status of a response to a request of 2026-07-28. */
 export function statusOfStateless({ error }: Fields): number {
   const code = isJsonObject(error) ? error['code'] : undefined
   if (code === rpcCodes.methodNotFound) return 404

@@ -6,11 +6,11 @@ import type { StdioTarget } from './config.js'
 import { RestartLimit } from './restart-limit.js'
 import type { StdioServer } from './stdio-server.js'
 
-/** Of processes that many callers or sessions do not share with all. */
+/** Idle time of processes that are not shared by all callers. */
 const defaultIdleMs = 600_000
-/** How often idle processes are looked for, at most. */
+/** Shortest time between two searches for idle processes. */
 const sweepMs = 10_000
-/** Callers whose processes failed lately, each with its own wait. */
+/** Number of callers whose failed starts are remembered. */
 const maxLimits = 10_000
 
 export class ServerPool {
@@ -30,7 +30,7 @@ export class ServerPool {
     this.#sweep = setInterval(() => this.#stopIdle(idleMs), Math.min(idleMs, sweepMs)).unref()
   }
 
-  /** The server of `key`, created where there is none. */
+  /** The server of `key`, created if there is none. */
   of(key: string, create: () => StdioServer): StdioServer {
     const known = this.#servers.get(key)
     if (known !== undefined) return known
@@ -40,8 +40,8 @@ export class ServerPool {
   }
 
   /**
-   * To be called when one more process is about to start: of too many, the one that was idle longest ends. Throws
-   * `UpstreamError` where none is idle.
+   * To be called before one more process starts: if there are too many, the one that was idle longest ends. Throws
+   * `UpstreamError` if none is idle.
    */
   makeRoom(): void {
     const running = [...this.#servers].filter(([, server]) => server.isRunning)
@@ -56,7 +56,7 @@ export class ServerPool {
     this.#release(...oldest)
   }
 
-  /** Of one caller: the failures of one do not stop the processes of another. */
+  /** The limit of one caller: the failures of one do not stop the processes of another. */
   limitOf(caller: string): RestartLimit {
     const known = this.#limits.get(caller)
     if (known !== undefined) return known
@@ -65,7 +65,7 @@ export class ServerPool {
     return limit
   }
 
-  /** Servers that failed too often may start again. */
+  /** Lets servers that failed too often start again. */
   forgetFailures(): void {
     for (const limit of this.#limits.values()) limit.reset()
   }
@@ -88,7 +88,7 @@ export class ServerPool {
     }
   }
 
-  /** Ends an idle process, and with it the session that has it for itself; others start it again. */
+  /** Ends an idle process, and the session that has it for itself; others start it again. */
   #release(key: string, server: StdioServer): void {
     // A process that does not stop in time is killed.
     if (server.isExclusive || server.sessions === 0) void this.remove(key)

@@ -1,5 +1,5 @@
 // One process of a server over stdio, in a process group of its own that ends as a whole: with the process, with
-// `stop()`, and with the gateway, however that ends. What has left the group ends with it, on Linux.
+// `stop()`, and with the gateway, however that ends. On Linux, what has left the group ends with it.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { existsSync } from 'node:fs'
@@ -11,7 +11,7 @@ const RUN_VARIABLE = 'SVC_STDIO_RUN'
 
 /** How a process is started. */
 export interface Launch {
-  /** An absolute path. */
+  /** The absolute path of the program. */
   readonly command: string
   readonly args: readonly string[]
   readonly env: Readonly<Record<string, string>>
@@ -20,26 +20,26 @@ export interface Launch {
 
 export interface ProcessLimits {
   readonly maxLineBytes: number
-  /** From the end of its input to SIGTERM, and from there to SIGKILL. */
+  /** Time from the end of its input to SIGTERM, and from there to SIGKILL. */
   readonly stopTimeoutMs: number
 }
 
 /** Receives what a process writes. */
 export interface ProcessListener {
-  /** A line of standard output. */
+  /** Called with a line of standard output. */
   readonly onLine: (line: string) => void
-  /** A line of standard output is over the limit; the process is killed. */
+  /** Called when a line of standard output is over the limit; the process is killed. */
   readonly onLineTooLong: () => void
-  /** A line of standard error. */
+  /** Called with a line of standard error. */
   readonly onErrorLine: (line: string) => void
   /** Called once, when the process and its group have ended. */
   readonly onExit: (reason: string) => void
 }
 
 /**
- * Runs in the group of the server: a shell that reads a pipe whose other end the gateway holds, and kills the group when
- * the pipe ends, which it does with SIGKILL of the gateway too. Its argument is the mark of processes outside the group;
- * its own environment is without.
+ * A shell in the group of the server. It reads a pipe whose other end the gateway holds, and kills the group when the
+ * pipe ends, which SIGKILL of the gateway causes too. Its argument marks processes outside the group; its environment
+ * has no such mark.
  */
 const watcher = `
 while read -r line; do :; done
@@ -50,7 +50,7 @@ done
 kill -KILL 0
 `
 
-/** Starts the shell that watches, and becomes the server. */
+/** Starts the watching shell, and becomes the server. */
 const script = `
 ( trap '' HUP INT TERM
   exec /usr/bin/env -i "PATH=$PATH:/usr/bin:/bin" /bin/sh -c "$0" svc-stdio "$${RUN_VARIABLE}" ) <&3 >/dev/null 2>&1 &
@@ -58,7 +58,7 @@ exec 3<&-
 exec "$@"
 `
 
-/** What a process may leave unread of its input. */
+/** Bytes that a process may leave unread of its input. */
 const maxUnreadBytes = 64 * 1024 * 1024
 const maxErrorLine = 64 * 1024
 /** Longest wait for the rest of the output of a process that has exited. */
@@ -69,7 +69,7 @@ export class ServerProcess {
   #listener: ProcessListener
   #limits: ProcessLimits
   #stdin: Writable
-  /** Why the gateway killed the process. */
+  /** The reason why the gateway killed the process. */
   #error: string | undefined
   #isOver = false
   /** Resolves when the process and its group have ended. */
@@ -98,7 +98,7 @@ export class ServerProcess {
     this.#readLines(existing(child.stderr), new LineSplitter(maxErrorLine, true), listener.onErrorLine)
     child.once('error', (error) => this.#finish(`it cannot be started: ${error.message}`))
     child.once('exit', (code, signal) => {
-      // Processes that the server left behind, and the shell that watches the gateway.
+      // Ends processes that the server left behind, and the shell that watches the gateway.
       this.#signal('SIGKILL')
       const killed = killMarked(run)
       const reason = describeExit(code, signal)
@@ -108,12 +108,12 @@ export class ServerProcess {
     })
   }
 
-  /** Undefined where it could not be started. */
+  /** Undefined if the process could not be started. */
   get pid(): number | undefined {
     return this.#child.pid
   }
 
-  /** One message. A process that does not read its input is killed. */
+  /** Writes one message. A process that does not read its input is killed. */
   write(line: string): void {
     if (this.#isOver) return
     if (this.#stdin.writableLength > maxUnreadBytes) this.kill('it does not read its input')
@@ -197,7 +197,7 @@ function describeExit(code: number | null, signal: NodeJS.Signals | null): strin
   return code === 126 || code === 127 ? 'its command cannot be executed' : `it exited with code ${code}`
 }
 
-/** A process may start another while others are ended; one that keeps doing so is not followed for ever. */
+/** A process may start another while others are ended; the rounds are limited, as one may keep doing so. */
 const maxRounds = 5
 
 /**

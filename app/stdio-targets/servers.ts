@@ -8,12 +8,12 @@ import { StdioEndpoint } from './endpoint.js'
 import { Launcher, type StdioPlace } from './launcher.js'
 
 export interface StdioServersParts {
-  /** For all other targets. */
+  /** Sends to all other targets. */
   readonly http: McpServers
   readonly clock: Clock
   readonly logger: Logger
   readonly meter: Meter
-  /** As whom the gateway speaks to MCP servers. */
+  /** What the gateway calls itself to MCP servers. */
   readonly client: Implementation
   readonly maxMessageBytes: number
   readonly responseTimeoutMs: number
@@ -21,7 +21,7 @@ export interface StdioServersParts {
 
 export class StdioServers implements McpServers {
   #parts: StdioServersParts
-  /** By address. */
+  /** The endpoints by address. */
   #endpoints = new Map<string, StdioEndpoint>()
 
   constructor(parts: StdioServersParts) {
@@ -41,7 +41,7 @@ export class StdioServers implements McpServers {
     }
   }
 
-  /** Ends the processes of commands that `targets` do not have. */
+  /** Ends the processes of commands that `targets` does not have. */
   async keep(targets: Targets): Promise<void> {
     const kept = stdioTargetsOf(targets)
     const gone = [...this.#endpoints].filter(([address]) => !kept.has(address))
@@ -49,7 +49,7 @@ export class StdioServers implements McpServers {
     await Promise.all(gone.map(([, endpoint]) => endpoint.close()))
   }
 
-  /** For `/readyz`; the reasons are in the log. */
+  /** Warnings for `/readyz`; the reasons are in the log. */
   warnings(): string[] {
     return [...this.#endpoints.values()]
       .filter(({ isDown }) => isDown)

@@ -1,10 +1,10 @@
-// Standard error of a server, for the gateway's log: the server's name, few lines a second, no secrets of its environment.
+// Logs standard error of a server: with the server's name, few lines a second, without secrets of its environment.
 import type { Clock, Logger } from '@svc/core'
 import { LimitedLogger } from '../http/limited-logger.js'
 import type { EnvironmentSecret } from './environment.js'
 
 const maxLine = 1_000
-/** A line of a secret that is shorter says too little of it, and is in other texts too. */
+/** Shorter lines of a secret reveal too little of it, and occur in other texts too. */
 const minSecretLine = 8
 /** The last lines, for the message about a process that failed. */
 const keptLines = 5
@@ -18,7 +18,7 @@ export class StderrLog {
   constructor(server: string, secrets: readonly EnvironmentSecret[], logger: Logger, clock: Clock) {
     this.#server = server
     this.#secrets = piecesOf(secrets)
-    // What servers write there need not be an error, but may be much.
+    // What servers write there need not be an error, and may be much.
     this.#logger = new LimitedLogger(
       { ...bound(logger), warn: (fields, text) => logger.info(fields, text) },
       clock,
@@ -33,7 +33,7 @@ export class StderrLog {
     this.#logger.warn({ server: this.#server, stderr: shown }, 'the MCP server wrote to standard error')
   }
 
-  /** Without secrets, and no longer than a line of the log should be. */
+  /** The text without secrets, and no longer than a line of the log should be. */
   redacted(text: string): string {
     const hidden = this.#secrets.reduce(
       (shown, { name, value }) => shown.replaceAll(value, `[${name}]`),
@@ -47,7 +47,7 @@ export class StderrLog {
   }
 }
 
-/** The secrets and, as the log has single lines, their lines. The longest first: one may contain another. */
+/** The secrets and, as the log has single lines, their lines; the longest first, as one may contain another. */
 function piecesOf(secrets: readonly EnvironmentSecret[]): EnvironmentSecret[] {
   return secrets
     .flatMap(({ name, value }) => [

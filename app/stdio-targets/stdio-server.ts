@@ -1,4 +1,4 @@
-// One server over stdio as its clients share it: its process, who hears of changes, and how many requests it works on.
+// One server over stdio as its clients share it: its process, its subscribers, and the number of its running requests.
 import type { Abortable } from '@svc/core'
 import type { Fields } from '../mcp/rpc-response.js'
 import type { ReceivedMessage } from '../mcp/servers.js'
@@ -11,7 +11,7 @@ import { Turns } from './turns.js'
 export type OnlyClient = (received: ReceivedMessage) => void
 
 export interface StdioServerParts extends Omit<SupervisorParts, 'onMessage' | 'onStart' | 'clientAnnounces'> {
-  /** Where one client has the process for itself; undefined where several share it. */
+  /** Receives messages if one client has the process for itself; undefined if several share it. */
   readonly onlyClient?: OnlyClient
 }
 
@@ -19,7 +19,7 @@ export class StdioServer {
   readonly notifications: Notifications
   /** Whether one client has it for itself. */
   readonly isExclusive: boolean
-  /** Sessions that use it. */
+  /** Number of sessions that use it. */
   sessions = 0
   #supervisor: Supervisor
   readonly #turns: Turns
@@ -65,7 +65,7 @@ export class StdioServer {
     return this.#turns.running === 0 && !this.notifications.hasListeners && !this.#supervisor.isStarting
   }
 
-  /** Whether the process has answered the handshake. */
+  /** Whether the process has completed the handshake. */
   get isReady(): boolean {
     return this.#supervisor.isRunning && !this.#supervisor.isStarting
   }
@@ -92,7 +92,7 @@ export class StdioServer {
     const { id, method } = message
     if (id !== undefined && method === 'ping') this.#channelSend({ jsonrpc: '2.0', id, result: {} })
     else if (onlyClient !== undefined) onlyClient(received)
-    // Which of the clients the question is for is not known, so no client gets it.
+    // It is unknown which client the request is for, so no client gets it.
     else if (id !== undefined) this.#channelSend(methodNotFound(id, method))
   }
 }

@@ -1,4 +1,4 @@
-// Supervises the process of a server: at most one at a time, started when it is needed, started again after it failed.
+// Supervises the process of a server: at most one at a time, started when it is needed, restarted after it failed.
 import type { Clock, Logger, Meter, MetricEntry, Refusal } from '@svc/core'
 import { isTooCostly, MAX_COST, messageOf, outermostMembers, parseJsonObject } from '@svc/core/json'
 import {
@@ -18,7 +18,7 @@ import { RpcChannel } from './rpc-channel.js'
 import { ServerProcess } from './server-process.js'
 import { StderrLog } from './stderr-log.js'
 
-/** docs/reference/metrics.md is generated from them. */
+/** The source of docs/reference/metrics.md. */
 export const stdioMetrics = {
   svc_stdio_server_failures_total: {
     kind: 'counter',
@@ -30,9 +30,9 @@ export interface SupervisorParts {
   /** The name in `targets`. */
   readonly name: string
   readonly target: StdioTarget
-  /** As whom the gateway speaks to the process. */
+  /** What the gateway calls itself to the process. */
   readonly client: ClientFacts
-  /** Whether `notifications/initialized` is the client's to send. */
+  /** Whether the client sends `notifications/initialized`. */
   readonly clientAnnounces: boolean
   readonly limit: RestartLimit
   readonly clock: Clock
@@ -40,16 +40,16 @@ export interface SupervisorParts {
   readonly meter?: Meter
   readonly maxMessageBytes: number
   readonly launcher: Launcher
-  /** Called before a start. Throws `UpstreamError` where the target has as many processes as it may have. */
+  /** Called before a start. Throws `UpstreamError` if the target has as many processes as it may have. */
   makeRoom(): void
-  /** A request or notification that belongs to no request of a client. */
+  /** Called with a request or notification that belongs to no request of a client. */
   onMessage(received: ReceivedMessage): void
   onStart(connection: Connection): void
-  /** The process has ended. */
+  /** Called when the process has ended. */
   onExit(): void
 }
 
-/** A process that has answered the handshake. */
+/** A process that has completed the handshake. */
 export interface Connection {
   readonly channel: RpcChannel
   readonly server: ServerSession & ServerDescription
@@ -68,13 +68,13 @@ class HandshakeRefused extends Error {
 interface Run {
   process?: ServerProcess
   stderr?: StderrLog
-  /** Why it ended. */
+  /** The reason of its end. */
   reason?: string
-  /** When it answered the handshake, by the monotonic clock. */
+  /** When it completed the handshake, by the monotonic clock. */
   readyAt?: number
-  /** The gateway ended it. */
+  /** Whether the gateway ended it. */
   isStopped?: true
-  /** It wrote a line that is over the limit. */
+  /** The refusal of a line that is over the limit. */
   refusal?: Refusal
 }
 
@@ -91,7 +91,7 @@ export class Supervisor {
     this.#lastUsed = parts.clock.monotonic()
   }
 
-  /** By the monotonic clock. */
+  /** Time of the last use by the monotonic clock. */
   get lastUsed(): number {
     return this.#lastUsed
   }
@@ -100,7 +100,7 @@ export class Supervisor {
     return this.#connection !== undefined
   }
 
-  /** Whether a process has not answered the handshake yet. */
+  /** Whether a process has not completed the handshake yet. */
   get isStarting(): boolean {
     return this.#connection !== undefined && this.#run?.readyAt === undefined
   }
@@ -109,7 +109,7 @@ export class Supervisor {
     this.#lastUsed = this.#parts.clock.monotonic()
   }
 
-  /** The connection to the process, which is started where none runs. Rejects with `UpstreamError`. */
+  /** The connection to the process, which is started if none runs. Rejects with `UpstreamError`. */
   connection(): Promise<Connection> {
     this.touch()
     if (this.#connection !== undefined) return this.#connection
@@ -131,7 +131,7 @@ export class Supervisor {
     return this.#stopping
   }
 
-  /** The same, for good. */
+  /** Ends the process group for good. */
   close(): Promise<void> {
     this.#isClosed = true
     return this.stop()
@@ -149,7 +149,7 @@ export class Supervisor {
       return await this.#open(run)
     } catch (error) {
       const reason = run.reason ?? messageOf(error)
-      // What a client says in its own handshake may be refused; that is no failure of the server.
+      // A handshake of the client's own may be refused, which is not a failure of the server.
       const isOfClient = clientAnnounces && error instanceof HandshakeRefused
       if (run.isStopped !== true && !isOfClient) {
         limit.failed(reason)
@@ -189,7 +189,7 @@ export class Supervisor {
       const announces = !this.#parts.clientAnnounces
       const { session: server } = await performHandshake(channel.sendingOwn(timeout), client, announces)
       if (server === undefined)
-        throw new HandshakeRefused('it answered neither initialize nor server/discover with a result')
+        throw new HandshakeRefused('it responded to neither initialize nor server/discover with a result')
       run.readyAt = clock.monotonic()
       this.touch()
       limit.started()
@@ -199,7 +199,8 @@ export class Supervisor {
       this.#parts.onStart(connection)
       return connection
     } catch (error) {
-      if (timeout.aborted) run.reason = `it did not answer the handshake within ${target.start_timeout_ms} ms`
+      if (timeout.aborted)
+        run.reason = `it did not complete the handshake within ${target.start_timeout_ms} ms`
       started.kill('its handshake failed')
       throw error
     }

@@ -1,4 +1,4 @@
-// Whose request a process works on next: of the callers that wait, the one with the fewest requests at work.
+// Decides which caller's request a process works on next: of those that wait, the caller with the fewest running ones.
 import type { Abortable } from '@svc/core'
 
 interface Waiting {
@@ -7,13 +7,13 @@ interface Waiting {
 }
 
 export class Turns {
-  /** How many requests are at work. */
+  /** Number of running requests. */
   running = 0
   #max: number
   #maxOfCaller: number
-  /** Of callers with requests at work; others have no entry. */
+  /** Running requests by caller; callers without any have no entry. */
   #ofCaller = new Map<string, number>()
-  /** The oldest first. */
+  /** Waiting requests, the oldest first. */
   #waiting = new Set<Waiting>()
 
   constructor(max: number, maxOfCaller: number) {

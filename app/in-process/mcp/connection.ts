@@ -1,5 +1,5 @@
-// One connection of a governed MCP server: every message of the client becomes a call of the pipeline, and the server's
-// response is its response.
+// One connection of a governed MCP server: each message of the client becomes a call of the pipeline, and the server's
+// response becomes the response of the call.
 import { randomUUID } from 'node:crypto'
 import {
   abortable,
@@ -34,26 +34,26 @@ export interface ConnectionParts {
   readonly deliveries: Deliveries
   /** The server's name in references and records. */
   readonly server: string
-  /** Where `deliveries` stand for the server. */
+  /** The upstream that `deliveries` replace. */
   readonly upstream: URL
   readonly ids: Ids
   readonly clock: Clock
   readonly logger: Logger
   /** The version in the server's `serverInfo`. */
   readonly version: string
-  /** Whether messages are recorded and none is refused. */
+  /** Whether messages are only recorded, and none is refused. */
   readonly recordsOnly: boolean
   /** The caller of a message. */
   contextOf(extra: MessageExtra | undefined): CallContext
 }
 
-export class Connection implements Interceptor {
+export class GovernedConnection implements Interceptor {
   #parts: ConnectionParts
   readonly #id = randomUUID()
   #send: Transport['send']
   /** Calls whose response the server owes, by the id of their request. */
   #waiting = new Map<unknown, { readonly call: Call; response(message: RpcMessage): void }>()
-  /** Those that have not settled. */
+  /** Calls that have not settled. */
   #calls = new Set<Call>()
 
   constructor(parts: ConnectionParts, send: Transport['send']) {
@@ -67,7 +67,7 @@ export class Connection implements Interceptor {
     deliver: (message: RpcMessage, extra?: MessageExtra) => void,
   ): void {
     this.#run(message, extra, (judged) => deliver(judged, extra)).catch((err: unknown) =>
-      this.#parts.logger.error({ err }, 'a message could not be answered'),
+      this.#parts.logger.error({ err }, 'a message could not be handled'),
     )
   }
 
@@ -105,7 +105,7 @@ export class Connection implements Interceptor {
     if (response !== undefined) await this.#send({ ...response.message, id }, { relatedRequestId: id })
   }
 
-  /** The server gets the message as it came, but for the trace, and the client its response as it is. */
+  /** Hands the message to the server unchanged, but for the trace, and the response to the client unchanged. */
   async #record(
     control: CallControl,
     message: RpcMessage,
@@ -178,7 +178,7 @@ export class Connection implements Interceptor {
     return { control, exchange }
   }
 
-  /** An error of `contextOf` refuses the call: its caller is not known. */
+  /** An error of `contextOf` refuses the call, as its caller is not known. */
   #contextOf(extra: MessageExtra | undefined): {
     readonly headers: Record<string, string>
     readonly identity?: CallContext['identity']
@@ -188,7 +188,7 @@ export class Connection implements Interceptor {
       const context = this.#parts.contextOf(extra)
       const { identity } = context
       const headers = headersOf(extra, context)
-      // They say who calls and under which rules, which a record alone does not need.
+      // These headers say who calls and under which rules, which a record alone does not need.
       if (this.#parts.recordsOnly) for (const name of judgedHeaders) delete headers[name]
       return identity === undefined ? { headers } : { headers, identity }
     } catch (cause) {
@@ -234,7 +234,7 @@ export class Connection implements Interceptor {
 
 const judgedHeaders = ['authorization', 'x-tenant', 'idempotency-key', 'x-idempotency-key']
 
-/** Headers of HTTP, where there are any, without what belongs to the transport. */
+/** The HTTP headers, if there are any, without those of the transport. */
 function headersOf(
   extra: MessageExtra | undefined,
   { headers = {}, idempotencyKey, escalationId, waitSec }: CallContext,

@@ -1,4 +1,4 @@
-// Stands for the upstream of a governed server: what the proxy sends is handed to the server of the same process.
+// The upstream of a governed server: hands what the proxy sends to the server in the same process.
 import { type Abortable, abortable } from '@svc/core'
 import { JSON_TYPE } from '../../http/media-type.js'
 import type { Implementation } from '../../mcp/implementation.js'
@@ -16,10 +16,10 @@ type Deliver = (message: RpcMessage) => Promise<RpcMessage | undefined>
 
 export class Deliveries implements McpServers {
   #serverInfo: Implementation
-  /** By the abort state of the call, which is that of its requests. */
+  /** Deliveries by the abort state of the call, which its requests share. */
   #expected = new WeakMap<Abortable, Deliver>()
 
-  /** `serverInfo` is answered where the proxy itself asks for it. */
+  /** `serverInfo` is the response to the proxy's own `initialize`. */
   constructor(serverInfo: Implementation) {
     this.#serverInfo = serverInfo
   }
@@ -33,13 +33,13 @@ export class Deliveries implements McpServers {
     if (deliver === undefined)
       return received({ jsonrpc: '2.0', id: message['id'], result: { serverInfo: this.#serverInfo } })
     onSent()
-    // A copy, as the server may change what it gets, and the record is of what was judged.
+    // The server gets a copy, as it may change the message, and the record is of what was judged.
     const response = await abortable(signal, deliver(structuredClone(message)))
     return response === undefined ? noMessage(202) : received(response)
   }
 }
 
-/** The response as JSON has it: the server may give any values of the program. */
+/** The response as JSON, as the server may give any values of the program. */
 function received(response: RpcMessage): McpResponse {
   const body = Buffer.from(JSON.stringify(response))
   return new WholeResponse(200, { 'content-type': JSON_TYPE }, body)

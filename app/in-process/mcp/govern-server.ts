@@ -9,15 +9,15 @@ import { SessionBinding } from '../../mcp/session-binding.js'
 import { SharedState } from '../../mcp/shared-state.js'
 import type { CallContext } from '../governed.js'
 import { InProcessPipeline } from '../pipeline.js'
-import { Connection } from './connection.js'
+import { GovernedConnection } from './connection.js'
 import { Deliveries } from './deliveries.js'
 import { interceptConnections, type McpServerLike, type MessageExtra, serverInfoOf } from './transport.js'
 
 /** Options of `governServer`. */
 export interface GovernServerOptions {
   /**
-   * The caller of a message. By default the client that the transport has authenticated (`authInfo`), of the policy's
-   * `tenant`; without one the stage `authn` decides by the headers.
+   * The caller of a message. By default the client that the transport has authenticated (`authInfo`), with the policy's
+   * `tenant`; without such a client the stage `authn` decides by the headers.
    */
   readonly contextOf?: (extra: MessageExtra | undefined) => CallContext
   /** The server's name in references and records; by default that of its `serverInfo`. */
@@ -26,7 +26,7 @@ export interface GovernServerOptions {
 
 /** What `governServer` returns. */
 export interface GovernedServer {
-  /** Opens keys, logs and stores. Rejects when one cannot be opened; messages then are not answered by the server. */
+  /** Opens keys, logs and stores. Rejects if one cannot be opened; the server then gets no messages. */
   ready(): Promise<void>
   /** Puts a new policy in force for the messages that follow. */
   reload(policy: string | Record<string, unknown>): Promise<void>
@@ -83,7 +83,7 @@ function intercepted(
       logger: pipeline.builder.logger,
       contextOf,
     }
-    return new Connection(parts, send)
+    return new GovernedConnection(parts, send)
   })
   return pipeline
 }
@@ -96,18 +96,18 @@ function authenticatedClient(extra: MessageExtra | undefined, tenant: string): C
 
 /** Options of `instrument`. */
 export interface InstrumentOptions extends Pick<GovernServerOptions, 'contextOf' | 'name'> {
-  /** Where the records go: an `SvcAppender`. The caller closes it. */
+  /** The destination of the records: an `SvcAppender`. The caller closes it. */
   readonly appender: Appender
   readonly tenant: string
-  /** Under which name and version the records have their writer; by default those of the server. */
+  /** The name and version of the writer in the records; by default those of the server. */
   readonly gatewayName?: string
   readonly gatewayVersion?: string
 }
 
 /**
- * Records each message of an MCP server and nothing else: every call passes, also one that `governServer` refuses to read.
- * Arguments and results that canonical JSON does not carry are recorded as `{ "json": … }` with their JSON text. The records continue the trace that the
- * client sends, in `traceparent` or `_meta`, and the server's handlers get this hop as its parent.
+ * Records each message of an MCP server and does nothing else: every call passes, even one that `governServer` refuses
+ * to read. Arguments and results that canonical JSON cannot represent are recorded as `{ "json": … }` with their JSON
+ * text. The records continue the client's trace (`traceparent` or `_meta`); the server's handlers get this hop as parent.
  */
 export function instrument(
   server: McpServerLike,

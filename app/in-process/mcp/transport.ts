@@ -1,20 +1,20 @@
-// The part of the MCP SDK's transports and servers that is used, alike in versions 1 and 2, and how their messages are
-// intercepted.
+// The part of the MCP SDK's transports and servers that is used, alike in versions 1 and 2, and the interception of
+// their messages.
 
 /** A JSON-RPC message as the SDK hands it on. */
 export type RpcMessage = Readonly<Record<string, unknown>>
 
-/** What the SDK's transports say of a message beside its content. */
+/** What the SDK's transports say about a message beside its content. */
 export interface MessageExtra {
-  /** Where the transport has authenticated the client. */
+  /** Set if the transport has authenticated the client. */
   readonly authInfo?: {
     readonly clientId: string
     readonly scopes: readonly string[]
     readonly extra?: Readonly<Record<string, unknown>>
   }
-  /** Version 1, over HTTP. */
+  /** Set by version 1, over HTTP. */
   readonly requestInfo?: { readonly headers: Readonly<Record<string, string | string[] | undefined>> }
-  /** Version 2, over HTTP. */
+  /** Set by version 2, over HTTP. */
   readonly request?: { readonly headers: Iterable<readonly [string, string]> }
 }
 
@@ -35,16 +35,16 @@ interface Connectable {
   connect(transport: never): Promise<void>
 }
 
-/** What stands between a transport and its server. */
+/** Gets the messages between a transport and its server. */
 export interface Interceptor {
-  /** A message of the client; `deliver` hands one to the server. */
+  /** Takes a message of the client; `deliver` hands one to the server. */
   received(message: RpcMessage, extra: MessageExtra | undefined, deliver: Receive): void
-  /** A message of the server's; true where it must not be sent. */
+  /** Takes a message of the server; true if it must not be sent. */
   sending(message: RpcMessage): boolean
   closed(): void
 }
 
-/** `interceptor` is asked for each connection that the server opens from now on; `send` sends to its client. */
+/** Asks for an `interceptor` of each connection that the server opens from now on; `send` sends to its client. */
 export function interceptConnections(
   server: McpServerLike | Connectable,
   interceptor: (send: Transport['send']) => Interceptor,
@@ -70,8 +70,8 @@ function lowLevel(server: McpServerLike | Connectable): Connectable {
 }
 
 /**
- * Changes the transport itself and wraps none around it, as version 2 of the SDK keeps facts by the transport's identity.
- * The server sets `onmessage` and `onclose` when it connects, and calls what was set before.
+ * Changes the transport itself instead of wrapping it, as version 2 of the SDK keys data by the transport object. The
+ * server sets `onmessage` and `onclose` when it connects, and calls what was set before.
  */
 function intercept(transport: Transport, interceptorFor: (send: Transport['send']) => Interceptor): void {
   const send = transport.send.bind(transport)
@@ -97,8 +97,8 @@ function intercept(transport: Transport, interceptorFor: (send: Transport['send'
 }
 
 /**
- * Has the transport call `own` in place of what the server sets, which goes to `keep`. A transport that wraps another one
- * has accessors that hand the handler on, so they are used.
+ * Makes the transport call `own` in place of what the server sets, which goes to `keep`. A transport that wraps another
+ * one has accessors that hand the handler on, so they are used.
  */
 function replaceHandler<Name extends 'onmessage' | 'onclose'>(
   transport: Transport,

@@ -1,4 +1,4 @@
-// Messages that are recorded and never refused: of one that the pipeline cannot read, the record has what it can carry.
+// Messages that are recorded and never refused: if the pipeline cannot read one, its record has what JSON can express.
 import { type CallRequest, type Completed, callRequest } from '@svc/core'
 import { canonicalize, isJsonObject, type JsonValue, sha256Hex } from '@svc/core/json'
 import { ReferenceInputError } from '@svc/core/match'
@@ -40,7 +40,7 @@ export function completedForRecord(response: RpcMessage | undefined): Completed 
   return { ...completed, status: 200, digest, ...(isError ? { error: 'UPSTREAM' } : {}) }
 }
 
-/** The value, where canonical JSON carries it; else `{ "json": … }` with its JSON text, null where it has none. */
+/** The value if canonical JSON can represent it; else `{ "json": … }` with its JSON text, null if it has none. */
 function representable(value: unknown): JsonValue {
   try {
     canonicalize(value)

@@ -35,7 +35,7 @@ describe('a stream on which a client only listens', () => {
       expect(await stream.text()).to.equal('')
       const { tool, status, policy } = gateway.records().at(-1) ?? {}
       expect([tool, status, policy?.decision]).to.deep.equal(['GET@1.0.0', 'ok', 'allow'])
-      expect(gateway.log.lines.map(({ message }) => message)).not.to.include('answer interrupted')
+      expect(gateway.log.lines.map(({ message }) => message)).not.to.include('response interrupted')
     } finally {
       await tools.close()
     }

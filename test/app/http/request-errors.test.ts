@@ -1,7 +1,7 @@
 import { IncomingMessage } from 'node:http'
 import { Socket } from 'node:net'
 import { expect } from 'chai'
-import { refusalOf, requestPath } from 'svc-sdk/internal/http/request-errors'
+import { refuseRequest, requestPath } from 'svc-sdk/internal/http/request-errors'
 
 function requestFor(url: string): IncomingMessage {
   const message = new IncomingMessage(new Socket())
@@ -17,7 +17,7 @@ describe('the path of a request', () => {
   ] as const) {
     it(`of ${url} is ${path}, and the request stays as it was`, () => {
       const message = requestFor(url)
-      expect(refusalOf(message, 100, {})).to.equal(undefined)
+      expect(refuseRequest(message, 100, {})).to.equal(undefined)
       expect(requestPath(message)).to.equal(path)
       expect(message.url).to.equal(url)
     })

@@ -71,7 +71,7 @@ describe('the bridge from stdio to an endpoint', () => {
       method === 'POST' ? events(exchange, 'id: 7\ndata:\n\n') : json(exchange, '', 405),
     )
     expect(await responsesTo(ask(1))).to.deep.equal([
-      { jsonrpc: '2.0', id: 1, error: { code: -32603, message: 'The response ended before its response.' } },
+      { jsonrpc: '2.0', id: 1, error: { code: -32603, message: 'The stream ended before the response.' } },
     ])
   })
 
