@@ -63,7 +63,7 @@ export class RestartLimit {
   /** When the next process may start, in words for callers; undefined if it may start now. */
   refusal(): string | undefined {
     if (this.isExhausted) {
-      return `${this.#failedStarts} starts failed in a row, and the next one follows a reload of the policy`
+      return `${this.#failedStarts} starts failed in a row, and the next is after a reload of the policy`
     }
     const wait = this.#notBefore - this.#clock.monotonic()
     return wait > 0 ? `the next start is in ${Math.ceil(wait / 1000)} s` : undefined

@@ -177,13 +177,13 @@ describe('the process of a target', () => {
     })
   })
 
-  it('is ended where it does not answer the handshake in time', async () => {
+  it('is ended if it does not complete the handshake in time', async () => {
     for (const mode of ['silent', 'rubbish']) {
       await withStdio(scriptedTarget(mode, { start_timeout_ms: 300 }), async (gateway) => {
         const response = await gateway.invoke('/mcp/files/echo@1')
         expect(response.status).to.equal(502)
         expect(await response.text()).to.include('is not running')
-        expect(JSON.stringify(gateway.log.lines)).to.include('it did not answer the handshake within 300 ms')
+        expect(JSON.stringify(gateway.log.lines)).to.include('it did not complete the handshake within 300 ms')
       })
     }
   })
@@ -259,7 +259,7 @@ describe('the process of a target', () => {
     )
   })
 
-  it('is asked whether it still lives when a call takes too long, and ended where it does not answer', async () => {
+  it('gets a ping when a call takes too long, and is ended if it does not respond', async () => {
     const server = { upstreamTimeoutMs: 1_000 }
     await withStdio(
       scriptedTarget(),
