@@ -183,7 +183,9 @@ describe('the process of a target', () => {
         const response = await gateway.invoke('/mcp/files/echo@1')
         expect(response.status).to.equal(502)
         expect(await response.text()).to.include('is not running')
-        expect(JSON.stringify(gateway.log.lines)).to.include('it did not complete the handshake within 300 ms')
+        expect(JSON.stringify(gateway.log.lines)).to.include(
+          'it did not complete the handshake within 300 ms',
+        )
       })
     }
   })
