@@ -1,6 +1,6 @@
 // docs/architecture.md names files and folders; this test checks that they exist.
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
 
@@ -14,6 +14,16 @@ describe('docs/architecture.md', () => {
     const named = paths.map((path) => path.replace(/[.]+$/, ''))
     expect(named).to.have.length.above(80)
     expect(named.filter((path) => !existsSync(join(root, path)))).to.deep.equal([])
+  })
+
+  it('names a file without its folder only if the repository has one of that name', () => {
+    const files = ['core', 'plugins', 'app', 'control-plane'].flatMap((folder) =>
+      readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
+        .filter((path) => !path.includes('node_modules'))
+        .map((path) => basename(path)),
+    )
+    const named = page.match(/[\w-]+\.ts\b/g) ?? []
+    expect(named.filter((name) => !files.includes(name))).to.deep.equal([])
   })
 
   it('lists every folder of core, plugins and app', () => {
