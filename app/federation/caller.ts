@@ -1,4 +1,4 @@
-// Who sends a request to several servers, and which of them its token is for.
+// Identifies the caller of an endpoint of several servers, and the servers that its token is for.
 import type { IncomingHttpHeaders } from 'node:http'
 import { type Identity, principalKeyOf, resolveOptional, services, type UsedResource } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
@@ -11,7 +11,7 @@ export interface Caller {
   readonly owner: string
   /** The agent run that the headers name. */
   readonly run: string
-  /** What its lists depend on, beside the policy. */
+  /** A hash of the headers on which the caller's lists depend. */
   readonly credentials: string
   /** The servers of the endpoint that the token is for. */
   readonly servers: readonly string[]
@@ -36,7 +36,7 @@ export async function identifyCaller(
   const credentials = sha256Hex(JSON.stringify(restricting.map((name) => headers[name] ?? null)))
   return {
     identity,
-    // Where no stage identifies callers, those who send the same are one.
+    // If no stage identifies callers, requests with the same headers count as one caller.
     owner: JSON.stringify([used.path, identity === undefined ? credentials : principalKeyOf(identity)]),
     run: JSON.stringify([headers['x-node-id'] ?? null, headers['x-agent-ref'] ?? null]),
     credentials,

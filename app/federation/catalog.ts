@@ -1,4 +1,4 @@
-// What the servers of one client list, as one list; and which server has what the client names.
+// Merges the lists of a client's servers, and finds the server of a name or URI that the client uses.
 import { Refusal } from '@svc/core'
 import { isJsonObject } from '@svc/core/json'
 import { capabilityOf } from '../mcp/handshake.js'
@@ -27,13 +27,13 @@ import {
 } from './resource-uris.js'
 import { type ListKind, listForms, readList } from './server-lists.js'
 
-/** In `_meta` of an entry: the names of its server and of itself there. */
+/** Members of `_meta` that name the server of an entry and the entry's own name there. */
 const META_SERVER = 'svc/server'
 const META_NAME = 'svc/name'
 
 /**
- * The lists of all servers that the caller may use. Rejects with `McpRefusal` for names that are in conflict, with
- * `Refusal` where no server has a list for the caller now.
+ * The lists of all servers that the caller may use. Rejects with `McpRefusal` for names that are in conflict, and with
+ * `Refusal` if no server is available.
  */
 export async function wholeList(
   request: ClientRequest,
@@ -189,7 +189,7 @@ function listedSource(
     indexes,
     (index) => index.has(uri) || index.templates.some((template) => isExpansion(template, uri, budget)),
   )
-  // A server that others come after keeps what it has, whatever these list.
+  // An earlier server keeps its URIs, whatever later servers list.
   const [first, ...others] = request.servers.filter((server) => having.includes(server))
   if (first !== undefined && (exact.length < 2 || !exact.includes(first))) {
     if (others.length > 0) request.logConflict(uri, [first, ...others])
@@ -216,8 +216,8 @@ function isExpansion(template: Template, uri: string, budget: ComparisonBudget):
 const uriKinds = ['resources', 'resourceTemplates'] as const
 
 /**
- * The resources and templates of all servers: a part of them would give a URI to another server than all do. A server that
- * is unavailable has those that were read last.
+ * The resources and templates of all servers, because a part of them could give a URI to the wrong server. For a server
+ * that is unavailable, those that were read last.
  */
 async function listedResources(request: ClientRequest): Promise<ListIndex[]> {
   const { session, scope } = request
@@ -233,7 +233,7 @@ async function listedResources(request: ClientRequest): Promise<ListIndex[]> {
   })
 }
 
-/** The servers with resources of the scheme: tools may name resources that are on no list. */
+/** The servers with resources of the URI's scheme, because tools may name resources that are not listed. */
 function serversOfScheme(uri: string, indexes: readonly ListIndex[]): string[] {
   const scheme = schemeOf(uri)
   return scheme === '' ? [] : serversOf(indexes, (index) => index.hasScheme(scheme))
@@ -243,7 +243,7 @@ function serversOf(indexes: readonly ListIndex[], test: (index: ListIndex) => bo
   return [...new Set(indexes.filter(test).map(({ server }) => server))]
 }
 
-/** The sources of a name by the lists that were read last, else by those of now. */
+/** The sources of a name in the lists that were read last, else in new ones. */
 async function firstFound(
   request: ClientRequest,
   kind: 'tools' | 'prompts',

@@ -1,4 +1,4 @@
-// Reads the message of a client of several servers, and what the client says of itself.
+// Reads the message of a client of several servers, and the client's description of itself.
 import { isJsonObject, type JsonObject } from '@svc/core/json'
 import { type McpExchange, revisionOf } from '../mcp/exchange.js'
 import type { ClientFacts } from '../mcp/handshake.js'
@@ -51,7 +51,7 @@ function checkRevision(exchange: McpExchange, message: Message): void {
   }
 }
 
-/** From the params of `initialize`. */
+/** The client that the params of `initialize` describe. */
 export function clientOfHandshake({ params }: RpcRequest): ClientFacts {
   return {
     revision: negotiatedRevision(params['protocolVersion']),
@@ -60,7 +60,7 @@ export function clientOfHandshake({ params }: RpcRequest): ClientFacts {
   }
 }
 
-/** From the `_meta` of a request without a session. */
+/** The client that the `_meta` of a request without a session describes. */
 export function clientOfMessage(message: Message): ClientFacts {
   const meta = message.type === 'response' ? {} : objectIn(message.params, '_meta')
   return {
@@ -73,7 +73,7 @@ export function clientOfMessage(message: Message): ClientFacts {
 function objectIn(fields: JsonObject, name: string): JsonObject {
   const value = fields[name]
   if (!isJsonObject(value)) return {}
-  // A session keeps it.
+  // A session keeps the object.
   if (JSON.stringify(value).length > MAX_DESCRIPTION) throw invalidParams(`${name}: too long.`)
   return value
 }

@@ -1,4 +1,4 @@
-// One request of a client of several servers, and how it reaches them.
+// One request of a client of several servers, and the requests to servers on its behalf.
 import type { IncomingHttpHeaders } from 'node:http'
 import { type Call, type Clock, requestReference } from '@svc/core'
 import type { JsonObject } from '@svc/core/json'
@@ -19,30 +19,30 @@ export interface ClientRequest {
   readonly session: FederationSession
   readonly calls: ServerCalls
   readonly headers: IncomingHttpHeaders
-  /** Of the gateway's own requests on its behalf, with the trace that joins them. */
+  /** Headers of the gateway's own requests on the client's behalf, with their common trace. */
   readonly ownHeaders: IncomingHttpHeaders
-  /** Those of the endpoint that the caller's token is for, in the order of the policy. */
+  /** The servers of the endpoint that the caller's token is for, in the order of the policy. */
   readonly servers: readonly string[]
   readonly config: FederationConfig
   /** Time that a server may take to start, in milliseconds. */
   startTimeoutMs(server: string): number
   readonly clock: Clock
-  /** The policy and the caller's credentials, on which lists depend. */
+  /** A hash of the policy and the caller's credentials, on which lists depend. */
   readonly scope: string
   /** Records a request for which no server is called. */
   recordOwn(message: Message): Promise<void>
-  /** For the log: a server that gave nothing, or not all, of what several were asked for. */
+  /** Logs a server whose part of a merged response is missing or incomplete. */
   logMissing(server: string, reason: string): void
-  /** For the log: a URI that several servers have; the first of them keeps it. */
+  /** Logs a URI that several servers have; the first of them keeps it. */
   logConflict(uri: string, servers: readonly string[]): void
 }
 
-/** What is observed of the calls of one server; the first call that is judged tells what the caller may use. */
+/** Observes the calls of one server; the rules of the first judged call tell which servers the caller may use. */
 export type CallHooks = Pick<ServerRequest, 'onCall' | 'onJudged'>
 
 /**
- * Rejects with `ServerUnavailable`. With `hooks`, for what concerns several servers: one that was just unavailable is not
- * tried again.
+ * Rejects with `ServerUnavailable`. `hooks` mean that several servers are linked; then a server that was unavailable just
+ * now is not tried again.
  */
 export function linkTo(request: ClientRequest, server: string, hooks?: CallHooks): Promise<ServerLink> {
   const { session, config } = request
@@ -56,7 +56,7 @@ async function openLinkOf(request: ClientRequest, server: string, hooks: CallHoo
   const { session, calls, ownHeaders, config } = request
   const observed: ServerCalls = {
     ...calls,
-    run: (sent, response) => calls.run({ ...sent, ...observing(sent, hooks) }, response),
+    run: (sent, respond) => calls.run({ ...sent, ...observing(sent, hooks) }, respond),
   }
   const timeoutMs = Math.max(config.list_timeout_ms, request.startTimeoutMs(server))
   const parts = { calls: observed, headers: ownHeaders, timeoutMs }
@@ -68,7 +68,7 @@ async function openLinkOf(request: ClientRequest, server: string, hooks: CallHoo
   return link
 }
 
-/** Runs both the hooks of the request and those given. */
+/** Runs the hooks of the request and then `hooks`. */
 function observing(sent: ServerRequest, hooks: CallHooks): CallHooks {
   return {
     onCall(call) {
@@ -82,7 +82,7 @@ function observing(sent: ServerRequest, hooks: CallHooks): CallHooks {
   }
 }
 
-/** `message` with the server's own names, as a request to it. */
+/** The request to a server for `message`, which has the server's own names. */
 export function serverRequest(
   { session, headers }: Pick<ClientRequest, 'session' | 'headers'>,
   link: ServerLink,
@@ -114,13 +114,13 @@ export async function ask(
   const { session, calls, ownHeaders, config } = request
   return withLink(request, server, hooks, (link) => {
     const { translation, ...sent } = serverRequest({ session, headers: ownHeaders }, link, message)
-    // The gateway reads what the server wrote, with the time for which a list may be kept.
+    // The gateway reads the untranslated response, which tells how long a list may be kept.
     const asWritten = { ...translation, response: (response: Fields) => response }
     return replyTo(calls, { ...sent, translation: asWritten, ...hooks }, config.list_timeout_ms)
   })
 }
 
-/** `use` responds with the HTTP status. Where the server says that the session has ended, `use` runs again in a new one. */
+/** Runs `use` with the server's link, and once more with a new one if the server responds that the session has ended. */
 export async function withLink<T extends { readonly status: number }>(
   request: ClientRequest,
   server: string,
@@ -132,15 +132,15 @@ export async function withLink<T extends { readonly status: number }>(
   return inSession(open, (link) => links.drop(server, link), use)
 }
 
-/** What a server gave, or why it gave nothing. */
+/** The result of a server, or the error that makes it unavailable. */
 export type ServerResult<T> =
   | { readonly server: string; readonly value: T }
   | { readonly server: string; readonly unavailable: ServerUnavailable }
 
 /**
- * Runs `act` for the servers that the caller may use, at the same time, and returns the results in their order. Where
- * these servers are not known, the call at one of them goes first: once it is judged, its rules tell which of the others
- * the caller may use, so that no call is recorded as denied which the caller did not make.
+ * Runs `act` at the same time for the servers that the caller may use, and returns the results in their order. If these
+ * servers are not known, one call goes first: once it is judged, its rules tell which other servers the caller may use, so
+ * that no denied call is recorded which the caller did not make.
  */
 export async function onUsableServers<T>(
   request: ClientRequest,
@@ -166,7 +166,7 @@ export async function onUsableServers<T>(
   return found
 }
 
-/** Resolves once `first` is judged, with what it and the servers that its rules allow will give. */
+/** Resolves once the call at `first` is judged, with the running results of the servers that its rules allow. */
 async function onServersAllowedWith<T>(
   first: string,
   servers: readonly string[],
@@ -196,7 +196,7 @@ function promiseOf<T>(): { readonly promise: Promise<T>; resolve(value: T): void
   return { promise, resolve }
 }
 
-/** Rejects for other errors than those of the server. */
+/** Rejects with errors that are not `ServerUnavailable`. */
 export async function serverResultOf<T>(server: string, acting: Promise<T>): Promise<ServerResult<T>> {
   try {
     return { server, value: await acting }
@@ -211,7 +211,7 @@ function mayUseServer(call: Call, server: string): boolean {
   return call.mayRequest(reference, 'protocol')
 }
 
-/** A server that the policy hides from the caller is not said to be unavailable. */
+/** A server that the caller may not use is not reported as unavailable. */
 function isHidden<T>(result: ServerResult<T>): boolean {
   if ('value' in result) return false
   const { outcome } = result.unavailable.reply

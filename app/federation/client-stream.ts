@@ -1,4 +1,4 @@
-// A stream of notifications to a client, into which the streams of several servers flow.
+// A stream of notifications to a client, into which the streams of several servers are merged.
 import type { ClientExchange } from '../http/client-exchange.js'
 import { eventStreamHeaders } from '../http/event-stream-rules.js'
 
@@ -31,7 +31,7 @@ export class ClientStream {
     return this.#isOpen
   }
 
-  /** Writes the head, once, and `first` directly after it. */
+  /** Writes the head, once, and then `first`. */
   begin(first?: Uint8Array): void {
     if (this.#exchange.isBegun || !this.#isOpen) return
     this.#exchange.begin(200, eventStreamHeaders)
@@ -52,7 +52,7 @@ export class ClientStream {
     })
   }
 
-  /** Resolves after this time, or when the stream closes. */
+  /** Resolves after `ms`, or when the stream closes. */
   async pause(ms: number): Promise<void> {
     await this.#until((resume) => {
       const timer = setTimeout(resume, ms).unref()
@@ -67,7 +67,6 @@ export class ClientStream {
     return () => this.#listeners.delete(listener)
   }
 
-  /** The client opens a new one. */
   end(): void {
     if (!this.#isOpen) return
     this.#stop()
@@ -96,7 +95,7 @@ export class ClientStream {
   }
 }
 
-/** The streams of servers that flow into one stream of a client; the error of any of them ends it. */
+/** The running streams of servers that are merged into a client's stream; an error of one of them ends it. */
 export class Flows {
   #stream: ClientStream
   #running = new Set<Promise<void>>()
@@ -116,7 +115,7 @@ export class Flows {
     this.#running.add(running)
   }
 
-  /** Resolves when those that run now have ended. */
+  /** Resolves when the streams that run now have ended. */
   async ended(): Promise<void> {
     await Promise.all(this.#running)
   }

@@ -1,13 +1,13 @@
-// Pages of a list that was put together from several servers.
+// Pages of a list that was merged from several servers.
 import { parseJsonObject } from '@svc/core/json'
 import { invalidParams } from '../mcp/mcp-refusal.js'
 
-/** Clients that read one page alone should miss nothing of a list of usual length. */
+/** Entries of a page, so many that a client which reads only one page gets the whole of a usual list. */
 const pageSize = 1_000
 
 /**
- * The page after `cursor`, and the cursor of the next one. `nameOf` names an entry; where the list has changed since and
- * the last entry of the previous page is gone, its position counts. Throws `McpRefusal` for an invalid cursor.
+ * The page after `cursor`, and the cursor of the next one. `nameOf` names an entry; if the last entry of the previous page
+ * is no longer listed, its position counts. Throws `McpRefusal` for an invalid cursor.
  */
 export function pageOf<T>(
   entries: readonly T[],

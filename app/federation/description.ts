@@ -7,7 +7,7 @@ import type { Fields } from '../mcp/rpc-response.js'
 import type { ServerResult } from './client-request.js'
 import type { ServerLink } from './server-link.js'
 
-/** In `_meta` of a list or a handshake: the servers that it lacks, and why. */
+/** The member of `_meta`, in a list or a handshake, for the servers that are missing and the reasons. */
 const META_UNAVAILABLE = 'svc/unavailable'
 
 /** The result of `initialize`. */
@@ -35,7 +35,7 @@ export function mergedDiscoverResult(
 
 function descriptionOf(links: readonly ServerResult<ServerLink>[], revision: string): Fields {
   const open = links.flatMap((result) => ('value' in result ? [result.value] : []))
-  // A server that is down may have tools once it is up.
+  // A server that is unavailable may have tools later.
   let capabilities: Fields = { tools: {} }
   for (const link of open) capabilities = merged(capabilities, capabilitiesFor(link, revision))
   const instructions = open.flatMap(({ server, instructions: text = '' }) =>
@@ -47,17 +47,17 @@ function descriptionOf(links: readonly ServerResult<ServerLink>[], revision: str
   }
 }
 
-/** The capabilities of a server that reach a client of `revision`. */
+/** The capabilities of a server that a client of `revision` can use. */
 function capabilitiesFor({ capabilities, isStateless: isOwn }: ServerLink, revision: string): Fields {
   if (isOwn === isStateless(revision)) return capabilities
   const { tasks: _tasks, resources, ...passing } = capabilities
   if (!isJsonObject(resources)) return passing
   const { subscribe, ...others } = resources
-  // Of a session, subscriptions are requests of their own; there is no such request without.
+  // Requests to subscribe exist only in sessions.
   return { ...passing, resources: isOwn ? others : { subscribe, ...others } }
 }
 
-/** The members of both objects. Two objects of one name are merged; of other values, the first that is truthy counts. */
+/** The members of both objects. Objects of one name are merged; of other values, the first that is truthy counts. */
 function merged(a: Fields, b: Fields): Fields {
   const result: Record<string, unknown> = { ...a }
   for (const [name, value] of Object.entries(b)) {
@@ -67,7 +67,7 @@ function merged(a: Fields, b: Fields): Fields {
   return result
 }
 
-/** The member `_meta` that names the servers which gave nothing; none where there is nothing to say. */
+/** The member `_meta` that names the servers which are unavailable; absent if it would be empty. */
 export function metaOf(
   results: readonly ServerResult<unknown>[],
   more: Fields = {},

@@ -1,5 +1,5 @@
-// Serves several servers as one MCP server, in sessions of its own and without (2026-07-28). What a client requests goes
-// to the servers as calls by the same path as requests to /mcp/<server>; they are judged and recorded there.
+// Serves several servers as one MCP server, in sessions of its own or without sessions (2026-07-28). A client's requests go
+// to the servers as calls, which are judged and recorded as requests to /mcp/<server> are.
 import { randomBytes } from 'node:crypto'
 import {
   type Clock,
@@ -36,11 +36,11 @@ import { headersOfOwnRequests } from './upstream-request.js'
 export interface FederationParts {
   readonly clock: Clock
   readonly ids: Ids
-  /** For what callers can cause. */
+  /** A logger with a rate limit, for lines that callers can cause. */
   readonly limitedLogger: Logger
   readonly maxBodyBytes: number
   readonly serverInfo: Implementation
-  /** Silence of a stream after which its client gets a comment. */
+  /** Time without events after which a stream gets a comment, in milliseconds. */
   readonly keepAliveMs: number
 }
 
@@ -53,15 +53,15 @@ export interface Incoming {
   readonly calls: ServerCalls
 }
 
-/** Of one caller, so that it cannot end those of others. */
+/** Sessions of one caller, so that it cannot evict those of others. */
 const maxSessionsPerOwner = 50
 const maxSessions = 2_000
 
 export class Federation {
   #parts: FederationParts
-  /** Owned by the callers of an endpoint. */
+  /** Sessions, owned by the callers of an endpoint. */
   #sessions: SessionTable<FederationSession>
-  /** Lists of one policy are not used under another. */
+  /** Numbers of policies, so that lists of one policy are not used under another. */
   #policies = new WeakMap<ActivePolicy, number>()
   #policyCount = 0
 
@@ -122,7 +122,7 @@ export class Federation {
 
   #sessionFor(message: Message, exchange: McpExchange, caller: Caller): FederationSession {
     if (isStatelessExchange(exchange)) {
-      // One for each agent run and what the client says of itself.
+      // Each agent run and description of a client has one session.
       const client = clientOfMessage(message)
       const id = sha256Hex(canonicalize([caller.owner, caller.run, { ...client }]))
       return this.#sessions.use(id, caller.owner) ?? this.#begin(id, caller, client)
@@ -167,7 +167,7 @@ export class Federation {
       logMissing: (server, reason) =>
         this.#parts.limitedLogger.warn(
           { server, reason, trace_id: trace.traceId },
-          'a server is missing from a response of several',
+          'a server is missing from a merged response',
         ),
       logConflict: (uri, servers) =>
         this.#parts.limitedLogger.warn(
@@ -185,7 +185,7 @@ export class Federation {
   }
 }
 
-/** Ends the sessions that servers opened for a client which ends its own. */
+/** Ends a client's sessions at the servers. */
 async function endSession({ session, calls, ownHeaders, config }: ClientRequest): Promise<void> {
   const links = await session.links.open()
   const ending = links
@@ -198,11 +198,11 @@ async function endSession({ session, calls, ownHeaders, config }: ClientRequest)
   await Promise.all(ending)
 }
 
-/** Challenges name the endpoint that the client uses. */
+/** Makes challenges name the endpoint that the client uses. */
 function ofResource(calls: ServerCalls, used: UsedResource): ServerCalls {
   return {
     ...calls,
-    run: (request, response) =>
+    run: (request, respond) =>
       calls.run(
         {
           ...request,
@@ -211,7 +211,7 @@ function ofResource(calls: ServerCalls, used: UsedResource): ServerCalls {
             request.onCall?.(call)
           },
         },
-        response,
+        respond,
       ),
   }
 }

@@ -1,4 +1,4 @@
-// Lists of servers that are used again for the same caller, until their time is over or the server says that they changed.
+// Caches servers' lists for one caller, until they expire or the server notifies that they changed.
 import type { Clock } from '@svc/core'
 import type { ServerList } from '../mcp/list-pages.js'
 import type { ListKind } from './server-lists.js'
@@ -6,7 +6,7 @@ import type { ListKind } from './server-lists.js'
 export interface ListKey {
   readonly server: string
   readonly kind: ListKind
-  /** What the list depends on beside the server: the policy and the caller's credentials. */
+  /** A hash of the policy and the caller's credentials, on which the list depends. */
   readonly scope: string
 }
 
@@ -14,7 +14,7 @@ interface Kept {
   readonly scope: string
   /** The list that is being read or was read last. */
   readonly list: Promise<ServerList>
-  /** By the monotonic clock; unknown while the list is being read. */
+  /** Monotonic time; undefined while the list is being read. */
   until: number | undefined
   /** The list that was read last. */
   last: ServerList | undefined
@@ -28,7 +28,7 @@ export class ListCache {
     this.#clock = clock
   }
 
-  /** Concurrent callers share one `read`, whose result is used for `ttlMs` and no longer than its server says. */
+  /** Concurrent callers share one `read`, whose result is used for `ttlMs` or the time that its server allows, if shorter. */
   async of(key: ListKey, ttlMs: number, read: () => Promise<ServerList>): Promise<ServerList> {
     const known = this.#find(key)
     if (known !== undefined && (known.until === undefined || this.#clock.monotonic() < known.until)) {
@@ -38,7 +38,7 @@ export class ListCache {
     this.#kept.set(textOf(key), kept)
     try {
       kept.last = await kept.list
-      // What changed in the meantime is read again.
+      // `changed` has set the time of a list that changed while it was being read.
       kept.until ??= this.#clock.monotonic() + Math.min(ttlMs, kept.last.ttlMs ?? ttlMs)
       return kept.last
     } catch (error) {
@@ -47,7 +47,7 @@ export class ListCache {
     }
   }
 
-  /** The list that was read last, whatever its age; undefined where none was. */
+  /** The list that was read last, whatever its age; undefined if none was read. */
   last(key: ListKey): ServerList | undefined {
     return this.#find(key)?.last
   }

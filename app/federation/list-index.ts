@@ -1,12 +1,12 @@
-// The entries of one server's list by the names that clients may use for them. Each list is indexed once, so that a call
-// costs the same whatever the length of the lists.
+// Indexes the entries of a server's list by the names that clients may use. Each list is indexed once, so that the cost of
+// a call does not depend on the length of the lists.
 import type { ServerList } from '../mcp/list-pages.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import { bareName, type EntrySource, type PrefixMode, prefixedName } from './names.js'
 import { schemeOf, type Template, templateOf } from './resource-uris.js'
 import { type ListKind, listForms } from './server-lists.js'
 
-/** An entry of a list, as its server has it. */
+/** An entry of a server's list. */
 export interface Listed {
   readonly source: EntrySource
   readonly entry: Fields
@@ -14,7 +14,7 @@ export interface Listed {
 
 export class ListIndex {
   readonly server: string
-  /** Without entries that have no name, and those that the server lists again. */
+  /** The entries that have a name, each once. */
   readonly listed: readonly Listed[]
   #sources: ReadonlyMap<string, EntrySource>
   #byPrefixed: ReadonlyMap<string, EntrySource> | undefined
@@ -38,12 +38,12 @@ export class ListIndex {
     this.#sources = sources
   }
 
-  /** Whether the server lists this very name. */
+  /** Whether the server lists exactly this name. */
   has(name: string): boolean {
     return this.#sources.has(name)
   }
 
-  /** What a client may mean by the name of a tool or prompt: in the mode `conflict` with and without a prefix. */
+  /** The tools or prompts that a client may mean by `name`; in the mode `conflict`, it may have a prefix or not. */
   sourcesOf(name: string, mode: PrefixMode): EntrySource[] {
     const prefixed = mode === 'never' ? undefined : this.#prefixed.get(name)
     const bare = mode === 'always' ? undefined : this.#bare.get(name)
@@ -75,11 +75,11 @@ export class ListIndex {
   }
 }
 
-/** They live as long as their lists. */
+/** Indexes by list, each kept as long as its list. */
 const indexes = new WeakMap<ServerList, ListIndex>()
 
 export function indexOf(server: string, kind: ListKind, list: ServerList): ListIndex {
-  // The empty list is that of several servers.
+  // Several servers share the empty list.
   const known = indexes.get(list)
   if (known?.server === server) return known
   const index = new ListIndex(server, kind, list)

@@ -1,4 +1,4 @@
-// Responds with `subscriptions/listen` (2026-07-28) with what the servers of all links have to say.
+// Responds to `subscriptions/listen` (2026-07-28) with the notifications of all servers.
 import { eventOf } from '@svc/core/http'
 import { isJsonObject, type JsonObject } from '@svc/core/json'
 import type { ClientExchange } from '../http/client-exchange.js'
@@ -30,10 +30,10 @@ import { keepOpen, type ShowEvent } from './server-stream.js'
 import { SubscribedUris } from './session.js'
 import { isOfSubscription, withSubscription } from './subscription-events.js'
 
-/** A server in a session gets a request for each. */
+/** URIs of a request, because a server with sessions gets a request for each. */
 const maxUris = 1_000
 
-/** A resource that the client subscribes to, by its own URI and as the server has it. */
+/** A resource that the client subscribes to, by the client's URI and by the server's. */
 interface Subscribed {
   readonly listed: string
   readonly source: EntrySource
@@ -85,7 +85,7 @@ interface Listening {
   readonly subscribed: readonly Subscribed[]
 }
 
-/** Resolves once the server has opened its stream, with what it fulfils; undefined where it has none for the client. */
+/** Resolves once the server has opened its stream, with its part of the filter; undefined if it opens none. */
 async function listenAt(link: ServerLink, listening: Listening): Promise<Fulfilled | undefined> {
   const { request, id, stream, flows, wanted, subscribed } = listening
   const own = subscribed.filter(({ source }) => source.server === link.server)
@@ -106,7 +106,7 @@ async function listenAt(link: ServerLink, listening: Listening): Promise<Fulfill
   return isOpen ? { server: link.server, filter } : undefined
 }
 
-/** What one server fulfils of the filter. */
+/** The part of the filter that one server fulfils. */
 interface Fulfilled {
   readonly server: string
   readonly filter: JsonObject
@@ -131,7 +131,7 @@ function acknowledgement(
   return eventOf(JSON.stringify({ jsonrpc: '2.0', method: SUBSCRIPTIONS_ACKNOWLEDGED, params }))
 }
 
-/** The filter, without the resources that a server with sessions does not let the client subscribe to. */
+/** Subscribes at a server with sessions. Returns the filter without the resources that the server refused. */
 async function prepared(request: ClientRequest, link: ServerLink, filter: JsonObject): Promise<JsonObject> {
   const { resourceSubscriptions: uris, ...flags } = filter
   if (link.isStateless || !Array.isArray(uris)) return filter
@@ -157,7 +157,7 @@ function showing(
 ): ShowEvent {
   return (event) => {
     const { message } = shownEvent(event)
-    // A comment of the server's; the stream of the client has its own.
+    // Without a message the event is a comment of the server's; the client's stream has its own comments.
     if (message === undefined || isOfSubscription(message)) return undefined
     if (!link.isStateless && !isWanted(message, filter)) return undefined
     return replaceMessage(event, withSubscription(uris.shown(link.server, message), id))

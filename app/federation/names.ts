@@ -1,10 +1,10 @@
-// The names under which tools and prompts of several servers are listed. They fit what model APIs accept: 1 to 64 letters,
-// digits, underscores and hyphens. A name that does not fit is shortened and ends with a hash of its server and name.
+// The names under which tools and prompts of several servers are listed. They have the form that model APIs accept: 1 to 64
+// letters, digits, underscores and hyphens. Another name is shortened and ends with a hash of its server and name.
 import { sha256Hex } from '@svc/core/json'
 
 export type PrefixMode = 'always' | 'conflict' | 'never'
 
-/** A tool or prompt by the names of its server and of itself. */
+/** The server of an entry, and the entry's name or URI there. */
 export interface EntrySource {
   readonly server: string
   readonly name: string
@@ -15,11 +15,11 @@ const maxLength = 64
 const hashLength = 16
 
 const fits = /^[A-Za-z0-9_-]{1,64}$/
-/** Without a separator or half of one, so that the first separator of a listed name ends the server's. */
+/** A server's name without a separator or half of one, so that the first separator of a listed name ends it. */
 const serverFits = /^[A-Za-z0-9-]+(?:_[A-Za-z0-9-]+)*$/
 const hashed = new RegExp(`_[0-9a-f]{${hashLength}}$`)
 
-/** `server__name`, or its shortened form, which has no `__`. No two sources have the same one. */
+/** `server__name`, or its shortened form, which does not contain `__`. It is unique for each source. */
 export function prefixedName(source: EntrySource): string {
   const plain = `${source.server}${SEPARATOR}${source.name}`
   return serverFits.test(source.server) && fits.test(plain) ? plain : shortenedName(source)
@@ -33,20 +33,20 @@ export function sourceOfPrefixed(listed: string): EntrySource | undefined {
   return prefixedName(source) === listed ? source : undefined
 }
 
-/** The name alone where it fits and cannot be read as a prefixed or shortened one. */
+/** The name alone, if it fits and cannot be read as a prefixed or shortened one. */
 export function bareName(source: EntrySource): string {
   const { name } = source
   return fits.test(name) && !name.includes(SEPARATOR) && !hashed.test(name) ? name : prefixedName(source)
 }
 
-/** What can be read of the name, and 64 bits of a hash. */
+/** The readable characters of the name, and 64 bits of a hash. */
 function shortenedName({ server, name }: EntrySource): string {
   const readable = `${server}_${name}`.replace(/[^A-Za-z0-9-]+/g, '_').slice(0, maxLength - hashLength - 1)
   const hash = sha256Hex(JSON.stringify([server, name])).slice(0, hashLength)
   return `${readable.replace(/_$/, '')}_${hash}`
 }
 
-/** Two sources of one listed name, where the mode has no prefixes. */
+/** Several sources have one listed name. */
 export class NameConflict extends Error {
   override readonly name = 'NameConflict'
 
@@ -58,13 +58,13 @@ export class NameConflict extends Error {
   }
 }
 
-/** Whether a list is needed to tell the source of a name that a client says. */
+/** Whether a list is needed to find the source of a client's name. */
 export function needsList(listed: string, mode: PrefixMode): boolean {
   return mode !== 'always' || hashed.test(listed)
 }
 
 /**
- * The listed name of each source; the same one again where a server lists a name twice.
+ * The listed name of each source; the same one again if a server lists a name twice.
  *
  * @throws {NameConflict} in the mode `never`
  */

@@ -1,10 +1,10 @@
-// Resources keep the URIs of their servers, as results of tools name them too. Where two servers list one URI, each is
-// listed below the name of its server instead.
+// Resources keep the URIs of their servers, because results of tools name them too. If two servers list one URI, each entry
+// is listed below the name of its server instead.
 import type { EntrySource } from './names.js'
 
 const SCHEME = 'svc:'
 
-/** `svc:<server>/<uri>`; also for the templates of URIs. */
+/** `svc:<server>/<uri>`, for URIs and templates. */
 export function wrappedUri({ server, name }: EntrySource): string {
   return `${SCHEME}${encodeURIComponent(server)}/${name}`
 }
@@ -28,8 +28,8 @@ function decodedSegment(segment: string): string | undefined {
 }
 
 /**
- * The listed URI of each source. `templates` are those of all servers, and `order` the servers in the order of the
- * configuration: the URI that a template of an earlier server may expand to is that server's.
+ * The listed URI of each source. `templates` are those of all servers, and `order` is that of the servers in the
+ * configuration: a URI to which a template of an earlier server may expand belongs to that server.
  */
 export function listedUris(
   sources: readonly EntrySource[],
@@ -47,7 +47,7 @@ export function listedUris(
     return ordered.some(
       ({ place: earlier, template }) =>
         earlier < place &&
-        // Below the name of its server it is found in any case.
+        // Beyond the budget, a resource is listed below the name of its server, where it is always found.
         (!budget.spend(template, source.name) || mayExpandTo(template, source.name)),
     )
   }
@@ -56,7 +56,7 @@ export function listedUris(
   )
 }
 
-/** What is compared for one request, so that servers cannot make it slow. */
+/** Limits the comparisons for one request, so that servers cannot make it slow. */
 export class ComparisonBudget {
   /** Characters of URIs and literals. */
   #remaining = 67_108_864
@@ -68,7 +68,7 @@ export class ComparisonBudget {
   }
 }
 
-/** Of a template whose first literal differs. */
+/** The cost of a template whose first literal differs. */
 const failedCost = 16
 
 /** The text before the first colon, with it; empty if there is none. */
@@ -92,8 +92,8 @@ export function templateOf(text: string): Template {
 }
 
 /**
- * Whether a URI may be an expansion of the template: its literals are in the URI in their order, at the begin and the end
- * where the template has them there.
+ * Whether a URI may be an expansion of the template: the URI has the template's literals in their order, and a literal at
+ * the start or the end of the template is at that of the URI.
  */
 export function mayExpandTo({ head, literals, tail }: Template, uri: string): boolean {
   if (tail === undefined) return uri === head

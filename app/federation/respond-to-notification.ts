@@ -1,4 +1,4 @@
-// Messages of a client that need no response: they go to the servers that they are for.
+// Forwards a client's notifications and responses to the servers that they are for.
 import type { ClientExchange } from '../http/client-exchange.js'
 import { writeOutcome } from '../http/write-outcome.js'
 import { isRequestId, type RpcNotification, type RpcResponse } from '../mcp/message.js'
@@ -7,10 +7,10 @@ import { type ClientRequest, serverRequest } from './client-request.js'
 import { replyTo } from './server-calls.js'
 import { toServer } from './server-ids.js'
 
-/** Notifications for every server that the client has a session with. */
+/** Notifications for each server with which the client has a session. */
 const forAll = new Set(['notifications/roots/list_changed'])
 
-/** Responds with 202, or with the refusal of the one server that the message is for. */
+/** Responds with 202, or with the outcome of the call to the one server that the message is for. */
 export async function respondToNotification(
   request: ClientRequest,
   message: RpcNotification | RpcResponse,

@@ -1,5 +1,4 @@
-// Answers one request of a client: by the server that it is for, else by the gateway from what all of them say.
-
+// Responds to one request of a client: the server that it is for responds, else the gateway merges the responses of all.
 import type { JsonObject } from '@svc/core/json'
 import type { ClientExchange } from '../http/client-exchange.js'
 import { capabilityOf } from '../mcp/handshake.js'
@@ -25,7 +24,7 @@ const statelessMethods: ReadonlySet<unknown> = new Set(['server/discover', LISTE
 
 interface ResponseParts {
   readonly serverInfo: Implementation
-  /** Silence of a stream after which its client gets a comment. */
+  /** Time without events after which a stream gets a comment, in milliseconds. */
   readonly keepAliveMs: number
 }
 
@@ -43,10 +42,10 @@ export async function respondToRequest(
   const route = routerOf(message.method)
   if (route === undefined) return respondLocally(request, message, client, serverInfo)
   const { running } = request.session
-  const response = async (cancellable?: CancellableRequest): Promise<void> =>
+  const respond = async (cancellable?: CancellableRequest): Promise<void> =>
     forwardRouted(request, await route(request, message), client, cancellable)
-  // A client of a revision without sessions cancels a request by leaving, and may use its id again.
-  return isStateless(revision) ? response() : running.run(message.id, response)
+  // A client of a revision without sessions cancels a request by closing its stream, and may use its id again.
+  return isStateless(revision) ? respond() : running.run(message.id, respond)
 }
 
 async function respondLocally(
@@ -63,16 +62,16 @@ async function respondLocally(
       ...request,
       calls: {
         ...request.calls,
-        run(sent, response) {
+        run(sent, respond) {
           hasCalled = true
-          return request.calls.run(sent, response)
+          return request.calls.run(sent, respond)
         },
       },
     },
     message.params,
     serverInfo,
   )
-  // A request for which no server was called has a record of its own.
+  // If no server was called, the request gets a record of its own.
   if (!hasCalled) await request.recordOwn(message)
   client.whole({
     status: 200,
@@ -83,7 +82,7 @@ async function respondLocally(
 
 type LocalMethod = (request: ClientRequest, params: JsonObject, serverInfo: Implementation) => Promise<Fields>
 
-/** Requests that the gateway answers itself, from what several servers say. */
+/** Methods to which the gateway responds itself, from the responses of several servers. */
 const localMethods: Readonly<Record<string, LocalMethod>> = {
   async initialize(request, _params, serverInfo) {
     const links = await onUsableServers(request, (server, hooks) => linkTo(request, server, hooks))
@@ -133,7 +132,7 @@ async function listedTasks(request: ClientRequest, { cursor }: JsonObject): Prom
   return { tasks: page, ...(nextCursor === undefined ? {} : { nextCursor }), ...metaOf(results) }
 }
 
-/** For the servers that log; those that are linked later get it then. */
+/** Sets the level at the servers that log; servers that are linked later get it then. */
 async function setLevel(request: ClientRequest, { level }: JsonObject): Promise<Fields> {
   const params = level === undefined ? {} : { level }
   request.session.logLevel = params

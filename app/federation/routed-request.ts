@@ -1,4 +1,4 @@
-// Requests that go to one server: the client's names are replaced by the server's own, and its response is passed on.
+// Routes a request to one server: replaces the client's names by the server's own, and passes the response on.
 import {
   type Call,
   isStream,
@@ -21,7 +21,7 @@ import type { EntrySource } from './names.js'
 import { type ServerLink, ServerUnavailable } from './server-link.js'
 import { withClientEventId } from './subscription-events.js'
 
-/** The server of a request, and the request with its own names. */
+/** The server of a request, and the request with the server's own names. */
 interface Routed {
   readonly server: string
   readonly message: JsonObject
@@ -49,7 +49,7 @@ const routers: Readonly<Record<string, Router>> = {
   'tasks/cancel': byTask,
 }
 
-/** The router of a method; undefined for methods that do not name anything of a server. */
+/** The router of a method; undefined for methods that do not name an entry of a server. */
 export function routerOf(method: string): Router | undefined {
   return Object.hasOwn(routers, method) ? routers[method] : undefined
 }
@@ -115,14 +115,14 @@ export async function forwardRouted(
     await withLink(request, server, undefined, send)
   } catch (error) {
     if (!(error instanceof ServerUnavailable)) throw error
-    // The call is recorded under its own name, with what becomes of it without a session.
+    // The call is sent without a session, so that it is recorded under its own name.
     const { revision } = request.session.client
     const session = { revision, isStateless: isStateless(revision), sessionId: undefined }
     await send({ server, ...session, capabilities: {}, serverInfo: {} })
   }
 }
 
-/** The session of the client is the gateway's own, and ids of events name their server. */
+/** The outcome without the server's session id, and with event ids that name the server. */
 function ofClient(outcome: Outcome, server: string): Outcome {
   if (outcome.kind !== 'completed') return outcome
   const { [SESSION_ID_HEADER]: _session, ...headers } = outcome.headers

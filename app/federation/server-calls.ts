@@ -1,4 +1,4 @@
-// Requests to single servers, on behalf of one to several: each is a call by the same path as one to /mcp/<server>.
+// Requests to single servers on behalf of a request to several: each is a call, as a request to /mcp/<server> is.
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Call, Denied, Failed, MaybePromise, Outcome, Refusal, UsedResource } from '@svc/core'
 import type { JsonObject } from '@svc/core/json'
@@ -13,42 +13,42 @@ import type { Fields } from '../mcp/rpc-response.js'
 export interface ServerRequest {
   readonly server: string
   readonly method: 'POST' | 'GET' | 'DELETE'
-  /** The session id is the one that clients of this gateway get for the server. */
+  /** The session id in them is the one that clients get for the server. */
   readonly headers: IncomingHttpHeaders
   /** Null for a GET or a DELETE. */
   readonly message: JsonObject | null
   readonly translation?: Translation
-  /** Runs when the call exists, before any stage. */
+  /** Runs when the call exists, before the stages. */
   onCall?(call: Call): void
-  /** Runs when the stages have let the call pass, before it is sent. */
+  /** Runs when the stages have allowed the call, before it is sent. */
   onJudged?(call: Call): void
 }
 
-/** How the outcome of a call is written or read. */
+/** Encodes or reads the outcome of a call. */
 export interface Encoding {
   encode(outcome: Denied | Failed, call: Call): BufferedResponse
-  /** The whole response; of a stream, what comes before the response is dropped. */
+  /** The whole response; events of a stream before the response are dropped. */
   response(outcome: Outcome, call: Call): Promise<MessageOutcome>
 }
 
 export interface ServerCalls {
-  /** Runs one call; the stages do not stop before `answer` has resolved. */
+  /** Runs one call; the stages do not end before `respond` has resolved. */
   run(
     request: ServerRequest,
-    response: (control: CallControl, outcome: Outcome, encoding: Encoding) => MaybePromise<void>,
+    respond: (control: CallControl, outcome: Outcome, encoding: Encoding) => MaybePromise<void>,
   ): Promise<void>
-  /** Records and answers the refusal of a request that reaches no server. */
+  /** Records the refusal of a request that reaches no server, and responds with it. */
   refuse(refusal: Refusal, exchange: McpExchange, used: UsedResource): Promise<void>
 }
 
 /** The response of one server, read whole. */
 export interface Reply extends ServerReply {
   readonly outcome: Outcome
-  /** The JSON-RPC response; undefined where there is none. */
+  /** The JSON-RPC response; undefined if there is none. */
   readonly response: Fields | undefined
 }
 
-/** The call ends after `timeoutMs`, if given: a server that hangs must not hold up the others. */
+/** The call ends after `timeoutMs`, if given: a server that hangs must not delay the others. */
 export async function replyTo(
   calls: ServerCalls,
   request: ServerRequest,

@@ -1,10 +1,10 @@
-// Ids that servers give: those of several servers may be equal, so a client gets each with the name of its server. They are
-// the ids of requests to the client, and the tokens by which it reports its progress with them.
+// The ids of servers' requests to a client, and the tokens by which it reports progress. Those of several servers may be
+// equal, so a client gets each with the name of its server.
 import { isJsonObject, type JsonObject, type JsonValue, parseJsonObject } from '@svc/core/json'
 import { isRequestId, type Message, type RequestId } from '../mcp/message.js'
 import type { Fields } from '../mcp/rpc-response.js'
 
-/** A message of a server's with ids for the client. */
+/** A server's message with ids for the client. */
 export function withClientIds(server: string, message: Fields): Fields {
   const { method, id, params } = message
   const named = id === undefined ? message : { ...message, id: clientId(server, id) }
@@ -23,8 +23,8 @@ function clientId(server: string, id: unknown): string {
 }
 
 /**
- * The server that a response or a report of progress is for, and the message with the server's own ids; undefined where
- * it names none.
+ * The server that a response or a progress notification is for, and the message with the server's own ids; undefined if it
+ * names no server.
  */
 export function toServer(
   message: Message,

@@ -1,4 +1,4 @@
-// How the requests of one client reach one server: in a session of the server's, or without sessions (2026-07-28).
+// The link of one client to one server: a session with the server, or none (2026-07-28).
 import type { IncomingHttpHeaders } from 'node:http'
 import { failed } from '@svc/core'
 import { isJsonObject } from '@svc/core/json'
@@ -12,12 +12,12 @@ import {
 import { MAX_DESCRIPTION } from '../mcp/name-limits.js'
 import { type Reply, replyTo, type ServerCalls } from './server-calls.js'
 
-/** The session id is the one for clients. */
+/** The session id is the one that clients get. */
 export interface ServerLink extends ServerSession, ServerDescription {
   readonly server: string
 }
 
-/** No request of this client reaches the server now. */
+/** The server refused the client's handshake or could not be reached. */
 export class ServerUnavailable extends Error {
   override readonly name = 'ServerUnavailable'
 
@@ -31,7 +31,7 @@ export class ServerUnavailable extends Error {
 
 export interface LinkParts {
   readonly calls: ServerCalls
-  /** Those of the client's request, without those of MCP and of a single call. */
+  /** Headers of the client's request, without those of MCP and of a single call. */
   readonly headers: IncomingHttpHeaders
   readonly timeoutMs: number
 }
@@ -52,9 +52,9 @@ export async function openLink(server: string, client: ClientFacts, parts: LinkP
   }
   const { reply, session } = await performHandshake(send, client)
   if (session === undefined) throw new ServerUnavailable(server, reply)
-  // It is kept for as long as the session of the client.
+  // The client's session keeps the description.
   if (JSON.stringify(session).length > MAX_DESCRIPTION) {
-    const message = `What the server says of itself is over ${MAX_DESCRIPTION} characters.`
+    const message = `The server's description of itself is over ${MAX_DESCRIPTION} characters.`
     throw new ServerUnavailable(server, { ...reply, outcome: failed('PAYLOAD_TOO_LARGE', message) })
   }
   return { server, ...session }

@@ -1,4 +1,4 @@
-// The lists of one server, read to their last page.
+// Reads the lists of one server, to their last page.
 import { listChanges } from '../mcp/change-notifications.js'
 import { resultIn } from '../mcp/handshake.js'
 import { readPages, type ServerList } from '../mcp/list-pages.js'
@@ -15,7 +15,7 @@ interface ListForm {
   readonly nameMember: string
 }
 
-/** The kind is also the member of the result. */
+/** Lists by kind, which is also the member of the result. */
 export const listForms: Readonly<Record<ListKind, ListForm>> = {
   tools: { method: 'tools/list', capability: 'tools', nameMember: 'name' },
   prompts: { method: 'prompts/list', capability: 'prompts', nameMember: 'name' },
@@ -29,7 +29,7 @@ export const listForms: Readonly<Record<ListKind, ListForm>> = {
 
 const kinds = Object.keys(listForms) as ListKind[]
 
-/** The lists that a notification says to have changed. */
+/** The lists that have changed according to a notification. */
 export function listsChangedBy(notification: string): readonly ListKind[] {
   const change = listChanges.find(({ method }) => method === notification)
   return kinds.filter((kind) => listForms[kind].capability === change?.capability)

@@ -1,4 +1,4 @@
-// The notifications of one server: from its GET stream in a session, from `subscriptions/listen` without.
+// The notifications of one server: from a GET stream in a session, else from `subscriptions/listen`.
 import { isRefusal, isStream, type Outcome } from '@svc/core'
 import type { JsonObject } from '@svc/core/json'
 import type { CallControl } from '@svc/core/pipeline'
@@ -12,27 +12,27 @@ import type { ServerRequest } from './server-calls.js'
 import type { ServerLink } from './server-link.js'
 import { translationFrom } from './upstream-request.js'
 
-/** An event of a server for the client; undefined where the client does not get it. */
+/** Translates a server's event for the client; undefined if the client does not get it. */
 export type ShowEvent = (event: Uint8Array) => Uint8Array | undefined
 
 export interface ServerStreamParts {
   readonly request: ClientRequest
   readonly link: ServerLink
   readonly stream: ClientStream
-  /** For a server without sessions, which sends only what is asked for. */
+  /** The filter for a server without sessions, which sends only requested notifications. */
   readonly filter: JsonObject
   readonly show: ShowEvent
-  /** Runs when the server has opened its stream, each time. */
+  /** Runs each time when the server has opened its stream. */
   opened(): void
   /** Resumes the stream of a session after this event. */
   readonly lastEventId?: string | undefined
 }
 
-/** Time until a stream that a server has ended is opened again, in milliseconds; it doubles up to the maximum. */
+/** Time after which a stream that a server has ended is opened again, in milliseconds; it doubles up to the maximum. */
 const minPauseMs = 1_000
 const maxPauseMs = 60_000
 
-/** How a stream ended: the server has none, has ended its session or the stream, or the gateway ended it. */
+/** The end of a stream: the server has no stream, has ended the session or the stream, or the gateway has ended it. */
 type End = 'refused' | 'gone' | 'ended' | 'stopped'
 
 /** Resolves when the server has no stream for the client, or the client's stream has ended. */
@@ -42,7 +42,7 @@ export async function keepOpen(parts: ServerStreamParts): Promise<void> {
   for (let pauseMs = minPauseMs; stream.isOpen; pauseMs = Math.min(2 * pauseMs, maxPauseMs)) {
     const end = await flow({ ...parts, lastEventId })
     lastEventId = undefined
-    // A drain or a new policy ends the whole, so that the client opens it again.
+    // A drain or a new policy ends the client's stream, so that the client opens a new one.
     if (end === 'stopped') return stream.end()
     if (end === 'gone') return request.session.links.drop(link.server, link)
     if (end === 'refused') return

@@ -1,4 +1,4 @@
-// The GET stream of a client's session: what the servers of all its links have to say.
+// The GET stream of a client's session, with the notifications of all its servers.
 import type { ClientExchange } from '../http/client-exchange.js'
 import { LAST_EVENT_ID_HEADER } from '../http/header-names.js'
 import { allChanges } from '../mcp/change-notifications.js'
@@ -15,7 +15,7 @@ import {
   withSubscription,
 } from './subscription-events.js'
 
-/** Resolves when the stream has ended. With `Last-Event-ID`, the stream of the event's server is resumed after it. */
+/** Resolves when the stream has ended. `Last-Event-ID` resumes the stream of the server that it names. */
 export async function openSessionStream(
   request: ClientRequest,
   client: ClientExchange,
@@ -38,7 +38,7 @@ export async function openSessionStream(
   await Promise.race([stream.begun, stream.closed, flows.ended()])
   if (client.isBegun) await stream.closed
   stopAttaching()
-  // A method that is not allowed means a server without such a stream (Streamable HTTP).
+  // Status 405 means that the server has no such stream (Streamable HTTP).
   if (stream.isOpen) client.whole({ status: 405, headers: { allow: 'POST, DELETE' }, body: '' })
   await flows.end()
 }

@@ -1,4 +1,4 @@
-// What the gateway keeps of one client of several servers: its links, and the lists that it got.
+// The state that the gateway keeps for one client of several servers: its links, lists, requests, subscriptions and tasks.
 import type { Clock } from '@svc/core'
 import { isJsonObject, type JsonObject } from '@svc/core/json'
 import { BoundedMap } from '@svc/core/store'
@@ -14,9 +14,9 @@ import type { ServerLink } from './server-link.js'
 
 interface UsableServers {
   readonly servers: readonly string[]
-  /** The policy and the caller's credentials. */
+  /** A hash of the policy and the caller's credentials. */
   readonly scope: string
-  /** By the monotonic clock, milliseconds. */
+  /** Monotonic time, in milliseconds. */
   readonly until: number
 }
 
@@ -25,12 +25,12 @@ export class FederationSession {
   readonly client: ClientFacts
   readonly links: ServerSessions<ServerLink>
   readonly lists: ListCache
-  /** The servers that the caller was found to be allowed. */
+  /** The servers that the caller may use, if known. */
   usable: UsableServers | undefined
   readonly running = new CancellableRequests()
   readonly subscribed = new SubscribedUris()
   readonly tasks = new TaskServers()
-  /** The params by which the client has set the level of log messages. */
+  /** The params of the client's last `logging/setLevel`. */
   logLevel: JsonObject | undefined
   #ownIds = 0
 
@@ -41,19 +41,19 @@ export class FederationSession {
     this.lists = new ListCache(clock)
   }
 
-  /** The id of a request of the gateway's own: in one session of a server, no two may have the same. */
+  /** The id of the gateway's next own request, as ids must be unique in a server's session. */
   nextOwnId(): string {
     return `svc-${++this.#ownIds}`
   }
 }
 
-/** Of one client; beyond it, the one that was added first is forgotten. */
+/** Limits for one client, beyond which the entry that was added first is removed. */
 const maxUris = 1_000
 const maxTasks = 1_000
-/** The id of a client: a tag, the tool in base64url, the server's id. */
+/** Length of a client's task id: a tag, the tool in base64url, the server's id. */
 const maxId = 3 * MAX_NAME
 
-/** The server of each task of a client: the id of a task does not name it. */
+/** The servers of a client's tasks, whose ids do not name them. */
 class TaskServers {
   #servers = new BoundedMap<string, string>(maxTasks)
 
@@ -66,7 +66,7 @@ class TaskServers {
   }
 }
 
-/** Resources that a client subscribes to by another URI than that of their server. */
+/** Resources that a client subscribes to by another URI than the server's. */
 export class SubscribedUris {
   #listed = new BoundedMap<string, string>(maxUris)
 
@@ -74,7 +74,7 @@ export class SubscribedUris {
     if (listed !== source.name && listed.length <= MAX_URI) this.#listed.set(keyOf(source), listed)
   }
 
-  /** The notification with the URI of the client. */
+  /** The notification with the client's URI. */
   shown(server: string, message: Fields): Fields {
     const { method, params } = message
     if (method !== RESOURCE_UPDATED || !isJsonObject(params)) return message

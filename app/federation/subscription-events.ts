@@ -1,4 +1,4 @@
-// Of which subscription a message is, and ids of events that name their server, as a client resumes after the last event.
+// Subscription ids in notifications, and event ids that name their server, so that a client can resume that server's stream.
 import { withIds } from '@svc/core/http'
 import { isJsonObject, parseJsonObject } from '@svc/core/json'
 import { SUBSCRIPTIONS_ACKNOWLEDGED } from '../mcp/change-notifications.js'
@@ -12,7 +12,7 @@ export function isOfSubscription({ method }: Fields): boolean {
   return method === undefined || method === SUBSCRIPTIONS_ACKNOWLEDGED
 }
 
-/** The message as one of the subscription `id`; of none where it is undefined. */
+/** The message with the subscription `id`, or without one if it is undefined. */
 export function withSubscription(message: Fields, id: string | number | undefined): Fields {
   const params = isJsonObject(message['params']) ? message['params'] : {}
   const meta = isJsonObject(params['_meta']) ? params['_meta'] : {}
@@ -22,9 +22,9 @@ export function withSubscription(message: Fields, id: string | number | undefine
   return { ...message, params: Object.keys(named).length === 0 ? rest : { ...rest, _meta: named } }
 }
 
-/** The event with the id for the client. */
+/** The event with an id that names the server. */
 export function withClientEventId(server: string, bytes: Uint8Array): Uint8Array {
-  // A comment has none, and need not be UTF-8.
+  // A comment has no id, and need not be UTF-8.
   if (bytes[0] === COLON || !Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).includes('id'))
     return bytes
   return withIds(bytes, (id) => clientEventId(server, id))
@@ -34,7 +34,7 @@ function clientEventId(server: string, id: string): string {
   return Buffer.from(JSON.stringify({ server, id })).toString('base64url')
 }
 
-/** The server and its own id, from that of `Last-Event-ID`; undefined for other ids. */
+/** The server and its own id in a `Last-Event-ID`; undefined for other ids. */
 export function serverEventId(given: unknown): { readonly server: string; readonly id: string } | undefined {
   if (typeof given !== 'string') return undefined
   const { server, id } = parseJsonObject(Buffer.from(given, 'base64url').toString()) ?? {}

@@ -1,5 +1,4 @@
-// Writes a client's message as a request to one server: with the server's own names and ids, in the revision that the
-// server speaks.
+// Translates a client's message to a request in the server's revision, and the server's response back.
 import type { IncomingHttpHeaders } from 'node:http'
 import { isJsonObject, type JsonObject } from '@svc/core/json'
 import { LAST_EVENT_ID_HEADER, PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
@@ -15,7 +14,7 @@ import type { ServerLink } from './server-link.js'
 import { listsChangedBy } from './server-lists.js'
 import type { FederationSession } from './session.js'
 
-/** Headers of the client's exchange with the gateway, which a request to a server has of its own. */
+/** Headers of the client's exchange with the gateway, which are not passed on. */
 const exchangeHeaders = [
   'content-length',
   SESSION_ID_HEADER,
@@ -27,12 +26,12 @@ const exchangeHeaders = [
 /** Headers that name one call. */
 const callHeaders = ['idempotency-key', 'x-idempotency-key', 'x-escalation-id', 'x-escalation-wait']
 
-/** For the gateway's own requests on behalf of a client. */
+/** The headers of the gateway's own requests on behalf of a client. */
 export function headersOfOwnRequests(headers: IncomingHttpHeaders): IncomingHttpHeaders {
   return without(headers, [...exchangeHeaders, ...callHeaders])
 }
 
-/** The message for the server, and the headers that go with it. `message` has the server's own names. */
+/** The message for the server, and its headers. `message` has the server's own names. */
 export function requestTo(
   link: ServerLink,
   client: ClientFacts,
@@ -47,7 +46,7 @@ export function requestTo(
   return { headers: { ...headers, ...repeated }, message: written }
 }
 
-/** What a response of the server becomes for the client; `method` is that of the request. */
+/** Translates the server's messages for the client; `method` is that of the request. */
 export function translationFrom(
   link: ServerLink,
   { client, lists, tasks }: FederationSession,
@@ -64,7 +63,7 @@ export function translationFrom(
     message(message) {
       const { method: sent, id } = message
       if (id === undefined) lists.changed(link.server, listsChangedBy(String(sent)))
-      // A client of 2026-07-28 declared no capabilities here, so that only a ping can come.
+      // The gateway declared no capabilities of a client of 2026-07-28, so the request can only be a ping.
       else if (isClientStateless && !link.isStateless) return undefined
       return withClientIds(link.server, message)
     },

@@ -1,4 +1,4 @@
-// Whether the caller may use what its message names beside its subject: a session, tasks, resources of a subscription.
+// Checks that the caller may use the session, the tasks and the subscribed resources that its message names.
 import {
   after,
   type Call,
@@ -30,7 +30,7 @@ export class AccessChecks {
     ]
   }
 
-  /** Undefined where the message may be sent. Throws or rejects with `Refusal`, or where the session key cannot be read. */
+  /** Undefined if the message may be sent. Throws or rejects with `Refusal`, or if the session key cannot be read. */
   refusalOf(call: Call, exchange: McpExchange, request: CallRequest): MaybePromise<Denied | undefined> {
     return firstResult(this.#all, (check) => check(call, exchange, request))
   }
@@ -49,7 +49,7 @@ export class AccessChecks {
     })
   }
 
-  /** A message may name only tasks of its caller, and may use one only where it may use the task's tool. */
+  /** A message may name only tasks of its caller whose tools the caller may use. */
   #task(call: Call, exchange: McpExchange, task: BoundTask): MaybePromise<Denied | undefined> {
     const { sessions, versions, tasks } = this.#caches
     return after(sessions(), (binding) => {

@@ -1,5 +1,4 @@
-// Learns from the tool lists of servers which tools change something. Whether these annotations count is decided by the
-// policy.
+// Learns from the tool lists of servers which tools change something. The policy decides whether these annotations count.
 import type { Clock, ToolAnnotations } from '@svc/core'
 import { isJsonObject } from '@svc/core/json'
 import { formatReference } from '@svc/core/match'
@@ -10,10 +9,10 @@ import { toolReference } from './tool-reference.js'
 
 /** How long an annotation counts after the server last sent it, in milliseconds. */
 const annotationTtlMs = 3_600_000
-/** Per server; the tool listed longest ago is removed first. */
+/** Tools that are kept of one server; the tool listed longest ago is removed first. */
 const maxTools = 5000
 
-/** Where a list comes from. */
+/** The server that sent a list. */
 export interface ListSource {
   /** Name of the target, decoded. */
   readonly server: string
@@ -24,7 +23,7 @@ export interface ListSource {
 
 export class AnnotationCache implements ToolAnnotations {
   #isUsed = false
-  /** By the address of the server and the reference of the tool: `true`, `false`, or `none`. */
+  /** `true`, `false` or `none`, by the address of the server and the reference of the tool. */
   #learned: LearnedValues
 
   constructor(state: SharedState, clock: Clock) {
@@ -45,8 +44,8 @@ export class AnnotationCache implements ToolAnnotations {
   }
 
   /**
-   * To be awaited before a call of the tool is judged: learns what other gateways have learned; undefined where nothing
-   * has to be read. Rejects with `Refusal` (`STORE_UNAVAILABLE`) where this gateway knows nothing of the tool.
+   * Learns what other gateways have learned, before a call of the tool is judged; undefined if nothing has to be read.
+   * Rejects with `Refusal` (`STORE_UNAVAILABLE`) if this gateway knows nothing of the tool.
    */
   refresh({ href }: URL, reference: string): Promise<void> | undefined {
     const refreshing = this.#isUsed ? this.#learned.refresh(href, reference) : undefined
@@ -55,7 +54,7 @@ export class AnnotationCache implements ToolAnnotations {
     })
   }
 
-  /** The result of a `tools/list`, or one page of it: the latest annotation of each tool counts. */
+  /** Learns from the result of a `tools/list`, or from one page: the latest annotation of each tool counts. */
   async learn({ server, upstream, version }: ListSource, result: unknown): Promise<void> {
     const tools: unknown = isJsonObject(result) ? result['tools'] : undefined
     if (!this.#isUsed || !Array.isArray(tools)) return
@@ -67,7 +66,7 @@ export class AnnotationCache implements ToolAnnotations {
   }
 }
 
-/** Of two tools of one name, the one that changes something counts, as the server may run either. */
+/** If two tools have one name, the one that changes something counts, because the server may run either. */
 function annotationsIn(tools: readonly unknown[]): Map<string, boolean | undefined> {
   const annotated = new Map<string, boolean | undefined>()
   for (const tool of tools) {
@@ -81,8 +80,8 @@ function annotationsIn(tools: readonly unknown[]): Map<string, boolean | undefin
 }
 
 /**
- * `destructiveHint` has a meaning only beside a `readOnlyHint` that is not true; where both are true, the more dangerous
- * counts. Undefined where neither decides.
+ * `destructiveHint` has a meaning only beside a `readOnlyHint` that is not true; if both are true, the more dangerous
+ * counts. Undefined if neither decides.
  */
 function changesBy(annotations: unknown): boolean | undefined {
   const { readOnlyHint, destructiveHint } = isJsonObject(annotations) ? annotations : {}
@@ -94,6 +93,6 @@ const scheme = 'mcp://'
 
 /** The server's segment in references. */
 function segmentOf(server: string): string {
-  const ofAny = formatReference({ server, tool: 'x', version: '1' })
-  return ofAny.slice(scheme.length, ofAny.indexOf('/', scheme.length))
+  const reference = formatReference({ server, tool: 'x', version: '1' })
+  return reference.slice(scheme.length, reference.indexOf('/', scheme.length))
 }

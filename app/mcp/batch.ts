@@ -1,5 +1,5 @@
-// Batches of messages, which only the revision 2025-03-26 has: each message is a call of its own, and their responses are
-// one answer.
+// Batches of messages, which only the revision 2025-03-26 has: each message is a call of its own, and one HTTP response
+// holds the responses to all.
 import { type Completed, failed, isStream, type Outcome } from '@svc/core'
 import { isJsonObject, type JsonValue } from '@svc/core/json'
 import type { ParsedBody } from '../http/client-exchange.js'
@@ -14,13 +14,13 @@ import { isResponse } from './rpc-response.js'
 import type { ReceivedMessage } from './servers.js'
 import { shownEvent, shownMessage } from './shown-messages.js'
 
-/** Each is a call with a record, and they run at the same time. */
+/** Each message is a call with a record, and all run at the same time. */
 const maxMessages = 50
 
 /** Headers that name one call. */
 const single = ['idempotency-key', 'x-idempotency-key', 'x-escalation-id']
 
-/** The messages of a batch, undefined where the body is none. Throws `McpRefusal`. */
+/** The messages of a batch; undefined if the body is not a batch. Throws `McpRefusal`. */
 export function messagesIn(
   bytes: Uint8Array,
   headers: McpExchange['headers'],
@@ -48,7 +48,7 @@ export function writtenBody(value: JsonValue): ParsedBody {
   return { value, text, bytes: Buffer.byteLength(text) }
 }
 
-/** Whether the text, which may be no JSON, is an array if anything. */
+/** Whether the text begins as a JSON array does. */
 function beginsArray(bytes: Uint8Array): boolean {
   return bytes.find((byte) => byte !== 0x20 && byte !== 0x09 && byte !== 0x0a && byte !== 0x0d) === 0x5b
 }
@@ -56,11 +56,11 @@ function beginsArray(bytes: Uint8Array): boolean {
 /** The response to one message of a batch. */
 export interface MessageOutcome {
   readonly whole: BufferedResponse
-  /** The JSON-RPC response; undefined where the message needs none. */
+  /** The JSON-RPC response; undefined if the message needs none. */
   readonly response: ReceivedMessage | undefined
 }
 
-/** Reads a streamed response up to its response: what else it has is for a stream of the message's own. */
+/** Reads the response; the other events of a stream are dropped. */
 export async function readMessageOutcome(
   exchange: McpExchange,
   outcome: Outcome,
@@ -69,14 +69,14 @@ export async function readMessageOutcome(
   const { id } = exchange
   if (outcome.kind !== 'completed') {
     const whole = encodeRefusal(exchange, outcome, call)
-    // A notification has no response; a value that is no message is responded without an id.
+    // A notification gets no response; the response to a value that is not a message has the id null.
     if (id === undefined && exchange.message !== undefined) return { whole, response: undefined }
     return { whole, response: errorResponse(id ?? null, outcome, call, exchange.protocolError) }
   }
   const { status, headers, body } = outcome
   const whole = { status, headers, body: isStream(body) ? '' : body }
   if (id === undefined) return { whole, response: undefined }
-  const missing = failed('UPSTREAM_UNREACHABLE', 'The upstream responded without a response.')
+  const missing = failed('UPSTREAM_UNREACHABLE', 'The upstream sent no JSON-RPC response.')
   const response = (await responseIn(outcome, id)) ?? errorResponse(id, missing, call)
   return { whole, response }
 }
@@ -95,7 +95,7 @@ async function responseIn({ body }: Completed, id: RequestId): Promise<ReceivedM
   return undefined
 }
 
-/** The message, where it is the response to `id`. */
+/** The message if it is the response to `id`. */
 function responseTo(
   id: RequestId,
   { message, text }: Partial<ReceivedMessage> = {},
@@ -104,11 +104,11 @@ function responseTo(
   return isFound ? { message, text } : undefined
 }
 
-/** One response to all messages: the responses, else the first refusal, else that all were accepted. */
+/** The HTTP response to all messages: the JSON-RPC responses, else the first refusal, else 202. */
 export function batchResponse(outcomes: readonly MessageOutcome[]): BufferedResponse {
   const responses = outcomes.flatMap(({ response }) => response?.text ?? [])
   const gone = outcomes.find(({ whole }) => whole.status === 404)
-  // The session is gone for all of them, and clients begin a new one where the HTTP status says so.
+  // The session has ended for all messages, and clients begin a new one if the HTTP status is 404.
   if (gone !== undefined && outcomes.every(({ whole }) => whole.status === 404)) return gone.whole
   if (responses.length > 0) {
     const headers = { 'content-type': 'application/json' }

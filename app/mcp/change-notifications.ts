@@ -1,4 +1,4 @@
-// The notifications that something has changed, and the filters of `subscriptions/listen` (2026-07-28): what a client hears.
+// The notifications that something has changed, and the filters of `subscriptions/listen` (2026-07-28).
 import { isJsonObject, type JsonObject } from '@svc/core/json'
 import { capabilityOf, type ServerDescription } from './handshake.js'
 import type { Fields } from './rpc-response.js'
@@ -26,10 +26,10 @@ function filterOf(
   return { ...Object.fromEntries(flags), ...(uris.length === 0 ? {} : { resourceSubscriptions: [...uris] }) }
 }
 
-/** All changes of lists, for clients that hear of them unasked. */
+/** All changes of lists, for clients with a session, which get them without a subscription. */
 export const allChanges = filterOf(() => true, [])
 
-/** The part of a filter that a server can fulfil; `uris` are its resources. Empty where there is none. */
+/** The part of a filter that a server can fulfil; `uris` are its resources. Empty if it can fulfil nothing. */
 export function fulfillable(
   server: ServerDescription,
   wanted: Fields,
@@ -42,7 +42,7 @@ export function fulfillable(
   )
 }
 
-/** What any of the filters has, with the URIs as the client knows them. */
+/** The union of the filters, with `uris` as the client names them. */
 export function mergeFilters(filters: readonly JsonObject[], uris: readonly string[]): ChangeFilter {
   return filterOf(({ flag }) => filters.some((filter) => filter[flag] === true), uris)
 }

@@ -1,5 +1,5 @@
-// Encodes refusals over MCP: as HTTP errors where the client's transport must see them, as JSON-RPC errors where its
-// caller waits for a response.
+// Encodes refusals over MCP: as HTTP errors if the client's transport must see them, as JSON-RPC errors if its caller
+// waits for a response.
 import { type Denied, type Failed, statusOf } from '@svc/core'
 import { type BufferedResponse, type ErrorSubject, errorObject, refusalResponse } from '../http/response.js'
 import { isStatelessExchange, type McpExchange } from './exchange.js'
@@ -27,7 +27,7 @@ export function encodeRpcError(...error: Parameters<typeof rpcErrorResponse>): s
   return JSON.stringify(rpcErrorResponse(...error))
 }
 
-/** A JSON-RPC error: the HTTP status of the code as a positive integer unless the protocol has its own. */
+/** A JSON-RPC error, whose code is the protocol's own or else the HTTP status of the refusal. */
 export function rpcErrorResponse(
   id: RequestId | null,
   outcome: Denied | Failed,
@@ -48,7 +48,7 @@ function isForTransport(outcome: Denied | Failed): boolean {
   )
 }
 
-/** Invalid params are answered to the call that waits; an invalid request is an HTTP error. */
+/** Invalid params are a JSON-RPC error for the waiting call; an invalid request is an HTTP error. */
 function statusOfProtocolError({ code, status }: ProtocolError, exchange: McpExchange): number {
   if (status !== undefined) return status
   if (exchange.id === undefined || code === rpcCodes.headerMismatch || code === rpcCodes.invalidRequest)

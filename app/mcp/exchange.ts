@@ -1,4 +1,4 @@
-// One HTTP exchange over MCP: what is learned when the request is read, and used when it is answered.
+// The state of one HTTP exchange over MCP, from the reading of its request to its response.
 import type { IncomingHttpHeaders } from 'node:http'
 import { type Call, type Credential, type McpFacts, mcpFacts, slot, type Token } from '@svc/core'
 import { LAST_EVENT_ID_HEADER, PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
@@ -9,24 +9,24 @@ import { type BoundTask, boundSessionId, clientTaskId } from './session-binding.
 import { revisionIn } from './stateless-request.js'
 
 interface Learned {
-  /** Of a response on the stream of another request. */
+  /** The id of the response, if it is on the stream of another request. */
   rpcId?: RequestId
   revision?: string
   sessionId?: string
   taskId?: string
 }
 
-/** Changes what the server sends into what the client gets; the record is of the latter. */
+/** Translates what the server sends into what the client gets and the record describes. */
 export interface Translation {
   /** Whether the client is of a revision without sessions: it resumes no stream, and cancels a request by leaving. */
   readonly isClientStateless: boolean
   /** The response to the request. */
   response(response: Fields): Fields
-  /** A request or notification of the server's; undefined where the client does not get it. */
+  /** The server's request or notification; undefined if the client does not get it. */
   message(message: Fields): Fields | undefined
 }
 
-/** What is known of an exchange before its body is read. */
+/** The state of an exchange before its body is read. */
 export interface ExchangeHead {
   readonly method: 'POST' | 'GET' | 'DELETE'
   readonly headers: IncomingHttpHeaders
@@ -38,40 +38,40 @@ export interface ExchangeHead {
   readonly credential?: (() => Promise<Credential | undefined>) | undefined
   /** A service of the stages in force. */
   readonly service?: (<T>(service: Token<T>) => T | undefined) | undefined
-  /** Where server and client do not speak one revision, or the client uses several servers as one. */
+  /** Set if server and client speak different revisions, or if the client uses several servers as one. */
   readonly translation?: Translation | undefined
   /** Whether the message came without HTTP headers of the protocol, which then need not repeat it. */
   readonly isHeaderless?: boolean | undefined
-  /** Names the connection of an MCP server in this process, where ids of requests are used once as in a session. */
+  /** Names the connection of an MCP server in this process; as in a session, each request id is used once. */
   readonly connection?: string | undefined
   /** The tag that came with the id of a session; `headers` have the id as the server gave it. */
   readonly sessionTag: string | undefined
 }
 
 export interface McpExchange extends ExchangeHead {
-  /** Set where the message is one of several in a body, whose responses are no streams. */
+  /** Set if the message is part of a batch, whose responses are not streams. */
   isInBatch?: boolean
   /** The tasks that the message names. */
   tasks: readonly BoundTask[]
   /** Known once the body was read, with the server's own task ids. */
   message: Message | undefined
-  /** The JSON of `message`, where the gateway itself has written it. */
+  /** The JSON of `message`, if the gateway has written it. */
   text?: string
   /** The id of the JSON-RPC error in a refusal. */
   id: RequestId | undefined
-  /** Set where the request breaks the protocol. */
+  /** Set if the request breaks the protocol. */
   protocolError: ProtocolError | undefined
-  /** Set where the session is another caller's: on HTTP 404 the client begins a new one. */
+  /** Set if the session is another caller's: on HTTP 404 the client begins a new one. */
   isForeignSession: boolean
-  /** What the response says, for the record: of a handshake, and of a tool call that begins a task. */
+  /** Facts from the response for the record. */
   readonly learned: Learned
-  /** Set where the client has cancelled the request. */
+  /** Set if the client has cancelled the request. */
   isCancelled?: boolean
 }
 
 export const mcpExchange = slot<McpExchange>('svc-sdk/mcpExchange')
 
-/** For the stages of `call`. */
+/** Makes the exchange and its facts available to the stages of `call`. */
 export function attachExchange(call: Call, exchange: McpExchange): void {
   call.set(mcpExchange, exchange)
   call.set(mcpFacts, () => factsOf(exchange))
@@ -92,13 +92,12 @@ function factsOf(exchange: McpExchange): McpFacts {
   }
 }
 
-/** Without a tag the client sent `id` as it is. */
+/** An empty tag means that the client sent the server's own id. */
 function clientSessionId(tag: string | undefined, id: string): string | undefined {
   if (tag === undefined) return undefined
   return tag === '' ? id : boundSessionId(tag, id)
 }
 
-/** An exchange before its body is read. */
 export function openExchange(head: ExchangeHead): McpExchange {
   return {
     method: head.method,
@@ -121,8 +120,8 @@ export function openExchange(head: ExchangeHead): McpExchange {
 }
 
 /**
- * Whether a disconnect ends the request. A GET ends in no other way. From 2026-07-28 on a client cancels a request by
- * closing its stream; before, a disconnect has no meaning.
+ * Whether a disconnect ends the request. It always ends a GET. From 2026-07-28 on a client cancels a request by closing
+ * its stream; in older revisions a disconnect has no meaning.
  */
 export function disconnectCancels(exchange: McpExchange): boolean {
   const { method, translation } = exchange
@@ -135,7 +134,7 @@ export function isStatelessExchange(exchange: McpExchange): boolean {
   return revision !== undefined && isStateless(revision)
 }
 
-/** After which event the request resumes a stream. On a POST, and from 2026-07-28 on, the header has no meaning. */
+/** The event after which a GET resumes a stream. From 2026-07-28 on the header has no meaning. */
 export function lastEventIdOf(exchange: McpExchange): IncomingHttpHeaders[string] {
   if (exchange.method !== 'GET' || isStatelessExchange(exchange)) return undefined
   return exchange.headers[LAST_EVENT_ID_HEADER]

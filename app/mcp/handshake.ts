@@ -1,5 +1,5 @@
-// The gateway as a client of an MCP server, over any transport: the handshake of each era of the protocol, and requests in
-// the session that it begins. It speaks for itself, or for one client.
+// The gateway as a client of an MCP server, over any transport: the handshakes of both eras of the protocol, and requests in
+// the session that a handshake begins. The gateway acts for itself or for one client.
 import { isJsonObject, type JsonObject, type JsonValue } from '@svc/core/json'
 import { isVersion } from '@svc/core/match'
 import { PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
@@ -10,22 +10,22 @@ import { clientMeta, headersOfRequest } from './stateless-request.js'
 
 const maxVersion = 256
 
-/** What a client says of itself: in `initialize`, or in each request. */
+/** The client's description of itself, in `initialize` or in each request. */
 export interface ClientFacts {
   readonly revision: string
   readonly capabilities: JsonValue
   readonly clientInfo: JsonValue
 }
 
-/** In which session, and in which words, a server gets its requests. */
+/** The session and the revision in which a server gets requests. */
 export interface ServerSession {
   readonly revision: string
   readonly isStateless: boolean
-  /** Undefined where the server gave none. */
+  /** Undefined if the server gave none. */
   readonly sessionId: string | undefined
 }
 
-/** What a server says of itself. */
+/** The server's description of itself. */
 export interface ServerDescription {
   readonly capabilities: Fields
   readonly serverInfo: Fields
@@ -34,7 +34,7 @@ export interface ServerDescription {
 
 export interface ServerReply {
   readonly status: number
-  /** Of the session that the response begins. */
+  /** The id of the session that the response begins. */
   readonly sessionId: string | undefined
   readonly result?: unknown
 }
@@ -46,19 +46,19 @@ export interface OwnMessage {
   readonly params?: JsonObject
 }
 
-/** Sends a message to one server. Of the reply to a notification nothing is used. */
+/** Sends a message to one server. The reply to a notification is not used. */
 export type SendOwn<Reply> = (message: OwnMessage, headers: Record<string, string>) => Promise<Reply>
 
 export interface Handshake<Reply> {
-  /** The last one. */
+  /** The last reply. */
   readonly reply: Reply
-  /** Undefined where the server accepted neither form. */
+  /** Undefined if the server accepted neither form. */
   readonly session?: ServerSession & ServerDescription
 }
 
 /**
- * Begins with the form of the client's own era, so that it can use all of the server. `announces`: whether
- * `notifications/initialized` is sent. Rejects as `send` does.
+ * Tries the form of the client's own era first, so that the client can use all of the server's features. `announces` tells
+ * whether `notifications/initialized` is sent. Rejects as `send` does.
  */
 export async function performHandshake<Reply extends ServerReply>(
   send: SendOwn<Reply>,
@@ -75,7 +75,7 @@ export async function performHandshake<Reply extends ServerReply>(
   return found
 }
 
-/** Whether the server understood the request, and has no such method or revision. */
+/** Whether the status of a failed handshake may mean that the server is of the other era. */
 export function isOtherEra({ status }: ServerReply): boolean {
   return status !== 401 && status !== 403 && status < 500
 }
@@ -87,7 +87,7 @@ async function initialize<Reply extends ServerReply>(
   const isSame = !isStateless(own)
   const params = {
     protocolVersion: isSame ? own : HANDSHAKE_REVISION,
-    // What a server asks of its client has no form that passes from one era to the other.
+    // Servers' requests to a client cannot be translated between the eras.
     capabilities: isSame ? capabilities : {},
     clientInfo,
   }
@@ -112,14 +112,13 @@ async function discover<Reply extends ServerReply>(
   return { reply, session: { ...withoutSession, ...describedIn(result) } }
 }
 
-/** How a server of 2026-07-28 is spoken to. */
+/** The session state for a server of 2026-07-28, which has no sessions. */
 export const withoutSession = {
   revision: STATELESS_REVISION,
   isStateless: true,
   sessionId: undefined,
 } satisfies ServerSession
 
-/** From the result of `initialize` or `server/discover`. */
 function describedIn({ capabilities, instructions, ...result }: Fields): ServerDescription {
   return {
     capabilities: isJsonObject(capabilities) ? capabilities : {},
@@ -133,7 +132,7 @@ function serverInfoIn({ serverInfo, _meta: meta }: Fields): Fields {
   return isJsonObject(info) ? info : {}
 }
 
-/** From the result of a handshake; undefined where it has no usable one. References contain it. */
+/** The version in a handshake's result; undefined if it cannot be part of a reference. */
 export function serverVersionIn(result: unknown): string | undefined {
   const { version } = isJsonObject(result) ? serverInfoIn(result) : {}
   return typeof version === 'string' && version.length <= maxVersion && isVersion(version)
@@ -150,18 +149,18 @@ export function resultIn({ status, result }: ServerReply): Fields | undefined {
   return status < 400 && isJsonObject(result) ? result : undefined
 }
 
-/** What the server says of a capability; undefined for one that it does not have. */
+/** The server's description of a capability; undefined if the server does not have it. */
 export function capabilityOf({ capabilities }: ServerDescription, name: string): Fields | undefined {
   const capability = capabilities[name]
   return isJsonObject(capability) ? capability : undefined
 }
 
-/** What a request without a session says of the client. */
+/** The `_meta` that describes the client in a request without a session. */
 export function metaOfClient({ revision, capabilities, clientInfo }: ClientFacts): JsonObject {
   return clientMeta(clientInfo, isStateless(revision) ? capabilities : {})
 }
 
-/** A request in the words of the session, and the headers that go with it. */
+/** A request in the form of the session's revision, and its headers. */
 export function ownRequest(
   session: ServerSession,
   client: ClientFacts,

@@ -13,7 +13,7 @@ export function single(headers: IncomingHttpHeaders, name: string): string | und
   return value
 }
 
-/** "Value Encoding": text that is no plain ASCII travels as `=?base64?…?=`. */
+/** "Value Encoding": text that is not plain ASCII is sent as `=?base64?…?=`. */
 export function decoded(value: string, header: string): string {
   const base64 = sentinel.exec(value)?.[1]
   if (base64 === undefined) return value

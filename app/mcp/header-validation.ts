@@ -10,7 +10,7 @@ import type { Message } from './message.js'
 import { checkParamHeaders } from './param-headers.js'
 import { isStateless, META_PROTOCOL_VERSION, rpcCodes } from './protocol.js'
 
-/** Which param `Mcp-Name` mirrors. */
+/** The param that `Mcp-Name` repeats, by method. */
 export const nameSources: ReadonlyMap<string, string> = new Map([
   ['tools/call', 'name'],
   ['prompts/get', 'name'],
@@ -30,8 +30,8 @@ export function checkContentType(headers: IncomingHttpHeaders): void {
 }
 
 /**
- * Throws `McpRefusal` (header mismatch). A header that is there must agree whatever the revision; from
- * 2026-07-28 on a request must have them.
+ * Throws `McpRefusal` (header mismatch). Headers must agree with the message in every revision; from 2026-07-28 on a
+ * request must have them.
  */
 export function validateHeaders(headers: IncomingHttpHeaders, message: Message): void {
   const stateless = checkVersion(headers, message)

@@ -1,4 +1,4 @@
-// MCP servers over Streamable HTTP: the only place where bytes of a server become messages.
+// MCP servers over Streamable HTTP: the only place where a server's bytes become messages.
 import { readEvent, type SseEvent, SseSplitter } from '@svc/core/http'
 import { MAX_COST } from '@svc/core/json'
 import { EVENT_STREAM_TYPE, JSON_TYPE, mediaType } from '../http/media-type.js'
@@ -35,7 +35,7 @@ export class HttpServers implements McpServers {
   }
 }
 
-/** In place, since a copy of so many headers costs more than the rest of the request. They are those of one request. */
+/** Changes the headers in place: they belong to one request, and a copy costs more than the rest of the request. */
 function completed({ message, headers }: McpRequest): McpRequest['headers'] {
   headers['accept'] ??= ACCEPT
   headers['accept-encoding'] ??= 'identity'
@@ -76,7 +76,7 @@ function fieldsOf(frame: Uint8Array): SseEvent {
   }
 }
 
-/** Only events of type `message` must hold a message; most clients ignore other types. */
+/** An event of type `message` must hold a message; most clients ignore other types. */
 function messageIn({ data, type }: SseEvent): Fields | undefined {
   if (data === '') return undefined
   let message: Fields

@@ -1,4 +1,4 @@
-// What the gateway says of itself: as a client of servers, and as a server of clients.
+// The gateway's description of itself, as a client and as a server.
 
 /** The version of the package `svc-sdk`. */
 const PRODUCT_VERSION = '1.0.0'

@@ -1,13 +1,13 @@
-// The params of a guarded method beside its arguments: each is judged, hashed and part of fingerprints, or refused.
+// Inspects the params of a guarded method beside its arguments: each is judged, hashed and fingerprinted, or refused.
 import { isJsonObject, type JsonObject, type JsonValue } from '@svc/core/json'
 import { invalidParams } from './mcp-refusal.js'
 import { META_ESCALATION_ID, META_IDEMPOTENCY_KEY } from './protocol.js'
 
-/** Which params a method knows. */
+/** The params that a method knows. */
 export interface ParamNames {
-  /** Those that name the call or are its arguments. */
+  /** Params that name the call or are its arguments. */
   readonly own: readonly string[]
-  /** Those that go along. */
+  /** The method's other params. */
   readonly others: readonly string[]
 }
 
@@ -25,8 +25,8 @@ const unjudgedMeta: Readonly<Record<string, (value: JsonValue) => boolean>> = {
 }
 
 /**
- * What goes upstream in `params` beside the method's own, undefined where nothing does. Throws `McpRefusal` for params
- * that neither the method nor `passParams` knows.
+ * The `params` that go upstream beside the method's own; undefined if there are none. Throws `McpRefusal` for params that
+ * neither the method nor `passParams` names.
  */
 export function inspectedParams(
   params: JsonObject,

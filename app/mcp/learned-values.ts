@@ -1,15 +1,14 @@
-// Facts that responses of servers have shown: known at once to the gateway that passed the response on, and to the others
-// within a second.
+// Facts from servers' responses: the gateway that passed the response on knows them at once, the others within a second.
 import type { Clock, MapBounds, SharedMap } from '@svc/core'
 import { BoundedMap } from '@svc/core/store'
 import { type SharedState, unlessDown } from './shared-state.js'
 
-/** How long a fact is used without a look at what other gateways have learned, in milliseconds. */
+/** Time for which a fact is used before the shared store is read again, in milliseconds. */
 const freshMs = 1_000
 
 interface Learned {
   readonly value: string
-  /** By the monotonic clock, milliseconds. */
+  /** Monotonic time, in milliseconds. */
   readonly until: number
   readonly readAt: number
 }
@@ -19,11 +18,11 @@ export class LearnedValues {
   #map: SharedMap
   #bounds: MapBounds
   #clock: Clock
-  /** By group and name. */
+  /** Facts by group and name. */
   #known = new Map<string, BoundedMap<string, Learned>>()
   #reading = new Map<string, Promise<void>>()
 
-  /** `name`: that of the map which the gateways share. */
+  /** `name` is that of the map which the gateways share. */
   constructor(state: SharedState, name: string, bounds: MapBounds, clock: Clock) {
     this.#state = state
     this.#map = state.map(name, bounds)
@@ -31,14 +30,14 @@ export class LearnedValues {
     this.#clock = clock
   }
 
-  /** What this gateway knows. */
+  /** The value that this gateway knows. */
   get(group: string, name: string): string | undefined {
     const learned = this.#known.get(group)?.get(name)
     return learned !== undefined && this.#clock.monotonic() < learned.until ? learned.value : undefined
   }
 
   /**
-   * Learns what other gateways have learned; undefined where nothing has to be read. Rejects with `Refusal`
+   * Learns what other gateways have learned; undefined if nothing has to be read. Rejects with `Refusal`
    * (`STORE_UNAVAILABLE`).
    */
   refresh(group: string, name: string): Promise<void> | undefined {
@@ -57,14 +56,14 @@ export class LearnedValues {
   async learn(group: string, facts: readonly (readonly [name: string, value: string])[]): Promise<void> {
     this.#keep(group, facts)
     if (!this.#state.isShared || facts.length === 0) return
-    // If the store is down, this gateway knows it, and the next response shows it again.
+    // If the store is down, this gateway still knows the facts, and the next response shows them again.
     await unlessDown(this.#map.set(group, facts))
   }
 
   async #read(group: string, name: string): Promise<void> {
     const known = this.#known.get(group)?.get(name)
     const [value] = await this.#map.get(group, [name])
-    // What a response has shown in the meantime is newer.
+    // A response that came in the meantime is newer.
     if (this.#known.get(group)?.get(name) !== known) return
     if (value !== undefined) this.#keep(group, [[name, value]])
   }

@@ -1,4 +1,4 @@
-// Reads a list of a server page by page, up to what the gateway keeps of one.
+// Reads a list of a server page by page, up to the limits of what the gateway keeps.
 import { isJsonObject } from '@svc/core/json'
 import {
   type ClientFacts,
@@ -12,7 +12,7 @@ import type { Fields } from './rpc-response.js'
 
 export interface ServerList {
   readonly entries: readonly Fields[]
-  /** For how long the server allows the list to be used again, in milliseconds; undefined where it does not say. */
+  /** Time for which the server allows the list to be cached, in milliseconds; undefined if the server names none. */
   readonly ttlMs: number | undefined
   /** Whether the server has more than the gateway reads. */
   readonly isCut: boolean
@@ -20,15 +20,15 @@ export interface ServerList {
 
 export const noList: ServerList = { entries: [], ttlMs: undefined, isCut: false }
 
-/** Of one server; a cursor that never ends must not keep the gateway reading. */
+/** Pages of one list: cursors that never end must not keep the gateway reading. */
 const maxPages = 100
 const maxEntries = 10_000
-/** Of one server, as JSON. */
+/** Characters of one list, as JSON. */
 const maxCharacters = 8_388_608
-/** It is sent back with the next request. */
+/** Characters of a cursor, which the next request sends back. */
 const maxCursor = 16_384
 
-/** `member` of a result has the list; `ask` requests one page and returns its result. Rejects like `ask`. */
+/** `member` of a result is the list; `ask` requests one page and returns its result. Rejects as `ask` does. */
 export async function readPages(
   member: string,
   ask: (params: Readonly<Record<string, string>>) => Promise<Fields>,
@@ -53,7 +53,7 @@ export async function readPages(
   return { entries, ttlMs, isCut: true }
 }
 
-/** The names of all tools of a server, for the gateway itself; none where it does not list any. Rejects like `send`. */
+/** The names of all tools of a server; empty if it has no tools. Rejects as `send` does. */
 export async function toolNames(
   send: SendOwn<ServerReply>,
   session: ServerSession,

@@ -1,7 +1,8 @@
-// Filters lists down to what the caller may use. A list is recognised by its shape, not by the method of its request:
-// a response replayed on a GET stream does not tell its request.
+// Removes from lists what the caller may not use. A list is recognised by its shape, because a response that is replayed on
+// a GET stream does not name the method of its request.
 import type { RequestKind } from '@svc/core'
 import { isJsonObject } from '@svc/core/json'
+import type { Fields } from './rpc-response.js'
 
 interface List {
   readonly member: string
@@ -23,13 +24,11 @@ const lists: readonly List[] = [
 
 export type MayUse = (kind: RequestKind, name: string) => boolean
 
-type Fields = Readonly<Record<string, unknown>>
-
 export function isListing(result: unknown): result is Fields {
   return isJsonObject(result) && lists.some(({ member }) => Array.isArray(result[member]))
 }
 
-/** The same object when nothing is removed. An entry without a name cannot be judged and is removed. */
+/** Returns the same object if nothing is removed. An entry without a name cannot be judged and is removed. */
 export function filterListing(result: Fields, mayUse: MayUse): Fields {
   let filtered = result
   for (const { member, kind, name } of lists) {
@@ -45,8 +44,8 @@ export function filterListing(result: Fields, mayUse: MayUse): Fields {
 }
 
 /**
- * A list without what its caller may not use must not reach another caller from a cache, nor outlive the policy
- * (2026-07-28, "Caching"). The same object where its members say so already.
+ * A filtered list must not reach another caller from a cache, and must not outlive the policy (2026-07-28, "Caching").
+ * Returns the same object if its members say so already.
  */
 export function forOneCaller(result: Fields, isFiltered: boolean): Fields {
   if (isFiltered) return { ...result, ttlMs: 0, cacheScope: 'private' }

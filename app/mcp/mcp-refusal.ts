@@ -3,10 +3,10 @@ import { type ErrorCode, Refusal } from '@svc/core'
 import type { RequestId } from './message.js'
 import { type ProtocolError, type RpcCode, rpcCodes } from './protocol.js'
 
-/** In records and metrics a `BAD_REQUEST`; on the wire the protocol's own error. */
+/** A refusal that records and metrics show as `BAD_REQUEST`, and clients get as the protocol's own error. */
 export class McpRefusal extends Refusal {
   readonly protocolError: ProtocolError
-  /** The id of the request, where the message could not be read. */
+  /** The id of the request, if the message could not be read. */
   readonly id: RequestId | undefined
 
   constructor(

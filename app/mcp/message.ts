@@ -1,4 +1,4 @@
-// Parses one JSON-RPC message of a client. Servers decode JSON in different ways, some ignoring case; a message that two
+// Parses one JSON-RPC message of a client. Servers decode JSON differently, and some ignore case; a message that two
 // servers could read differently is refused.
 import {
   isJsonObject,
@@ -41,15 +41,15 @@ export interface RpcResponse extends Common {
 
 export type Message = RpcRequest | RpcNotification | RpcResponse
 
-/** Records hold the name, so its length is limited. */
+/** Length of a method's name, which records hold. */
 const maxMethod = 256
 
 const members = new Set(['jsonrpc', 'id', 'method', 'params', 'result', 'error'])
 
-/** Of text that is not JSON: it has no members. Other errors are those of JSON that may not be used. */
+/** Errors of text that is not JSON and so has no members. The other errors are of JSON that is not allowed. */
 const notJson: ReadonlySet<JsonInputCode> = new Set(['not_json', 'byte_order_mark', 'invalid_utf8'])
 
-/** The JSON value in `bytes`. Throws `McpRefusal`: with the id of the request, where that can be read. */
+/** The JSON value in `bytes`. Throws `McpRefusal`, with the id of the request if it can be read. */
 export function parseJsonBody(bytes: Uint8Array): JsonValue {
   try {
     return parseJson(bytes)
@@ -61,7 +61,7 @@ export function parseJsonBody(bytes: Uint8Array): JsonValue {
   }
 }
 
-/** The id for a refusal, as soon as the body is JSON; undefined for notifications and responses. */
+/** The id for a refusal; undefined for notifications and responses. */
 export function idOf(value: unknown): RequestId | undefined {
   return isJsonObject(value) && 'method' in value && isRequestId(value['id']) ? value['id'] : undefined
 }
@@ -78,7 +78,7 @@ export function readMessage(value: JsonValue): Message {
 
 function readCall(whole: JsonObject): RpcRequest | RpcNotification {
   const { id, method } = whole
-  // Servers differ in whether null is absent, so the upstream decides.
+  // Servers differ in whether null means absent, so the upstream decides.
   const params = whole['params'] ?? {}
   if (typeof method !== 'string' || method === '' || method.length > maxMethod) {
     throw invalidRequest(`method: expected a name of 1 to ${maxMethod} characters.`)

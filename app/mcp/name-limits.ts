@@ -1,7 +1,7 @@
-// Limits on the names that others choose and the gateway keeps, in characters: many are kept, and for long.
+// Limits, in characters, on the names that clients and servers choose and the gateway keeps.
 
 /** Ids, and names of tools and prompts. */
 export const MAX_NAME = 1_024
 export const MAX_URI = 8_192
-/** What a client, or a server, says of itself, as JSON. */
+/** A client's or server's description of itself, as JSON. */
 export const MAX_DESCRIPTION = 262_144

@@ -1,5 +1,5 @@
-// A stream that a request opens for as long as the client wants it (GET, `subscriptions/listen`): the call is recorded
-// when it opens. A GET that resumes the stream of another request carries that request's response.
+// A stream of notifications, which the client keeps open (GET, `subscriptions/listen`): the call is recorded when the stream
+// opens. A GET that resumes the stream of another request carries that request's response.
 import { type Failed, Refusal, type ResponseChunk, type ResponseStream } from '@svc/core'
 import { eventOf } from '@svc/core/http'
 import type { RequestId } from './message.js'
@@ -12,7 +12,7 @@ import { showEvent } from './shown-messages.js'
 
 export interface NotificationStreamParts {
   readonly events: AsyncIterable<McpEvent>
-  /** Of the request that opened the stream; undefined on a GET. */
+  /** The id of the request that opened the stream; undefined on a GET. */
   readonly id: RequestId | undefined
   readonly filter: ResponseFilter
   readonly resumedResponses: ResumedResponses

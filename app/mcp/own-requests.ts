@@ -1,4 +1,4 @@
-// Requests of the gateway itself to MCP servers, and how it reads their responses.
+// Sends the gateway's own requests to MCP servers, and reads the responses.
 import { isRefusal } from '@svc/core'
 import { SseOverflow } from '@svc/core/http'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
@@ -8,22 +8,22 @@ import { HANDSHAKE_REVISION } from './protocol.js'
 import { type Fields, isResponse, ProtocolViolation } from './rpc-response.js'
 import type { McpRequest, McpResponse, McpServers } from './servers.js'
 
-/** Of a client that the gateway itself is. */
+/** Parts of a client that sends the gateway's own requests. */
 export interface OwnRequestParts {
   readonly servers: McpServers
-  /** Its name towards servers. */
+  /** The name that servers see. */
   readonly client: Implementation
-  /** Of a handshake or a probe, in milliseconds. */
+  /** Time limit for a handshake or a probe, in milliseconds. */
   readonly timeoutMs: number
-  /** Of a response. */
+  /** Size limit for a response. */
   readonly maxBytes: number
 }
 
 export function uncounted(): void {
-  // Requests of the gateway itself are not counted as sends of a call.
+  // The gateway's own requests are not counted as sends of a call.
 }
 
-/** Sends to one server, with a credential. Rejects like the dispatcher. */
+/** Sends to one server, with a credential. Rejects as the dispatcher does. */
 export type Send = (head: Pick<McpRequest, 'method' | 'headers' | 'message'>) => Promise<McpResponse>
 
 export interface OwnReply extends ServerReply {
@@ -31,7 +31,7 @@ export interface OwnReply extends ServerReply {
   readonly error?: Error
 }
 
-/** Sends messages of the gateway itself by `send`, and reads the response to each. Rejects as `send` does. */
+/** Sends the gateway's own messages by `send`, and reads the response to each. Rejects as `send` does. */
 export function sendingOwn(send: Send, maxBytes: number): SendOwn<OwnReply> {
   return async (message, headers) => {
     const response = await send({ method: 'POST', headers, message: { jsonrpc: '2.0', ...message } })
@@ -55,7 +55,7 @@ export function ownClientFacts(clientInfo: Implementation): ClientFacts {
   return { revision: HANDSHAKE_REVISION, capabilities: {}, clientInfo }
 }
 
-/** Undefined where there is none. Rejects with `ProtocolViolation`, `SseOverflow`, `Refusal` or `UpstreamError`. */
+/** Undefined if there is none. Rejects with `ProtocolViolation`, `SseOverflow`, `Refusal` or `UpstreamError`. */
 export async function responseIn(response: McpResponse, maxBytes: number): Promise<Fields | undefined> {
   if (response.form === 'other') return undefined
   if (response.form !== 'events') return (await response.message(maxBytes)).message

@@ -1,5 +1,5 @@
-// Headers that repeat arguments of a tool (2026-07-28, "Custom Headers"): a router must not see another call than the
-// server.
+// Checks headers that repeat arguments of a tool (2026-07-28, "Custom Headers"): a router and the server must see the same
+// call.
 import type { IncomingHttpHeaders } from 'node:http'
 import { isJsonObject, type JsonValue } from '@svc/core/json'
 import { decoded, mismatch, single } from './header-text.js'
@@ -8,8 +8,8 @@ import type { Message } from './message.js'
 export const PARAM_PREFIX = 'mcp-param-'
 
 /**
- * Throws `McpRefusal` (header mismatch). Which argument a header repeats is known to the tool's schema alone, so it
- * agrees where an argument of its name has its value, or, without such an argument, where any argument has.
+ * Throws `McpRefusal` (header mismatch). Only the tool's schema tells which argument a header repeats, so a header agrees
+ * if an argument of its name has its value or, without such an argument, if any argument has its value.
  */
 export function checkParamHeaders(headers: IncomingHttpHeaders, message: Message): void {
   const names = Object.keys(headers).filter((name) => name.startsWith(PARAM_PREFIX))
@@ -26,12 +26,12 @@ export function checkParamHeaders(headers: IncomingHttpHeaders, message: Message
   }
 }
 
-/** The values at any depth of the arguments that are no array or object. */
+/** The values in the arguments, at any depth, that are not an array or object. */
 class ArgumentValues {
   #all = new Set<string>()
   #byName: ReadonlyMap<string, Set<string>>
 
-  /** `names` in lower case, like those of headers. */
+  /** `names` are in lower case, as header names are. */
   constructor(names: ReadonlySet<string>) {
     this.#byName = new Map([...names].map((name) => [name, new Set()]))
   }

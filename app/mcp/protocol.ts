@@ -15,12 +15,12 @@ export const rpcCodes = {
 
 export type RpcCode = (typeof rpcCodes)[keyof typeof rpcCodes]
 
-/** How the protocol answers a request that breaks it. */
+/** The protocol's error for a request that breaks it. */
 export interface ProtocolError {
   readonly code: RpcCode
-  /** The HTTP status, where the code alone does not decide it. */
+  /** The HTTP status, if the code alone does not decide it. */
   readonly status?: 400 | 415
-  /** What the code requires in the error's `data`. */
+  /** The error's `data`, which some codes require. */
   readonly data?: Readonly<Record<string, unknown>>
 }
 
@@ -58,7 +58,7 @@ export const META_IDEMPOTENCY_KEY = 'svc/idempotency-key'
 /** The id of an escalation, in place of its header. */
 export const META_ESCALATION_ID = 'svc/escalation-id'
 
-/** Revisions are dates, so their order is that of their text; drafts and other text are no revision. */
+/** Revisions are dates, so their text sorts by age; drafts and other text are not revisions. */
 export function isStateless(version: string): boolean {
   return /^\d{4}-\d{2}-\d{2}$/.test(version) && version >= STATELESS_REVISION
 }

@@ -50,13 +50,13 @@ export interface McpProxyOptions {
   readonly annotations: AnnotationCache
   readonly limits: ResponseLimits
   readonly streams: EventStreamRules
-  /** The name under which servers are asked for their version. */
+  /** The name that servers see in requests for their version. */
   readonly client: Implementation
   /** Time limit for asking a server for its version, in milliseconds. */
   readonly probeTimeoutMs: number
   /** Params of guarded methods that the policy passes, beside those of the protocol. */
   readonly passParams: readonly string[]
-  /** Called for the first request with a session; rejects where the key cannot be read. */
+  /** Called for the first request with a session; rejects if the key cannot be read. */
   sessions(): MaybePromise<SessionBinding>
 }
 
@@ -65,7 +65,7 @@ export class McpProxy {
   #versions: ServerVersions
   #caches: LearningCaches
   #access: AccessChecks
-  /** For responses on other streams than their call's. */
+  /** Parts for responses that come on other streams than their call's. */
   #resumed: ResumedResponsesParts
   #running: RunningCalls
   #tools: McpToolClient
@@ -89,7 +89,7 @@ export class McpProxy {
     this.#tools = new McpToolClient(own, clock)
   }
 
-  /** The request of an exchange; `body` is that of a POST, null otherwise. Throws or rejects with `Refusal`. */
+  /** The request of an exchange; `body` is null unless the method is POST. Throws or rejects with `Refusal`. */
   read(control: CallControl, exchange: McpExchange, body: RequestBody | null): MaybePromise<CallRequest> {
     const { passParams } = this.#parts
     return after(
@@ -111,7 +111,7 @@ export class McpProxy {
     return this.#versions.of(upstream, credential)
   }
 
-  /** To be awaited before the call of a tool is judged; undefined where nothing has to be read. Rejects with `Refusal`. */
+  /** To be awaited before the call of a tool is judged; undefined if nothing has to be read. Rejects with `Refusal`. */
   refreshAnnotations(upstream: URL, { reference }: CallRequest): Promise<void> | undefined {
     return this.#parts.annotations.refresh(upstream, reference)
   }
@@ -172,7 +172,7 @@ export class McpProxy {
     const outcomeFor = (response: McpResponse): MaybePromise<Outcome> =>
       after(
         outcomeOfResponse(response, this.#responseContext(control, exchange, request), this.#parts.limits),
-        (outcome) => this.#passed(control.call, exchange, outcome),
+        (outcome) => this.#toClient(control.call, exchange, outcome),
       )
     return attempt(
       () => after(sendCall(control, this.#parts.servers, exchange.upstream(), sending), outcomeFor),
@@ -180,8 +180,7 @@ export class McpProxy {
     )
   }
 
-  /** The outcome for the client of what the server answered. */
-  #passed(call: Call, exchange: McpExchange, outcome: Outcome): MaybePromise<Outcome> {
+  #toClient(call: Call, exchange: McpExchange, outcome: Outcome): MaybePromise<Outcome> {
     const isStreamed = outcome.kind === 'completed' && isStream(outcome.body)
     if (isStreamed) call.set(eventStreamRules, this.#parts.streams)
     return this.#withBoundSession(call, exchange, outcome)
@@ -213,7 +212,7 @@ export class McpProxy {
     }
   }
 
-  /** With the client's id in place of the server's. */
+  /** Replaces the server's session id by the client's. */
   #withBoundSession(call: Call, exchange: McpExchange, outcome: Outcome): MaybePromise<Outcome> {
     if (outcome.kind !== 'completed') return outcome
     const id = outcome.headers[SESSION_ID_HEADER]
@@ -239,7 +238,7 @@ const accepted: Outcome = {
   digest: null,
 }
 
-/** The server's id of the session whose streams the client may resume; undefined where it may not. */
+/** The server's id of the session whose streams the client may resume; undefined if it may not resume any. */
 function resumableSession(exchange: McpExchange, begun: unknown): unknown {
   const { translation, isInBatch = false } = exchange
   if (isInBatch || translation?.isClientStateless === true || isStatelessExchange(exchange)) return undefined

@@ -1,4 +1,4 @@
-// Reads the request of an exchange, as the stages judge it.
+// Reads the request of an exchange in the form that the stages judge.
 import {
   after,
   attempt,
@@ -34,7 +34,6 @@ export interface RequestRules {
   begin(): MaybePromise<void>
 }
 
-/** The body of a POST. */
 export type RequestBody = Uint8Array | ParsedBody
 
 /** The JSON value of a body. Throws `McpRefusal`. */
@@ -59,7 +58,7 @@ export function readRequest(
   )
 }
 
-/** For the response of a request that breaks the protocol. */
+/** Keeps the error and the id for the response to a request that breaks the protocol. */
 export function keepProtocolError(exchange: McpExchange, error: unknown): void {
   if (!(error instanceof McpRefusal)) return
   exchange.protocolError = error.protocolError
@@ -122,7 +121,7 @@ function readBody(
   exchange.message = split.message
   if (split.message === message && 'text' in body) exchange.text = body.text
   exchange.tasks = split.tasks
-  // Before the checks, so that the record of a refused message has its method.
+  // This comes before the checks, so that the record of a refused message has its method.
   if (message.type !== 'response') control.refineTarget({ mcpMethod: message.method })
   continueTrace(control, message)
   if (exchange.isHeaderless !== true) validateHeaders(exchange.headers, message)
@@ -151,7 +150,7 @@ function keyOf(exchange: McpExchange): string | null {
   return inBody
 }
 
-/** The id in `_meta`, undefined where there is none; the enforcement stage reads the header. */
+/** The id in `_meta`; the enforcement stage reads the header. */
 function escalationOf({ headers, message }: McpExchange): string | undefined {
   const inBody = inMeta(message, META_ESCALATION_ID)
   if (inBody === undefined) return undefined

@@ -1,4 +1,4 @@
-// Filters each response before the caller gets it: the server's version is learned, lists are filtered.
+// Filters each response before the caller gets it: learns the server's version, filters lists, and replaces task ids.
 import { after, type CallRequest, type MaybePromise } from '@svc/core'
 import { isJsonObject } from '@svc/core/json'
 import type { CallControl } from '@svc/core/pipeline'
@@ -18,11 +18,11 @@ export interface LearningCaches {
   readonly versions: ServerVersions
   readonly annotations: AnnotationCache
   readonly tasks: KnownTasks
-  /** Rejects where the key cannot be read. */
+  /** Rejects if the key cannot be read. */
   sessions(): MaybePromise<SessionBinding>
 }
 
-/** What the filter must know of the request. */
+/** The members of a request that the filter uses. */
 export type FilteredRequest = Pick<CallRequest, 'kind' | 'name' | 'method'>
 
 export class ResponseFilter {
@@ -39,7 +39,7 @@ export class ResponseFilter {
   }
 
   /**
-   * The same object when nothing is removed. Throws or rejects with `Refusal` when the server's version cannot be
+   * Returns the same object if nothing is removed. Throws or rejects with `Refusal` if the server's version cannot be
    * learned.
    */
   response(message: Fields): MaybePromise<Fields> {
@@ -53,7 +53,7 @@ export class ResponseFilter {
     })
   }
 
-  /** A server's request or notification; undefined where it is not for this caller. */
+  /** A server's request or notification; undefined if it is not for this caller. */
   async message(message: Fields): Promise<Fields | undefined> {
     const shown = await this.#withOwnTasks(message)
     const { translation } = this.#exchange
@@ -94,7 +94,7 @@ export class ResponseFilter {
   }
 
   #withLists(message: Fields): MaybePromise<Fields> {
-    // The result of a guarded method was judged by its reference.
+    // The result of a guarded method needs no filter, because its reference was judged.
     return this.#request.kind === 'protocol' ? this.#ofProtocol(message) : message
   }
 
@@ -119,14 +119,13 @@ export class ResponseFilter {
     this.#refineTarget(version)
   }
 
-  /** Only from responses to `tools/list`. */
   async #learnTools(version: string, result: unknown): Promise<void> {
     if (this.#request.method !== 'tools/list') return
     const { server, upstream } = this.#exchange
     await this.#caches.annotations.learn({ server, upstream: upstream(), version }, result)
   }
 
-  /** For the record, which is written after the response was read. */
+  /** Refines the target of the record, which is written after the response was read. */
   #refineTarget(version: string): void {
     this.#control.refineTarget({ serverVersion: version, toolVersion: version })
   }
@@ -137,7 +136,7 @@ export class ResponseFilter {
   }
 }
 
-/** Undefined for a name that can have no reference: it is not listed either. */
+/** Undefined for a name that cannot be part of a reference, and so is not listed. */
 function validReference(
   server: string,
   kind: CallRequest['kind'],

@@ -21,7 +21,7 @@ import { showMessage } from './shown-messages.js'
 import { headersToClient } from './wire-headers.js'
 
 export interface ResponseLimits {
-  /** Of the response to one call, and of each event of a standing stream. */
+  /** Size of the response to one call, and of each event of a notification stream. */
   readonly maxResponseBytes: number
 }
 
@@ -36,7 +36,7 @@ export interface ResponseContext {
   isCancelled(): boolean
   encodeError(outcome: Denied | Failed): string
   resumedResponses(): ResumedResponses
-  /** `begun`: the session that the response begins, if any. */
+  /** `begun` is the session that the response begins, if any. */
   resumptionOf(id: RequestId, begun: unknown): Resumption
 }
 
@@ -55,7 +55,7 @@ export function outcomeOfResponse(
   )
 }
 
-/** Throws `ProtocolViolation` for what no call can be given. */
+/** Throws `ProtocolViolation` for a redirect or a content coding. */
 export function checkHead({ status, headers }: McpResponse): void {
   if (status >= 300 && status < 400)
     throw new ProtocolViolation('The upstream redirects; redirects are not followed.')
@@ -74,12 +74,12 @@ function read(
   if (response.status >= 400 && response.form !== 'events')
     return refusedByUpstream(response, context, limits)
   if (id === undefined && method !== 'GET') {
-    // The protocol answers notifications with 202 and no body, so a body has nothing that the client waits for.
+    // The response to a notification is 202 without a body, so a client does not wait for a body.
     return response.discard().then(() => completed(response, new Uint8Array(), { digest: null }, false))
   }
   if (response.form === 'events') return streamed(response, context, limits)
   if (id === undefined)
-    throw new ProtocolViolation('The upstream answered a GET with something other than events.')
+    throw new ProtocolViolation('The upstream responded to a GET with something other than events.')
   if (response.form !== 'message')
     throw new ProtocolViolation('The upstream responded with neither JSON nor events.')
   return bufferedOutcome(response, context, id, limits)
@@ -99,7 +99,7 @@ function bufferedOutcome(
   })
 }
 
-/** 4xx and 5xx are passed on, with lists filtered. */
+/** Passes 4xx and 5xx on, with lists filtered. */
 async function refusedByUpstream(
   response: WholeResponse,
   { filter }: ResponseContext,

@@ -1,5 +1,5 @@
-// A streamed response to a request: events are passed on as they come; the one that holds the response is marked, so that
-// the pipeline sends it only when the call is recorded.
+// A streamed response to a request: events are passed on as they come. The event that holds the response is marked, so
+// that the pipeline sends it only after the call is recorded.
 import { type Failed, failed, Refusal, type ResponseChunk, type ResponseStream } from '@svc/core'
 import { eventOf } from '@svc/core/http'
 import type { RequestId } from './message.js'
@@ -15,13 +15,13 @@ import {
 import { eventBytes, hasMessage, type McpEvent, type ReceivedMessage } from './servers.js'
 import { showEvent } from './shown-messages.js'
 
-/** The part of a call that outlives its stream. */
+/** Keeps the state by which a client can resume the stream of a call. */
 export interface Resumption {
-  /** Called before the first event with an id is passed on; false where the client cannot resume the stream. */
+  /** Called before the first event with an id is passed on; false if the client cannot resume the stream. */
   begin(): Promise<boolean>
   /** The response is on the stream. Never rejects. */
   completed(): Promise<void>
-  /** The response must not be delivered, on no stream. Never rejects. */
+  /** The response must not be delivered on any stream. Never rejects. */
   withhold(): Promise<void>
 }
 
@@ -81,7 +81,7 @@ export class McpResponseStream implements ResponseStream {
   async #response(event: McpEvent & ReceivedMessage): Promise<ResponseChunk> {
     const { id, filter, resumption, encodeError } = this.#parts
     checkResponse(event.message, id)
-    if (this.#isCompleted) throw new ProtocolViolation('The upstream answered twice.')
+    if (this.#isCompleted) throw new ProtocolViolation('The upstream responded twice.')
     const filtered = await filter.response(event.message)
     const { bytes, text: content } = showEvent(event, filtered)
     const recorded = recordedResult(filtered)
@@ -94,7 +94,7 @@ export class McpResponseStream implements ResponseStream {
     return { bytes, response: { ...recorded, content, instead } }
   }
 
-  /** The last chunk of a stream that broke off before its response. */
+  /** The last chunk of a stream that broke off before the response. */
   async #broken(error: unknown): Promise<ResponseChunk> {
     const { isCancelled, resumption } = this.#parts
     if (isInterruption(error)) {
@@ -105,7 +105,7 @@ export class McpResponseStream implements ResponseStream {
     return this.#inPlace(failureOf(error))
   }
 
-  /** The last chunk of a stream that ends without its response. */
+  /** The last chunk of a stream that ended without the response. */
   #withoutResponse(): ResponseChunk {
     const message = 'The upstream ended its stream without a response.'
     if (this.#parts.isCancelled()) return this.#silent(failed('CANCELLED', message))
@@ -113,7 +113,7 @@ export class McpResponseStream implements ResponseStream {
     return this.#inPlace(failed('UPSTREAM_UNREACHABLE', message))
   }
 
-  /** An error would end the request, which the client may resume (2025-11-25, "Resumability and Redelivery"). */
+  /** Sends no error, which would end a request that the client may resume (2025-11-25, "Resumability and Redelivery"). */
   #silent({ code }: Failed): ResponseChunk {
     return { bytes: new Uint8Array(), response: { digest: null, error: code, instead: this.#event } }
   }
@@ -129,7 +129,7 @@ export class McpResponseStream implements ResponseStream {
   #event = (outcome: Failed): Uint8Array => eventOf(this.#parts.encodeError(outcome))
 }
 
-/** An event that is not a response: with what of its message the client gets. */
+/** The chunk for an event that is not a response, with its message filtered. */
 export async function passedEvent(event: McpEvent, filter: ResponseFilter): Promise<ResponseChunk> {
   if (!hasMessage(event)) return { bytes: event.frame ?? new Uint8Array() }
   const shown = await filter.message(event.message)

@@ -1,6 +1,6 @@
-// Calls whose response may come on another stream than their own: a client that has seen an event id resumes the stream
-// with it, at any gateway (MCP 2025-11-25, "Resumability and Redelivery"). What the record and the judgement of the
-// response need is kept from before that event is passed on.
+// Calls whose response may come on another stream: with an event id, a client resumes the stream at any gateway (MCP
+// 2025-11-25, "Resumability and Redelivery"). Before the first event with an id is passed on, the call is stored with what
+// is needed to judge and record the response.
 import {
   type Call,
   type CallRequest,
@@ -21,13 +21,13 @@ import { type SharedState, tenantOf, unlessDown } from './shared-state.js'
 
 /** A day, in milliseconds. */
 const keptMs = 86_400_000
-/** Of one tenant. */
+/** Calls of one tenant. */
 const maxCalls = 10_000
-/** Of an entry, in characters. A call that needs more, such as the read of a long URI, cannot be resumed. */
+/** Characters of an entry. A call that needs more, such as the read of a long URI, cannot be resumed. */
 const maxEntry = 8192
 
 const resumableCallSchema = z.strictObject({
-  /** Milliseconds since the epoch: a later response is refused. */
+  /** Milliseconds since the epoch, after which a response is refused. */
   until: z.number(),
   kind: z.enum(['tool', 'prompt', 'resource', 'protocol']),
   method: z.string().nullable(),
@@ -46,16 +46,16 @@ const resumableCallSchema = z.strictObject({
   nodeId: z.string().nullable(),
   agentRef: z.string().nullable(),
   inputSha256: z.string(),
-  /** Whether the response was on its own stream, so that another request may have the id. */
+  /** Whether the response came on the call's own stream, so that another request may use the id. */
   isCompleted: z.boolean(),
 })
 
-/** A call as another gateway must know it; its arguments are kept as their hash only. */
+/** A call as other gateways know it, with a hash in place of its arguments. */
 export type ResumableCall = z.infer<typeof resumableCallSchema>
 
-/** A request, as its client and the server name it. */
+/** Names a request in a session. */
 export interface RequestInSession {
-  /** The server's own id of the session; undefined where none can be resumed. */
+  /** The server's own id of the session; undefined if the stream cannot be resumed. */
   readonly session: unknown
   readonly id: RequestId
 }
@@ -69,7 +69,7 @@ export class ResumableCalls {
     this.#map = state.map('mcp-open-calls', { ttlMs: keptMs, maxEntries: maxCalls })
   }
 
-  /** The call of `id` in this session of the caller. Rejects with `Refusal` (`STORE_UNAVAILABLE`). */
+  /** The call of the request `id` in this session of the caller. Rejects with `Refusal` (`STORE_UNAVAILABLE`). */
   async find(call: Call, exchange: McpExchange, id: RequestId): Promise<ResumableCall | undefined> {
     const session = exchange.headers[SESSION_ID_HEADER]
     if (session === undefined) return undefined
@@ -81,7 +81,7 @@ export class ResumableCalls {
 
   /** The response must not be delivered any more. Never rejects. */
   async remove(call: Call, exchange: McpExchange, asked: RequestInSession): Promise<void> {
-    // While the store is down, the response can be resumed until its time is over.
+    // If the store is down, the response can be resumed until the entry expires.
     await unlessDown(this.#map.delete(tenantOf(call), nameOf(call, exchange, asked)))
   }
 
@@ -90,8 +90,8 @@ export class ResumableCalls {
     let hasLeft = false
     const left = call.onDisconnect(() => {
       hasLeft = true
-      // The server must see that the stream has ended before it lets the client resume it. With an idempotency key the
-      // caller may repeat the call instead, so its response is read.
+      // The server lets the client resume a stream only after it has ended. With an idempotency key the caller may repeat
+      // the call instead, so the response is read.
       if (open !== undefined && request.idempotencyKey === null)
         call.abort('CANCELLED', 'The caller may resume the stream.')
     })
@@ -137,8 +137,8 @@ export class ResumableCalls {
   }
 
   /**
-   * False where it cannot be kept, or where the session runs another request with this id: that one stays known, or its
-   * response would count as the response to this one.
+   * False if the call cannot be kept, or if another request with this id is running in the session: its entry stays, because
+   * its response would otherwise be taken for the response to this call.
    */
   async #add(tenant: string, name: string, open: ResumableCall): Promise<boolean> {
     const entry = JSON.stringify(open)
@@ -159,7 +159,7 @@ function parseCall(entry: string): ResumableCall {
   return resumableCallSchema.parse(JSON.parse(entry))
 }
 
-/** Of the request in its session, which is its caller's. */
+/** The key of a request: its caller, server, session and id. */
 function nameOf(call: Call, { server, upstream }: McpExchange, { session, id }: RequestInSession): string {
   return sha256Hex(JSON.stringify([server, upstream().href, callerKey(call), session, id]))
 }

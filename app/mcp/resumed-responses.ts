@@ -1,5 +1,5 @@
-// Responses on a GET stream, to requests whose own stream broke off: each is judged, hashed and recorded here, as a call
-// below the one that asked. A response that no known request asked for is withheld.
+// Responses on a GET stream to requests whose own stream broke off. Each is judged, hashed and recorded as a call whose
+// cause is the original call. A response without a known request is withheld.
 import {
   type Call,
   type Clock,
@@ -51,7 +51,7 @@ export class ResumedResponses {
   #parts: ResumedResponsesParts
   #isWithheldRecorded = false
 
-  /** `control`: of the GET that opened the stream. */
+  /** `control` is that of the GET which opened the stream. */
   constructor(control: CallControl, exchange: McpExchange, parts: ResumedResponsesParts) {
     this.#control = control
     this.#call = control.call
@@ -59,7 +59,7 @@ export class ResumedResponses {
     this.#parts = parts
   }
 
-  /** Rejects with `Refusal` where the request cannot be looked up: the client may resume the stream again. */
+  /** Rejects with `Refusal` if the request cannot be looked up: the client may resume the stream again. */
   async chunkOf(event: MessageEvent): Promise<ResponseChunk> {
     const { message } = event
     const { id } = message
@@ -68,7 +68,6 @@ export class ResumedResponses {
     const record = this.#exchange.service?.(services.recordOnSettle)
     if (open === undefined || record === undefined) return this.#withheld(event, id)
     checkResponse(message, id)
-    // Its id and its task, for the record.
     const exchange: McpExchange = { ...this.#exchange, learned: { rpcId: id }, tasks: [] }
     const control = this.#resumedCall(open, exchange)
     const { call: resumed } = control
@@ -89,7 +88,7 @@ export class ResumedResponses {
     return { bytes, response: { call: resumed, ...recordedResult(filtered), instead } }
   }
 
-  /** A call of the same caller and trace, whose cause is the call that asked. */
+  /** A call of the same caller and trace, whose cause is the original call. */
   #resumedCall(open: ResumableCall, exchange: McpExchange): CallControl {
     const { traceId, spanId, flags, nodeId, agentRef, target } = open
     const control = new CallControl({
@@ -106,7 +105,7 @@ export class ResumedResponses {
       },
       target,
       receivedAt: this.#parts.clock.now(),
-      read: () => Promise.reject(new Error('a late response has no request')),
+      read: () => Promise.reject(new Error('a resumed response has no request')),
     })
     const { call: resumed } = control
     copySlot(identity, this.#call, resumed)
@@ -117,7 +116,7 @@ export class ResumedResponses {
     return control
   }
 
-  /** Recorded once for a stream: a server may send any number of them. */
+  /** Records withheld responses once for a stream, because a server may send any number of them. */
   async #withheld(event: MessageEvent, id: RequestId | null): Promise<ResponseChunk> {
     if (!this.#isWithheldRecorded) {
       this.#isWithheldRecorded = true

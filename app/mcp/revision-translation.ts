@@ -1,5 +1,5 @@
-// Translates messages between the revisions with a handshake (up to 2025-11-25) and those without sessions (from
-// 2026-07-28 on), where a client and a server speak different ones.
+// Translates messages if a client and a server speak revisions of different eras: with a handshake (up to 2025-11-25) or
+// without sessions (from 2026-07-28 on).
 import { isJsonObject, type JsonObject } from '@svc/core/json'
 import type { ServerDescription, ServerSession } from './handshake.js'
 import { isListing } from './listing.js'
@@ -19,8 +19,8 @@ import type { Fields } from './rpc-response.js'
 const LEGACY_NOT_FOUND = -32002
 
 /**
- * The members of `_meta` that 2026-07-28 has defined for requests. Other names with the prefix of the protocol belong to
- * older revisions, as `related-task` does, or to extensions, and stay.
+ * The members of `_meta` that 2026-07-28 defines for requests. Other names with the protocol's prefix belong to older
+ * revisions, such as `related-task`, or to extensions, and stay.
  */
 const statelessMembers: ReadonlySet<string> = new Set([
   META_PROTOCOL_VERSION,
@@ -29,15 +29,15 @@ const statelessMembers: ReadonlySet<string> = new Set([
   META_LOG_LEVEL,
 ])
 
-/** A result that a server of a handshake revision does not allow to be cached. */
+/** The caching members of 2026-07-28 for a result whose server did not allow caching. */
 export const uncached = { ttlMs: 0, cacheScope: 'private' } as const
 
-/** The response to `initialize`: the client's revision where it is no newer than `newest` (Lifecycle, "Version Negotiation"). */
+/** The client's revision if it is known and at most `newest`, else `newest` (Lifecycle, "Version Negotiation"). */
 export function negotiatedRevision(requested: unknown, newest = HANDSHAKE_REVISION): string {
   return handshakeRevisions.find((revision) => revision === requested && revision <= newest) ?? newest
 }
 
-/** A client's request in the words of the server; `meta`: what a request without a session says of the client. */
+/** A client's request in the server's form; `meta` describes the client in a request without a session. */
 export function requestFor(
   server: ServerSession,
   isClientStateless: boolean,
@@ -48,7 +48,7 @@ export function requestFor(
   return server.isStateless ? toStatelessRequest(request, meta()) : toHandshakeRequest(request)
 }
 
-/** The server's response in the words of the client; `method` is that of the request. */
+/** The server's response in the client's form; `method` is that of the request. */
 export function responseFrom(
   server: ServerSession & ServerDescription,
   isClientStateless: boolean,
@@ -99,7 +99,7 @@ export function toStatelessResult(result: Fields, method: unknown, serverInfo: u
   }
 }
 
-/** The response of a server of 2026-07-28 for a client of an older revision, which a question to the user does not reach. */
+/** The response of a server of 2026-07-28 for a client of an older revision, which does not know requests for input. */
 function toHandshakeResponse(response: Fields): Fields {
   const { result, ...head } = response
   if (!isJsonObject(result)) return response

@@ -1,6 +1,5 @@
-// Reads JSON-RPC messages of an upstream. Unlike a caller's message, they are read as clients will read them: a number
-// that a double cannot represent is legal here, and the bytes are passed on unchanged where every parser reads them
-// alike.
+// Reads JSON-RPC messages of an upstream. Unlike a caller's message, they may have numbers that a double cannot represent,
+// and their bytes are passed on unchanged if every parser reads them alike.
 import { type ErrorCode, type Failed, failed, isRefusal, Refusal } from '@svc/core'
 import { SseOverflow } from '@svc/core/http'
 import { canonicalize, isJsonObject, isTooCostly, MAX_COST, sha256Hex } from '@svc/core/json'
@@ -14,7 +13,7 @@ export class ProtocolViolation extends Error {
 
 export type Fields = Readonly<Record<string, unknown>>
 
-/** One JSON-RPC message. Throws `ProtocolViolation`, and `Refusal` (`PAYLOAD_TOO_LARGE`) where it costs too much to read. */
+/** One JSON-RPC message. Throws `ProtocolViolation`, and `Refusal` (`PAYLOAD_TOO_LARGE`) if it costs too much to read. */
 export function readServerMessage(text: string): Fields {
   if (isTooCostly(text)) throw tooCostly()
   let value: unknown
@@ -25,13 +24,13 @@ export function readServerMessage(text: string): Fields {
   }
   if (Array.isArray(value))
     throw new ProtocolViolation('The upstream sent a batch; batches are not supported yet.')
-  if (!isJsonObject(value)) throw new ProtocolViolation('The upstream sent JSON that is no message.')
+  if (!isJsonObject(value)) throw new ProtocolViolation('The upstream sent JSON that is not a message.')
   return checkServerMessage(value)
 }
 
-/** The message itself. Throws `ProtocolViolation`. */
+/** Returns the message. Throws `ProtocolViolation`. */
 export function checkServerMessage(value: Fields): Fields {
-  // A client could read it as a response, and it was not judged as one.
+  // A client could read it as a response although it was not judged as one.
   if ('method' in value && ('result' in value || 'error' in value))
     throw new ProtocolViolation('The upstream sent a message that is both a request and a response.')
   return value
@@ -46,7 +45,7 @@ export function tooCostly(): Refusal {
   )
 }
 
-/** UTF-8 text of a message. Throws like `readServerMessage`. */
+/** UTF-8 text of a message. Throws as `readServerMessage` does. */
 export function decodeUtf8(bytes: Uint8Array): string {
   if (bytes.byteLength > MAX_COST) throw tooCostly()
   try {
@@ -76,7 +75,7 @@ export interface RecordedResult {
   readonly error?: ErrorCode
 }
 
-/** Throws `ProtocolViolation` for a result that has no canonical form. */
+/** Throws `ProtocolViolation` for a result that cannot be canonicalised. */
 export function recordedResult(response: Fields): RecordedResult {
   if (!('result' in response)) return { digest: null, error: 'UPSTREAM' }
   const { result } = response

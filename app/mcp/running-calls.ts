@@ -1,6 +1,6 @@
-// Calls whose response the client waits for, from when their message is read: the client may cancel them in a request of
-// its own, which another gateway may get. A call that is not sent yet ends at once. The server of one that is sent gets the
-// cancellation; it owes no response, so it may keep the call open for ever.
+// Calls that a client may cancel by a notification, from when their message is read; another gateway may get the
+// notification. A call that is not sent yet ends at once. If it was sent, the server gets the cancellation, and the call
+// ends after a grace period, because the server need not respond.
 import type { Call, Clock, MaybePromise, SharedMap } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
 import { MemoryMap } from '@svc/core/store'
@@ -11,37 +11,37 @@ import { invalidRequest } from './mcp-refusal.js'
 import type { RpcNotification } from './message.js'
 import { type SharedState, tenantOf, unlessDown } from './shared-state.js'
 
-/** Milliseconds between two looks for cancellations that other gateways got. */
+/** Interval at which cancellations at other gateways are looked up, in milliseconds. */
 const pollMs = 1_000
-/** How long such a cancellation is kept, and how many of a tenant. */
+/** Limits of the cancellations that the gateways share, for one tenant. */
 const sharedBounds = { ttlMs: 60_000, maxEntries: 10_000 }
-/** A message of a batch waits for the first of it. Of a caller. */
+/** Limits of early cancellations, for one caller. In a batch, messages wait for the first one. */
 const earlyBounds = { ttlMs: 3_600_000, maxEntries: 1_000 }
 
 interface Running {
   readonly call: Call
   readonly exchange: McpExchange
-  /** By the monotonic clock. */
+  /** Monotonic time, in milliseconds. */
   readonly since: number
 }
 
 export class RunningCalls {
   #state: SharedState
   #clock: Clock
-  /** By tenant: the names of requests that were cancelled at another gateway than the one that runs them. */
+  /** By tenant, the keys of requests that were cancelled at another gateway than the one that runs them. */
   #cancelled: SharedMap
-  /** By caller: when requests were cancelled that had not been read, as a cancellation may overtake its request. */
+  /** By caller, when requests were cancelled that had not been read: a cancellation may overtake its request. */
   #early: MemoryMap
-  /** When the last entry of `#early` ends. */
+  /** When the last entry of `#early` expires. */
   #earlyUntil = Number.NEGATIVE_INFINITY
   #graceMs: number
-  /** By the call of a cancellation: whether it is for the server, too. */
+  /** By the call of a cancellation, whether the server gets it too. */
   #cancelling = new WeakMap<Call, Promise<boolean>>()
-  /** By the name of the request, which a caller without a session may use again. */
+  /** By the key of a request, which a caller without a session may use again. */
   #running = new Map<string, Set<Running>>()
   #timer: NodeJS.Timeout | undefined
 
-  /** A call that was sent may still be answered for `graceMs` milliseconds. */
+  /** After a cancellation, a server may still respond for `graceMs` milliseconds. */
   constructor(state: SharedState, clock: Clock, graceMs: number) {
     this.#state = state
     this.#clock = clock
@@ -51,13 +51,13 @@ export class RunningCalls {
   }
 
   /**
-   * Keeps a request until its call has settled, and does what a cancellation says. Throws or rejects with `Refusal` where the call is cancelled already, or the session runs a
-   * request with this id, which may be used only once (MCP 2025-11-25, "Requests"): the server could respond either with
-   * the response of the other.
+   * Keeps a request until its call has settled, or carries out a cancellation. Throws or rejects with `Refusal` if the call
+   * is cancelled already, or if a request with this id is running in the session: an id may be used only once (MCP
+   * 2025-11-25, "Requests"), because a response names its request by the id alone.
    */
   begin(call: Call, exchange: McpExchange): MaybePromise<void> {
     const { message } = exchange
-    // Stages may keep a cancellation waiting for what the call that it cancels waits for.
+    // Stages, which run later, may make a cancellation wait for the same limit as the call that it cancels.
     if (message?.type === 'notification') this.#cancelling.set(call, this.#cancel(call, exchange, message))
     if (message?.type !== 'request' || !isCancelledByMessage(exchange)) return
     const name = nameOf(call, exchange, message.id)
@@ -75,25 +75,25 @@ export class RunningCalls {
     return running.since < this.#earlyUntil ? this.#endIfCancelled(running, name) : undefined
   }
 
-  /** To be awaited before a call is sent: whether another gateway got a cancellation that no look has found yet. */
+  /** To be awaited before a call is sent: looks up whether another gateway got a cancellation since the last poll. */
   beforeSend(call: Call, exchange: McpExchange): MaybePromise<void> {
     const { message } = exchange
     if (message?.type !== 'request' || !this.#state.isShared) return
     const name = nameOf(call, exchange, message.id)
     const named = this.#running.get(name) ?? []
-    // A client needs longer to cancel what it has just requested.
+    // A call that began just now cannot have been cancelled yet.
     const before = this.#clock.monotonic() - pollMs / 10
     if ([...named].some(({ since }) => since <= before)) return this.#stopCancelled([[name, named]])
   }
 
-  /** False where the call of a notification cancels one that the server has not got. Never rejects. */
+  /** False if the notification cancels a call that was not sent to the server. Never rejects. */
   async isForServer(call: Call): Promise<boolean> {
     return (await this.#cancelling.get(call)) ?? true
   }
 
   /**
-   * Stops the call that `message` cancels: that of the session or, without one, the only one of the caller with this id.
-   * Resolves to false where the server has not got that call, and so has nothing to cancel. Never rejects.
+   * Stops the call that `message` cancels: the one in the session or, without a session, the caller's only one with this id.
+   * Resolves to false if that call was not sent to the server. Never rejects.
    */
   async #cancel(call: Call, exchange: McpExchange, { method, params }: RpcNotification): Promise<boolean> {
     if (method !== 'notifications/cancelled') return true
@@ -102,14 +102,14 @@ export class RunningCalls {
     if (running !== undefined) return others.length > 0 || this.#stop(running)
     this.#earlyUntil = this.#clock.monotonic() + earlyBounds.ttlMs
     await this.#early.set(callerKey(call), [[name, String(call.receivedAt)]])
-    // Only in its session an id names one request for ever.
+    // An id names only one request within a session alone.
     if (exchange.headers[SESSION_ID_HEADER] === undefined || !this.#state.isShared) return true
-    // While the store is down, only the server gets the cancellation.
+    // If the store is down, only the server gets the cancellation.
     await unlessDown(this.#cancelled.set(tenantOf(call), [[name, '']]))
     return true
   }
 
-  /** Whether the server has got the call. */
+  /** Returns whether the call was sent to the server. */
   #stop({ call, exchange }: Running): boolean {
     const isSent = call.sent !== 'no'
     if (exchange.isCancelled === true) return isSent
@@ -132,7 +132,6 @@ export class RunningCalls {
     throw call.abortState.reason
   }
 
-  /** As long as calls run. */
   #poll(): void {
     this.#timer ??= setTimeout(async () => {
       await this.#stopCancelled()
@@ -150,7 +149,7 @@ export class RunningCalls {
     }
     for (const [tenant, names] of tenants) {
       const found = await unlessDown(this.#cancelled.get(tenant, names))
-      // While the store is down, the next look is in a second.
+      // If the store is down, the next poll is in a second.
       if (found === undefined) return
       for (const [at, name] of names.entries()) {
         if (found[at] === undefined) continue
@@ -160,17 +159,17 @@ export class RunningCalls {
   }
 }
 
-/** Within which an id names one request: a session, or a connection of the program's own. */
+/** The scope in which an id names one request: a session, or a connection within the process. */
 function conversationOf({ headers, connection }: McpExchange): unknown {
   return headers[SESSION_ID_HEADER] ?? connection
 }
 
-/** From 2026-07-28 on a client of HTTP cancels a request by closing its stream. */
+/** From 2026-07-28 on an HTTP client cancels a request by closing its stream. */
 function isCancelledByMessage(exchange: McpExchange): boolean {
   return exchange.connection !== undefined || !isStatelessExchange(exchange)
 }
 
-/** Two callers may have one session id, as it is the server's own. An id of a request may have any length. */
+/** The key has the caller because two callers may have the same session id, and is a hash because ids have any length. */
 function nameOf(call: Call, exchange: McpExchange, id: unknown): string {
   return sha256Hex(JSON.stringify([exchange.server, callerKey(call), conversationOf(exchange), id]))
 }

@@ -1,25 +1,23 @@
-// Sessions with MCP servers that the gateway has as a client, each opened on first use. A server may keep things in a
-// session, so no two callers share one. A server that has ended one says so with 404: another is opened, and the request
-// is repeated once.
+// Sessions with MCP servers in which the gateway is the client. Each is opened on first use, and callers do not share
+// sessions, because a server may keep state in them. On 404 a new session is opened and the request is repeated once.
 import type { Clock } from '@svc/core'
 import type { ServerSession } from './handshake.js'
 import { SessionTable } from './session-table.js'
 
-/** How long a server without sessions counts as such, in milliseconds. */
+/** Time after which a server without sessions gets another handshake, in milliseconds. */
 const statelessMs = 600_000
-/** Servers end those that go in their own time. */
+/** Sessions beyond it are dropped; their servers end them in their own time. */
 const maxSessions = 1000
 
 interface Opened<Session> {
-  /** The session, or why there is none. */
   readonly session: Promise<Session>
-  /** By the monotonic clock; unknown while it is being opened. */
+  /** Monotonic time; undefined while the session is being opened. */
   until?: number
   hasFailed?: true
 }
 
 export interface SessionUse<Session> {
-  /** How long a failure counts, in milliseconds; 0 to try again. */
+  /** Time for which a failure is not tried again, in milliseconds. */
   readonly failureMs: number
   open(): Promise<Session>
 }
@@ -52,7 +50,7 @@ export class ServerSessions<Session extends ServerSession> {
     }
   }
 
-  /** The server has ended it. */
+  /** Removes a session that the server has ended. */
   async drop(key: string, session: Session): Promise<void> {
     const known = this.#opened.get(key)
     const isSame = known !== undefined && known.hasFailed !== true && (await known.session) === session
@@ -65,7 +63,7 @@ export class ServerSessions<Session extends ServerSession> {
     return () => this.#listeners.delete(listener)
   }
 
-  /** Those that are open, and those that open now and do not fail. */
+  /** The open sessions, including those that are being opened and do not fail. */
   async open(): Promise<Session[]> {
     const settled = await Promise.allSettled(this.#opened.all().map(({ session }) => session))
     return settled.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
@@ -73,8 +71,8 @@ export class ServerSessions<Session extends ServerSession> {
 }
 
 /**
- * Runs `use` in a session, and once more in another one where the server says that it no longer has the first: it has not
- * acted on the request. `drop` gets the session, and what the server says.
+ * Runs `use` in a session, and once more in a new one if the server responds with 404: it no longer has the session, and
+ * has not acted on the request. `drop` gets the session and the response.
  */
 export async function inSession<
   Session extends Pick<ServerSession, 'sessionId'>,

@@ -1,4 +1,4 @@
-// The version of each target: learned from responses that pass through, else requested once.
+// The version of each target, learned from responses that pass through or requested once.
 import { type Clock, type Credential, Refusal } from '@svc/core'
 import { isUpstreamError } from '../upstream/response.js'
 import { sendWith } from '../upstream/send.js'
@@ -8,20 +8,20 @@ import { type OwnRequestParts, ownClientFacts, type Send, sendingOwn, uncounted 
 import type { McpRequest } from './servers.js'
 import type { SharedState } from './shared-state.js'
 
-/** In place of the version of a server that names none. */
+/** The version of a server that does not name one. */
 export const UNVERSIONED = 'unversioned'
 
-/** Time until a server that named no version is asked again, in milliseconds. */
+/** Time after which a server that named no version is asked again, in milliseconds. */
 const ASK_AGAIN_MS = 60_000
 
-/** A day, in milliseconds: then the server is asked again, unless a response has shown it. */
+/** A day, in milliseconds, after which a version that no response has confirmed is requested again. */
 const knownMs = 86_400_000
 const maxServers = 10_000
 
-/** The version in the server's response, undefined where it names none. Rejects with `Refusal`. */
+/** The version in the server's response; undefined if it names none. Rejects with `Refusal`. */
 export type Probe = (upstream: URL, credential: Credential | undefined) => Promise<string | undefined>
 
-/** Asks by the handshake. */
+/** Requests the version by a handshake. */
 export function versionProbe({ servers, client, timeoutMs, maxBytes }: OwnRequestParts): Probe {
   return async (upstream, credential) => {
     const signal = AbortSignal.timeout(timeoutMs)
@@ -82,14 +82,14 @@ export class ServerVersions {
   }
 
   /**
-   * Asks the server where no gateway knows its version; concurrent callers share one request. `credential` is called
-   * only for that request. Rejects with `Refusal`.
+   * Asks the server if no gateway knows its version; concurrent callers share one request. `credential` is called only for
+   * that request. Rejects with `Refusal`.
    */
   of(upstream: URL, credential?: () => Promise<Credential | undefined>): Promise<string> | string {
     const refreshing = this.#learned.refresh(group, upstream.href)
     if (refreshing === undefined) return this.known(upstream) ?? this.#asked(upstream, credential)
     const next = (): Promise<string> | string => this.known(upstream) ?? this.#asked(upstream, credential)
-    // Without the store the server can be asked.
+    // If the store is down, the server can still be asked.
     return refreshing.then(next, next)
   }
 
@@ -118,5 +118,5 @@ export class ServerVersions {
   }
 }
 
-/** All servers are one group. */
+/** All servers belong to one group. */
 const group = ''

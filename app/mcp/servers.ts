@@ -1,6 +1,5 @@
 // The port towards MCP servers: messages that are parsed once, each with its exact text. Servers over HTTP, processes over
-// stdio and a server in this process implement it, so that everything above works on messages and does not know which
-// server is which.
+// stdio and a server in this process implement it, so that callers work on messages and do not depend on the transport.
 import { after, type MaybePromise, type ResponseHeaders } from '@svc/core'
 import { eventOf, withData } from '@svc/core/http'
 import { hasDuplicateMembers, type JsonObject } from '@svc/core/json'
@@ -10,11 +9,11 @@ import type { Discardable, UpstreamRequest, UpstreamResponse } from '../upstream
 import { wholeBody } from '../upstream/response-limit.js'
 import { checkServerMessage, decodeUtf8, type Fields, readServerMessage } from './rpc-response.js'
 
-/** A message to a server, the begin of a stream of notifications (GET), or the end of a session (DELETE). */
+/** A message to a server (POST), or a request for a stream of notifications (GET) or for the end of a session (DELETE). */
 export interface McpRequest extends Omit<UpstreamRequest, 'path' | 'body'> {
   /** The message of a POST. */
   readonly message?: JsonObject | undefined
-  /** The JSON of `message`, where it is written already. */
+  /** The JSON of `message`, if it is written already. */
   readonly text?: string | undefined
 }
 
@@ -24,16 +23,16 @@ export interface ReceivedMessage {
   readonly text: string
 }
 
-/** What comes on a stream; without a message it only has a frame, such as a comment. */
+/** An event of a stream; a comment, for example, has a frame and no message. */
 export interface McpEvent extends Partial<ReceivedMessage> {
-  /** The bytes that came over HTTP, with fields that are passed on; undefined for other transports. */
+  /** The bytes that came over HTTP; undefined for other transports. */
   readonly frame?: Uint8Array
-  /** Where a client may resume the stream. */
+  /** The id after which a client may resume the stream. */
   readonly id?: string | null
 }
 
 export interface StreamLimits {
-  /** Of all events together. */
+  /** Size of all events together. */
   readonly maxBytes?: number
   readonly maxEventBytes?: number
 }
@@ -53,11 +52,11 @@ export interface EventsResponse extends ResponseHead {
 export type McpResponse = WholeResponse | EventsResponse
 
 export interface McpServers {
-  /** As `UpstreamDispatcher.send`. */
+  /** Rejects as `UpstreamDispatcher.send` does. */
   send(target: URL, request: McpRequest, onSent: () => void): Promise<McpResponse>
 }
 
-/** One message, a body of another type, or nothing. Its methods throw or reject with `Refusal` (`PAYLOAD_TOO_LARGE`). */
+/** A response that is not a stream. Its methods throw or reject with `Refusal` (`PAYLOAD_TOO_LARGE`). */
 export class WholeResponse implements ResponseHead {
   readonly status: number
   readonly headers: ResponseHeaders
@@ -65,7 +64,7 @@ export class WholeResponse implements ResponseHead {
   #body: UpstreamResponse['body']
   #received: ReceivedMessage | undefined
 
-  /** `received`: what `body` says, where it is parsed already. */
+  /** `received` is the message in `body`, if it is parsed already. */
   constructor(
     status: number,
     headers: ResponseHeaders,
@@ -101,7 +100,7 @@ export class WholeResponse implements ResponseHead {
   }
 }
 
-/** A message that is in memory, as a response. */
+/** A response that holds `message`. */
 export function messageResponse(
   { message, text = JSON.stringify(message) }: { readonly message: Fields; readonly text?: string },
   status = 200,
@@ -120,12 +119,12 @@ export function hasMessage(event: McpEvent): event is McpEvent & ReceivedMessage
   return event.message !== undefined
 }
 
-/** The text as it came, where `shown` is the message itself and every parser reads the text alike. */
+/** The text as it came if `shown` is the message itself and every parser reads the text alike, else new JSON. */
 export function textShowing({ message, text }: ReceivedMessage, shown: Fields): string {
   return shown === message && !hasDuplicateMembers(text, message) ? text : JSON.stringify(shown)
 }
 
-/** The event for a client over HTTP, with `text` for its message. */
+/** The bytes of an event for a client over HTTP, with `text` as its message. */
 export function eventBytes({ frame, text: received }: McpEvent, text: string): Uint8Array {
   if (frame === undefined) return eventOf(text)
   return text === received ? frame : withData(frame, text)

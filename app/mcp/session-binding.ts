@@ -1,6 +1,6 @@
-// Binds MCP sessions to the caller that began them. The session id of a client is the server's own id after a tag, an
-// HMAC of the id and the caller: a session id that is seen, guessed or passed on is of no use to another caller (MCP,
-// Security Best Practices, "Session Hijacking").
+// Binds MCP sessions to the caller that began them. The client's session id is a tag and the server's own id. The tag is an
+// HMAC of the id and the caller, so that another caller cannot use the session id (MCP, Security Best Practices, "Session
+// Hijacking").
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import { type Call, identity, principalKeyOf } from '@svc/core'
@@ -13,8 +13,8 @@ import { isStateless } from './protocol.js'
 const boundId = /^([A-Za-z0-9_-]{22})\.(.+)$/s
 
 /**
- * The headers with the server's own session id in place of the client's, and the tag that came with it: empty where
- * there was none, undefined without a session. A request of a revision without sessions has none.
+ * The headers with the server's own session id in place of the client's, and the tag of the client's id. The tag is empty if
+ * the id had none, and undefined if the request has no session.
  */
 export function splitSessionId(headers: IncomingHttpHeaders): {
   readonly headers: IncomingHttpHeaders
@@ -23,7 +23,7 @@ export function splitSessionId(headers: IncomingHttpHeaders): {
   const given = headers[SESSION_ID_HEADER]
   if (given === undefined) return { headers, sessionTag: undefined }
   const version = headers[PROTOCOL_VERSION_HEADER]
-  // Without sessions the header has no meaning (2026-07-28).
+  // From 2026-07-28 on the header has no meaning.
   if (typeof version === 'string' && isStateless(version)) {
     const { [SESSION_ID_HEADER]: _, ...withoutSession } = headers
     return { headers: withoutSession, sessionTag: undefined }
@@ -33,7 +33,7 @@ export function splitSessionId(headers: IncomingHttpHeaders): {
   return { headers: { ...headers, [SESSION_ID_HEADER]: id }, sessionTag }
 }
 
-/** The id of a session for the client. */
+/** The client's id of a session. */
 export function boundSessionId(tag: string, id: string): string {
   return `${tag}.${id}`
 }
@@ -42,30 +42,30 @@ export function boundSessionId(tag: string, id: string): string {
 export interface BoundTask {
   readonly tag: string
   readonly tool: string
-  /** The server's own. */
+  /** The server's own id. */
   readonly id: string
 }
 
-/** The id of a task for the client: a tag as of sessions, the tool in base64url, the server's id. */
+/** The client's id of a task: a tag, the tool in base64url, the server's id. */
 export function clientTaskId({ tag, tool, id }: BoundTask): string {
   return `${tag}.${Buffer.from(tool).toString('base64url')}.${id}`
 }
 
-/** What a tag was computed from. */
+/** The values from which a tag was computed. */
 interface Bound {
   readonly server: string
   readonly principal: string
   readonly id: string
 }
 
-/** Sessions whose tags are remembered, as each of their requests comes with one. */
+/** Sessions whose tags are remembered, because each of their requests has one. */
 const MAX_REMEMBERED = 10_000
 
 export class SessionBinding {
   #key: string
   #remembered = new BoundedMap<string, Bound>(MAX_REMEMBERED)
 
-  /** `key`: at least 32 random characters, the same in all gateways that serve one session. */
+  /** `key` is at least 32 random characters, the same in all gateways that serve one session. */
   constructor(key: string) {
     this.#key = key
   }
@@ -81,7 +81,7 @@ export class SessionBinding {
     return true
   }
 
-  /** The id for the client. */
+  /** The client's id of the session. */
   bind(call: Call, id: string): string {
     return boundSessionId(this.#tagOf(call, id), id)
   }

@@ -1,34 +1,34 @@
-// Sessions by their ids: so many of all owners, so many of each, and none that nobody has used for long.
+// Sessions by their ids, with a limit for all owners, a limit for each owner, and an expiry of unused sessions.
 import { type Clock, Refusal } from '@svc/core'
 
-/** Seven days, in milliseconds: clients stay away over a weekend, and many do not begin another session after 404. */
+/** Seven days, in milliseconds: clients pause over a weekend, and many do not begin a new session after 404. */
 const unusedMs = 604_800_000
 
 export interface SessionRules<Session> {
   readonly clock: Pick<Clock, 'monotonic'>
-  /** With what the sessions are, for a refusal. */
+  /** The other side of the sessions, named in refusals. */
   readonly peer: string
   readonly max: number
   readonly maxPerOwner?: number
-  /** Whether a session may end for another one. By default any may: its owner can begin it again. */
+  /** Whether a session may be evicted. By default each may, because its owner can begin a new one. */
   mayEnd?(session: Session): boolean
-  /** Runs for a session that ends for another one, or that was not used for long. */
+  /** Runs for a session that is evicted or has expired. */
   onEnd?(session: Session): void
 }
 
 interface Entry<Session> {
   readonly session: Session
-  /** Undefined for one that counts for no owner. */
+  /** Undefined for a session that does not count for an owner. */
   readonly owner: string | undefined
-  /** By the monotonic clock. */
+  /** Monotonic time, in milliseconds. */
   usedAt: number
 }
 
 export class SessionTable<Session> {
   #rules: SessionRules<Session>
-  /** The one used longest ago first. */
+  /** The session that was used longest ago is first. */
   #entries = new Map<string, Entry<Session>>()
-  /** Ids in the same order. */
+  /** Ids by owner, in the same order. */
   #byOwner = new Map<string, Set<string>>()
 
   constructor(rules: SessionRules<Session>) {
@@ -39,7 +39,7 @@ export class SessionTable<Session> {
     return this.#entries.get(id)?.session
   }
 
-  /** The session, which then is the one used last; undefined for one that is unknown, or of another than `owner`. */
+  /** Marks the session as used and returns it; undefined if it is unknown or belongs to another owner. */
   use(id: string, owner?: string): Session | undefined {
     const entry = this.#entries.get(id)
     if (entry === undefined || (owner !== undefined && entry.owner !== owner)) return undefined
@@ -60,8 +60,8 @@ export class SessionTable<Session> {
   }
 
   /**
-   * Ends the session that is in the way of another one of `owner`: clients often leave without ending theirs. Throws
-   * `Refusal` (`RATE_LIMITED`) where none may end.
+   * Evicts a session if a limit would be exceeded: clients often leave without ending theirs. Throws `Refusal`
+   * (`RATE_LIMITED`) if no session may be evicted.
    */
   makeRoom(owner: string | undefined): void {
     const { max, maxPerOwner = max } = this.#rules
@@ -74,7 +74,7 @@ export class SessionTable<Session> {
     else if (this.#entries.size >= max) this.#endOne(this.#entries.keys(), 'All callers together have')
   }
 
-  /** False where it has ended already. */
+  /** Returns false if the session is unknown. */
   delete(id: string): boolean {
     const owner = this.#entries.get(id)?.owner
     if (owner !== undefined) {

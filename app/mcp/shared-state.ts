@@ -1,5 +1,4 @@
-// What the gateways of one deployment know together: in a store that they share, where the policy has one, else each
-// gateway in its memory.
+// The state that the gateways of one deployment share: in the policy's store if it has one, else in each gateway's memory.
 import {
   type Call,
   type Clock,
@@ -14,7 +13,7 @@ import {
 } from '@svc/core'
 import { MemoryMap } from '@svc/core/store'
 
-/** Milliseconds between two log lines about the store. */
+/** Shortest time between two log lines about the store, in milliseconds. */
 const logIntervalMs = 10_000
 
 export class SharedState {
@@ -24,25 +23,25 @@ export class SharedState {
   #logAt = Number.NEGATIVE_INFINITY
   #store: Promise<SharedStore> | 'none' | undefined
 
-  /** `offered`: the store that the policy has, asked once, on first use. */
+  /** `offered` returns the policy's store, and is called once, on first use. */
   constructor(offered: () => OpenSharedStore | undefined, clock: Clock, logger: Logger) {
     this.#offered = offered
     this.#logger = logger
     this.#clock = clock
   }
 
-  /** Whether other gateways know it too. */
+  /** Whether other gateways have the same state. */
   get isShared(): boolean {
     return this.#opened() !== 'none'
   }
 
-  /** Undefined without a store. Rejects with `Refusal` (`STORE_UNAVAILABLE`) while it is down. */
+  /** Undefined without a store. Rejects with `Refusal` (`STORE_UNAVAILABLE`) while the store is down. */
   async secret(name: string): Promise<string | undefined> {
     const store = this.#opened()
     return store === 'none' ? undefined : this.#available(store, (opened) => opened.secret(name))
   }
 
-  /** Its operations reject with `Refusal` (`STORE_UNAVAILABLE`) while the store is down. */
+  /** The map's operations reject with `Refusal` (`STORE_UNAVAILABLE`) while the store is down. */
   map(name: string, bounds: MapBounds): SharedMap {
     const local = new MemoryMap(bounds, this.#clock)
     const run = <T>(operation: (map: SharedMap) => Promise<T>): Promise<T> => {
@@ -99,7 +98,7 @@ export async function unlessDown<T>(operation: Promise<T>): Promise<T | undefine
   }
 }
 
-/** The group of what one tenant's callers share. */
+/** The group of the entries that one tenant's callers share. */
 export function tenantOf(call: Call): string {
   return call.get(identity)?.tenant ?? ''
 }

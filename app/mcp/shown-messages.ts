@@ -1,12 +1,12 @@
-// The messages that clients get, by the bytes that show them: a client that takes messages, such as one over stdio, gets what
-// was judged and need not parse it again. A stage that changes a response gives other bytes, which are parsed.
+// The messages that clients get, by their bytes: a client of messages, such as one over stdio, gets the message that was
+// judged without another parse. If a stage changes a response, the new bytes are parsed.
 import { readEvent, withData } from '@svc/core/http'
 import { isTooCostly, parseJsonObject } from '@svc/core/json'
 import type { Fields } from './rpc-response.js'
 import { eventBytes, type McpEvent, type ReceivedMessage, textShowing } from './servers.js'
 
 interface ShownEvent extends Partial<ReceivedMessage> {
-  /** Where a client may resume the stream. */
+  /** The id after which a client may resume the stream. */
   readonly id?: string | null | undefined
 }
 
@@ -36,7 +36,7 @@ export function showMessage(
   return bytes
 }
 
-/** The event with `message` in place of the one that it shows. */
+/** The bytes of an event with `message` in place of its own. */
 export function replaceMessage(event: Uint8Array, message: Fields): Uint8Array {
   const text = JSON.stringify(message)
   const bytes = withData(event, text)
@@ -44,7 +44,7 @@ export function replaceMessage(event: Uint8Array, message: Fields): Uint8Array {
   return bytes
 }
 
-/** What an event of a stream shows; without a message where it has none. Throws `TypeError` for bytes that are not UTF-8. */
+/** The message and the id of an event, if it has them. Throws `TypeError` for bytes that are not UTF-8. */
 export function shownEvent(bytes: Uint8Array): ShownEvent {
   const known = shown.get(bytes)
   if (known !== undefined) return known
@@ -66,7 +66,7 @@ export function shownText(body: string | Uint8Array): string {
   return typeof body === 'string' ? body : (shown.get(body)?.text ?? Buffer.from(body).toString())
 }
 
-/** Undefined for what is not a message, and for text of a server's that costs too much to read. */
+/** Undefined for text that is not a message or costs too much to read. */
 function received(text: string): ReceivedMessage | undefined {
   const message = text === '' || isTooCostly(text) ? undefined : parseJsonObject(text)
   return message && { message, text }

@@ -1,5 +1,5 @@
-// What a request of a revision without sessions says of itself: in `_meta`, and in the headers that repeat the message
-// (2026-07-28, Streamable HTTP, "Request Metadata").
+// The metadata of a request without a session: `_meta`, and the headers that repeat the message (2026-07-28, Streamable HTTP,
+// "Request Metadata").
 import { isJsonObject, type JsonObject, type JsonValue } from '@svc/core/json'
 import { PROTOCOL_VERSION_HEADER } from '../http/header-names.js'
 import { encoded } from './header-text.js'
@@ -20,7 +20,7 @@ export function clientMeta(clientInfo: JsonValue, capabilities: JsonValue = {}):
   }
 }
 
-/** The revision in the `_meta` of params, which only these requests have. */
+/** The revision in the `_meta` of params, which only requests without a session have. */
 export function revisionIn(params: unknown): string | undefined {
   const meta = isJsonObject(params) ? params['_meta'] : undefined
   const revision = isJsonObject(meta) ? meta[META_PROTOCOL_VERSION] : undefined

@@ -1,5 +1,4 @@
-// The subject of a message, which stages judge: the tool, prompt or resource of a guarded method, or the open part of
-// the protocol.
+// The subject of a message, which stages judge: the tool, prompt or resource of a guarded method, or an unguarded method.
 import type { RequestKind } from '@svc/core'
 import { isJsonObject, type JsonObject, type JsonValue } from '@svc/core/json'
 import { foldName } from '@svc/core/match'
@@ -15,7 +14,7 @@ export interface MessageSubject {
   readonly name: string
   /** The arguments that stages judge and the record hashes. */
   readonly args: JsonValue
-  /** What else of a guarded method's params stages judge and the record hashes. */
+  /** The other params of a guarded method that stages judge and the record hashes. */
   readonly params?: JsonObject
 }
 
@@ -23,9 +22,9 @@ interface Guarded extends ParamNames {
   read(params: JsonObject): Omit<MessageSubject, 'method'>
 }
 
-const noise = /[^\p{L}\p{N}]+/gu
+const notAlphanumeric = /[^\p{L}\p{N}]+/gu
 
-/** What a client adds when it repeats a request that asked for input (2026-07-28). */
+/** Params that a client adds when it repeats a request that asked for input (2026-07-28). */
 const round = ['inputResponses', 'requestState']
 const called = ['name', 'arguments']
 
@@ -39,13 +38,13 @@ const guarded: Readonly<Record<string, Guarded>> = {
   'completion/complete': { own: ['ref', 'argument', 'context'], others: [], read: completion },
 }
 
-/** Opens a stream of notifications; the resources it names are guarded like subscriptions to them. */
+/** Opens a stream of notifications; the resources that it names are guarded as in subscriptions. */
 export const LISTEN_METHOD = 'subscriptions/listen'
 
-/** Methods whose task is the caller's or is not found. */
+/** Methods that name a task, which must be the caller's. */
 const taskMethods = ['tasks/get', 'tasks/result', 'tasks/update', 'tasks/cancel', 'tasks/list']
 
-/** The members of params that a method reads, beside `_meta`; of other methods only that. */
+/** The members of params that a method reads. Of methods that are not listed, only `_meta` is known. */
 const membersRead: ReadonlyMap<string, MemberNames> = new Map([
   ...Object.entries(guarded).map(([method, { own, others }]) => readBy(method, [...own, ...others])),
   readBy(LISTEN_METHOD, ['notifications']),
@@ -60,7 +59,7 @@ function readBy(method: string, names: readonly string[]): [string, MemberNames]
 
 const guardedSkeletons = new Set([...Object.keys(guarded), LISTEN_METHOD, ...taskMethods].map(methodSkeleton))
 
-/** The same limit as in references; the record contains refused names. */
+/** The same limit as in references, because records contain refused names. */
 const maxName = 4096
 
 export interface SubjectRules {
@@ -70,10 +69,10 @@ export interface SubjectRules {
   readonly isStateless: boolean
 }
 
-/** Subscriptions of a session; `subscriptions/listen` replaces them from 2026-07-28 on. */
+/** The subscription methods of a session; `subscriptions/listen` replaces them from 2026-07-28 on. */
 const sessionMethods = ['resources/subscribe', 'resources/unsubscribe']
 
-/** Throws `McpRefusal` when a guarded method is asked for in a way that servers could read differently. */
+/** Throws `McpRefusal` for a message that servers could read differently as a guarded method. */
 export function messageSubject(message: Message, { passParams, isStateless }: SubjectRules): MessageSubject {
   if (message.type === 'response')
     return { kind: 'protocol', method: null, name: 'response', args: responseArguments(message.whole) }
@@ -97,7 +96,7 @@ export function messageSubject(message: Message, { passParams, isStateless }: Su
     if (method === LISTEN_METHOD) resourceSubscriptions(params)
     return { kind: 'protocol', method, name: method, args: params }
   }
-  // A server may run a notification like a request, only without a response.
+  // A server may run a notification as a request without a response.
   if (message.type === 'notification') throw invalidRequest(`id: ${method} is a request.`)
   const { kind, name, args, params: ofReference } = known.read(params)
   const others = inspectedParams(params, known, passParams)
@@ -105,7 +104,7 @@ export function messageSubject(message: Message, { passParams, isStateless }: Su
   return judged === undefined ? { kind, method, name, args } : { kind, method, name, args, params: judged }
 }
 
-/** The resources a `subscriptions/listen` names. Throws `McpRefusal`. */
+/** The resources that a `subscriptions/listen` names. Throws `McpRefusal`. */
 export function resourceSubscriptions(params: JsonObject): string[] {
   const filter = params['notifications']
   if (filter === undefined) return []
@@ -131,7 +130,7 @@ function resource(params: JsonObject): Omit<MessageSubject, 'method'> {
   return { kind: 'resource', name: uri, args: { uri } }
 }
 
-/** A completion has the reference of its prompt or resource. */
+/** A completion is judged by the reference of its prompt or resource. */
 function completion(params: JsonObject): Omit<MessageSubject, 'method'> {
   const { ref, argument, context } = params
   if (!isJsonObject(ref)) throw invalidParams('ref: expected an object.')
@@ -150,7 +149,7 @@ function completion(params: JsonObject): Omit<MessageSubject, 'method'> {
   }
 }
 
-/** What a `ref` holds beside its type and name. */
+/** The members of a `ref` beside its type and name. */
 function restOf(ref: JsonObject, name: 'name' | 'uri'): Pick<MessageSubject, 'params'> {
   const rest = Object.entries(ref).filter(([member]) => member !== 'type' && member !== name)
   return rest.length === 0 ? {} : { params: { ref: Object.fromEntries(rest) } }
@@ -176,9 +175,9 @@ function responseArguments(whole: JsonObject): JsonObject {
 }
 
 /**
- * The fold of a name without spaces, punctuation and control characters: that of `Tools.Call ` is `toolscall`. Methods
- * that a lenient decoder could confuse have the same one.
+ * The fold of a name without spaces, punctuation and control characters: `Tools.Call ` becomes `toolscall`. Methods that a
+ * lenient decoder could confuse have the same skeleton.
  */
 function methodSkeleton(method: string): string {
-  return foldName(method).replace(noise, '')
+  return foldName(method).replace(notAlphanumeric, '')
 }

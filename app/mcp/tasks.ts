@@ -1,5 +1,5 @@
-// Binds MCP tasks to the caller whose tool call made them, as sessions are bound. The task id of a client has a tag and
-// the tool before the server's own id: the id that another caller saw or guessed names no task.
+// Binds MCP tasks to the caller whose tool call began them. The client's task id is a tag, the tool and the server's own id,
+// so that another caller cannot use it.
 import { type Call, Refusal, type SharedMap } from '@svc/core'
 import { isJsonObject, type JsonObject } from '@svc/core/json'
 import { z } from 'zod'
@@ -11,30 +11,30 @@ import { type SharedState, tenantOf, unlessDown } from './shared-state.js'
 
 export const TASKS_PREFIX = 'tasks/'
 
-/** Which task a message belongs to. */
+/** The member of `_meta` that names the task of a message. */
 const RELATED = 'io.modelcontextprotocol/related-task'
 
-/** Tasks of a tenant at a server that lists may show; of more, the one used longest ago is no longer listed. */
+/** Tasks of a tenant at a server that lists may show; beyond it, the task used longest ago is no longer listed. */
 const maxKnown = 10_000
-/** A week, in milliseconds, after which a task that no request has named is no longer listed. */
+/** A week, in milliseconds, after which a task that was not used is no longer listed. */
 const knownMs = 604_800_000
 
-/** A tag as of sessions, the tool in base64url, the server's id. */
+/** A tag, the tool in base64url, the server's id. */
 const boundId = /^([A-Za-z0-9_-]{22})\.([A-Za-z0-9_-]+)\.(.+)$/s
 
-/** The message with the server's own task ids, and the tasks that it names; a tag is empty where the id had none. */
+/** The message with the server's own task ids, and the tasks that it names; a tag is empty if the id had none. */
 export function splitTaskIds(message: Message): { message: Message; tasks: readonly BoundTask[] } {
   const tasks: BoundTask[] = []
   if (message.type === 'response') {
     const { result } = message.whole
-    // A client may have tasks of its own, which it names to the server as they are.
+    // A client may have tasks of its own, whose ids stay.
     if (!isJsonObject(result) || !boundId.test(String(relatedId(result)))) return { message, tasks }
     const whole = { ...message.whole, result: withRelated(result, (id) => split(id, tasks)) }
     return { message: { ...message, whole }, tasks }
   }
   let params: JsonObject = message.params
   if (message.method.startsWith(TASKS_PREFIX) && 'taskId' in params) {
-    // What is no text is no id of ours, and is not found.
+    // An id that is not a string is not one of the gateway's, and is not found.
     params = { ...params, taskId: split(String(params['taskId']), tasks) }
   }
   if (message.type === 'request') params = withRelated(params, (id) => split(id, tasks))
@@ -48,7 +48,7 @@ function split(given: string, tasks: BoundTask[]): string {
   return id
 }
 
-/** The tasks that were seen, for lists and notifications, which name tasks without their tag. */
+/** The tasks that the gateways know, for lists and notifications, whose task ids have no tag. */
 export class KnownTasks {
   #map: SharedMap
 
@@ -56,12 +56,12 @@ export class KnownTasks {
     this.#map = state.map('mcp-tasks', { ttlMs: knownMs, maxEntries: maxKnown })
   }
 
-  /** Where it cannot be stored, lists do not show the task until a request has named it again. */
+  /** If the store is down, lists do not show the task until a request names it again. */
   async add(call: Call, { tag, tool, id }: BoundTask): Promise<void> {
     await unlessDown(this.#map.set(groupOf(call), [[id, JSON.stringify([tag, tool])]]))
   }
 
-  /** Those of the server of `call`, by their ids. Rejects with `Refusal` (`STORE_UNAVAILABLE`). */
+  /** The known tasks among `ids` at the server of `call`. Rejects with `Refusal` (`STORE_UNAVAILABLE`). */
   async among(call: Call, ids: readonly string[]): Promise<Map<string, BoundTask>> {
     const kept = await this.#map.get(groupOf(call), ids)
     return new Map(
@@ -78,15 +78,15 @@ export class KnownTasks {
 /** The tag and the tool. */
 const entrySchema = z.tuple([z.string(), z.string()])
 
-/** Callers of one tenant know the tasks of a server. */
+/** The tasks of one tenant at one server. */
 function groupOf(call: Call): string {
   return JSON.stringify([tenantOf(call), call.target.server])
 }
 
-/** Whether the tool of a task may be used. */
+/** Whether the caller may use the tool of a task. */
 export type MayUseTool = (tool: string) => Promise<boolean>
 
-/** Puts the client's task ids in place of the server's in what a server sends to the caller of `call`. */
+/** Replaces the server's task ids by the client's in messages to the caller of `call`. */
 export class TaskIds {
   #call: Call
   #sessions: SessionBinding
@@ -98,7 +98,7 @@ export class TaskIds {
     this.#known = known
   }
 
-  /** A tool call's response may begin a task. */
+  /** The result of a tool call, which may begin a task. */
   async created(result: Fields, tool: string): Promise<Fields> {
     const { task, taskId } = result
     if (result['resultType'] === 'task' && typeof taskId === 'string') {
@@ -108,7 +108,7 @@ export class TaskIds {
     return { ...result, task: { ...task, taskId: clientTaskId(await this.#began(tool, task['taskId'])) } }
   }
 
-  /** A task of another caller stays without an id that this caller could use. */
+  /** The task of another caller keeps the server's id, which this caller cannot use. */
   async named(fields: Fields): Promise<Fields> {
     const bound = await this.#owned(fields['taskId'])
     return bound === undefined ? fields : { ...fields, taskId: clientTaskId(bound) }
@@ -154,20 +154,20 @@ export class TaskIds {
   }
 
   async #ownedAmong(ids: readonly unknown[]): Promise<Map<unknown, BoundTask>> {
-    // A longer one is not kept.
+    // Longer ids are not kept.
     const names = ids.filter((id): id is string => typeof id === 'string' && id.length <= MAX_NAME)
     const known = names.length === 0 ? [] : await this.#known.among(this.#call, names)
     return new Map([...known].filter(([, task]) => this.#sessions.isBoundTask(this.#call, task)))
   }
 }
 
-/** The id of the task that the result of a tool call begins. */
+/** The server's id of the task that the result of a tool call begins. */
 export function createdTaskId({ resultType, taskId, task }: Fields): string | undefined {
   const id = resultType === 'task' ? taskId : isJsonObject(task) ? task['taskId'] : undefined
   return typeof id === 'string' ? id : undefined
 }
 
-/** Whether a message of a server's names any task. */
+/** Whether a server's message names a task. */
 export function namesTasks(message: Fields): boolean {
   const { method, params, result } = message
   if (isJsonObject(params) && relatedId(params) !== undefined) return true
@@ -177,7 +177,7 @@ export function namesTasks(message: Fields): boolean {
   return isList || isJsonObject(result['task']) || 'taskId' in result || relatedId(result) !== undefined
 }
 
-/** A notification of what became of a task. */
+/** Whether the method is a notification of a task's status. */
 export function isStatus(method: unknown): boolean {
   return typeof method === 'string' && method.startsWith(`notifications/${TASKS_PREFIX}`)
 }

@@ -1,4 +1,4 @@
-// Calls the tools of MCP servers for callers of the invoke protocol: sends a `tools/call` and responds with its result.
+// Calls the tools of MCP servers for callers of the invoke protocol: sends a `tools/call` and returns its result.
 import {
   abortable,
   type Call,
@@ -33,12 +33,12 @@ import type { McpRequest, McpResponse } from './servers.js'
 
 const ID = 'svc-call'
 
-/** Of a handshake. */
+/** Size of a response to the handshake. */
 const maxHandshakeBytes = 1_048_576
 
 type NamedVersion = Pick<CallRequest, 'server' | 'version'>
 
-/** Reports a caller that names another version than the server's: it asks for a tool that does not exist. */
+/** Adds a finding if the caller names another version than the server's. */
 export function reportVersionMismatch(call: Call, requested: NamedVersion, version: string): void {
   const finding = versionMismatch(requested, version)
   if (finding === undefined) return
@@ -115,15 +115,15 @@ export class McpToolClient {
     const { status, error } = reply
     if (session === undefined && !isOtherEra(reply))
       throw new UpstreamError(`The MCP server refused the session (${status}).`, 'no')
-    // A refusal need not be JSON-RPC.
+    // The body of an HTTP error need not be JSON-RPC.
     if (error !== undefined && !(error instanceof ProtocolViolation && status >= 400))
       throw new UpstreamError(error.message, 'no', { cause: error })
-    // What the server says of itself is not kept. A server that accepts no handshake may still answer the call.
+    // The server's description is not kept. A server that accepts no handshake may still respond to the call.
     const { revision, isStateless, sessionId } = session ?? withoutSession
     return { revision, isStateless, sessionId }
   }
 
-  /** Sends the requests of a handshake. They are no part of the call, as other calls may wait for them. */
+  /** Sends the requests of a handshake. They are not part of the call, because other calls may wait for them. */
   #handshakeSend(call: Call, upstream: URL): Send {
     const { servers, timeoutMs } = this.#parts
     return (head) => {
@@ -159,7 +159,7 @@ export class McpToolClient {
       return completedWith(status, headers['content-type'], await response.bytes(maxBytes))
     const message = await responseIn(response, maxBytes)
     if (message === undefined) {
-      return failed('UPSTREAM_UNREACHABLE', 'The upstream responded without a response.')
+      return failed('UPSTREAM_UNREACHABLE', 'The upstream sent no JSON-RPC response.')
     }
     checkResponse(message, ID)
     // Throws for a result that the record cannot hold, as over MCP.
@@ -175,7 +175,7 @@ function completedWith(status: number, type: string | string[] | undefined, body
   return { kind: 'completed', status, headers, body, ...error }
 }
 
-/** The owner of a session: one caller at one server. */
+/** The key of a session, which one caller has with one server. */
 function ownerOf(call: Call, upstream: URL): string {
   const shown = call.get(credential)
   const { nodeId, agentRef } = call.agent

@@ -1,7 +1,7 @@
 import { formatReference, ReferenceInputError } from '@svc/core/match'
 import { MAX_NAME } from './name-limits.js'
 
-/** The reference of a tool that a server lists; undefined for a name that can have none. */
+/** The reference of a tool that a server lists; undefined for a name that cannot be part of one. */
 export function toolReference(server: string, tool: string, version: string): string | undefined {
   if (tool.length > MAX_NAME) return undefined
   try {

@@ -6,7 +6,7 @@ import { traceOf } from '../http/call-headers.js'
 import { traceparentOf } from '../upstream/headers.js'
 import type { Message } from './message.js'
 
-/** Continues the trace that `_meta` names, where the headers of the call name none. */
+/** Continues the trace in `_meta` if the headers of the call name none. */
 export function continueTrace(control: CallControl, message: Message): void {
   const { call } = control
   if (message.type === 'response' || call.headers['traceparent'] !== undefined) return
@@ -23,7 +23,7 @@ export function continueTrace(control: CallControl, message: Message): void {
   control.trace = traceOf(headers, { traceId: () => traceId, spanId: () => spanId })
 }
 
-/** The message with this hop as the parent of what the server does: where it names a trace, or where `always`. */
+/** The message with this hop as the parent span, if it names a trace or `always` is set. */
 export function withTrace(call: Call, whole: JsonObject, always: boolean): JsonObject {
   const { method, params } = whole
   if (method === undefined || !isJsonObject(params)) return whole

@@ -1,4 +1,4 @@
-// The MCP headers in both directions. Only named headers are passed on.
+// The MCP headers in both directions. Only listed headers are passed on.
 import type { ResponseHeaders } from '@svc/core'
 import { LAST_EVENT_ID_HEADER, PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
 import { EVENT_STREAM_TYPE } from '../http/media-type.js'
@@ -9,7 +9,7 @@ import { isStateless } from './protocol.js'
 import { headersOfRequest, revisionIn } from './stateless-request.js'
 import { TASKS_PREFIX } from './tasks.js'
 
-/** Checked against the body where they repeat it, then passed on unchanged. */
+/** Headers that are passed on unchanged, after a check of those that repeat the body. */
 const toUpstream = [SESSION_ID_HEADER, PROTOCOL_VERSION_HEADER, 'mcp-method', 'mcp-name']
 
 /** Headers about the message itself; the HTTP layer sets `content-length`. */
@@ -30,7 +30,7 @@ export function addHeadersUpstream(headers: Record<string, string>, exchange: Mc
   copy(headers, LAST_EVENT_ID_HEADER, lastEventIdOf(exchange))
   const { message, tasks, isHeaderless } = exchange
   if (isHeaderless === true) Object.assign(headers, headersRepeating(message))
-  // The header repeats the id of the client.
+  // The client's header has the client's task id.
   if (exchange.headers['mcp-name'] !== undefined && tasks[0] !== undefined && isOfTask(message)) {
     headers['mcp-name'] = encoded(tasks[0].id)
   }
@@ -39,7 +39,7 @@ export function addHeadersUpstream(headers: Record<string, string>, exchange: Mc
   }
 }
 
-/** Where the client sent none: a request of a revision without sessions is repeated in headers. */
+/** The headers that a request of a revision without sessions needs, for a client that sent none. */
 function headersRepeating(message: McpExchange['message']): Record<string, string> {
   if (message?.type !== 'request') return {}
   const revision = revisionIn(message.params)

@@ -1,4 +1,4 @@
-// Members of `params._meta` that stay here, as headers of the same names do: mandates that were not verified.
+// Removes members of `params._meta` that must not go upstream: mandates that were not verified.
 import { type Call, mandates } from '@svc/core'
 import { isJsonObject, type JsonObject, membersLike } from '@svc/core/json'
 

@@ -94,7 +94,7 @@ describe('streams of several servers at /mcp', function () {
       .and.not.include('one__read')
     expect(_meta).to.have.nested.property('svc/unavailable[0].server', 'one')
     const missing = other.log.lines.find(
-      ({ message }) => message === 'a server is missing from a response of several',
+      ({ message }) => message === 'a server is missing from a merged response',
     )
     expect(missing?.fields).to.include({ server: 'one' })
     await one.up()
