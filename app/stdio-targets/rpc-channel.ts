@@ -102,8 +102,10 @@ export class RpcChannel {
   receive(message: Fields, text: string): void {
     if (isResponse(message)) {
       const running = this.#running.get(message['id'])
-      // The request of a response that nobody waits for was cancelled.
-      if (running === undefined) return
+      if (running === undefined) {
+        this.#refuseUnknown(message['id'])
+        return
+      }
       this.#running.delete(message['id'])
       const response = { ...message, id: running.request['id'] }
       running.pending.response(response, withId(text, response.id) ?? JSON.stringify(response))
@@ -121,12 +123,22 @@ export class RpcChannel {
     running.pending.progress({ ...message, params: { ...params, progressToken: own } })
   }
 
-  /** Fails the request of a response that is not read; without an id, only if a single request waits. */
-  refuse(error: Refusal, id?: unknown): void {
+  /** Fails the request of a response that is not read; if the id is not one of the channel, only a single one that waits. */
+  refuse(error: UpstreamError | Refusal, id?: unknown): void {
     const [only, ...others] = this.#running.keys()
-    const known = id ?? (others.length === 0 ? only : undefined)
+    const known = this.#isOwn(id) ? id : others.length === 0 ? only : undefined
     this.#running.get(known)?.pending.failed(error)
     this.#running.delete(known)
+  }
+
+  /** The request of a response that nobody waits for was cancelled, or the id is not one of the channel. */
+  #refuseUnknown(id: unknown): void {
+    if (this.#isOwn(id)) return
+    this.refuse(new UpstreamError('The upstream responded with the id of another request.', 'unknown'), id)
+  }
+
+  #isOwn(id: unknown): boolean {
+    return typeof id === 'number' && Number.isInteger(id) && id > 0 && id < this.#nextId
   }
 
   /** `message` is for callers, `cause` for the operator. */

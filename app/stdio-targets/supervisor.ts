@@ -228,8 +228,8 @@ export class Supervisor {
 
 function receive(line: string, channel: RpcChannel, stderr: StderrLog): void {
   if (isTooCostly(line)) {
-    const { id, method } = outermostMembers(Buffer.from(line), ['id', 'method'])
-    if (id !== undefined && method === undefined) channel.refuse(tooCostly(), id)
+    const { jsonrpc, id, method } = outermostMembers(Buffer.from(line), ['jsonrpc', 'id', 'method'])
+    if (jsonrpc === '2.0' && method === undefined) channel.refuse(tooCostly(), id)
     return
   }
   const message = parseJsonObject(line)

@@ -17,6 +17,8 @@ describe('a gateway with a small heap', function () {
     { channel: 'a list of several servers', shape: 'pages of many tools' },
     { channel: 'a call at several servers', shape: 'long ids' },
     { channel: 'a process over stdio', shape: 'many rows' },
+    { channel: 'a process over stdio', shape: 'a deep id' },
+    { channel: 'a process over stdio', shape: 'an id that is an array' },
   ]
   for (const one of sample) {
     it(`lives and serves others while a server sends ${one.shape} by ${one.channel}`, async () => {

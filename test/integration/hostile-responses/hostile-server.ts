@@ -70,29 +70,32 @@ async function answer(
     return
   }
   const isAttacked = attack !== undefined && attack.rpc === request.method
-  const head = `{"jsonrpc":"2.0","id":${JSON.stringify(request.id)},"result":`
   if (!isAttacked) {
     const headers = { 'content-type': 'application/json', 'mcp-session-id': 'session' }
-    response.writeHead(200, headers).end(`${head}${JSON.stringify(resultOf(request.method))}}`)
+    const whole = { jsonrpc: '2.0', id: request.id, result: resultOf(request.method) }
+    response.writeHead(200, headers).end(JSON.stringify(whole))
     return
   }
   const isEvent = target === 'events'
-  const [open, close] = around(attack.place)
+  const [open, close] = around(attack.place, request.id)
   response.writeHead(200, { 'content-type': isEvent ? 'text/event-stream' : 'application/json' })
-  await write(response, [isEvent ? 'data: ' : '', head, open])
+  await write(response, [isEvent ? 'data: ' : '', open])
   await write(response, isEvent ? asData(attack.text()) : attack.text())
-  response.end(`${close}}${isEvent ? '\n\n' : ''}`)
+  response.end(`${close}${isEvent ? '\n\n' : ''}`)
 }
 
-/** What stands around the text in the result. */
-export function around(place: Place): readonly [open: string, close: string] {
+/** What stands around the text in the response to the request `id`. */
+export function around(place: Place, id: unknown): readonly [open: string, close: string] {
+  const head = `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":`
   switch (place) {
     case 'pages':
-      return ['{"nextCursor":"more","tools":', '}']
+      return [`${head}{"nextCursor":"more","tools":`, '}}']
     case 'id':
-      return ['{"task":{"status":"working","taskId":', '}}']
+      return [`${head}{"task":{"status":"working","taskId":`, '}}}']
+    case 'rpc id':
+      return ['{"jsonrpc":"2.0","id":', ',"result":{}}']
     default:
-      return ['{"content":[],"structuredContent":{"value":', '},"tools":[]}']
+      return [`${head}{"content":[],"structuredContent":{"value":`, '},"tools":[]}}']
   }
 }
 

@@ -1,7 +1,10 @@
 // What a server may send to cost the gateway more than it costs the server: JSON values, written piece by piece.
 
-/** Where in a message the value stands; `pages` is a whole list of tools, and a cursor to the next one. */
-export type Place = 'value' | 'pages' | 'id'
+/**
+ * Where in a message the value stands; `pages` is a whole list of tools, and a cursor to the next one, `id` the id of a
+ * task, and `rpc id` that of the message.
+ */
+export type Place = 'value' | 'pages' | 'id' | 'rpc id'
 
 export interface Shape {
   readonly place: Place
@@ -46,6 +49,9 @@ export const shapes = {
     times: 12,
     text: (bytes) => wrapped('"', repeated('i', bytes), '"'),
   },
+  'a deep id': { place: 'rpc id', times: 1, text: (bytes) => deep(bytes / 2) },
+  'an id that is an array': { place: 'rpc id', times: 1, text: () => ['[[]]'] },
+  'a long id': { place: 'rpc id', times: 1, text: (bytes) => wrapped('"', repeated('i', bytes), '"') },
 } satisfies Readonly<Record<string, Shape>>
 
 export type ShapeName = keyof typeof shapes

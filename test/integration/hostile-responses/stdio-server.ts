@@ -15,16 +15,17 @@ async function write(pieces: Iterable<string>): Promise<void> {
 for await (const line of createInterface(process.stdin)) {
   const { id, method } = JSON.parse(line) as { id?: unknown; method?: string }
   if (id === undefined) continue
-  const head = `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":`
   if (method === 'tools/call') {
-    const [open, close] = around(place)
-    await write([head, open])
+    const [open, close] = around(place, id)
+    await write([open])
     await write(text(Number(bytes)))
-    await write([`${close}}`])
+    await write([close])
   } else {
     const serverInfo = { name: 'hostile', version: '1.0.0' }
     const result = { protocolVersion: '2025-11-25', capabilities: { tools: {} }, serverInfo }
-    await write([head, JSON.stringify(method === 'initialize' ? result : { tools: [] }), '}'])
+    await write([
+      JSON.stringify({ jsonrpc: '2.0', id, result: method === 'initialize' ? result : { tools: [] } }),
+    ])
   }
   process.stdout.write('\n')
 }
