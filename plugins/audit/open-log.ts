@@ -18,14 +18,14 @@ import { SvcAppender } from './log/writer/appender.js'
 import { LogNotices } from './log-notices.js'
 import { retiringSignerOf, signerOf } from './signer-key.js'
 
-/** What an open log consists of. */
+/** The parts of an open log. */
 export interface OpenLog {
   readonly appender: Appender
   /** Absent if the writer is bound from code and `audit.dir` is not set. */
   readonly intents?: IntentTracker
   /** Absent if the writer is bound from code: it signs with a key of its own. */
   readonly signer?: Signer
-  /** Only of the built-in log. */
+  /** Set for the built-in log only. */
   readonly notices?: LogNotices
 }
 

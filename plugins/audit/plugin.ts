@@ -82,7 +82,7 @@ export const auditPlugin = definePlugin({
     const { container } = context
     const source = new LogSource(config, context)
     bind(container, logSource, { useValue: source })
-    // A log that code writes has no signer of ours: notices then go out without its signature.
+    // A log that code writes has no signer here, so notices are sent unsigned.
     if (container.isRegistered(tokens.SvcAppender, true)) return
     bindDefault(container, tokens.Signer, {
       useValue: lateBound('the signer', () => source.current?.signer, signerMembers),

@@ -1,5 +1,5 @@
-// Limits what callers can make the log write: records of calls that are refused before anybody is identified, and files of
-// agent runs.
+// Limits what callers can make the log write: records of calls that are refused before their caller is identified, and
+// files of agent runs.
 import { type Call, identity, type Settlement } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
 import { BoundedMap } from '@svc/core/store'
@@ -51,7 +51,7 @@ export class FloodLimiter {
 /** New runs of a tenant at once, and each second from then on. */
 const BURST = 10_000
 const PER_SECOND = 1
-/** Of these, the ones seen longest ago are forgotten and count as new again. */
+/** Known runs; beyond this the ones seen longest ago are forgotten and count as new again. */
 const MAX_KNOWN = 50_000
 const MAX_TENANTS = 10_000
 /** Longer keys are hashed, to bound their memory. */

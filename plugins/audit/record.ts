@@ -39,7 +39,7 @@ interface Measured {
   readonly latencyMs: number
   /** Milliseconds to the first byte of the upstream's response; undefined without one. */
   readonly firstByteMs?: number | undefined
-  /** SHA-256 of the arguments, if it is computed already. */
+  /** SHA-256 of the arguments, if it has been computed. */
   readonly inputSha256?: string | null | undefined
 }
 
@@ -140,7 +140,7 @@ function microseconds(ms: number): number {
   return Math.round(ms * 1000) / 1000
 }
 
-/** A longer id of the client's is not recorded. */
+/** Ids of a client that are longer are not recorded. */
 const maxRpcId = 128
 
 function addMcpFacts(envelope: AuditEnvelope, { revision, sessionId, taskId, rpcId }: McpFacts): void {
@@ -150,7 +150,7 @@ function addMcpFacts(envelope: AuditEnvelope, { revision, sessionId, taskId, rpc
   if (rpcId !== undefined && String(rpcId).length <= maxRpcId) envelope.rpc_id = rpcId
 }
 
-/** What a record has that is not of a call. */
+/** The members of a record without a call. */
 const NO_CALL = {
   latency_ms: 0,
   retries: 0,
@@ -243,7 +243,7 @@ function recordedFindings(call: Call): RecordedFinding[] {
   })
 }
 
-/** What the caller states, and the mandates as they were verified: the caller's own `ap2` would look like that. */
+/** The caller's metadata and the verified mandates, which replace an `ap2` of the caller's own. */
 function metadataOf(call: Call): Record<string, unknown> | null {
   const { metadata } = call.agent
   const ap2 = call.get(mandates)?.record ?? null

@@ -28,7 +28,7 @@ export function signerOf({ signer }: AuditConfig, { baseDir }: { readonly baseDi
   return LocalDevSigner.fromKeyRef(absoluteKeyRef(signer.keyRef, baseDir))
 }
 
-/** The signer before it, whose key is being retired. */
+/** The former signer, whose key is being retired. */
 export function retiringSignerOf(
   { signer }: AuditConfig,
   { baseDir }: { readonly baseDir: string },

@@ -44,13 +44,13 @@ interface AuditStageParts {
   readonly recordContext: Omit<RecordContext, 'keyId'>
   /** Maximum bytes of a raw payload preview; absent: no raw payloads. */
   readonly rawPreviewBytes?: number
-  /** For events; undefined if identities are not redacted. */
+  /** The redactor of events; undefined if identities are not redacted. */
   redactor?(): Redactor | undefined
 }
 
 const FLOOD_INTERVAL_MS = 1000
 
-/** In place of what an unidentified caller says of itself. */
+/** Replaces what an unidentified caller states about itself. */
 const UNCLAIMED = {
   nodeId: null,
   agentRef: null,
@@ -59,7 +59,7 @@ const UNCLAIMED = {
   idempotency_key: null,
 } as const
 
-/** A record without what the caller names in its request. */
+/** Bytes of a record without the names in the caller's request. */
 const RECORD_BYTES = 1500
 
 interface AdmittedCall {
@@ -68,13 +68,13 @@ interface AdmittedCall {
   readonly arrived: number
   /** Monotonic, milliseconds; undefined if the upstream has not begun to respond. */
   firstByte: number | undefined
-  /** Knows the SHA-256 of the arguments, if it is computed already. */
+  /** Has the SHA-256 of the arguments, if it has been computed. */
   readonly intent: Pick<CallIntent, 'inputSha256' | 'settle'> | undefined
   /** False for a call that this stage refused. */
   readonly isForwarded: boolean
 }
 
-/** The response waits for the record, however long the disk takes: without it, the record could differ from the response. */
+/** The response waits for the record however long the disk takes, because a record after it could differ from it. */
 const RECORD_MS = Number.POSITIVE_INFINITY
 
 export class AuditStage implements Stage {
@@ -212,7 +212,7 @@ export class AuditStage implements Stage {
     })
     // No stage has checked these members or decided how they may be recorded.
     if (!isForwarded) Object.assign(envelope, { agentVariables: null, agentMetadata: null })
-    // Anybody can claim to be any agent, and each has a file of its own.
+    // A caller can claim to be any agent, and each agent has a file of its own.
     if (unidentified) Object.assign(envelope, UNCLAIMED)
     else {
       this.#limitAgentRuns(envelope)

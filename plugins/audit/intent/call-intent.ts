@@ -60,7 +60,7 @@ export class CallIntent implements Hold {
     // A call that was not sent also gets a record, which ends its intent.
   }
 
-  /** SHA-256 of the arguments, if it is computed already. */
+  /** SHA-256 of the arguments, if it has been computed. */
   get inputSha256(): string | null | undefined {
     return this.#intent?.record.input_sha256
   }
@@ -82,7 +82,7 @@ function hasIntent(which: IntentRule['which'], request: CallRequest, call: Call)
   return which === 'all' || isSideEffecting(request, call.get(sideEffects))
 }
 
-/** For `svc policy explain`, after the inner stages have reported what the call may change. */
+/** Describes the rule for `svc policy explain`. Call it after the inner stages have reported what the call may change. */
 export function describeIntent(
   rule: {
     which: IntentRule['which'] | 'off' | 'unsupported'

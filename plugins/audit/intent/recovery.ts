@@ -106,7 +106,7 @@ export class IntentRecovery {
 const SPAN_MEMBER = Buffer.from('"span_id":"')
 const QUOTE = 0x22
 
-/** Those of `intents` whose call has no record in the log under `dir`. */
+/** The intents whose call has no record in the log under `dir`. */
 async function unrecorded(dir: string, intents: readonly Intent[]): Promise<Intent[]> {
   const days = new Map<string, Intent[]>()
   for (const intent of intents) {

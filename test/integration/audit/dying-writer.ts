@@ -1,5 +1,5 @@
-// A writer that dies at any call to the disk, in the middle of a write too: while it begins a log, appends, seals several days,
-// lets a key in, and removes a day. The next one continues one tree, from which no checkpoint is missing.
+// A writer that dies at any call to the disk, in the middle of a write too: while it begins a log, appends, seals
+// several days, lets a key in, and removes a day. The next one continues one tree, from which no checkpoint is missing.
 
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,5 +1,6 @@
-// Manipulations of a log, several at once: by a process that can write its files, by the thief of a former key, and by the holder of
-// the upload key. Both verifiers must say the same, and nothing sealed may change without a word of theirs.
+// Manipulations of a log, several at once: by a process that can write its files, by the thief of a former key, and by
+// the holder of the upload key. Both verifiers must say the same, and nothing sealed may change without a word of
+// theirs.
 
 import { createHash } from 'node:crypto'
 import { cpSync, existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
@@ -177,7 +178,10 @@ function signedAgain(line: string, log: LogBuilder, by: LocalDevSigner): string 
   return `${log.sign({ ...members, key_id: by.keyId }, by)}\n`
 }
 
-/** What an auditor restores from a store to which the holder of the upload key has added, and in which he has replaced, objects. */
+/**
+ * What an auditor restores from a store to which the holder of the upload key has added, and in which he has replaced,
+ * objects.
+ */
 async function inStore(chance: Chance, template: string, dir: string, log: LogBuilder): Promise<string> {
   const objects = new Map<string, Buffer>()
   const put = (source: ReturnType<typeof scan>[number]['source'], start: number, bytes: Buffer) => {

@@ -29,7 +29,7 @@ const MS_PER_SECOND = 1_000
 interface CosigningParts extends LockedDirectory {
   readonly meter: Meter
   readonly origin: string
-  /** Those that sign its checkpoints now: no other checkpoint is shown to a witness. */
+  /** The keys that sign its checkpoints now; a witness gets no checkpoint of another key. */
   readonly keys: readonly SignatureVerifier[]
   readonly witnesses: readonly WitnessConfig[]
   readonly quorum: number
@@ -57,10 +57,10 @@ export interface CosigningStatus {
 interface Member {
   readonly client: WitnessClient
   readonly backoff: Backoff
-  /** Not asked before, by the monotonic clock. */
+  /** The earliest time of the next request, by the monotonic clock. */
   retryAt: number
   size?: number
-  /** When it cosigned last, seconds since the epoch by its clock. */
+  /** The time of its last cosignature by its clock, seconds since the epoch. */
   time?: number
   error?: string
 }
@@ -98,7 +98,7 @@ export class Cosigning {
     }
   }
 
-  /** When the last member of a quorum has cosigned, by its clock, milliseconds since the epoch. */
+  /** The time at which the last member of a quorum cosigned, by its clock, milliseconds since the epoch. */
   get witnessedAt(): number | undefined {
     const { quorum } = this.#parts
     const newest = this.#newest()
@@ -145,7 +145,7 @@ export class Cosigning {
       return member.size !== size && (member.retryAt <= now || this.#isClosing)
     })
     if (asked.length > 0) {
-      // It may be of a writer that died before it was on disk.
+      // The writer of the checkpoint may have died before it was on disk.
       await syncPath(port, join(dir, checkpointFile(newest.day)))
       await syncPath(port, dir)
       const lines = await this.#ask(asked, newest)
@@ -168,7 +168,7 @@ export class Cosigning {
     return newestCheckpoint(port, dir, origin, isSigned)
   }
 
-  /** What the file has already, after a restart. */
+  /** Takes over the cosignatures in the file after a restart. */
   #takeOver({ head, note }: StoredCheckpoint): void {
     for (const member of this.#members) {
       const judged = judgeCosignature(note, member.client.key)
@@ -179,7 +179,7 @@ export class Cosigning {
     }
   }
 
-  /** The cosignatures that came. */
+  /** Asks the witnesses; returns the cosignatures received. */
   async #ask(members: readonly Member[], newest: StoredCheckpoint): Promise<string[]> {
     const { dir, port } = this.#parts
     const { head, note, signed } = newest

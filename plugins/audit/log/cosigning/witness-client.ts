@@ -13,7 +13,7 @@ import type { NamedKey } from '../tree/vkey.js'
 const MAX_RESPONSE_BYTES = 65_536
 const CONFLICT = 409
 const OK = 200
-// The first may be without knowledge of the size; another process may submit at the same time.
+// The first attempt may not know the size, and another process may submit at the same time.
 const MAX_ATTEMPTS = 3
 
 /** The checkpoint that is to be cosigned. */
@@ -104,6 +104,6 @@ export class WitnessClient {
 }
 
 function firstLine(text: string): string {
-  // Text of another party, for a log line.
+  // The text is another party's and goes into a log line.
   return (text.split('\n')[0] ?? '').replace(/[^\x20-\x7e]/g, '?').slice(0, 200)
 }

@@ -46,14 +46,14 @@ export class DirectoryLock {
     return owner?.inode === String(this.#inode) ? owner.logId : undefined
   }
 
-  /** What the file states. Call under the lock. */
+  /** The owner that the file states. Call under the lock. */
   owner(): LockOwner | undefined {
     const bytes = Buffer.alloc(this.#port.fstatSync(this.fd).size)
     this.#port.readSync(this.fd, bytes, 0, bytes.length, 0)
     return parseLockOwner(bytes)
   }
 
-  /** Names the log, on disk. Call under the lock. */
+  /** Writes the log's id into the file and syncs it. Call under the lock. */
   own(logId: string): void {
     const content = encodeLock({ inode: String(this.#inode), logId })
     writeFully(this.#port, this.fd, content, 0, content.length, 0)

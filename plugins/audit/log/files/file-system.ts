@@ -63,7 +63,7 @@ const { O_APPEND, O_CREAT, O_EXCL, O_RDONLY, O_RDWR, O_WRONLY } = fs.constants
 export const READ = O_RDONLY
 export const READ_WRITE = O_RDWR
 export const READ_WRITE_CREATE = O_RDWR | O_CREAT
-/** Every write goes to the end of the file, also after another process has written. */
+/** Every write goes to the end of the file, even after another process has written. */
 export const APPEND_CREATE = O_RDWR | O_CREAT | O_APPEND
 export const CREATE_APPEND_NEW = O_RDWR | O_CREAT | O_APPEND | O_EXCL
 export const CREATE_NEW = O_WRONLY | O_CREAT | O_EXCL

@@ -29,7 +29,7 @@ export async function* linesOf(path: string, from = 0): AsyncGenerator<Line, voi
 }
 
 /**
- * The same lines in blocks, if a step of an asynchronous generator for each would cost more than what is done with it.
+ * The same lines in blocks: a step of an asynchronous generator for each line would cost more than the work on it.
  * A block is valid until the next one is requested.
  */
 export async function* lineBlocksOf(path: string, from = 0): AsyncGenerator<readonly Line[], void, void> {
@@ -99,7 +99,7 @@ export function countLines(path: string, from: number, to: number): number {
   }
 }
 
-/** Where the first line begins that begins in `[from, to)`; `to` if none does. `from` 0 begins one. */
+/** The offset of the first line that begins in `[from, to)`; `to` if there is none. A line begins at 0. */
 export function lineStartFrom(path: string, from: number, to: number): number {
   if (from === 0 || from >= to) return from
   const fd = openSync(path, 'r')

@@ -1,5 +1,5 @@
-// The content of `.svc-lock`: the writers' mark, then the file's own inode and the id of the log. A copy has another inode, so
-// a copied or restored directory is recognised.
+// The content of `.svc-lock`: the writers' mark, then the file's own inode and the id of the log. A copy has another
+// inode, so a copied or restored directory is recognised.
 
 import { type FileSystem, writeFully } from './file-system.js'
 

@@ -37,7 +37,7 @@ export class LogFile {
   #nameSynced = false
   readonly #cover: string | undefined
 
-  /** @param cover of a sealed log: the file that shows that the day is removed; then nothing is appended. */
+  /** @param cover the cover file of a sealed log. If it exists, the day is removed and nothing is appended. */
   constructor(path: string, parts: LogFileParts, cover?: string) {
     this.path = path
     this.#cover = cover

@@ -1,5 +1,5 @@
-// Reads parts of a file, and ahead if little is requested: a system call for each of many small ranges costs more
-// than what is done with them.
+// Reads parts of a file, and reads ahead if little is requested: a system call for each of many small ranges costs
+// more than the work on them.
 
 import { readSync } from 'node:fs'
 

@@ -84,7 +84,7 @@ interface UploadOwner {
   readonly clientVersion?: string | undefined
 }
 
-/** What records without these fields get; undefined without an upload. */
+/** The defaults of these fields; undefined without an upload. */
 export function recordDefaults(presign: UploadOwner | undefined): Partial<AuditEnvelope> | undefined {
   if (presign === undefined) return undefined
   const { tenant, environment, clientName, clientVersion } = presign

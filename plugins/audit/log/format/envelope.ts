@@ -68,7 +68,7 @@ export interface AuditEnvelope {
   policy_sha256?: string
 }
 
-/** What the writer adds to a record. */
+/** The members that the writer adds to a record. */
 interface RecordPosition {
   /** The first 16 digits of the log's id. */
   log_id: string

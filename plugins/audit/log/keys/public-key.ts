@@ -1,4 +1,4 @@
-// Public keys: their id, their one-line form, and verification with the key alone.
+// Public keys: their ids, their one-line form, and verification.
 
 import { parseBase64, sha256Hex, toBase64 } from '@svc/core/json'
 import { SignerKeyError } from '../format/errors.js'
@@ -13,7 +13,7 @@ export interface SignatureVerifier {
   verify(data: Uint8Array, sig: Uint8Array): boolean
 }
 
-/** A key with the leaves of a log for which it is trusted; without them, for all. */
+/** A key with the leaves of a log for which it is trusted; without `leaves` it is trusted for all. */
 export interface TrustedKey extends SignatureVerifier {
   /** The first leaf that it may sign, and the first that it may not. */
   readonly leaves?: readonly [from: number, until: number]

@@ -24,7 +24,7 @@ export async function readKeys(path: string): Promise<TrustedKey[]> {
 }
 
 /**
- * What `parse` returns for each line; blank lines and `#` comments are ignored.
+ * The results of `parse` for each line; blank lines and `#` comments are ignored.
  *
  * @throws {AuditError} `read_failed`, or {SignerKeyError} naming the line that is not a key.
  */

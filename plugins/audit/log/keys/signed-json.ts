@@ -1,5 +1,5 @@
-// JSON objects with `sig`, as lines of the log and the state of the upload are: `ed25519:` and the base64 of the signature of
-// their canonical JSON without it.
+// JSON objects with `sig`, such as lines of the log and the state of the upload: `ed25519:` and the base64 of the
+// signature of their canonical JSON without it.
 
 import type { Signer } from '@svc/core'
 import { canonicalize, parseBase64, toBase64 } from '@svc/core/json'
@@ -20,7 +20,7 @@ export async function signatureOf(message: Uint8Array, signer: Signer): Promise<
   }
 }
 
-/** The signer, whose `signAsync` fails after `ms`: others wait for a signature, so one that never comes must end. */
+/** Limits `signAsync` of the signer to `ms`, because records and seals wait for a signature that may never come. */
 export function withTimeLimit(signer: Signer, ms: number): Signer {
   if (signer.signAsync === undefined) return signer
   const unlimited = signer.signAsync.bind(signer)

@@ -22,7 +22,7 @@ export class LeafRange {
     return this.#end
   }
 
-  /** In the order of their leaves. */
+  /** The subtrees in the order of their leaves. */
   get subtrees(): readonly SubtreeRoot[] {
     return this.#subtrees
   }
@@ -60,7 +60,7 @@ export class LeafRange {
     for (const { root, level } of subtrees) this.append(root, level)
   }
 
-  /** Their roots, 32 bytes each. */
+  /** The roots of the subtrees, 32 bytes each. */
   rootBytes(): Uint8Array<ArrayBuffer> {
     return digestsToBytes(this.#subtrees.map(({ root }) => root))
   }

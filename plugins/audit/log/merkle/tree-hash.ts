@@ -50,7 +50,7 @@ export function digestToBytes(digest: Digest): Buffer {
   return Buffer.from(digest, ENCODING)
 }
 
-/** 32 bytes each, in memory of their own, which can be transferred to another thread. */
+/** The digests, 32 bytes each, in a buffer of their own, which can be transferred to another thread. */
 export function digestsToBytes(digests: readonly Digest[]): Buffer<ArrayBuffer> {
   const bytes = Buffer.allocUnsafeSlow(DIGEST_BYTES * digests.length)
   bytes.write(digests.join(''), ENCODING)

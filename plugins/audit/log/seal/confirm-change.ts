@@ -20,18 +20,18 @@ import type { PlacedLine } from './sealed-leaves.js'
 /** A day whose log differs from the files of the tree. */
 interface ComparedDay {
   readonly day: string
-  /** Those that are sealed. */
+  /** The sealed ranges. */
   readonly ranges: readonly PlacedRange[]
   /** The first line that differs. */
   readonly changed: PlacedLine
 }
 
 /**
- * Whether the line is not the one that was sealed there: its hash, computed again under the lock, is not the one that
- * leads to the signed root. If the files of the tree do not prove what was sealed, the lines of the day are checked by
+ * Whether the line differs from the sealed one: its hash, computed again under the lock, does not lead to the signed
+ * root. If the files of the tree do not prove what was sealed, the lines of the day are checked by
  * themselves. If none of them is wrong, the files are rebuilt, and the change is not confirmed.
  *
- * @throws {JournalMoved} when another process was faster.
+ * @throws {JournalConflictError} when another process was faster.
  * @throws {AuditError} `log_unlinked` if the tree cannot be rebuilt.
  */
 export async function isChangeConfirmed(
@@ -84,7 +84,7 @@ async function hasWrongLine(
   return false
 }
 
-/** Whether it is canonical, of this log and day, and signed by a key that was trusted at `leaf`. */
+/** Whether the line is canonical, of this log and day, and signed by a key that was trusted at `leaf`. */
 function isRecord(bytes: Uint8Array, { genesis, state }: LogTree, day: string, leaf: number): boolean {
   const text = lineText(bytes)
   const record = text === undefined ? undefined : parseJsonObject(text)

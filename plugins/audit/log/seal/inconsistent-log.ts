@@ -4,7 +4,7 @@ import { messageOf } from '@svc/core/json'
 import { AuditError } from '../format/errors.js'
 
 class Unlinked extends AuditError {
-  /** The two ways out are named in every such message. */
+  /** The message ends with the two ways to continue. */
   constructor(
     readonly what: string,
     cause?: unknown,

@@ -26,7 +26,7 @@ import { followingLine, ownCheckpoint, resumedState, signedCheckpoint } from './
 import { addSealedLeaves, type CoverOffsets } from './sealed-leaves.js'
 
 export interface TreeParts extends LockedDirectory {
-  /** The writer's own signer first; then one that is being retired. Those whose key is trusted sign. */
+  /** The writer's own signer first; then one that is being retired. Signers whose key is trusted sign. */
   readonly signers: readonly NoteSigner[]
 }
 
@@ -65,7 +65,7 @@ export class LogTree {
     const genesis = readGenesis(port, dir)
     if (genesis === undefined) throw inconsistentLog('audit.journal does not begin with a genesis')
     const own = ownCheckpoint(parts, genesis.origin)
-    // Before the journal, so that the journal covers it.
+    // The checkpoint is read before the journal, so that the journal covers it.
     const newest = await signedCheckpoint(parts, genesis, own)
     const journal = await lock.run(() => {
       cutTornLine(port, dir, logger)
@@ -98,7 +98,7 @@ export class LogTree {
     return this.#journalEnd
   }
 
-  /** Whether it has nothing beyond the journal lines that it has read or appended. */
+  /** Whether the tree has nothing beyond the journal lines that it has read or appended. */
   get isUnextended(): boolean {
     return this.size === this.state.size && this.#writer.pending === 0
   }
@@ -135,8 +135,8 @@ export class LogTree {
   }
 
   /**
-   * Appends a line after the leaves that `writer` has got. Their hashes and the line are written in one lock section, so
-   * a process that comes second leaves the files of the tree as they are.
+   * Appends a line after the leaves that were added to `writer`. Their hashes and the line are written in one lock
+   * section, so a process that comes second leaves the files of the tree as they are.
    *
    * @param at from `now()`, if the body depends on it.
    * @throws {JournalConflictError} when another process was faster.
@@ -205,7 +205,7 @@ export class LogTree {
     this.#checkpointed = this.size
   }
 
-  /** Whether it is a checkpoint that another process has signed of the last line, or of a later one. */
+  /** Whether another process has signed a checkpoint of the last line or of a later one. */
   #isAsNew({ note }: NotePiece): boolean {
     const size = note === undefined ? undefined : parseCheckpoint(note.text)?.size
     if (size === undefined || size < this.size) return false

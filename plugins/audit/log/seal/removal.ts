@@ -21,14 +21,14 @@ import type { LogTree, TreeParts } from './log-tree.js'
 import { compareDay, type SealedDay, sealedDays } from './sealed-leaves.js'
 
 const MS_PER_DAY = 86_400_000
-/** After a step of the clock, removal waits for so long. */
+/** Removal waits this long after a step of the clock. */
 const CONFIRMED_AFTER_MS = 7 * MS_PER_DAY
 const CHUNK_BYTES = 131_072
 
 interface RemovalParts extends TreeParts {
   readonly holds: readonly LegalHold[]
   readonly onError: (error: Error) => void
-  /** When a quorum of witnesses has cosigned, by their clocks, milliseconds since the epoch. */
+  /** The time at which a quorum of witnesses cosigned, by their clocks, milliseconds since the epoch. */
   readonly witnessedAt: () => number | undefined
 }
 
@@ -47,7 +47,7 @@ function suspended(tree: LogTree, witnessedAt: number | undefined): string | und
 /**
  * States the removal of `days` in the journal.
  *
- * @returns the days whose files may be removed now, also those that were stated before.
+ * @returns the days whose files may be removed now, including those that were stated before.
  */
 export async function stateRemoval(
   parts: RemovalParts,
@@ -75,7 +75,7 @@ export async function stateRemoval(
     } else if (tree.state.ends.get(day)) {
       if (await stateOne(parts, tree, day, sealed.get(day))) removable.push(day)
     } else if (port.statSync(join(dir, coverFile(day))) || !port.statSync(join(dir, dailyLog(day)))?.size) {
-      // Stated before, by a writer that died; or a day without records.
+      // A writer that died has stated it before, or the day has no records.
       removable.push(day)
     }
   }
@@ -146,7 +146,7 @@ async function isHeld(
   return tenants.length > 0 && (await mentions(source, day, tenants))
 }
 
-/** Whether the member of one of the tenants occurs; at any depth, because keeping too much does no harm. */
+/** Whether a `tenant` member with one of the tenants occurs, at any depth, because keeping too much does no harm. */
 async function mentions(
   { port, dir }: { readonly port: FileSystem; readonly dir: string },
   day: string,

@@ -1,6 +1,6 @@
-// What the journal states up to a checkpoint, for a writer that opens the log. A seal that repeats what the lines before
+// The state of the journal at a checkpoint, for a writer that opens the log. A seal that repeats what the lines before
 // it say is believed only if a checkpoint of the writer's own key covers it: the holder of that key has compared it with
-// those lines. A key that has signed none, as after a rotation, reads the journal from its first line.
+// those lines. If its key has signed none, for example after a rotation, the writer reads the journal from its first line.
 
 import { verifierFromLine, verifierFromPublicKey } from '../keys/public-key.js'
 import { hasSigned } from '../keys/signed-json.js'
@@ -21,18 +21,18 @@ import type { TreeParts } from './log-tree.js'
 // Lines between two turns of the event loop.
 const SLICE = 512
 
-/** What the lines up to and including `line` state. */
+/** The state after the lines up to and including `line`. */
 interface ResumedState {
   readonly state: JournalState
-  /** The leaves up to there; undefined if the files of the tree do not lead to the checkpoint with these lines. */
+  /** The leaves up to that line; undefined if the files of the tree do not lead to the checkpoint with these lines. */
   readonly range: LeafRange | undefined
   /** Offset after the line. */
   readonly offset: number
 }
 
 /**
- * The state after the journal line that `head` covers, or after the last one. Every line that counts is one of the tree under its root; the roots
- * of the records between them are those in the files of the tree.
+ * The state after the journal line that `head` covers, or after the last one. Every line
+ * that counts is in the tree under its root; the roots of the records between them come from the files of the tree.
  *
  * @param own the newest checkpoint that the writer's own key has signed.
  * @param end bytes of the journal.
@@ -133,7 +133,7 @@ export async function signedCheckpoint(
   })
 }
 
-/** The state that the newest seal repeats which the files of the tree prove to be under `own`. */
+/** The state in the newest seal that repeats one and that the files of the tree prove to be under `own`. */
 function confirmedSeal(
   { dir, port }: Pick<TreeParts, 'dir' | 'port'>,
   store: TreeStore,

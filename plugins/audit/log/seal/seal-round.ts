@@ -51,7 +51,7 @@ export async function sealNewLines(
   }
   while (grown.length > 0) {
     const isAll = await sealDays(parts, tree, grown)
-    // Before the next seal: verification expects a checkpoint of each seal but the last.
+    // Verification expects a checkpoint of each seal but the last, so it comes before the next seal.
     await tree.checkpoint()
     grown = isAll ? [] : (await look(parts, tree)).grown
   }
@@ -101,7 +101,7 @@ function look({ port, dir, lock }: TreeParts, tree: LogTree) {
   })
 }
 
-/** Returns whether that was all; a seal ends early at `LEAVES_PER_SEAL`. */
+/** Returns whether everything was sealed; a seal ends early at `LEAVES_PER_SEAL`. */
 async function sealDays(parts: TreeParts, tree: LogTree, grown: readonly GrownDay[]): Promise<boolean> {
   const { port, dir } = parts
   const first = tree.size
@@ -110,7 +110,7 @@ async function sealDays(parts: TreeParts, tree: LogTree, grown: readonly GrownDa
   for (const { day, start, end } of grown) {
     if (isFull()) break
     const fd = openExisting(port, join(dir, dailyLog(day)), READ)
-    // Retention in another process has removed it, and said so in the journal.
+    // Retention in another process has removed it and stated that in the journal.
     if (fd === undefined) throw new JournalConflictError()
     try {
       await syncFile(port, fd)
@@ -134,7 +134,7 @@ async function sealDays(parts: TreeParts, tree: LogTree, grown: readonly GrownDa
   return isAll
 }
 
-/** Appends a seal of leaves that the tree's writer has got. */
+/** Appends a seal of the leaves that were added to the tree. */
 export async function appendSeal(tree: LogTree, ranges: SealBody['ranges']): Promise<void> {
   const { state } = tree
   const at = tree.now()

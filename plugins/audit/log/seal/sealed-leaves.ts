@@ -69,7 +69,7 @@ async function addLines(
     throw inconsistentLog(`${lines} records of ${day} were sealed where ${found} lines are`)
 }
 
-/** The roots for a range that begins at the writer's end: they follow those of the day's ranges before it. */
+/** Adds the roots of a range that begins at the writer's end; in the cover they follow those of the day's earlier ranges. */
 async function addCover(
   { dir, port }: LogFiles,
   [day, from, , lines]: SealRange,
@@ -89,7 +89,7 @@ async function addCover(
   covers.set(day, offset + bytes.length)
 }
 
-/** Where the cover of `day` has the roots of its range that begins with the leaf `start`. */
+/** The offset in the cover of `day` of the roots of the range that begins with the leaf `start`. */
 async function coverOffset(source: LogFiles, day: string, start: number): Promise<number> {
   const ranges = (await sealedDays(source, Infinity, new Set([day]))).get(day)?.ranges ?? []
   const before = ranges.filter(({ leaf }) => leaf < start)
@@ -110,7 +110,7 @@ interface DayComparison {
   /** Offset after the last line that is as it was sealed, with all before it. */
   readonly equalEnd: number
   readonly lines: number
-  /** The content of the day's cover; useful if no line has changed. */
+  /** The content of the day's cover; valid only if no line has changed. */
   readonly prunedRoots: Buffer
 }
 
@@ -165,12 +165,12 @@ async function leavesOf(
 const SLICE = 512
 
 export interface SealedDay {
-  /** Those that count: not the ones after the byte at which an error resumes. */
+  /** The ranges that count; those after the byte at which an error resumes do not. */
   ranges: PlacedRange[]
   hasError: boolean
 }
 
-/** What the journal's first `end` bytes state of `days`, by a pass over the whole; for the rare cases that need it. */
+/** The sealed ranges of `days` in the journal's first `end` bytes. Reads all of them, so it is for rare cases. */
 export async function sealedDays(
   { port, dir }: LogFiles,
   end: number,

@@ -33,7 +33,7 @@ export interface SealingStatus {
   readonly active: boolean
   /** Leaves of the newest checkpoint that this process has signed. */
   size?: number
-  /** When it was found that everything is sealed, milliseconds since the epoch. */
+  /** The last time at which everything was sealed, milliseconds since the epoch. */
   sealedAt?: number
   /** Why the last attempt failed. */
   error?: Error
@@ -68,7 +68,7 @@ export class Sealer {
     return this.withTree(async (tree) => {
       const { keys } = tree.state
       if (keys.at(signer.keyId, tree.size) !== undefined) {
-        // Before new records hide that bytes are missing.
+        // Checked now, because new records would hide that bytes are missing.
         await stateErrors(this.#parts, tree, this.#parts.onError)
       } else if (keys.has(signer.keyId)) {
         throw new AuditError('key_refused', `key ${signer.keyId} was retired or revoked and can sign no more`)
@@ -90,8 +90,8 @@ export class Sealer {
   }
 
   /**
-   * The keys that are or were of the log: as this process knows them, if `areEnough` says so or the log cannot be read now;
-   * else after what others have appended.
+   * All present and former keys of the log, as this process knows them. Unless they `areEnough`, the lines that others have
+   * appended are read first, if the log can be read now.
    */
   async keys(areEnough: (keys: KeyHistory) => boolean): Promise<KeyHistory> {
     if (!areEnough(this.#keys)) await this.trustedKeys().catch((error: unknown) => this.#report(error))
@@ -120,7 +120,7 @@ export class Sealer {
   }
 
   /**
-   * Runs `work` with the newest tree while nothing is being sealed by this process; again if another process was
+   * Runs `work` with the newest tree while this process seals nothing. Runs it again if another process was
    * faster. Rejects with the errors of `work`, and with `journal_busy`.
    */
   withTree<T>(work: (tree: LogTree) => Promise<T>): Promise<T> {

@@ -34,7 +34,7 @@ export class Calls<Remote extends Methods<Remote>> {
   readonly #pending = new Map<number, Pending>()
   #nextId = 0
 
-  /** Those of this worker thread with the thread that has started it. */
+  /** The calls between this worker thread and the thread that has started it. */
   static ofThread<Remote extends Methods<Remote>>(methods?: Readonly<Record<string, Method>>): Calls<Remote> {
     if (parentPort === null) throw new Error('this is not a worker thread')
     return new Calls(parentPort, methods)

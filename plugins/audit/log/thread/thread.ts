@@ -54,8 +54,8 @@ export function startWorker(module: URL, options: WorkerOptions): Worker {
 }
 
 /**
- * Without those that describe how the main program is given: with `node --input-type=module -e …` every thread would
- * fail.
+ * The options of the process without those that describe how the main program is given: with `node --input-type=module
+ * -e …` every thread would fail.
  */
 function threadArgv(): string[] {
   const ofProcess = process.execArgv

@@ -1,4 +1,4 @@
-// What reads an audit log: verifying, proving, reading, reporting, fetching, and the witness.
+// The tools that read an audit log: verifying, proving, reading, reporting, fetching, and the witness.
 
 export type { NamedKey } from '../tree/vkey.js'
 export type { FetchOptions, FetchReport } from './fetch/fetch-log.js'

@@ -1,4 +1,4 @@
-// Entry points that load their modules with the first call: who imports one tool needs no other one.
+// Entry points that load their modules with the first call: importing one tool does not load the others.
 
 function onDemand<Args extends unknown[], Result>(load: () => Promise<(...args: Args) => Result>) {
   return async (...args: Args): Promise<Awaited<Result>> => await (await load())(...args)
@@ -19,7 +19,7 @@ export const fetchLog = onDemand(async () => (await import('./fetch/fetch-log.js
 export const auditReport = onDemand(async () => (await import('./report/audit-report.js')).auditReport)
 export const traceTree = onDemand(async () => (await import('./read/trace-tree.js')).traceTree)
 
-/** The objects that a control plane lists, of the owner of its key; to be closed. */
+/** The objects that a control plane lists of the owner of its key. The caller closes the source. */
 export const controlPlaneSource = async (
   ...given: ConstructorParameters<typeof import('./fetch/object-source.js').ControlPlaneSource>
 ) => new (await import('./fetch/object-source.js')).ControlPlaneSource(...given)

@@ -20,8 +20,8 @@ export interface StoredCheckpoint {
 }
 
 /**
- * The checkpoint with the largest size at the ends of the newest files, of those that `counts`, which may check the signature.
- * If none there counts, earlier ones are looked at: a process without the key of the log can append many.
+ * The checkpoint with the largest size at the ends of the newest files, of those that `counts`, which may check the
+ * signature. If none there counts, earlier ones are looked at: a process without the key of the log can append many.
  */
 export function newestCheckpoint(
   port: FileSystem,

@@ -27,7 +27,7 @@ export function cosign(
   return signatureLine(name, noteKeyId(name, signer.publicKey, COSIGNATURE_TYPE), signature)
 }
 
-/** What `note` has of the witness. Signatures of other names and keys are ignored. */
+/** The cosignature of the witness in `note`. Signatures of other names and keys are ignored. */
 export function judgeCosignature(note: Note, witness: NamedKey): CosignatureJudgement {
   let time: number | undefined
   for (const signed of note.signatures) {

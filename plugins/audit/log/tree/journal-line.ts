@@ -28,7 +28,8 @@ interface GenesisBody {
 export interface SealBody {
   readonly kind: 'seal'
   readonly ranges: readonly SealRange[]
-  // In the first seal of an hour, or none of them: what the lines before say, so that a writer need not read them all.
+  // The first seal of an hour has all of these, other seals none. They repeat what the lines before state, so that a
+  // writer need not read them all.
   /** Sealed bytes of every day that is not removed, after this line. */
   readonly ends?: readonly (readonly [day: string, end: number])[]
   /** Every key of the log so far. */
@@ -63,7 +64,7 @@ interface KeyBody {
   readonly kind: 'key'
   /** A key that enters: `ed25519:<base64>`, valid from the next leaf on. */
   readonly key?: string
-  /** A key that leaves. Its id. */
+  /** Id of a key that leaves. */
   readonly retired?: string
   /** The first leaf at which `retired` is not trusted; after this line. */
   readonly until?: number
@@ -79,7 +80,7 @@ interface RevokeBody {
 
 interface RetentionBody {
   readonly kind: 'retention'
-  /** In force from this line on: a removal of a younger day is a failure. */
+  /** The retention from this line on: a removal of a younger day is a failure. */
   readonly days: number
 }
 

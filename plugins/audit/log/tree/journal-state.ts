@@ -1,4 +1,4 @@
-// What the journal states, line by line: the size of the tree, the sealed bytes of each day, the keys, the retention.
+// The state of the journal after each line: the size of the tree, the sealed bytes of each day, the keys, the retention.
 // Checks that a line continues the ones before it; hashes and signatures are the caller's.
 
 import type { JournalLine, LineOf, SealBody, SealRange } from './journal-line.js'
@@ -10,7 +10,7 @@ export const MAX_STEP_MS = 36 * 3_600_000
 
 const SUMMARY = ['ends', 'keys', 'retention_days', 'since'] as const
 
-/** What the first seal of an hour repeats of the lines before. */
+/** The members with which the first seal of an hour repeats the lines before. */
 export type Summary = Required<Omit<SealBody, 'kind' | 'ranges'>>
 
 export class JournalState {
@@ -19,7 +19,7 @@ export class JournalState {
   logId = ''
   /** Sealed bytes of each day that is not removed. */
   ends: Map<string, number> = new Map()
-  /** Removed days; only those since the line where this state began. */
+  /** Removed days; only those since the line at which this state began. */
   removed: Set<string> = new Set()
   keys = new KeyHistory()
   /** The retention in force. */
@@ -31,7 +31,7 @@ export class JournalState {
   /** `at` of the last seal with `ends`. */
   endsAt = ''
 
-  /** The state that a seal repeats; undefined for another line. Only of a line that a reader has checked before. */
+  /** The state that a seal repeats; undefined for another line. Pass only a line that was checked before. */
   static after(line: JournalLine): JournalState | undefined {
     if (line.kind !== 'seal') return undefined
     const { ends, keys, since, retention_days: retentionDays } = line
@@ -65,7 +65,7 @@ export class JournalState {
     return this.keys.whyNot(line)
   }
 
-  /** Why what the line repeats is not what the lines before it say; undefined if it is, or repeats nothing. */
+  /** Why the line repeats the lines before it wrongly; undefined if it repeats them correctly, or not at all. */
   whyNotSummary(line: JournalLine): string | undefined {
     if (line.kind !== 'seal') return undefined
     if (SUMMARY.every((name) => line[name] === undefined)) return undefined
@@ -74,7 +74,7 @@ export class JournalState {
     return wrong && `its ${wrong} is not what the lines before it say`
   }
 
-  /** What a seal of `ranges` at `at` repeats. */
+  /** The members with which a seal of `ranges` at `at` repeats the lines before. */
   summary(ranges: readonly SealRange[], at: string): Summary {
     const ends = new Map(this.ends)
     for (const [day, , end] of ranges) ends.set(day, end)
@@ -110,7 +110,7 @@ export class JournalState {
     return placed
   }
 
-  /** What `since` is for a line at `at`. */
+  /** The value of `since` for a line at `at`. */
   sinceAt(at: string): string {
     if (this.lastAt === '') return at
     if (hourOf(at) === hourOf(this.lastAt)) return this.since
@@ -118,7 +118,7 @@ export class JournalState {
   }
 
   #whyNotSeal(line: LineOf<'seal'>): string | undefined {
-    // Of its own ranges; a copy of all days would cost more than all other checks in an old log.
+    // Holds the days of the seal only; a copy of all days would cost more than all other checks in an old log.
     const ends = new Map<string, number>()
     let before = ''
     for (const { day, start, end, lines, leaf } of placeRanges(line.ranges, this.size)) {

@@ -1,5 +1,5 @@
-// Which keys are trusted for which leaves. Keys enter by the genesis and by `key` lines, and leave by `key` and
-// `revoke` lines; the leaf's index decides, never a time.
+// The keys of a log and the leaves for which each is trusted. Keys enter by the genesis and by `key` lines, and leave
+// by `key` and `revoke` lines; the leaf's index decides, never a time.
 
 import { publicKeyLine, type SignatureVerifier, verifierFromLine } from '../keys/public-key.js'
 import type { JournalLine, KeySpan } from './journal-line.js'

@@ -1,4 +1,4 @@
-// The end of a file of notes: the last notes, where they end, and appending another. A torn note at the end is
+// The end of a file of notes: reads the last notes and appends another. A torn note at the end is
 // truncated, so only complete notes may be extended or uploaded.
 
 import { join } from 'node:path'
@@ -27,7 +27,7 @@ interface NoteTail {
 }
 
 /**
- * Undefined if there is no such file.
+ * The last notes of the file; undefined if there is no such file.
  *
  * @param isEnough called with the last pieces, and again with more of them until it returns true.
  */
@@ -42,7 +42,7 @@ export function noteTail(
 
 /**
  * Appends `note` of `origin` to the file `name`, completely or not at all; resolves when it is on disk. Holds the lock,
- * under which others read the size of the file. Not if `isStale` says so of the newest notes in the file.
+ * under which others read the size of the file. Appends nothing if the newest notes in the file make it `isStale`.
  */
 export async function appendNote(
   { dir, port, lock, logger }: LockedDirectory,
@@ -54,7 +54,7 @@ export async function appendNote(
     isOfLog = () => true,
   }: {
     readonly isStale?: (newest: readonly NotePiece[]) => boolean
-    /** Others at the end of the file are cut off, as a torn one is: the note would be uploaded with them. */
+    /** Notes of other logs at the end of the file are cut off, like a torn one, because they would be uploaded. */
     readonly isOfLog?: (piece: NotePiece) => boolean
   } = {},
 ): Promise<void> {

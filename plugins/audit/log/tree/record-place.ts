@@ -1,4 +1,4 @@
-// What a record says of its place: the log, and its number in one writer's session and day.
+// The place that a record states: its log, and its number in one writer's session and day.
 
 /** First and last number, both lost. */
 export type LostRange = readonly [first: number, last: number]

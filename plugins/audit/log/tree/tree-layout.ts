@@ -1,4 +1,4 @@
-// Where the hashes of the tree are stored. Only the leaves and every eighth level are: 32.13 bytes a leaf; a node
+// The layout of the tree's files. Only the leaves and every eighth level are stored: 32.13 bytes a leaf; a node
 // between them is computed from at most 128 stored ones. A file is only appended to.
 
 /** Levels between two stored ones. */

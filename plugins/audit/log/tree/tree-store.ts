@@ -108,7 +108,7 @@ export function* storedLeaves(dir: string, from: number, to: number): Generator<
   }
 }
 
-/** Hashes that follow each other in one file. */
+/** Consecutive hashes of one file. */
 interface Run {
   readonly level: number
   /** Index of the first hash in `bytes`. */

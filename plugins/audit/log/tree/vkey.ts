@@ -10,7 +10,7 @@ const VKEY = /^([^\s+\p{Cc}]+)\+([0-9a-f]{8})\+(\S+)$/u
 /** A key and the name under which it signs. */
 export interface NamedKey {
   readonly name: string
-  /** As in signature lines. */
+  /** The key id, as in signature lines. */
   readonly id: Uint8Array
   readonly key: SignatureVerifier
 }

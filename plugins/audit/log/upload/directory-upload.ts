@@ -28,7 +28,7 @@ export class DirectoryUpload {
   readonly #controlPlane: ControlPlane
   readonly #throttle: UploadThrottle
   #files: LoadedFiles | undefined
-  /** Of a lost state; undefined once it is restored. */
+  /** The restoration of a lost state; undefined once it is complete. */
   #restoration: StateRestoration | undefined
   #now = 0
   /** Expired files that the store has confirmed, and their size. */
@@ -205,7 +205,7 @@ export class DirectoryUpload {
       if (await store.isWithoutListing(error, this.#signal)) return false
       throw error
     } finally {
-      // That the control plane lists objects is on record before a file is removed.
+      // Records before any removal that the control plane lists objects.
       await state.save()
     }
   }

@@ -8,7 +8,7 @@ interface Failure {
   readonly scope?: 'all' | 'file' | undefined
   /** The delay that the other side requested, milliseconds. */
   readonly retryAfterMs?: number | undefined
-  /** Of the response; undefined if there was none. */
+  /** Status of the response; undefined if there was none. */
   readonly status?: number | undefined
   readonly cause?: unknown
 }
@@ -37,7 +37,7 @@ export class UploadError extends AuditError {
     this.status = status
   }
 
-  /** `slowly`: the other side refuses, until somebody changes a key or a permission. */
+  /** `slowly`: the other side refuses until a key or a permission changes. */
   get retry(): 'soon' | 'slowly' | 'never' {
     if (this.code === 'upload_failed') return 'soon'
     return this.code === 'upload_rejected' ? 'slowly' : 'never'

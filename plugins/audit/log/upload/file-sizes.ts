@@ -21,9 +21,9 @@ export interface SizeRequest {
 }
 
 export interface SizeResponse {
-  /** In the order of the request; undefined for a file not to be uploaded now. */
+  /** The sizes in the order of the request; undefined for a file not to be uploaded now. */
   readonly sizes: readonly (number | undefined)[]
-  /** As in `RoundRequest`. */
+  /** The time of the round (`RoundRequest`). */
   readonly now: number
 }
 
@@ -44,9 +44,9 @@ export interface UploadedLog {
 }
 
 /**
- * Sizes of the files under the log's lock, where a file holds whole batches. Of the tree and the journal, what the newest
- * checkpoint covers that the log has signed; notes after the last one that it has signed are left out. Undefined for a file that does not exist, and for agent files during a
- * repair, which may rewrite their ends.
+ * Sizes of the files, read under the log's lock so that each holds whole batches. The tree and the journal count as far
+ * as the newest checkpoint signed by the log covers them; notes after the last one signed by the log are left out.
+ * Undefined for a file that does not exist, and for agent files during a repair, which may rewrite their ends.
  */
 export async function fileSizes(
   log: UploadedLog,

@@ -13,7 +13,7 @@ export interface PresignConfig {
   environment?: string | undefined
   clientName?: string | undefined
   clientVersion?: string | undefined
-  /** For each call to the control plane, milliseconds. Default 10 000. */
+  /** Time limit of each call to the control plane, milliseconds. Default 10 000. */
   timeoutMs?: number | undefined
   /** Interval between checks for new bytes, milliseconds. Default 10 000. */
   intervalMs?: number | undefined
@@ -21,7 +21,7 @@ export interface PresignConfig {
   maxDelayMs?: number | undefined
 }
 
-/** What the upload thread needs: other members of a caller's object may not be transferable to it. */
+/** The members that the upload thread needs: other members of a caller's object may not be transferable to it. */
 export function plainPresign(config: PresignConfig): PresignConfig {
   const { apiBaseUrl, auditKey, tenant, environment, clientName, clientVersion } = config
   return { apiBaseUrl, auditKey, tenant, environment, clientName, clientVersion, timeoutMs: config.timeoutMs }

@@ -42,7 +42,7 @@ interface PreparedRange {
 /**
  * Uploads the new bytes of `files`. Stops early when every other file would fail too.
  *
- * @returns whether it did not.
+ * @returns whether it reached the end.
  */
 export async function uploadRound(
   parts: RoundParts,

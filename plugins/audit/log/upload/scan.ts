@@ -11,11 +11,11 @@ import { sourceOf, type UploadMode, type UploadSource } from './source.js'
 export interface FoundFile {
   readonly source: UploadSource
   readonly size: number
-  /** When it was last written, milliseconds since the epoch. */
+  /** The time of its last write, milliseconds since the epoch. */
   readonly writtenAt: number
 }
 
-/** Logs before what refers to them: a reader who takes checkpoints first finds all that they cover. */
+/** Logs come before the files that refer to them: a reader who reads checkpoints first finds all that they cover. */
 export const PHASES: readonly (readonly UploadMode[])[] = [
   ['audit'],
   ['tree', 'cover', 'journal'],

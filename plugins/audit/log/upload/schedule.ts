@@ -1,5 +1,5 @@
-// When the rounds of the upload begin: at every interval, when new bytes ask for one, again after a failure, and again for
-// what was refused. One round runs at a time, and one timer waits for the earliest of these moments.
+// Begins the rounds of the upload: at every interval, when there are enough new bytes, again after a failure, and again
+// after a refusal. One round runs at a time, and one timer waits for the earliest of these moments.
 
 import { Backoff } from './backoff.js'
 
@@ -9,9 +9,9 @@ const MAX_REFUSAL_FACTOR = 10
 const NEVER = Number.POSITIVE_INFINITY
 
 export interface RoundResult {
-  /** Set if the next round should be soon: the longest delay that the other side has requested, milliseconds. */
+  /** The longest delay that the other side has requested, milliseconds; set if the next round should be soon. */
   readonly retryAfterMs: number | undefined
-  /** `refused`: by this round. `skipped`: what an earlier one met was left out. */
+  /** `refused`: a file or the key was refused in this round. `skipped`: files refused in an earlier round were left out. */
   readonly refusals: 'none' | 'refused' | 'skipped'
 }
 
@@ -32,7 +32,7 @@ export class UploadSchedule {
   readonly #intervalMs: number
   readonly #failures: Backoff
   readonly #refusals: Backoff
-  // By `performance.now()`, as timers run.
+  // Times of `performance.now()`, the clock of timers.
   #intervalAt = NEVER
   /** Until then new bytes and the interval begin no round. */
   #retryAt = NEVER
@@ -61,7 +61,7 @@ export class UploadSchedule {
     return this.#intervalAt !== NEVER
   }
 
-  /** The first round begins now. */
+  /** Begins the first round now. */
   start(): void {
     if (this.isStarted || this.#isStopped) return
     this.#intervalAt = performance.now() + this.#intervalMs
@@ -69,13 +69,13 @@ export class UploadSchedule {
     this.wake()
   }
 
-  /** No round begins by itself any more. */
+  /** Begins no further rounds. */
   stop(): void {
     this.#isStopped = true
     clearTimeout(this.#timer)
   }
 
-  /** A round begins now, or after the one that runs; after a failure not before its delay is over. */
+  /** Begins a round now or after the one that runs, and after a failure not before its delay is over. */
   wake(): void {
     if (this.#isStopped || this.#upload.isBlocked()) return
     if (this.#running !== undefined) this.#isDueAgain = true
@@ -87,7 +87,7 @@ export class UploadSchedule {
     while (this.#running !== undefined) await this.#running
   }
 
-  /** Begins a full round once none runs, also after a failure or a stop. Resolves when it has ended. */
+  /** Begins a full round once none runs, even after a failure or a stop. Resolves when it has ended. */
   async flush(prepare?: () => void): Promise<void> {
     // Not `idle`: another round could begin before it resolves.
     while (this.#running !== undefined) await this.#running

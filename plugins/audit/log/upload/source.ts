@@ -1,4 +1,4 @@
-// Which files are uploaded, into which dataset, under which keys.
+// The files that are uploaded, their datasets and their keys.
 
 import { pathSegment } from '@svc/core/json'
 import {
@@ -38,7 +38,7 @@ export interface SourceLog {
 
 const AGENT_LOG = /^agents\/([A-Za-z0-9._%-]+)\/(\d{4}-\d\d-\d\d)\/([A-Za-z0-9._%-]+)\.ndjson$/
 
-/** Undefined for a file of no dataset: locks, keys, torn lines, the state itself. */
+/** The source at `path`; undefined for a file of no dataset: locks, keys, torn lines, the state itself. */
 export function sourceOf(path: string, log: SourceLog | undefined): UploadSource | undefined {
   const daily = dayOfDailyLog(path)
   if (daily !== undefined) return ofDay('audit', 'ingest', `audit-${daily}`, path, daily)
@@ -85,17 +85,17 @@ export function objectKey(metadata: UploadMetadata, source: UploadSource, range:
   return `${keyPrefix(metadata, source)}${range.start}-${range.end}-${range.sha256.slice(0, 16)}.ndjson`
 }
 
-/** What the keys of all objects of a file begin with. */
+/** The start of the keys of all objects of a file. */
 export function keyPrefix(metadata: UploadMetadata, source: UploadSource): string {
   return `${folderPrefix(metadata, source)}${source.stem}-`
 }
 
-/** What the keys of all objects in the folder of a file begin with. */
+/** The start of the keys of all objects in the folder of a file. */
 export function folderPrefix(metadata: UploadMetadata, { folder }: UploadSource): string {
   return `${ownerPrefix(metadata)}${folder}/`
 }
 
-/** What the keys of all objects of an owner begin with. */
+/** The start of the keys of all objects of an owner. */
 export function ownerPrefix({ tenant, env, clientName, clientVersion }: UploadMetadata): string {
   const names = ['tenants', pathSegment(tenant), pathSegment(env), 'clients', pathSegment(clientName)]
   return `${[...names, pathSegment(clientVersion)].join('/')}/`

@@ -39,7 +39,7 @@ interface StateParts {
 
 interface Content {
   readonly files: Map<string, Progress>
-  /** `controlPlane` of the one that has listed objects. */
+  /** `controlPlane` of the control plane that has listed objects. */
   readonly listedBy?: string | undefined
 }
 
@@ -103,7 +103,7 @@ export class UploadState {
     return this.#files.get(path)?.offset ?? 0
   }
 
-  /** When its offset last changed, milliseconds since the epoch. */
+  /** The time at which its offset last changed, milliseconds since the epoch. */
   updatedAt(path: string): number {
     return Date.parse(this.#files.get(path)?.updatedAt ?? '')
   }
@@ -113,12 +113,12 @@ export class UploadState {
     return this.#files.get(path)?.pending
   }
 
-  /** Whether this control plane has listed objects before, also in another process. */
+  /** Whether this control plane has listed objects before, in this process or another. */
   get hasListed(): boolean {
     return this.#listedBy === this.#parts.controlPlane
   }
 
-  /** Records that it has, so that a listing that fails later is not taken for a control plane without one. */
+  /** Records that the control plane has listed objects, so that a later failure does not look like a missing listing. */
   recordListing(): void {
     if (this.hasListed) return
     this.#listedBy = this.#parts.controlPlane
@@ -154,7 +154,7 @@ export class UploadState {
     if (this.#isSaved) return
     this.#isSaved = true
     try {
-      // It may change while it is signed.
+      // A copy, because the state may change while it is signed.
       const state = {
         version: VERSION,
         files: Object.fromEntries([...this.#files].map(([path, progress]) => [path, { ...progress }])),
@@ -177,7 +177,7 @@ export class UploadState {
 
 interface StoredState {
   readonly content: Content
-  /** As it was read, with the signature. */
+  /** The state as it was read, with its signature. */
   readonly signed: JsonObject
 }
 

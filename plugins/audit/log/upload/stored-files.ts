@@ -1,5 +1,5 @@
-// How many bytes of the files here the store has, by the listing of the control plane; and what that restores of a lost state,
-// so that only what is missing there is uploaded.
+// Finds how many bytes of the local files the store has, by the listing of the control plane, and restores a lost state
+// from that, so that only the missing bytes are uploaded.
 
 import { closeSync, openSync } from 'node:fs'
 import { join } from 'node:path'
@@ -44,10 +44,10 @@ export class StoredFiles {
   }
 
   /**
-   * Bytes that the store has of files whose objects have one folder, by their paths: those of the objects, from the start of
-   * the file on, that have the names and lengths of the bytes here.
+   * Bytes that the store has of files whose objects have one folder, by their paths: counted from the start of the file over
+   * objects that have the names and lengths of the local bytes.
    *
-   * @param query `checksums`: compares them too, if the store has them, which costs it a request for each object.
+   * @param query `checksums`: compares checksums too, if the store has them, which costs it a request for each object.
    */
   async bytesOf(
     files: readonly FoundFile[],
@@ -117,7 +117,7 @@ export class StateRestoration {
   /** Folders whose files are compared: if the listing fails later, they are not compared again. */
   readonly #done = new Set<string>()
   #restoredBytes = 0
-  /** Where the lost state was moved. */
+  /** The path to which the lost state was moved. */
   #kept: string | undefined
 
   constructor(state: UploadState, loss: StateLoss, stored: StoredFiles) {
@@ -129,7 +129,7 @@ export class StateRestoration {
   /**
    * Rejects if the listing fails; the next call continues. Without a listing the state stays empty.
    *
-   * @returns what an operator should know; undefined for a log of which nothing is uploaded.
+   * @returns a message for the operator; undefined for a log of which nothing is uploaded.
    */
   async run(files: readonly FoundFile[], signal: AbortSignal): Promise<UploadError | undefined> {
     const isListed = await this.#restore(files, signal)

@@ -1,4 +1,4 @@
-// What the control plane says of the objects of its store.
+// The control plane's listing of the objects in its store.
 
 import { isJsonObject } from '@svc/core/json'
 import type { ControlPlane } from './control-plane.js'
@@ -17,7 +17,7 @@ export interface StoredObject {
 /**
  * The objects whose keys begin with `prefix`, in the order of their keys. Ends with an `UploadError`.
  *
- * @param query `checksums`: asks for them, if the store has them.
+ * @param query `checksums`: asks for checksums, if the store has them.
  * @param onListed is called for each page.
  */
 export async function* storedObjects(

@@ -1,5 +1,6 @@
-// How much of a file its objects hold: their names, lengths and checksums are compared with the bytes of the file. Several
-// logs of one client may share the names of their daily files, so an object of the listing may be another log's.
+// Finds how much of a file its objects hold: their names, lengths and checksums are compared with the bytes of the
+// file. Several logs of one client may share the names of their daily files, so an object of the listing may be another
+// log's.
 
 import { rangesFrom } from './range-reader.js'
 import { type ObjectName, parseObjectKey, type Range } from './source.js'
@@ -7,7 +8,7 @@ import type { StoredObject } from './stored-objects.js'
 import type { UploadThrottle } from './throttle.js'
 
 /**
- * How often the bytes of a file are read at most, about. Once is usual; objects of other logs that begin with the file, and
+ * About how often the bytes of a file are read at most. Once is usual; objects of other logs that begin with the file, and
  * sequences that end early, take up to two more.
  */
 const MAX_READS = 4
@@ -15,11 +16,11 @@ const MAX_READS = 4
 /** Numbers of one object in `#numbers`: start, end, and both halves of the digest in its name. */
 const FIELDS = 4
 
-/** The objects of one file. Of a log that is a year old there may be millions, so they are kept as numbers. */
+/** The objects of one file. A year-old log may have millions, so they are kept as numbers. */
 export class StoredRanges {
   readonly #size: number
   readonly #numbers: number[] = []
-  /** Base64, by the number of the object; if the store gives them. */
+  /** Checksums that the store gives, base64, by the number of the object. */
   readonly #checksums = new Map<number, string>()
 
   /** @param size of the file here; objects that end after it are left out. */
@@ -45,7 +46,7 @@ export class StoredRanges {
       const candidates = this.#startingAt(from, byStart).filter((object) => this.#field(object, 1) > covered)
       if (candidates.length === 0) continue
       const ends = [...new Set(candidates.map((object) => this.#field(object, 1)))].sort((a, b) => a - b)
-      // Also for small objects, so that messages of the writer arrive.
+      // Waits after small objects too, so that messages of the writer arrive.
       await throttle.wait()
       signal.throwIfAborted()
       for (const range of await rangesFrom(file, from, ends, throttle)) {

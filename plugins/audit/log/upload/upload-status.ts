@@ -14,9 +14,12 @@ export interface UploadStatus {
   readonly objects: number
   /** Known bytes that may not be uploaded yet. */
   readonly pendingBytes: number
-  /** Since when the oldest of them waits, milliseconds since the epoch; of files from before the start, at the latest. */
+  /**
+   * The time since which the oldest of them waits, milliseconds since the epoch; an upper bound for files older than
+   * the start.
+   */
   readonly pendingSince?: number
-  /** Whether they wait for longer than `presign.maxDelayMs`. */
+  /** Whether the bytes wait for longer than `presign.maxDelayMs`. */
   readonly isBehind: boolean
   readonly failures: number
   /** Time of the last object, milliseconds since the epoch. */
@@ -60,7 +63,7 @@ export class UploadMetrics {
     this.#appendedSince = undefined
   }
 
-  /** What a scan found; `since`: when the file that has waited longest was last written. */
+  /** Takes the result of a scan; `since`: the last write to the file that has waited longest. */
   found(bytes: number, since: number | undefined): void {
     this.#pendingBytes = bytes
     if (bytes > 0 && since !== undefined) this.#pendingSince ??= Math.min(since, this.#clock.now())
@@ -122,7 +125,7 @@ export class UploadMetrics {
   }
 }
 
-/** For an operator; undefined while the upload keeps up. */
+/** The warning for an operator; undefined while the upload keeps up. */
 export function uploadWarning({
   isBehind,
   pendingBytes,

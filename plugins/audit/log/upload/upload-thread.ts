@@ -23,7 +23,7 @@ export interface UploadTask {
 export interface RoundRequest {
   /** Scans all agents' files, then applies retention. */
   readonly isFull: boolean
-  /** Otherwise the days whose agents' files are scanned. */
+  /** The days whose agents' files are scanned in a round that is not full. */
   readonly days: readonly string[]
   /** Paths to leave out. */
   readonly skipped: readonly string[]
@@ -34,15 +34,15 @@ export interface RoundRequest {
 }
 
 /**
- * The writer's side: responds to requests about the log and receives results. An error is not an instance of its class after it
- * was cloned.
+ * The writer's side: responds to requests about the log and receives results. A cloned error is not an
+ * instance of its class.
  */
 export interface UploadHost extends StateKey {
   /** Sizes read under the lock, so that no batch is partly written. */
   sizes(files: readonly SizeRequest[]): Promise<SizeResponse>
   /** Removes files past their retention that are completely uploaded; resolves to their paths. */
   retain(uploaded: ReadonlyMap<string, number>): Promise<readonly string[]>
-  /** Bytes that the store does not have yet, and when the file that has waited longest was last written. */
+  /** Bytes that the store does not have yet, and the last write to the file that has waited longest. */
   pending(bytes: number, since: number | undefined): void
   /** The store has stored an object of `bytes` bytes. */
   uploaded(bytes: number): void
@@ -68,7 +68,7 @@ export class UploadThread {
   }
 
   /**
-   * Resolves when the round has ended, also after failures; one at a time. Keeps the process alive until then.
+   * Resolves when the round has ended, even with failures; one at a time. Keeps the process alive until then.
    *
    * @throws {UploadError} `upload_failed` when the thread has died.
    */

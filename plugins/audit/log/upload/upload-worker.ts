@@ -8,7 +8,7 @@ import { DirectoryUpload } from './directory-upload.js'
 import { deserializeError, type SerializedError } from './error.js'
 import type { RoundRequest, UploadHost, UploadTask } from './upload-thread.js'
 
-// No record waits for this thread: beside a busy one it gets about a quarter of the core, else all it can use. On other
+// No record waits for this thread: beside a busy thread it gets about a quarter of the core, else all it can use. On other
 // systems the call changes the whole process.
 if (process.platform === 'linux') setPriority(5)
 

@@ -31,7 +31,10 @@ export interface UploadLimits {
   uploadRangeBytes: number
   /** Time without progress after which the upload of an object is aborted, ms. Default 30 000. */
   uploadIdleMs: number
-  /** First delay of the upload after a refusal (401, 403, another 4xx), ms; doubled up to ten times of it. Default 60 000. */
+  /**
+   * First delay of the upload after a refusal (401, 403, another 4xx), ms; doubled up to ten times of it. Default 60
+   * 000.
+   */
   uploadRefusalMs: number
 }
 
@@ -55,7 +58,7 @@ export class Uploader {
   readonly #lock: HeldLock
   readonly #schedule: UploadSchedule
   readonly #metrics: UploadMetrics
-  /** Durable batches. */
+  /** Counts durable batches. */
   readonly #appends = new Int32Array(new SharedArrayBuffer(4))
   readonly #closing = new AbortController()
   /** Files skipped after a refusal or a final failure. */
@@ -130,7 +133,7 @@ export class Uploader {
   }
 
   /**
-   * Tries once to upload everything, including refused files and keys. Resolves when the attempt has ended, also
+   * Tries once to upload everything, including refused files and keys. Resolves when the attempt has ended, even
    * after a failure; another process may be the one that uploads.
    */
   async flush(): Promise<void> {

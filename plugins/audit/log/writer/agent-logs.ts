@@ -76,7 +76,7 @@ export class AgentLogs {
     return this.#working === undefined && this.#mark.day() === undefined
   }
 
-  /** Resolves when all pending repairs are complete and synced, also those that a writer that died has left. */
+  /** Resolves when all pending repairs are complete and synced, including those that a dead writer has left. */
   async idle(): Promise<void> {
     try {
       await this.#log.lock.run(() => this.checkMarker())

@@ -76,7 +76,7 @@ export class WriteBatch {
     return this.memory.count
   }
 
-  /** Its numbers are lost. */
+  /** Marks its numbers as lost. */
   lose(): void {
     this.isLost = true
     this.onLost()

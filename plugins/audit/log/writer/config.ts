@@ -29,7 +29,7 @@ export interface AppenderConfig {
   origin?: string | undefined
   /** Witnesses that cosign checkpoints in the background. */
   witnesses?: readonly WitnessConfig[] | undefined
-  /** How many of them a checkpoint needs; default all. Fewer cause a warning. */
+  /** Number of witnesses that a checkpoint needs; default all. Fewer cause a warning. */
   quorum?: number | undefined
   /** Days that retention does not remove. */
   hold?: readonly LegalHold[]
@@ -56,7 +56,7 @@ export interface AppenderOptions {
   config: AppenderConfig
   signer: Signer
   /**
-   * The signer before, while its key is being retired: it introduces the key of `signer` to the log, and signs
+   * The former signer, while its key is being retired: it introduces the key of `signer` to the log, and signs
    * checkpoints too while its key is trusted.
    */
   retiringSigner?: Signer | undefined
@@ -165,7 +165,7 @@ export function configFor({ config, signer, retiringSigner }: AppenderOptions): 
   return { ...config, checkpoints: false }
 }
 
-/** A program may have no types. */
+/** Checks at run time what the types say, for callers without types. */
 function requireSigner(path: string, signer: Signer | undefined): void {
   if (
     typeof signer?.keyId !== 'string' ||

@@ -1,5 +1,5 @@
-// What to do with a directory that was copied or cannot be continued: go on as the log that it was, or begin another one
-// that names it as its parent. Both replace the lock file, so that a writer that still runs stops.
+// Continues a directory that was copied or damaged: as the same log, or as another one that names it as its parent.
+// Both replace the lock file, so that a writer that still runs stops.
 
 import { join } from 'node:path'
 import { canonicalize, parseJsonObject } from '@svc/core/json'
@@ -37,8 +37,8 @@ import { isVerified } from '../tree/note.js'
 const STAYS = new Set([LOCK_FILE, SEAL_LOCK_FILE, FORK_FILE, INTENTS_FOLDER])
 
 /**
- * Continues the log in `dir` after it was copied, restored or moved. Only if the original is gone: two copies that are
- * continued are two histories of one log, and a witness or `verify --against` finds that.
+ * Continues the log in `dir` after it was copied, restored or moved. Use it only if the original is gone: two copies
+ * that are continued are two histories of one log, and a witness or `verify --against` finds that.
  *
  * @returns the id of the log.
  * @throws {AuditError} `not_found` if there is no log.
@@ -50,7 +50,7 @@ export function resumeLog(dir: string, port: FileSystem = nodeFileSystem): strin
   return genesis.log_id
 }
 
-/** Where the parent's files are, and its newest head. */
+/** The folder of the parent's files, and its newest head. */
 export interface Fork {
   readonly parent: ParentHead
   /** Relative to the directory. */
@@ -58,8 +58,8 @@ export interface Fork {
 }
 
 /**
- * Moves the log in `dir` to a folder in it, where it can be verified. The next writer begins a log that names the moved one as
- * its parent. Can be repeated after a crash.
+ * Moves the log in `dir` to a folder in it, where it can be verified. The next writer begins a log that names the moved
+ * one as its parent. Can be repeated after a crash.
  *
  * @throws {AuditError} `not_found` if no checkpoint is signed by a key of the log.
  */
@@ -83,7 +83,7 @@ export function forkLog(dir: string, port: FileSystem = nodeFileSystem): Fork {
   return { parent, folder }
 }
 
-/** What `forkLog` left for the genesis of the new log. */
+/** The parent that `forkLog` left for the genesis of the new log. */
 export function readParent(port: FileSystem, dir: string): ParentHead | undefined {
   const value = parseJsonObject(readTextFile(port, join(dir, FORK_FILE)) ?? '')
   return isParent(value) ? value : undefined
@@ -101,7 +101,7 @@ function newestHead(port: FileSystem, dir: string): ParentHead | undefined {
   return head && { origin: head.origin, size: head.size, root: digestToBase64(head.root) }
 }
 
-/** Those that a rightly signed line introduces. */
+/** The keys in lines of the journal with valid signatures. */
 function keysOfJournal(port: FileSystem, dir: string): KeyHistory {
   let keys = new KeyHistory()
   for (const { line, start } of journalLines(port, dir, 0, Infinity)) {

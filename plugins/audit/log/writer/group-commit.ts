@@ -33,7 +33,7 @@ export class GroupCommit {
   readonly #parts: CommitParts
   #state: 'idle' | 'scheduled' | 'running' = 'idle'
   #quietTurns = 0
-  /** When a scheduled write begins at the latest. */
+  /** The latest time at which a scheduled write begins. */
   #dueAt = 0
   #nextTurn: NodeJS.Immediate | undefined
 
@@ -111,7 +111,7 @@ export class GroupCommit {
   /** Runs before the lock is taken, because other processes should not wait for signatures. */
   #takeSigned(): QueuedBatch[] {
     return this.#parts.queues.take().filter(([queue, batch]) => {
-      // Its records do not name the numbers that were lost with a batch before it, and would be written after the gap.
+      // Its records do not name the numbers lost with an earlier batch, and would be written after the gap.
       if (batch.numbers.length > 0 && batch.failuresBefore !== queue.failures) {
         this.#settle([queue, batch], new AuditError('write_failed', 'records before it could not be written'))
         return false
@@ -153,7 +153,7 @@ export class GroupCommit {
     try {
       await queue.file.sync()
     } catch (error) {
-      // Its lines are in the file, so that those of later batches follow no gap, unless the disk loses them.
+      // Its lines are in the file, so that later batches follow no gap unless the disk loses them.
       batch.lose()
       return asAuditError(error)
     }
@@ -181,7 +181,7 @@ export class GroupCommit {
   }
 }
 
-/** Before anything else of the file is written: the next line has to name the numbers, and batches begun before do not. */
+/** Call before anything else is written to the file: the next line has to name the numbers; batches already begun do not. */
 function markLost([queue, batch]: QueuedBatch): void {
   if (batch.isLost) return
   queue.failures++

@@ -33,7 +33,7 @@ interface DirectoryParts {
   readonly config: AppenderConfig
   readonly limits: AppenderLimits
   readonly signer: Signer
-  /** The signer before it, whose key is being retired. */
+  /** The former signer, whose key is being retired. */
   readonly retiringSigner: Signer | undefined
   readonly port: FileSystem
   readonly clock: Clock

@@ -1,4 +1,4 @@
-// Which log a directory holds, and whether this is the original. A new log gets its genesis here.
+// Finds which log a directory holds and whether it is the original. Writes the genesis of a new log.
 
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
@@ -110,7 +110,7 @@ export async function beginOrContinue(
 
 function writeGenesis(port: FileSystem, dir: string, line: Buffer): void {
   withFile(port, join(dir, JOURNAL_FILE), READ_WRITE_CREATE, (fd) => {
-    // A writer that died may have left a part of one.
+    // A writer that died may have left a part of a genesis.
     port.ftruncateSync(fd, 0)
     writeFully(port, fd, Buffer.concat([line, Buffer.from('\n')]), 0, line.length + 1, 0)
     port.fsyncSync(fd)
@@ -119,8 +119,8 @@ function writeGenesis(port: FileSystem, dir: string, line: Buffer): void {
 }
 
 /**
- * Stores the key beside the log, so that a reader without keys can check whether the log is consistent with itself. Call under
- * the lock.
+ * Stores the key beside the log, so that a reader without keys can check whether the log is consistent with itself.
+ * Call under the lock.
  */
 export function recordPublicKey(port: FileSystem, dir: string, publicKey: Uint8Array): void {
   const path = join(dir, PUBLIC_KEYS_FILE)

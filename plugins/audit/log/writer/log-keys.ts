@@ -1,4 +1,5 @@
-// Changes the keys that a log trusts, while its writers are stopped or running: lines of the journal that a trusted key signs.
+// Changes the keys that a log trusts, while its writers are stopped or running: lines of the journal that a trusted key
+// signs.
 
 import { resolve as resolvePath } from 'node:path'
 import type { Signer } from '@svc/core'
@@ -16,10 +17,10 @@ import { DEFAULT_LIMITS, systemClock, warningLogger } from './config.js'
 import { identify, recordPublicKey } from './log-identity.js'
 
 /**
- * Lets the log trust the key of `to`, by a line that `from` signs; nothing if it does already. With `retire` the key
+ * Makes the log trust the key of `to`, by a line that `from` signs, unless it does already. With `retire` the key
  * of `from` leaves after what is sealed with it now, so its writers must have stopped.
  *
- * @throws {AuditError} `key_refused` if `from` is not trusted; as opening the log does.
+ * @throws {AuditError} `key_refused` if `from` is not trusted; the errors of opening the log.
  */
 export async function rotateKey(
   dir: string,
@@ -43,7 +44,7 @@ export async function rotateKey(
   })
 }
 
-/** The place from which a revoked key is not trusted: a leaf, or what was sealed at an instant or later; default: from now on. */
+/** The first leaf, or the instant of sealing, from which a revoked key is not trusted; default: now. */
 export interface Revocation {
   readonly keyId: string
   readonly leaf?: number
@@ -52,7 +53,7 @@ export interface Revocation {
 }
 
 /**
- * Takes the trust from a key, by a line that `signer`, another trusted key, signs.
+ * Revokes a key, by a line that `signer`, another trusted key, signs.
  *
  * @returns the first leaf at which the key is not trusted.
  * @throws {AuditError} `key_refused` if the line would take the trust from the key that signs it.

@@ -47,7 +47,10 @@ export class LogRetention {
     this.#signers = signers
   }
 
-  /** Removes what has expired, now and daily. If other processes append to the journal all the time, the daily check does. */
+  /**
+   * Removes what has expired, now and daily. If other processes append to the journal all the time, the daily check
+   * does.
+   */
   async start(log: OpenLog): Promise<void> {
     try {
       await this.#removeExpired(log)
@@ -171,7 +174,7 @@ function expired(port: FileSystem, dir: string, today: string, retentionDays: nu
   return paths
 }
 
-/** Those of `paths` that are completely uploaded; `uploaded` returns how many bytes of a file are. */
+/** The `paths` that are completely uploaded; `uploaded` returns the uploaded bytes of a file. */
 function uploadedOnly(
   port: FileSystem,
   dir: string,
@@ -194,7 +197,7 @@ function logOf(path: string): string {
   return path.replace(/\.torn-[\w-]+$/, '')
 }
 
-/** Call under the lock. The files of agents first: without their daily log nothing would show that they are not planted. */
+/** Call under the lock. Agents' files go first: without the daily log nothing shows that they are not planted. */
 function remove(port: FileSystem, dir: string, paths: readonly string[]): void {
   const order = (path: string) => (path.startsWith('agents/') ? 0 : 1)
   for (const path of paths.toSorted((a, b) => order(a) - order(b))) {

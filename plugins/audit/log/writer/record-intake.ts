@@ -1,4 +1,4 @@
-// Takes records in: numbers them, adds them to a batch, and has them signed, with their batch or each by itself.
+// Accepts records: numbers them, adds them to a batch, and has them signed, with their batch or one by one.
 
 import type { Signer } from '@svc/core'
 import { canonicalize, canonicalizeAround, joinCut, type SplitJson, type WrittenMember } from '@svc/core/json'
@@ -31,7 +31,7 @@ interface UnsignedRecord {
   readonly cut: SplitJson
   readonly day: string
   readonly agent: string | undefined
-  /** Undefined if records have none. */
+  /** Its number; undefined if records have none. */
   readonly number: number | undefined
 }
 
@@ -52,7 +52,7 @@ export class RecordIntake {
     this.#signsBatches = canUseThread(parts.signer)
   }
 
-  /** Resolves when its line is on disk. Reads the record during the call; throws if it cannot be taken in. */
+  /** Resolves when its line is on disk. Reads the record during the call; throws if it cannot be accepted. */
   add(envelope: AuditEnvelope, day: string): Promise<void> {
     const placed = this.#add(envelope, day)
     if (!(placed instanceof Promise)) return placed.settled
@@ -76,7 +76,7 @@ export class RecordIntake {
     return this.#enqueue(batch, start, undefined).settled
   }
 
-  /** Resolves when every record that was taken in is in a batch, or rejected. */
+  /** Resolves when every record that was accepted is in a batch, or rejected. */
   async placed(): Promise<void> {
     await Promise.allSettled(this.#waiting)
   }

@@ -25,11 +25,11 @@ export interface AppenderStatus {
   freeBytes?: number
   /** A problem that needs an operator while the log is writable: low disk space, failing seals, witnesses, a late upload. */
   warning?: string
-  /** Only with checkpoints. */
+  /** Set only with checkpoints. */
   sealing?: SealingStatus
-  /** Only with `config.witnesses`. */
+  /** Set only with `config.witnesses`. */
   cosigning?: CosigningStatus
-  /** Only with `config.presign`. */
+  /** Set only with `config.presign`. */
   upload?: UploadStatus
 }
 

@@ -1,5 +1,5 @@
-// Restores the directory of a log from its uploaded objects, for verification and reading: what is the log's, and the names
-// of the objects that are not.
+// Restores the directory of a log from its uploaded objects, for verification and reading, and names the objects that are
+// not the log's.
 
 import { existsSync, mkdirSync, readdirSync, rmSync, truncateSync } from 'node:fs'
 import { join } from 'node:path'
@@ -89,7 +89,7 @@ interface ChosenJournal {
   readonly objects: readonly NamedObject[]
 }
 
-/** The objects of the journal of one log, of whatever folder; undefined if logs of this owner have none. */
+/** The objects of the journal of one log, in any folder; undefined if logs of this owner have none. */
 function chosenJournal(journals: Files, logId: string | undefined): ChosenJournal | undefined {
   const byLog = new Map<string, readonly NamedObject[]>()
   for (const [file, objects] of journals) {
@@ -112,7 +112,7 @@ function chosenJournal(journals: Files, logId: string | undefined): ChosenJourna
   return only && { id: only[0], objects: only[1] }
 }
 
-/** The files of the tree of the log `id`, of whatever folder. */
+/** The files of the tree of the log `id`, in any folder. */
 function treeFiles(files: Files, id: string | undefined): Files {
   const byPath = new Map<string, readonly NamedObject[]>()
   for (const [file, objects] of files) {

@@ -20,7 +20,7 @@ export interface JoinResult {
   readonly problems: readonly string[]
 }
 
-/** Bytes of an object from where the bytes before it end. */
+/** Bytes of an object after the end of those before it. */
 export interface Piece {
   readonly bytes: Buffer
   readonly start: number
@@ -29,11 +29,11 @@ export interface Piece {
 }
 
 export interface FileJudge {
-  /** Whether it is of another log of the client, which shares the names of its daily files. */
+  /** Whether the bytes are another log's of the client, which shares the names of its daily files. */
   isForeign(bytes: Buffer): boolean
   /** Whether the log has these bytes here. The pieces come in the order of the file; an accepted one is restored. */
   accepts(piece: Piece): boolean
-  /** What is restored of an accepted piece; absent if that is all of it. Only for a file whose gaps are closed. */
+  /** The restored part of an accepted piece; absent if all of it is restored. Only for a file whose gaps are closed. */
   partOf?(bytes: Buffer): Buffer
   /**
    * The end of the bytes that the log is known to have had: up to there a gap is kept, so that what follows stands at its
@@ -88,7 +88,7 @@ export async function joinFile(
   }
 }
 
-/** Undefined if they are not the ones that the key names. */
+/** The bytes of the object; undefined if they do not have the hash in its key. */
 function bytesOf(
   source: ObjectSource,
   { key, start, end, digest }: NamedObject,
@@ -97,7 +97,7 @@ function bytesOf(
     const hash = createHash('sha256').update(got).digest('hex')
     return !isCut && got.length === end - start && hash.startsWith(digest) ? got : undefined
   })
-  // It is awaited later; until then a failure is not an unhandled one.
+  // The promise is awaited later; until then a rejection must not count as unhandled.
   bytes.catch(() => undefined)
   return bytes
 }
@@ -107,10 +107,10 @@ class JoinedFile {
   readonly #path: string
   readonly #judge: FileJudge
   readonly #problems: string[] = []
-  /** Of the uploaded file; the file here has `#closed` bytes less. */
+  /** The end in the uploaded file; the local file has `#closed` bytes less. */
   #end = 0
   #closed = 0
-  /** The end when bytes were last left out; before it a place here is not that of the uploaded file less `#closed`. */
+  /** The end when bytes were last left out; before it, offsets differ from the uploaded file by less than `#closed`. */
   #closedUpTo = 0
   #objects = 0
 
@@ -160,7 +160,7 @@ class JoinedFile {
   }
 
   #whyNot(piece: Piece, start: number, known: Buffer): string | undefined {
-    // Of parts that have no place, each is judged by itself, unless other objects have had all of its place.
+    // Parts without a place are judged one by one, unless other objects have had all of their place.
     const isCompared = this.#judge.partOf === undefined || piece.bytes.length === 0
     const isWritten = () => start >= this.#closedUpTo && known.equals(this.#written(start, known.length))
     if (isCompared && known.length > 0 && !isWritten()) return 'differs from what another object has there'

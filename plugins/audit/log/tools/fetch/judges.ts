@@ -1,5 +1,5 @@
-// Judge the bytes of uploaded files before they are restored: a holder of the upload key without the log's key can
-// make none of these.
+// Check the bytes of uploaded files before they are restored: a holder of the upload key without the log's key cannot
+// make bytes that pass.
 
 import { createHash } from 'node:crypto'
 import { objectIn } from '../../format/stored-record.js'
@@ -23,7 +23,7 @@ const NEWLINE = 0x0a
 /** Numbers that a session may leave out between two records of a contested place. */
 const MAX_MISSING = 100_000
 
-/** The lines of a piece; what follows the last newline is one too, and no line of a log. */
+/** The lines of a piece. The bytes after the last newline count as one, which is not a line of a log. */
 function linesIn(bytes: Buffer): Buffer[] {
   const lines: Buffer[] = []
   let start = 0
@@ -45,7 +45,7 @@ export class JournalJudge implements FileJudge {
 
   /**
    * @param id first digits of the log's id.
-   * @param given one of them must be the key of the genesis; without them any log of this id is taken.
+   * @param given one of them must be the key of the genesis; without them any log of this id is accepted.
    */
   constructor(id: string, given: readonly TrustedKey[] | undefined) {
     this.#id = id
@@ -90,7 +90,10 @@ function follows(line: JournalLine, last: JournalLine | undefined, isExact: bool
   return isExact ? line.leaf === first + sealed : line.leaf >= first
 }
 
-/** Checkpoints that a key of the log has signed. Others may be in one object with them: a writer uploads what its file has. */
+/**
+ * Accepts checkpoints that a key of the log has signed. Others may be in the same object: a writer uploads its whole
+ * file.
+ */
 export function checkpointJudge(origin: string, keys: TrustedKeys): FileJudge {
   const signed = (bytes: Buffer) =>
     [...notePieces(bytes, `${origin}\n`)].flatMap(({ note, torn, text }) => {
@@ -107,13 +110,13 @@ export function checkpointJudge(origin: string, keys: TrustedKeys): FileJudge {
   }
 }
 
-/** The covers whose hashes the journal states. */
+/** Accepts covers whose hashes the journal states. */
 export function coverJudge(hashes: ReadonlySet<string>): FileJudge {
   const isStated = (bytes: Buffer) => hashes.has(createHash('sha256').update(bytes).digest('base64'))
   return { knownEnd: 0, isForeign: (bytes) => !isStated(bytes), accepts: () => true }
 }
 
-/** Hashes of the tree, which is derived: what several objects claim is left out, and computed again. */
+/** Accepts hashes of the tree. The tree is derived, so what several objects contest is left out and computed again. */
 export const treeJudge: FileJudge = {
   knownEnd: 0,
   isForeign: () => false,
@@ -121,8 +124,8 @@ export const treeJudge: FileJudge = {
 }
 
 /**
- * Records of one day. They are checked if several objects contest the place, and after what the journal has sealed; elsewhere one
- * object alone has the bytes, and verification checks them.
+ * Accepts records of one day. They are checked if several objects contest the place, and after the sealed part;
+ * elsewhere only one object has the bytes, and verification checks them.
  */
 export class DailyJudge implements FileJudge {
   readonly #log: { readonly day: string; readonly logId: string | undefined; readonly sealed: SealedLeaves }
@@ -180,11 +183,11 @@ export class DailyJudge implements FileJudge {
   }
 }
 
-/** The range in which lines stand that are taken in order, and their number within it. */
+/** The range of each line, and its number in the range, for lines that are taken in order. */
 class RangeWalk {
   readonly #ranges: readonly PlacedRange[]
   #at: number
-  /** Number of the line that was taken last, counted from 0; not a number after a gap. */
+  /** Number of the line that was taken last, counted from 0; `NaN` after a gap. */
   line: number
 
   constructor(ranges: readonly PlacedRange[], at: number, line: number) {
@@ -211,7 +214,7 @@ class RangeWalk {
 
 /** The sequence numbers of the records of a piece. */
 class Sequence {
-  /** By session, one past its last number. */
+  /** One past the last number, by session. */
   readonly next: Map<string, number>
   readonly #missing = new Set<string>()
 

@@ -1,4 +1,4 @@
-// Where the objects of an uploaded log are read from.
+// The source of the objects of an uploaded log.
 
 import type { BoundedBody } from '@svc/core/http'
 import { HttpClient } from '@svc/core/http-client'
@@ -12,9 +12,9 @@ import { type StoredObject, storedObjects } from '../../upload/stored-objects.js
 import { retrying } from './retry.js'
 
 export interface ObjectSource {
-  /** What the keys of all objects of the owner begin with. */
+  /** The start of the keys of all objects of the owner. */
   prefix(): Promise<string>
-  /** In the order of their keys. */
+  /** The objects in the order of their keys. */
   list(prefix: string): AsyncIterable<Pick<StoredObject, 'key'>>
   /** A presigned URL. */
   url(
@@ -22,7 +22,7 @@ export interface ObjectSource {
   ): Promise<{ readonly url: URL | string; readonly headers: Readonly<Record<string, string>> }>
 }
 
-/** The objects that a control plane lists, of the owner of its key. */
+/** The objects that a control plane lists of the owner of its key. */
 export class ControlPlaneSource implements ObjectSource {
   readonly #controlPlane: ControlPlane
   readonly #signal = new AbortController().signal

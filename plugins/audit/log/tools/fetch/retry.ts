@@ -7,7 +7,7 @@ import { Backoff } from '../../upload/backoff.js'
 const ATTEMPTS = 6
 const DELAYS = { min: 500, max: 10_000 }
 
-/** Rejects with the error of the last attempt, or the first one that `isTransient` does not hold for. */
+/** Rejects with the error of the last attempt, or with the first error that is not transient. */
 export async function retrying<T>(
   request: () => Promise<T>,
   isTransient: (error: unknown) => boolean,

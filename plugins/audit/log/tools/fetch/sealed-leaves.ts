@@ -1,5 +1,5 @@
-// What the restored journal has sealed of each day, and which line is which leaf, if the restored hashes of the tree lead to
-// the newest checkpoint.
+// The sealed ranges of each day in the restored journal, and the leaves of their lines, if the restored hashes of the tree
+// lead to the newest checkpoint.
 
 import { nodeFileSystem } from '../../files/file-system.js'
 import { LeafRange } from '../../merkle/leaf-range.js'
@@ -12,7 +12,7 @@ import { storedLeaves } from '../../tree/tree-store.js'
 export class SealedLeaves {
   readonly #dir: string
   readonly #head: Head | undefined
-  /** In the order of their bytes. */
+  /** The ranges of each day in the order of their bytes. */
   readonly #ranges = new Map<string, PlacedRange[]>()
   #isShown: boolean | undefined
   #last: { readonly range: PlacedRange; readonly leaves: readonly Digest[] } | undefined
@@ -31,7 +31,7 @@ export class SealedLeaves {
     }
   }
 
-  /** Where the sealed bytes of the day end. */
+  /** The end of the sealed bytes of the day. */
   endOf(day: string): number {
     return this.#ranges.get(day)?.at(-1)?.end ?? 0
   }

@@ -51,7 +51,7 @@ export function checkConsistency(
   return { consistent: true, origin: first.origin, older: first.size, newer: second.size, proof }
 }
 
-/** The head, or why the text is not one that a key signed. */
+/** The head, or the reason why the text is not a signed one. */
 function open(text: string, keys: TrustedKeys): Head | string {
   const note = parseNote(text)
   const head = note === undefined ? undefined : parseCheckpoint(note.text)

@@ -24,7 +24,7 @@ export function proofText({ record, index, path, checkpoint }: Proof): string {
   return `${[VERSION, `extra ${toBase64(record)}`, `index ${index}`, ...hashes].join('\n')}\n\n${checkpoint}`
 }
 
-/** The proofs that follow each other in `text`; text before the first is one too. */
+/** The consecutive proofs in `text`; text before the first counts as one. */
 export function splitProofs(text: string): string[] {
   const starts = [...text.matchAll(new RegExp(`^${VERSION}$`, 'gm'))].map(({ index }) => index)
   if (starts[0] !== 0) starts.unshift(0)

@@ -58,7 +58,7 @@ class LeafSearch {
     return this.#open.size === 0
   }
 
-  /** Whether the journal line may have a range of a day that is looked for. */
+  /** Whether the journal line may have a range of a requested day. */
   mayNeed(line: Buffer): boolean {
     return this.#starts?.some((start) => line.includes(start)) ?? true
   }

@@ -17,7 +17,7 @@ export interface LogFilter {
   decision?: string
   status?: string
   traceId?: string
-  /** Of one of these traces, or caused by a call of one. */
+  /** The record is of one of these traces, or was caused by a call of one. */
   traces?: ReadonlySet<string>
   spanId?: string
   /** The agent reference, or the node id. */

@@ -23,9 +23,9 @@ export interface LogStats {
   readonly allowed: number
   readonly denied: number
   readonly errors: number
-  /** By reason token, or by error code if no finding denied; one record can count for several. */
+  /** Denials by reason token, or by error code if no finding denied; one record can count for several. */
   readonly denialsByReason: Readonly<Record<string, number>>
-  /** Most calls first. */
+  /** Tools in descending order of calls. */
   readonly tools: readonly ToolStats[]
   /** The time from the first record to the last, in buckets of equal length. */
   readonly timeline: readonly TimelineBucket[]

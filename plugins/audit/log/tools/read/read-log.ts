@@ -85,7 +85,7 @@ class LogReader {
 
   static async open(dir: string, filter: LogFilter, options: ReadOptions): Promise<LogReader> {
     if (options.onUnverified === undefined) return new LogReader(dir, filter, options, undefined)
-    // Loaded here, because most readers need none of it.
+    // Loaded here, because most readers do not need it.
     const { recordCheck } = await import('./record-check.js')
     return new LogReader(dir, filter, options, await recordCheck(dir))
   }

@@ -15,7 +15,7 @@ import { TrustedKeys } from '../verify/trusted-keys.js'
 /** Why the stored line of a day is not a record of the log; undefined if it is. */
 export type RecordCheck = (line: Buffer, day: string) => FailureKind | undefined
 
-/** Undefined if the log names no key. */
+/** The check of a record's line; undefined if the log names no key. */
 export async function recordCheck(dir: string): Promise<RecordCheck | undefined> {
   const path = join(dir, JOURNAL_FILE)
   const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0

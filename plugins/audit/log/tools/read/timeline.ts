@@ -12,7 +12,7 @@ const MIN_BUCKET_MS = 1_000
 
 export class Timeline {
   #bucketMs = MIN_BUCKET_MS
-  /** By number of the bucket since the epoch. */
+  /** Buckets by their number since the epoch. */
   #buckets = new Map<number, { allowed: number; denied: number }>()
   #first = Number.POSITIVE_INFINITY
   #last = Number.NEGATIVE_INFINITY
@@ -44,7 +44,7 @@ export class Timeline {
     for (const [number, { allowed, denied }] of buckets) this.#count(Math.floor(number / 2), allowed, denied)
   }
 
-  /** Without gaps, at most 60. */
+  /** The buckets without gaps, at most 60. */
   buckets(): TimelineBucket[] {
     if (this.#buckets.size === 0) return []
     return Array.from({ length: this.#last - this.#first + 1 }, (_, index) => {

@@ -8,9 +8,9 @@ export interface TraceNode {
   readonly record: SignedEnvelope
   /** The directory of its log. */
   readonly dir: string
-  /** Why the record cannot be trusted; absent if it can, as far as the keys of its own log say. */
+  /** Why the record cannot be trusted; absent if the keys of its own log confirm it. */
   readonly unverified?: FailureKind
-  /** By time. */
+  /** The calls that this one caused, by time. */
   readonly children: readonly TraceNode[]
 }
 
@@ -20,7 +20,7 @@ interface BuiltNode extends TraceNode {
 
 /**
  * The roots of the trace in order of time: calls that no recorded call caused. A call that was caused by one of the trace
- * belongs to it, though its own trace may have another id.
+ * belongs to it, even if its own trace has another id.
  *
  * @throws {AuditError} as `readLog`.
  */
@@ -80,12 +80,12 @@ function linked(nodes: readonly BuiltNode[]): BuiltNode[] {
   return roots
 }
 
-/** Callers name the cause, so two calls may each name the other. */
+/** Whether a call is below another. Callers name the cause, so two calls may each name the other. */
 function isBelow(node: BuiltNode, above: BuiltNode): boolean {
   return node === above || above.children.some((child) => isBelow(node, child))
 }
 
-/** A call's `ts` is that of its arrival. */
+/** The start of a call: its `ts` is the time of its arrival. */
 function startOf({ record }: BuiltNode): number {
   return Date.parse(record.ts)
 }

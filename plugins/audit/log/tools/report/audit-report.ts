@@ -1,4 +1,4 @@
-// A report on a log for an auditor: what was verified, and what the log holds of a range of days.
+// A report on a log for an auditor: the verification, and the content of a range of days.
 
 import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -58,11 +58,11 @@ export interface AuditReport {
     readonly retention_days: number
     readonly parent: { readonly origin: string; readonly size: number; readonly root: string } | null
   } | null
-  /** Of the whole log, not only of the range. */
+  /** Verification of the whole log, not only of the range. */
   readonly verification: VerifyReport
   /** The first and the last checkpoint that were signed in the range, as notes, with the signatures that were checked. */
   readonly heads: readonly string[]
-  /** Those whose keys were given; else all that are named on checkpoints of the range. */
+  /** The witnesses whose keys were given; else all that are named on checkpoints of the range. */
   readonly witnesses: readonly ReportedWitness[]
   readonly days: readonly ReportedDay[]
   readonly tenants: readonly TenantCounts[]
@@ -100,7 +100,7 @@ const NOT_COVERED = [
   'Without its origin: whether it is this log or another one of the same key.',
 ]
 
-/** @throws {AuditError} `bad_timestamp` for a wrong range, and as `verifyLog` and `readLog`. */
+/** @throws {AuditError} `bad_timestamp` for a wrong range; the errors of `verifyLog` and `readLog`. */
 export async function auditReport(dir: string, options: AuditReportOptions): Promise<AuditReport> {
   const { from, to, holds, now = Date.now(), ...verifying } = options
   if (!isDay(from) || !isDay(to) || to < from) {

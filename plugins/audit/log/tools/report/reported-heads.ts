@@ -1,5 +1,5 @@
-// The first and the last checkpoint of a range of days. Verification accepts older checkpoints for which later ones vouch
-// without a look at their own signatures; what a report repeats and signs is checked.
+// The first and the last checkpoint of a range of days. Verification accepts older checkpoints that later ones cover
+// without checking their own signatures; a report checks what it repeats and signs.
 
 import { dayOfCheckpointFile } from '../../format/paths.js'
 import { judgeCosignature } from '../../tree/cosignature.js'
@@ -38,7 +38,7 @@ export class ReportedHeads {
     this.#first ??= this.#last
   }
 
-  /** As notes, each with the signatures that were checked. */
+  /** The heads as notes, each with the signatures that were checked. */
   notes(): string[] {
     return [this.#first, this.#last].flatMap((note) => note ?? [])
   }

@@ -17,11 +17,11 @@ import { spansOf, TrustedKeys } from '../verify/trusted-keys.js'
 import type { AuditReport } from './audit-report.js'
 
 const SIGNATURE_PREFIX = 'ed25519:'
-/** A record is signed without it, so that neither passes as the other, even if one key signs both. */
+/** Separates reports from records, which are signed without it, even if one key signs both. */
 const DOMAIN = 'svc-audit-report/1\n'
 const VERDICTS = ['intact', 'not_intact', 'cannot_be_judged'] as const
 
-/** What a signed report says, as far as a decision needs it. */
+/** The parts of a signed report that a decision needs. */
 export type ReportJudgement =
   | {
       readonly valid: true
@@ -29,7 +29,7 @@ export type ReportJudgement =
       readonly verdict: VerifyReport['verdict']
       readonly from: string
       readonly to: string
-      /** Of the log; undefined for one without a journal. */
+      /** Origin of the log; undefined without a journal. */
       readonly origin: string | undefined
       /** Whether the log was verified with keys from the log itself, so that it vouches for itself. */
       readonly selfVouched: boolean
@@ -84,7 +84,7 @@ export function checkReport(text: string, keys: readonly TrustedKey[]): ReportJu
   return { valid: true, keyId: key.keyId, verdict, from, to, origin, selfVouched }
 }
 
-/** Undefined for a log without a checkpoint. */
+/** The last leaf of the log; undefined without a checkpoint. */
 function lastLeafOf(verification: unknown): number | undefined {
   const head = isJsonObject(verification) ? verification['head'] : undefined
   const size = isJsonObject(head) ? head['size'] : undefined

@@ -37,7 +37,7 @@ export class TenantTally {
     else if (status === 'error') tally.failed++
   }
 
-  /** By the names of the tenants. */
+  /** The counts in the order of the tenants' names. */
   counts(): TenantCounts[] {
     return [...this.#tenants.values()].sort((a, b) => (a.tenant < b.tenant ? -1 : 1))
   }

@@ -1,4 +1,4 @@
-// What witnesses confirm of a range of days: for each, the newest checkpoint that it has cosigned.
+// The confirmations by witnesses in a range of days: for each witness, the newest checkpoint that it has cosigned.
 
 import { isBy, judgeCosignature, timeOf } from '../../tree/cosignature.js'
 import type { Note } from '../../tree/note.js'
@@ -11,7 +11,7 @@ export interface ReportedWitness {
   readonly checked: boolean
   /** Leaves of the newest checkpoint of the range with its cosignature; null if there is none, or a wrong one. */
   readonly size: number | null
-  /** When it cosigned that, by its own clock; an ISO 8601 instant. */
+  /** The time of that cosignature by the witness's clock, an ISO 8601 instant. */
   readonly at: string | null
 }
 

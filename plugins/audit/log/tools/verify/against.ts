@@ -31,7 +31,7 @@ export async function headsKeptElsewhere(path: string): Promise<KeptCheckpoint[]
   return heads
 }
 
-/** Those of the log `origin` that a trusted key signed; the others become findings. */
+/** The heads of the log `origin` that a trusted key signed; others become findings. */
 export function headsOf(
   heads: readonly KeptCheckpoint[],
   origin: string,

@@ -14,7 +14,7 @@ interface Expected {
   readonly digest: Hash
 }
 
-/** Of the days whose removal is stated, some files may be removed already. */
+/** Files of days whose removal is stated may be missing. */
 export async function checkAgents({ dir, sizes: days, facts, findings }: Context): Promise<void> {
   const present = agentFiles(dir)
   for (const day of new Set([...days.keys(), ...present.keys()])) {
@@ -89,7 +89,7 @@ async function differingLine(dir: string, file: string): Promise<number> {
   return line + 1
 }
 
-/** By the name of their day's folder. */
+/** The files by the name of their day's folder. */
 function agentFiles(dir: string): Map<string, string[]> {
   const found = new Map<string, string[]>()
   const agents = join(dir, 'agents')

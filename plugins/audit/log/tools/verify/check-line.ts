@@ -30,10 +30,10 @@ const COMMA = 0x2c
 let messageSpace = Buffer.allocUnsafeSlow(16_384)
 const signatureSpace = Buffer.allocUnsafeSlow(SIGNATURE_BYTES)
 
-/** What a line must fit. */
+/** The expected context of a line. */
 export interface LineContext {
   readonly keys: TrustedKeys
-  /** Of the file; undefined for a line that is in no day's file. */
+  /** Day of the file; undefined for a line outside daily files. */
   readonly day?: string | undefined
   /** First digits of the log's id; undefined for a log without one. */
   readonly logId?: string | undefined

@@ -24,7 +24,7 @@ export interface CheckpointParts {
   readonly cosigned: CosignedHeadSearch | undefined
   readonly clock: ClockCheck
   readonly onCheckpoint: OnCheckpoint | undefined
-  /** Checks the signatures that others cover, too. */
+  /** Checks signatures that others cover, too. */
   readonly strict: boolean
 }
 
@@ -47,7 +47,7 @@ export class CheckpointCheck {
   readonly #context: Context
   readonly #parts: CheckpointParts
   readonly #missing: MissingCheckpoints
-  /** Those whose signature does not count. */
+  /** Checkpoints whose signature does not count. */
   readonly #unsigned = new Set<KeptCheckpoint>()
   /** Lines whose signatures, and those of their checkpoints, are not judged yet. */
   #lines: MarkedLine[] = []

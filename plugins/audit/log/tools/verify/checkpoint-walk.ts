@@ -34,7 +34,7 @@ interface OpenFile {
 export class CheckpointWalk {
   readonly #context: Context
   readonly #origin: string
-  /** By their smallest size, descending. */
+  /** The waiting files by their smallest size, descending. */
   readonly #waiting: WaitingFile[]
   #open: OpenFile[] = []
 

@@ -17,7 +17,7 @@ export interface TamperedLog {
   readonly failedLines: ReadonlySet<number>
   /** Whether each record was checked by itself. */
   readonly judged: boolean
-  /** Whether the lines reach to the end of the file, if new ones are not sealed yet. */
+  /** Whether the lines reach to the end of the file, so that new ones may not be sealed yet. */
   readonly isToEnd: boolean
 }
 

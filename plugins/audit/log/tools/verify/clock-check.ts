@@ -1,5 +1,5 @@
-// Finds where the writer's clock was set back, and compares the times on both sides with those of witnesses. A wrong clock
-// is not tampering, so it does not change the verdict.
+// Finds the lines at which the writer's clock was set back, and compares the times on both sides with those of
+// witnesses. A wrong clock is not tampering, so it does not change the verdict.
 
 import { judgeCosignature, timeOf } from '../../tree/cosignature.js'
 import type { Note } from '../../tree/note.js'

@@ -1,4 +1,4 @@
-// What the parts of one verification share.
+// The context that the parts of one verification share.
 
 import type { Findings } from './findings.js'
 import type { Inventory } from './inventory.js'

@@ -7,15 +7,15 @@ import type { KeptCheckpoint } from './checkpoint-walk.js'
 import type { Findings } from './findings.js'
 import type { CosignedHead as Report } from './report.js'
 
-/** Whose cosignatures verification requires. */
+/** The witnesses whose cosignatures verification requires. */
 export interface WitnessPolicy {
   readonly keys: readonly NamedKey[]
-  /** How many of them; default all. */
+  /** Number of required cosignatures; default all. */
   readonly quorum?: number
 }
 
 const MAX_CANDIDATES = 64
-// Cosignatures follow a checkpoint within seconds, unless witnesses are down. What is newer than that may lack them.
+// Cosignatures follow a checkpoint within seconds, unless witnesses are down. Newer checkpoints may lack them.
 const MAX_AGE_MS = 3_600_000
 const MS_PER_SECOND = 1_000
 

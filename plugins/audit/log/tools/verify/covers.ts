@@ -13,7 +13,7 @@ import type { Context } from './context.js'
 import type { Removal } from './journal-facts.js'
 
 interface Cover {
-  /** Undefined if the file is missing or is not the one that the journal names. */
+  /** Content of the cover; undefined if the file is missing or is not the one that the journal names. */
   readonly bytes: Buffer | undefined
   used: number
   hasFailed: boolean

@@ -1,4 +1,4 @@
-// What is checked of each day beside the tree: records by themselves, sequence numbers, the unsealed end, removal.
+// Checks of each day beside the tree: single records, sequence numbers, the unsealed end, removal.
 
 import { join } from 'node:path'
 import { countLines } from '../../files/lines.js'
@@ -13,8 +13,8 @@ import { scanLines } from './scan-pool.js'
 import { DaySequences, reportSequences } from './sequences.js'
 
 /**
- * What became of a range: it is as sealed; the stored leaves show that it has changed; no signed root confirms it; or
- * besides it is not the stated number of lines.
+ * The state of a range: it is as sealed; the stored leaves show that it has changed; no signed root confirms it; or it
+ * is also not the stated number of lines.
  */
 export type RangeState = 'intact' | 'changed' | 'unconfirmed' | 'unlocated'
 
@@ -99,7 +99,7 @@ export class DayChecks {
   }
 
   /**
-   * Checks what is known only when all ranges are.
+   * Runs the checks that need all ranges.
    *
    * @param size number of leaves that the journal covers; undefined if ranges are not known.
    */

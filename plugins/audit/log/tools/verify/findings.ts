@@ -18,7 +18,7 @@ export class Findings {
   readonly #counts: Partial<Record<FailureKind, number>> = {}
   readonly #failures: VerifyFailure[] = []
   readonly #tornTails: TornTail[] = []
-  /** Why what was read does not show whether the log is intact. */
+  /** Why the files do not show whether the log is intact. */
   unjudged: string | undefined
 
   constructor(readonly onFailure: ((failure: VerifyFailure) => void) | undefined) {}

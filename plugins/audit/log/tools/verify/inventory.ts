@@ -83,7 +83,7 @@ function isOldFormat(dir: string, names: readonly string[], days: readonly strin
   )
 }
 
-/** Bytes that the file may have; undefined for one that verification does not read. Of lines each has its own limit. */
+/** Maximum bytes of the file; undefined for one that verification does not read. Each line has its own limit. */
 function limitOf(name: string): number | undefined {
   if (rankOf(name) > 0) return Number.POSITIVE_INFINITY
   if (parseTreePath(name) !== undefined) return HASHES_PER_FILE * HASH_BYTES

@@ -1,5 +1,5 @@
-// What the journal states about the whole log: its identity, its keys and removed days. Read before anything is
-// judged, because a key or a day may be withdrawn by a later line.
+// The journal's statements about the whole log: its identity, its keys and removed days. They are read first, because
+// a later line may withdraw a key or a day.
 
 import { lineBlocksOf } from '../../files/lines.js'
 import { hasSigned } from '../../keys/signed-json.js'
@@ -8,14 +8,14 @@ import type { JournalLine, KeySpan, LineOf } from '../../tree/journal-line.js'
 import { KeyHistory } from '../../tree/key-history.js'
 
 export interface Removal {
-  /** Of the journal line, counted from 1. */
+  /** Number of the journal line, counted from 1. */
   readonly number: number
   readonly line: LineOf<'remove'>
 }
 
 export interface JournalFacts {
   readonly genesis: LineOf<'genesis'> | undefined
-  /** Of the first line that can be read. */
+  /** Id of the log in the first line that can be read. */
   readonly logId: string | undefined
   /** Every key that a valid line introduced. */
   readonly spans: readonly KeySpan[]
@@ -25,7 +25,7 @@ export interface JournalFacts {
 }
 
 /**
- * Reads the first `size` bytes of the journal. Lines with a wrong signature are passed over.
+ * Reads the first `size` bytes of the journal. Lines with a wrong signature are skipped.
  *
  * @param given keys that are trusted if the genesis is missing.
  */

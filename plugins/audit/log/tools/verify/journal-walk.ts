@@ -24,7 +24,10 @@ export interface JournalEntry {
   readonly line: JournalLine
   /** The ranges of a seal, placed in the tree. */
   readonly ranges: readonly PlacedRange[]
-  /** Index of the first leaf that this line or its ranges cover; smaller ones are missing unless a line before covers them. */
+  /**
+   * Index of the first leaf that this line or its ranges cover; smaller ones are missing unless a line before covers
+   * them.
+   */
   readonly first: number
   /** Checks the line's own signature, once, and reports one that does not fit. */
   readonly isSigned: () => boolean
@@ -36,7 +39,7 @@ interface Gap {
   readonly number: number
   readonly from: number
   readonly to: number
-  /** Whether a damaged line before it explains it. */
+  /** Whether an earlier damaged line explains the gap. */
   explained: boolean
 }
 
@@ -67,8 +70,8 @@ export class JournalWalk {
   }
 
   /**
-   * The entries that cover leaves of the log, in the order of the tree and in blocks. Of a seal that continues the journal,
-   * as nearly all lines do, the signature is checked when the entry is asked: checkpoints may vouch for it.
+   * The entries that cover leaves of the log, in the order of the tree and in blocks. The signature of a seal
+   * that continues the journal, as nearly all do, is checked when the entry is asked for it: a checkpoint may cover it.
    */
   async *entries(): AsyncGenerator<readonly JournalEntry[], void, void> {
     const { dir, journalSize = 0, findings } = this.#context
@@ -209,7 +212,7 @@ export class JournalWalk {
     return line.leaf
   }
 
-  /** What was sealed before is not known. */
+  /** Forgets the sealed bytes of days, which are not known after missing lines. */
   #forgetEnds(): void {
     this.isIncomplete = true
     this.#ends.forget()

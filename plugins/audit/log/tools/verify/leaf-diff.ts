@@ -1,5 +1,5 @@
-// Compares two sequences of leaves. Leaves are practically unique, so one that occurs in both is where the
-// sequences resynchronise. The search window bounds the memory.
+// Compares two sequences of leaves. Leaves are practically unique, so the sequences
+// resynchronise at one that occurs in both. The search window bounds the memory.
 
 import type { Digest } from '../../merkle/tree-hash.js'
 
@@ -103,7 +103,7 @@ function take(
 }
 
 class Cursor {
-  /** Of the next leaf. */
+  /** Index of the next leaf. */
   index = 0
   readonly #source: AsyncIterator<readonly Digest[]> | Iterator<readonly Digest[]>
   #buffer: Digest[] = []

@@ -30,7 +30,7 @@ export class LogCheck {
   readonly #walk: JournalWalk
   readonly #covers: Covers
   readonly #tree: TreeCheck
-  /** That of the last journal line. */
+  /** The run of the last journal line. */
   #run = 0
   /** Number of leaves so far. */
   #size = 0
@@ -88,7 +88,7 @@ export class LogCheck {
   #settle(claim: Claim): Mark | undefined {
     const mark = this.#tree.mark(claim.root)
     if (mark !== undefined || !claim.isSigned()) return mark
-    // What was signed before is confirmed first, because the stored leaves take the place of those on disk.
+    // Earlier signed roots are confirmed first, because the stored leaves take the place of those on disk.
     this.#confirm()
     const agreement = this.#tree.settle(claim)
     if (agreement === undefined) return undefined
@@ -129,7 +129,7 @@ export class LogCheck {
     this.#days.resume(day, resume)
   }
 
-  /** What no signed root has confirmed. */
+  /** Reports the parts that no signed root has confirmed. */
   #finish(): void {
     const { parts, from, disputed } = this.#tree.finish()
     const broken = new Set(parts.filter(({ subtrees }) => subtrees === undefined))

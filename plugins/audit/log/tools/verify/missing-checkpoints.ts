@@ -1,4 +1,4 @@
-// Every seal has a checkpoint, save the last one of a writer that died, and those whose files retention has removed.
+// Every seal has a checkpoint, except the last one of a writer that died and those whose files retention has removed.
 
 import { daysBetween } from '../../format/day.js'
 import { checkpointFile, JOURNAL_FILE } from '../../format/paths.js'
@@ -6,7 +6,7 @@ import type { Context } from './context.js'
 import type { JournalEntry } from './journal-walk.js'
 
 interface Unnoted {
-  /** Of the first journal line. */
+  /** Number of the first journal line. */
   readonly number: number
   count: number
 }
@@ -14,7 +14,7 @@ interface Unnoted {
 /** Lines at which one retention was in force. */
 interface RetentionPeriod {
   readonly days: number | undefined
-  /** On which the last of them was written. */
+  /** The day on which the last of them was written. */
   last: string
 }
 
@@ -38,7 +38,7 @@ export class MissingCheckpoints {
     const period = this.#retention.at(-1)
     if (period !== undefined && period.days === days) period.last = last
     else this.#retention.push({ days, last })
-    // Later seals may have their checkpoints since.
+    // Later seals may have got their checkpoints after the inventory.
     this.#isGrowing ||= entry.end > this.#context.coveredSize
     if (this.#isGrowing || line.kind !== 'seal') return
     if (this.#pending !== undefined) {

@@ -15,9 +15,9 @@ export interface Part {
   readonly end: number
   readonly entry?: JournalEntry
   readonly range?: PlacedRange
-  /** Of a range whose file is there. */
+  /** The scan of a range whose file exists. */
   scan?: ChunkResult | undefined
-  /** Undefined if what is on disk is not the stated number of whole lines, or is missing. */
+  /** Roots of the leaves on disk; undefined if these are missing or are not the stated number of whole lines. */
   subtrees?: readonly SubtreeRoot[] | undefined
 }
 

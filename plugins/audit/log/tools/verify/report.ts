@@ -55,9 +55,9 @@ export type Tampering =
   | 'reordered'
   /** A second copy of a record. */
   | 'replayed'
-  /** Deleted from the end. */
+  /** Records deleted from the end. */
   | 'truncated'
-  /** Not what was sealed; without the tree only the range is known. */
+  /** Content that differs from what was sealed; without the tree only the range is known. */
   | 'altered'
 
 export interface VerifyFailure {
@@ -80,7 +80,7 @@ export interface TornTail {
 export interface CosignedHead {
   /** Leaves that it covers. */
   readonly size: number
-  /** When the last witness of the quorum saw it, by that witness's clock; an ISO 8601 instant. */
+  /** The time at which the last witness of the quorum saw it, by that witness's clock, an ISO 8601 instant. */
   readonly time: string
   /** Names of the witnesses. */
   readonly by: readonly string[]
@@ -88,16 +88,16 @@ export interface CosignedHead {
 }
 
 /**
- * How the times that the writer states compare with those of a witness: `behind` also if the witness signed late,
- * `unknown` if no cosignature of a given witness tells.
+ * How the times that the writer states compare with those of a witness: `behind` even if the witness signed late,
+ * `unknown` without a cosignature of a given witness.
  */
 export type ClockAgreement = 'agrees' | 'ahead' | 'behind' | 'unknown'
 
 /** A journal line with an earlier time than the line before. */
 export interface ClockSetBack {
-  /** Of the journal, counted from 1. */
+  /** Line of the journal, counted from 1. */
   readonly line: number
-  /** What the line before states, an ISO 8601 instant. */
+  /** The time that the line before states, an ISO 8601 instant. */
   readonly from: string
   readonly to: string
   /** Whether the times before the line are credible, by the last checkpoint before it that a witness has cosigned. */
@@ -112,7 +112,7 @@ export interface VerifyReport {
   readonly verdict: LogVerdict
   /** Reason for `cannot_be_judged`. */
   readonly reason?: string
-  /** Of the log, if it has a genesis. */
+  /** Origin of the log, if it has a genesis. */
   readonly origin?: string
   /** True when the keys came from the log itself, so that it proves only its consistency. */
   readonly selfVouched: boolean
@@ -137,18 +137,18 @@ export interface VerifyReport {
   readonly cosigned?: CosignedHead
   /** Records that the journal covers, those of removed days included. */
   readonly sealed: number
-  /** Records after the last sealed range: no failure, the next seal covers them. */
+  /** Records after the last sealed range; not failures, because the next seal covers them. */
   readonly unsealed: number
   /** Counts of changed records by kind, those with a failure of their own included. */
   readonly tampering: Readonly<Partial<Record<Tampering, number>>>
-  /** Where the writer's clock was set back by more than two minutes, the first 100; not a failure. */
+  /** Lines at which the writer's clock was set back by more than two minutes, the first 100; not failures. */
   readonly clockSetBacks: readonly ClockSetBack[]
   /** Days whose removal is stated and signed. */
   readonly removedDays: readonly string[]
   /** Failures by kind; complete even if `failures` is cut. */
   readonly failureCounts: Readonly<Partial<Record<FailureKind, number>>>
-  /** The first 1000. */
+  /** The first 1000 failures. */
   readonly failures: readonly VerifyFailure[]
-  /** Incomplete last lines of writers that died; nothing acknowledged is missing. No failure. */
+  /** Incomplete last lines of writers that died; nothing acknowledged is missing. They are not failures. */
   readonly tornTails: readonly TornTail[]
 }

@@ -1,4 +1,4 @@
-// Reads one chunk of a log: checks each line and computes its leaf hash. A chunk begins where a line does, so that
+// Reads one chunk of a log: checks each line and computes its leaf hash. A chunk begins at the start of a line, so that
 // several threads can read chunks of one file.
 
 import { closeSync, openSync } from 'node:fs'
@@ -24,7 +24,7 @@ export interface Chunk {
   readonly judged: boolean
   /** The sealed range whose bytes these are, as far as the file has them. */
   readonly range?: PlacedRange
-  /** The leaf that lines outside a range are taken for; undefined if it is not known. */
+  /** The leaf assumed for lines outside a range; undefined if it is not known. */
   readonly leaf?: number
 }
 
@@ -36,7 +36,7 @@ export interface IndexedFailure extends LineFailure {
 export interface ChunkResult {
   /** Number of records, including a last one without newline unless it is torn. */
   readonly lines: number
-  /** Of each line; of a range, those of its aligned subtrees. */
+  /** Hashes of the lines; for a range, of its aligned subtrees. */
   readonly hashes: readonly Digest[]
   /** Whether a range consists of exactly its lines. */
   readonly whole: boolean
@@ -52,7 +52,7 @@ export interface ChunkResult {
 
 export interface ScanContext {
   readonly keys: TrustedKeys
-  /** As records name the log; undefined for a log without an id. */
+  /** The log's id as records have it; undefined for a log without an id. */
   readonly logId: string | undefined
 }
 
@@ -128,7 +128,7 @@ function mayBeTorn(tail: Buffer): boolean {
 let space = Buffer.allocUnsafeSlow(0)
 const MAX_SPACE = 8_388_608
 
-/** The bytes of the chunk, as far as they are there, after one that is spare, as `leafHashWithin` requires. */
+/** The available bytes of the chunk, after a spare one that `leafHashWithin` requires. */
 function bytesOf(file: ReadAhead, { start, end }: Chunk): Buffer {
   const length = 1 + end - start
   if (space.length < length && length <= MAX_SPACE) {

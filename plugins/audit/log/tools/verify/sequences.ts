@@ -13,7 +13,7 @@ import type { Context } from './context.js'
 export interface NumberRun {
   readonly session: string
   readonly from: number
-  /** Exclusive. */
+  /** End of the numbers, exclusive. */
   readonly to: number
 }
 
@@ -24,7 +24,7 @@ export class RunCollector {
   /** Numbers that records of the same session named as never written. */
   readonly lost: NumberRun[] = []
 
-  /** Why the record's place is not one; undefined if it is. */
+  /** Adds the place of a record. Returns why it is malformed, or undefined. */
   addRecord(record: Record<string, unknown>): LineFailure | undefined {
     const place = recordPlace(record)
     if (place === undefined) return { kind: 'bad_sequence', message: 'seq or lost is missing or malformed' }
@@ -115,7 +115,7 @@ function fill({ gaps }: Session, from: number, to: number): number {
   return filled
 }
 
-/** Reads the day once more to find the lines of what the sequence numbers show. */
+/** Reads the day once more to report the lines of replayed and missing records. */
 export async function reportSequences(
   { dir, findings }: Context,
   day: string,

@@ -6,7 +6,7 @@ import type { Digest } from '../../merkle/tree-hash.js'
 import { storedLeaves } from '../../tree/tree-store.js'
 import type { Part } from './parts.js'
 
-// Beyond this the rest of the log is not compared any more, so that memory stays bounded.
+// Beyond this the rest of the log is not compared, so that memory stays bounded.
 const MAX_PARTS = 100_000
 
 /** A root over the leaves `[0, size)`. */
@@ -15,7 +15,7 @@ export interface Claim {
   readonly root: Digest
   /** Whether a trusted key signed it; asked only if the root differs. */
   readonly isSigned: () => boolean
-  /** Called when another signed root shows that this one is not of this log. */
+  /** Called when another signed root shows that this one is not of the log. */
   readonly refuted: () => void
 }
 
@@ -26,16 +26,16 @@ export interface Claim {
 export type Mark = number
 
 export interface Agreement {
-  /** Since the claim that was confirmed before. */
+  /** The parts since the last confirmed claim. */
   readonly parts: readonly Part[]
-  /** Those that differ from the stored leaves, which lead to the signed root. */
+  /** The parts that differ from the stored leaves, which lead to the signed root. */
   readonly changed: ReadonlySet<Part>
 }
 
 export class TreeCheck {
   readonly #dir: string
   #agreed = new LeafRange()
-  /** Undefined while the parts since `#agreed` cannot be joined. */
+  /** The range of the leaves on disk; undefined while the parts since `#agreed` cannot be joined. */
   #current: LeafRange | undefined = new LeafRange()
   /** The stored leaves since `#agreed`; undefined while they are not needed. */
   #stored: LeafRange | undefined
@@ -57,7 +57,7 @@ export class TreeCheck {
     else this.#current?.appendAll(part.subtrees)
   }
 
-  /** Undefined unless `root` is that of the leaves so far. */
+  /** The state of the leaves so far; undefined unless `root` is theirs. */
   mark(root: Digest): Mark | undefined {
     if (this.#overflown || this.#current?.root() !== root) return undefined
     return this.#agreedParts + this.#parts.length
@@ -90,7 +90,7 @@ export class TreeCheck {
     return { parts, changed: new Set(parts.filter((part) => !this.#isStored(part))) }
   }
 
-  /** What no signed root has confirmed: all parts since the last one that agreed, and the claims that differ. */
+  /** The parts since the last signed root that agreed, and the claims that differ. */
   finish(): {
     readonly parts: readonly Part[]
     readonly from: number

@@ -54,7 +54,7 @@ export function spansOf(keys: readonly TrustedKey[]): KeySpan[] {
 
 /**
  * The spans of the keys that lead back to one of `trusted`: a key is trusted if it is among them, no longer than they
- * say, or if a key introduced it that was trusted at that line.
+ * say, or if a key that was trusted at that line introduced it.
  */
 export function trustedSpans(spans: readonly KeySpan[], trusted: readonly TrustedKey[]): KeySpan[] {
   const given = new Map(trusted.map(({ keyId, leaves }) => [keyId, leaves ?? ALL] as const))

@@ -60,7 +60,7 @@ export interface VerifyOptions {
   onCheckpoint?: OnCheckpoint
 }
 
-// Of the system, and of a line that is longer than any record.
+// Codes of the system, and the code for a line that is longer than any record.
 const UNREADABLE = /^(?:E[A-Z]+|read_failed)$/
 
 /**
@@ -86,7 +86,7 @@ export async function verifyLog(dir: string, options: VerifyOptions = {}): Promi
 
 /**
  * @param inventory the files, or why nothing can be judged.
- * @param heads those in the file `against`.
+ * @param heads the heads in the file `against`.
  */
 export async function verifyFiles(
   dir: string,

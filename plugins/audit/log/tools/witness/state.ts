@@ -1,5 +1,6 @@
-// What a witness has cosigned: for each log a file and a copy of it, each replaced atomically and synced before a
-// response leaves. A file that cannot be read is repaired from the copy. One process at a time uses the directory.
+// The state of a witness: for each log a file with the newest cosigned checkpoint and a copy of it, each replaced
+// atomically and synced before a response is sent. A file that cannot be read is repaired from the copy. One process at
+// a time uses the directory.
 
 import { hash } from 'node:crypto'
 import { join } from 'node:path'
@@ -98,7 +99,7 @@ export class WitnessState {
   /**
    * Keeps two heads of one size with different roots, each signed by the log: they prove a fork.
    *
-   * @returns whether the fork is a new one, and there was room.
+   * @returns whether the fork is new and there was room for it.
    */
   keepFork({ head, signed }: Cosigned, forked: Cosigned): boolean {
     const port = this.#port

@@ -9,14 +9,14 @@ import { Witness, type WitnessOptions, type WitnessResponse } from './witness.js
 export interface WitnessServerOptions extends WitnessOptions {
   /** Default 127.0.0.1. */
   readonly host?: string
-  /** 0: a free one. */
+  /** Port to listen on; 0 for a free one. */
   readonly port: number
-  /** Called with errors of the disk and of the file of logs, which are given 500. */
+  /** Called with errors of the disk and of the file of logs, whose requests get 500. */
   readonly onError?: (error: Error) => void
 }
 
 export interface RunningWitness {
-  /** What logs are configured with as the address of the witness. */
+  /** The address with which logs are configured. */
   readonly url: string
   /** Its verifier key. */
   readonly vkey: string
@@ -74,7 +74,7 @@ async function respond(witness: Witness, request: IncomingMessage): Promise<Witn
   return typeof body === 'string' ? witness.addCheckpoint(body) : body
 }
 
-/** The body, or the response if there is none to judge. */
+/** The body, or the response to a request without an acceptable one. */
 async function bodyOf(request: IncomingMessage): Promise<string | WitnessResponse> {
   try {
     const { bytes, isCut } = await readBounded(request, MAX_BODY_BYTES)

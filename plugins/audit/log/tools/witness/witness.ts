@@ -21,7 +21,7 @@ import { type Cosigned, WitnessState } from './state.js'
 import { readTrustedLogs, type TrustedLog } from './trusted-logs.js'
 
 export interface WitnessOptions {
-  /** What was cosigned; one process at a time uses it. */
+  /** The directory of the state; one process at a time uses it. */
   readonly dir: string
   /** The file with the verifier keys of the logs. */
   readonly logs: string
@@ -63,7 +63,7 @@ export class Witness {
     return formatVkey(this.#options.name, COSIGNATURE_TYPE, this.#options.signer.publicKey)
   }
 
-  /** Responds with `POST add-checkpoint`. Errors of the disk and of the file of logs reject. */
+  /** Handles `POST add-checkpoint`. Errors of the disk and of the file of logs reject. */
   async addCheckpoint(body: string): Promise<WitnessResponse> {
     const request = parseAddCheckpoint(body)
     if (request === undefined) return refusal(400, 'the request is malformed')
@@ -76,7 +76,7 @@ export class Witness {
     return this.#judge(request, log)
   }
 
-  /** Responds with `GET <origin hash>/checkpoint`. */
+  /** Handles `GET <origin hash>/checkpoint`. */
   checkpoint(hashOfOrigin: string): WitnessResponse {
     const text = this.#state.signedText(hashOfOrigin)
     return text === undefined

@@ -143,7 +143,7 @@ export function sealedLog(dir: string): SealedLog {
       const origin = journal[0]!['origin']
       const text = readFileSync(join(dir, name), 'utf8')
       const notes = text.split(new RegExp(`(?=^${origin.replaceAll('.', '\\.')}\n)`, 'm'))
-      // A writer that died may have left a part of one.
+      // A writer that died may have left a part of a genesis.
       const last = notes.pop() ?? ''
       const whole = /^[\s\S]*?\n\n(\u2014 \S+ \S+\n)+/.exec(last)?.[0]
       if (whole !== undefined) notes.push(whole)
