@@ -1,4 +1,4 @@
-// `npm run chaos:audit`: the experiments in full. Prints the seed, the rounds and what came of them.
+// `npm run chaos:audit`: the experiments in full. Prints the seed, the rounds and their figures.
 
 import { randomInt } from 'node:crypto'
 import { parseArgs } from 'node:util'

@@ -15,7 +15,7 @@ import { type Experiment, eachRound, type Figures } from './experiment.js'
 const HOUR = 3_600_000
 const FIRST = '2026-11-18'
 const SECOND = '2026-11-19'
-// About as many calls as a whole run makes that change the disk; a few runs end before they die.
+// About the number of calls of a whole run that change the disk; a few runs end before they die.
 const CALLS = 40
 
 export const dyingWriter: Experiment = {
@@ -143,7 +143,7 @@ class DyingDisk {
     }
   }
 
-  /** What the kernel does with the files and locks of a process that is gone. */
+  /** Closes the files and releases the locks of a dead process, as the kernel does. */
   close(): void {
     for (const fd of this.#open) nodeFileSystem.closeSync(fd)
     this.#open.clear()

@@ -1,4 +1,4 @@
-// What every experiment is: rounds that differ by their seed alone.
+// An experiment is a number of rounds that differ by their seed alone.
 
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -9,7 +9,7 @@ import { expect } from 'chai'
 import { signer } from '../../plugins/audit/log/writer/records.js'
 import { Chance } from '../../support/chance.js'
 
-/** What was counted, by name. */
+/** The figures by name. */
 export type Figures = Readonly<Record<string, number | string>>
 
 export interface Experiment {
@@ -49,7 +49,7 @@ export async function eachRound(
 /** Fails unless the log is intact, sealed to its last record, and without torn lines. */
 export async function expectIntact(dir: string, by: LocalDevSigner = signer): Promise<VerifyReport> {
   const report = await verifyLog(dir, { keys: [verifierFromPublicKey(by.publicKey)] })
-  // First, since it says the most.
+  // Checked first, because its message says the most.
   expect(report.failures).to.deep.equal([])
   expect(report).to.deep.include({ verdict: 'intact', tornTails: [], unsealed: 0 })
   expect(report.checkpoints).to.be.greaterThan(0)

@@ -15,7 +15,7 @@ import type { Chance } from '../../support/chance.js'
 import { type Experiment, eachRound, expectIntact, expectOnceEach, type Figures } from './experiment.js'
 
 const BURSTS = 12
-// Every round has so many: one for each burst, and those of the names, the key and the last checkpoint.
+// Syncs of every round: one for each burst, and those of the names, the key and the last checkpoint.
 const FEWEST_SYNCS = 16
 
 export const failedSync: Experiment = {
@@ -59,7 +59,7 @@ async function round(chance: Chance, dir: string): Promise<Figures> {
   return { acknowledged: acknowledged.length, rejected, 'told in the background': errors.length }
 }
 
-/** The real disk, of whose syncs the `nth` fails. */
+/** The real disk, on which the `nth` sync fails. */
 function failOnce(nth: number) {
   const failing = { count: 0, fileSystem: nodeFileSystem }
   let seen = 0

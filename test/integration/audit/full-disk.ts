@@ -14,7 +14,7 @@ import { startUpstream } from '../../support/upstream.js'
 import { type Experiment, eachRound, expectIntact, expectOnceEach, type Figures } from './experiment.js'
 import { type SmallDisk, smallDisk } from './small-disk.js'
 
-// More than fit on the disk: 400 of about 900 bytes, and their trees and journals.
+// More calls than fit on the disk: 400 records of about 900 bytes, with their trees and journals.
 const MOST_CALLS_TO_FILL = 400
 const MOST_CALLS_TO_RECOVER = 3
 
@@ -25,7 +25,7 @@ export const fullDisk: Experiment = {
   rounds: (count, seed) => eachRound(count, seed, round),
 }
 
-/** What became of the calls: their spans, by the response's status or error code. */
+/** The spans of the calls, by the response's status or error code. */
 type Responses = Map<string, string[]>
 
 async function round(chance: Chance, dir: string): Promise<Figures> {
@@ -81,7 +81,7 @@ async function round(chance: Chance, dir: string): Promise<Figures> {
   }
 }
 
-/** On a disk that is small itself the gateway makes its log; else it is given one. */
+/** The gateway opens a log on a disk that is small itself; for the simulated one it is given the log. */
 function logOn({ fileSystem }: SmallDisk, dir: string) {
   let given: SvcAppender | undefined
   const options = (home: string): Omit<GatewaySettings, 'targets'> => {
@@ -128,7 +128,7 @@ async function untilRefused(gateway: TestGateway, chance: Chance, responses: Res
   throw new Error(`none of ${MOST_CALLS_TO_FILL} calls on a full disk was refused with AUDIT_UNAVAILABLE`)
 }
 
-/** Calls at once, some of tools that need an intent before they are sent. */
+/** Sends concurrent calls, some of tools that need an intent before they are sent. */
 async function call(gateway: TestGateway, chance: Chance, spans: Responses, count: number): Promise<void> {
   const tools = Array.from({ length: count }, () => chance.pick(['read', 'write_file']))
   const responses = await Promise.all(tools.map((tool) => gateway.invoke(`/mcp/files/${tool}@1`)))

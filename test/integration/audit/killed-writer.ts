@@ -1,5 +1,5 @@
-// One of three processes that write and upload one directory is killed (SIGKILL) at a moment left to chance.
-// What was acknowledged must be there, verifiable, and in the store once, without opening the log anew.
+// One of three processes that write and upload one directory is killed (SIGKILL) at a random moment.
+// Every acknowledged record must be on disk, verifiable, and in the store once, without opening the log again.
 
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -42,7 +42,7 @@ async function round(chance: Chance, dir: string): Promise<Figures> {
     const survivors = writers.filter((_, index) => index !== victim)
     await Promise.all([writers[victim]?.ended, ...survivors.map(({ written }) => written)])
     expect(writers[victim]?.child.signalCode, 'the victim was killed').to.equal('SIGKILL')
-    // One after the other, so that the last one seals and uploads what the others left.
+    // Closes one after the other, so that the last one seals and uploads what the others left.
     for (const survivor of survivors) expect(await survivor.close(), 'exit code').to.equal(0)
 
     const records = await checkLog(dir, writers)
@@ -53,7 +53,7 @@ async function round(chance: Chance, dir: string): Promise<Figures> {
   }
 }
 
-/** Either after so many acknowledgements and a while, or when the store or the control plane is asked. */
+/** Resolves after a number of acknowledgements and a delay, or at a request to the store or the control plane. */
 function momentOf(chance: Chance, cloud: Cloud, kill: () => void) {
   if (chance.int(0, 2) > 0) {
     const moment = chance.int(1, TOTAL - 20)

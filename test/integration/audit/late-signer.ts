@@ -126,7 +126,7 @@ function judgeInPython(folder: string, logs: readonly string[]): void {
   }
 }
 
-/** Each line names every number of its session and day before it that has no line, so no kill leaves a hole unnamed. */
+/** Each line names every number of its session and day before it that has no line, so a kill leaves no gap unnamed. */
 function expectNoHoles(dir: string): void {
   for (const day of DAYS) {
     const next = new Map<string, number>()

@@ -1,6 +1,6 @@
 // Manipulations of a log, several at once: by a process that can write its files, by the thief of a former key, and by
-// the holder of the upload key. Both verifiers must say the same, and nothing sealed may change without a word of
-// theirs.
+// the holder of the upload key. Both verifiers must agree, and report every change of sealed
+// content.
 
 import { createHash } from 'node:crypto'
 import { cpSync, existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
@@ -43,7 +43,7 @@ export const manipulatedLog: Experiment = {
   rounds: (count, seed) => eachRound(count, seed, round),
 }
 
-/** Those that need no key, or a former one. */
+/** The manipulations that need no key, or a former one. */
 const table = [
   ...recordManipulations,
   ...journalManipulations,
@@ -125,7 +125,7 @@ function inFiles(
       try {
         one.tamper?.(new Files(dir), log)
       } catch (error) {
-        // An earlier one removed what it changes.
+        // An earlier manipulation removed what this one changes.
         done.push(`(${String(error).slice(0, 40)})`)
       }
       done.push(one.title)
@@ -171,7 +171,7 @@ function flipped(chance: Chance, line: string): string {
   )
 }
 
-/** With another value, and the signature of `by`. */
+/** The line with another value and the signature of `by`. */
 function signedAgain(line: string, log: LogBuilder, by: LocalDevSigner): string {
   if (!line.startsWith('{')) return line
   const { sig: _, ...members } = JSON.parse(line) as Record<string, unknown>
@@ -179,8 +179,7 @@ function signedAgain(line: string, log: LogBuilder, by: LocalDevSigner): string 
 }
 
 /**
- * What an auditor restores from a store to which the holder of the upload key has added, and in which he has replaced,
- * objects.
+ * Restores the log from a store in which the holder of the upload key has added and replaced objects.
  */
 async function inStore(chance: Chance, template: string, dir: string, log: LogBuilder): Promise<string> {
   const objects = new Map<string, Buffer>()

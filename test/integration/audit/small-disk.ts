@@ -1,5 +1,5 @@
 // A disk of one mebibyte that the experiment can fill: a tmpfs if it may mount one, else a file system that
-// counts bytes and refuses what is too many.
+// counts bytes and refuses more than that.
 
 import { execFileSync } from 'node:child_process'
 import { closeSync, openSync, readdirSync, rmSync, statfsSync, statSync, writeSync } from 'node:fs'
@@ -13,9 +13,9 @@ const CAPACITY = 1_048_576
 const BALLAST = 'ballast'
 
 export interface SmallDisk extends Disposable {
-  /** What is counted in the experiment's figures: the kind, and why it is not the other. */
+  /** The kind in the experiment's figures, and the reason for it. */
   readonly kind: string
-  /** What the log must be written through; undefined if the disk itself is small. */
+  /** The file system for the log; undefined if the disk itself is small. */
   readonly fileSystem: FileSystem | undefined
   /** Takes all room but `left` bytes. */
   fill(left: number): void
@@ -67,7 +67,7 @@ function countedDisk(dir: string, reason: string): SmallDisk {
     kind: `a counting file system, since no tmpfs could be mounted: ${reason}`,
     fileSystem: diskWith({
       writeSync: (fd, buffer, offset, length, position) => {
-        // What overwrites needs no room.
+        // Overwriting needs no room.
         if (position !== null && position + length <= nodeFileSystem.fstatSync(fd).size) {
           return nodeFileSystem.writeSync(fd, buffer, offset, length, position)
         }

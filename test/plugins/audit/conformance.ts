@@ -1,4 +1,4 @@
-// A section as someone would write it, for the conformance suite.
+// A realistic section, for the conformance suite.
 import { join } from 'node:path'
 import { generateKeyFile } from '@svc/plugin-audit/log'
 import type { ConformanceOptions } from 'svc-sdk/testing'

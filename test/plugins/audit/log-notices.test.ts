@@ -28,7 +28,7 @@ describe('notices of the log', () => {
     sent = []
   })
 
-  it('tell once that the log cannot be written, and once that it can again', () => {
+  it('are sent once when the log cannot be written, and once when it can again', () => {
     const notices = new LogNotices(port)
     notices.check({ writable: true })
     const error = new AuditError('write_failed', 'no space')
@@ -43,7 +43,7 @@ describe('notices of the log', () => {
     ])
   })
 
-  it('tell once that the upload is behind, and once that it has caught up', () => {
+  it('are sent once when the upload is behind, and once when it has caught up', () => {
     const notices = new LogNotices(port)
     for (const isBehind of [false, true, true, false]) {
       notices.check({ writable: true, upload: { ...upload, isBehind } })
@@ -80,7 +80,7 @@ describe('notices of the log', () => {
   const config = () =>
     auditSchema.parse({ gatewayName: 'gw', gatewayVersion: '1', dir: dir.path, intent: 'off' })
 
-  it('tell that sealed bytes are missing, when the log is opened', async () => {
+  it('report missing sealed bytes when the log is opened', async () => {
     await sealedLog()
     truncateSync(join(dir.path, `audit-${DAY}.ndjson`), 10)
     await using rig = rigOf()
@@ -89,7 +89,7 @@ describe('notices of the log', () => {
     expect(sent[0]?.data['message']).to.include(`the log of ${DAY} was changed after it was sealed`)
   })
 
-  it('tell that a log cannot be continued', async () => {
+  it('report a log that cannot be continued', async () => {
     await sealedLog()
     truncateSync(join(dir.path, 'audit.journal'), 10)
     await using rig = rigOf()

@@ -37,7 +37,7 @@ export class AuditRig extends StageRig {
     return (call) => pipeline.run(controlOf(call))
   }
 
-  /** As `pipeline`, for an outcome that is given with each call. */
+  /** Like `pipeline`, for an outcome that is given with each call. */
   async runner(section: object = {}): Promise<(call: Call, outcome: Outcome) => Promise<Outcome>> {
     const outcomes = new WeakMap<Call, Outcome>()
     const run = await this.pipeline(section, async (call) => {

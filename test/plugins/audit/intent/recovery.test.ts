@@ -42,7 +42,7 @@ describe('recovery of intents of dead processes', () => {
     append,
   })
 
-  /** A journal let go with these intents open, as the death of its process leaves it. */
+  /** A journal with these intents open, as a process that died leaves it. */
   async function left(...records: AuditEnvelope[]): Promise<void> {
     const journal = new IntentJournal(dir.path, nodeFileSystem)
     await Promise.all(records.map((record) => journal.begin(record)))

@@ -43,7 +43,7 @@ describe('svc-sdk/audit and svc-sdk/signer', () => {
 })
 
 describe('svc-sdk/signer', () => {
-  it('loads of the log only what signs', () => {
+  it('loads only the signing modules of the log', () => {
     const folders = [...foldersOf(import.meta.resolve('svc-sdk/signer'))]
     expect(folders.filter((folder) => /log\/(?:writer|seal|tree|upload|tools)/.test(folder))).to.deep.equal(
       [],

@@ -69,7 +69,7 @@ describe('raw payloads', () => {
     ])
   })
 
-  it('are cut to rawPreviewBytes, and say so', async () => {
+  it('are truncated to rawPreviewBytes and marked as such', async () => {
     const { payloads, run, stop } = await start({ rawPreviewBytes: 20 })
     await run(makeCall({ args: { text: 'é'.repeat(5_000) } }), responded('x'.repeat(21)))
     await stop()
@@ -144,7 +144,7 @@ describe('raw payloads', () => {
     expect(rig.log.lines.map(({ message }) => message)).to.deep.equal(['a raw payload could not be written'])
   })
 
-  it('are not kept unless asked for', async () => {
+  it('are not kept by default', async () => {
     const { payloads, run, stop } = await start({ raw_payloads: false })
     await run(makeCall({ args: { a: 1 } }), responded('{}'))
     await stop()

@@ -40,7 +40,7 @@ const CT_ROOTS = [
   '5dc9da79a70659a9ad559cb701ded9a2ab9d823aad2f4960cfe370eff4604328',
 ]
 
-// RFC 6962 §2.1 read aloud, as slow and as plain as it stands there.
+// RFC 6962 §2.1 as written, without optimisation.
 const sha256 = (...parts: Uint8Array[]) => createHash('sha256').update(Buffer.concat(parts)).digest()
 const half = (n: number) => 2 ** Math.ceil(Math.log2(n) - 1)
 

@@ -93,7 +93,7 @@ describe('a log whose tree is damaged and whose sealed records were changed', ()
     expect([faultLines().length, existsSync(log())]).to.deep.equal([0, true])
   })
 
-  it('is sealed on after the error of a day that was cut', async () => {
+  it('is sealed further after the error of a truncated day', async () => {
     const clock = await oldLog()
     damageTree()
     truncateSync(log(), readFileSync(log()).indexOf('\n') + 1)

@@ -231,7 +231,7 @@ describe('the sealer with errors and several writers', () => {
     expect(sealedLog(dir.path).sealed.get(DAY)).to.equal(1)
   })
 
-  it('is not disturbed by days that retention removes meanwhile', async () => {
+  it('continues while retention removes days', async () => {
     let isListed = false
     const fileSystem = diskWith({
       readdirSync: (folder) => {

@@ -1,5 +1,5 @@
-// A verifier of signed notes written from c2sp.org/signed-note alone, on node:crypto alone: what someone
-// without this project would write to check a checkpoint.
+// A verifier of signed notes, written from c2sp.org/signed-note with node:crypto alone, that shares no code with
+// this project.
 
 import { createHash, createPublicKey, type KeyObject, verify } from 'node:crypto'
 

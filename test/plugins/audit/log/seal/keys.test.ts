@@ -17,7 +17,7 @@ describe('the keys of a log over time', () => {
     await appender.close()
   }
 
-  it('do not let a writer with another key in', async () => {
+  it('refuse a writer with another key', async () => {
     await written()
     const appender = appenderIn(dir.path, { signer: next })
     expect(await codeOf(appender.append(envelope()))).to.equal('key_refused')
@@ -25,7 +25,7 @@ describe('the keys of a log over time', () => {
     expect(sealedLog(dir.path).sealed.get(DAY)).to.equal(2)
   })
 
-  it('let one in that the key before introduces, and both sign checkpoints while they overlap', async () => {
+  it('accept a key that the former key introduces, and both sign checkpoints while they overlap', async () => {
     await written()
     await written({ signer: next, retiringSigner: signer })
     const { journal, checkpoints, sealed } = sealedLog(dir.path)
@@ -41,7 +41,7 @@ describe('the keys of a log over time', () => {
     expect(sealedLog(dir.path).checkpoints.at(-1)?.signatures).to.equal(1)
   })
 
-  it('leave by a line of the next one, after which they cannot open the log', async () => {
+  it('are retired by a line of the next key, after which they cannot open the log', async () => {
     await written()
     await rotateKey(dir.path, { from: signer, to: next, retire: true })
     await written({ signer: next })
@@ -57,7 +57,7 @@ describe('the keys of a log over time', () => {
     sealedLog(dir.path)
   })
 
-  it('change while a writer is open, which goes on', async () => {
+  it('change while a writer is open, and the writer continues', async () => {
     const errors: Error[] = []
     const appender = appenderIn(dir.path, { onAsyncError: (error) => errors.push(error) })
     await append(appender, 1)
@@ -79,7 +79,7 @@ describe('the keys of a log over time', () => {
     const { size, journal } = sealedLog(dir.path)
     const refused = await codeOf(revokeKey(dir.path, next, { keyId: signer.keyId, leaf: 2 }))
     expect(refused).to.equal('key_refused')
-    // The line that introduced the key that signs stands before.
+    // The line that introduced the signing key stands before.
     const introduced = journal.find(({ kind }) => kind === 'key')!
     expect(await revokeKey(dir.path, next, { keyId: signer.keyId, leaf: introduced['leaf'] + 1 })).to.equal(
       introduced['leaf'] + 1,

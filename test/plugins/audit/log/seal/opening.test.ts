@@ -113,7 +113,7 @@ describe('opening a log', () => {
     ['has lost all checkpoints', () => rmSync(path(CHECKPOINTS))],
     ['has a journal that begins in the middle', () => dropLine('audit.journal', 0)],
   ] as const) {
-    it(`is refused for one that ${title}, with both ways out`, async () => {
+    it(`is refused for one that ${title}, with both ways to continue`, async () => {
       await sealed()
       change()
       const appender = appenderIn(dir.path)
@@ -126,7 +126,7 @@ describe('opening a log', () => {
 
   const stranger = LocalDevSigner.fromSeed(new Uint8Array(32).fill(99))
 
-  /** A checkpoint of `size` leaves that nobody who may has signed. */
+  /** A checkpoint of `size` leaves without a signature of a trusted key. */
   async function forged(size: number, by: LocalDevSigner): Promise<string> {
     const { origin } = journalOf(dir.path)[0] as { origin: string }
     return signNote(`${origin}\n${size}\n${Buffer.alloc(32).toString('base64')}\n`, origin, [by])
@@ -153,7 +153,7 @@ describe('opening a log', () => {
       },
     ],
   ] as const) {
-    it(`goes on from the newest checkpoint that the log has signed, past ${title}`, async () => {
+    it(`continues from the newest checkpoint that the log has signed, past ${title}`, async () => {
       await sealed()
       await plant()
       const appender = appenderIn(dir.path)
@@ -164,7 +164,7 @@ describe('opening a log', () => {
     })
   }
 
-  it('goes on past a newest checkpoint by a key that was retired before it, also with a new key', async () => {
+  it('continues past a newest checkpoint by a key that was retired before it, even with a new key', async () => {
     await sealed()
     const next = LocalDevSigner.fromSeed(new Uint8Array(32).fill(8))
     await rotateKey(dir.path, { from: signer, to: next, retire: true })
@@ -188,7 +188,7 @@ describe('opening a log', () => {
   it('needs no more time and memory for an old log than for a young one', async () => {
     await sealed()
     const clock = fixedClock()
-    // What lies before the last hour does not count.
+    // Lines before the last hour do not count.
     const sealedLater = async () => {
       clock.ms += 3_600_000
       await sealed(1_000, clock)
@@ -223,7 +223,7 @@ describe('opening a log', () => {
     })
     afterEach(() => rmSync(copy, { recursive: true, force: true }))
 
-    it('is refused until someone says which log it is', async () => {
+    it('is refused until resume or fork says which log it is', async () => {
       const appender = appenderIn(copy)
       expect(await messageOf(appender.ready())).to.match(/svc audit resume.*svc audit fork/)
       expect(await codeOf(appender.append(envelope()))).to.equal('log_copied')
@@ -288,7 +288,7 @@ describe('opening a log', () => {
     })
   })
 
-  it('is refused after the lock file was deleted, and a writer that still runs stops', async () => {
+  it('is refused after the lock file was deleted, and a running writer stops', async () => {
     const running = appenderIn(dir.path)
     await append(running, 2)
     await running.seal()
@@ -321,7 +321,7 @@ describe('opening a log', () => {
     ['replaced', () => replace(path(LOG))],
     ['cut', () => cut(LOG, 100)],
   ] as const) {
-    it(`finds at the next batch that the live file was ${title}, states it and goes on`, async () => {
+    it(`finds at the next batch that the live file was ${title}, states it and continues`, async () => {
       const errors: Error[] = []
       const appender = appenderIn(dir.path, { onAsyncError: (error) => errors.push(error) })
       await append(appender, 3)
@@ -358,7 +358,7 @@ describe('opening a log', () => {
     expect(readFileSync(path(LOG), 'utf8')).to.equal('{}\n')
   })
 
-  it('is refused for one that was written without checkpoints, and the other way round', async () => {
+  it('is refused with checkpoints for a log written without them, and the reverse', async () => {
     const off = appenderIn(dir.path, { config: { checkpoints: false } })
     await append(off, 1)
     await off.close()
@@ -370,7 +370,7 @@ describe('opening a log', () => {
     await again.close()
   })
 
-  it('begins anew after a writer died within the genesis', async () => {
+  it('begins a new log after a writer died within the genesis', async () => {
     const first = appenderIn(dir.path)
     await first.ready()
     await first.close()

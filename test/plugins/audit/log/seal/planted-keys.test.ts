@@ -1,4 +1,4 @@
-// What a thief of a key can write into a log while its writers are stopped, and whether the next writer believes it.
+// The writes of a thief of a key while the writers of the log are stopped, and whether the next writer trusts them.
 
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -23,7 +23,7 @@ interface Case {
   readonly edit?: (lines: string[], log: LogBuilder) => string[]
 }
 
-/** A seal that repeats what the lines before say, save for the keys. */
+/** A seal that repeats what the lines before say, except for the keys. */
 function plant(
   log: LogBuilder,
   keys: readonly (readonly [string, number, number | null, string | null])[],
@@ -63,7 +63,7 @@ const keysOf = (until: number | null) =>
 
 const cases: readonly Case[] = [
   {
-    title: 'goes on if a seal repeats the keys of the lines before it',
+    title: 'continues if a seal repeats the keys of the lines before it',
     write: (log) => {
       revoked(log)
       plant(log, keysOf(6))
@@ -72,13 +72,13 @@ const cases: readonly Case[] = [
     code: 'resolved',
   },
   {
-    title: 'goes on if no seal repeats anything',
+    title: 'continues if no seal repeats anything',
     write: revoked,
     opensWith: next,
     code: 'resolved',
   },
   {
-    title: 'does not believe a key that the thief of a former key names in a seal',
+    title: 'does not trust a key that the thief of a former key names in a seal',
     write: (log) => {
       revoked(log)
       plant(log, [...keysOf(6), [line(thief), 0, null, null]], thief)
@@ -87,7 +87,7 @@ const cases: readonly Case[] = [
     code: 'log_unlinked',
   },
   {
-    title: 'does not believe the thief of a revoked key who trusts it again in a seal',
+    title: 'does not trust the thief of a revoked key who trusts it again in a seal',
     write: (log) => {
       revoked(log)
       plant(log, keysOf(null), first)
@@ -97,7 +97,7 @@ const cases: readonly Case[] = [
   },
   {
     title:
-      'does not believe a key that was planted while the stolen key was trusted, once another key opens the log',
+      'does not trust a key that was planted while the stolen key was trusted, once another key opens the log',
     write: (log) => {
       plant(log, [
         [line(first), 0, null, null],
@@ -110,7 +110,7 @@ const cases: readonly Case[] = [
     code: 'log_unlinked',
   },
   {
-    title: 'does not believe a seal of a former key in the place of the line that revokes it',
+    title: 'does not trust a seal of a former key in the place of the line that revokes it',
     write: (log) => {
       revoked(log)
       log.signer = first
@@ -125,10 +125,10 @@ const cases: readonly Case[] = [
     code: 'log_unlinked',
   },
   {
-    title: 'does not believe a journal that forks before a checkpoint of its own key',
+    title: 'does not trust a journal that forks before a checkpoint of its own key',
     write: (log) => {
       log.journal({ kind: 'key', key: line(next) })
-      // Of a tree that holds other lines.
+      // A checkpoint of a tree that holds other lines.
       const own = log.note([next], { size: log.size, root: '\0'.repeat(32) })
       writeFileSync(join(dir.path, `audit-${DAY}.checkpoint`), own, { flag: 'a' })
       log.seal()

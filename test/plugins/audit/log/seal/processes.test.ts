@@ -80,7 +80,7 @@ describe('several processes that seal', () => {
         victim.child.kill('SIGKILL')
         alive.delete(victim)
         await victim.ended
-        // Whoever is left goes on sealing.
+        // The remaining process continues sealing.
         const before = heads().at(-1) ?? 0
         while ((heads().at(-1) ?? 0) <= before)
           await Promise.all([...alive].map((each) => each.acknowledges(1)))

@@ -24,7 +24,7 @@ describe('two processes that append to one journal', () => {
     for (const lock of locks.splice(0)) lock.close()
   })
 
-  /** What another process has of the log. */
+  /** The log as another process has loaded it. */
   function otherParts(clock = fixedClock()) {
     const lock = new DirectoryLock(dir.path, nodeFileSystem, clock)
     locks.push(lock)
@@ -58,7 +58,7 @@ describe('two processes that append to one journal', () => {
     const first = await LogTree.load(otherParts())
     const parts = otherParts(fixedClock(`${DAY}T13:00:00Z`))
     const second = await LogTree.load(parts)
-    // More than are written at once.
+    // More leaves than are written at once.
     for (let leaf = 0; leaf < 3_000; leaf++) second.writer.add('\x01'.repeat(32))
     const end = second.state.ends.get(DAY) ?? 0
     const ranges = [[DAY, end, end + 3_000, 3_000]] as const

@@ -57,7 +57,7 @@ describe('removal by retention', () => {
     expect(sealedLog(dir.path).sealed.get(DAY)).to.equal(2)
   })
 
-  it('goes by the retention in force, which the journal states before it removes or keeps a day', async () => {
+  it('uses the retention in force, which the journal states before it removes or keeps a day', async () => {
     const clock = await oldLog({ config: { retentionDays: 5 } })
     await opened({ clock, config: { retentionDays: 3 } })
     expect(isThere()).to.equal(true)
@@ -115,7 +115,7 @@ describe('removal by retention', () => {
     })
   }
 
-  it('is suspended by a step of the clock, until it has run evenly for seven days', async () => {
+  it('is suspended by a step of the clock, until the clock has run evenly for seven days', async () => {
     const clock = fixedClock(`${OLD}T12:00:00Z`)
     const first = appenderIn(dir.path, { clock, config: { retentionDays: 1 } })
     await append(first, 3, OLD)

@@ -1,4 +1,4 @@
-// What the tests of sealing share.
+// Shared parts of the tests of sealing.
 
 import type { SvcAppender } from '@svc/plugin-audit/log'
 import { appenderIn, DAY, envelope, type fixedClock, memoryLogger } from '../writer/records.js'

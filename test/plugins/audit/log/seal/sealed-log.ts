@@ -23,7 +23,7 @@ interface Checkpoint {
 
 export interface SealedLog {
   readonly journal: Line[]
-  /** In the order of their files. */
+  /** The notes in the order of their files. */
   readonly checkpoints: Checkpoint[]
   /** Leaves of the tree, each with its hash; undefined for those of removed days. */
   readonly size: number

@@ -132,7 +132,7 @@ describe('the sealer', () => {
     }
   })
 
-  it('is absent with a signer without a public key, which may name its key as it likes; a warning says so', async () => {
+  it('is absent with a signer without a public key, which may give its key any name, and a warning says so', async () => {
     const { publicKey } = signer
     const sign = (data: Uint8Array) => signer.sign(data)
     const without: Signer = { keyId: 'kms-1', sign, verify: () => true }

@@ -1,4 +1,4 @@
-// A signing thread that goes wrong at a moment of the test's choice.
+// A signing thread that fails at a moment chosen by the test.
 
 import { parentPort, workerData } from 'node:worker_threads'
 import { SharedMemory, SIGNING_PROBE } from '@svc/plugin-audit/internal/log/signing/shared-memory'

@@ -6,7 +6,10 @@ import { signer } from '../writer/records.js'
 const size = { bytes: 4096, messages: 64 }
 const sign = (message: Uint8Array) => signer.sign(message)
 
-/** Whether the message has its own signature; in memory of this thread's, since not all natives read shared one. */
+/**
+ * Whether the message has its own signature. Copies to memory of this thread, because not all natives read shared
+ * memory.
+ */
 function isSigned(batch: SharedBatch, index: number): boolean {
   return signer.verify(Buffer.from(batch.message(index)), Buffer.from(batch.signature(index)))
 }

@@ -25,7 +25,7 @@ import {
 import type { OddWorkerData } from './odd-worker.js'
 
 const config = { checkpoints: false, threads: 'on' } as const
-// As many as start the thread.
+// The number of records that starts the thread.
 const BURST = 64
 
 function oddWorker(how: OddWorkerData['how'], after = 0) {
@@ -42,7 +42,7 @@ function oddWorker(how: OddWorkerData['how'], after = 0) {
   return { started, startSigningWorker }
 }
 
-// Bursts within which a thread has long been up, on however slow a machine.
+// Bursts within which a thread has started even on a slow machine.
 const PATIENCE = 5_000
 
 interface BurstOptions {
@@ -186,7 +186,7 @@ function watchedSigner(keyForThread: () => Uint8Array) {
 describe('a log whose signing thread fails', () => {
   const dir = temporaryDir()
 
-  /** Runs bursts until the thread was given up, and some more; checks that nothing is missing. */
+  /** Runs bursts until the thread is abandoned, and some more; checks that nothing is missing. */
   async function goesOn(options: Partial<Omit<AppenderOptions, 'config'>>) {
     const logger = memoryLogger()
     const appender = appenderIn(dir.path, { config, logger, ...options })

@@ -19,13 +19,13 @@ describe('a thread of the audit log', () => {
   })
   afterEach(() => thread.close())
 
-  it('calls and is called, several calls at a time', async () => {
+  it('makes and serves several calls at a time', async () => {
     const sums = [1, 2, 3].map((n) => thread.call('add', n, 1))
     expect(await Promise.all(sums)).to.deep.equal([20, 30, 40])
     expect(heard).to.have.members([20, 30, 40])
   })
 
-  it('rejects a call with the message and the code of its error, and goes on', async () => {
+  it('rejects a call with the message and the code of its error, and continues', async () => {
     expect(await rejectionOf<Error & { code?: unknown }>(thread.call('fail', 'EADD'))).to.include({
       message: 'it does not add',
       code: 'EADD',
@@ -34,7 +34,7 @@ describe('a thread of the audit log', () => {
     expect(ends).to.deep.equal([])
   })
 
-  it('rejects its calls when it ends by itself, and says so once', async () => {
+  it('rejects its calls when it ends by itself, and reports that once', async () => {
     const error = await rejectionOf<Error & { code?: unknown }>(thread.call('leave'))
     await thread.close()
     expect([error.message, ...ends]).to.deep.equal(Array(2).fill('it ended by itself, code 3'))

@@ -170,7 +170,7 @@ describe('the keys of a log', () => {
     expect(keys.allAt(9).map(({ keyId }) => keyId)).to.deep.equal([other.keyId])
   })
 
-  it('lose the trust in what a revoked key introduced after it was lost', async () => {
+  it('are not trusted if a revoked key introduced them after its revocation', async () => {
     const stolen = publicKeyLine(third.publicKey)
     const { keys } = stateAfter(
       await line(genesis, 0),
@@ -229,7 +229,7 @@ describe('the tree format', () => {
     expect(parseLockOwner(mark)).to.equal(undefined)
   })
 
-  it('reads what a record says of its place', () => {
+  it('reads the place that a record states', () => {
     const seq = '0123456789abcdef:12'
     expect(recordPlace({ log_id: LOG_ID.slice(0, 16), seq, lost: [[3, 4]] })).to.deep.equal({
       logId: '0011223344556677',

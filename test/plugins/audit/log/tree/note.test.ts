@@ -117,7 +117,7 @@ describe('the text of a checkpoint', () => {
   for (const [title, changed] of [
     ['a leading zero', text.replace('\n1\n', '\n01\n')],
     ['a negative size', text.replace('\n1\n', '\n-1\n')],
-    ['a size past what is exact', text.replace('\n1\n', '\n9007199254740993\n')],
+    ['a size beyond the exact integers', text.replace('\n1\n', '\n9007199254740993\n')],
     ['a root of 31 bytes', text.replace(/\n\S{43}=\n/, `\n${Buffer.alloc(31).toString('base64')}\n`)],
     ['an origin without a dot', text.replaceAll('.', '-')],
     ['an origin with a space', text.replace('audit', 'audit ')],
@@ -148,7 +148,7 @@ describe('a file of notes', () => {
     expect([...notePieces(new Uint8Array(0), origin)]).to.deep.equal([])
   })
 
-  it('tells a torn note from the one before it, wherever the torn one ends', async () => {
+  it('distinguishes a torn note from the one before it, wherever the torn one ends', async () => {
     const note = Buffer.from(await signNote(checkpointText(head), origin, [signer, other]))
     for (let end = 1; end < note.length; end++) {
       const pieces = [...notePieces(Buffer.concat([note, note.subarray(0, end)]), `${origin}\n`)]

@@ -1,4 +1,4 @@
-// A control plane and a store on loopback that keep what they were sent and fail as told.
+// A control plane and a store on loopback that keep what they receive and fail as a test requires.
 
 import { createHash } from 'node:crypto'
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http'
@@ -31,7 +31,7 @@ export interface Cloud extends AsyncDisposable {
   assembled(folder: string, stem: string): string
   /** The same for a binary file. */
   assembledBytes(folder: string, stem: string): Buffer
-  /** Resolves once the condition holds, which is looked at after every request. */
+  /** Resolves once the condition holds, which is checked after every request. */
   until(condition: () => boolean): Promise<void>
 }
 
@@ -166,5 +166,5 @@ async function bodyOf(message: IncomingMessage): Promise<Buffer> {
 }
 
 function ignore(): void {
-  // A client that broke off has asked nothing.
+  // A client that aborted has made no request.
 }

@@ -10,7 +10,7 @@ import { stateOf, textOf, uploading, writeState } from './rig.js'
 
 const daily = `audit-${DAY}.ndjson`
 
-/** Lets `times` requests whose path contains `part` end as `how` says. */
+/** Handles `times` requests whose path contains `part` with `how`. */
 function meeting(part: string, times: number, how: Interceptor): Interceptor {
   let left = times
   return (request, response) => request.path.includes(part) && left-- > 0 && how(request, response)
@@ -53,7 +53,7 @@ describe('upload failures', () => {
     ['the store responds with 409, as one of the same key is under way', failing('/store/', 409, 2)],
     ['the store resets', meeting('/store/', 2, reset)],
     ['the store hangs', meeting('/store/', 1, hang)],
-    ['the store took the bytes and broke off', meeting('/store/', 1, (...a) => keptUnheard(...a))],
+    ['the store took the bytes and reset the connection', meeting('/store/', 1, (...a) => keptUnheard(...a))],
     [
       'the store responds with 200 after the writer gave up',
       meeting('/store/', 1, (...a) => keptTooLate(...a)),
@@ -107,7 +107,7 @@ describe('upload failures', () => {
       let appended = 0
       for (let since = 0; since < 20; appended++) {
         await appender.append(envelope())
-        // Intervals pass meanwhile.
+        // Intervals pass in between.
         if (appender.status().upload?.state === 'retrying') since++
       }
       expect(appender.status()).to.have.nested.property('upload.state', 'retrying')
@@ -246,7 +246,7 @@ describe('upload failures', () => {
       for (let i = 0; i < 50; i++) await appender.append(envelope())
       const appended = performance.now() - start
       await appender.close()
-      // Were each to wait for the upload, they would take 50 seconds; a close that waits on would not end.
+      // If each waited for the upload, they would take 50 seconds; a close without a limit would not end.
       expect(appended, '50 appends, one after another').to.be.below(10_000)
       expect(performance.now() - start - appended).to.be.below(20_000)
       expect(spansOf(dir.path)).to.have.length(51)

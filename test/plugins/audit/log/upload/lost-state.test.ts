@@ -212,11 +212,11 @@ describe('a lost upload state', () => {
   describe('of a log whose key was replaced', () => {
     const sealed = { sealed: true }
 
-    it('is none if the log trusts the key before', async () => {
+    it('is not reported if the log trusts the former key', async () => {
       await uploadTwo(sealed)
       await rotateKey(dir.path, { from: signer, to: next })
       const { files } = stateOf(dir.path)
-      // Without a listing, a state that is not trusted would let all be sent again.
+      // Without a listing, an untrusted state would cause everything to be sent again.
       cloud.lists = false
       const { errors } = await reopened({ ...sealed, signer: next })
       expect(errors).to.deep.equal([])
@@ -234,7 +234,7 @@ describe('a lost upload state', () => {
         },
       ],
     ] as const) {
-      it(`is restored from the listing if the key before is ${title}, whatever it states`, async () => {
+      it(`is restored from the listing if the former key is ${title}, whatever the state says`, async () => {
         await uploadTwo(sealed)
         const unsent = appenderIn(dir.path)
         await unsent.append(envelope())

@@ -8,7 +8,7 @@ import { DAY, linesOf } from '../writer/records.js'
 import { type Cloud, type CloudRequest, startCloud } from './cloud.js'
 import { textOf, uploading } from './rig.js'
 
-/** Appends without end and uploads all the time, until it is killed. */
+/** Appends and uploads all the time, until it is killed. */
 const writer = `
   import { LocalDevSigner, SvcAppender } from '@svc/plugin-audit/log'
   const [dir, apiBaseUrl] = process.argv.slice(1)
@@ -58,7 +58,7 @@ describe('an uploader that is killed', () => {
     ['while the store takes its bytes', ({ method }: CloudRequest) => method === 'PUT'],
     ['at any request', () => true],
   ] as const) {
-    it(`${title} leaves every byte exactly once after another one continues`, async function () {
+    it(`${title} leaves every byte exactly once after another process continues`, async function () {
       this.timeout(60_000)
       for (const moment of moments) await killedAt(moment, isMoment)
       const { appender, errors } = uploading(dir.path, cloud, {}, { sealed: true })

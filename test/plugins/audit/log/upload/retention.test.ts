@@ -48,7 +48,7 @@ describe('retention with upload', () => {
         .at(-1) ?? ''
     const day = newest.slice('audit-'.length, -'.checkpoint'.length)
     expect(cloud.assembled(`checkpoints/${day}`, `audit-${day}`)).to.equal(textOf(dir.path, newest))
-    // The oldest checkpoints go too.
+    // The oldest checkpoints are removed too.
     expect(() => textOf(dir.path, 'audit-2026-10-01.checkpoint')).to.throw('ENOENT')
   })
 
@@ -170,7 +170,7 @@ describe('retention with upload', () => {
 
     it('keeps a file that has grown since it was found, until all of it is confirmed', async () => {
       writeFileSync(join(dir.path, old), '{"a":1}\n')
-      // The store says that it has taken the bytes, and has not.
+      // The store reports that it has taken the bytes, but has not.
       cloud.intercept = ({ method, path }, response) => {
         if (method !== 'PUT' || !isOfOld(path)) return false
         if (cloud.asked('/store/').length === 1) appendFileSync(join(dir.path, old), '{"a":2}\n')

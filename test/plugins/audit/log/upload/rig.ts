@@ -12,7 +12,7 @@ export interface Rig {
   readonly errors: UploadError[]
 }
 
-/** Looks for new bytes only when told, unless `presign` says otherwise; waits next to nothing after a failure. */
+/** Uploads only on request, unless `presign` says otherwise; waits almost no time after a failure. */
 export function uploading(
   dir: string,
   cloud: Pick<Cloud, 'url'>,
@@ -20,7 +20,7 @@ export function uploading(
   options: Partial<Omit<AppenderOptions, 'config'>> & { retentionDays?: number; sealed?: boolean } = {},
 ): Rig {
   const errors: UploadError[] = []
-  // Most tests count objects, and want the checkpoints' out of the way.
+  // Most tests count objects, which those of checkpoints would disturb.
   const { retentionDays = 30, sealed = false, ...rest } = options
   const appender = appenderIn(dir, {
     random: () => 0,
@@ -45,7 +45,7 @@ export function uploading(
   return { appender, errors }
 }
 
-/** Looks for new bytes once before it is given out, so that the test decides when that happens next. */
+/** The appender after its first round of upload, so that the test decides when the next one begins. */
 export async function uploadingSoon(...args: Parameters<typeof uploading>): Promise<Rig> {
   const rig = uploading(...args)
   await rig.appender.ready()

@@ -78,7 +78,7 @@ describe('the schedule of the upload', () => {
       rounds(0, 5_000),
     ],
     [
-      'repeats what was refused later and later, and goes on with the rest at every interval',
+      'repeats refused uploads with increasing delays, and continues with the rest at every interval',
       600,
       [REFUSED, SKIPPED, REFUSED],
       2_500,
@@ -106,7 +106,7 @@ describe('the schedule of the upload', () => {
     expect(log).to.deep.equal([...rounds(0), ['forget', 750], ...rounds(750)])
   })
 
-  it('runs one round at a time, and another if bytes came meanwhile', async () => {
+  it('runs one round at a time, and another if bytes came in between', async () => {
     end = () => undefined
     const one = schedule(10_000)
     one.start()

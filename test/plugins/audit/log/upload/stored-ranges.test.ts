@@ -153,7 +153,7 @@ describe('the ranges of a file that objects hold', () => {
     expect(reads).to.equal(5)
   })
 
-  it('are not read on after an abort', async () => {
+  it('are not read further after an abort', async () => {
     const abort = new AbortController()
     abort.abort(new Error('closed'))
     const error = await covered([[0, 10]], abort.signal).catch((reason: unknown) => reason)

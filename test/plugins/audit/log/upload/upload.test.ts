@@ -66,7 +66,7 @@ describe('upload', () => {
     expect(put?.headers).to.not.have.any.keys('authorization', 'transfer-encoding')
   })
 
-  it('sends only new bytes, also after a restart', async () => {
+  it('sends only new bytes, even after a restart', async () => {
     const first = await uploadingSoon(dir.path, cloud)
     await first.appender.append(envelope())
     await first.appender.flush()
@@ -84,7 +84,7 @@ describe('upload', () => {
     })
   })
 
-  it('uploads all datasets, each in its folder and mode, the logs before what refers to them', async () => {
+  it('uploads all datasets, each in its folder and mode, the logs before the files that refer to them', async () => {
     const { appender } = uploading(dir.path, cloud, {}, { sealed: true })
     await appender.append(envelope({ nodeId: 'node/1', agentRef: 'run 7' }))
     await appender.appendRawPayload(raw)
@@ -132,7 +132,7 @@ describe('upload', () => {
     const { appender } = await uploadingSoon(dir.path, cloud, {}, { limits: { uploadRangeBytes: 500 } })
     const growing: Promise<void>[] = []
     cloud.intercept = ({ method }) => {
-      // Far more than an object holds; bounded, so that a round that does not end is told from one that does.
+      // Far more than an object holds; bounded, to distinguish a round that does not end from one that does.
       if (method === 'PUT' && growing.length < 300) {
         for (let i = 0; i < 10; i++) growing.push(appender.append(envelope()))
       }
@@ -280,7 +280,7 @@ describe('upload', () => {
     await appender.append(envelope())
     await appender.seal()
     const whole = textOf(dir.path, `audit-${DAY}.checkpoint`)
-    // Some lines of the next one, as a sealer that dies may leave them.
+    // Some lines of the next note, as a sealer that dies may leave them.
     appendFileSync(join(dir.path, `audit-${DAY}.checkpoint`), whole.slice(0, 150))
     await appender.flush()
     expect(cloud.assembled(`checkpoints/${DAY}`, `audit-${DAY}`)).to.equal(whole)

@@ -156,7 +156,7 @@ describe('per-agent logs', () => {
       const path = join(dir.path, 'agents/n/2026-11-01/r.ndjson')
       const before = readFileSync(path, 'utf8')
       truncateSync(path, 0)
-      // What the writer notes in the lock file before it begins.
+      // The mark that the writer sets in the lock file before it begins.
       const lock = openSync(join(dir.path, '.svc-lock'), 'r+')
       writeSync(lock, '2026-11-01     \n', 0)
       closeSync(lock)

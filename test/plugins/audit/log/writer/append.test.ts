@@ -34,7 +34,7 @@ describe('SvcAppender', () => {
       expect(recordsOf(dir.path)).to.deep.equal([record])
     })
 
-    it('reads the record during the call, also before the log is open', async () => {
+    it('reads the record during the call, even before the log is open', async () => {
       const appender = appenderIn(dir.path)
       const record = envelope({ agentVariables: { n: 1 } })
       const appended = appender.append(record)

@@ -138,7 +138,7 @@ describe('SvcAppender on a disk that fails', () => {
     expect(appender.status().writable).to.equal(true)
     await appender.close()
     expect(opened).to.have.length(2)
-    // Nothing is rewritten: the record that rejected may still be there, and the acknowledged one is.
+    // Nothing is rewritten: the rejected record may be in the file, and the acknowledged one is.
     expect(recordsOf(dir.path)).to.have.length(2)
   })
 
@@ -206,7 +206,7 @@ describe('SvcAppender on a disk that fails', () => {
   })
 
   describe('a torn line', () => {
-    it('found at open is moved aside and logged, and complete lines stay', async () => {
+    it('that is found at open is moved aside and logged, and complete lines stay', async () => {
       const first = appenderIn(dir.path)
       const record = envelope()
       await first.append(record)
@@ -233,7 +233,7 @@ describe('SvcAppender on a disk that fails', () => {
       expect(recordsOf(dir.path)).to.have.length(1)
     })
 
-    it('left by another process meanwhile never joins two lines', async () => {
+    it('that another process leaves never joins two lines', async () => {
       const appender = appenderIn(dir.path)
       await appender.append(envelope())
       appendFileSync(join(dir.path, file), '{"torn":')

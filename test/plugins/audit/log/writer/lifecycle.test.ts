@@ -212,7 +212,7 @@ describe('SvcAppender', () => {
       }
     })
 
-    it('keeps a day at least', async () => {
+    it('keeps at least one day', async () => {
       expect(() => appenderIn(dir.path, { config: { retentionDays: 0 } })).to.throw('1 or more')
       const appender = appenderIn(dir.path, { config: { retentionDays: 1, checkpoints: false } })
       await appender.ready()

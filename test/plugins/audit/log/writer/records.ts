@@ -33,7 +33,7 @@ export function envelope(changes: Partial<AuditEnvelope> = {}): AuditEnvelope {
   }
 }
 
-/** A clock that stands still on the tests' day until moved. */
+/** A clock that stands still on the tests' day until a test moves it. */
 export function fixedClock(time = `${DAY}T12:00:00Z`) {
   const clock = { ms: Date.parse(time), now: () => clock.ms, monotonic: () => clock.ms }
   return clock
@@ -83,7 +83,7 @@ export function linesOf(dir: string, file: string): string[] {
   return text.slice(0, -1).split('\n')
 }
 
-/** The records of a file without their place in the log, each checked to be canonical and rightly signed. */
+/** The records of a file without their place in the log, each checked to be canonical and correctly signed. */
 export function recordsOf(dir: string, file = `audit-${DAY}.ndjson`): AuditEnvelope[] {
   return linesOf(dir, file).map((line) => {
     const { sig, ...record } = JSON.parse(line)

@@ -6,7 +6,7 @@ import { temporaryDir } from '../../../../support/temporary-dir.js'
 import { sealedLog } from '../seal/sealed-log.js'
 import { appenderIn, codeOf, DAY, envelope, linesOf, recordsOf, signer, spansOf } from './records.js'
 
-/** A signer whose key lives elsewhere: every signature is given, or refused, when the test says so. */
+/** A signer whose key lives elsewhere: the test decides when each signature is given or refused. */
 function remoteSigner() {
   const asked: { give(): void; refuse(): void }[] = []
   return {

@@ -1,4 +1,4 @@
-// Processes that append to one directory until they are told to close, or killed.
+// Processes that append to one directory until they are asked to close, or killed.
 
 import { type ChildProcessByStdio, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -33,7 +33,7 @@ const program = `
   await appender.close()`
 
 export interface WriterOptions {
-  /** Hexadecimal; what its spans begin with. */
+  /** The start of its spans, hexadecimal. */
   readonly name: string
   readonly total: number
   /** The records' days, in equal shares one after the other. */
@@ -49,7 +49,7 @@ export interface Writer {
   readonly acknowledged: string[]
   /** Resolves when all its records are acknowledged, or it is dead. */
   readonly written: Promise<void>
-  /** Resolves when it is gone and all it printed was read. */
+  /** Resolves when the process has ended and its output was read. */
   readonly ended: Promise<unknown>
   /** Closes the log once its records are acknowledged. Resolves to its exit code, null if it was killed. */
   close(): Promise<number | null>

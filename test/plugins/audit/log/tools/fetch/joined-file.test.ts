@@ -62,7 +62,7 @@ describe('a file that is joined from objects', () => {
     })
   })
 
-  it('takes an object over bytes that another one has alike', async () => {
+  it('takes an object over equal bytes of another one', async () => {
     expect(await joined(at(0, 'abcd'), at(1, 'bc'), at(4, 'ef'))).to.deep.equal({
       text: 'abcdef',
       problems: [],

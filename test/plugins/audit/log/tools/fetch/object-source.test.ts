@@ -34,7 +34,7 @@ describe('the source of a restore', () => {
     expect(cloud.asked('/objects')).to.have.length(4)
   })
 
-  it('repeats no refused listing', async () => {
+  it('does not repeat a refused listing', async () => {
     cloud.intercept = failing('/objects', 403)
     expect(await codeOf(listed())).to.equal('upload_rejected')
     expect(cloud.asked('/objects')).to.have.length(1)

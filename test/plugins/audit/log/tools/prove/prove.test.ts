@@ -24,7 +24,7 @@ const keys = [verifierFromPublicKey(signer.publicKey)]
 const other = LocalDevSigner.fromSeed(new Uint8Array(32).fill(9))
 const trace = (i: number) => i.toString(16).padStart(32, '0')
 
-/** Checks a proof as c2sp.org/tlog-proof and RFC 6962 alone say, with node:crypto alone. */
+/** Checks a proof as c2sp.org/tlog-proof and RFC 6962 specify, with node:crypto alone. */
 function provenRecord(proof: string): string {
   const end = proof.indexOf('\n\n')
   const [version, extra = '', index = '', ...path] = proof.slice(0, end).split('\n')
@@ -65,7 +65,7 @@ describe('proveRecord', () => {
     await appender.close()
   }
 
-  it('proves every record of a log of any size, also to an independent verifier', async () => {
+  it('proves every record of a log of any size, even to an independent verifier', async () => {
     let count = 0
     for (const size of [1, 2, 7, 13]) {
       const appender = appenderIn(dir.path)

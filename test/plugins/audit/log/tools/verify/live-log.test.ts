@@ -7,7 +7,7 @@ import { leashed } from '../../../../../support/leash.js'
 import { temporaryDir } from '../../../../../support/temporary-dir.js'
 import { appenderIn, fixedClock, signer } from '../../writer/records.js'
 
-/** Lives `days` days, a new one with each opening, which removes those of before the day before. */
+/** Runs for `days` days, a new one with each opening, which removes days older than the one before. */
 const living = `
   import { LocalDevSigner, SvcAppender } from '@svc/plugin-audit/log'
   const [dir, days] = process.argv.slice(1)
@@ -55,9 +55,9 @@ const beside = `
 
 describe('verifyLog on a live log', () => {
   const children: { child: ChildProcess; gone: Promise<unknown[]> }[] = []
-  /** What the processes report: errors that reject no append, too. */
+  /** The reports of the processes, including errors that reject no append. */
   const errors: string[] = []
-  // Before the directory is removed.
+  // The processes end before the directory is removed.
   afterEach(async () => {
     for (const { child, gone } of children.splice(0)) {
       child.kill('SIGKILL')

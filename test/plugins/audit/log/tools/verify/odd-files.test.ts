@@ -47,7 +47,7 @@ const replacements: Record<string, (path: string) => void> = {
   'a hole of 1.5 GB at its end': (path) => truncateSync(path, HOLE_BYTES),
 }
 
-/** Its verdicts of the logs, from a process that can be ended if it hangs. */
+/** The verdicts of a verifier on the logs, from a process that can be ended if it hangs. */
 function verifyApart(dirs: readonly string[]): { verdict: string; reason: string }[] {
   const script = `import { verifyLog } from '@svc/plugin-audit/tools'
 const reports = []

@@ -104,7 +104,7 @@ describe('verifyLog', () => {
     ['without its padding', '"'],
     ['with more than a signature', 'AAAA=="'],
   ] as const)
-    it(`reports a signature ${what}, also directly after the valid one: bad_signature`, async () => {
+    it(`reports a signature ${what}, even directly after the valid one: bad_signature`, async () => {
       await logOf(1, { key_id: signer.keyId })
       edit((text) => text + text.replace('=="', other))
       expect(found(await verifyLog(dir.path, { keys }))).to.include(`${file}:2: bad_signature`)
@@ -187,7 +187,7 @@ describe('verifyLog', () => {
     })
   }
 
-  it('accepts a log without a journal only when told to, and never if records name a log', async () => {
+  it('accepts a log without a journal only with allowUnsealed, and never if records name a log', async () => {
     const appender = appenderIn(dir.path, { config: { checkpoints: false } })
     for (let i = 0; i < 3; i++) await appender.append(envelope())
     await appender.close()

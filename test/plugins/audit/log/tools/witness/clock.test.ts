@@ -31,7 +31,7 @@ describe('the time of witnesses', () => {
   ): Promise<void> {
     const clock = { now: () => time.ms + aheadMs, monotonic: () => time.ms }
     const list = by.map(({ url, vkey: key }) => ({ url, key }))
-    // The witnesses trust it.
+    // The witnesses trust the key.
     const origin = 'audit.example.com/prod'
     const appender = appenderIn(log(), { clock, config: { witnesses: list, origin, retentionDays } })
     await append(appender, 1, day)
@@ -62,7 +62,7 @@ describe('the time of witnesses', () => {
       expect(await setBacks(by)).to.deep.equal([['ahead', 'agrees']])
     })
 
-    it('unless no witness was asked, or none is given', async () => {
+    it('but not without an asked or a given witness', async () => {
       const by = [await start('a', { clock: time })]
       await write([], 0)
       await write([], -HOUR)

@@ -96,11 +96,11 @@ describe('cosigning', () => {
     expect(report.verdict).to.equal('intact')
     expect(report.cosigned).to.deep.include({ size, quorum: 2, by: ['a.example/w', 'bb.example/w'] })
     expect(Math.abs(Date.now() - Date.parse(report.cosigned?.time ?? ''))).to.be.below(HOUR_MS)
-    // Those that the log did not name are not among them.
+    // Witnesses that the log did not name are not among them.
     expect((await verified([await start('ccc')])).failureCounts).to.deep.equal({ missing_cosignature: 1 })
   })
 
-  it('shows a witness the newest checkpoint that the log has signed, not a forged one', async () => {
+  it('sends a witness the newest checkpoint that the log has signed, not a forged one', async () => {
     const witness = await start('a')
     const appender = open([witness])
     const cosigned = () => appender.status().cosigning?.size
@@ -136,7 +136,7 @@ describe('cosigning', () => {
     expect(readFileSync(join(log(), file), 'utf8')).to.equal(before)
   })
 
-  it('does not delay a record, nor sealing, and a witness that hangs does not hold closing up', async () => {
+  it('does not delay a record, nor sealing, and a witness that hangs does not delay closing', async () => {
     const { vkey } = await start('a')
     await serving(
       () => undefined,
@@ -246,7 +246,7 @@ describe('cosigning', () => {
     )
   })
 
-  it('goes on while the key of the log changes', async () => {
+  it('continues while the key of the log changes', async () => {
     const next = witnessSigner(99)
     const witness = await start('a')
     expect(await written([witness])).to.deep.equal([])
@@ -282,7 +282,7 @@ describe('cosigning', () => {
   })
 
   describe('as verification sees it', () => {
-    it('may be missing from what is new, and from nothing else', async () => {
+    it('may be missing from new checkpoints only', async () => {
       const witness = await start('a')
       const slow = await start('bb', { clock: { now: () => Date.now() - 2 * HOUR_MS } })
       const early = await start('ccc', { clock: { now: () => Date.now() + 2 * HOUR_MS } })
@@ -321,7 +321,7 @@ describe('cosigning', () => {
       expect((await verified([witness])).cosigned?.size).to.equal(sealedLog(log()).size)
     })
 
-    it('is not given to a log without a journal', async () => {
+    it('is refused for a log without a journal', async () => {
       const witness = await start('a')
       const appender = appenderIn(log(), { config: { checkpoints: false } })
       await append(appender, 1)

@@ -119,7 +119,7 @@ describe('a witness', () => {
     expect(readdirSync(join(dir.path, 'a')).filter((name) => name.endsWith('.conflicts'))).to.deep.equal([])
   })
 
-  it('reads what it stored again, however often the signature lines of a request are repeated', async () => {
+  it('reads back what it stored, however often the signature lines of a request are repeated', async () => {
     for (const times of [1, 2, 15, 16]) {
       const name = 'a'.repeat(times)
       const first = await start(name)
@@ -148,7 +148,7 @@ describe('a witness', () => {
     expect(readFileSync(stateFile('a'), 'utf8').split('\u2014')).to.have.length(3)
   })
 
-  it('cosigns one of several that come at once with the same old size', async () => {
+  it('cosigns one of several concurrent checkpoints with the same old size', async () => {
     const witness = await start('a')
     const bodies = await Promise.all([5, 6, 7, 8].map((size) => log.request(0, size)))
     const statuses = (await Promise.all(bodies.map((body) => post(witness, body)))).map(
@@ -205,7 +205,7 @@ describe('a witness', () => {
     expect((await post(second, await log.request(6, 9))).text).to.equal('9\n')
   })
 
-  it('says nothing of a request that its client aborts', async () => {
+  it('logs nothing for a request that its client aborts', async () => {
     const errors: Error[] = []
     const witness = await start('a', { onError: (error) => errors.push(error) })
     const { hostname, port } = new URL(witness.url)
@@ -214,7 +214,7 @@ describe('a witness', () => {
       socket.write(
         `POST /add-checkpoint HTTP/1.1\r\nhost: w\r\nexpect: 100-continue\r\ncontent-length: 60000\r\n\r\n`,
       )
-      // The server is reading the body when it has said so.
+      // After `100 Continue` the server is reading the body.
       await once(socket, 'data')
       socket.write('x'.repeat(bytes))
       socket.destroy()
@@ -244,7 +244,7 @@ describe('a witness', () => {
     })
   }
 
-  it('shares its directory with no other process', async () => {
+  it('refuses a directory that another process uses', async () => {
     await start('a')
     const error = await start('a').catch((cause: unknown) => cause)
     expect(error).to.be.instanceOf(AuditError)

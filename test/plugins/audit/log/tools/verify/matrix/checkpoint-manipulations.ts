@@ -13,7 +13,7 @@ const newest = `audit-${TODAY}.checkpoint`
 const journal = 'audit.journal'
 const HEAD = 'head-kept-elsewhere'
 
-/** Puts another log in place of this one, and keeps a head of this one. */
+/** Replaces this log by another one, and keeps a head of this one. */
 function replaceBy(files: Files, build: () => void): void {
   const head = files.text(newest)
   rmSync(files.dir, { recursive: true })

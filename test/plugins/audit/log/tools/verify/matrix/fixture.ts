@@ -26,7 +26,7 @@ export interface BuildOptions {
   readonly logId?: string
   /** Called before the last seal. */
   readonly before?: (log: LogBuilder) => void
-  /** Called in place of what follows the last seal. */
+  /** Replaces the steps after the last seal. */
   readonly after?: (log: LogBuilder) => void
 }
 

@@ -1,4 +1,4 @@
-// Manipulations of the journal, the covers, and what the holder of a key can state in them.
+// Manipulations of the journal and the covers, and false statements in them by the holder of a key.
 
 import { renameSync, symlinkSync } from 'node:fs'
 import { publicKeyLine } from '@svc/plugin-audit/internal/log/keys/public-key'

@@ -1,4 +1,4 @@
-// One manipulation of a log, and what verification must say.
+// One manipulation of a log, and the expected result of verification.
 
 import type { LogBuilder } from '../../../../../../support/audit-log.js'
 import type { BuildOptions, Files } from './fixture.js'
@@ -17,7 +17,7 @@ export interface VerifierOptions {
 
 export interface Manipulation {
   readonly title: string
-  /** How the writer, or the holder of its key, made the log, if not as usual. */
+  /** Makes the log in another way than usual, as its writer or the holder of its key. */
   readonly build?: BuildOptions
   /** Changes the files. `log` can sign with the log's keys. */
   readonly tamper?: (files: Files, log: LogBuilder) => void

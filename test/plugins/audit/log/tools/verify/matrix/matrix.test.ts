@@ -118,7 +118,7 @@ describe('the matrix of manipulations', function () {
       (one) => one.build === undefined && (one.found?.length ?? 0) > 0 && one.options === undefined,
     )
     const both: { dir: string; of: Manipulation; title: string }[] = []
-    // A fixed choice, spread over the table: each is paired with one some places on.
+    // A fixed choice, spread over the table: each is paired with a later one.
     for (let i = 0; both.length < PAIRS && i < 10 * PAIRS; i++) {
       const [one, other] = [found[(i * 7) % found.length]!, found[(i * 11 + 3) % found.length]!]
       if (one === other) continue
@@ -126,7 +126,7 @@ describe('the matrix of manipulations', function () {
       try {
         other.tamper?.(new Files(dir), log)
       } catch {
-        // The first one removed what the second changes.
+        // The first manipulation removed what the second changes.
         continue
       }
       // The second one may undo the first.

@@ -1,4 +1,4 @@
-// What the thief of a former key, and who can only write files, make of a log.
+// Manipulations by the thief of a former key, and by a process that can only write files.
 
 import { mkdirSync, rmSync } from 'node:fs'
 import { canonicalize, toBase64 } from '@svc/core/json'

@@ -1,5 +1,5 @@
-// Manipulations of what a seal repeats of the lines before, by those who hold a key now or held one; and lines that look
-// like those of another kind to a search for bytes.
+// Manipulations of what a seal repeats of the lines before, by holders of a present or former key; and lines that a
+// search for bytes takes for another kind.
 
 import { publicKeyLine } from '@svc/plugin-audit/internal/log/keys/public-key'
 import type { JournalBody, KeySpan, SealBody } from '@svc/plugin-audit/internal/log/tree/journal-line'
@@ -30,7 +30,7 @@ function keysOf(log: LogBuilder): KeySpan[] {
   return [...spans.values()]
 }
 
-/** What a seal without ranges says of the lines before. */
+/** The members with which a seal without ranges repeats the lines before. */
 function summaryOf(log: LogBuilder): Required<Omit<SealBody, 'kind' | 'ranges'>> {
   return {
     ends: [...log.days].map(([day, { end }]): [string, number] => [day, end]).sort(),
