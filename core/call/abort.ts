@@ -10,7 +10,7 @@ export interface Abortable {
   removeEventListener(type: 'abort', listener: () => void): void
 }
 
-/** Rejects with the reason when `signal` aborts, without waiting for work that goes on. */
+/** Rejects with the reason when `signal` aborts, without waiting for the work to end. */
 export async function abortable<T>(signal: Abortable, work: Promise<T>): Promise<T> {
   let stop = (): void => undefined
   const aborted = new Promise<never>((_, reject) => {

@@ -53,7 +53,7 @@ export class CallControl {
     this.call = new Call(init, this)
   }
 
-  /** For what is learned later: the body names the tool, the server its version. */
+  /** Adds what is only known later: the body names the tool, the server its version. */
   refineTarget(known: Partial<CallTarget>): void {
     const { server, serverVersion, tool, toolVersion, mcpMethod } = this.target
     this.target = {
@@ -87,7 +87,10 @@ export class CallControl {
     return this.#parsedRequest
   }
 
-  /** Whether something with a limit of its own keeps the call: the transport, the dispatcher, or a person who decides. */
+  /**
+   * Whether the call waits for something with a time limit of its own: the transport, the dispatcher, or a person who
+   * decides.
+   */
   get isWaiting(): boolean {
     return this.#isReading || this.progress.isWithDispatcher || this.interruptions.isPaused
   }
@@ -97,7 +100,7 @@ export class CallControl {
     this.interruptions.disconnect()
   }
 
-  /** For a gateway that shuts down: aborts the call if it waits for a person, now or later. */
+  /** Aborts the call if it waits for a person, now or later, because the gateway shuts down. */
   drain(): void {
     this.interruptions.drain()
   }
@@ -115,50 +118,53 @@ export class CallControl {
     if (refusal !== undefined) this.interruptions.abort(refusal.code, refusal.message)
   }
 
-  /** What the findings make of the call; undefined where none denies. */
+  /** The refusal of the call by its findings; undefined if none denies. */
   refusalByFindings(): Denied | Failed | undefined {
     return this.judgement.refusal(this.slots.get(verdict), this.progress.sent)
   }
 
-  /** The outcome of a call that was stopped before it was sent; undefined for others. */
+  /** The outcome of a call that was stopped before it was sent; undefined for any other call. */
   get endedUnsent(): Denied | Failed | undefined {
     const { reason } = this.interruptions.abortState
     if (reason === undefined || this.progress.sent !== 'no') return undefined
     return this.refusalByFindings() ?? unsentOutcome(reason)
   }
 
-  /** For a call that stands for another of the same caller: its rules apply to this one. */
+  /** Applies the rules of another call of the same caller, which this call stands for. */
   takeReferenceRules(from: CallControl): void {
     this.judgement.takeRules(from.judgement)
   }
 
   /**
-   * For the dispatcher, directly before the first byte goes upstream; it returns what this gives, if anything. Throws
+   * The dispatcher calls it directly before the first byte goes upstream, and returns its outcome, if any. Throws
    * outside the dispatcher, the second time, and once the call has ended.
    */
   commitHolds(): MaybePromise<Denied | Failed | undefined> {
     return this.refusalByFindings() ?? this.progress.commit(() => this.endedUnsent)
   }
 
-  /** For the dispatcher: what it knows of the send, anything but `no` after the commit. What was sent stays so. */
+  /** The dispatcher states what was sent: `no` only before the commit. A call that was sent stays sent. */
   markSent(sent: Sent): void {
     this.progress.mark(sent)
   }
 
-  /** For the pipeline, before it runs the dispatcher; the denial by a finding takes its place. Throws the second time. */
+  /**
+   * The pipeline calls it before it runs the dispatcher; returns the denial by a finding, if any. Throws the second
+   * time.
+   */
   beginDispatch(): Denied | Failed | undefined {
     this.progress.beginDispatch()
     return this.refusalByFindings()
   }
 
-  /** For the pipeline: the outcome of the dispatcher. */
+  /** The pipeline passes the outcome of the dispatcher. */
   endDispatch(outcome: Outcome): Outcome {
     return this.progress.endDispatch(outcome)
   }
 
   /**
-   * For the pipeline. Runs every handler even if another fails, so that no failure of a stage prevents the record; after
-   * the first failure `error` is its code. Rejects with that failure, so that the response is withheld.
+   * The pipeline calls it. Runs every handler even if another fails, so that no failure of a stage prevents the record;
+   * after the first failure `error` is its code. Rejects with that failure, so that the response is withheld.
    */
   settle(settlement: Settlement): Promise<void> {
     this.progress.settle()

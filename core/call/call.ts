@@ -13,7 +13,7 @@ import type { SettleHandler } from './settle-handlers.js'
 import type { Slot } from './slot.js'
 import { verdict } from './slots.js'
 
-/** Not exported by the package, and no member of the class: what a stage gets leads to no control. */
+/** Neither exported by the package nor a member of the class, so that a stage cannot get the control of its call. */
 export let controlOf: (call: Call) => CallControl
 
 export class Call {
@@ -50,14 +50,14 @@ export class Call {
   }
 
   /**
-   * The request, read on first use; once it was read, without a promise. Rejects with `Refusal` where it is invalid; a
-   * stage must not catch that, as the pipeline answers it.
+   * The request, read on first use; once it was read, without a promise. Rejects with `Refusal` if it is invalid; a
+   * stage must not catch that, as the pipeline makes it the response.
    */
   request(): MaybePromise<CallRequest> {
     return this.#control.request()
   }
 
-  /** The request, if a stage has read it and it is valid: for records. */
+  /** The request, if a stage has read it and it is valid. Records use it. */
   get parsedRequest(): CallRequest | undefined {
     return this.#control.parsedRequest
   }
@@ -104,7 +104,7 @@ export class Call {
     return this.#control.slots.get(slot)
   }
 
-  /** Throws where the slot is empty. For slots that an earlier stage provides. */
+  /** Throws if the slot is empty. Use it for slots that an earlier stage provides. */
   need<T>(slot: Slot<T>): T {
     const value = this.get(slot)
     if (value === undefined) throw new Error(`slot ${slot.name} is empty`)
@@ -117,9 +117,9 @@ export class Call {
   }
 
   /**
-   * Before the verdict, enforcement decides about the finding. After it, one that denies under the verdict aborts the call,
-   * and the pipeline refuses it. Once the call has settled a finding is not kept, but one that denies ends what a stream
-   * still sends.
+   * Before the verdict, enforcement decides about the finding. After it, one that denies under the verdict aborts the
+   * call, and the pipeline refuses it. A finding on a settled call is not kept; if it denies, it ends a stream that is
+   * still sent.
    */
   addFinding(finding: Finding): void {
     this.#control.addFinding(finding)
@@ -129,7 +129,7 @@ export class Call {
     return this.#control.judgement.findings
   }
 
-  /** The findings with their effects; `reported` where no stage has set a verdict. */
+  /** The findings with their effects; `reported` if no stage has set a verdict. */
   judgedFindings(): RecordedFinding[] {
     return this.#control.judgement.recorded(this.get(verdict))
   }
@@ -139,13 +139,13 @@ export class Call {
     this.#control.judgement.addRule(rule)
   }
 
-  /** True where no rule has a finding that denies or escalates under the verdict. */
+  /** True if no rule has a finding that denies or escalates under the verdict. */
   mayUse(reference: string, kind: RequestKind): boolean {
     const rule = this.get(verdict)
     return this.#control.judgement.findingOn(reference, kind, rule, ['deny', 'escalate']) === undefined
   }
 
-  /** True where the reference may be used, or may be used after an approval. */
+  /** True if the reference may be used, or may be used after an approval. */
   mayRequest(reference: string, kind: RequestKind): boolean {
     return this.denialOf(reference, kind) === undefined
   }
@@ -155,12 +155,12 @@ export class Call {
     return this.#control.judgement.findingOn(reference, kind, this.get(verdict), ['deny'])
   }
 
-  /** Throws where the call is being sent, or has ended: a hold would be neither committed nor released. */
+  /** Throws if the call is being sent, or has ended: a hold would be neither committed nor released. */
   hold(hold: Hold): void {
     this.#control.progress.hold(hold)
   }
 
-  /** The outcome of a call that was stopped before it was sent; undefined for others. */
+  /** The outcome of a call that was stopped before it was sent; undefined for any other call. */
   get endedUnsent(): Denied | Failed | undefined {
     return this.#control.endedUnsent
   }
@@ -171,22 +171,22 @@ export class Call {
   }
 
   /**
-   * Runs once, when the response has ended, in reverse order of registration: the outermost stage is last. A handler that has
-   * not ended after `limitMs` milliseconds (default: ten seconds) has failed.
+   * The handler runs once, when the response has ended, in reverse order of registration: the outermost stage is last.
+   * A handler that has not ended after `limitMs` milliseconds (default: ten seconds) has failed.
    */
   onSettle(handler: SettleHandler, limitMs?: number): void {
     this.#control.settleHandlers.addOuter(handler, limitMs)
   }
 
   /**
-   * Runs once, after all settle handlers, that of the record included, and before the last piece of the response is sent.
-   * It gets the same settlement; where a settle handler failed, `error` is the resulting code.
+   * The handler runs once, after all settle handlers, that of the record included, and before the last chunk of the
+   * response is sent. It gets the same settlement; if a settle handler failed, `error` is the resulting code.
    */
   afterSettle(handler: SettleHandler, limitMs?: number): void {
     this.#control.settleHandlers.addLast(handler, limitMs)
   }
 
-  /** Whether the call has settled: what a stream still sends is not part of the outcome. */
+  /** Whether the call has settled: chunks that a stream sends from then on are not part of the outcome. */
   get isSettled(): boolean {
     return this.#control.progress.isSettled
   }

@@ -1,6 +1,6 @@
-// The version of the contract, and the names under which copies of this package share what they define.
-// A process may load several copies (a plugin installed with its own): symbols of the global registry are
-// the same in all of them; classes and module variables are not.
+// The version of the contract, and the symbols that all copies of this package share. A process may load several copies
+// (a plugin installed with its own): symbols of the global registry are the same in all of them; classes and module
+// variables are not.
 
 /** The version of this package, against which the range of a plugin is checked (semver). */
 export const CORE_VERSION = '1.0.0'

@@ -14,9 +14,9 @@ export interface Credential {
   /** The header's whole value: a secret. */
   readonly value: string
   /**
-   * Called with the head of the response. May return another credential with which the call is repeated: only where the
-   * answer shows that the tool did not run. Undefined: the response is final. The dispatcher repeats a call at most once
-   * and counts it in `call.retries`.
+   * Called with the head of the response. May return another credential with which the call is repeated, but only if
+   * the response shows that the tool did not run. Undefined: the response is final. The dispatcher repeats a call at
+   * most once and counts it in `call.retries`.
    */
   onResponse?(head: ResponseHead): Promise<Credential | undefined> | Credential | undefined
 }

@@ -4,7 +4,7 @@
 import { brand, hasBrand } from './contract.js'
 
 interface ErrorEntry {
-  /** HTTP status; the upstream's own status where `UPSTREAM` passes a response on. */
+  /** HTTP status; the upstream's own status if `UPSTREAM` passes a response on. */
   readonly status: number
   readonly when: string
 }
@@ -48,7 +48,10 @@ export const errorTable = {
     when: 'The token bucket is empty, or the tenant has as many calls in flight as it may have.',
   },
   QUOTA_EXCEEDED: { status: 429, when: 'The daily limit is reached.' },
-  UPSTREAM: { status: 502, when: 'The upstream answered 4xx or 5xx; its status and body are returned.' },
+  UPSTREAM: {
+    status: 502,
+    when: 'The upstream responded with 4xx or 5xx; its status and body are returned.',
+  },
   BROKER_UNAVAILABLE: {
     status: 502,
     when: 'The upstream credential is not available; nothing was sent.',
@@ -75,7 +78,7 @@ export const errorTable = {
   },
   OUTCOME_UNRECORDED: {
     status: 500,
-    when: 'The upstream answered but the record could not be made durable; the response is withheld.',
+    when: 'The upstream responded but the record could not be made durable; the response is withheld.',
   },
   INTERNAL: { status: 500, when: 'An internal error of the gateway; the message has no details.' },
 } as const satisfies Record<string, ErrorEntry>

@@ -64,7 +64,7 @@ export interface Escalation {
   readonly tool: string
   /** `mcp://<server>/<tool>@<version>`. */
   readonly reference: string
-  /** The caller as shown to reviewers; redacted where the policy configures it. */
+  /** The caller as shown to reviewers; redacted if the policy configures it. */
   readonly principal: string
   /** The finding's reason token, or the remote runtime's. */
   readonly reason: string
@@ -85,7 +85,7 @@ export interface Escalation {
   readonly isUsed: boolean
   /** The trace of the call that opened it. */
   readonly traceId: string
-  /** Milliseconds since the epoch, all three. */
+  /** This and the next two are in milliseconds since the epoch. */
   readonly createdAt: number
   /** The timeout; once decided, the end of the approval or of the rejection. */
   readonly expiresAt: number
@@ -96,7 +96,7 @@ export interface Escalation {
 export interface EscalationInput {
   /** Canonical JSON, redacted like `principal`. */
   readonly text: string
-  /** SHA-256, hex, of the text. Where nothing is redacted it is the `input_sha256` of the records. */
+  /** SHA-256, hex, of the text. If nothing is redacted it is the `input_sha256` of the records. */
   readonly sha256: string
 }
 
@@ -114,9 +114,9 @@ export type Reviewer = { readonly kind: 'admin' } | { readonly kind: 'user'; rea
 /** Finds escalations, casts votes and waits for decisions. Every method rejects when the store is not available. */
 export interface EscalationService {
   find(id: string): Promise<Escalation | undefined>
-  /** Undefined where there is none, the rule hides it, or it has been deleted after the decision. */
+  /** Undefined for an input that does not exist, that the rule hides, or that was deleted after the decision. */
   input(id: string): Promise<EscalationInput | undefined>
-  /** Newest first; of one tenant, where given. */
+  /** Newest first; only of the tenant, if given. */
   list(filter: { status?: EscalationStatus; tenant?: string; limit: number }): Promise<readonly Escalation[]>
   /**
    * Casts a vote. Resolves to the escalation with it.
@@ -130,13 +130,13 @@ export interface EscalationService {
 
 export type VoteErrorCode =
   | 'NOT_FOUND'
-  /** It is decided. */
+  /** The escalation is already decided. */
   | 'DECIDED'
   /** Each reviewer has one vote. */
   | 'ALREADY_VOTED'
-  /** The caller itself, of another tenant, not in the approval set, or without a reviewer role. */
+  /** The voter is the caller, of another tenant, not in the approval set, or without a reviewer role. */
   | 'NOT_A_REVIEWER'
-  /** `inputSha256` is not of the input, or missing where the preview is truncated. */
+  /** `inputSha256` is not the hash of the input, or is missing although the preview is truncated. */
   | 'INPUT_NOT_SEEN'
 
 export class VoteError extends Error {

@@ -33,8 +33,8 @@ export interface Finding {
   /** The level of the rule: `plan`, `tenant`, `user`, `role`, `agent`, `node`, `gateway`, … */
   readonly level?: string
   /**
-   * Expected to come after the verdict, such as one about the response: where it denies, the call is denied even though
-   * it was sent. Without it such a call fails.
+   * The finding is expected after the verdict, for example one about the response: if it denies, the call is denied
+   * even though it was sent. Without `isLate` such a call fails.
    */
   readonly isLate?: true
   /** The rule of its stage, in place of `deny_on` and `escalate_on`; nothing denies in observe mode. */

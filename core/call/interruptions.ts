@@ -1,4 +1,4 @@
-// What may stop a call before its time, and what suspends that: aborts, a caller that leaves, a drain, a person's decision.
+// Interruptions of a call: aborts, a caller that leaves, a drain; and the pauses while a person decides.
 import { CallAbort } from './abort.js'
 import { type ErrorCode, Refusal } from './errors.js'
 
@@ -18,7 +18,7 @@ export class Interruptions {
   #isDraining = false
   #watcher: Watcher | undefined
 
-  /** Tells `watcher` what happens from now on, and at once what has happened. There is one at a time. */
+  /** Notifies `watcher` of interruptions from now on, and at once of earlier ones. There is one watcher at a time. */
   watch(watcher: Watcher | undefined): void {
     this.#watcher = watcher
     const { reason } = this.abortState
@@ -53,7 +53,7 @@ export class Interruptions {
     return () => this.#disconnectListeners?.delete(listener)
   }
 
-  /** Pauses count: time limits resume when each has ended. */
+  /** Pauses are counted: time limits resume when every pause has ended. */
   pause(): () => void {
     this.#pauses++
     if (this.#pauses === 1) this.#report(true)

@@ -26,7 +26,7 @@ export class Judgement {
     this.#lateFindings.add(finding)
   }
 
-  /** For what a stream still sends after the call has been recorded. */
+  /** Adds a finding about a stream that is still sent after the call has been recorded. */
   addUnrecorded(finding: Finding): void {
     this.#unrecorded ??= []
     this.#unrecorded.push({ ...finding, isLate: true })
@@ -36,7 +36,7 @@ export class Judgement {
     return this.findings.map((finding) => ({ ...finding, effect: this.#effectOf(finding, rule) }))
   }
 
-  /** What the findings make of the call; undefined where none denies. */
+  /** The refusal of the call by its findings; undefined if none denies. */
   refusal(rule: Verdict | undefined, sent: Sent): Denied | Failed | undefined {
     if (this.findings.length === 0 && this.#unrecorded === undefined) return undefined
     const all = [...this.findings, ...(this.#unrecorded ?? [])]
@@ -47,7 +47,7 @@ export class Judgement {
     return isAnnounced ? refusal : failed(refusal.code, refusal.message)
   }
 
-  /** What would escalate after the verdict denies, since an approval is no longer possible. */
+  /** A finding after the verdict denies instead of escalating, since an approval is no longer possible. */
   #effectOf(finding: Finding, rule: Verdict | undefined): Effect {
     if (rule === undefined) return 'reported'
     const isLate = this.#lateFindings?.has(finding) === true

@@ -1,5 +1,5 @@
-// Values that are there already or must be waited for. Code that uses these functions waits only where there is something
-// to wait for: a promise costs more than most steps of a call.
+// Values that may be promises. Code that uses these functions waits only for promises: a promise costs more than most
+// steps of a call.
 
 export type MaybePromise<T> = T | Promise<T>
 
@@ -9,12 +9,12 @@ export function isPending<T>(value: MaybePromise<T>): value is Promise<T> {
   return typeof (value as { then?: unknown }).then === 'function'
 }
 
-/** Runs `next` with the value, at once where it is there. */
+/** Runs `next` with the value, at once if it is not a promise. */
 export function after<T, U>(value: MaybePromise<T>, next: (value: T) => MaybePromise<U>): MaybePromise<U> {
   return isPending(value) ? value.then(next) : next(value)
 }
 
-/** The result of `work`, or that of `recover` where it throws or rejects. */
+/** The result of `work`, or that of `recover` if `work` throws or rejects. */
 export function attempt<T, U>(
   work: () => MaybePromise<T>,
   recover: (error: unknown) => MaybePromise<U>,

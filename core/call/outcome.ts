@@ -20,11 +20,11 @@ export interface ResponseChunk {
     /** SHA-256, hex, of the canonical `result`; null without one. */
     readonly digest: string | null
     readonly error?: ErrorCode
-    /** The JSON-RPC response without its framing, where it is the upstream's. */
+    /** The JSON-RPC response without its framing, if it is the upstream's. */
     readonly content?: string
-    /** The call that this responses, where it is another than the stream's: that one settles. */
+    /** The call that this response is for, if it is not the stream's call: that call settles. */
     readonly call?: Call
-    /** The bytes to send instead when the call could not be recorded. */
+    /** The bytes to send instead if the call could not be recorded. */
     instead(failed: Failed): Uint8Array
   }
 }
@@ -39,7 +39,7 @@ export interface Completed {
   readonly status: number
   readonly headers: ResponseHeaders
   readonly body: Uint8Array | ResponseStream
-  /** Set where the response is, or over MCP contains, an error of the upstream. */
+  /** Set if the response is, or over MCP contains, an error of the upstream. */
   readonly error?: ErrorCode
   /** SHA-256, hex, of the recorded output; absent: that of the body. */
   readonly digest?: string | null
@@ -69,7 +69,7 @@ export interface Failed {
   readonly code: ErrorCode
   readonly message: string
   readonly headers?: ResponseHeaders
-  /** For the log, never for the caller. */
+  /** Shown in the log, never to the caller. */
   readonly cause?: unknown
 }
 

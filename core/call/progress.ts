@@ -1,4 +1,4 @@
-// How far a call has come: holds are committed by the dispatcher alone, once, and only then something is sent.
+// The phase of a call: only the dispatcher commits the holds, once, and sends the call after that.
 import type { MaybePromise } from './maybe-promise.js'
 import { after, firstResult } from './maybe-promise.js'
 import type { Denied, Failed, Outcome, Sent } from './outcome.js'
@@ -10,7 +10,7 @@ export interface Hold {
   commit(): MaybePromise<Denied | undefined>
   /** Runs when the call was not sent. It has ten seconds. */
   release(): Promise<void> | void
-  /** Commits after all others: once it commits, nothing refuses the call any more. */
+  /** The hold commits after all others: once it has committed, nothing refuses the call any more. */
   readonly isLast?: true
 }
 
@@ -78,7 +78,7 @@ export class CallProgress {
     this.#phase = 'dispatch'
   }
 
-  /** What the dispatcher completes without stating more was sent. */
+  /** A call that the dispatcher completes without stating more was sent. */
   endDispatch(outcome: Outcome): Outcome {
     if (this.#phase === 'settled') return outcome
     if (outcome.kind === 'completed' && !this.#isSentStated) this.#sent = 'yes'
@@ -90,7 +90,7 @@ export class CallProgress {
     this.#phase = 'settled'
   }
 
-  /** Releases every hold where nothing was sent; errors are thrown together. */
+  /** Releases every hold if nothing was sent; errors are thrown together. */
   async release(): Promise<void> {
     if (this.#sent !== 'no') throw new Error('the call was sent')
     const errors: unknown[] = []

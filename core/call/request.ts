@@ -6,7 +6,7 @@ import { formatReference } from '../match/reference.js'
 
 export type CallProtocol = 'invoke' | 'a2a' | 'mcp'
 
-/** What a request is for. `protocol` is the open part of MCP: initialize, lists, ping, … */
+/** The kind of a request. `protocol` is the open part of MCP: initialize, lists, ping, … */
 export type RequestKind = 'tool' | 'prompt' | 'resource' | 'protocol'
 
 /** A valid request. */
@@ -15,27 +15,27 @@ export interface CallRequest {
   /** The MCP method; null over the invoke protocol. */
   readonly method: string | null
   readonly server: string
-  /** Tool, prompt or resource; the MCP method where kind is `protocol`. */
+  /** Tool, prompt or resource; the MCP method if kind is `protocol`. */
   readonly name: string
   readonly version: string
   /** The canonical reference, such as `mcp://<server>/<tool>@<version>`; for kind `protocol` `mcp://<server>/`. */
   readonly reference: string
   /**
-   * The reference, and others that the upstream may read instead: more than one only where a name with "@" travels in a
+   * The reference, and others that the upstream may read instead: more than one only if a name with "@" travels in a
    * URL path. All must be allowed, and the strictest rule on any of them counts.
    */
   readonly readings: readonly string[]
   readonly args: JsonValue
   /** Canonical JSON of `args`. */
   readonly canonicalArgs: string
-  /** The judged params of an MCP request beside its arguments; absent without any. */
+  /** The inspected params of an MCP request beside its arguments; absent if there are none. */
   readonly params?: JsonObject
   /** Canonical JSON of `params`. */
   readonly canonicalParams?: string
   /** Size of the caller's body in bytes. */
   readonly bytes: number
   readonly idempotencyKey: string | null
-  /** The escalation id of an MCP request from `_meta`, where the header has none. */
+  /** The escalation id of an MCP request from `_meta`, if the header has none. */
   readonly escalationId?: string
   /** The id of an MCP request (JSON-RPC 2.0 §4). */
   readonly rpcId?: string | number
@@ -88,7 +88,7 @@ export function callRequest(init: CallRequestInit): CallRequest {
   return frozen(request)
 }
 
-/** The request, immutable in depth: a stage must not change what others have judged. */
+/** The request, immutable in depth: a stage must not change what other stages have inspected. */
 export function frozen(request: CallRequest): CallRequest {
   freeze(request.args)
   if (request.params !== undefined) freeze(request.params)
@@ -102,8 +102,9 @@ function freeze(value: JsonValue): void {
 }
 
 /**
- * Canonical JSON of all that is judged: the arguments, or `{ arguments, params }` where there are such params. Arguments
- * that have exactly these two members are written as `{ arguments, params: {} }`, so that no two inputs have one text.
+ * Canonical JSON of all that stages inspect: the arguments, or `{ arguments, params }` if there are such params.
+ * Arguments that have exactly these two members are written as `{ arguments, params: {} }`, so that no two inputs have
+ * one text.
  */
 export function canonicalInput(
   request: Pick<CallRequest, 'args' | 'canonicalArgs' | 'canonicalParams'>,

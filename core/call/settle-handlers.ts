@@ -1,4 +1,4 @@
-// What runs when a call has settled.
+// The handlers that run when a call has settled.
 import { type ErrorCode, isRefusal } from './errors.js'
 import { isPending } from './maybe-promise.js'
 import type { Outcome, Sent } from './outcome.js'
@@ -7,7 +7,7 @@ import { withinLimit } from './within-limit.js'
 /** How a call ended. */
 export interface Settlement {
   readonly outcome: Outcome
-  /** HTTP status as answered over the invoke protocol. */
+  /** HTTP status of the response over the invoke protocol. */
   readonly status: number
   readonly sent: Sent
   /** Bytes of the response's body. */
@@ -38,7 +38,7 @@ export class SettleHandlers {
     this.#handlers.push({ handler, limitMs })
   }
 
-  /** `handler` runs after all others that are known now. */
+  /** `handler` runs after all handlers that are registered now. */
   addLast(handler: SettleHandler, limitMs?: number): void {
     this.#handlers.unshift({ handler, limitMs })
   }

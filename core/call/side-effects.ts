@@ -51,7 +51,7 @@ const safeMethods: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS'])
 export interface SideEffectKnowledge {
   /** The policy's `side_effects.tools`, for the readings of a call. */
   readonly policy?: (readings: readonly string[]) => boolean | undefined
-  /** The server's annotations, where the policy trusts them. */
+  /** The server's annotations, if the policy trusts them. */
   readonly annotations?: (reference: string) => boolean | undefined
 }
 
@@ -74,7 +74,7 @@ export function isSideEffecting(
   )
 }
 
-// Splitting a name costs as much as several stages. Callers choose names, so what is remembered is bounded.
+// Splitting a name costs as much as several stages. Callers choose names, so the cache is bounded.
 const namedForEffect = new Map<string, boolean>()
 const MAX_NAMES = 1024
 const MAX_NAME_LENGTH = 128
@@ -82,7 +82,7 @@ const MAX_NAME_LENGTH = 128
 function isNamedForEffect(name: string): boolean {
   const known = namedForEffect.get(name)
   if (known !== undefined) return known
-  // Folded, too: `ｒｅｆｕｎｄ` is a refund. A part before an "@" has no word that the name has not.
+  // The name is folded too: `ｒｅｆｕｎｄ` is a refund. A part before an "@" has only words of the whole name.
   const isNamed = [name, foldName(name)].some((text) => wordsOf(text).some((word) => effectWords.has(word)))
   if (name.length > MAX_NAME_LENGTH) return isNamed
   if (namedForEffect.size >= MAX_NAMES) namedForEffect.clear()
@@ -90,7 +90,7 @@ function isNamedForEffect(name: string): boolean {
   return isNamed
 }
 
-/** A `method` that is not a string is not known to be safe. */
+/** A `method` that is not a string counts as unsafe. */
 function hasEffectMethod(args: JsonValue): boolean {
   if (!isJsonObject(args)) return false
   const [name, other] = membersLike(args, 'method')
@@ -106,8 +106,8 @@ function hasEffectMethod(args: JsonValue): boolean {
 }
 
 /**
- * Compiles the policy's `side_effects.tools`: the most specific matching pattern decides, and `true` wins
- * between equally specific ones. Of several readings `true` wins; undefined is one of which the policy says nothing.
+ * Compiles the policy's `side_effects.tools`: the most specific matching pattern decides, and `true` wins between
+ * equally specific ones. Of several readings `true` wins; undefined if the policy says nothing about a reading.
  *
  * @throws {PatternError} for the first pattern that is wrong
  */

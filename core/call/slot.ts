@@ -5,7 +5,7 @@ export interface Slot<T> {
   readonly name: string
   /** The index on a call, the same for one name in every copy of this package. */
   readonly index: number
-  /** Carries the type only. */
+  /** Exists only for the type. */
   readonly type?: T
 }
 

@@ -19,9 +19,9 @@ export interface Identity {
   readonly clientId?: string
   /** The token's `iss`. */
   readonly issuer?: string
-  /** The token's `sub`; differs from `userId` where the policy names another subject claim. */
+  /** The token's `sub`; differs from `userId` if the policy names another subject claim. */
   readonly subject?: string
-  /** The client that the token was issued to, also where it names a user: the client id claim, else `azp`, `client_id`. */
+  /** The client that the token was issued to, even if it names a user: the client id claim, else `azp`, `client_id`. */
   readonly client?: string
   readonly roles: readonly string[]
   /** The node that the token names, in contrast to the header `x-node-id`, which is not verified. */
@@ -40,27 +40,27 @@ export interface Limit {
   readonly key: string
   readonly callsPerDay?: number
   readonly ratePerSec?: number
-  /** Bucket size; the rate, at least 1, where not given. */
+  /** Bucket size; the rate, at least 1, if not given. */
   readonly burst?: number
   /** The level of the limit: `plan`, `tenant`, `user`, `role`, `agent`, `node`. */
   readonly level: string
 }
 
 /**
- * The URL under which callers reach this gateway, without a trailing slash; undefined where it is not known. Set by the
- * HTTP layer. It may come from the `Host` header, so it is for links in responses and not for decisions.
+ * The URL under which callers reach this gateway, without a trailing slash; undefined if it is not known. Set by the
+ * HTTP layer. It may come from the `Host` header, so it may be used for links in responses and not for decisions.
  */
 export const publicBaseUrl = slot<() => string | undefined>('reachedAt')
 
 /** The endpoint of several servers that the caller used, as an OAuth resource (RFC 8707). */
 export interface UsedResource {
-  /** Of its URL, below that of the gateway. */
+  /** The path of its URL, below the URL of the gateway. */
   readonly path: string
   /** The names of its servers. */
   readonly servers: readonly string[]
 }
 
-/** Set by the HTTP layer where the caller did not use the endpoint of the call's server. */
+/** Set by the HTTP layer if the caller did not use the endpoint of the call's server. */
 export const requestedResource = slot<UsedResource>('requestedResource')
 export const identity = slot<Identity>('identity')
 /** Set by a program that embeds the pipeline and has authenticated the caller: authn takes it in place of a token. */
@@ -73,19 +73,19 @@ export const redactor = slot<Redactor>('redactor')
 export const credential = slot<Credential>('credential')
 /** The policy's rules on side effects, for callers of `isSideEffecting`. */
 export const sideEffects = slot<SideEffectKnowledge>('sideEffects')
-/** The state of the call's idempotency key: the first call with it, a replayed answer, or a refused duplicate. */
+/** The state of the call's idempotency key: the first call with it, a replayed response, or a refused duplicate. */
 export type IdempotencyState = 'first' | 'replay' | 'duplicate'
 
-/** Set for calls with an idempotency key, for their records. */
+/** Set for calls with an idempotency key; their records contain it. */
 export const idempotency = slot<IdempotencyState>('idempotency')
 /** Set by a stage that asks an external evaluator, read by enforcement. */
 export const externalDecision = slot<ExternalDecision>('externalDecision')
 /** The escalation that the call opened or refers to, for its record and its response. */
 export const escalation = slot<{ readonly id: string; readonly status: EscalationStatus }>('escalation')
 
-/** The mandates of the call, as a stage has verified them. */
+/** The mandates of the call that a stage has verified. */
 export interface MandateReport {
-  /** What the record has of them; null where the call presented none that count. */
+  /** The mandates as the record shows them; null if the call presented no valid mandate. */
   readonly record: Readonly<Record<string, unknown>> | null
   /** Headers for the upstream, by name in lower case. */
   readonly headers: Readonly<Record<string, string>>
@@ -96,7 +96,7 @@ export interface MandateReport {
 /** Read by the record and by the dispatchers. */
 export const mandates = slot<MandateReport>('mandates')
 
-/** What the record has of an exchange over MCP, as the client knows it. */
+/** The fields of the record about an exchange over MCP, as the client knows it. */
 export interface McpFacts {
   readonly revision?: string | undefined
   readonly sessionId?: string | undefined
@@ -107,7 +107,7 @@ export interface McpFacts {
 
 /** Set by a stage that changes the call's response: another stream, which the stage does not see, must not carry it. */
 export const responseChange = slot<true>('responseChange')
-/** Milliseconds left for the response, where the policy denies a later one; set by the stage that limits the time. */
+/** Milliseconds left for the response, if the policy denies a later one; set by the stage that limits the time. */
 export const responseTimeLeft = slot<() => number | undefined>('responseTimeLeft')
 
 /** Set by the transport; called when the call settles. */

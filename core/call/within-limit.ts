@@ -1,7 +1,7 @@
 // Time limits on work that may never end.
 import { type Abortable, abortable } from './abort.js'
 
-/** Milliseconds for a settle handler, and for the release of a hold: the record of the call must not wait for ever. */
+/** Milliseconds for a settle handler, and for the release of a hold: the record of the call must not wait forever. */
 const ENDING_MS = 10_000
 
 /** The result of `work`; rejects if it has not ended after `ms` milliseconds, and then goes on without it. */
@@ -22,7 +22,7 @@ async function raced<T>(name: string, work: PromiseLike<T> | T, ms: number): Pro
 }
 
 /**
- * The result of `work`. Rejects with `error` after `ms` milliseconds, or with the reason of `stop` when it aborts, also where
+ * The result of `work`. Rejects with `error` after `ms` milliseconds, or with the reason of `stop` when it aborts, even if
  * the work ignores its signal and goes on.
  */
 export async function withTimeout<T>(

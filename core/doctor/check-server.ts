@@ -1,4 +1,4 @@
-// For `svc doctor`: whether a server answers, and how far its clock is from this machine's.
+// Checks for `svc doctor` whether a server responds, and how far its clock is from this machine's.
 import { HttpClient, type HttpResponse } from '../http/client.js'
 import { messageOf } from '../json/message.js'
 import type { DoctorCheck } from './check.js'
@@ -10,9 +10,9 @@ const resolutionMs = 1000
 const maxSkewMs = 3000
 
 /**
- * Sends HEAD, which changes nothing. Every response counts, a redirect or a refusal too; it is not followed. A response from
- * 500 on is a warning. `subject` is how the messages call the server. What follows the first check is about its clock.
- * With `public` a private address counts as one that cannot be reached.
+ * Sends HEAD, which changes nothing. Every response counts, a redirect or a refusal too; it is not followed. A response
+ * from 500 on is a warning. `subject` is how the messages call the server. The checks after the first are about its
+ * clock. With `public` a private address counts as unreachable.
  */
 export async function checkServer(
   subject: string,

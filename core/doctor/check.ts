@@ -8,7 +8,7 @@ export interface DoctorCheck {
   readonly hint?: string
 }
 
-/** Ok where `open` resolves, else an error with its reason, which must not contain a secret. */
+/** Ok if `open` resolves, else an error with its reason, which must not contain a secret. */
 export async function checkUsable(
   subject: string,
   hint: string,

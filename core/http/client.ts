@@ -34,7 +34,7 @@ export interface HttpExchange {
   /** Time limit of each piece of a streamed body and of the response, in milliseconds. */
   readonly idleMs?: number
   readonly signal?: AbortSignal
-  /** The largest body that is read; what follows is cut. */
+  /** The largest body that is read; the rest is cut off. */
   readonly maxBytes: number
 }
 
@@ -43,7 +43,7 @@ export interface HttpResponse extends BoundedBody {
   readonly headers: IncomingHttpHeaders
 }
 
-/** There is no response. The message holds nothing of the request. */
+/** The error of an exchange without a response. The message contains nothing of the request. */
 export class HttpError extends Error {
   override readonly name = 'HttpError'
   /** `TIMEOUT`, `EPRIVATE`, or the code of the system or of undici. */
@@ -128,7 +128,7 @@ export class HttpClient {
       const lookup: { lookup?: LookupFunction } = addresses === 'public' ? { lookup: publicLookup } : {}
       this.#agent = new Agent({
         pipelining: 1,
-        // The limit of the exchange holds for its parts.
+        // The limit of the exchange also applies to its parts.
         headersTimeout: 0,
         bodyTimeout: 0,
         ...(connections === undefined ? {} : { connections }),

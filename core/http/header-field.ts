@@ -1,4 +1,4 @@
-// Header fields: which names and values a policy may use, and the time in Retry-After.
+// Rules for header fields in a policy, and parsers of Authorization and Retry-After.
 
 /** Headers of the connection and the body, in lower case. */
 export const connectionFields: ReadonlySet<string> = new Set([
@@ -24,13 +24,13 @@ export const fieldValue = /^[\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?$/
 /** RFC 6750 §2.1: the scheme in any case (RFC 9110 §11.1), spaces, and one `b64token`. */
 const bearerForm = /^bearer +([A-Za-z0-9\-._~+/]+=*) *$/i
 
-/** The bearer token in an Authorization header; undefined where it has none, or more than one. */
+/** The bearer token in an Authorization header; undefined if it has none, or more than one. */
 export function bearerTokenIn(authorization: string | undefined): string | undefined {
   return bearerForm.exec(authorization ?? '')?.[1]
 }
 
 /**
- * Milliseconds from `now` (milliseconds since the epoch); undefined where the header is missing or invalid
+ * Milliseconds from `now` (milliseconds since the epoch); undefined if the header is missing or invalid
  * (RFC 9110 §10.2.3).
  */
 export function retryAfterMs(value: string | string[] | undefined, now: number): number | undefined {

@@ -5,14 +5,14 @@ import { BlockList, isIP } from 'node:net'
 export interface HostAndPort {
   /** Canonical: lower case, punycode, dotted IPv4, IPv6 without brackets, no trailing dot. */
   readonly host: string
-  /** As written; empty where it is missing or the default of the scheme. */
+  /** As written; empty if it is missing or the default of the scheme. */
   readonly port: string
 }
 
 /** In UTF-16 units, before decoding. Punycode costs quadratic time; a DNS name has at most 253 characters. */
 const MAX_HOST = 512
 
-/** Parses `user@host:port`; undefined where the WHATWG rules reject it or it is too long. */
+/** Parses `user@host:port`; undefined if the WHATWG rules reject it or it is too long. */
 export function parseAuthority(authority: string, scheme: string): HostAndPort | undefined {
   if (authority.length - authority.lastIndexOf('@') - 1 > MAX_HOST) return undefined
   const text = `${scheme}://${authority}`
@@ -96,7 +96,7 @@ const reservedIpv4 = blockList('ipv4', [
 
 const globalIpv6 = blockList('ipv6', [['2000::', 3]])
 
-/** Within the global range: special-purpose blocks, and addresses that embed the IPv4 address to contact. */
+/** Exceptions within the global range: special-purpose blocks, and addresses that embed the IPv4 address to contact. */
 const reservedIpv6 = blockList('ipv6', [
   ['2001::', 23],
   ['2001:db8::', 32],

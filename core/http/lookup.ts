@@ -4,7 +4,7 @@ import type { LookupFunction } from 'node:net'
 import { classifyHost } from './host.js'
 
 /**
- * Like `dns.lookup`, but fails with the code `EPRIVATE` where a name has an address that is not public. A connection to
+ * Like `dns.lookup`, but fails with the code `EPRIVATE` if a name has an address that is not public. A connection to
  * an address in place of a name does no lookup.
  */
 export const publicLookup: LookupFunction = (hostname, options, callback) => {

@@ -7,7 +7,7 @@ const wellKnown = '/.well-known/oauth-protected-resource'
 export interface ResourceMetadata {
   /** Issuer identifiers of the authorization servers whose tokens are accepted. */
   readonly authorization_servers: readonly string[]
-  /** The scopes that every call requires; absent where none are. */
+  /** The scopes that every call requires; absent if none are. */
   readonly scopes_supported?: readonly string[]
   readonly bearer_methods_supported: readonly string[]
 }

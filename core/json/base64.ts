@@ -35,14 +35,14 @@ export function writeBase64(bytes: Uint8Array, target: Uint8Array, at: number): 
   return end
 }
 
-/** Undefined for another alphabet, white space, missing padding or stray trailing bits. */
+/** Returns undefined for another alphabet, white space, missing padding or stray trailing bits. */
 export function parseBase64(text: string): Uint8Array | undefined {
   const bytes = Buffer.from(text, 'base64')
-  // Node's decoder is lenient; a text that is not reproduced was not strict base64.
+  // Node's decoder is lenient; a text that it does not reproduce is not strict base64.
   return bytes.toString('base64') === text ? new Uint8Array(bytes) : undefined
 }
 
-/** @throws {Base64Error} where `parseBase64` returns undefined. */
+/** @throws {Base64Error} if `parseBase64` returns undefined. */
 export function fromBase64(text: string): Uint8Array {
   const bytes = parseBase64(text)
   if (bytes === undefined) throw new Base64Error()

@@ -5,7 +5,7 @@ import { type CanonicalJsonCode, CanonicalJsonError } from './errors.js'
 import { placeOf, type Shape, sortedShape } from './shape.js'
 
 const MAX_DEPTH = 512
-// In the frequent paths strings are added: V8 converts each value of a template, also one that is a string.
+// The frequent paths concatenate strings: V8 converts each value of a template, even if it is a string.
 const QUOTE = '"'
 
 // Characters that a JSON string must escape (RFC 8785 §3.2.2.2), and surrogates, which may be lone.
@@ -59,7 +59,7 @@ function quoteSlow(text: string): string {
   return JSON.stringify(text)
 }
 
-/** The JSON text of `value`, or undefined where JSON.stringify would omit the member. */
+/** The JSON text of `value`, or undefined if JSON.stringify would omit the member. */
 function write(value: unknown, key: string | number, depth: number): string | undefined {
   switch (typeof value) {
     case 'string':
@@ -215,7 +215,7 @@ export function canonicalizeAround(
   }
 }
 
-/** The place in the shape of a member that the object must not have. */
+/** The position in the shape of a member that the object must not have. */
 function placeOutside(shape: Shape, object: object, name: string): number {
   const place = placeOf(shape, name)
   if (shape.keys[place] === name) throw new Violation('reserved_member').within(object, name)

@@ -1,5 +1,5 @@
-// Finds the member of an object that a rule names, and members between which programs differ. Some decoders match names
-// without regard to case, some compose or fold them first, and of two members of one name some take the first.
+// Finds the member of an object that a rule names, and members that programs read differently. Some decoders match
+// names without regard to case, some compose or fold them first, and of two members with one name some take the first.
 import { foldName } from '../match/fold.js'
 import type { JsonObject, JsonValue } from './value.js'
 
@@ -18,8 +18,8 @@ export function hasMembersAlike(value: JsonValue): boolean {
 }
 
 /**
- * Whether some object in `text`, of which JSON.parse made `value`, has two members of one name: parsers differ in which
- * they take. The members written are counted against those that were kept.
+ * Whether some object in `text`, which JSON.parse parsed to `value`, has two members of one name: parsers differ in
+ * which they take. The number of members in the text is compared with that in the value.
  */
 export function hasDuplicateMembers(text: string, value: unknown): boolean {
   return writtenMembers(text) !== keptMembers(value)
@@ -51,7 +51,7 @@ function endOfString(text: string, from: number): number {
   return at
 }
 
-/** Without recursion, as the depth of what a server sends has no limit. */
+/** Without recursion, as the depth of a server's JSON is not limited. */
 function keptMembers(value: unknown): number {
   let members = 0
   const open = [value]

@@ -23,7 +23,7 @@ export function isExactNumber(token: string): boolean {
 function decimalOf(token: string): Decimal {
   const mark = token.search(/[eE]/)
   const mantissa = mark < 0 ? token : token.slice(0, mark)
-  // With an exponent too long for a double, the number is read as zero or infinity, and the digits differ.
+  // If the exponent is too long for a double, the number is read as zero or infinity, and the digits differ.
   const power = mark < 0 ? 0 : Number(token.slice(mark + 1))
   const unsigned = mantissa.startsWith('-') ? mantissa.slice(1) : mantissa
   const point = unsigned.indexOf('.')

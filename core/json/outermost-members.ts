@@ -1,5 +1,5 @@
-// Finds members of the outermost object of text that parse.ts refuses: a response can then name the request, though the
-// text may not be used, or costs too much to parse.
+// Finds members of the outermost object of text that parse.ts refuses or that costs too much to parse: a response can
+// then name the request.
 import { parseJsonObject } from './parse-object.js'
 import { BACKSLASH, BRACE, BRACKET, QUOTE } from './structure.js'
 
@@ -7,19 +7,19 @@ const COMMA = 0x2c
 const CLOSING_BRACE = 0x7d
 const CLOSING_BRACKET = 0x5d
 
-/** Of a member, in bytes. */
+/** Maximum length of a member, in bytes. */
 const MAX_MEMBER = 2048
 
 /**
- * The short members of the outermost object whose names are in `names`; of several with one name, the last. Reads only
- * quotes, brackets and commas, so text that is not JSON may have such members too.
+ * The short members of the outermost object whose names are in `names`; of several members with one name, the last.
+ * Reads only quotes, brackets and commas, so text that is not JSON may have such members too.
  */
 export function outermostMembers(bytes: Uint8Array, names: readonly string[]): Record<string, unknown> {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   const quoted = names.map((name) => `"${name}"`)
   const found = new Map<string, Buffer>()
   let depth = 0
-  // Of the member: where it begins, and its first quote.
+  // The offset of the member, and of its first quote.
   let start = 0
   let quote = 0
   for (let at = 0; at < buffer.length; at++) {

@@ -1,9 +1,9 @@
 // Strict JSON parsing of requests. The gateway checks the parsed value and forwards it serialised again, so text that
 // two parsers could read differently is refused.
 //
-// One pass over the bytes finds what the native parser accepts and this one refuses, and what would cost it too much. Then
-// the native parser parses, and the number of members in the value is compared with that in the text. diagnose.ts creates
-// the error.
+// One pass over the bytes finds text that the native parser accepts and this one refuses, or that costs too much to
+// parse. Then the native parser parses, and the number of members in the value is compared with that in the text.
+// diagnose.ts creates the error.
 
 import { isAscii, isUtf8 } from 'node:buffer'
 import { firstError, isNumberByte, MAX_DEPTH } from './diagnose.js'
@@ -45,7 +45,7 @@ function decode(buffer: Buffer): string | undefined {
 }
 
 function error(bytes: Uint8Array, cause?: unknown): Error {
-  // Without a diagnosis this module has a bug; the text is refused all the same.
+  // Without a diagnosis this module has a bug; the text is still refused.
   return firstError(bytes) ?? new Error('JSON was refused without a reason', { cause })
 }
 
@@ -83,7 +83,7 @@ function scan(bytes: Buffer): number {
   return members
 }
 
-/** From the first byte of a string's content to the byte after its closing quote. */
+/** The offset of the byte after the closing quote of a string whose content begins at `from`. */
 function skipString(bytes: Buffer, from: number): number {
   let at = from
   for (;;) {
@@ -123,7 +123,7 @@ function surrogateKind(bytes: Buffer, at: number): number {
     : LOW
 }
 
-/** To the byte after the number, or REFUSED where a double cannot represent it. */
+/** The offset of the byte after the number, or REFUSED if a double cannot represent it. */
 function skipNumber(bytes: Buffer, from: number): number {
   let at = from
   let exponent = -1

@@ -19,7 +19,7 @@ export function pathSegment(id: string): string {
     segment += SAFE.test(character) ? character : percent(byte)
   }
   if (segment === '.' || segment === '..') return segment.replaceAll('.', percent(0x2e))
-  // Longer than any encoded id, and so never equal to one.
+  // Longer than any encoded id, so never equal to one.
   return segment.length > MAX_SEGMENT ? `${segment.slice(0, KEPT_OF_LONG)}-${sha256Hex(id)}` : segment
 }
 

@@ -10,7 +10,7 @@ export interface Shape {
   readonly nextLabels: readonly string[]
   /** `,"key":"`. */
   readonly nextOpenings: readonly string[]
-  /** Where names that were asked for are, or would be. */
+  /** The positions of names that were looked up, present or not. */
   places: Map<string, number> | undefined
 }
 
@@ -40,7 +40,7 @@ export function sortedShape(object: object, quote: (key: string) => string): Sha
   return shape
 }
 
-/** The index of the first key that is not before `name`. `name` is one of a few, as it is remembered. */
+/** The index of the first key that is not before `name`. The result is cached, so `name` must be one of a few. */
 export function placeOf(shape: Shape, name: string): number {
   shape.places ??= new Map()
   let place = shape.places.get(name)

@@ -16,7 +16,7 @@ export const BRACKET = 0x5b
 
 /**
  * Whether the text has more containers or different member names than parsing may cost. Names are compared by a 32-bit
- * hash, so slightly more pass where hashes collide; for text that is not JSON the result means nothing.
+ * hash, so slightly more pass if hashes collide; for text that is not JSON the result means nothing.
  */
 export function isTooLargeToParse(bytes: Uint8Array): boolean {
   const hashes = new Set<number>()
@@ -40,7 +40,7 @@ export function isTooLargeToParse(bytes: Uint8Array): boolean {
   return false
 }
 
-/** The index of the closing quote; the end of the text where there is none. */
+/** The index of the closing quote; the end of the text if there is none. */
 function endOfString(text: string, start: number): number {
   for (let at = text.indexOf('"', start); at !== -1; at = text.indexOf('"', at + 1)) {
     let first = at
@@ -62,14 +62,14 @@ function mix(hash: number, byte: number | undefined): number {
 }
 
 /**
- * Cost of a text that the gateway parses although it may not refuse it for its form: what a server sends. One unit is the
- * time for a byte of a string, from parsing to the canonical form; the weights of other things are measured in it. With
- * 64 Mi units that is about a second. A smaller heap takes less, as the parsed value is several times the text.
+ * Maximum cost of a text that the gateway may not refuse for its form: the response of a server. One unit is the time
+ * for a byte of a string, from parsing to the canonical form; the weights of other things are measured in it. With 64
+ * Mi units that is about a second. A smaller heap takes less, as the parsed value is several times the text.
  */
 export const MAX_COST = Math.min(67_108_864, Math.floor(getHeapStatistics().heap_size_limit / 16))
 const CONTAINER_COST = 64
 const VALUE_COST = 24
-/** The engine makes a new shape, or a table, for a name that it has not seen. */
+/** The engine makes a new shape, or a table, for a new name. */
 const NAME_COST = 256
 /** Deeper values have no canonical form, and other code reads them recursively. */
 const MAX_DEPTH = 512
@@ -86,7 +86,7 @@ export function isTooCostly(text: string): boolean {
   const names = new Set<number>()
   let cost = text.length
   let depth = 0
-  // Of the string read last, without its quotes.
+  // The bounds of the string read last, without its quotes.
   let start = 0
   let end = 0
   for (let at = 0; at < text.length && cost <= MAX_COST; at++) {
@@ -97,7 +97,7 @@ export function isTooCostly(text: string): boolean {
     } else if (unit === COMMA) cost += VALUE_COST
     else if (unit === COLON) {
       const hash = hashOf(text, start, end)
-      // Another colon is not JSON, and need not cost the name again.
+      // A second colon is not JSON, so the name is not counted again.
       start = end
       if (names.has(hash)) continue
       names.add(hash)

@@ -1,7 +1,7 @@
 // Text for a terminal. Control characters can drive it, and bidi marks and invisible characters make text look like
 // other text.
 
-/** Without the line feed, which separates lines. */
+/** These are all but the line feed, which separates lines. */
 const invisible = /(?!\n)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu
 
 /** The text with each of these characters as `\uXXXX`, which in JSON is the same value. */
@@ -9,7 +9,7 @@ export function visible(text: string): string {
   return text.replaceAll(invisible, escaped)
 }
 
-/** For a value within a line: line feeds are escaped too. */
+/** Escapes line feeds too, for a value within a line. */
 export function visibleInLine(text: string): string {
   return visible(text).replaceAll('\n', escaped)
 }

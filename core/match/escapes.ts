@@ -30,12 +30,12 @@ export function decodeEscapes(text: string): string {
 
 const ASCII = /^[\0-\x7f]*$/
 
-/** Whether decoded text has a `.` or `..` segment for some program: one that folds full-width forms, too. */
+/** Whether decoded text has a `.` or `..` segment for any program, even one that folds full-width forms. */
 export function hasDotSegment(path: string): boolean {
   return someSegment(path, (segment) => segment === '.' || segment === '..')
 }
 
-/** Whether some program finds a `.`, `..` or empty segment in decoded text. */
+/** Whether a program finds a `.`, `..` or empty segment in decoded text. */
 export function hasPathSegment(path: string): boolean {
   return someSegment(path, (segment) => segment === '' || segment === '.' || segment === '..')
 }

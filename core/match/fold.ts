@@ -1,15 +1,15 @@
-// The one fold of names: names that some program takes for each other have the same fold. It serves rules that restrict,
-// as a program that tells such names apart then has more rules applied to them, and never fewer.
+// The one fold of names: names that any program treats as equal have the same fold. It serves rules that restrict, as a
+// program that tells such names apart then has more rules applied to them, and never fewer.
 
 import { normalized } from './normalize.js'
 
-/** Of such a name, which most are, the fold changes only the case. */
+/** For such names, which most are, the fold changes only the case. */
 const PLAIN = /^[\w-]*$/
 const ASCII = /^[\0-\x7f]*$/
 const INVISIBLE = /[\p{Default_Ignorable_Code_Point}\p{Cf}]/gu
 const DOTTED_I = /i(\p{M}{0,30}?)\u0307/gu
 const OUTER = /[\s.]/
-/** What one step removes or composes can give the next something to change. */
+/** Removing or composing characters can produce text that a further pass changes. */
 const MAX_ROUNDS = 4
 
 /**
@@ -28,13 +28,15 @@ export function foldName(name: string): string {
   return folded
 }
 
-/** In upper and then in lower case, since ς, ſ and others have no other fold; İ is i, with or without its dot. */
+/**
+ * The name in upper and then in lower case, since ς, ſ and others have no other fold; İ is i, with or without its dot.
+ */
 function foldOnce(name: string): string {
   const lower = normalized(name.replace(INVISIBLE, ''), 'NFKC').toUpperCase().toLowerCase()
   return trimmed(normalized(lower, 'NFKC').replaceAll('ς', 'σ').replace(DOTTED_I, 'i$1'))
 }
 
-/** A loop, as a pattern for the end takes the square of a run of spaces within the name. */
+/** A loop, as a regular expression for the end takes quadratic time for a run of spaces within the name. */
 function trimmed(name: string): string {
   let start = 0
   let end = name.length

@@ -34,8 +34,8 @@ export function globMatches(glob: Glob, text: string): boolean {
 export const NAME = '\u0001'
 
 /**
- * Whether some text matches both the glob and the template, where NAME stands for any name. Its cost is the product of
- * both lengths: for the load, not for calls.
+ * Whether some text matches both the glob and the template, in which NAME stands for any name. Its cost is the product
+ * of both lengths, so only the load of a policy may use it.
  */
 export function globMeets(glob: Glob, template: string): boolean {
   const globSymbols = symbolsOf(glob)

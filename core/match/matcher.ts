@@ -1,5 +1,5 @@
-// Compiles the patterns of a policy. What allows compares references as they are written; what restricts compares every
-// reading of a call, also with its names folded, and the strictest rule counts.
+// Compiles the patterns of a policy. Lists that allow compare references as they are written; lists that restrict
+// compare every reading of a call, also with its names folded, and the strictest rule counts.
 
 import { globMatches, globMeets, NAME } from './glob.js'
 import { compilePattern, foldPattern, hasLiteralServer, type Pattern } from './pattern.js'
@@ -12,7 +12,7 @@ export interface PatternSet {
   matches(reference: string): boolean
   /**
    * For lists that restrict: the first of the readings (`CallRequest.readings`) that some pattern matches; with its names
-   * folded, where only that matches.
+   * folded, if only that matches.
    */
   findReading(readings: readonly string[]): string | undefined
   /** For lists that allow: whether some pattern matches some reference of the server, given by its decoded name. */
@@ -112,7 +112,7 @@ class Indexes {
     this.written = new PatternIndex(patterns)
   }
 
-  /** Made on first use: lists that allow do without. */
+  /** Made on first use, as lists that allow never use it. */
   get folded(): PatternIndex {
     if (this.#folded === undefined) {
       const folded = this.patterns.map(foldPattern)
@@ -122,7 +122,7 @@ class Indexes {
     return this.#folded
   }
 
-  /** Whether folded names can match what written ones do not. */
+  /** Whether folded names can match patterns that written ones do not match. */
   isFoldedApart(subject: Subject): boolean {
     return this.folded !== this.written || subject.folded !== subject
   }
@@ -132,7 +132,7 @@ class Indexes {
 class ServerIndex {
   private readonly named: ReadonlySet<string>
   private readonly globs: readonly Pattern[]
-  private readonly responses = new Map<string, boolean>()
+  private readonly matches = new Map<string, boolean>()
 
   constructor(patterns: readonly Pattern[]) {
     this.named = new Set(patterns.filter(hasLiteralServer).map((pattern) => pattern.server[0]))
@@ -141,19 +141,19 @@ class ServerIndex {
 
   has(server: string): boolean {
     if (this.named.has(server)) return true
-    const known = this.responses.get(server)
+    const known = this.matches.get(server)
     if (known !== undefined) return known
-    const response = this.globs.some((pattern) => mayMatchServer(pattern, server))
-    if (this.responses.size >= MAX_ANSWERS) this.responses.clear()
-    this.responses.set(server, response)
-    return response
+    const isMatch = this.globs.some((pattern) => mayMatchServer(pattern, server))
+    if (this.matches.size >= MAX_CACHED) this.matches.clear()
+    this.matches.set(server, isMatch)
+    return isMatch
   }
 }
 
-const MAX_ANSWERS = 1024
+const MAX_CACHED = 1024
 
 function mayMatchServer(pattern: Pattern, server: string): boolean {
-  // The path of a pattern in parts can always match, or the pattern would have been refused.
+  // The path of a pattern in parts can always match, else the pattern would have been refused.
   if (pattern.kind === 'parts') return globMatches(pattern.server, server)
   return PATHS.some((path) => globMeets(pattern.text, `${server}/${path}`))
 }

@@ -6,7 +6,8 @@ const MARK = '\\p{M}\\uff9e\\uff9f'
 const MAX_RUN = 30
 
 const ASCII = /^[\0-\x7f]*$/
-// Tried where a run begins alone: else each mark of shorter runs is a try, and takes as long as the rest of its run.
+// The pattern is only tried at the beginning of a run: otherwise each mark of a run would cost the time for the rest of
+// the run.
 const PILED_UP = new RegExp(`(?<![${MARK}])[${MARK}]{${MAX_RUN + 1}}`, 'u')
 const PIECE = new RegExp(`[^${MARK}]+[${MARK}]{0,${MAX_RUN}}|[${MARK}]{1,${MAX_RUN}}`, 'gu')
 
@@ -15,7 +16,7 @@ export function hasPiledUpMarks(text: string): boolean {
   return !ASCII.test(text) && PILED_UP.test(text)
 }
 
-/** `text.normalize(form)`, but for runs of more than 30 combining marks, of which each 30 are normalized by themselves. */
+/** `text.normalize(form)`, except that runs of more than 30 combining marks are normalized in groups of 30. */
 export function normalized(text: string, form: 'NFC' | 'NFKC'): string {
   if (ASCII.test(text)) return text
   return PILED_UP.test(text) ? text.replace(PIECE, (piece) => piece.normalize(form)) : text.normalize(form)

@@ -124,7 +124,7 @@ function checkMeets(glob: Glob, shapes: readonly string[], refuse: Refuse): void
     )
 }
 
-/** What may follow the beginning of a URI, up to where a pattern has its first star. */
+/** Possible ends of a URI that begins with the text before a pattern's first star. */
 const CONTINUATIONS = ['', 'x', 'x/x', '1/x', '/x', '/x/x', '//x/x', '://x/x', '5', '25']
 
 /** `text` is the URI of a resource pattern, perhaps with its version. */
@@ -177,7 +177,7 @@ function count(glob: Glob): number {
 /** Stands for a star while a glob is folded as one text. */
 const STAR = '\u0008'
 
-/** The pattern for folded references; the same object where that changes nothing. */
+/** The pattern for folded references; the same object if that changes nothing. */
 export function foldPattern(pattern: Pattern): Pattern {
   if (pattern.kind === 'whole') {
     const text = foldGlob(pattern.text)

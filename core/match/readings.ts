@@ -4,20 +4,20 @@
 import { ReferenceInputError, referenceOfText, type ToolParts } from './reference.js'
 import { referenceOf, subjectOf } from './subject.js'
 
-/** What stands for "@" to a program that folds full-width forms, too. */
+/** All forms of "@" for a program that folds full-width forms. */
 const AT = /[@\uff20\ufe6b]/g
 const HAS_AT = /[@\uff20\ufe6b]/
 
-/** Readings grow with the square of it. */
+/** The number of readings grows with the square of it. */
 const MAX_AT = 4
 
 const NONE: readonly string[] = []
 
 /**
- * The references that a program may read in the path segment of a tool beside the one that is meant: the name ends at any
- * "@" that something precedes, and the version is the rest or any of its parts.
+ * The references that a program may read in the path segment of a tool beside the intended one: the name ends at any
+ * "@" after its first character, and the version is the rest or any of its parts.
  *
- * @throws {ReferenceInputError} for more than four "@" in the name, and where a part before one is not a name
+ * @throws {ReferenceInputError} for more than four "@" in the name, and if a part before one is not a name
  */
 export function pathReadings({ server, tool, version }: ToolParts): readonly string[] {
   if (!HAS_AT.test(tool)) return NONE

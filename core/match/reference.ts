@@ -57,7 +57,7 @@ const MAX_NAME = 4096
 
 /**
  * The canonical reference of already decoded names, with `/`, `@` and `%` percent-encoded. Programs behind the gateway
- * could read a name that is refused as another one: a name is in Unicode NFC, holds no control character and no
+ * could read any other name as a different one: a name is in Unicode NFC, holds no control character and no
  * percent-escape, and with `/` and `\\` as separators no empty segment, `.` or `..`. A resource is named by its URI as
  * `readUri` reads it.
  *
@@ -225,7 +225,7 @@ function checkedUri(uri: string): string {
 
 function checkText(what: string, text: string): void {
   if (text === '') throw new ReferenceInputError('empty_name', `the ${what} is empty`)
-  // Before it is normalized: that takes the square of a run of combining marks.
+  // Checked before the name is normalized, which takes quadratic time for a run of combining marks.
   if (text.length > MAX_NAME)
     throw new ReferenceInputError('name_too_long', `the ${what} is longer than ${MAX_NAME} characters`)
   if (!text.isWellFormed())
@@ -234,7 +234,7 @@ function checkText(what: string, text: string): void {
     throw new ReferenceInputError('control_character', `the ${what} holds a control character`)
   if (hasPiledUpMarks(text))
     throw new ReferenceInputError('piled_up_marks', `the ${what} has too many combining marks in a row`)
-  // Composing it would send another name than the server lists.
+  // A composed name would not be the name that the server lists.
   if (text.normalize('NFC') !== text)
     throw new ReferenceInputError('not_composed', `the ${what} is not in Unicode NFC`)
 }

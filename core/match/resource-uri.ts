@@ -1,8 +1,8 @@
-// Reads URIs of resources. A policy matches the decoded text of a URI; one that programs could read in two ways has no
-// such text and is refused.
+// Reads URIs of resources. A policy matches the decoded text of a URI; a URI that programs could read in two ways has
+// no such text and is refused.
 import { decodeEscapes, EscapeError, hasDotSegment } from './escapes.js'
 
-/** The components of RFC 3986, appendix B; what comes before a colon is a scheme only where it has the form of one. */
+/** The components of RFC 3986, appendix B; the text before a colon is a scheme only if it has the form of one. */
 const COMPONENTS = /^(?:([A-Za-z][A-Za-z0-9+.-]*):)?(?:\/\/([^/?#]*))?([^?#]*)(\?[^#]*)?(#.*)?$/s
 
 /** Schemes whose hosts and paths all URL parsers normalize (WHATWG "special"). */
@@ -19,15 +19,14 @@ const STRUCTURE_OF_PATH = /(%(?:25|3f|23))/i
 const STRUCTURE_OF_QUERY = /(%(?:25|23|26|2b|3b|3d))/i
 
 /**
- * The URI, or URI template, with its escapes decoded, but for those of `%` and of delimiters. Applied to its own result
+ * The URI, or URI template, with its escapes decoded, except those of `%` and of delimiters. Applied to its own result
  * it changes nothing.
  *
- * @returns undefined where the URI is not in the normal form of RFC 3986 §6.2, or where programs could read it
- *   differently
+ * @returns undefined if the URI is not in the normal form of RFC 3986 §6.2, or if programs could read it differently
  */
 export function readUri(uri: string): string | undefined {
   const [, scheme, authority, path = '', query = '', fragment = ''] = COMPONENTS.exec(uri) ?? []
-  // URL parsers read it as a slash.
+  // URL parsers read a backslash as a slash.
   if (path.includes('\\') || authority?.includes('\\')) return undefined
   if (MALFORMED_ESCAPE.test(uri) || ENCODED_UNRESERVED.test(uri) || ENCODED_TWICE.test(uri)) return undefined
   if (ENCODED_SEPARATOR.test(path) || !isNormalOrigin(scheme, authority)) return undefined
@@ -48,20 +47,20 @@ export function readUri(uri: string): string | undefined {
   }
 }
 
-/** A scheme in lower case; an authority without user, escape or, where it is a host, a spelling of its own. */
+/** A scheme in lower case; an authority without user, escape or, if it is a host, a spelling of its own. */
 function isNormalOrigin(scheme: string | undefined, authority: string | undefined): boolean {
-  // Without a scheme it depends on the reader's own base which URL `//host/path` is.
+  // Without a scheme the meaning of `//host/path` depends on the reader's base URL.
   if (scheme === undefined) return authority === undefined
   if (scheme !== scheme.toLowerCase() || /[@%]/.test(authority ?? '')) return false
   if (!SPECIAL.has(scheme)) return true
   if (authority === undefined) return false
-  // The name with the root's dot is the same host.
+  // The name with a trailing dot is the same host.
   if (/\.(?::|$)/.test(authority)) return false
   const base = `${scheme}://${authority}/`
   return URL.canParse(base) && new URL(base).host === authority
 }
 
-/** Whether a URL parser changes nothing but what it encodes. */
+/** Whether a URL parser changes nothing except encoding. */
 function isNormalUrl(scheme: string, uri: string, path: string, fragment: string): boolean {
   // Clients do not send the fragment.
   if (fragment !== '' || !URL.canParse(uri)) return false

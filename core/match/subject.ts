@@ -12,10 +12,10 @@ const ESCAPES: Readonly<Record<string, string>> = Object.fromEntries(
   Object.entries(PLACEHOLDERS).map(([sign, placeholder]) => [placeholder, encodeURIComponent(sign)]),
 )
 
-/** A character that is in no pattern, so that only a star matches it. */
+/** A character that no pattern contains, so that only a star matches it. */
 export const FRESH = '\u0007'
 
-/** Marks of the begin and end of the text. */
+/** Marks of the beginning and end of the text. */
 export const BEGIN = '\u0005'
 export const END = '\u0006'
 
@@ -32,7 +32,7 @@ export class Subject {
     readonly path: string,
   ) {}
 
-  /** The text between the marks of its begin and end. */
+  /** The text between the marks of its beginning and end. */
   get marked(): string {
     this.#marked ??= BEGIN + this.text + END
     return this.#marked
@@ -44,7 +44,7 @@ export class Subject {
     return this.#keys
   }
 
-  /** The subject with its names folded; itself where that changes nothing. */
+  /** The subject with its names folded; itself if that changes nothing. */
   get folded(): Subject {
     this.#folded ??= this.#fold()
     return this.#folded
@@ -100,7 +100,7 @@ export function foldNames(text: string): string {
   return parts.map((name, i) => (i % 2 === 1 ? name : placeholdersFor(foldName(name)))).join('')
 }
 
-/** Of such text, which most references have, a fold changes only the case. */
+/** In such text, which most references are, a fold changes only the case. */
 const PLAIN = /^[\w+-]+(?:\.[\w+-]+)*(?:[/@][\w+-]+(?:\.[\w+-]+)*)*$/
 const SEPARATOR = /([/@])/
 

@@ -1,6 +1,6 @@
 // Finds personal data and secrets in a text, by their form and by the names of what holds them. The text is hostile
-// input: every detector takes time linear in it. What no rule can know stays: a person's name, a postal address, a
-// secret that looks like a word.
+// input: every detector takes time linear in it. Data without a recognizable form is not found: a person's name, a
+// postal address, a secret that looks like a word.
 import { emailDetector } from './email.js'
 import { ibanDetector } from './iban.js'
 import { type Detector, type PiiKind, patternDetector, type Span } from './kinds.js'
@@ -33,7 +33,7 @@ const phoneDetectors: readonly Detector[] = [
   ),
 ]
 
-/** In order: what one has found, the next ones do not see. */
+/** The detectors in order: matches of one are hidden from the next ones. */
 const detectors: readonly Detector[] = [
   privateKeyDetector,
   ...secretDetectors,
@@ -49,7 +49,7 @@ export interface PiiMatch extends Span {
   readonly kind: PiiKind
 }
 
-/** The matches in order, without overlap; of all kinds where none are named. */
+/** The matches in order, without overlap; of all kinds if no kinds are given. */
 export function detectPii(text: string, kinds?: readonly PiiKind[]): PiiMatch[] {
   const matches: PiiMatch[] = []
   let rest = withoutEscapes(text)
@@ -63,9 +63,9 @@ export function detectPii(text: string, kinds?: readonly PiiKind[]): PiiMatch[] 
 }
 
 export interface RedactOptions {
-  /** All, if not given. */
+  /** Default: all kinds. */
   readonly kinds?: readonly PiiKind[]
-  /** `[redacted:<kind>]` if not given, and `[redacted]` for a secret beside its name. */
+  /** Default: `[redacted:<kind>]`, and `[redacted]` for a secret beside its name. */
   readonly replacement?: string
 }
 
@@ -84,10 +84,13 @@ function labelOf(kind: PiiKind): string {
   return kind === 'secret' ? '[redacted]' : `[redacted:${kind}]`
 }
 
-/** Belongs to no word, so what is beside it is at a boundary. Positions stay, as the mask is as long as the match. */
+/**
+ * A character that does not belong to a word, so that the text beside a match is at a boundary. The mask is as long as
+ * the match, so positions stay the same.
+ */
 const MASK = '\0'
 
-/** In JSON text a line may begin `\n555-…`: the letter of the escape is no part of what follows. */
+/** In JSON text a line may begin `\n555-…`: the letter of the escape is not a part of the number. */
 function withoutEscapes(text: string): string {
   return text.includes('\\') ? text.replaceAll(/\\[bfnrt]/g, `\\${MASK}`) : text
 }

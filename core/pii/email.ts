@@ -13,7 +13,7 @@ const versionOrScale = /^(?:v?\d+\.\d+(?:\.|$)|\d(?:\.\d)?x\.(?:png|jpe?g|gif|we
 
 export const emailDetector: Detector = { kind: 'email', find: findEmails }
 
-/** From each `@` outward, so that text without one costs nothing. */
+/** Searches from each `@` outward, so that text without one costs nothing. */
 function findEmails(text: string): Span[] {
   const spans: Span[] = []
   let min = 0
@@ -35,12 +35,12 @@ function localPartStart(text: string, at: number, min: number): number {
     if (!localCharacter.test(before)) break
     start -= before.length
   }
-  // An apostrophe there is a quotation mark.
+  // An apostrophe at the beginning is a quotation mark.
   while (start < at && text[start] === "'") start++
   return start
 }
 
-/** Two code units where they are a character beyond the basic plane. */
+/** Two code units if they are a character beyond the basic plane. */
 function characterBefore(text: string, at: number): string {
   const isPair = (text.codePointAt(at - 2) ?? 0) > 0xffff
   return text.slice(isPair ? at - 2 : at - 1, at)

@@ -1,7 +1,7 @@
 // International bank account numbers (ISO 13616): the length of each country and the check digits.
 import { type Detector, matchesOf, type Span } from './kinds.js'
 
-/** From SWIFT's IBAN registry; the last line has those that countries use without being registered. */
+/** From SWIFT's IBAN registry; the last line has the countries that use IBANs without being registered. */
 const lengths: ReadonlyMap<string, number> = new Map(
   [
     ...(
@@ -33,7 +33,7 @@ function findIbans(text: string): Span[] {
   return spans
 }
 
-/** Where `count` characters end, parted by single separators; undefined where there are fewer. */
+/** The end of `count` characters with single separators between them; undefined if there are fewer. */
 function endOf(text: string, from: number, count: number): number | undefined {
   let seen = 0
   for (let at = from; at < text.length; at++) {

@@ -1,11 +1,11 @@
-// The kinds of personal data and secrets that the detector knows, and what a detector of one kind is.
+// The kinds of personal data and secrets that the detector knows, and the interface of a detector of one kind.
 
 /** Data about a person. */
 export const personalDataKinds = ['email', 'payment_card', 'iban', 'us_ssn', 'phone'] as const
 
 type PersonalDataKind = (typeof personalDataKinds)[number]
 
-/** Secrets that are known by their form; `secret` is what the name beside it makes one. */
+/** Secrets that are known by their form; `secret` is a value that the name beside it identifies as secret. */
 type SecretKind =
   | 'private_key'
   | 'jwt'
@@ -37,7 +37,7 @@ export interface Detector {
   find(text: string): Span[]
 }
 
-/** @param isReal what the pattern alone cannot tell, such as a check digit. */
+/** @param isReal checks what the pattern cannot, such as a check digit. */
 export function patternDetector(
   kind: PiiKind,
   pattern: RegExp,
@@ -52,7 +52,7 @@ export function patternDetector(
   }
 }
 
-/** As `matchAll`, without its copy of the pattern: short texts come in large numbers. */
+/** Like `matchAll`, without its copy of the pattern, because short texts are frequent. */
 export function matchesOf(text: string, pattern: RegExp): RegExpExecArray[] {
   const matches: RegExpExecArray[] = []
   pattern.lastIndex = 0

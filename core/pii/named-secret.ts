@@ -1,5 +1,5 @@
-// Secrets that the name beside them tells: members of JSON, headers, variables, parameters and options. It errs on the
-// side of taking out.
+// Secrets that are known by the name beside them: members of JSON, headers, variables, parameters and options. In doubt
+// a value is redacted.
 import { wordsOf } from '../match/words.js'
 import { type Detector, matchesOf, type Span } from './kinds.js'
 
@@ -19,7 +19,7 @@ const SECRET_PAIRS = setOf(
   'api key,access key,private key,secret key,signing key,encryption key,account key,shared key,master key',
   'session id,set cookie,seed phrase',
 )
-/** A name that ends in one of these is about a secret and holds none: `token_count`, `passwordPolicy`. */
+/** A name that ends in one of these is about a secret and does not contain one: `token_count`, `passwordPolicy`. */
 const ABOUT_WORDS = setOf('count,type,usage,limit,length,policy,expiry,expires,expiration,ttl,budget')
 
 function setOf(...lines: string[]): ReadonlySet<string> {
@@ -33,7 +33,7 @@ function isSecretName(name: string): boolean {
   return words.some((word, i) => SECRET_WORDS.has(word) || SECRET_PAIRS.has(`${word} ${words[i + 1] ?? ''}`))
 }
 
-// A member's name and colon, also inside a JSON text that is itself a string, where quotes are escaped.
+// A member's name and colon, also inside a JSON text that is itself a string, in which quotes are escaped.
 const MEMBER = /(\\{0,7})"([\w .@/-]{1,64})\1"[ \t]{0,4}:[ \t]{0,4}/g
 
 /** Values of members of JSON, whatever their type. */
@@ -44,7 +44,7 @@ function findMembers(text: string): Span[] {
     const start = index + match.length
     if (index < min || !isSecretName(name)) continue
     const end = valueEnd(text, start, backslashes.length)
-    // null, true and false tell nothing.
+    // null, true and false reveal nothing.
     if (end === start || /^(?:null|true|false)$/.test(text.slice(start, Math.min(end, start + 6)))) continue
     spans.push({ start, end, jsonQuote: `${backslashes}"` })
     min = end
@@ -52,7 +52,7 @@ function findMembers(text: string): Span[] {
   return spans
 }
 
-/** Where the JSON value that begins at `start` ends; the end of the text where it was cut. */
+/** The end of the JSON value that begins at `start`; the end of the text if the value was cut off. */
 function valueEnd(text: string, start: number, escapes: number): number {
   let depth = 0
   for (let at = start; at < text.length; at++) {
@@ -64,7 +64,7 @@ function valueEnd(text: string, start: number, escapes: number): number {
     } else if (character === '{' || character === '[') {
       depth++
     } else if (character === '}' || character === ']') {
-      // One that closes what is around ends a bare value.
+      // A closing bracket of the surrounding JSON ends a bare value.
       if (depth === 0) return at
       depth--
       if (depth === 0) return at + 1
@@ -75,7 +75,7 @@ function valueEnd(text: string, start: number, escapes: number): number {
   return text.length
 }
 
-/** Index of the quote that ends a string: the first with no more backslashes before it than open it. */
+/** Index of the quote that ends a string: the first with no more backslashes before it than the opening quote has. */
 function stringEnd(text: string, start: number, escapes: number): number {
   let backslashes = 0
   for (let at = start; at < text.length; at++) {
@@ -86,7 +86,7 @@ function stringEnd(text: string, start: number, escapes: number): number {
   return text.length
 }
 
-// Headers whose whole line is secret. What begins with a bracket is redacted already.
+// Headers whose whole line is secret. A value that begins with a bracket is redacted already.
 const HEADER =
   /(?<![\w-])((?:Proxy-)?Authorization|(?:Set-)?Cookie)([ \t]{0,3}[:=](?![ \t]{0,3}\[)[ \t]{0,3})[^\r\n"\\]{1,8192}/gi
 
@@ -97,8 +97,8 @@ function findHeaders(text: string): Span[] {
   }))
 }
 
-// `name=value` and `Name: value` outside JSON, as in environments, queries and prose; `--name value` of commands. What
-// begins with a bracket is a list or redacted already.
+// `name=value` and `Name: value` outside JSON, as in environments, queries and prose; `--name value` of commands. A
+// value that begins with a bracket is a list or redacted already.
 const NAME =
   /(?<![\w.-])(?:-{0,2}([A-Za-z][\w.-]{1,63})[ \t]{0,3}[=:]|--([A-Za-z][\w.-]{1,63})[ \t](?![ \t]{0,3}-))[ \t]{0,3}(?!\[)/g
 const VALUE = /[^\s"',;&<>\\]*/y
@@ -117,7 +117,7 @@ function findNamedValues(text: string): Span[] {
   return spans
 }
 
-/** The value that begins at `at`, without its quotes; empty where there is none. */
+/** The value that begins at `at`, without its quotes; empty if there is none. */
 function valueAt(text: string, at: number): Span {
   QUOTE.lastIndex = at
   const quote = QUOTE.exec(text)?.[0] ?? ''
@@ -126,7 +126,7 @@ function valueAt(text: string, at: number): Span {
   if (quote === '"' && /^(?:[,}\]:]|$)/.test(text.slice(start, start + 1))) return { start, end: start }
   const close = quote === '' ? -1 : text.indexOf(quote, start)
   if (close >= 0) return { start, end: close }
-  // One that was cut off goes on to the end; a lone apostrophe quotes nothing.
+  // A quoted value that was cut off extends to the end; a lone apostrophe does not quote.
   if (quote.endsWith('"')) return { start, end: text.length }
   VALUE.lastIndex = start
   return { start, end: start + (VALUE.exec(text)?.[0].length ?? 0) }

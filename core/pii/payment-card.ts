@@ -7,14 +7,14 @@ export const paymentCardDetector: Detector = {
   find: (text) => matchesOf(text, digitRun).flatMap((run) => cardsIn(run[0], run.index, text)),
 }
 
-/** Digits, in groups that one separator parts. */
+/** Digits, in groups with one separator between them. */
 const digitRun = /\d(?:[ .\u00a0\u2010-\u2013-]?\d)+/g
 const minDigits = 12
 const maxDigits = 19
-/** Shorter groups are of a date or a code, unless they all belong to one number. */
+/** Shorter groups belong to a date or a code, unless they all belong to one number. */
 const minGroup = 3
 
-/** So that a time stamp, an IMEI or an order number seldom passes for a card. */
+/** Prefixes of card networks, so that a time stamp, an IMEI or an order number is seldom taken for a card. */
 const networks = new RegExp(
   `^(?:${[
     '2[2-7]\\d{14,17}', // Mastercard, Mir
@@ -26,7 +26,7 @@ const networks = new RegExp(
   ].join('|')})$`,
 )
 
-/** @param offset of the run in the text. */
+/** @param offset position of the run in the text. */
 function cardsIn(run: string, offset: number, text: string): Span[] {
   if (run.length < minDigits) return []
   const spanOf = (start: number, end: number): Span => ({ start: offset + start, end: offset + end })
@@ -49,14 +49,14 @@ function cardsIn(run: string, offset: number, text: string): Span[] {
   return spans
 }
 
-/** However its digits are grouped. */
+/** Accepts any grouping of the digits. */
 function isWholeCard(run: string): boolean {
   if (run.length >= 2 * maxDigits || run.includes('.')) return false
   const digits = digitsOf(run)
   return digits.length > minDigits && isCard(digits)
 }
 
-/** How many groups from there are a card's number, the most of them; 0 for none. */
+/** The largest number of groups from there that form a card number; 0 if none do. */
 function groupsOfCard(
   groups: readonly { readonly digits: string; readonly index: number }[],
   from: number,
@@ -97,7 +97,7 @@ const maxHexadecimal = 64
 /** ITU-T E.164. */
 const maxPhoneDigits = 15
 
-/** Whether the digits are of an international telephone number or of a hexadecimal word, such as a hash. */
+/** Whether the digits belong to an international telephone number or to a hexadecimal word, such as a hash. */
 function isOther(text: string, { start, end }: Span): boolean {
   if (text[start - 1] === '+' && digitsOf(text.slice(start, end)).length <= maxPhoneDigits) return true
   const before = /[\da-z]*$/i.exec(text.slice(Math.max(0, start - maxHexadecimal), start))?.[0] ?? ''

@@ -2,7 +2,7 @@
 import { errorTable } from '../call/errors.js'
 import type { Outcome, ResponseHeaders } from '../call/outcome.js'
 
-/** The value, made immutable; undefined where it is not an outcome. Reading it may throw. */
+/** The value, made immutable; undefined if it is not an outcome. Reading it may throw. */
 export function outcomeIn(value: unknown): Outcome | undefined {
   if (!isOutcome(value)) return undefined
   if (value.headers !== undefined) Object.freeze(value.headers)
@@ -31,7 +31,7 @@ function isCode(code: unknown): boolean {
   return typeof code === 'string' && Object.hasOwn(errorTable, code)
 }
 
-/** Those of a final response (RFC 9110 §15). */
+/** The status codes of a final response (RFC 9110 §15). */
 function isStatus(status: unknown): boolean {
   return typeof status === 'number' && Number.isInteger(status) && status >= 200 && status <= 999
 }
@@ -44,12 +44,12 @@ function isBody(body: unknown): boolean {
 }
 
 const fieldName = /^[\w!#$%&'*+.^`|~-]+$/
-/** What node:http sends (RFC 9110 §5.5). */
+/** The header fields that node:http sends (RFC 9110 §5.5). */
 const fieldValue = /^[\t\x20-\x7e\x80-\xff]*$/
 
 function areHeaders(headers: unknown): headers is ResponseHeaders {
   if (typeof headers !== 'object' || headers === null) return false
-  // As they are read where they are sent: inherited ones, too.
+  // Inherited headers too, as the sender reads them.
   for (const name in headers) {
     if (!fieldName.test(name)) return false
     const value: unknown = (headers as Partial<Record<string, unknown>>)[name]

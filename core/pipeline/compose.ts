@@ -7,7 +7,7 @@ import { failed, isStream, type Outcome, unsentOutcome } from '../call/outcome.j
 import type { Next, Stage } from '../plugin/stage.js'
 import { outcomeIn } from './check-outcome.js'
 
-/** Sends the call upstream. `control` commits its holds, and states what was sent. */
+/** Sends the call upstream; commits the holds through `control`, and states there what was sent. */
 export type Dispatch = (call: Call, control: CallControl) => MaybePromise<Outcome>
 
 /** Runs a part of the pipeline. */
@@ -19,13 +19,13 @@ export interface PlacedStage {
   readonly stage: Stage
 }
 
-/** A stage with all that is inside it. */
+/** A stage with all stages inside it. */
 type Layer = (control: CallControl, last: LastEnded) => MaybePromise<Outcome>
 
 /**
- * Composes the stages into one function, which neither throws nor rejects. An error of a stage, and what it returns that
- * is not an outcome, becomes an outcome at that stage, so that the outer stages get a value. A stage that returns without
- * a promise costs two closures per call, for the checks of `next()` and of its outcome.
+ * Composes the stages into one function, which neither throws nor rejects. An error of a stage, and a returned value
+ * that is not an outcome, become an outcome at that stage, so that the outer stages get a value. A stage that returns
+ * without a promise costs two closures per call, for the checks of `next()` and of its outcome.
  */
 export function compose(stages: readonly PlacedStage[], dispatch: Dispatch): Run {
   const outermost = stages.reduceRight<Layer>(
@@ -35,7 +35,7 @@ export function compose(stages: readonly PlacedStage[], dispatch: Dispatch): Run
   return (control) => outermost(control, new LastEnded())
 }
 
-/** The layer of a call that ended last, so that the one outside it need not wait for its promise another time. */
+/** The layer of a call that ended last, so that the layer outside it need not wait for its promise again. */
 class LastEnded {
   #promise: Promise<Outcome> | undefined
   #outcome: Outcome | undefined
@@ -47,7 +47,7 @@ class LastEnded {
     return outcome
   }
 
-  /** Undefined where another layer ended last, or none. */
+  /** Undefined if another layer ended last, or none. */
   outcomeOf(promise: Promise<Outcome>): Outcome | undefined {
     return promise === this.#promise ? this.#outcome : undefined
   }
@@ -61,7 +61,7 @@ function layer(name: string, stage: Stage, inner: Layer): Layer {
     const next: Next = () => {
       if (passed !== undefined) return internal(new Error(`stage ${name} called next() twice`))
       if (isOver || call.isSettled) return internal(new Error(`stage ${name} called next() after its end`))
-      // Before the request is read nothing waits for the caller, and the record needs to know who it is.
+      // A call whose request is not read yet goes on, as its record needs the identity.
       passed = (call.parsedRequest === undefined ? undefined : control.endedUnsent) ?? inner(control, last)
       return passed
     }
@@ -74,7 +74,7 @@ function layer(name: string, stage: Stage, inner: Layer): Layer {
     }
     try {
       const returned = adopted(stage.handle(call, next))
-      // What `next()` gave is checked already, and never rejects.
+      // The outcome of `next()` is checked already, and its promise never rejects.
       if (returned === passed && passed !== undefined) return passed
       if (!isPending(returned)) return conclude(returned)
       const ended: Promise<Outcome> = returned.then(
@@ -93,21 +93,23 @@ function adopted<T>(value: MaybePromise<T>): MaybePromise<T> {
   return isPending(value) && !(value instanceof Promise) ? Promise.resolve(value) : value
 }
 
-/** A stage that did not wait for `next()` ends the call: what it passed on is aborted, and ends before the call does. */
+/**
+ * A stage that did not wait for `next()` ends the call: the stages inside it are aborted, and end before the call does.
+ */
 function whenEnded(call: Call, name: string, passed: Promise<Outcome>): Promise<Outcome> {
   let hasEnded = false
   const ended = passed.then((outcome) => {
     hasEnded = true
     return outcome
   })
-  // A promise that was settled before has run its handler by then.
+  // By then the handler of a promise that was settled before has run.
   queueMicrotask(() => {
     if (!hasEnded) call.abort('INTERNAL', `Stage ${name} did not wait for the rest of the pipeline.`)
   })
   return ended
 }
 
-/** The outcome of a stage that returned `value`, under the findings; `inside` is what `next()` gave it, and is checked. */
+/** The outcome of a stage that returned `value`, under the findings; `inside` is the checked outcome of `next()`. */
 function concluded(control: CallControl, name: string, value: unknown, inside: Outcome | undefined): Outcome {
   const outcome = inside !== undefined && value === inside ? inside : checked(name, value)
   const ruled = underFindings(control, outcome)
@@ -162,7 +164,7 @@ function internal(cause: Error): Outcome {
   return failed('INTERNAL', 'The gateway failed to handle this call.', { cause })
 }
 
-/** The outcome of what a stage threw. */
+/** The outcome for a value that a stage threw. */
 export function outcomeOf(call: Call, name: string, thrown: unknown): Outcome {
   try {
     if (isRefusal(thrown) && Object.hasOwn(errorTable, thrown.code)) {

@@ -1,4 +1,4 @@
-// Builds and runs pipelines: for programs that host one.
+// Builds and runs pipelines, for programs that host one.
 export { CallControl, isCallControl } from '../call/call-control.js'
 export { buildPipeline } from './build.js'
 export { compose, type Dispatch, type PlacedStage } from './compose.js'

@@ -63,7 +63,7 @@ export class Pipeline {
     })
   }
 
-  /** The credential for the gateway's own requests to `server`, from the innermost stage that has one. */
+  /** The credential for the gateway's own requests to `server`, from the innermost stage that provides one. */
   async ownCredential(server: string): Promise<Credential | undefined> {
     for (const { stage } of [...this.stages].reverse()) {
       const credential = await stage.ownCredential?.(server)
@@ -81,7 +81,7 @@ export class Pipeline {
   }
 
   /**
-   * Never rejects. A complete response has settled when this resolves; a streamed one settles while it is sent. Where a
+   * Never rejects. A complete response has settled when this resolves; a streamed one settles while it is sent. If a
    * stage or the dispatcher goes on after an abort, the call ends without it.
    */
   run(control: CallControl): Promise<Outcome> {
@@ -91,7 +91,7 @@ export class Pipeline {
   }
 }
 
-/** Settles the call, and gives the outcome that its caller gets. */
+/** Settles the call, and returns the outcome for its caller. */
 function ended(control: CallControl, returned: Outcome): MaybePromise<Outcome> {
   const { progress } = control
   const outcome = underFindings(control, returned)
@@ -103,12 +103,12 @@ function ended(control: CallControl, returned: Outcome): MaybePromise<Outcome> {
 /** Milliseconds that stages and the dispatcher have to end a call once it is aborted. */
 const ABORTED_MS = 3_000
 
-/** Milliseconds in which a call whose caller has left must come to the dispatcher, or from there to its end. */
+/** Milliseconds in which a call whose caller has left must reach the dispatcher, or end after the dispatcher. */
 const LEFT_MS = 5_000
 
 /**
- * Ends a call once: with the outcome of its stages, or with that of an abort where they have not ended some time after it.
- * A call whose caller has left is aborted where stages keep it; what has a limit of its own may take longer.
+ * Ends a call once: with the outcome of its stages, or with that of an abort if they have not ended some time after it.
+ * A call whose caller has left is aborted if stages keep it; a wait with a limit of its own may take longer.
  */
 class Ending implements Watcher {
   #control: CallControl

@@ -1,4 +1,4 @@
-// Holds a response back until its call has settled: a complete response as a whole, a stream at its last chunk.
+// Holds a response back until its call has settled: a complete response whole, a stream at its last chunk.
 import { createHash } from 'node:crypto'
 import { controlOf } from '../call/call.js'
 import type { CallControl } from '../call/call-control.js'
@@ -97,12 +97,12 @@ class SettlingStream {
         await this.#settle(null, codeOf(error) ?? this.#codeOfAbort() ?? 'UPSTREAM_UNREACHABLE')
       throw error
     } finally {
-      // Not settled means that the caller disconnected before the end of the response.
+      // A call that is not settled here has lost its caller before the end of the response.
       if (!this.#isSettled) await this.#settle(null, this.#codeOfAbort() ?? 'CANCELLED')
     }
   }
 
-  /** An error message in place of the response where the protocol has one; else the body must not look complete. */
+  /** An error message in place of the response if the protocol has one; else the body must not look complete. */
   async #refused({ response }: ResponseChunk, { code, message }: Denied | Failed): Promise<ResponseChunk> {
     if (response === undefined) throw new Refusal(code, message)
     if (response.call !== undefined) {

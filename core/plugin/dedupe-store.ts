@@ -22,14 +22,14 @@ export type DedupeClaimResult =
   /** Another call with this key is in flight. */
   | { readonly state: 'in_flight' }
   /** A call with this key has completed; null if its response was not kept. */
-  | { readonly state: 'answered'; readonly response: Uint8Array | null }
+  | { readonly state: 'completed'; readonly response: Uint8Array | null }
   /** A call with this key was sent, and its outcome is unknown. */
   | { readonly state: 'unknown' }
   /** The key was used for a request with another fingerprint. */
   | { readonly state: 'reused' }
 
 /**
- * A key is free, claimed, sent, answered or unknown. A claim that lapses is free again; one that lapses after it was
+ * A key is free, claimed, sent, completed or unknown. A claim that lapses is free again; one that lapses after it was
  * marked as sent is unknown. Every operation is atomic, and those that take a claim do nothing for one that does not
  * own its key. Operations reject when the store cannot be asked; the call is then refused.
  */

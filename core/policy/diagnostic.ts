@@ -1,7 +1,7 @@
 // Diagnostics of a policy: one line each, in a form that terminals and editors turn into a link.
 import type { Diagnostic } from './types.js'
 
-/** Where a value of a policy is written. Lines and columns count from 1; absent for objects of code. */
+/** The position of a value in a policy. Lines and columns count from 1; absent for objects of code. */
 export interface Origin {
   readonly file: string
   readonly line?: number
@@ -44,7 +44,7 @@ export function sortedByPosition(diagnostics: readonly Diagnostic[]): Diagnostic
   )
 }
 
-/** A policy that cannot be used. The message lists every mistake, one a line. */
+/** The error for an invalid policy. The message lists every mistake, one per line. */
 export class PolicyError extends Error {
   override readonly name = 'PolicyError'
   constructor(readonly mistakes: readonly Diagnostic[]) {

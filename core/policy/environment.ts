@@ -6,7 +6,7 @@ const validName = /^[A-Za-z_][A-Za-z0-9_]*$/
 
 interface Substituted {
   readonly value: string
-  /** As written in the policy. */
+  /** The value as written in the policy. */
   readonly template: string
   /** The substituted values, to be removed from messages. */
   readonly secrets: readonly Secret[]
@@ -19,7 +19,7 @@ export interface Secret {
   readonly reference: string
 }
 
-/** Undefined where the text has no reference. */
+/** Undefined if the text has no reference. */
 export function substitute(
   template: string,
   env: Readonly<Record<string, string | undefined>>,
@@ -50,7 +50,7 @@ export function withoutSecrets(message: string, secrets: readonly Secret[]): str
   for (const { value, reference } of [...secrets].sort((a, b) => b.value.length - a.value.length)) {
     for (const form of new Set([value, JSON.stringify(value).slice(1, -1)])) {
       if (form === '') continue
-      // As a whole word, so that the value 8 does not replace a digit of "at most 8000".
+      // Only whole words are replaced, so that the value 8 does not replace a digit of "at most 8000".
       const before = /^\w/.test(form) ? '(?<!\\w)' : ''
       const after = /\w$/.test(form) ? '(?!\\w)' : ''
       const escaped = form.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')

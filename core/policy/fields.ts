@@ -16,7 +16,7 @@ export const httpUrlSchema = z.url({ protocol: /^https?$/, error: 'must be an ht
 /** A pattern over references. */
 export const patternSchema = z.string().superRefine((source, context) => checkPattern(source, [], context))
 
-/** Patterns to values. */
+/** A map from patterns to values. */
 export function patternsSchema<T extends z.ZodType>(value: T) {
   return z.record(z.string(), value).superRefine((entries, context) => {
     for (const source of Object.keys(entries)) checkPattern(source, [source], context)
@@ -33,14 +33,14 @@ function checkPattern(source: string, path: string[], context: z.core.$Refinemen
 }
 
 interface SecureUrlRule {
-  /** Why plain http is not accepted, such as `because …`. */
+  /** Why plain http is not accepted, as a clause such as `because …`. */
   readonly because?: string
   /** The key that accepts plain http to every host. */
   readonly insecureKey?: string
   readonly isInsecureAllowed?: boolean | undefined
 }
 
-/** Why an http or https URL must not be used for secrets or decisions; undefined where it may, and for other text. */
+/** Why an http or https URL must not be used for secrets or decisions; undefined if it may, and for other text. */
 export function secureUrlError(
   text: string | undefined,
   { because, insecureKey, isInsecureAllowed = false }: SecureUrlRule = {},

@@ -1,4 +1,4 @@
-// Loads and validates policies: for programs that host a pipeline.
+// Loads and validates policies, for programs that host a pipeline.
 export { checkOrder, defaultOrder } from '../plugin/order.js'
 export { formatDiagnostic, PolicyError } from './diagnostic.js'
 export {

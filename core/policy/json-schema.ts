@@ -83,7 +83,7 @@ function spelled(properties: Record<string, JsonSchema | boolean>): Record<strin
   )
 }
 
-/** A required key with two spellings is one of two. */
+/** A required key with two spellings becomes a choice of both. */
 function requirement(required: readonly string[]): JsonSchema {
   const single = required.filter((key) => spellingsOf(key).length === 1)
   const double = required.filter((key) => spellingsOf(key).length > 1)
@@ -95,7 +95,7 @@ function requirement(required: readonly string[]): JsonSchema {
   }
 }
 
-/** Without the alternatives that have no type: functions and instances, which a file cannot contain. */
+/** Removes the alternatives without a type: functions and instances, which a file cannot contain. */
 function fromFile(alternatives: readonly JsonSchema[]): JsonSchema[] {
   const typed = alternatives.filter((schema) => !isOpen(schema))
   return typed.length === 0 ? [...alternatives] : typed

@@ -5,12 +5,14 @@ import { describeJsonSchema } from './describe-schema.js'
 type JsonSchema = z.core.JSONSchema.BaseSchema
 
 export interface KeyReference {
-  /** From the section on: `oidc.issuer`; `<name>` is a key that the author chooses, `[]` each entry of a list. */
+  /**
+   * The path within the section: `oidc.issuer`; `<name>` is a key that the author chooses, `[]` each entry of a list.
+   */
   readonly path: string
   /** A description of what it accepts. */
   readonly accepts: string
   readonly isRequired: boolean
-  /** As JSON; undefined where there is none. */
+  /** The default as JSON; undefined if there is none. */
   readonly default?: string
   readonly description: string
   /** False for a key of a later release. */
@@ -47,7 +49,7 @@ function described(schema: JsonSchema, path: string, isRequired: boolean): KeyRe
   return [key, ...below(schema, path)]
 }
 
-/** Without the keys of a mapping, which have rows of their own. */
+/** The description without the keys of a mapping, which have rows of their own. */
 function describeShort(schema: JsonSchema): string {
   if (schema.type === 'object') return 'a mapping'
   const { items } = schema

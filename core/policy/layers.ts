@@ -6,10 +6,10 @@ import type { Diagnostic, PolicyLayer } from './types.js'
 import { parsePolicyText } from './yaml.js'
 
 export class Sections {
-  /** By the names of their owners; unknown ones by the name as written. */
+  /** The sections by the names of their owners; unknown sections by the name as written. */
   readonly entries = new Map<string, MapEntry>()
   readonly mistakes: Diagnostic[] = []
-  /** Where a missing section is reported: the policy file, or the options. */
+  /** The origin at which a missing section is reported: the policy file, or the options. */
   root: Origin
   /** False when a layer could not be read: the policy is not validated further. */
   isReadable = true
@@ -61,7 +61,7 @@ export class Sections {
       sections.set(name, { ...inner, key })
     }
     const { entries, origin } = outer.node
-    // By key: an object's entries are made anew at each access.
+    // Compared by key, as an object's entries are created anew at each access.
     const rest = entries.filter((entry) => entry.key !== name)
     sections.set(nestedIn, { ...outer, node: { kind: 'map', origin, entries: rest } })
   }

@@ -107,7 +107,7 @@ class PolicyLoader<Host> {
 
   #factsOf(host: Host, plugins: readonly Plugin[], values: ReadonlyMap<string, unknown>): PolicyFacts {
     const facts = plugins.map((plugin) => plugin.facts?.(values.get(plugin.name)))
-    // Of plugins without a section too: a policy may name a reason before it has the section.
+    // Includes plugins without a section: a policy may name a reason before it has the section.
     const reasons = [...this.#plugins.values()].flatMap((plugin) => plugin.reasons ?? [])
     return Object.assign(reasons.length === 0 ? {} : { reasons }, this.#input.hostFacts?.(host), ...facts)
   }
@@ -218,7 +218,7 @@ class PolicyLoader<Host> {
     return (plugin.presence ?? 'optional') === 'optional' && !this.#sections.entries.has(plugin.name)
   }
 
-  /** The sections of all stages that run; the value is undefined where it has mistakes. */
+  /** The sections of all stages that run; the value is undefined if it has mistakes. */
   #validateSections(): Map<string, unknown> {
     const values = new Map<string, unknown>()
     for (const plugin of this.#plugins.values()) {
@@ -241,7 +241,7 @@ class PolicyLoader<Host> {
       this.#mistakes.push(mistakeAt(root, name, `the section "${name}" is missing; every policy needs it`))
       values.set(name, undefined)
     } else if (presence === 'always') {
-      // A schema may give a missing section a meaning of its own.
+      // A schema may accept a missing section.
       const absent = plugin.schema.safeParse(undefined)
       if (absent.success) {
         values.set(name, absent.data)

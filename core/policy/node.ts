@@ -31,7 +31,7 @@ interface ScalarNode {
   readonly kind: 'scalar'
   readonly origin: Origin
   readonly value: unknown
-  /** The value was refused already and is a placeholder. */
+  /** True for a placeholder of a value that was already refused. */
   readonly isRefused?: true
 }
 
@@ -72,16 +72,16 @@ function isPlainObject(value: unknown): value is Record<string, unknown> {
   return prototype === null || prototype === Object.prototype
 }
 
-/** The path of a member: `a.b`, or `a["mcp://b"]` where the key is not a word. */
+/** The path of a member: `a.b`, or `a["mcp://b"]` if the key is not a word. */
 export function pathOfMember(parent: string, key: string): string {
   if (!/^[\w-]+$/.test(key)) return `${parent}[${JSON.stringify(key)}]`
   return parent === '' ? key : `${parent}.${key}`
 }
 
-/** A value of the policy and where it is. Of a missing value the node is undefined and the origin its parent's. */
+/** A value of the policy and its position. For a missing value the node is undefined and the origin is its parent's. */
 export interface Located {
   readonly origin: Origin
-  /** As the author wrote it. */
+  /** The path as the author wrote it. */
   readonly path: string
   readonly node: PolicyNode | undefined
 }
@@ -97,18 +97,18 @@ export function childOf({ origin, path, node }: Located, key: string | number): 
   return { origin: entry?.origin ?? origin, path: pathOfMember(path, entry?.key ?? key), node: entry?.node }
 }
 
-/** The items of a list; none for anything else. */
+/** The items of a list; empty for any other value. */
 export function itemsOf(list: Located): Located[] {
   return list.node?.kind === 'list' ? list.node.items.map((_, index) => childOf(list, index)) : []
 }
 
-/** A string with the environment substituted; undefined for anything else. */
+/** A string with the environment substituted; undefined for any other value. */
 export function textOf({ node }: Located, env: Env): string | undefined {
   if (node?.kind !== 'scalar' || typeof node.value !== 'string') return undefined
   return substitute(node.value, env)?.value ?? node.value
 }
 
-/** What was substituted from the environment, at any depth. */
+/** The values substituted from the environment, at any depth. */
 export function secretsOf(node: PolicyNode | undefined, env: Env): readonly Secret[] {
   if (node?.kind === 'map') return node.entries.flatMap((entry) => secretsOf(entry.node, env))
   if (node?.kind === 'list') return node.items.flatMap((item) => secretsOf(item, env))

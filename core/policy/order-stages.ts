@@ -11,7 +11,7 @@ interface OrderInput {
   readonly sections: Sections
   readonly plugins: readonly Plugin[]
   readonly env: Env
-  /** Modules are still to be imported: unknown names are not mistakes yet. */
+  /** True while modules are not imported: unknown names are not mistakes yet. */
   readonly isPending: boolean
 }
 

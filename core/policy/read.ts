@@ -12,14 +12,14 @@ type Schema = z.core.$ZodType
 /** A path in the schema's spelling. */
 export type SchemaPath = readonly PropertyKey[]
 
-/** Where a value is, and how it was read. */
+/** The position of a value, and how it was read. */
 export interface Position {
   readonly origin: Origin
-  /** As the author wrote it. */
+  /** The path as the author wrote it. */
   readonly path: string
   /** The value is invalid and was reported: no further mistake is reported for it. */
   hasErrors?: boolean
-  /** The text before substitution, where the value has references to the environment. */
+  /** The text before substitution, if the value has references to the environment. */
   template?: string
   /** Index of the union's option that the value is validated by. */
   option?: number
@@ -40,7 +40,7 @@ export class SectionReader {
     return this.#read(node, schema, [], position)
   }
 
-  /** The position of the value at this path; undefined where the policy has none. */
+  /** The position of the value at this path; undefined if the policy has none. */
   positionOf(path: SchemaPath): Position | undefined {
     return this.#positions.get(positionKey(path))
   }
@@ -161,7 +161,7 @@ function positionKey(path: SchemaPath): string {
   return path.map(String).join('\u0000')
 }
 
-/** Every key becomes an own property, `__proto__` too. */
+/** Every key becomes an own property, even `__proto__`. */
 function record(members: readonly (readonly [string, unknown])[]): Record<string, unknown> {
   return Object.fromEntries(members)
 }

@@ -1,4 +1,4 @@
-// Inspects zod 4 schemas, as far as reading a policy needs it.
+// Inspects zod 4 schemas for the reader of policies.
 import { z } from 'zod'
 
 type Schema = z.core.$ZodType
@@ -34,7 +34,7 @@ export function keysOf(schema: Schema): string[] {
   return inner instanceof z.core.$ZodObject ? Object.keys(inner._zod.def.shape) : []
 }
 
-/** The schema for keys that are not listed; undefined where such keys are mistakes. */
+/** The schema for keys that are not listed; undefined if such keys are mistakes. */
 export function catchallOf(schema: z.core.$ZodObject): Schema | undefined {
   const { catchall } = schema._zod.def
   return catchall === undefined || catchall instanceof z.core.$ZodNever ? undefined : catchall
@@ -42,7 +42,7 @@ export function catchallOf(schema: z.core.$ZodObject): Schema | undefined {
 
 export type Shape = 'map' | 'list' | 'scalar'
 
-/** The kind of node that a schema accepts; undefined where it accepts any. */
+/** The kind of node that a schema accepts; undefined if it accepts any. */
 export function shapeOf(schema: Schema): Shape | undefined {
   const inner = unwrapped(schema)
   if (inner instanceof z.core.$ZodObject || inner instanceof z.core.$ZodRecord) return 'map'

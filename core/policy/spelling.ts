@@ -15,13 +15,13 @@ export function spellingsOf(key: string): string[] {
   return [...new Set([key, toSnakeCase(key), toCamelCase(key)])]
 }
 
-/** The known key of which `written` is a spelling; undefined where there is none. */
+/** The known key of which `written` is a spelling; undefined if there is none. */
 export function knownKey(written: string, known: readonly string[]): string | undefined {
   if (known.includes(written)) return written
   return known.find((key) => spellingsOf(key).includes(written))
 }
 
-/** The known word that is most similar to a misspelt one; undefined where none is similar enough. */
+/** The known word that is most similar to a misspelt one; undefined if none is similar enough. */
 export function nearest(written: string, known: readonly string[]): string | undefined {
   const target = normalized(written)
   let best: string | undefined
@@ -35,7 +35,7 @@ export function nearest(written: string, known: readonly string[]): string | und
   return best
 }
 
-/** What is wrong with a server that `targets` does not have; undefined for one that it has. */
+/** The message about a server that `targets` does not have; undefined for a known server. */
 export function unknownServer(server: string, known: readonly string[]): string | undefined {
   if (known.some((name) => name.normalize('NFC') === server.normalize('NFC'))) return undefined
   const meant = nearest(server, known)

@@ -14,7 +14,7 @@ export interface Diagnostic {
   readonly column?: number
   /** Dotted path into the policy, for example `authn.oidc.issuer` or `pipeline[2]`. */
   readonly path: string
-  /** What is wrong and what is accepted. */
+  /** What is wrong, and what is accepted. */
   readonly message: string
 }
 
@@ -31,14 +31,14 @@ export interface PolicyInput<Host> {
   readonly hostFacts?: (host: Host) => PolicyFacts
   /** The `check` of the host's keys. */
   readonly checkHost?: (host: Host, facts: PolicyFacts) => readonly ConfigConflict[]
-  /** Of two with one name the later counts, so that a user's plugin replaces a built-in one. */
+  /** Of two plugins with one name the later counts, so that a user's plugin replaces a built-in one. */
   readonly plugins: readonly Plugin[]
   /**
    * The imported modules of the policy's `plugins` by their `use`: the plugin, or the error of the import. Absent:
    * `plugins` contains the imported ones, and their entries are not known.
    */
   readonly custom?: ReadonlyMap<string, Plugin | Error>
-  /** What code bound: the policy must not choose another implementation of it. */
+  /** The bindings made in code: the policy must not choose another implementation of them. */
   readonly bindings: DependencyContainer
   readonly env: Readonly<Record<string, string | undefined>>
   /**

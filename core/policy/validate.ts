@@ -40,7 +40,7 @@ export function validate<T>(
 
 interface IssueContext {
   readonly reader: SectionReader
-  /** The messages of `messageFor`; the others are the schemas' own. */
+  /** The messages that come from `messageFor`; all others are the schemas' own. */
   readonly ownMessages: ReadonlySet<string>
 }
 
@@ -86,7 +86,7 @@ function positionOfMissing(reader: SectionReader, path: SchemaPath): Position {
   throw new Error('the section itself has no position')
 }
 
-/** The message of an issue for which the schema has none. It names the value only where the schema lists values. */
+/** The message of an issue for which the schema has none. It names the value only if the schema lists values. */
 function messageFor(issue: RawIssue): string {
   const { inst } = issue
   const accepted = inst instanceof z.core.$ZodType ? describeSchema(inst) : ''

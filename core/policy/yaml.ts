@@ -23,7 +23,7 @@ const maxDepth = 64
 const maxExpanded = 10_000
 
 interface ParsedText {
-  /** Undefined where the text cannot be read further. */
+  /** Undefined if the text cannot be read further. */
   readonly root: PolicyNode | undefined
   readonly mistakes: readonly Diagnostic[]
 }

@@ -1,4 +1,4 @@
-// What is read by reference is used for a while, so that not every call reads a file or asks a vault.
+// Caches values that are read by reference, so that not every call reads a file or a vault.
 import type { Clock } from '../plugin/tokens.js'
 
 /** The result of `read`, which runs again after `ms` milliseconds, and after it has failed. */

@@ -45,7 +45,7 @@ async function existing(directories: readonly string[]): Promise<string[]> {
 }
 
 async function contentOf(path: string, file: string, maxBytes: number): Promise<Uint8Array> {
-  // A link created since then was not checked; a named pipe must not block the call.
+  // A link that was created after the check could lead elsewhere; a named pipe must not block the call.
   const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
   const handle = await open(file, flags).catch((error: unknown) => {
     throw keyFileError(path, error)

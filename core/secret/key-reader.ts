@@ -22,7 +22,7 @@ export class KeyReader {
   #directories: readonly string[]
   #env: Readonly<Record<string, string | undefined>>
 
-  /** `directories`, relative to the policy's, are where key files may be; default: the policy's and the gateway's. */
+  /** `directories`, relative to the policy's, may contain key files; default: the policy's and the gateway's. */
   constructor(context: Pick<PluginContext, 'baseDir' | 'stateDir' | 'env'>, directories?: readonly string[]) {
     const { baseDir, stateDir, env = process.env } = context
     this.#baseDir = baseDir
@@ -30,7 +30,7 @@ export class KeyReader {
     this.#env = env
   }
 
-  /** What the reference names. Throws `KeyError` for an invalid one. */
+  /** The parsed reference. Throws `KeyError` for an invalid one. */
   locate(ref: string): KeyLocation {
     if (ref.startsWith(ENV)) {
       const name = ref.slice(ENV.length)
@@ -44,7 +44,7 @@ export class KeyReader {
     throw new KeyError('key_elsewhere', message)
   }
 
-  /** Why the file of a reference cannot be read; undefined where it can, and for other references. */
+  /** Why the file of a reference cannot be read; undefined if it can, and for other references. */
   fileError(ref: string): string | undefined {
     try {
       const location = this.locate(ref)

@@ -1,5 +1,5 @@
 // A key of the gateway itself: created by the first process that needs it and stored in the gateway's directory, or given
-// by reference where several hosts share it.
+// by reference if several hosts share it.
 import { randomBytes } from 'node:crypto'
 import { link, open, stat, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -40,7 +40,7 @@ export async function loadOrCreateKey(
   )
 }
 
-/** Atomically, and never over the file of another process. */
+/** Writes the file atomically, and never over the file of another process. */
 async function createIfMissing(path: string, directory: string): Promise<void> {
   makeDirectories(directory, 0o700)
   if (await exists(path)) return

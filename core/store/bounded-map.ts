@@ -1,6 +1,6 @@
-// A map with a limit on its entries: beyond it, the one that was set longest ago is removed.
+// A map with a limit on its entries: beyond it, the entry that was set longest ago is removed.
 
-/** Its order is that in which the entries were last set. */
+/** The entries in the order in which they were last set. */
 export class BoundedMap<Key, Value> extends Map<Key, Value> {
   #maxEntries: number
 

@@ -1,4 +1,4 @@
-// For `svc doctor`: whether the gateway can keep files in a directory. Nothing is made or written.
+// Checks for `svc doctor` whether the gateway can keep files in a directory. Creates and writes nothing.
 import { constants, type StatsFs } from 'node:fs'
 import { access, stat, statfs } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
@@ -8,7 +8,7 @@ import { fileSystemKind, fileSystemRisk } from './file-system-kind.js'
 
 const mebibyte = 1_048_576
 
-/** `subject` is how the messages call it. Less free space than `minFreeMb` is a warning. */
+/** `subject` names the directory in messages. Less free space than `minFreeMb` is a warning. */
 export async function checkDirectory(
   subject: string,
   directory: string,
@@ -48,7 +48,7 @@ export async function checkDirectory(
   return [{ severity: 'ok', message }]
 }
 
-/** The directory, or the nearest of its parents that exists. Rejects where that is no directory. */
+/** The directory, or the nearest of its parents that exists. Rejects if that is not a directory. */
 async function existingPart(dir: string): Promise<string> {
   try {
     if ((await stat(dir)).isDirectory()) return dir

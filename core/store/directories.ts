@@ -1,4 +1,4 @@
-// Makes directories recursively. Node's own recursive mkdir loops for ever on file systems such as /proc, which report
+// Makes directories recursively. Node's own recursive mkdir loops forever on file systems such as /proc, which report
 // an existing directory as missing.
 import { mkdirSync, statSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
@@ -6,7 +6,7 @@ import { dirname, resolve } from 'node:path'
 export { fileSystemKind, fileSystemRisk } from './file-system-kind.js'
 
 /**
- * Makes `path` and its missing parents. Returns the first directory that was made, undefined where all existed.
+ * Makes `path` and its missing parents. Returns the first directory that was made, undefined if all existed.
  * Throws the system's error.
  */
 export function makeDirectories(path: string, mode: number): string | undefined {
@@ -24,7 +24,7 @@ function make(path: string, mode: number): string | undefined {
   }
 }
 
-/** False where the directory exists. */
+/** False if the directory exists. */
 function makeOne(path: string, mode: number): boolean {
   try {
     mkdirSync(path, { mode })

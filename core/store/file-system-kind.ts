@@ -31,7 +31,7 @@ const local = new Map<number, string>([
   [0x01021994, 'tmpfs'],
 ])
 
-/** Of remote file systems, and of unknown ones. */
+/** The warning for remote and unknown file systems. */
 export const fileSystemRisk =
   'where locks may be invisible to other hosts and a sync may return before the bytes are durable'
 
@@ -41,7 +41,7 @@ export interface FileSystemKind {
   readonly isLocal: boolean
 }
 
-/** Undefined for one that is on neither list, and elsewhere than on Linux. */
+/** Undefined for a file system on neither list, and on systems other than Linux. */
 export function fileSystemKind(type: number): FileSystemKind | undefined {
   if (process.platform !== 'linux') return undefined
   // Some platforms return a signed number.

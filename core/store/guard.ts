@@ -26,7 +26,7 @@ type Operations<T> = {
 }
 
 export interface GuardOptions<T> {
-  /** Such as `quota store`. */
+  /** The name of the store, for example `quota store`. */
   readonly name: string
   readonly timeoutMs: number
   readonly operations: Operations<T>
@@ -46,8 +46,8 @@ interface Observers {
 const LOG_INTERVAL_MS = 10_000
 
 /**
- * The store with every operation guarded. A failed operation rejects with the `Refusal` `STORE_UNAVAILABLE`, whose cause
- * is the error, and is counted and logged. A store in this process that responds without a promise is asked without one;
+ * The store with every operation guarded. A failed operation rejects with the `Refusal` `STORE_UNAVAILABLE`, whose
+ * cause is the error, and is counted and logged. An operation that returns without a promise is guarded without one;
  * its failure is thrown.
  */
 export function guarded<T extends StoreLifecycle>(
@@ -126,7 +126,7 @@ class Deadline {
    */
   async run<T>(operation: () => Promise<T>, onLate: (result: T) => void): Promise<T> {
     if (this.#isHanging && this.#clock.monotonic() < this.#retryAt) {
-      throw new Error(`the ${this.#name} has stopped answering`)
+      throw new Error(`the ${this.#name} does not respond`)
     }
     this.#retryAt = this.#clock.monotonic() + this.#timeoutMs
     let isLate = false

@@ -1,4 +1,4 @@
-// What all stores share; `/lmdb` and `/redis` have the clients.
+// The shared parts of all stores; `/lmdb` and `/redis` have the clients.
 
 export { bindSharedStore, bindStore } from './bind.js'
 export { BoundedMap } from './bounded-map.js'

@@ -1,4 +1,4 @@
-// What a store in LMDB needs before it is opened: the package, and a file that is a database.
+// Prerequisites of a store in LMDB: the package, and a file that is a database.
 import { closeSync, openSync, readSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
@@ -8,9 +8,9 @@ const MAGIC = [0xdec0efbe, 0xbeefc0de]
 const MAGIC_AT = 24
 
 /**
- * LMDB would map a file that is no database, and crash the process.
+ * LMDB would map a file that is not a database, and crash the process.
  *
- * @throws {Error} where `data.mdb` in the directory is not an LMDB database
+ * @throws {Error} if `data.mdb` in the directory is not an LMDB database
  */
 export function checkHeader(dir: string): void {
   const start = Buffer.alloc(MAGIC_AT + 4)
@@ -36,7 +36,7 @@ function readStart(file: string, into: Buffer): number {
   }
 }
 
-/** An optional dependency, because its binaries are large. Throws an error with instructions where it is missing. */
+/** An optional dependency, because its binaries are large. Throws an error with instructions if it is missing. */
 export function loadLmdb(): typeof import('lmdb') {
   try {
     return createRequire(import.meta.url)('lmdb')

@@ -5,14 +5,14 @@ import { BoundedMap } from './bounded-map.js'
 
 interface Entry {
   readonly value: string
-  /** By the monotonic clock, milliseconds. */
+  /** Monotonic milliseconds. */
   readonly until: number
 }
 
 export class MemoryMap implements SharedMap {
   #bounds: MapBounds
   #clock: Clock
-  /** Entries in the order in which their time ends, as all have the same. */
+  /** Entries in the order in which they expire, as all have the same lifetime. */
   #groups = new Map<string, BoundedMap<string, Entry>>()
 
   constructor(bounds: MapBounds, clock: Clock) {
@@ -28,7 +28,7 @@ export class MemoryMap implements SharedMap {
     const now = this.#clock.monotonic()
     this.#removeExpired(now)
     const entries = this.#groups.get(group) ?? new BoundedMap<string, Entry>(this.#bounds.maxEntries)
-    // The group written last stands last.
+    // The group that was written last is the last one.
     this.#groups.delete(group)
     this.#groups.set(group, entries)
     for (const [name, value] of added) entries.set(name, { value, until: now + this.#bounds.ttlMs })
@@ -49,7 +49,7 @@ export class MemoryMap implements SharedMap {
     return entry !== undefined && this.#clock.monotonic() < entry.until ? entry.value : undefined
   }
 
-  /** Groups whose last entry is over, and what is over in the group written longest ago. */
+  /** Deletes groups whose last entry has expired, and expired entries of the group that was written longest ago. */
   #removeExpired(now: number): void {
     for (const [group, entries] of this.#groups) {
       for (const [name, { until }] of entries) {

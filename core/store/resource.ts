@@ -23,7 +23,7 @@ interface StoreSettings {
   readonly redis?:
     | (Omit<RedisConnectionOptions, 'url'> & { readonly keyPrefix?: string | undefined })
     | undefined
-  /** Prefix of the keys, where it is not part of `redis`. */
+  /** Prefix of the keys, if it is not part of `redis`. */
   readonly namespace?: string | undefined
   /** Timeout of an operation in milliseconds. */
   readonly timeoutMs: number
@@ -60,10 +60,10 @@ export class StoreResource<T extends StoreLifecycle> {
   #context: PluginContext
   #key: string
   #running: T | undefined
-  /** Released last to first, so that what is attached to the store closes before it. */
+  /** Released last to first, so that resources attached to the store close before it. */
   #leases: { release(): Promise<void> }[] = []
 
-  /** @throws {Error} where `kinds` has no such kind */
+  /** @throws {Error} if `kinds` has no such kind */
   constructor(options: StoreOptions<T>, context: PluginContext) {
     const { section, kind, kinds, settings, instance } = options
     if (instance === undefined && !Object.hasOwn(kinds, kind)) {
@@ -132,7 +132,7 @@ export class StoreResource<T extends StoreLifecycle> {
     for (const lease of this.#leases.splice(0).reverse()) await lease.release()
   }
 
-  /** What all gateways of this store share; undefined for a store of this host or of the user's. */
+  /** The store that all gateways share; undefined for a store on this host or bound in code. */
   get sharedStore(): OpenSharedStore | undefined {
     const { instance, section, settings } = this.#options
     const { redisUrl: url, redis, namespace } = settings
@@ -171,7 +171,10 @@ export class StoreResource<T extends StoreLifecycle> {
     }
   }
 
-  /** After the start: acquires what survives reloads together with the store. `name` holds all that configures it. */
+  /**
+   * Acquires, after the start, a resource that survives reloads together with the store. `name` contains its whole
+   * configuration.
+   */
   attach<A>(name: string, make: () => { value: A; close(): Promise<void> | void }): A {
     const lease = this.#context.resources.acquire(`${this.#key} ${name}`, make)
     this.#leases.push(lease)

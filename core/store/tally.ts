@@ -1,4 +1,4 @@
-// How many there are of each key; keys without any have no entry.
+// Counts per key; a key with count 0 has no entry.
 
 export class Tally {
   #counts = new Map<string, number>()

@@ -1,4 +1,4 @@
-// Issuing and inspecting mandates, for `svc ap2` and for tests.
+// Issues and inspects mandates, for `svc ap2` and for tests.
 
 export { type Inspection, inspectMandates } from './inspect.js'
 export { bindingFromExample } from './issue/example-binding.js'

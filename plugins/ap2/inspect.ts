@@ -1,4 +1,4 @@
-// Reads mandates as a call would present them, and says which checks they pass: for `svc ap2 inspect`.
+// Reads mandates as a call would present them, and reports which checks they pass, for `svc ap2 inspect`.
 import type { Clock } from '@svc/core'
 import type { JsonObject } from '@svc/core/json'
 import { type DidMethod, didJwk, didKey, didOfUrl } from './keys/did-method.js'
@@ -33,7 +33,7 @@ interface InspectedMandate {
 
 export interface Inspection {
   readonly mandates: readonly InspectedMandate[]
-  /** SHA-256 of intents that nobody signed. */
+  /** SHA-256 of unsigned intents. */
   readonly unsignedIntents: readonly string[]
   readonly error?: { readonly reason: string; readonly detail: string }
 }

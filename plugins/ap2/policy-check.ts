@@ -1,4 +1,4 @@
-// What is wrong or without effect in the section, beyond its schema.
+// Finds mistakes and settings without effect in the section, beyond its schema.
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import type { ConfigConflict, PolicyFacts } from '@svc/core'
@@ -87,7 +87,7 @@ function checkTools({ mode, tools }: Ap2Config): ConfigConflict[] {
   return [warning(['tools'], 'without bind, a mandate that bounds a total, items or a merchant is refused')]
 }
 
-/** With `deny_on`, what it does not name is recorded and lets the call pass. */
+/** With `deny_on`, a finding that it does not name is only recorded. */
 function checkDenials({ mode }: Ap2Config, { denies }: PolicyFacts): ConfigConflict[] {
   if (mode === 'observe' || mode === 'full' || denies?.mode !== 'enforce') return []
   const { denyOn } = denies

@@ -1,4 +1,5 @@
-// The mandates of a call, parsed and put together: hops that came apart are joined, and none contradicts another.
+// The mandates of a call, parsed and put together: hops that came separately are joined, and contradictory mandates are
+// refused.
 import type { IncomingHttpHeaders } from 'node:http'
 import {
   canonicalize,
@@ -18,7 +19,7 @@ import { ChainMandate, JwsMandate } from './verify/v02-mandate.js'
 
 interface PresentedMandates {
   readonly signed: readonly SignedMandate[]
-  /** SHA-256, hex, over RFC 8785, of each intent of v0.1, which nobody signs: information only. */
+  /** SHA-256, hex, over RFC 8785, of each intent of v0.1, which is unsigned and so information only. */
   readonly unsignedIntents: readonly string[]
 }
 
@@ -46,7 +47,7 @@ async function joinChains(mandates: readonly SignedMandate[]): Promise<readonly 
     else joined.push(new ChainMandate(await parseChain(joinHops(root.hops[0], chain.hops[0]))))
   }
   const left = roots.filter((root) => !used.has(root))
-  // An open mandate delegates to a key: only a chain that continues it shows the use of that key.
+  // An open mandate delegates to a key: only a chain that continues it proves possession of that key.
   if (left.length > 0 && joined.length > 0) {
     throw new MandateError('ap2_mandate_conflict', 'an open mandate is not that of a chain beside it')
   }
@@ -62,7 +63,7 @@ function isRootOf({ hops: [open] }: ChainMandate, chain: ChainMandate): boolean 
   return issuer_jwt_hash === digestOf(open.jwt.text, open.hash)
 }
 
-/** Characters of one mandate. */
+/** Maximum length of one mandate, in characters. */
 const MAX_MANDATE = 64 * 1024
 
 /** The mandate, or the digest of an intent. */
@@ -75,7 +76,7 @@ async function parseMandate(value: string | JsonObject): Promise<SignedMandate |
   return parseObject(objectOf(value))
 }
 
-/** A JSON object as text, raw or in base64url. */
+/** The text of a JSON object, raw or in base64url. */
 export function objectOf(text: string): JsonObject {
   const bytes = text.startsWith('{')
     ? Buffer.from(text)
@@ -90,7 +91,7 @@ function parseObject(object: JsonObject): SignedMandate | string {
 
 export type HeaderNames = Ap2Config['headers']
 
-/** A member of a bundle, also with `Mandate` at the end of its name. */
+/** A member of a bundle, whose name may end in `Mandate`. */
 const memberName = /^(intent|cart|payment|checkout|openCheckout|openPayment)(?:Mandate)?$/
 
 const MAX_BUNDLE = 4 * MAX_MANDATE
@@ -121,7 +122,10 @@ export function presentedValues(
   return found
 }
 
-/** @throws {MandateError} for a member that a program could take for it, as mandates that are not verified stay here */
+/**
+ * @throws {MandateError} for a member that a program could read as the mandate, as unverified mandates are not
+ * forwarded
+ */
 function inMeta(meta: JsonObject = {}, name: string): JsonValue | undefined {
   const [found, ...others] = membersLike(meta, name)
   if (found === undefined) return undefined
@@ -156,7 +160,7 @@ function add(found: Map<string, string | JsonObject>, role: string, value: JsonV
   found.set(role, mandate)
 }
 
-/** One text for an object, whether it came as JSON, in base64url or in a bundle. */
+/** The canonical text of an object that came as JSON, in base64url or in a bundle. */
 function canonicalForm(value: string | JsonObject): string {
   if (typeof value !== 'string') return canonicalize(value)
   return /[.~]/.test(value) && !value.startsWith('{') ? value : canonicalize(objectOf(value))

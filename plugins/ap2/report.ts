@@ -1,4 +1,4 @@
-// What the record and the upstream get of verified mandates.
+// The fields of the record and the headers of the upstream about verified mandates.
 import type { Call, MandateReport } from '@svc/core'
 import type { HeaderNames } from './presented.js'
 import type { VerifiedMandate } from './verify/verifier.js'
@@ -43,13 +43,13 @@ export function verifiedReport(
   return { record, headers, withheldMeta: [] }
 }
 
-/** Nothing of a mandate that was not verified goes upstream. @param reason absent where none counts. */
+/** Nothing of an unverified mandate goes upstream. @param reason absent if no mandate is valid. */
 export function unverifiedReport(names: HeaderNames, reason?: string): MandateReport {
   const record = reason === undefined ? null : { verified: false, reason }
   return { record, headers: {}, withheldMeta: Object.values(names) }
 }
 
-/** One entry for each mandate, empty where it has none; no header where none has one. */
+/** One entry for each mandate, empty for a mandate without a value; no header if all are empty. */
 function optionalHeader(name: string, values: readonly (string | undefined)[]): Record<string, string> {
   if (values.every((value) => value === undefined)) return {}
   return { [name]: values.map((value) => headerText(value ?? '')).join(',') }

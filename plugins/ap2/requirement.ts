@@ -1,4 +1,4 @@
-// Which calls need a mandate, and what its findings do.
+// Decides which calls need a mandate, and the effect of findings about it.
 import {
   type Call,
   type CallRequest,
@@ -41,15 +41,15 @@ export class Requirement {
     return this.readingOf(request) !== undefined
   }
 
-  /** The reading of the call that mandates apply to; undefined where they do not apply. */
+  /** The reading of the call that mandates apply to; undefined if they do not apply. */
   readingOf({ kind, reference, readings }: Judged): string | undefined {
     if (kind !== 'tool') return undefined
     return this.#tools === undefined ? reference : this.#tools.findReading(readings)
   }
 
   /**
-   * A finding for a call with side effects of a tool that mandates do not apply to, or that can be read as one, in the
-   * modes that require them.
+   * A finding for a call with side effects of a tool that mandates do not apply to under some reading, in the modes
+   * that require mandates.
    */
   outside(request: Judged, knowledge: SideEffectKnowledge | undefined): Finding | undefined {
     const tools = this.#tools
@@ -63,7 +63,10 @@ export class Requirement {
     )
   }
 
-  /** For lists: a tool that no call may use, whatever its arguments. Undefined if there are none. */
+  /**
+   * The finding about a tool in a list that no call may use, whatever its arguments. Undefined if there are no such
+   * tools.
+   */
   ruleFor(call: Call): ReferenceRule | undefined {
     if (this.#tools === undefined || (this.mode !== 'full' && this.mode !== 'partial')) return undefined
     return (reference, kind) => {
@@ -79,10 +82,11 @@ export class Requirement {
     return this.#forSideEffects && isSideEffecting(request, call.get(sideEffects))
   }
 
-  /** The most specific binding of each reading; undefined for one without any. */
+  /** The most specific binding of each reading; undefined for a reading without one. */
   bindingsOf({ readings }: CallRequest): ReadonlySet<Binding | undefined> {
     const found = this.#bindings.lookup(readings).map((matches) => matches[0]?.value)
-    // As written and folded: a name that differs from a bound one only in its fold has no other binding.
+    // Looked up as written and folded, so that a name that differs from a bound one only in its fold has the same
+    // binding.
     return new Set(found.map((binding, i) => binding ?? found[i ^ 1]))
   }
 

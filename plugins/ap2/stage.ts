@@ -40,13 +40,13 @@ interface Ap2StageParts {
   /** Closed with the stage. */
   readonly web: DidWeb
   readonly store: UseStore
-  /** Names of the gateway for a call to this server. */
+  /** The names of the gateway as an audience for a call to this server. */
   readonly audiences: (server: string) => ReadonlySet<string>
   readonly clock: Clock
   readonly meter: Meter | undefined
-  /** The tenant of callers that no stage identifies. */
+  /** The tenant of callers without an identity. */
   readonly tenant: string
-  /** Absent where nobody is notified of denials. */
+  /** Absent if denials cause no notices. */
   readonly notice: NoticeParts | undefined
 }
 
@@ -117,7 +117,7 @@ export class Ap2Stage implements Stage {
     return next()
   }
 
-  /** Undefined where the call has no mandate and needs none. Rejects with `MandateFault`. */
+  /** Undefined if the call has no mandate and needs none. Rejects with `MandateError`. */
   async #verify(call: Call, request: CallRequest): Promise<Verified | undefined> {
     const { requirement, headers, verifier, audiences } = this.#parts
     const values = presentedValues(call.headers, metaOf(request), headers)
@@ -138,7 +138,7 @@ export class Ap2Stage implements Stage {
     return { verified, report: verifiedReport(call, verified, unsignedIntents, headers) }
   }
 
-  /** Reserves the mandates for this call, and ties its idempotency key to them. Rejects with `MandateFault`. */
+  /** Reserves the mandates for this call, and ties its idempotency key to them. Rejects with `MandateError`. */
   async #reserve(
     call: Call,
     { server, name, idempotencyKey }: CallRequest,
@@ -184,7 +184,7 @@ export class Ap2Stage implements Stage {
     })
   }
 
-  /** A call that mandates do not apply to. */
+  /** Handles a call that mandates do not apply to. */
   #outside(call: Call, request: CallRequest, next: Next): MaybePromise<Outcome> {
     const { requirement, notice } = this.#parts
     const finding = requirement.outside(request, call.get(sideEffects))
@@ -195,7 +195,7 @@ export class Ap2Stage implements Stage {
     return this.#withoutMandates(call, request, next)
   }
 
-  /** The call goes on without a mandate that counts: what `_meta` has stays here, as headers do. */
+  /** The call goes on without a valid mandate: unverified members of `_meta` are not forwarded, as with headers. */
   #withoutMandates(call: Call, request: CallRequest, next: Next): MaybePromise<Outcome> {
     const { headers } = this.#parts
     const meta = metaOf(request)

@@ -21,13 +21,13 @@ import type { VerifiedMandate } from './verify/verifier.js'
 
 interface UseHoldParts {
   readonly store: DedupeStore
-  /** Of each token that is good for one use. */
+  /** The claims of the single-use tokens. */
   readonly tokens: readonly DedupeClaim[]
-  /** Of the idempotency key. */
+  /** The claim that ties the idempotency key to the mandate. */
   readonly key: DedupeClaim | undefined
-  /** Adds the finding of a used mandate. The denial, where the policy denies for it. */
+  /** Adds the finding of a used mandate; returns the denial, if the policy denies for it. */
   readonly replayed: () => Denied | undefined
-  /** The policy only reports, so that the call does not depend on the store. */
+  /** True if the policy only reports, so that the call does not depend on the store. */
   readonly isReportOnly: boolean
 }
 
@@ -36,7 +36,7 @@ export type Reservation = 'reserved' | 'replayed' | 'other_mandate'
 
 export class UseHold implements Hold {
   #parts: UseHoldParts
-  /** What the commit uses. */
+  /** The claims that the commit uses. */
   #wanted: readonly DedupeClaim[] = []
   #held = new Set<DedupeClaim>()
 
@@ -51,7 +51,8 @@ export class UseHold implements Hold {
       const { state } = await store.claim(key)
       if (state === 'reused') return 'other_mandate'
       if (state !== 'claimed') {
-        // A repeat of the call that has the key: `dedupe` answers it, and it uses the mandates only if it is sent.
+        // A repeat of the call that has the key gets its response from `dedupe`, and uses the mandates only if it is
+        // sent.
         this.#wanted = tokens
         return 'reserved'
       }
@@ -70,7 +71,7 @@ export class UseHold implements Hold {
     const { store, replayed, isReportOnly } = this.#parts
     try {
       for (const claim of this.#wanted) {
-        // Again, as a reservation lapses in a long wait for a person.
+        // Reserved again, as a reservation lapses in a long wait for a person.
         if (!(await this.#claim(claim)) || !(await store.markSent(claim))) return replayed()
       }
       return undefined
@@ -84,7 +85,7 @@ export class UseHold implements Hold {
     await this.#end((store, claim) => store.release(claim))
   }
 
-  /** The call was sent: what it used stays used until it expires. */
+  /** The call was sent: mandates that it used stay used until they expire. */
   async settle(): Promise<void> {
     await this.#end(async (store, claim) => {
       await store.complete(claim, null)
@@ -97,7 +98,7 @@ export class UseHold implements Hold {
     return state === 'claimed'
   }
 
-  /** What cannot be ended now ends by itself: as unknown, which is used, or as free where nothing was sent. */
+  /** A claim that cannot be ended now expires: as unknown, which counts as used, or as free if nothing was sent. */
   async #end(end: (store: DedupeStore, claim: DedupeClaim) => Promise<void>): Promise<void> {
     const ended = [...this.#held].map((claim) => end(this.#parts.store, claim))
     this.#held.clear()
@@ -113,12 +114,12 @@ export function unavailable(): Denied {
   )
 }
 
-/** Milliseconds in which a call that claimed is sent. */
+/** Milliseconds from the claim in which a call must be sent. */
 const LEASE_MS = 60_000
 /** How long an idempotency key stays tied to its mandate: at least as long as `dedupe` keeps keys by default. */
 const KEY_TTL_MS = 86_400_000
 
-/** One claim for each token that is good for one use, kept until it expires. */
+/** One claim for each single-use token, kept until the token expires. */
 export function useClaims(mandates: readonly VerifiedMandate[], now: number): readonly DedupeClaim[] {
   const owner = randomBytes(16).toString('base64url')
   return mandates.flatMap(({ used, expiresAt }) =>
@@ -166,9 +167,9 @@ export const usedMandateStore =
   token<(context: PluginContext) => StoreResource<DedupeStore>>('ap2/UsedMandateStore')
 
 export interface UseStore {
-  /** Resolved during calls: the store of `dedupe` runs from its stage's start on. */
+  /** Resolved during calls, because the store of `dedupe` runs only after its stage has started. */
   running(): DedupeStore
-  /** What this stage has to start and stop itself. */
+  /** The resource that this stage has to start and stop itself. */
   readonly resource: StoreResource<DedupeStore> | undefined
 }
 

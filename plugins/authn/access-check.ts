@@ -23,7 +23,7 @@ import { type Challenge, challenge, quote } from './refusals.js'
 interface KnownCaller {
   readonly identity: Identity
   readonly scopes: ReadonlySet<string>
-  /** The servers that its token gives access to; all where absent. */
+  /** The servers that its token gives access to; all servers if absent. */
   readonly servers?: AllowedServers
 }
 
@@ -39,7 +39,7 @@ export class AccessCheck {
   }
 
   checkCaller(call: Call, caller: KnownCaller, next: Next): MaybePromise<Outcome> {
-    // Before a refusal too, so that the record names the caller.
+    // Set even before a refusal, so that the record names the caller.
     call.set(identity, caller.identity)
     const error = tenantMismatch(call.headers['x-tenant'], caller.identity)
     if (error !== undefined) return Promise.resolve(this.invalidToken(call, error))
@@ -47,7 +47,7 @@ export class AccessCheck {
     return this.#checkServerAndScopes(call, caller, next)
   }
 
-  /** For a call without a token, where the policy allows it. */
+  /** The identity of a call without a token, if the policy allows such calls. */
   async checkAnonymous(call: Call, caller: Identity, next: Next): Promise<Outcome> {
     call.set(identity, caller)
     const error = tenantMismatch(call.headers['x-tenant'], caller)
@@ -80,7 +80,7 @@ export class AccessCheck {
     })
   }
 
-  /** For an invalid token, or a tenant that does not match. */
+  /** The refusal of an invalid token, or of a tenant that does not match. */
   invalidToken(call: Call, { code, message }: Refusal): Denied {
     const scopes = this.#scopes?.forServers(serversOf(call)) ?? []
     const headers = this.#headers(call, { error: 'invalid_token', description: message, scopes })
@@ -93,7 +93,7 @@ export class AccessCheck {
     return denied('UNAUTHENTICATED', message, { headers: this.#headers(call, { scopes }) })
   }
 
-  /** Resource metadata (RFC 9728) of a resource with these servers. */
+  /** The metadata (RFC 9728) of a resource with these servers. */
   describe(issuer: string, servers: readonly string[]): ResourceMetadata {
     const scopes = this.#scopes?.forServers(servers) ?? []
     return {
@@ -117,7 +117,7 @@ export class AccessCheck {
   }
 }
 
-/** The refusal where `x-tenant` is not the caller's tenant; undefined where it is absent or equal. */
+/** The refusal if `x-tenant` is not the caller's tenant; undefined if it is absent or equal. */
 export function tenantMismatch(header: string | string[] | undefined, caller: Identity): Refusal | undefined {
   if (header === undefined || header === caller.tenant) return undefined
   return new Refusal(
@@ -128,20 +128,20 @@ export function tenantMismatch(header: string | string[] | undefined, caller: Id
   )
 }
 
-/** The servers of the endpoint that was used; empty where only the body names one. */
+/** The servers of the endpoint that was used; empty if only the body names one. */
 function serversOf(call: Call): readonly string[] {
   const server = targetOf(call)
   return call.get(requestedResource)?.servers ?? (server === undefined ? [] : [server])
 }
 
-/** The server named in the path; undefined where only the body names it. */
+/** The server named in the path; undefined if only the body names it. */
 function targetOf(call: Call): string | undefined {
   const { server } = call.target
   const isNamed = call.get(requestedResource)?.servers.includes(server) ?? call.protocol !== 'a2a'
   return isNamed ? server : undefined
 }
 
-/** Reads the body where only it names the server; then rejects with the request's `Refusal`. */
+/** Reads the body if only it names the server; then rejects with the request's `Refusal`. */
 async function serverOf(call: Call): Promise<string> {
   return targetOf(call) ?? (await call.request()).server
 }
@@ -167,7 +167,7 @@ class RequiredScopes {
     return [...new Set([...this.#required, ...servers.flatMap((server) => this.#servers.get(server) ?? [])])]
   }
 
-  /** The scopes that this call requires. Reads the request where patterns are configured; rejects with its `Refusal`. */
+  /** The scopes that this call requires. Reads the request if patterns are configured; rejects with its `Refusal`. */
   async forCall(call: Call, server: string): Promise<readonly string[]> {
     const base = this.#servers.get(server) ?? this.#required
     if (this.#tools === undefined) return base

@@ -19,7 +19,7 @@ export function identityOf(claims: Claims, names: ClaimNames): Identity {
   const user = text(claims, names.userClaim)
   const userId = text(claims, names.subjectClaim)
   const subject = text(claims, 'sub')
-  // Compared with the policy's already, so it is a string of any length.
+  // Already compared with the policy's issuer, so it is a string of any length.
   const { iss: issuer } = claims
   const client = clientOf(claims, names.clientIdClaim)
   const clientId = user === undefined ? (client ?? subject) : undefined
@@ -91,7 +91,7 @@ function rolesOf(claims: Claims, name: string): string[] {
   return namesOf(claims, name, 'roles')
 }
 
-/** Throws `Refusal` where the claim has the wrong type. */
+/** Throws `Refusal` if the claim has the wrong type. */
 export function scopesOf(claims: Claims, name: string): ReadonlySet<string> {
   return new Set(namesOf(claims, name, 'scopes'))
 }

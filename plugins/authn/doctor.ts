@@ -1,4 +1,4 @@
-// For `svc doctor`: the issuer's key set, its metadata and its clock.
+// Checks the issuer's key set, its metadata and its clock for `svc doctor`.
 import { checkServer, type DoctorCheck, type PluginContext, resolve } from '@svc/core'
 import { HttpClient } from '@svc/core/http-client'
 import { messageOf, parseJsonObject } from '@svc/core/json'
@@ -38,7 +38,9 @@ async function checkKeys(
   }
 }
 
-/** OpenID Connect Discovery §4: not every issuer publishes it, but where it does it must say the same. */
+/**
+ * OpenID Connect Discovery §4: not every issuer publishes its metadata; published metadata must agree with the policy.
+ */
 async function checkMetadata({ issuer, jwks_uri: uri, jwks }: OidcConfig): Promise<DoctorCheck[]> {
   const url = `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`
   if (!/^https?:/.test(issuer) || !URL.canParse(url)) return []
@@ -54,7 +56,7 @@ async function checkMetadata({ issuer, jwks_uri: uri, jwks }: OidcConfig): Promi
 
 const maxMetadataBytes = 256 * 1024
 
-/** Undefined where there is none. */
+/** Undefined if there is none. */
 async function metadataAt(url: string, timeoutMs: number): Promise<Record<string, unknown> | undefined> {
   try {
     const { status, bytes } = await new HttpClient().send(url, { timeoutMs, maxBytes: maxMetadataBytes })

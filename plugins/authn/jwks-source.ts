@@ -16,13 +16,13 @@ export interface JwksSource {
 
 export const jwksSource = token<JwksSource>('authn/JwksSource')
 
-/** 100 RSA keys with certificates are smaller. */
+/** Larger than 100 RSA keys with certificates. */
 const maxBytes = 256 * 1024
 
 export class HttpJwksSource implements JwksSource {
   #client: HttpClient
 
-  /** `options`: a private certificate authority, for example. */
+  /** `options` may contain a private certificate authority, for example. */
   constructor(options: HttpClientOptions = {}) {
     this.#client = new HttpClient(options)
   }

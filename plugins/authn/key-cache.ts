@@ -8,7 +8,7 @@ import { type IssuerKey, type KeySet, matchingKeys, readKeySet } from './key-set
 
 const firstRetryMs = 1000
 
-/** The keys are not available, so no token can be checked. */
+/** The error while keys are not available, so that no token can be checked. */
 export class KeysUnavailableError extends Error {
   override readonly name = 'KeysUnavailableError'
   constructor(
@@ -57,8 +57,8 @@ export class KeyCache {
   }
 
   /**
-   * True while the cached keys can be used without waiting; starts a fetch where one is due. Cheap, as every call
-   * asks.
+   * True while the cached keys can be used without waiting; starts a fetch if one is due. It is cheap, as every call
+   * uses it.
    */
   isFresh(): boolean {
     const age = this.#age()
@@ -68,7 +68,7 @@ export class KeyCache {
     return age < (this.#failures > 0 ? this.#maxStaleMs : this.#maxAgeMs)
   }
 
-  /** The keys, after a fetch where one is due; rejects with `KeysUnavailableError`. */
+  /** The keys, after a fetch if one is due; rejects with `KeysUnavailableError`. */
   async current(): Promise<KeySet> {
     if (!this.isFresh()) await this.#refreshing
     if (this.#set === undefined || this.#age() >= this.#maxStaleMs) throw this.#unavailable()
@@ -76,7 +76,7 @@ export class KeyCache {
   }
 
   /**
-   * The keys that match a token's header. Where none does, the set is fetched again, at most once per cooldown, because
+   * The keys that match a token's header. If none does, the set is fetched again, at most once per cooldown, because
    * the issuer may have added a key.
    */
   async find(alg: SignatureAlgorithm, kid: string | undefined): Promise<IssuerKey[]> {
@@ -84,7 +84,7 @@ export class KeyCache {
     return found.length > 0 ? found : this.findAfterRefresh(alg, kid)
   }
 
-  /** Like `find`, after a fetch where the cooldown allows it. */
+  /** Like `find`, after a fetch if the cooldown allows it. */
   async findAfterRefresh(alg: SignatureAlgorithm, kid: string | undefined): Promise<IssuerKey[]> {
     const now = this.#parts.clock.monotonic()
     if (this.#refreshing === undefined && now >= this.#probeAt && this.#refresh() !== undefined) {
@@ -97,7 +97,7 @@ export class KeyCache {
     return found
   }
 
-  /** Why no token can be checked now. Starts a fetch where one is due. */
+  /** Why no token can be checked now. Starts a fetch if one is due. */
   unavailableReason(): string | undefined {
     if (this.isFresh() || this.#age() < this.#maxStaleMs) return undefined
     return this.#failures > 0

@@ -58,7 +58,7 @@ export class IssuerKey {
 export interface KeySet {
   /** Canonical JWK → key. */
   readonly keys: ReadonlyMap<string, IssuerKey>
-  /** For the log: keys that are not used, and why. */
+  /** Keys that are not used and the reasons, for the log. */
   readonly warnings: readonly string[]
 }
 
@@ -97,7 +97,7 @@ export function matchingKeys(set: KeySet, alg: SignatureAlgorithm, kid: string |
   return found
 }
 
-/** Why a key of the set is not used; undefined where it is. */
+/** Why a key of the set is not used; undefined if it is. */
 function errorOf(jwk: unknown): string | undefined {
   if (!isJsonObject(jwk)) return 'is not an object'
   const { kty, kid, alg } = jwk

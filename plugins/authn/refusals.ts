@@ -1,4 +1,4 @@
-// Refusals: what is wrong with the token or its header, never the token itself.
+// Refusals. They name what is wrong with the token or its header, and never quote the token.
 import { Refusal } from '@svc/core'
 import { bearerTokenIn } from '@svc/core/http'
 import { errors } from 'jose'
@@ -7,7 +7,7 @@ export function unauthenticated(message: string): Refusal {
   return new Refusal('UNAUTHENTICATED', message)
 }
 
-/** For a token with a valid signature and unacceptable claims: neither a new key nor time makes it valid. */
+/** The refusal of a token with a valid signature and unacceptable claims: neither a new key nor time makes it valid. */
 export class CacheableRefusal extends Refusal {}
 
 /** Quotes external input for a message: limited in length and on one line. */
@@ -51,7 +51,7 @@ function claimMessage(error: errors.JWTClaimValidationFailed, issuer: string, au
   }
 }
 
-/** A NumericDate (RFC 7519 §2) in ISO 8601 where it has such a form. */
+/** A NumericDate (RFC 7519 §2) in ISO 8601 if it has such a form. */
 function formatTime(seconds: unknown): string {
   const date = new Date(typeof seconds === 'number' ? seconds * 1000 : Number.NaN)
   return Number.isNaN(date.getTime()) ? String(seconds) : date.toISOString()

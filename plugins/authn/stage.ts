@@ -34,7 +34,7 @@ export const configurationHint =
 const anonymousHint =
   'send none, as authn.allowUnauthenticated allows, or set authn.oidc (issuer, audience, jwks_uri)'
 
-/** What survives a reload. */
+/** The resources that survive a reload. */
 export interface AuthnLeases {
   readonly keys: Lease<KeyCache>
   readonly tokens: Lease<TokenCache>
@@ -44,9 +44,9 @@ interface AuthnStageOptions {
   readonly clock: Clock
   /** The gateway's own tenant. */
   readonly tenant: string
-  /** Of calls without a token, where they all come over stdio. */
+  /** The caller of calls without a token, if all calls come over stdio. */
   readonly stdioCaller?: TrustedCaller
-  /** The gateway's URL for clients, where the policy has one. */
+  /** The gateway's URL for clients, if the policy has one. */
   readonly publicUrl: string | undefined
   /** The targets and groups. */
   readonly endpoints: Endpoints
@@ -116,7 +116,7 @@ export class AuthnStage implements Stage {
   handle(call: Call, next: Next): MaybePromise<Outcome> {
     const trusted = call.get(trustedCaller)
     if (trusted !== undefined) return this.#accessCheck.checkCaller(call, trusted, next)
-    // An array where the HTTP parser keeps repeated headers apart, whatever the type says.
+    // Despite its type it is an array if the HTTP parser keeps repeated headers apart.
     const authorization: unknown = call.headers.authorization
     if (authorization === undefined) return this.#withoutToken(call, next)
     const opened = this.#opened
@@ -172,11 +172,12 @@ export class AuthnStage implements Stage {
     if (opened === undefined) throw this.#notConfigured()
     const { keys, tokens, verifier } = opened
     const { clock } = this.#parts
-    // Before keys are fetched: a malformed token causes no request, and its response does not depend on the issuer.
+    // Checked before keys are fetched: a malformed token causes no request, and its response does not depend on the
+    // issuer.
     const unverified = verifier.read(bearerToken(authorization))
     const digest = TokenCache.digest(authorization)
     await keys.current()
-    // After the wait, as the keys may have changed, and another call may have verified the token.
+    // Looked up again after the wait, as the keys may have changed, and another call may have verified the token.
     const known = tokens.get(digest, clock.now())
     if (known !== undefined) return known
     const refusal = tokens.refusal(digest, clock.now())

@@ -2,7 +2,7 @@
 import { type TrustedCaller, token } from '@svc/core'
 import { z } from 'zod'
 
-/** Bound where the client of the gateway is the program that started it, and no one else can send it calls. */
+/** Bound if the client of the gateway is the program that started it, and nothing else can send it calls. */
 export const stdioClient = token<true>('authn/StdioClient')
 
 const name = z.string().min(1).max(256)

@@ -10,13 +10,13 @@ export interface VerifiedToken {
   readonly identity: Identity
   /** The servers it gives access to. */
   readonly servers: AllowedServers
-  /** Empty where the policy requires none. */
+  /** Empty if the policy requires none. */
   readonly scopes: ReadonlySet<string>
   /** The key that verified it. */
   readonly key: IssuerKey
-  /** From `nbf`, less the clock tolerance. */
+  /** `nbf` less the clock tolerance. */
   readonly notBefore: number
-  /** From `exp`, with the clock tolerance. */
+  /** `exp` plus the clock tolerance. */
   readonly notAfter: number
 }
 
@@ -49,7 +49,7 @@ export class TokenCache {
   get(digest: string, now: number): VerifiedToken | undefined {
     const found = this.#tokens.get(digest)
     if (found === undefined) return undefined
-    // The token that is in use stays: the one set longest ago is dropped.
+    // Set again, so that the token in use stays: the one set longest ago is dropped.
     this.#tokens.set(digest, found)
     const { value: token, expiresAt } = found
     return now < expiresAt && now >= token.notBefore && !token.key.retired ? token : undefined

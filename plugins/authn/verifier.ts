@@ -19,7 +19,7 @@ interface Header {
   readonly kid: string | undefined
 }
 
-/** A token whose form is right. */
+/** A well-formed token. */
 interface UnverifiedToken {
   readonly token: string
   readonly header: Header
@@ -40,7 +40,7 @@ export class TokenVerifier {
     this.#clock = clock
   }
 
-  /** Checks the form alone. Throws `Refusal` for a token that no key could verify. */
+  /** Checks only the form. Throws `Refusal` for a token that no key could verify. */
   read(token: string): UnverifiedToken {
     return { token, header: this.#header(token) }
   }
@@ -140,7 +140,7 @@ export class TokenVerifier {
   }
 }
 
-/** Except `nbf`, as the token becomes valid later. */
+/** All but `nbf`, as the token becomes valid later. */
 function isClaimError(error: unknown): boolean {
   return error instanceof errors.JWTClaimValidationFailed && error.claim !== 'nbf'
 }

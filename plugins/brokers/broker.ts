@@ -1,4 +1,4 @@
-// The interfaces of a broker, of which there is one implementation for each `type`, and of a source of keys.
+// The interfaces of a broker, with one implementation for each `type`, and of a source of keys.
 import { type Call, type Clock, type Credential, type Meter, type PluginContext, token } from '@svc/core'
 import type { BrokerConfig } from './config.js'
 import type { HeaderWriter } from './header.js'
@@ -7,13 +7,13 @@ import type { Keys } from './keys.js'
 export interface Broker {
   /** The credential for one call. Rejects with `BrokerError`. */
   forCall(call: Call): Promise<Credential>
-  /** The credential for the gateway's own requests; absent where a broker needs a caller. */
+  /** The credential for the gateway's own requests; absent if a broker needs a caller. */
   own?(): Promise<Credential>
-  /** For `svc policy explain`: what the broker puts into which header, without any key. */
+  /** Describes for `svc policy explain` the header and its value, without any key. */
   describe(): string
   /** Why the call would get no credential, as far as that is known without a request. */
   unavailableReason?(call: Call): string | undefined
-  /** Opens what outlives a reload. */
+  /** Opens the resources that survive a reload. */
   start?(): void
   stop?(): Promise<void>
 }
@@ -21,9 +21,9 @@ export interface Broker {
 export class BrokerError extends Error {
   override readonly name = 'BrokerError'
   constructor(
-    /** For the log: may name files and environment variables. */
+    /** The message for the log; may name files and environment variables. */
     message: string,
-    /** For the caller: without internals. */
+    /** The message for the caller; without internals. */
     readonly publicMessage: string,
     options?: ErrorOptions,
   ) {
@@ -42,7 +42,7 @@ export interface CredentialSource {
 
 export const credentialSource = token<CredentialSource>('brokers/CredentialSource')
 
-/** What a broker is created from. */
+/** The parameters of a broker. */
 export interface BrokerInput {
   readonly server: string
   readonly config: BrokerConfig

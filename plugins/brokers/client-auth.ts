@@ -8,7 +8,7 @@ import type { BrokerConfig } from './config.js'
 const assertionType = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer'
 const assertionSec = 60
 
-/** What client authentication adds to a request to the token endpoint. */
+/** The additions of client authentication to a request to the token endpoint. */
 interface ClientAuthParameters {
   readonly headers: Readonly<Record<string, string>>
   readonly form: Readonly<Record<string, string>>

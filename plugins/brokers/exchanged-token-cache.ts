@@ -6,7 +6,7 @@ import { BoundedMap } from '@svc/core/store'
 import type { BrokerInput } from './broker.js'
 import { type ExchangedToken, TokenEndpointError } from './token-endpoint.js'
 
-/** For a token without `expires_in`. */
+/** The lifetime of a token without `expires_in`, in milliseconds. */
 const defaultLifetimeMs = 60_000
 const failuresBeforeBackoff = 3
 const minBackoffMs = 1000
@@ -19,7 +19,7 @@ export interface CachedToken {
   readonly until: number
 }
 
-/** Whose token is exchanged. */
+/** The caller whose token is exchanged. */
 export interface Exchanging {
   readonly digest: string
   readonly principal: string
@@ -35,11 +35,11 @@ export class ExchangedTokenCache {
   #clock: Clock
   #meter: Meter | undefined
   #marginMs: number
-  /** By the hash of the caller's token, which itself is not stored. */
+  /** Keyed by the hash of the caller's token, which itself is not stored. */
   #cached: BoundedMap<string, CachedToken>
   #exchanging = new Map<string, Promise<CachedToken>>()
   #unreachable: Backoff = { failures: 0, until: Number.NEGATIVE_INFINITY }
-  /** By caller, of those whose last exchange failed. */
+  /** Keyed by caller; only callers whose last exchange failed have an entry. */
   #failing: BoundedMap<string, Backoff>
 
   constructor({ config, clock, meter }: Pick<BrokerInput, 'config' | 'clock' | 'meter'>) {

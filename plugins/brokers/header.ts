@@ -36,7 +36,7 @@ export class HeaderWriter {
     this.#inject = inject
   }
 
-  /** Throws `BrokerError` for a key that is no valid header value: a line break would start another header. */
+  /** Throws `BrokerError` for a key that is not a valid header value: a line break would start another header. */
   value(key: string): string {
     const written = this.#written(key)
     if (fieldValue.test(written)) return written

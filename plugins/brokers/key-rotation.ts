@@ -1,22 +1,22 @@
 // State of a key pool: which key is next, which are in cooldown, and which MCP session uses which key. It survives a
 // reload, so that a reload does not end the cooldowns.
 //
-// A caller's input can be why the upstream refuses a call, so a key is in cooldown for the caller to whom it was refused.
-// Only where it was refused to several callers and worked for none, it is in cooldown for all.
+// A caller's input can be why the upstream refuses a call, so a key is in cooldown for the caller to whom it was
+// refused. Only a key that was refused to several callers and worked for none is in cooldown for all.
 import { BoundedMap } from '@svc/core/store'
 
-/** In place of a caller, for requests of the gateway's own. */
+/** The caller of the gateway's own requests. */
 export const GATEWAY = 'gateway'
 const maxSessions = 10_000
 /** Cooldowns of single callers. */
 const maxCooldowns = 10_000
-/** Callers to whom a key was refused without a success of anybody, from which on it is in cooldown for all. */
+/** Number of callers to whom a key was refused, without a success, at which it is in cooldown for all. */
 const refusedCallers = 3
 
 interface Key {
   /** Monotonic milliseconds at which the cooldown for all ends. */
   until: number
-  /** Since it worked last. */
+  /** The callers to whom it was refused since it worked last. */
   readonly refusedTo: Set<string>
 }
 
@@ -56,7 +56,7 @@ export class KeyRotation {
     this.#next = (index + 1) % this.#keys.length
   }
 
-  /** No caller's input is in the requests of the gateway's own. */
+  /** The gateway's own requests contain no caller's input. */
   coolDown(index: number, caller: string, until: number): void {
     this.#cooldowns.set(nameOf(index, caller), until)
     const key = this.#keys[index]
@@ -66,7 +66,7 @@ export class KeyRotation {
     key.refusedTo.clear()
   }
 
-  /** The refusal was not the key's. */
+  /** Reverts a cooldown, because the key was not the cause of the refusal. */
   endCooldown(index: number, caller: string): void {
     this.#cooldowns.delete(nameOf(index, caller))
     this.#keys[index]?.refusedTo.delete(caller)
@@ -76,7 +76,7 @@ export class KeyRotation {
     this.#keys[index]?.refusedTo.clear()
   }
 
-  /** Milliseconds until a key is available to the caller; 0 where one is. */
+  /** Milliseconds until a key is available to the caller; 0 if one is. */
   nextAvailableIn(caller: string, now: number): number {
     const ends = this.#keys.map((_, index) => this.#until(index, caller))
     return Math.max(0, Math.min(...ends) - now)
@@ -87,7 +87,7 @@ export class KeyRotation {
     return Math.max(own, this.#keys[index]?.until ?? own)
   }
 
-  /** The key of the session; undefined where it is not known. `session` is the hash of its id. */
+  /** The key of the session; undefined if it is not known. `session` is the hash of its id. */
   keyOf(session: string): number | undefined {
     return this.#sessions.get(session)
   }

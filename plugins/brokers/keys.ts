@@ -6,7 +6,7 @@ import { BrokerError, type CredentialSource } from './broker.js'
 
 /** How long a key is cached, so that not every call reads a file. */
 const fileMs = 1000
-/** The same for a CredentialSource, which may need the network. */
+/** How long a key of a CredentialSource is cached, which may need the network. */
 const sourceMs = 30_000
 const sourceTimeoutMs = 5000
 /** The longest value accepted for a header. */
@@ -37,7 +37,7 @@ export class Keys {
     }
   }
 
-  /** For a key that the upstream refused: it is read again on next use, as it may have changed. */
+  /** Forgets a key that the upstream refused: it is read again on next use, as it may have changed. */
   forget(ref: string): void {
     this.#reads.delete(ref)
   }

@@ -90,7 +90,7 @@ export class OnBehalfBroker implements Broker {
   }
 }
 
-/** Undefined unless an earlier stage has validated the token. */
+/** The caller and its token; undefined unless an earlier stage has validated the token. */
 function callerOf(call: Call): Caller | undefined {
   const known = call.get(identity)
   if (known?.authenticated !== true) return undefined

@@ -18,7 +18,7 @@ import { GATEWAY, KeyRotation } from './key-rotation.js'
 
 const SESSION = 'mcp-session-id'
 const refusals: readonly number[] = [401, 403, 429]
-/** Also where Retry-After is 0: an immediate retry would be refused again. */
+/** The least cooldown, even if Retry-After is 0: an immediate retry would be refused again. */
 const minCooldownMs = 1000
 
 /** The key selected for one call. */
@@ -158,7 +158,8 @@ export class PoolBroker implements Broker {
     for (const index of this.#rotation.usable(caller, clock.monotonic(), preferred)) {
       const ref = this.#refs[index]
       if (ref === undefined || index === except) continue
-      // Before the await, so that concurrent calls get different keys. The key of a session does not advance the round-robin.
+      // Advanced before the await, so that concurrent calls get different keys. The key of a session does not advance
+      // the round-robin.
       if (index !== preferred) this.#rotation.used(index)
       try {
         const value = header.value(await keys.get(ref))

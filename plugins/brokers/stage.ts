@@ -16,7 +16,7 @@ import { type Broker, BrokerError } from './broker.js'
 export class BrokersStage implements Stage {
   #brokers: ReadonlyMap<string, Broker>
 
-  /** `brokers`: by server. */
+  /** `brokers` has the broker of each server. */
   constructor(brokers: ReadonlyMap<string, Broker>) {
     this.#brokers = brokers
   }

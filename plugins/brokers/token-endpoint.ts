@@ -6,7 +6,7 @@ import { BrokerError, type BrokerInput } from './broker.js'
 import { type ClientAuth, clientAuthOf } from './client-auth.js'
 import type { BrokerConfig } from './config.js'
 
-/** Ten times the size of a token that lists many groups. */
+/** Maximum size of a response: ten times a token that lists many groups. */
 const maxBytes = 64 * 1024
 const tokenTypes = 'urn:ietf:params:oauth:token-type:'
 const accessTokens: readonly unknown[] = [undefined, `${tokenTypes}access_token`, `${tokenTypes}jwt`]
@@ -26,11 +26,14 @@ const errorCodes: readonly unknown[] = [
 
 export interface ExchangedToken {
   readonly token: string
-  /** Seconds from the exchange; undefined where the response has no `expires_in`. */
+  /** Seconds from the exchange; undefined if the response has no `expires_in`. */
   readonly expiresInSec: number | undefined
 }
 
-/** The endpoint is unreachable, which concerns every caller, or broke the protocol, which the caller's token may cause. */
+/**
+ * The error if the endpoint is unreachable, which concerns every caller, or breaks the protocol, which the caller's
+ * token may cause.
+ */
 export class TokenEndpointError extends BrokerError {
   constructor(
     message: string,
@@ -50,7 +53,7 @@ export class TokenEndpoint {
     this.#authenticate = clientAuthOf(input)
   }
 
-  /** Rejects with `BrokerError`; with `TokenEndpointError` where the exchange may succeed later. */
+  /** Rejects with `BrokerError`; with `TokenEndpointError` if the exchange may succeed later. */
   async exchange(subjectToken: string): Promise<ExchangedToken> {
     const { headers, form } = await this.#authenticate()
     const body = new URLSearchParams({

@@ -1,4 +1,4 @@
-// The claims of this process: renewed while their calls run, ended when those have. They survive a reload, as the calls
+// The claims of this process: renewed while their calls run, and ended with them. They survive a reload, as the calls
 // of the old policy end under them.
 import { randomBytes } from 'node:crypto'
 import {
@@ -17,10 +17,10 @@ import {
 import { sha256Hex } from '@svc/core/json'
 import { type WaitDeadline, WaitQueue } from './wait-queue.js'
 
-/** How a call ended: null keeps no response, undefined says that its outcome is unknown. */
+/** The end of a call: null if its response is not kept, undefined if its outcome is unknown. */
 type End = { readonly response: Uint8Array | null | undefined } | 'released'
 
-/** An end that the store did not take is repeated at so many renewals, and so many are kept. */
+/** An end that the store did not take is repeated at so many renewals, and so many ends are kept. */
 const MAX_ATTEMPTS = 30
 const MAX_UNSAVED = 1000
 
@@ -46,14 +46,14 @@ export class Claims {
     return this.#store.warning?.()
   }
 
-  /** Rejects when the store cannot be asked. A claim that was granted has to be ended. */
+  /** Rejects when the store cannot be asked. A granted claim has to be ended. */
   async claim(claim: DedupeClaim): Promise<DedupeClaimResult> {
     const result = await this.#store.claim(claim)
     if (result.state === 'claimed') this.#running.add(claim)
     return result
   }
 
-  /** As `WaitQueue.wait`. */
+  /** Like `WaitQueue.wait`. */
   wait(claim: DedupeClaim, deadline: WaitDeadline): Promise<DedupeClaimResult> {
     return this.#queue.wait(claim, deadline)
   }
@@ -63,17 +63,19 @@ export class Claims {
     return this.#store.markSent(claim)
   }
 
-  /** The call was not sent, or had no effect. Never rejects: what the store does not take now is repeated later. */
+  /**
+   * The call was not sent, or had no effect. Never rejects: an end that the store does not take now is repeated later.
+   */
   release(claim: DedupeClaim): Promise<void> {
     return this.#end(claim, 'released')
   }
 
-  /** As `release`: the call has been answered, with null for a response that is not kept. */
+  /** Like `release`, for a call that has completed; null for a response that is not kept. */
   complete(claim: DedupeClaim, response: Uint8Array | null): Promise<void> {
     return this.#end(claim, { response })
   }
 
-  /** As `release`: the outcome of the call is unknown. */
+  /** Like `release`, for a call whose outcome is unknown. */
   markUnknown(claim: DedupeClaim): Promise<void> {
     return this.#end(claim, { response: undefined })
   }
@@ -106,10 +108,10 @@ export class Claims {
   async #renew(): Promise<void> {
     await this.#retryUnsaved()
     const renewals = [...this.#running].map(async (claim) => {
-      // Without its claim the call may still save its outcome.
+      // A call that lost its claim may still save its outcome.
       if (!(await this.#store.renew(claim))) this.#running.delete(claim)
     })
-    // The store's guard logs one that fails; it is tried again the next time.
+    // The store's guard logs a failed renewal; the next renewal tries again.
     await Promise.allSettled(renewals)
   }
 
@@ -163,16 +165,16 @@ export class ClaimHold implements Hold {
 
 export interface ClaimRule {
   readonly namespace: string
-  /** The tenant of callers that no stage identifies. */
+  /** The tenant of callers without an identity. */
   readonly tenant: string
   readonly leaseMs: number
   readonly ttlMs: number
 }
 
 /**
- * The key is a hash of namespace, principal, server, tool, idempotency key and, over MCP, the round. The
- * fingerprint is a hash of the protocol, the input and, where the caller chose it, the version: the same key with
- * another version is another request and not another key.
+ * The key is a hash of namespace, principal, server, tool, idempotency key and, over MCP, the round. The fingerprint is
+ * a hash of the protocol, the input and, if the caller chose it, the version: the same key with another version is a
+ * different request under the same key.
  */
 export function claimOf(call: Call, request: CallRequest, rule: ClaimRule): DedupeClaim {
   const { server, name, version, idempotencyKey, round = '' } = request

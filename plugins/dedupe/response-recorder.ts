@@ -1,4 +1,4 @@
-// Records the response of the first call as it passes, and says in the end what the store keeps of it.
+// Records the response of the first call as it passes, and decides at its end what the store keeps.
 import {
   type Call,
   type Completed,
@@ -14,7 +14,7 @@ import {
 export interface StoredResponse {
   readonly status: number
   readonly headers: ResponseHeaders
-  /** SHA-256, hex, of the output in audit records, where that is not the body. */
+  /** SHA-256, hex, of the output in audit records, if the output is not the body. */
   readonly digest: string | null
   readonly error: ErrorCode | null
   readonly body: Uint8Array
@@ -22,7 +22,7 @@ export interface StoredResponse {
 
 const LINE_FEED = 10
 
-/** They describe the moment of the first response, not the response. */
+/** Headers about the moment of the first response, which a replay does not repeat. */
 const transientHeaders: ReadonlySet<string> = new Set([
   'x-rate-remaining',
   'x-quota-remaining',
@@ -41,7 +41,7 @@ function encodeResponse({ body, ...head }: StoredResponse): Uint8Array {
   return Buffer.concat([Buffer.from(`${JSON.stringify(head)}\n`), body])
 }
 
-/** @throws {Error} when the bytes are no response */
+/** @throws {Error} if the bytes are not a stored response */
 export function decodeResponse(bytes: Uint8Array): StoredResponse {
   const end = bytes.indexOf(LINE_FEED)
   const head: unknown = JSON.parse(Buffer.from(bytes.subarray(0, Math.max(0, end))).toString() || 'null')
@@ -79,7 +79,7 @@ function isHeader(value: unknown): boolean {
   return typeof value === 'string' || (Array.isArray(value) && value.every((one) => typeof one === 'string'))
 }
 
-/** What becomes of the key: it keeps a response (null: only that there was one), it is released, or marked unknown. */
+/** The end of the key: it keeps a response (null: only that there was one), is released, or becomes unknown. */
 type Ending = { readonly response: Uint8Array | null } | 'released' | 'unknown'
 
 /** Statuses by which an HTTP server says that it has not acted: the key is free (RFC 9110 §15.5, RFC 6585 §4). */
@@ -120,10 +120,10 @@ export class ResponseRecorder {
     return outcome
   }
 
-  /** Asked once a call that was sent has settled. */
+  /** The result, once a call that was sent has settled. */
   ending(settlement: Settlement): Ending {
     for (const cleanup of this.#cleanups.splice(0)) cleanup()
-    // The call was sent, so it was the response that was too large: it has run.
+    // The call was sent and has run: its response was too large.
     if (settlement.error === 'PAYLOAD_TOO_LARGE' && !this.#isComplete) return { response: null }
     if (this.#head === undefined) return 'unknown'
     const { status } = this.#head
@@ -148,7 +148,7 @@ export class ResponseRecorder {
     return type === undefined ? {} : { 'content-type': type }
   }
 
-  /** A caller that has disconnected may repeat the call for the response, so the stream is read for a while. */
+  /** A caller that has disconnected may repeat the call for the response, so the stream is still read for some time. */
   #drained(body: ResponseStream): ResponseStream {
     this.#cleanups.push(
       this.#call.onDisconnect(() => {
@@ -192,8 +192,8 @@ export class ResponseRecorder {
 }
 
 /**
- * Whether the response reached its caller, or an outer stage denied it, as that stage will deny the replay. Any other code
- * means that the response broke off, or was withheld because the audit record could not be written.
+ * Whether the response reached its caller, or an outer stage denied it, as that stage will deny the replay. Any other
+ * code means that the response was cut off, or was withheld because the audit record could not be written.
  */
 function isDelivered({ outcome, error }: Settlement): boolean {
   if (error === null || error === 'UPSTREAM' || error === 'PAYLOAD_TOO_LARGE') return true

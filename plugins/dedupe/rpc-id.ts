@@ -1,6 +1,6 @@
 // Replaces the id of a JSON-RPC response and copies the rest as text, so that numbers beyond a double stay exact.
 
-/** JSON-RPC 2.0 §5. Text that is no JSON object comes back as it is. */
+/** JSON-RPC 2.0 §5. Text that is not a JSON object is returned unchanged. */
 export function withRpcId(text: string, id: string | number): string {
   let at = skipSpace(text, 0)
   if (text[at] !== '{' || !isJson(text)) return text
@@ -43,7 +43,7 @@ function isSpace(char: string | undefined): boolean {
   return char === ' ' || char === '\n' || char === '\r' || char === '\t'
 }
 
-/** From an opening quote to behind the closing one. */
+/** The index after the closing quote of the string at `from`. */
 function skipString(text: string, from: number): number {
   let at = from + 1
   while (at < text.length && text[at] !== '"') at += text[at] === '\\' ? 2 : 1

@@ -1,5 +1,5 @@
-// Lets one call run under an idempotency key and answers its duplicates with its response. It runs before quotas, so that
-// a replay is not counted.
+// Lets one call run under an idempotency key and gives its response to duplicates. It runs before quotas, so that a
+// replay is not counted.
 import {
   type Call,
   type CallRequest,
@@ -69,11 +69,12 @@ export class DedupeStage implements Stage {
   async explain(call: Call, next: Next, say: (line: string) => void): Promise<Outcome> {
     const { kind } = await call.request()
     if (kind === 'tool') {
-      const duplicate = this.#config.duplicatePolicy === 'replay' ? 'answered as the first was' : 'refused'
+      const duplicate =
+        this.#config.duplicatePolicy === 'replay' ? 'gets the response of the first' : 'is refused'
       const seconds = this.#rule.ttlMs / 1000
-      say(`a call with an idempotency key runs once; a duplicate within ${seconds} s is ${duplicate}`)
+      say(`a call with an idempotency key runs once; a duplicate within ${seconds} s ${duplicate}`)
       say(`keys are kept by ${this.#store.source}; an explanation claims none`)
-    } else say('only calls of tools are looked at')
+    } else say('only tool calls have idempotency keys')
     return next()
   }
 
@@ -102,9 +103,9 @@ export class DedupeStage implements Stage {
     return stored === undefined ? this.#refuse(call, result) : this.#replay(call, request, stored)
   }
 
-  /** @throws {Error} when the stored bytes are no response */
+  /** @throws {Error} if the stored bytes are not a response */
   #replayable(result: DedupeClaimResult): StoredResponse | undefined {
-    if (this.#config.duplicatePolicy === 'reject' || result.state !== 'answered') return undefined
+    if (this.#config.duplicatePolicy === 'reject' || result.state !== 'completed') return undefined
     return result.response === null ? undefined : decodeResponse(result.response)
   }
 
@@ -121,7 +122,7 @@ export class DedupeStage implements Stage {
     call.set(idempotency, 'first')
     call.hold(new ClaimHold(claims, claim))
     const recorder = new ResponseRecorder(call, { maxBytes: maxResponseKb * 1024, drainMs: waitSec * 1000 })
-    // After the audit record is on disk: one that could not be written makes the outcome unknown.
+    // Runs after the audit record is on disk: a record that could not be written makes the outcome unknown.
     call.afterSettle((settlement) => this.#end(claims, claim, recorder, settlement))
     const outcome = await next()
     if (call.sent === 'no') return outcome

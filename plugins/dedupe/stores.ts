@@ -1,4 +1,4 @@
-// Where keys are kept: in the bound `DedupeStore`, else in Redis where the policy gives its URL, else on disk.
+// Chooses the store of keys: the bound `DedupeStore`, else Redis if the policy has its URL, else the disk.
 import { type DedupeClaim, type DedupeStore, type PluginContext, resolveOptional, tokens } from '@svc/core'
 import { StoreResource } from '@svc/core/store'
 import type { DedupeConfig } from './config.js'
@@ -44,7 +44,7 @@ export function dedupeStore(config: DedupeConfig, context: PluginContext): Store
   )
 }
 
-/** The call that the response came too late for was refused. */
+/** The call whose response came too late was refused. */
 function freed(isOwner: boolean, store: DedupeStore, claim: DedupeClaim): Promise<void> | undefined {
   return isOwner ? store.release(claim) : undefined
 }

@@ -23,8 +23,8 @@ export class WaitQueue {
   }
 
   /**
-   * The state of the key when the call under it has ended; one waiter may get the claim. In flight: the deadline came
-   * first.
+   * The state of the key when the call under it has ended; one waiter may get the claim. `in_flight` means that the
+   * deadline came first.
    */
   async wait(claim: DedupeClaim, deadline: WaitDeadline): Promise<DedupeClaimResult> {
     const queue = queueOf(claim)
@@ -33,7 +33,7 @@ export class WaitQueue {
       if (polling === undefined) return this.#lead(queue, claim, deadline)
       const result = await Promise.race([polling, deadline.ended])
       if (result === undefined) break
-      // A claim belongs to the waiter that polled, and one whose deadline came has no result.
+      // A claim belongs to the waiter that polled; a waiter past its deadline gets no result.
       if (result.state !== 'claimed' && result.state !== 'in_flight') return result
     }
     return inFlight

@@ -82,7 +82,7 @@ export class EnforcementStage implements Stage {
     return refusal ?? next()
   }
 
-  /** The policy's rule, changed by a runtime's decision, which is itself added as a finding. */
+  /** The policy's rule, changed by a runtime's decision, which is added as a finding. */
   #ruleFor(call: Call): Verdict {
     const judged = call.get(externalDecision)
     if (judged === undefined) return this.#verdict

@@ -1,4 +1,4 @@
-// Where escalations are kept: in the bound `EscalationStore`, else in the one that the policy names.
+// Chooses the store of escalations: the bound `EscalationStore`, else the one that the policy names.
 import { type EscalationStore, type PluginContext, resolveOptional, tokens } from '@svc/core'
 import { StoreResource } from '@svc/core/store'
 import type { EscalationsConfig } from './config.js'

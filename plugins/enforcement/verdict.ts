@@ -12,7 +12,7 @@ import type { EnforcementConfig } from './config.js'
 
 type Rule = Pick<EnforcementConfig, 'mode' | 'deny_on' | 'escalate_on'>
 
-/** `canEscalate`: whether the policy lets people decide; without it `escalate_on` has no effect. */
+/** `canEscalate` says whether the policy allows approvals; without it `escalate_on` has no effect. */
 export function compileVerdict({ mode, deny_on, escalate_on }: Rule, canEscalate = false): Verdict {
   const isObserved = mode === 'observe'
   const effect: Effect = isObserved ? 'would_deny' : 'deny'
@@ -39,7 +39,7 @@ const defaultDetails = {
   escalate: 'the runtime wants a person to decide',
 } as const
 
-/** The finding that a judgement against the call is recorded and answered as; undefined where it allows. */
+/** The finding for a runtime's decision against the call; undefined if it allows. */
 export function findingOf({ action, reason, reasons = [] }: ExternalDecision): Finding | undefined {
   if (action === 'allow') return undefined
   const because = reasons.length === 0 ? '' : ` (${reasons.join(', ')})`
@@ -48,9 +48,9 @@ export function findingOf({ action, reason, reasons = [] }: ExternalDecision): F
 }
 
 /**
- * The rule for a call that a runtime has judged. Its decision replaces `deny_on` for the findings that it considered; other
- * findings, and `escalate_on`, go by the policy. In observe mode it replaces nothing and is only recorded. `local` is the
- * policy's rule; `canEscalate` says whether the policy lets people decide.
+ * The rule for a call that a runtime has evaluated. Its decision replaces `deny_on` for the findings that it
+ * considered; other findings, and `escalate_on`, go by the policy. In observe mode it replaces nothing and is only
+ * recorded. `local` is the policy's rule; `canEscalate` says whether the policy allows approvals.
  */
 export function withExternalDecision(
   local: Verdict,

@@ -60,7 +60,7 @@ const entitlements = z
     plans: z.record(z.string(), plan).describe('Plans by name.'),
     tenants: z.record(z.string(), tenant).describe('Tenants by the tenant claim.'),
   })
-  // Also runs after other issues, so that all are reported at once.
+  // The check runs even after other issues, so that all are reported at once.
   .superRefine(checkPlanNames, { when: () => true })
 
 /** `open` allows every tool to every tenant. The output `none` stands for a policy without the section. */

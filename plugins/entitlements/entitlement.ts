@@ -13,27 +13,27 @@ import { limitsOf, parseLimits, type ToolLimits } from './limits.js'
 const PREFIX = 'mcp://'
 const NONE: readonly Limit[] = []
 
-// Callers choose references, so what is remembered about them is bounded: 64 KiB of references.
+// Callers choose references, so the cache of decisions is bounded: 64 KiB of references.
 const MAX_DECISIONS = 256
 const MAX_REMEMBERED_LENGTH = 256
 
-/** What applies to a call. */
+/** The decision about a call, and its limits. */
 interface Decision {
-  /** Undefined where the call is allowed. */
+  /** Undefined if the call is allowed. */
   readonly finding: Finding | undefined
   readonly limits: readonly Limit[]
 }
 
 export class Entitlement {
   readonly grants: readonly Grant[]
-  /** For `call.addReferenceRule`. */
+  /** The rule for `call.addReferenceRule`. */
   readonly rule: ReferenceRule = (reference, kind) => this.#check([reference], kind)
   readonly #plan: ToolLimits
   /** The grants whose allowlists apply. */
   readonly allowing: readonly Grant[]
   readonly #decisions = new Map<string, Decision>()
 
-  /** `plan` has the limits that apply where no grant sets one. */
+  /** `plan` has the limits that apply if no grant sets one. */
   constructor(plan: ToolLimits, grants: readonly Grant[]) {
     this.#plan = plan
     this.grants = grants
@@ -43,7 +43,7 @@ export class Entitlement {
     )
   }
 
-  /** Remembered, as callers repeat their calls. A reload of the policy makes new entitlements. */
+  /** The result is cached, as callers repeat their calls. A reload of the policy makes new entitlements. */
   decisionOn({ reference, readings, kind }: Pick<CallRequest, 'reference' | 'readings' | 'kind'>): Decision {
     // Over MCP the same reference may have no other readings.
     const isRemembered = readings.length === 1
@@ -107,7 +107,7 @@ function deniedBy({ level, title }: Grant, subject: string): Finding {
   }
 }
 
-/** Names what decides: the reference, or another reading of it. */
+/** Names the deciding name: the reference, or another reading of it. */
 function describeReading(reading: string, reference: string): string {
   return reading === reference ? reference : `${reading}, as which ${reference} can be read`
 }
@@ -127,9 +127,9 @@ export interface PatternList {
 
 export interface Grant {
   readonly level: Level
-  /** For callers and records: contains no user, role or node name. */
+  /** The name for callers and records; contains no user, role or node name. */
   readonly title: string
-  /** For operators: contains the principal's name. */
+  /** The name for operators; contains the principal's name. */
   readonly name: string
   /** Suffix of the quota key after the reference: empty for a tenant, `#<kind>:<id>` for a principal. */
   readonly keySuffix: string
@@ -141,7 +141,7 @@ export interface Grant {
   readonly overrides?: boolean
 }
 
-/** Every tool, to every tenant. */
+/** The entitlement that allows every tool to every tenant. */
 export const openGrant: Grant = {
   level: 'plan',
   title: 'open entitlements',

@@ -21,7 +21,7 @@ export interface ToolLimits {
 }
 
 interface CountedLimits {
-  /** Of the counter. */
+  /** The key of the counter. */
   readonly key: string
   readonly level: Level
   readonly limits: ToolLimits
@@ -42,7 +42,7 @@ export function parseLimits({ calls_per_day, rate_per_sec, burst }: ToolLimitCon
 }
 
 /**
- * The tenant's limits come from the most specific `per_tool` entry, and from the plan where that entry sets none. A
+ * The tenant's limits come from the most specific `per_tool` entry, and from the plan if that entry sets none. A
  * principal's limit that overrides replaces both. A tool is counted under its server and name, folded, whatever version
  * the caller writes. Prompts and resources, of which a caller may name any number, are counted together: under the
  * pattern of the entry, or by their server and kind for the plan. All readings are counted, each under its own name.
@@ -90,7 +90,7 @@ function limitsOfOne(
   return found
 }
 
-/** All limits; of those that count the same under one key, the lower. */
+/** All limits; of limits of one kind under one key, the lower. */
 function strictest([first = [], ...others]: ReadonlyArray<readonly CountedLimits[]>): readonly Limit[] {
   if (others.every((other) => isDeepStrictEqual(other, first))) return first.map(limitOf)
   const lowest = new Map<string, CountedLimits>()
@@ -102,7 +102,7 @@ function strictest([first = [], ...others]: ReadonlyArray<readonly CountedLimits
   return [...lowest.values()].map(limitOf)
 }
 
-/** A daily limit and a rate apart. */
+/** Splits limits into a daily limit and a rate. */
 function partsOf({ key, level, limits: { day, rate } }: CountedLimits): CountedLimits[] {
   return [
     ...(day === undefined ? [] : [{ key, level, limits: { ...NO_LIMITS, day } }]),
@@ -140,7 +140,7 @@ interface Entry {
   readonly limits: ToolLimits
 }
 
-/** Where several patterns are equally specific, the lower of each limit, under the first pattern. */
+/** The lower of each limit if several patterns are equally specific, under the first pattern. */
 function mostSpecific([first, ...rest]: PatternMatches<ToolLimits> = []): Entry | undefined {
   if (first === undefined) return undefined
   let limits = first.value

@@ -1,4 +1,4 @@
-// Adds a finding for what the caller may not use, and sets the limits of the call.
+// Adds a finding if the caller may not use the tool, and sets the limits of the call.
 import {
   after,
   type Call,

@@ -84,13 +84,13 @@ class TenantRules {
     if (user !== undefined) add(principals.users.get(user))
     if (userId !== undefined) add(principals.user_ids.get(userId))
     if (principals.roles.size > 0) for (const role of new Set(roles)) add(principals.roles.get(role))
-    // A token with a user is not a service agent's, even though it has a client id.
+    // A token with a user does not name a service agent, even though it has a client id.
     if (user === undefined && clientId !== undefined) add(principals.agents.get(clientId))
     if (claimedNode !== null) {
       const isVerified = claimedNode === nodeId
       add((isVerified ? principals.agent_nodes : this.#claimedNodes).get(claimedNode))
     }
-    // The restrictions of the token's node apply even where the header is missing or names another node.
+    // The restrictions of the token's node apply even if the header is missing or names another node.
     if (nodeId !== undefined && nodeId !== claimedNode) {
       const isNarrowed = principals.agent_nodes.get(nodeId)?.overrides === true
       add((isNarrowed ? principals.agent_nodes : this.#claimedNodes).get(nodeId))
@@ -124,10 +124,10 @@ function findPlan(plans: ReadonlyMap<string, PlanConfig>, name: string): PlanCon
   return plan
 }
 
-/** Each remembers decisions about references. */
+/** Maximum number of entitlements; each caches decisions about references. */
 const MAX_ENTITLEMENTS = 256
 
-/** A combination of grants, and those that begin with it. */
+/** A combination of grants, and the combinations that begin with it. */
 interface Combination {
   readonly longer: Map<Grant, Combination>
   entitlement: Entitlement | undefined

@@ -41,7 +41,7 @@ export class Pseudonyms {
   }
 }
 
-/** Match the caller's names in a text. */
+/** The patterns of the caller's names in a text. */
 interface NamePatterns {
   /** Names that are e-mail addresses. */
   readonly addresses: RegExp | undefined
@@ -92,7 +92,7 @@ function patternsFor(caller: Identity): NamePatterns {
   return patterns
 }
 
-/** The name as in the token, for a match in any case or encoding. */
+/** Maps a match in any case or encoding to the name in the token. */
 function originalName(match: string, names: readonly string[]): string {
   const lowerCase = match.toLowerCase()
   const isMatch = (name: string) => spellings(name).some((spelling) => spelling.toLowerCase() === lowerCase)

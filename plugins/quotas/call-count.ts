@@ -1,5 +1,6 @@
-// Counts one call against its limits, the first that is used up refuses it, and reports the use in response fields: x-rate-*,
-// x-quota-* and the RateLimit fields of draft-ietf-httpapi-ratelimit-headers-10 (structured fields, RFC 9651).
+// Counts one call against its limits, refuses it at the first that is used up, and reports the use in response fields:
+// x-rate-*, x-quota-* and the RateLimit fields of draft-ietf-httpapi-ratelimit-headers-10 (structured fields, RFC
+// 9651).
 import {
   after,
   type Call,
@@ -33,7 +34,7 @@ export class CallCount {
     this.#parts = parts
   }
 
-  /** Throws or rejects when the store is down and the call must be refused. */
+  /** Throws or rejects if the store is down and the call must be refused. */
   take(parts: readonly LimitPart[]): MaybePromise<Denied | undefined> {
     return firstResult(parts, (part) => (part.unit === 'rate' ? this.#takeToken(part) : this.#countDay(part)))
   }
@@ -61,7 +62,7 @@ export class CallCount {
     })
   }
 
-  /** The pipeline releases it when nothing is sent, also where the next limit refuses. */
+  /** The pipeline releases it when nothing is sent, even if the next limit refuses. */
   #refundUnlessSent(refund: () => MaybePromise<void>): void {
     if (this.#hold === undefined) {
       this.#hold = new DailyHold()
@@ -92,7 +93,7 @@ class DailyHold implements Hold {
     this.#refunds.push(refund)
   }
 
-  /** Nothing to do: the count was stored when it was taken. */
+  /** The commit does nothing, because the count was stored when it was taken. */
   commit(): undefined {
     return undefined
   }
@@ -114,7 +115,7 @@ interface Used {
   readonly remaining: number
   /** Milliseconds since the epoch. */
   readonly resetAt: number
-  /** Counted, and refunded when the call is not sent. */
+  /** Counts that are refunded if the call is not sent. */
   readonly refundable: boolean
 }
 

@@ -1,4 +1,4 @@
-// What a limited call gets while the store is down: `failure_mode` decides.
+// Counts limited calls; `failure_mode` decides about them while the store is down.
 import { after, attempt, type MaybePromise } from '@svc/core'
 import type { QuotasConfig } from './config.js'
 import type { MemoryCounts } from './store/memory/counts.js'
@@ -17,14 +17,14 @@ export class LimitCounter {
   #failureMode: QuotasConfig['failure_mode']
   #local: MemoryCounts | undefined
 
-  /** `local` counts while the store is down, in the failure mode `local`. */
+  /** `local` is the counter for the failure mode `local`. */
   constructor(store: QuotaStore, failureMode: QuotasConfig['failure_mode'], local: MemoryCounts | undefined) {
     this.#store = store
     this.#failureMode = failureMode
     this.#local = local
   }
 
-  /** As `QuotaAdapter.takeToken`; undefined lets the call through. Throws or rejects when the call must be refused. */
+  /** Like `QuotaAdapter.takeToken`; undefined allows the call. Throws or rejects if the call must be refused. */
   takeToken(tenant: string, key: string, rate: number, burst: number | undefined) {
     return this.#count(
       () =>
@@ -35,7 +35,7 @@ export class LimitCounter {
     )
   }
 
-  /** As `QuotaAdapter.incrDaily`; undefined lets the call through. Throws or rejects when the call must be refused. */
+  /** Like `QuotaAdapter.incrDaily`; undefined allows the call. Throws or rejects if the call must be refused. */
   incrDaily(tenant: string, key: string, limit: number): MaybePromise<Count | undefined> {
     return this.#count<Count>(
       () =>
@@ -67,7 +67,7 @@ export class LimitCounter {
     return attempt(
       () => this.#store.refundDaily?.(tenant, key, now),
       (error) => {
-        // A count too many refuses a call some day; it is no reason to fail one that is let through.
+        // A count too many may refuse a later call; it must not fail a call that is allowed.
         if (this.#failureMode === 'closed') throw error
       },
     )

@@ -1,4 +1,4 @@
-// The parts of limits: a rate and a number of calls per day are counted apart, and reported under names of their own.
+// The parts of limits: a rate and a number of calls per day are counted separately, and reported under separate names.
 import type { Limit } from '@svc/core'
 import { bucketSize } from './store/token-bucket.js'
 
@@ -10,7 +10,7 @@ export const MAX_INTEGER = 999_999_999_999_999
 interface ReportedPart {
   readonly limit: Limit
   readonly name: string
-  /** Its item in the field RateLimit-Policy. */
+  /** The item of the part in the field RateLimit-Policy. */
   readonly policy: string
 }
 
@@ -29,7 +29,7 @@ export type LimitPart = RatePart | DayPart
 /** Entitlements give the calls of a caller and a tool the same list. */
 const known = new WeakMap<readonly Limit[], readonly LimitPart[]>()
 
-/** In the order in which they are counted: all rates, as a call that a rate refuses must not count for the day. */
+/** The parts in the order of counting: first all rates, as a call that a rate refuses must not count for the day. */
 export function partsOf(limits: readonly Limit[]): readonly LimitPart[] {
   let parts = known.get(limits)
   if (parts === undefined) {
@@ -62,7 +62,7 @@ function item(name: string, quota: number, seconds: number): string {
   return `"${name}";q=${Math.min(MAX_INTEGER, Math.floor(quota))};w=${Math.min(MAX_INTEGER, seconds)}`
 }
 
-/** Numbered where a caller has several limits of one kind, such as one for each role. */
+/** The names of limits are numbered if a caller has several of one kind, such as one for each role. */
 function nameOf({ level }: Limit, unit: LimitPart['unit'], before: readonly LimitPart[]): string {
   const name = `${level.replace(/[^a-z0-9_-]/gi, '-')}-${unit}`
   const others = before.filter((part) => part.name === name || part.name.startsWith(`${name}-`)).length

@@ -28,7 +28,7 @@ export class QuotasStage implements Stage {
   #tenant: string
   #counter: LimitCounter | undefined
 
-  /** `tenant` is counted for callers that no stage identifies. */
+  /** Callers without an identity are counted under `tenant`. */
   constructor(store: StoreResource<QuotaStore>, failureMode: QuotasConfig['failure_mode'], tenant: string) {
     this.#store = store
     this.#failureMode = failureMode
@@ -91,7 +91,7 @@ export class QuotasStage implements Stage {
     )
     return after(refused, (refusal) => {
       return after(refusal ?? next(), (outcome) => {
-        // V8 gives an object a new hidden class each time where properties follow a spread.
+        // If properties follow a spread, V8 gives the object a new hidden class each time.
         const headers: ResponseHeaders = Object.assign({}, outcome.headers)
         count.usage.addTo(headers, clock.now(), call.sent)
         return { ...outcome, headers }

@@ -1,4 +1,4 @@
-// Where calls are counted: in the adapter that code gives, else in the one that the policy names.
+// Chooses the store of counts: the adapter bound in code, else the one that the policy names.
 import {
   type PluginContext,
   type QuotaAdapter,
@@ -12,7 +12,7 @@ import type { QuotasConfig } from './config.js'
 import { MemoryCounts } from './store/memory/counts.js'
 import type { QuotaStore } from './store/token-bucket.js'
 
-/** Opens an adapter of the user's. The gateway keeps it across reloads and closes it in the end. */
+/** Opens an adapter of the user. The gateway keeps it across reloads and closes it at the end. */
 export type QuotaAdapterFactory = (context: PluginContext) => QuotaAdapter
 
 export const builtInAdapters: readonly string[] = ['memory', 'lmdb', 'redis']
@@ -43,7 +43,7 @@ export function quotaStore(config: QuotasConfig, context: PluginContext): StoreR
         incrDaily: {
           check: checkDay,
           undo({ refundDaily }, { count, resetAt }, tenant, tool, limit) {
-            // In the other modes the call went on, so its count stays.
+            // In the other modes the call was allowed, so its count stays.
             if (failure_mode !== 'closed' || count > limit) return undefined
             return refundDaily?.(tenant, tool, instantOf(resetAt) - 1)
           },
@@ -93,7 +93,7 @@ const ISO_INSTANT = /^[+-]?\d{4,6}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[
 /** @throws {TypeError} when it is not what `QuotaAdapter.takeToken` promises */
 function checkBucket(response: { tokens: number; resetAt: ResetAt }): void {
   if (!Number.isFinite(response?.tokens)) {
-    throw new TypeError(`takeToken answered no number of tokens: ${String(response?.tokens)}`)
+    throw new TypeError(`takeToken returned no number of tokens: ${String(response?.tokens)}`)
   }
   checkInstant('takeToken', response.resetAt)
 }
@@ -101,7 +101,7 @@ function checkBucket(response: { tokens: number; resetAt: ResetAt }): void {
 /** @throws {TypeError} when it is not what `QuotaAdapter.incrDaily` promises */
 function checkDay(response: { count: number; resetAt: ResetAt }): void {
   if (!(Number.isSafeInteger(response?.count) && response.count > 0)) {
-    throw new TypeError(`incrDaily answered no count of calls: ${String(response?.count)}`)
+    throw new TypeError(`incrDaily returned no count of calls: ${String(response?.count)}`)
   }
   checkInstant('incrDaily', response.resetAt)
 }
@@ -109,7 +109,7 @@ function checkDay(response: { count: number; resetAt: ResetAt }): void {
 function checkInstant(method: string, resetAt: ResetAt): void {
   const instant = instantOf(resetAt)
   if (!(Number.isFinite(instant) && Math.abs(instant) <= END_OF_TIME)) {
-    throw new TypeError(`${method} answered no instant of reset: ${String(resetAt)}`)
+    throw new TypeError(`${method} returned no instant of reset: ${String(resetAt)}`)
   }
 }
 

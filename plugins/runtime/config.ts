@@ -100,7 +100,7 @@ const enforcementSchema = z
       .enum(['local', 'allow', 'deny'])
       .default('deny')
       .describe(
-        "What happens to calls while the runtime is unavailable: `local` applies the policy's own rule, `allow` lets them pass, `deny` answers RUNTIME_UNAVAILABLE.",
+        "What happens to calls while the runtime is unavailable: `local` applies the policy's own rule, `allow` lets them pass, `deny` refuses them with RUNTIME_UNAVAILABLE.",
       ),
     remote: remoteSchema.optional(),
   })

@@ -26,7 +26,7 @@ interface EvaluatorKind {
   connect(): { evaluator: DecisionEvaluator; breaker: CircuitBreaker; release(): Promise<void> }
 }
 
-/** Undefined where the policy's own rule decides. */
+/** Undefined if the policy's own rule decides. */
 export function evaluationSource(
   { enforcement }: RuntimeConfig,
   context: PluginContext,

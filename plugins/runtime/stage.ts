@@ -22,7 +22,7 @@ import { describeRule, type OutputRule } from './redact/rule.js'
 export interface EvaluationSource {
   /** The evaluator while the stage runs. */
   running(): DecisionEvaluator | undefined
-  /** For `svc policy explain`. */
+  /** The description for `svc policy explain`. */
   readonly description: string
   readonly requestOptions: RequestOptions
   readonly failureMode: 'local' | 'allow' | 'deny'
@@ -45,7 +45,7 @@ const notes = [OUTPUT_REDACTED, RUNTIME_UNAVAILABLE]
 const failureEffect = {
   local: 'the enforcement section decides',
   allow: 'calls pass',
-  deny: 'calls are answered RUNTIME_UNAVAILABLE',
+  deny: 'calls are refused with RUNTIME_UNAVAILABLE',
 } as const
 
 export class RuntimeStage implements Stage {
@@ -74,7 +74,7 @@ export class RuntimeStage implements Stage {
   }
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {
-    // Lists and other protocol requests have no single subject; what they name is evaluated when it is called.
+    // Lists and other protocol requests have no single subject; each name in them is evaluated when it is called.
     if (this.#source === undefined || call.parsedRequest?.kind === 'protocol') return next()
     return this.#evaluate(call, next, this.#source)
   }
@@ -149,7 +149,7 @@ interface Failure {
   readonly cooldownLeftMs: number
 }
 
-/** The refusal that the failure mode requires; undefined where the call continues. */
+/** The refusal that the failure mode requires; undefined if the call continues. */
 function applyFailureMode(
   call: Call,
   { failureMode, requestOptions }: EvaluationSource,
@@ -173,6 +173,6 @@ const fallbackDecision: Readonly<
 > = {
   allow: (considered) => ({ action: 'allow', considered }),
   deny: (considered) => ({ action: 'deny', reason: UNAVAILABLE, considered }),
-  // Leaves every finding to the policy's own rule.
+  // The decision that leaves every finding to the policy's own rule.
   local: () => ({ action: 'allow', considered: [] }),
 }

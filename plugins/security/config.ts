@@ -107,7 +107,7 @@ export const securitySchema = z
 
 export type SecurityConfig = z.infer<typeof securitySchema>
 
-/** Parses each text, and adds an issue at the index of each that is invalid; at `path` itself with `isSingle`. */
+/** Parses each text, and adds an issue at the index of each that is invalid; with `isSingle` at `path` itself. */
 function addIssues(
   context: z.core.$RefinementCtx,
   path: readonly string[],

@@ -17,7 +17,7 @@ export interface ContentRule {
   readonly rule: {
     /** The patterns as configured. */
     readonly sources: readonly string[]
-    /** What the rule refuses about a string with these key flags; undefined where it allows it. */
+    /** The reason for which the rule refuses a string with these key flags; undefined if it allows the string. */
     violation(text: string, flags: number, counter: ScanCounter): string | undefined
   }
 }
@@ -43,8 +43,8 @@ export function contentRules({ egress_allowlist, fs_allowlist, fs_root }: Securi
 type CheckedRequest = Pick<CallRequest, 'kind' | 'args'> & Partial<Pick<CallRequest, 'method' | 'params'>>
 
 /**
- * Findings in the order of the arguments. Past eight of one reason, one more finding gives the number of the others.
- * Of the protocol's messages only a client's response, which has no method, is checked: it may answer a tool's question.
+ * Findings in the order of the arguments. Past eight of one reason, one more finding gives the number of the others. Of
+ * protocol messages only a client's response, which has no method, is checked: a tool may have requested it.
  */
 export function checkContent(
   { kind, args, method, params }: CheckedRequest,

@@ -32,7 +32,7 @@ export class DurationLimit {
     this.#cancel()
   }
 
-  /** Undefined where a longer call is not denied. */
+  /** The remaining time; undefined if a longer call is not denied. */
   #timeLeft(): number | undefined {
     const rule = this.#call.get(verdict)
     if (rule === undefined || effectOf(this.#tooLong(), rule) !== 'deny') return undefined

@@ -67,7 +67,7 @@ interface Section {
   readonly human_escalation?: z.infer<typeof humanEscalationSchema> | undefined
 }
 
-/** Undefined where escalation is off. */
+/** Undefined if escalation is off. */
 export function escalationRule(section: Section | undefined): EscalationRule | undefined {
   if (section?.approve_high_risk !== true) return undefined
   const rule = section.human_escalation ?? humanEscalationSchema.parse({})

@@ -1,4 +1,4 @@
-// Limits the size of responses: of whole ones before they are sent, of streamed ones during the stream.
+// Limits the size of responses: of whole responses before they are sent, of streamed ones during the stream.
 import {
   type Call,
   type Completed,
@@ -10,7 +10,7 @@ import {
 } from '@svc/core'
 import { lateFinding } from './findings.js'
 
-/** The response, which the pipeline withholds from the finding on where that denies. */
+/** The response; from a denying finding on, the pipeline withholds it. */
 export function limitResponseSize(
   call: Call,
   kind: RequestKind,

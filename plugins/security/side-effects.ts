@@ -20,7 +20,7 @@ export class SideEffectRule {
     )
   }
 
-  /** For `svc policy explain`. */
+  /** The description for `svc policy explain`. */
   describe(request: CallRequest): string {
     const { kind, reference, readings } = request
     if (kind !== 'tool') return 'side_effects: applies only to tools'

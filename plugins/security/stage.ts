@@ -20,10 +20,10 @@ import type { AllowedVersions } from './versions.js'
 
 interface SecurityRules {
   readonly versions: AllowedVersions | undefined
-  /** On strings in arguments. */
+  /** The rules on strings in arguments. */
   readonly content: readonly ContentRule[]
   readonly sideEffects: SideEffectRule | undefined
-  /** Of a request, and of a response. */
+  /** The limit of a request, and of a response. */
   readonly maxBytes: number | undefined
   readonly maxMs: number | undefined
 }
@@ -73,7 +73,7 @@ export class SecurityStage implements Stage {
     this.#inspect(call, request)
     const { maxBytes } = this.#rules
     const outcome = next()
-    // Without limits the outcome is returned as it came, which adds no promise.
+    // Without limits the outcome is returned unchanged, which adds no promise.
     if (duration === undefined && maxBytes === undefined) return outcome
     const limit = (settled: Outcome): Outcome => {
       if (settled.kind !== 'completed' || endsTimer(settled.body, request)) duration?.stop()

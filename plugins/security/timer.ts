@@ -1,4 +1,4 @@
-// The stage's timer, injectable for tests.
+// The timer of the stage, which tests replace.
 import { token } from '@svc/core'
 
 export interface Timer {

@@ -36,7 +36,7 @@ export class AllowedVersions {
     )
   }
 
-  /** The allowed versions of the reference's server; undefined where the server is not restricted. */
+  /** The allowed versions of the reference's server; undefined if the server is not restricted. */
   allowedFor(reference: string): readonly string[] | undefined {
     return this.#of(reference)?.sources
   }
@@ -59,7 +59,7 @@ export class AllowedVersions {
   }
 }
 
-/** A star stands for characters of a version: it crosses no separator. */
+/** A star matches only characters of a version, and no separator. */
 function matches({ globs }: Allowed, version: string): boolean {
   return isVersion(version) && globs.some((glob) => globMatches(glob, version))
 }

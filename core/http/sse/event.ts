@@ -1,9 +1,9 @@
 // Reads the fields of an event, and replaces the data of an event (WHATWG HTML §9.2.6).
 
 export interface SseEvent {
-  /** `message` where the event names none. */
+  /** `message` if the event names none. */
   readonly type: string
-  /** Empty where the event has none. */
+  /** Empty if the event has no data. */
   readonly data: string
   readonly id: string | null
 }
@@ -36,7 +36,7 @@ export function withIds(bytes: Uint8Array, change: (id: string) => string): Uint
   let isSame = true
   const lines = linesOf(bytes).map((line) => {
     const { name, value } = fieldOf(line)
-    // An empty one resets the id, and clients ignore one with a NUL.
+    // An empty id resets the id, and clients ignore an id with a NUL.
     if (name !== 'id' || value === '' || value.includes('\0')) return line
     isSame = false
     return `id: ${change(value)}`

@@ -13,10 +13,10 @@ export class SseOverflow extends Error {
   override readonly name = 'SseOverflow'
 }
 
-/** Of one event: each line is an object while the event is read. */
+/** Maximum number of lines of one event: each line is an object while the event is read. */
 const MAX_LINES = 262_144
 
-/** A stream may begin with it; anywhere else it is part of a field. */
+/** The byte order mark. A stream may begin with it; elsewhere it is part of a field. */
 const BYTE_ORDER_MARK = Buffer.from('\ufeff')
 
 const LF = 0x0a
@@ -33,10 +33,10 @@ export class SseSplitter {
   #lines = 0
   #hasField = false
   #afterCr = false
-  /** Bytes at the begin of the stream that may be the mark; undefined once that is known. */
+  /** Bytes at the beginning of the stream that may be the mark; undefined once that is decided. */
   #mark: Uint8Array | undefined = new Uint8Array()
 
-  /** @param maxBytes of one event, its line ends included */
+  /** @param maxBytes limit of one event, line ends included */
   constructor(maxBytes: number) {
     this.#maxBytes = maxBytes
   }
@@ -76,7 +76,9 @@ export class SseSplitter {
     return this.#pendingBytes
   }
 
-  /** Without the mark, as the client gets other bytes before it: a comment, or what a stage adds. */
+  /**
+   * The mark is removed, because the client may get other bytes before it: a comment, or an event that a stage adds.
+   */
   #withoutMark(before: Uint8Array, given: Uint8Array): Uint8Array {
     const begin = before.length === 0 ? given : Buffer.concat([before, given])
     const length = Math.min(begin.length, BYTE_ORDER_MARK.length)

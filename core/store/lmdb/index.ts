@@ -1,2 +1,2 @@
-// A subpath of its own, so that the native module is loaded only where it is used.
+// A subpath of its own, so that the native module is loaded only on use.
 export { LmdbStore } from './store.js'

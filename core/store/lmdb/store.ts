@@ -8,17 +8,17 @@ import { makeDirectories } from '../directories.js'
 import { checkHeader, loadLmdb } from '../lmdb-prerequisites.js'
 
 export interface LmdbStoreOptions {
-  /** On a local filesystem; made with mode 0700 where it is missing. */
+  /** On a local filesystem; made with mode 0700 if it is missing. */
   readonly dir: string
-  /** What errors call it, such as `the quota store`. */
+  /** Its name in errors, such as `the quota store`. */
   readonly name: string
   /** Whether its files get mode 0600, as the directory may exist with a mode that lets others read. */
   readonly isSecret?: boolean
 }
 
-/** A change is visible to every process when its operation resolves, and flushed to the disk right after. */
+/** A change is visible to every process when its operation resolves, and is flushed to the disk right after. */
 export class LmdbStore<K extends Key> {
-  /** For use inside `transact` only. */
+  /** The operations inside `transact`. */
   readonly db: Database<Buffer, K>
   #name: string
   #underWay = new Set<Promise<unknown>>()
@@ -63,7 +63,7 @@ export class LmdbStore<K extends Key> {
 
   /** Idempotent; waits for pending operations. */
   close(): Promise<void> {
-    // LMDB itself would abort them.
+    // LMDB's own close would abort them.
     this.#closing ??= Promise.allSettled(this.#underWay).then(() => this.db.close())
     return this.#closing
   }

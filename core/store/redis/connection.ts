@@ -14,7 +14,7 @@ export interface RedisConnectionOptions {
   /** Further nodes of the cluster, or Sentinels, as `host:port`. */
   readonly nodes?: readonly string[] | undefined
   readonly connectTimeoutMs?: number | undefined
-  /** A connection that is silent for so long while a command waits is closed and opened again. */
+  /** Milliseconds of silence, while a command waits, after which the connection is closed and opened again. */
   readonly socketTimeoutMs?: number | undefined
 }
 
@@ -59,14 +59,14 @@ export class RedisConnection {
     return new Promise((resolve) => this.#client.once('ready', resolve))
   }
 
-  /** Why no command can be sent now. */
+  /** Why commands cannot be sent now. */
   ready(): string | undefined {
     return this.#client.status === 'ready' ? undefined : `Redis is not connected: ${this.#lastError}`
   }
 
   /**
-   * The keys lie on one node. Rejects with an error without arguments and credentials, or with what `read` throws.
-   * `read` runs here to spare every command a promise.
+   * Runs a script whose keys lie on one node. Rejects with an error without arguments and credentials, or with the
+   * error of `read`, which runs here to save a promise per command.
    */
   run(script: Script, keys: readonly string[], args: readonly Argument[]): Promise<unknown>
   run<T>(
@@ -90,8 +90,8 @@ export class RedisConnection {
   }
 
   /**
-   * As `run`, and waits (WAIT, on the same connection) until so many replicas have what the script wrote or the time is
-   * over: `replicas` says how many have it. The script may run more than once.
+   * Like `run`, then waits (WAIT, on the same connection) until so many replicas have the writes of the script or the
+   * time is over: `replicas` says how many have them. The script may run more than once.
    */
   async runReplicated(
     script: Script,
@@ -108,7 +108,7 @@ export class RedisConnection {
         .exec()
     let results = await both()
     if (needsLoading(results?.[0]?.[0])) {
-      // This gives the server the script, or tells the cluster's client where the key lies.
+      // This gives the server the script, or shows the cluster's client the node of the key.
       await this.run(script, keys, args)
       results = await both()
     }
@@ -134,7 +134,7 @@ export class RedisConnection {
   }
 }
 
-/** Runs `load` where the server does not know the script; rejects with any other error. */
+/** Runs `load` if the server does not know the script; rejects with any other error. */
 async function loadUnknown(error: unknown, load: () => Promise<unknown>): Promise<unknown> {
   if (!messageOf(error).startsWith('NOSCRIPT')) throw new Error(`Redis: ${safeMessage(error)}`)
   try {

@@ -32,7 +32,7 @@ interface RedisSettings {
   readonly nodes?: readonly string[] | undefined
 }
 
-/** For `superRefine`: keys that contradict each other. */
+/** Checks for `superRefine` that keys do not contradict each other. */
 export function checkRedisSettings(
   { cluster, sentinel, nodes }: RedisSettings,
   context: z.core.$RefinementCtx,
@@ -45,7 +45,7 @@ export function checkRedisSettings(
   }
 }
 
-/** For `superRefine`: checks which keys go with the chosen adapter. */
+/** Checks for `superRefine` which keys go with the chosen adapter. */
 export function checkStoreChoice(chosen: StoreChoice, context: z.core.$RefinementCtx): void {
   const { adapter, dir, redisUrl, redis } = chosen
   const mistake = (key: string, message: string) => context.addIssue({ code: 'custom', path: [key], message })

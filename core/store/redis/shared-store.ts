@@ -1,4 +1,5 @@
-// What all gateways of one Redis know together: secrets that the first of them makes, and maps of values with a time limit.
+// The shared store of all gateways that use one Redis: secrets that the first of them creates, and maps of values with
+// a time limit.
 import { randomBytes } from 'node:crypto'
 import type { MapBounds, SharedMap, SharedStore } from '../../plugin/shared-store.js'
 import { RedisConnection, type RedisConnectionOptions } from './connection.js'
@@ -47,7 +48,7 @@ redis.call('PEXPIRE', KEYS[2], ARGV[1])
 
 const setValues = script(`${now}${setting}`)
 
-/** ARGV as above, of one value. */
+/** ARGV as above, for one value. */
 const addValue = script(`${now}
 local known = redis.call('ZSCORE', KEYS[2], ARGV[3])
 if known and tonumber(known) > now then return redis.call('HGET', KEYS[1], ARGV[3]) end
@@ -71,7 +72,7 @@ export class RedisSharedStore implements SharedStore {
     this.#prefix = prefix
   }
 
-  /** Rejects where Redis cannot be reached, or keeps something else under the key. */
+  /** Rejects if Redis cannot be reached, or keeps something else under the key. */
   async secret(name: string): Promise<string> {
     const key = `${this.#prefix}secret:${name}`
     const kept = await this.#run(getOrSet, [key], [randomBytes(32).toString('base64')])
@@ -103,7 +104,7 @@ export class RedisSharedStore implements SharedStore {
   }
 
   /**
-   * Waits for the first attempt to connect only. Where it fails, the client connects in the background. Rejects with the
+   * Waits for the first attempt to connect only. If it fails, the client connects in the background. Rejects with the
    * reason while there is no connection.
    */
   async #run(operation: Script, keys: readonly string[], args: readonly (string | number)[]) {

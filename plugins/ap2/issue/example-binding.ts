@@ -3,7 +3,9 @@ import { isJsonObject, type JsonValue } from '@svc/core/json'
 import { minorUnitsOf } from '../verify/money.js'
 import type { Purchase } from './mandates.js'
 
-/** An entry of `ap2.tools.bind`. What the arguments do not have is bound to its value, which then holds for every call. */
+/**
+ * An entry of `ap2.tools.bind`. A term that the arguments lack is bound to its value, which then applies to every call.
+ */
 export type ExampleBinding = Readonly<Record<string, unknown>>
 
 export function bindingFromExample(purchase: Purchase, args: JsonValue): ExampleBinding {
@@ -25,7 +27,7 @@ function isNumeric(value: JsonValue): value is string | number {
   return typeof value === 'number' || (typeof value === 'string' && /^\d/.test(value))
 }
 
-/** The first place, outermost first. */
+/** The path of the first match, outermost first. */
 function find(args: JsonValue, isMeant: (value: JsonValue) => boolean): string | undefined {
   const queue: (readonly [string, JsonValue])[] = [['', args]]
   for (const [pointer, value] of queue) {

@@ -1,4 +1,4 @@
-// Keys of development: issuers and agents that `svc ap2 make` plays.
+// Development keys of the issuers and agents that `svc ap2 make` simulates.
 import {
   createPrivateKey,
   createPublicKey,
@@ -32,7 +32,7 @@ export function generateLocalKey(alg: LocalAlgorithm): LocalKey {
   return localKeyOf(generators[alg]().privateKey.export({ format: 'jwk' }))
 }
 
-/** @throws {Error} for what is no private key of P-256, P-384 or Ed25519 */
+/** @throws {Error} for a text that is not a private key of P-256, P-384 or Ed25519 */
 export function localKeyOf(privateJwk: JsonWebKey): LocalKey {
   const privateKey = createPrivateKey({ key: privateJwk, format: 'jwk' })
   const publicJwk = publicJwkOf(createPublicKey(privateKey).export({ format: 'jwk' }))
@@ -69,7 +69,7 @@ export interface HopInit {
   readonly header: Readonly<Record<string, unknown>>
   readonly claims: Readonly<Record<string, unknown>>
   readonly mandate: Readonly<Record<string, unknown>>
-  /** Members of the mandate in disclosures of their own. */
+  /** Members of the mandate that get a disclosure each. */
   readonly disclosed?: Readonly<Record<string, unknown>>
 }
 

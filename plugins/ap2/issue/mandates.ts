@@ -8,7 +8,7 @@ import { issueHop, type LocalKey, signToken } from './local-key.js'
 export interface Issuance {
   /** Signs as the issuer, and as the merchant. */
   readonly issuer: LocalKey
-  /** The agent, to whose key open mandates delegate. */
+  /** The key of the agent, to which open mandates delegate. */
   readonly agent: LocalKey
   readonly purchase: Purchase
   readonly audience: string
@@ -139,7 +139,7 @@ async function issueObjects(issuance: Issuance): Promise<IssuedBundle> {
 }
 
 export interface Purchase {
-  /** Minor units. */
+  /** In minor units. */
   readonly total: number
   readonly currency: string
   readonly merchant: { readonly id: string; readonly name: string }

@@ -1,4 +1,4 @@
-// DID methods: the interface, the token through which users add one, and those whose identifier is the key.
+// DID methods: the interface, the token for methods of users, and the methods whose identifier is the key.
 import { token } from '@svc/core'
 import { parseJson } from '@svc/core/json'
 import { decodeMultikey, publicJwkOf, type VerificationKey } from './verification-key.js'
@@ -8,13 +8,16 @@ export interface DidMethod {
   /** The keys in the relationship `assertionMethod`. Rejects when the DID cannot be resolved. */
   resolve(did: string): Promise<readonly VerificationKey[]>
   /**
-   * The keys anew where a token names one that `resolve` did not have; undefined where the method keeps none, or has asked
-   * a short time ago.
+   * Resolves again if a token names a key that `resolve` did not return; undefined if the method has no cache, or has
+   * resolved a short time ago.
    */
   refresh?(did: string): Promise<readonly VerificationKey[]> | undefined
 }
 
-/** DID methods of users, by name such as `ebsi`, beside `key`, `jwk` and `web`; one with such a name replaces it. */
+/**
+ * DID methods of users, by name such as `ebsi`, beside `key`, `jwk` and `web`; a method with one of these names
+ * replaces it.
+ */
 export const didMethods = token<Readonly<Record<string, DidMethod>>>('ap2/DidMethods')
 
 /** The method of a DID or of a DID URL; undefined for other text (W3C DID Core §3.1). */

@@ -11,9 +11,9 @@ import { decodeMultikey, type PublicJwk, publicJwkOf, type VerificationKey } fro
 const PREFIX = 'did:web:'
 const MAX_BYTES = 64 * 1024
 const MAX_CACHED = 1000
-/** A failure is repeated for so long without another request. */
+/** Milliseconds for which a failure is cached. */
 const FAILURE_MS = 5000
-/** Unknown keys in tokens cause at most one request for a document in so long. */
+/** Milliseconds between two requests for a document that unknown keys in tokens cause. */
 const REFRESH_MS = 60_000
 
 interface DidWebOptions {
@@ -27,7 +27,7 @@ interface DidWebOptions {
 
 interface Cached {
   readonly keys: Promise<readonly VerificationKey[]>
-  /** When it was last asked for, monotonic milliseconds. */
+  /** Monotonic milliseconds of the last request. */
   askedAt: number
   /** Monotonic milliseconds. */
   until: number
@@ -50,7 +50,7 @@ export class DidWeb implements DidMethod {
     const now = this.#options.clock.monotonic()
     const cached = this.#cache.get(did)
     if (cached !== undefined && now < cached.until) return cached.keys
-    // One request for all calls that wait for it; its time starts anew when it ends.
+    // All calls that wait share one request; its age counts from its end.
     const entry: Cached = { keys: this.#fetch(did), askedAt: now, until: Number.POSITIVE_INFINITY }
     this.#cache.set(did, entry)
     const keepFor = (ms: number) => () => {
@@ -68,7 +68,7 @@ export class DidWeb implements DidMethod {
     cached.askedAt = now
     const keys = this.#fetch(did)
     cached.refreshing = keys
-    // Until it ends, and where it fails, the known keys stay in use.
+    // The known keys stay in use until the request ends, and if it fails.
     const done = () => {
       this.#cache.set(did, {
         keys,
@@ -101,7 +101,7 @@ export class DidWeb implements DidMethod {
   }
 }
 
-/** did:web §3.2. @throws {Error} for an identifier that gives no such URL */
+/** did:web §3.2. @throws {Error} for an identifier that does not give such a URL */
 export function documentUrlOf(did: string): URL {
   const [authority = '', ...path] = did.slice(PREFIX.length).split(':').map(decodeURIComponent)
   const isPath = path.every((segment) => /^[A-Za-z0-9._-]+$/.test(segment) && !/^\.+$/.test(segment))
@@ -143,7 +143,7 @@ function listOf(value: unknown): readonly unknown[] {
 function keyOf(entry: unknown, did: string): (VerificationKey & { readonly id: string }) | undefined {
   if (!isJsonObject(entry) || typeof entry['id'] !== 'string') return undefined
   const id = absolute(entry['id'], did)
-  // A key that another DID controls is not this issuer's word.
+  // A key that another DID controls does not sign for this issuer.
   if (!id.startsWith(`${did}#`) || (entry['controller'] ?? did) !== did) return undefined
   const jwk = jwkOf(entry)
   return jwk === undefined ? undefined : { id, jwk }

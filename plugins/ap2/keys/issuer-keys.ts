@@ -1,4 +1,4 @@
-// Finds the key of an issuer: pinned ones first, else by the method of its DID.
+// Finds the key of an issuer: a configured one first, else by the method of its DID.
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { messageOf } from '@svc/core/json'
@@ -8,7 +8,7 @@ import { type DidMethod, didOfUrl, methodOf } from './did-method.js'
 import { fitsAlgorithm, readKeySet, type VerificationKey } from './verification-key.js'
 
 export interface IssuerRules {
-  /** Absent: every method that has a resolver. */
+  /** The allowed methods; absent: every method that has a resolver. */
   readonly didMethods: ReadonlySet<string> | undefined
   readonly allowed: ReadonlySet<string>
   readonly pinned: ReadonlyMap<string, readonly VerificationKey[]>
@@ -56,7 +56,7 @@ export class IssuerKeys {
     throw new MandateError('ap2_key_unresolved', `the issuer has ${count} that the mandate can mean`)
   }
 
-  /** Those that the token can name. An issuer may have published a new key since its document was fetched. */
+  /** The keys that the token can name. An issuer may have published a new key since its document was fetched. */
   async #named(issuer: string, kid: string | undefined): Promise<readonly VerificationKey[]> {
     const keys = await this.keysOf(issuer)
     if (kid === undefined) return keys
@@ -115,7 +115,7 @@ interface Pinned {
   readonly file?: string | undefined
 }
 
-/** @throws {Error} for a file that cannot be read or is no key set */
+/** @throws {Error} for a file that cannot be read or is not a key set */
 export function pinnedKeys(
   issuers: Readonly<Record<string, Pinned>>,
   baseDir: string,

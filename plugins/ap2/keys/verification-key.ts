@@ -9,7 +9,7 @@ export interface PublicJwk {
   readonly crv: string
   readonly x: string
   readonly y?: string
-  /** The only algorithm that the key is for, where the issuer restricts it. */
+  /** The only algorithm that the key is for, if the issuer restricts it. */
   readonly alg?: string
 }
 
@@ -47,7 +47,7 @@ export function fitsAlgorithm({ crv, alg }: PublicJwk, algorithm: string): boole
   return curves[crv] === algorithm && (alg === undefined || alg === algorithm)
 }
 
-/** The keys of a JWK Set (RFC 7517 §5); undefined where the value is none. */
+/** The keys of a JWK Set (RFC 7517 §5); undefined if the value is not one. */
 export function readKeySet(value: unknown): VerificationKey[] | undefined {
   if (!isJsonObject(value) || !Array.isArray(value['keys'])) return undefined
   return value['keys'].flatMap((entry: unknown) => {
@@ -59,13 +59,13 @@ export function readKeySet(value: unknown): VerificationKey[] | undefined {
 }
 
 const ALPHABET = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz'
-/** Characters; decoding is quadratic, and a P-384 key has 70. */
+/** Maximum length in characters; decoding is quadratic, and a P-384 key has 70. */
 const MAX_TEXT = 128
 
 interface Codec {
   readonly prefix: number
   readonly length: number
-  /** DER of a SubjectPublicKeyInfo up to the key. */
+  /** The DER of a SubjectPublicKeyInfo up to the key. */
   readonly der: string
 }
 
@@ -88,7 +88,10 @@ export function decodeMultikey(text: string): PublicJwk {
   return { kty, crv, x, ...(y === undefined ? {} : { y }) }
 }
 
-/** For `svc ap2 make`. `raw` is the key without a prefix: 32 bytes of Ed25519, or a compressed point. */
+/**
+ * The identifier of a key, for `svc ap2 make`. `raw` is the key without a prefix: 32 bytes of Ed25519, or a compressed
+ * point.
+ */
 export function encodeMultikey(curve: 'Ed25519' | 'P-256' | 'P-384', raw: Uint8Array): string {
   const prefix = { Ed25519: 0xed01, 'P-256': 0x8024, 'P-384': 0x8124 }[curve]
   return `z${encodeBase58(Buffer.concat([Buffer.from([prefix >> 8, prefix & 0xff]), raw]))}`
@@ -120,7 +123,7 @@ export async function isSignedWith(jwk: PublicJwk, { text, alg }: Jwt): Promise<
     await compactVerify(text, await importJWK({ ...jwk }, alg), { algorithms: [alg] })
     return true
   } catch {
-    // jose throws for a wrong signature and for a key that is no point of its curve.
+    // jose throws for a wrong signature and for a key that is not a point of its curve.
     return false
   }
 }

@@ -3,7 +3,7 @@ import { type JsonObject, membersLike } from '@svc/core/json'
 import { z } from 'zod'
 import { malformed } from './error.js'
 
-/** Minor units, as ISO 4217 counts them. */
+/** An amount in the minor units of ISO 4217. */
 const minorUnits = z.int()
 const epochSeconds = z.number().min(0).optional()
 const merchant = z.looseObject({ id: z.string().min(1) })
@@ -93,7 +93,7 @@ export function parseCheckout(payload: JsonObject): Checkout {
   return parsed.data
 }
 
-/** A member of another case or form is absent here, and present to other programs. */
+/** A member in another case or normal form would be absent here, and present to other programs. */
 function checkNames(object: JsonObject, shape: object): void {
   for (const name of Object.keys(shape)) {
     if (membersLike(object, name).some((found) => found !== name)) {
@@ -106,7 +106,7 @@ export function isOpen(body: z.output<typeof bodies>): body is OpenBody {
   return body.vct === 'mandate.checkout.open.1' || body.vct === 'mandate.payment.open.1'
 }
 
-/** The place in the schema, and no text of the mandate. */
+/** The message names the place in the schema, and quotes no text of the mandate. */
 export function firstIssue({ issues }: z.ZodError): string {
   const [issue] = issues
   return issue === undefined ? 'unknown' : `${issue.path.join('.') || 'the object'} (${issue.code})`

@@ -1,4 +1,4 @@
-// A check that failed, with the reason token of its finding.
+// The error of a failed check, with the reason token of its finding.
 
 export const mandateReasons = [
   'ap2_tool_not_allowed',
@@ -24,7 +24,7 @@ export const mandateReasons = [
 export type MandateReason = (typeof mandateReasons)[number]
 
 export class MandateError extends Error {
-  override readonly name = 'MandateFault'
+  override readonly name = 'MandateError'
   constructor(
     readonly reason: MandateReason,
     /** Safe to show to the caller. */

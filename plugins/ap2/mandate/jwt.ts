@@ -1,5 +1,5 @@
-// Strict texts and hashes of mandates: one text for each value, so that a changed byte is a changed mandate. Nothing is
-// verified here.
+// Strict encodings and hashes of mandates: one text for each value, so that a changed byte is a changed mandate. It
+// verifies nothing.
 import { createHash } from 'node:crypto'
 import {
   canonicalize,
@@ -62,7 +62,7 @@ export function parseStrictObject(bytes: Uint8Array, what: string): JsonObject {
   return value
 }
 
-/** What a program may take for one member is one, at any depth. @throws {MandateFault} */
+/** Refuses members that a program may read as one, at any depth. @throws {MandateError} */
 export function checkMembers(value: JsonValue, what: string): void {
   if (hasMembersAlike(value)) throw malformed(`${what} has two members that differ only in case or form`)
 }

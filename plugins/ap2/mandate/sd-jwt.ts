@@ -18,7 +18,7 @@ import {
 const MAX_HOPS = 4
 const SEPARATOR = '~~'
 
-/** `typ` of a hop that a holder signs: the last, and one that delegates further. */
+/** `typ` of a hop that a holder signs: the last hop, and a hop that delegates further. */
 export const LAST_HOP = 'kb+sd-jwt'
 export const DELEGATING_HOP = 'kb+sd-jwt+kb'
 
@@ -27,9 +27,9 @@ export interface Hop {
   readonly text: string
   readonly jwt: Jwt
   readonly hash: HashAlgorithm
-  /** The one disclosed delegate payload; empty where `fault` is set. */
+  /** The only disclosed delegate payload; empty if `error` is set. */
   readonly mandate: JsonObject
-  /** The mandate hides something that may restrict. */
+  /** True if the mandate hides a member that may restrict. */
   readonly hidesTerms: boolean
   /** Why the disclosures break the chain. */
   readonly error?: MandateError
@@ -60,7 +60,7 @@ async function parseHop(text: string): Promise<Hop> {
     checkMembers(mandate, 'the mandate')
     return { text, jwt, hash, mandate, hidesTerms }
   } catch (error) {
-    // Reported at its place in the order of the checks.
+    // Reported at its position in the order of the checks.
     if (error instanceof MandateError) return { text, jwt, hash, mandate: {}, hidesTerms: true, error }
     throw error
   }
@@ -72,18 +72,18 @@ function delegatePayloadOf({ delegate_payload: payloads }: JsonObject): JsonObje
   throw broken('a hop discloses not exactly one delegate payload')
 }
 
-/** The members whose array elements a holder may hide: fewer of them only restrict, and other payloads grant other things. */
+/** The members whose array elements a holder may hide, since fewer elements only restrict further. */
 const choices: ReadonlySet<string> = new Set(['allowed', 'acceptable_items', 'delegate_payload'])
 
 interface Disclosure {
-  /** Absent for an element of an array. */
+  /** The member name; absent for an element of an array. */
   readonly name: string | undefined
   readonly value: JsonValue
 }
 
 interface Disclosed {
   readonly payload: JsonObject
-  /** Something is hidden that may restrict. */
+  /** True if a hidden member may restrict. */
   readonly hidesTerms: boolean
 }
 

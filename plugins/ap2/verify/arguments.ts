@@ -1,4 +1,4 @@
-// Whether the arguments of a call are what its mandates bound. What no pointer names is never passed unread.
+// Checks that the arguments of a call equal the terms of its mandates. A bound term without a pointer is refused.
 import { isJsonObject, type JsonObject, type JsonValue, membersLike } from '@svc/core/json'
 import { z } from 'zod'
 import { MandateError } from '../mandate/error.js'
@@ -9,7 +9,7 @@ const pointer = z
   .string()
   .regex(/^(\/([^~/]|~[01])*)*$/, 'expected a JSON pointer (RFC 6901), such as /order/total')
 
-/** A place in the arguments, or the value that holds for every call of the tool. */
+/** A pointer into the arguments, or the value for every call of the tool. */
 const place = z.union([pointer, z.strictObject({ is: z.string().min(1) })])
 
 const itemsPlace = z.union([
@@ -63,7 +63,7 @@ export function valueAt(pointer: string, value: JsonValue): JsonValue | undefine
   return current
 }
 
-/** A program that matches names exactly would take one of another case to be absent, so only the exact name counts. */
+/** A program that matches names exactly would not find a name in another case, so only the exact name counts. */
 function memberOf(object: JsonObject, name: string, pointer: string): JsonValue | undefined {
   const [found, ...others] = membersLike(object, name)
   if (found === undefined) return undefined
@@ -80,8 +80,8 @@ const names = ['total', ...texts, 'items'] as const satisfies readonly (keyof Te
 /**
  * Compares the arguments with the terms of all mandates of the call.
  *
- * @throws {MandateError} for the first term that the arguments do not have, or have otherwise; and for a place in
- *   `binding` that no mandate bounds, as leaving a mandate out frees nothing
+ * @throws {MandateError} for the first term that the arguments lack or contradict, and for a pointer of `binding` that
+ * no mandate bounds, so that leaving a mandate out allows nothing more
  */
 export function checkArguments(
   mandates: readonly Terms[],

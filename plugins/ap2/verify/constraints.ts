@@ -1,4 +1,4 @@
-// The constraints of an open mandate, checked against the action under it (AP2 v0.2). One that is not known fails.
+// The constraints of an open mandate, checked against the action under it (AP2 v0.2). An unknown constraint fails.
 import { canonicalize, type JsonValue } from '@svc/core/json'
 import { z } from 'zod'
 import type { Checkout, Constraint, OpenPaymentBody, PaymentBody } from '../mandate/bodies.js'
@@ -116,7 +116,7 @@ function isMet(
   }
 }
 
-/** What the user has set in the open mandate stays as it is. */
+/** The members that the user has set in the open mandate must be unchanged. */
 function checkPreset(open: OpenPaymentBody, payment: PaymentBody): void {
   if (open.payee !== undefined && open.payee.id !== payment.payee.id) throw violated('payee')
   for (const name of ['payment_amount', 'payment_instrument', 'pisp', 'execution_date'] as const) {

@@ -5,7 +5,7 @@ export interface Requirement {
   readonly quantity: number
 }
 
-/** `items` is item id to quantity. */
+/** `items` maps item ids to quantities. */
 export function meetsRequirements(
   items: ReadonlyMap<string, number>,
   requirements: readonly Requirement[],
@@ -39,12 +39,12 @@ interface Flow {
 
 interface Step {
   readonly requirement: number
-  /** The item taken from another requirement on the way here. */
+  /** The item that the path takes from another requirement. */
   readonly item?: string
   readonly before?: Step
 }
 
-/** Moves up to `limit` units along a shortest path; 0 where there is none. */
+/** Moves up to `limit` units along a shortest path; 0 if there is none. */
 function augment(start: number, limit: number, { requirements, assigned, free }: Flow): number {
   const queue: Step[] = [{ requirement: start }]
   const seen = new Set([start])

@@ -34,12 +34,12 @@ function digitsOf(currency: string): number {
   return Object.hasOwn(digits, currency) ? (digits[currency] ?? 2) : 2
 }
 
-/** For amounts that a double has exactly, as those of `svc ap2 make`. */
+/** Only for amounts that a double represents exactly, such as those of `svc ap2 make`. */
 export function majorUnitsOf(minor: number, currency: string): number {
   return minor / 10 ** digitsOf(currency)
 }
 
-/** The amount in minor units, exactly; undefined where the currency has no such amount. */
+/** The amount in minor units, exactly; undefined for an amount finer than the minor unit. */
 export function minorUnitsOf(amount: string | number, currency: string): number | undefined {
   const [, whole, fraction = ''] = /^(\d{1,15})(?:\.(\d{1,15}))?$/.exec(String(amount)) ?? []
   const places = digitsOf(currency)

@@ -1,14 +1,14 @@
-// What every shape of a signed mandate offers to the checks that all of them pass, and what its content says.
+// The interface of all shapes of a signed mandate to the common checks, and their content.
 import type { JsonObject, JsonValue } from '@svc/core/json'
 import type { Checkout, CheckoutBody, OpenBody, PaymentBody } from '../mandate/bodies.js'
 import type { HashAlgorithm, Jwt } from '../mandate/jwt.js'
 
-/** By default one token, with all claims in its payload. */
+/** The defaults: one token, with all claims in its payload. */
 export abstract class SignedMandate {
   abstract readonly shape: 'sd-jwt' | 'json' | 'jws'
   /** The same for the same mandate: two mandates of one kind must not differ. */
   abstract get identity(): string
-  /** Signed by the issuer. */
+  /** The token that the issuer signed. */
   readonly issued: Jwt
 
   constructor(issued: Jwt) {
@@ -20,12 +20,12 @@ export abstract class SignedMandate {
     return [this.issued]
   }
 
-  /** Where time claims may be. */
+  /** The objects that may contain time claims. */
   get claims(): readonly JsonObject[] {
     return [this.issued.payload]
   }
 
-  /** `aud` of the token that is presented to the gateway; each given one must be the gateway's. */
+  /** `aud` of the token that is presented to the gateway; each must be a name of the gateway. */
   get audiences(): readonly (JsonValue | undefined)[] {
     return [this.issued.payload['aud']]
   }
@@ -35,21 +35,21 @@ export abstract class SignedMandate {
     return typeof sub === 'string' ? sub : undefined
   }
 
-  /** The rules among its tokens. Rejects with `MandateFault`. */
+  /** Checks the rules between its tokens. Rejects with `MandateError`. */
   async checkChain(): Promise<void> {
-    // One token.
+    // A single token has no such rules.
   }
 
-  /** The content, its form and type checked. */
+  /** The content, after a check of its form and type. */
   abstract read(): MandateContent
-  /** The hashes that the content has of itself. */
+  /** Checks the hashes in the content. */
   abstract checkHashes(content: MandateContent): void
 }
 
-/** An open mandate: what its delegate may do. */
+/** An open mandate with the constraints of its delegate. */
 export interface OpenMandate {
   readonly body: OpenBody
-  /** Something is hidden in it that may restrict. */
+  /** True if a hidden member may restrict. */
   readonly hidesTerms: boolean
   /** Digests under which a payment may refer to it. */
   readonly digests: ReadonlySet<string>
@@ -64,7 +64,7 @@ export type Action =
       readonly checkout: Checkout
     }
   | { readonly kind: 'payment'; readonly body: PaymentBody; readonly hash: HashAlgorithm }
-  /** Of v0.1: the digests that a payment refers to. */
+  /** The digests that a payment of v0.1 refers to. */
   | { readonly kind: 'cart'; readonly digest: string }
   | { readonly kind: 'user_payment'; readonly transactionData: readonly string[]; readonly digest: string }
 
@@ -73,20 +73,20 @@ export interface MandateContent {
   readonly open: readonly OpenMandate[]
   readonly action: Action | undefined
   readonly terms: Terms
-  /** The tokens that are good for one use. */
+  /** The single-use tokens. */
   readonly used: readonly Jwt[]
 }
 
-/** Money in minor units, which are exact. */
+/** An amount in minor units, which are exact. */
 export interface Terms {
   readonly total?: number
   readonly currency?: string
   readonly merchant?: string
-  /** Item id to quantity. */
+  /** A map from item id to quantity. */
   readonly items?: ReadonlyMap<string, number>
   readonly instrument?: string
-  /** Null: the mandate is for none. */
+  /** Null if the mandate names none. */
   readonly pisp?: string | null
-  /** Null: at once. */
+  /** Null if the payment is executed at once. */
   readonly executionDate?: string | null
 }

@@ -1,5 +1,5 @@
 // The mandates of v0.2: a chain of delegated SD-JWTs, in which each hop is signed with the key that the hop before
-// confirms, and a compact JWS, which is a profile of this gateway.
+// confirms, and the gateway's own profile, a compact JWS.
 import { canonicalize, type JsonObject, type JsonValue, sha256Hex } from '@svc/core/json'
 import { confirmedKeyOf, isSignedWith } from '../keys/verification-key.js'
 import {
@@ -45,7 +45,7 @@ export class ChainMandate extends SignedMandate {
     return this.hops.flatMap(({ jwt, mandate }) => [jwt.payload, mandate])
   }
 
-  /** The issuer's hop may leave the audience open to its delegate. */
+  /** The issuer's hop may leave the audience to its delegate. */
   override get audiences(): readonly (JsonValue | undefined)[] {
     const [first, ...others] = this.hops
     const { aud } = first.jwt.payload
@@ -57,13 +57,13 @@ export class ChainMandate extends SignedMandate {
     return typeof sub === 'string' ? sub : undefined
   }
 
-  /** The issuer's hop alone: it delegates, and nobody has acted on it. */
+  /** The issuer's hop alone: it delegates, and was not used yet. */
   get isOpenRoot(): boolean {
     const [{ jwt, mandate }] = this.hops
     return this.hops.length === 1 && !isHolderType(jwt.typ) && mandate['cnf'] !== undefined
   }
 
-  /** A holder's hop without what it follows. */
+  /** A holder's hop without the hop before it. */
   get isDetached(): boolean {
     return this.hops.length === 1 && isHolderType(this.issued.typ)
   }
@@ -183,7 +183,7 @@ function closedBody(mandate: JsonObject): CheckoutBody | PaymentBody {
   throw broken('the last hop of the chain is an open mandate')
 }
 
-/** Recomputes `checkout_hash` over the exact bytes. */
+/** Recomputes `checkout_hash` from the exact bytes. */
 function checkCheckoutHash(action: Action | undefined, hash: HashAlgorithm): void {
   if (action?.kind !== 'checkout') return
   if (digestOf(action.checkoutJwt, hash) !== action.body.checkout_hash) {

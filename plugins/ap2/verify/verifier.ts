@@ -35,9 +35,9 @@ export interface VerifiedMandate {
   readonly id: string | undefined
   readonly issuer: string
   readonly subject: string | undefined
-  /** SHA-256, hex, of what is signed: the same however the mandate is encoded. */
+  /** SHA-256, hex, of the signed content: the same for every encoding of the mandate. */
   readonly digest: string
-  /** Digests of the tokens that are good for one use. */
+  /** Digests of the single-use tokens. */
   readonly used: readonly string[]
   /** Milliseconds since the epoch. */
   readonly expiresAt: number
@@ -63,7 +63,7 @@ export class Verifier {
     this.#clock = clock
   }
 
-  /** `audiences` are the gateway's names. Rejects with `MandateFault`. */
+  /** `audiences` are the gateway's names. Rejects with `MandateError`. */
   async verify(
     mandates: readonly SignedMandate[],
     audiences: ReadonlySet<string>,
@@ -138,7 +138,7 @@ export class Verifier {
   }
 }
 
-/** A payment refers to its checkout, which has to be there. */
+/** A payment refers to its checkout, which must be present. */
 function checkReference(action: Action, actions: readonly Action[]): void {
   if (action.kind === 'payment') {
     const checkout = actions.find(({ kind }) => kind === 'checkout')
@@ -167,7 +167,7 @@ function isAmong(audience: JsonValue | undefined, names: ReadonlySet<string>): b
   return Array.isArray(audience) && audience.some((name) => typeof name === 'string' && names.has(name))
 }
 
-/** Seconds since the epoch, and of tolerated difference. */
+/** Seconds since the epoch, and the tolerated difference in seconds. */
 interface Now {
   readonly sec: number
   readonly skewSec: number
@@ -184,7 +184,7 @@ function checkTimes(claims: readonly JsonObject[], { sec, skewSec }: Now): numbe
     earliest = Math.min(earliest, timeOf(set, 'exp') ?? earliest)
   }
   if (earliest + skewSec <= sec) throw new MandateError('ap2_expired', 'the mandate has expired')
-  // Without an end, its single use would have to be remembered for ever.
+  // Without an expiry, its single use would have to be stored forever.
   if (earliest === Number.POSITIVE_INFINITY) throw malformed('the mandate has no "exp"')
   return earliest
 }

@@ -1,7 +1,7 @@
-// The states of a key, for the stores that run them in JavaScript; `redis/scripts.ts` has the same in Lua.
+// The states of a key, for the stores in JavaScript; `redis/scripts.ts` has the same in Lua.
 import type { DedupeClaim, DedupeClaimResult } from '@svc/core'
 
-export const phases = ['claimed', 'sent', 'answered', 'unknown'] as const
+export const phases = ['claimed', 'sent', 'completed', 'unknown'] as const
 
 export interface Entry {
   readonly phase: (typeof phases)[number]
@@ -11,20 +11,20 @@ export interface Entry {
   readonly leaseMs: number
   /** Milliseconds since the epoch. */
   readonly leaseUntil: number
-  /** Milliseconds since the epoch: forgotten from then on. */
+  /** Milliseconds since the epoch at which the entry expires. */
   readonly expiresAt: number
-  /** Of a phase `answered`; null where it was not kept. */
+  /** The response in the phase `completed`; null if it was not kept. */
   readonly response: Uint8Array | null
 }
 
-/** The result of a claim; `claimed` means that the key may be given to it. */
+/** The result of a claim; `claimed` means that it may have the key. */
 export function resultOf(entry: Entry | undefined, claim: DedupeClaim, now: number): DedupeClaimResult {
   if (entry === undefined || now >= entry.expiresAt) return { state: 'claimed' }
   const { phase, owner, fingerprint, response } = entry
   const isLeased = now < entry.leaseUntil && entry.leaseUntil - now <= entry.leaseMs
   if (phase === 'claimed' && (owner === claim.owner || !isLeased)) return { state: 'claimed' }
   if (fingerprint !== claim.fingerprint) return { state: 'reused' }
-  if (phase === 'answered') return { state: 'answered', response }
+  if (phase === 'completed') return { state: 'completed', response }
   if (phase === 'unknown' || !isLeased) return { state: 'unknown' }
   return { state: 'in_flight' }
 }
@@ -44,7 +44,7 @@ export function sent(claim: DedupeClaim, now: number): Entry {
 }
 
 export function ended(claim: DedupeClaim, now: number, response: Uint8Array | null | undefined): Entry {
-  const phase = response === undefined ? 'unknown' : 'answered'
+  const phase = response === undefined ? 'unknown' : 'completed'
   return { ...owned(claim), phase, leaseUntil: now, expiresAt: now + claim.ttlMs, response: response ?? null }
 }
 

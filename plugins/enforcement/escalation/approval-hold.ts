@@ -12,9 +12,9 @@ interface ApprovalHoldParts {
   readonly refusal: RefusalParts
 }
 
-/** What a refusal of the call contains besides its escalation. */
+/** The contents of a refusal of the call besides its escalation. */
 interface RefusalParts {
-  /** What the call escalates for. */
+  /** The reasons for which the call escalates. */
   readonly denial: Pick<Denied, 'denial'>
   /** Hash of the call's idempotency key. */
   readonly key: string | null
@@ -34,7 +34,7 @@ export class ApprovalHold implements Hold {
   async commit(): Promise<Denied | undefined> {
     const { repository, events, value, caller, refusal } = this.#parts
     const by = this.#by
-    // From here on the store may have the use, also where the change fails.
+    // From here on the store may have recorded the use, even if the change fails.
     this.#isUsed = true
     const used = await repository.change(value.id, (now) =>
       approvalStateOf(now, repository.now, null) === 'usable'
@@ -72,7 +72,7 @@ export class ApprovalHold implements Hold {
   }
 }
 
-/** For a call that repeats one that was let through: dedupe replays its response, or it is not sent. */
+/** The hold of a call that repeats an approved one: dedupe replays its response, or it is not sent. */
 export function neverSent(value: StoredEscalation, refusal: RefusalParts): Hold {
   return { commit: () => alreadyUsed(value, refusal), release: () => undefined }
 }

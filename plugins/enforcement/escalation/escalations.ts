@@ -1,4 +1,4 @@
-// The escalation part of the stage: started and stopped with it, and sweeping for expired escalations in between.
+// The escalation part of the stage: started and stopped with it; sweeps for expired escalations.
 import {
   type Call,
   type Denied,
@@ -18,7 +18,7 @@ import { EscalationHandler } from './handler.js'
 import { EscalationRepository, Waiters } from './repository.js'
 import { VotingService } from './voting-service.js'
 
-/** Milliseconds between two sweeps; an escalation that is looked up is decided at once when its time is over. */
+/** Milliseconds between two sweeps; an expired escalation that is read is decided at once. */
 const SWEEP_MS = 5000
 
 interface Parts {
@@ -84,7 +84,7 @@ export class Escalations {
   async stop(): Promise<void> {
     clearInterval(this.#parts?.sweeper)
     this.#parts = undefined
-    // The interval logs an error of its own.
+    // The interval logs its own errors.
     await this.#sweeping?.catch(() => undefined)
     await this.#store.stop()
   }
@@ -108,7 +108,7 @@ export class Escalations {
     return this.#parts
   }
 
-  /** Decides escalations whose time is over. One sweep at a time. */
+  /** Decides expired escalations. One sweep runs at a time. */
   async sweep(): Promise<void> {
     this.#sweeping ??= this.#parts?.repository.sweep().finally(() => {
       this.#sweeping = undefined

@@ -4,7 +4,7 @@ import type { StoredEscalation, StoredVote } from './stored-escalation.js'
 
 type Step = 'open' | 'vote' | 'decide' | 'expire' | 'use' | 'give-back'
 
-/** Every method rejects where the event cannot be recorded and `audit.failure_mode` is `block`. */
+/** Every method rejects if the event cannot be recorded and `audit.failure_mode` is `block`. */
 export class EscalationEvents {
   #record: RecordEvent
   #meter: Meter | undefined
@@ -25,7 +25,7 @@ export class EscalationEvents {
     this.#notices?.send({ type: 'escalation.opened', data: factsOf(value) })
   }
 
-  /** `fault` where the vote came too late to be counted. */
+  /** `error` if the vote came too late to be counted. */
   voted(value: StoredEscalation, vote: StoredVote, reviewer: Reviewer, error?: VoteError): Promise<void> {
     const comment = vote.comment === undefined ? '' : `: ${vote.comment}`
     const by = reviewer.kind === 'admin' ? ' by the admin token' : ''
@@ -86,7 +86,7 @@ export class EscalationEvents {
   }
 }
 
-/** Without the caller and the arguments, which may be private. */
+/** The notice omits the caller and the arguments, which may be private. */
 function factsOf({ id, tenant, reference, severity, reasons, traceId, expiresAt }: StoredEscalation) {
   return {
     escalation_id: id,

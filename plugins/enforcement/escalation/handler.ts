@@ -28,9 +28,9 @@ import { callerOf } from './voting-service.js'
 
 /** Characters of the arguments that reviewers see. */
 const MAX_SHOWN_ARGS = 2000
-/** Characters; the gateway's own ids are shorter. */
+/** Maximum length of an id, in characters; the gateway's own ids are shorter. */
 const MAX_ID = 200
-/** Attempts to open an escalation against identical calls that arrive at the same moment. */
+/** Maximum attempts to open an escalation while identical calls open one. */
 const MAX_TRIES = 20
 
 interface HandlerParts {
@@ -39,13 +39,13 @@ interface HandlerParts {
   readonly events: EscalationEvents
   readonly service: EscalationService
   readonly ids: Ids
-  /** Tenant of calls that no token attributes. */
+  /** The tenant of calls without a token. */
   readonly tenant: string
   /** The longest wait of a caller, in milliseconds. */
   readonly maxWaitMs: number
 }
 
-/** A call with what reviewers decide about it. */
+/** A call with the data that reviewers decide about. */
 interface EscalatedCall {
   readonly call: Call
   readonly request: CallRequest
@@ -88,7 +88,7 @@ export class EscalationHandler {
     return this.#response(value, escalated)
   }
 
-  /** The escalation whose id the caller sent. */
+  /** Applies the escalation whose id the caller sent. */
   async #byId(id: string, { fingerprint, reasons }: EscalatedCall): Promise<StoredEscalation> {
     const found = (await this.#parts.repository.find(id))?.value
     if (found?.fingerprint === fingerprint && covers(found, reasons)) return found
@@ -98,7 +98,7 @@ export class EscalationHandler {
     )
   }
 
-  /** The escalation that applies to this call, or a new one; undefined where the caller has too many. */
+  /** The escalation that applies to this call, or a new one; undefined if the caller has too many. */
   async #existing(escalated: EscalatedCall): Promise<StoredEscalation | undefined> {
     const { repository } = this.#parts
     for (let tries = 0; tries < MAX_TRIES; tries++) {
@@ -147,7 +147,7 @@ export class EscalationHandler {
     const { repository, events } = this.#parts
     const { call, caller, key, findings, reasons } = escalated
     const { abortState } = call
-    // Only a drain leaves a caller that can ask again.
+    // Only after a drain can the caller ask again.
     if (isRefusal(abortState.reason) && abortState.reason.code !== 'DRAINING') throw abortState.reason
     if (abortState.aborted) return pending(value, findings)
     const refusal = { denial: denialOf(findings), key }
@@ -210,14 +210,17 @@ export class EscalationHandler {
   }
 }
 
-/** Whose pending escalations are counted: a person has as many through several clients as through one. */
+/**
+ * The key under which pending escalations are counted: a person has the same number through several clients as through
+ * one.
+ */
 function personKeyOf(caller: Identity): string {
   if (caller.user === undefined) return principalKeyOf(caller)
   const { client, clientId, ...person } = caller
   return principalKeyOf(person)
 }
 
-/** The beginning of the input: `…`, with which no JSON ends, says that there is more. */
+/** The beginning of the input; a cut text ends with `…`, with which no JSON ends. */
 function preview(shown: string): string {
   return shown.length <= MAX_SHOWN_ARGS ? shown : `${shown.slice(0, MAX_SHOWN_ARGS).toWellFormed()}…`
 }
@@ -232,7 +235,7 @@ function escalationIdOf({ headers }: Call): string | undefined {
   return named
 }
 
-/** Milliseconds; 0 where the caller does not want to wait. */
+/** The wait that the caller asks for, in milliseconds; 0 without one. */
 function waitOf({ headers }: Call, maxMs: number): number {
   const wanted = headers['x-escalation-wait']
   if (wanted === undefined) return 0
@@ -278,10 +281,10 @@ function describeFindings(findings: readonly Finding[]): string {
 }
 
 /**
- * Identifies a call, so that an approval lets the same call through and no other:
- * SHA-256, hex, over the canonical JSON (RFC 8785) of principal, server, tool and input, and of the MCP method where the
- * reference does not tell it: a prompt or a resource can be read, completed or subscribed to. A tool is called over
- * either protocol. The input is canonical already, and the members stand in the order of their names.
+ * Identifies a call, so that an approval lets the same call through and no other: SHA-256, hex, over the canonical JSON
+ * (RFC 8785) of principal, server, tool and input, and of the MCP method if the reference does not determine it: a
+ * prompt or a resource can be read, completed or subscribed to. A tool is called over either protocol. The input is
+ * canonical already, and the members stand in the order of their names.
  */
 function fingerprintOf(request: CallRequest, caller: Identity): string {
   const { kind, method, server, reference } = request

@@ -1,4 +1,4 @@
-// The escalations of a store as they are now. The first gateway that reads one whose time is over decides it, once.
+// The current escalations of a store. The first gateway that reads an expired escalation decides it, once.
 import { type Clock, type EscalationEntry, type EscalationStore, type Logger, Refusal } from '@svc/core'
 import type { EscalationEvents } from './events.js'
 import {
@@ -9,13 +9,13 @@ import {
   type VersionedEscalation,
 } from './stored-escalation.js'
 
-/** Pending escalations of one principal. */
+/** Maximum number of pending escalations of one principal. */
 const MAX_PENDING = 20
-/** Bytes of their inputs together. */
+/** Maximum bytes of their inputs together. */
 const MAX_INPUT_BYTES = 4_194_304
 /** Entries per read. */
 const BATCH = 100
-/** Attempts of one change; more than there are concurrent votes on one escalation. */
+/** Maximum attempts of one change; more than the concurrent votes on one escalation. */
 const MAX_TRIES = 100
 
 interface RepositoryParts {
@@ -26,7 +26,7 @@ interface RepositoryParts {
   readonly logger: Logger | undefined
 }
 
-/** An escalation with the whole input, where it has only a part of it. */
+/** An escalation, with the whole input if its preview is cut. */
 export interface NewEscalation {
   readonly value: StoredEscalation
   readonly input: string | undefined
@@ -47,7 +47,7 @@ export class EscalationRepository {
     return this.#current(await this.#parts.store.get(id))
   }
 
-  /** The newest for the call with this fingerprint. */
+  /** The newest escalation of the call with this fingerprint. */
   async latest(fingerprint: string): Promise<VersionedEscalation | undefined> {
     return this.#current(await this.#parts.store.latest(fingerprint))
   }
@@ -59,7 +59,7 @@ export class EscalationRepository {
     return this.#parts.store.open(toEntry({ value, version: 1 }), conditions, input)
   }
 
-  /** The whole input, where the escalation has only a part of it. */
+  /** The whole input, if the preview of the escalation is cut. */
   input(id: string): Promise<string | undefined> {
     return this.#parts.store.input(id)
   }
@@ -81,8 +81,8 @@ export class EscalationRepository {
   }
 
   /**
-   * Replaces the escalation by what `update` returns for it; repeated with the newer version where another change came
-   * first. Undefined where there is none; unchanged where `update` returns its argument.
+   * Replaces the escalation by what `update` returns for it; repeated with the newer version if another change came
+   * first. Undefined if there is no escalation; unchanged if `update` returns its argument.
    */
   async change(
     id: string,
@@ -97,7 +97,7 @@ export class EscalationRepository {
     throw new Refusal('STORE_UNAVAILABLE', 'Too many concurrent changes of the escalation.')
   }
 
-  /** Those that `matches`, newest first. */
+  /** The escalations that `matches` accepts, newest first. */
   async list(
     matches: (value: StoredEscalation) => boolean,
     limit: number,
@@ -115,7 +115,7 @@ export class EscalationRepository {
     return found
   }
 
-  /** Decides those whose time is over; one that fails is tried again at the next sweep. */
+  /** Decides expired escalations; a decision that fails is tried again at the next sweep. */
   async sweep(): Promise<void> {
     const { store, logger } = this.#parts
     const due = await store.due(this.now, BATCH)
@@ -141,7 +141,7 @@ export class EscalationRepository {
   ): Promise<VersionedEscalation | undefined> {
     const { store, events } = this.#parts
     const version = pending.version + 1
-    // Of all gateways that read it, the one whose change is stored records it.
+    // Of all gateways that read the escalation, the one whose change is stored records it.
     if (!(await this.#replace(value, pending.version))) return this.find(value.id)
     try {
       await events.expired(value)
@@ -189,7 +189,7 @@ export class Waiters {
     const remove = this.#add(id, () => wakeUp())
     try {
       for (let pause = MIN_PAUSE_MS; !signal.aborted; pause = Math.min(2 * pause, MAX_PAUSE_MS)) {
-        // Made before the poll, so that a change during it is not missed.
+        // Created before the poll, so that a change during it is not missed.
         let timer: NodeJS.Timeout | undefined
         const paused = new Promise<void>((resolve) => {
           wakeUp = resolve

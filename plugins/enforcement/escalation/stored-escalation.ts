@@ -8,7 +8,7 @@ const RETENTION_MS = 7 * 24 * 3_600_000
 
 const voteSchema = z.strictObject({
   reviewer: z.string(),
-  /** Hashes of the voter's names: two votes that share one are by the same person. */
+  /** Hashes of the voter's names: two votes with a common hash are by the same person. */
   person: z.array(z.string()).readonly(),
   roles: z.array(z.string()).readonly(),
   vote: z.enum(['approve', 'reject']),
@@ -16,7 +16,7 @@ const voteSchema = z.strictObject({
   at: z.number(),
 })
 
-/** The rule in force when the call arrived: a new policy does not change a running vote. */
+/** The rule in force when the call arrived: a new policy does not change an open escalation. */
 const ruleSchema = z.strictObject({
   strategy: z.enum(['auto_allow', 'single_approver', 'human_quorum']),
   timeoutAction: z.enum(['auto_approve', 'auto_reject']),
@@ -37,14 +37,14 @@ const escalationSchema = z.strictObject({
   reference: z.string(),
   args: z.string().optional(),
   inputSha256: z.string(),
-  /** Where `args` is truncated: the hash of the whole, as redacted as `args`. */
+  /** The hash of the whole input, if `args` is truncated; redacted like `args`. */
   wholeSha256: z.string().optional(),
   principal: z.string(),
-  /** Hash of the caller as a person; the pending ones of each are counted. */
+  /** Hash of the caller as a person; the pending escalations of each are counted. */
   personKey: z.string(),
   /** Hashes of the caller's names, like a vote's `person`. */
   caller: z.array(z.string()).readonly(),
-  /** The reasons why the call escalated; an approval covers these alone. */
+  /** The reasons why the call escalated; an approval covers only these. */
   reasons: z.array(z.string()).min(1).readonly(),
   detail: z.string().optional(),
   severity: z.enum(['low', 'medium', 'high']),
@@ -94,7 +94,7 @@ export function fromEntry({ id, version, body }: EscalationEntry): VersionedEsca
   }
 }
 
-/** What callers and reviewers may see. */
+/** The escalation as callers and reviewers may see it. */
 export function publicView(value: StoredEscalation): Escalation {
   const { rule, votes, use, reasons } = value
   const { id, fingerprint, tenant, server, tool, reference, principal, severity, status, traceId } = value
@@ -133,7 +133,7 @@ export function publicView(value: StoredEscalation): Escalation {
 
 type Decision = 'approved' | 'rejected'
 
-/** What the votes decide; undefined while they do not. A veto is checked first: no approval outweighs it. */
+/** The decision of the votes; undefined while there is none. A veto is checked first: no approval outweighs it. */
 function tally(rule: StoredRule, votes: readonly StoredVote[]): Decision | undefined {
   const [first] = votes
   if (rule.strategy === 'single_approver') {
@@ -160,29 +160,29 @@ export function withVote(value: StoredEscalation, vote: StoredVote): StoredEscal
   return { ...decided(value, decision, vote.at), votes, decidedBy: 'votes' }
 }
 
-/** The escalation at `now`: decided by its `timeoutAction` where it is still pending after its time. */
+/** The escalation at `now`: decided by its `timeoutAction` if it is still pending after its time. */
 export function expiredAt(value: StoredEscalation, now: number): StoredEscalation {
   if (value.status !== 'pending' || now < value.expiresAt) return value
   const decision = value.rule.timeoutAction === 'auto_approve' ? 'approved' : 'rejected'
-  // As of its expiry, whenever that is noticed, so that every gateway computes the same.
+  // Decided as of its expiry, whenever that is noticed, so that every gateway computes the same.
   return { ...decided(value, decision, value.expiresAt), decidedBy: 'expiry' }
 }
 
-/** A decision holds for another `ttlMs`: an approval until it lapses, a rejection until the call may ask again. */
+/** A decision is valid for another `ttlMs`: then an approval lapses, and a rejected call may ask again. */
 export function decided(value: StoredEscalation, status: Decision, at: number): StoredEscalation {
   return { ...value, status, decidedAt: at, expiresAt: at + value.rule.ttlMs }
 }
 
 type ApprovalState = 'pending' | 'rejected' | 'usable' | 'used_by_key' | 'used' | 'lapsed'
 
-/** What the escalation means at `now` for its call, which carries an idempotency key of this hash. */
+/** The state of the escalation at `now` for its call, whose idempotency key has this hash. */
 export function approvalStateOf(value: StoredEscalation, now: number, key: string | null): ApprovalState {
   if (value.status !== 'approved') return value.status
   if (value.use !== undefined) return key !== null && value.use.key === key ? 'used_by_key' : 'used'
   return now < value.expiresAt ? 'usable' : 'lapsed'
 }
 
-/** Whether a call without an escalation's id is answered by this escalation, and not by a new one. */
+/** Whether this escalation applies to a call without an escalation id, so that no new one is opened. */
 export function appliesTo(
   value: StoredEscalation,
   state: ApprovalState,
@@ -196,7 +196,7 @@ export function appliesTo(
     case 'used_by_key':
       return covers(value, reasons)
     case 'rejected':
-      // Reviewers who rejected are not asked again for a while; where nobody voted, they are.
+      // After a rejection by votes reviewers are not asked again for a while; after a timeout they are.
       return value.decidedBy === 'votes' && now < value.expiresAt
     default:
       return false

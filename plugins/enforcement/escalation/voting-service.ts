@@ -25,7 +25,7 @@ interface ServiceParts {
   readonly events: EscalationEvents
   readonly waiters: Waiters
   readonly facts: PolicyFacts
-  /** Asked at each write; undefined where votes may name people. */
+  /** Read at each write; undefined if votes may name people. */
   redactor(): Redactor | undefined
 }
 
@@ -138,7 +138,7 @@ export class VotingService implements EscalationService {
   }
 }
 
-/** Nobody approves what the preview does not show: the hash says that the reviewer has the whole. */
+/** If the preview is cut, an approval needs the hash, which shows that the reviewer has the whole input. */
 function checkInputSeen({ args, wholeSha256 }: StoredEscalation, { vote, inputSha256 }: GivenVote): void {
   if (inputSha256 === undefined) {
     if (vote === 'reject' || wholeSha256 === undefined) return
@@ -170,7 +170,7 @@ function personOf(id: string, reviewer: Reviewer): string[] {
 
 /**
  * @throws {VoteError} `NOT_A_REVIEWER` for the caller itself and for a service agent; without an approval set also for
- *   somebody without a reviewer's role or of another tenant, with one for somebody who is not in it
+ * a user of another tenant or without a reviewer role, with one for a user outside it
  */
 function checkMayVote(value: StoredEscalation, reviewer: Reviewer, facts: PolicyFacts): void {
   const error = errorOf(value, reviewer, facts)

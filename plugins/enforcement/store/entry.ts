@@ -18,7 +18,7 @@ export function encodeEntry(entry: EscalationEntry): string {
   return JSON.stringify(entry)
 }
 
-/** @throws {Error} when the text is no entry */
+/** @throws {Error} if the text is not an entry */
 export function decodeEntry(text: string): EscalationEntry {
   return entrySchema.parse(JSON.parse(text))
 }

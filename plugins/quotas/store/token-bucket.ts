@@ -1,4 +1,4 @@
-// What every store counts by: keys, UTC days and token buckets; and the interface that the stage counts in.
+// The common parts of all stores: keys, UTC days and token buckets; and the interface for the stage.
 import { createHash } from 'node:crypto'
 import type { MaybePromise, QuotaAdapter, StoreLifecycle } from '@svc/core'
 
@@ -29,14 +29,14 @@ export class TokenBucket {
   #tokens: number
   #at: number
 
-  /** It held `tokens` at the instant `at`. */
+  /** The bucket held `tokens` at the instant `at`. */
   constructor(tokens: number, at: number) {
     this.#tokens = tokens
     this.#at = at
     this.fullAt = at
   }
 
-  /** The tokens at an instant: enough to restore the bucket. */
+  /** The tokens at an instant, which are enough to restore the bucket. */
   get state(): { tokens: number; at: number } {
     return { tokens: this.#tokens, at: this.#at }
   }
@@ -69,12 +69,12 @@ export function dayOf(now: number): number {
   return Math.floor(now / DAY_MS)
 }
 
-/** @throws {RangeError} when nothing can be counted against it */
+/** @throws {RangeError} if the limit is not valid */
 export function checkDailyLimit(limit: number): void {
   if (!(limit >= 0)) throw new RangeError(`a daily limit is a number from 0, not ${limit}`)
 }
 
-/** Characters, of at most three bytes each: within the key limits of the stores. */
+/** Maximum length in characters of at most three bytes: within the key limits of the stores. */
 const MAX_LENGTH = 400
 
 /**
@@ -97,7 +97,7 @@ export interface QuotaStore extends StoreLifecycle {
   readonly refundDaily?: MaybeAsync<NonNullable<QuotaAdapter['refundDaily']>>
 }
 
-/** The store for other code, which expects promises. */
+/** The store as an adapter for other code, which expects promises. */
 export function adapterOf(store: QuotaStore): QuotaAdapter {
   const { refundDaily } = store
   return {

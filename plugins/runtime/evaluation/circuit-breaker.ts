@@ -1,7 +1,7 @@
 // Stops requests to a runtime that keeps failing, so that an unavailable runtime does not cost every call its time-out.
 //
 // A request can fail because of its input, so failures count for the principal that sent it. Only failures to connect,
-// which no input causes, stop the requests of all. Where several principals fail and nobody succeeds, each is stopped at
+// which no input causes, stop the requests of all. If several principals fail and nobody succeeds, each is stopped at
 // its own first failure, but none because of the failures of others: otherwise callers who make the runtime fail would
 // decide that the calls of others are not evaluated.
 import type { Clock } from '@svc/core'
@@ -10,13 +10,13 @@ import { BoundedMap } from '@svc/core/store'
 const minCooldownMs = 1000
 const maxCooldownMs = 30_000
 const failureThreshold = 5
-/** Principals that failed without a success of anybody, from which on the runtime counts as failing for all. */
+/** Number of principals that failed, without any success, from which on the runtime counts as failing for all. */
 const outagePrincipals = 3
 const maxPrincipals = 10_000
 /** A principal's failures are forgotten when they are older than the longest cooldown. */
 const failureLifeMs = 2 * maxCooldownMs
 
-/** Permission for one request. Only the first of the calls counts. */
+/** Permission for one request. Only the first call of a method counts. */
 interface Permit {
   succeeded(): void
   /** `isConnection`: the runtime could not be connected to. */
@@ -29,13 +29,13 @@ export class CircuitBreaker {
   #clock: Clock
   #onChange: (isOpen: boolean) => void
   #connection: Circuit
-  /** By principal, of those whose last request failed. */
+  /** Keyed by principal; only principals whose last request failed have an entry. */
   #principals = new BoundedMap<string, Circuit>(maxPrincipals)
-  /** Principals with a failure since the last success of anybody; not more than the rule needs. */
+  /** Principals with a failure since the last success; not more than the rule needs. */
   #failing = new Set<string>()
   #wasOpen = false
 
-  /** `onChange` is called when the runtime begins to fail for all callers, and when it does no longer. */
+  /** `onChange` is called when the runtime begins to fail for all callers, and when that ends. */
   constructor(clock: Clock, onChange: (isOpen: boolean) => void) {
     this.#clock = clock
     this.#onChange = onChange
@@ -56,7 +56,7 @@ export class CircuitBreaker {
   /**
    * Undefined while no request is allowed.
    *
-   * @param stopsOne - Whether a principal is stopped for its own failures alone. Must be false where a call that is not
+   * @param stopsOne - Whether a principal is stopped for its own failures alone. Must be false if a call that is not
    *   evaluated may pass: otherwise a principal could choose by failing calls that its next one is not evaluated.
    */
   acquire(principal: string, stopsOne: boolean): Permit | undefined {

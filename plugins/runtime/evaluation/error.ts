@@ -1,4 +1,4 @@
-// Why a call could not be evaluated. Messages hold no secret and no text of the runtime's response.
+// Why a call could not be evaluated. Messages contain no secret and no text of the runtime's response.
 
 export class EvaluationError extends Error {
   override readonly name = 'EvaluationError'

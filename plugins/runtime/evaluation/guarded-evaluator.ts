@@ -128,7 +128,7 @@ async function evaluateOnce(
   }
 }
 
-/** For calls without an identity, those of the tenant count as one. */
+/** The calls of a tenant without an identity count as one principal. */
 export function principalOf(call: Call, { tenant }: Pick<EvaluationRequest, 'tenant'>): string {
   return principalKeyOf(call.get(identity) ?? { tenant, authenticated: false })
 }
@@ -151,7 +151,7 @@ interface Slots {
 }
 
 export class RequestSlots {
-  /** Of principals with requests in flight; others have no entry. */
+  /** Counts of requests in flight; other principals have no entry. */
   #principals = new Map<string, Slots>()
 
   /** Resolves with the function that frees the slot. Rejects with the signal's reason when it aborts first. */

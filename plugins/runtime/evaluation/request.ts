@@ -1,5 +1,5 @@
-// Builds the evaluation request of a call. It holds arguments only where the policy allows it, and pseudonyms in place
-// of identities where the policy redacts them.
+// Builds the evaluation request of a call. It holds arguments only if the policy allows it, and pseudonyms in place
+// of identities if the policy redacts them.
 import {
   type Call,
   type CallRequest,
@@ -35,7 +35,7 @@ export function evaluationRequest(
     requestId: `${trace.traceId}-${trace.spanId}`,
     tenant: call.get(identity)?.tenant ?? tenant,
     server: request.server,
-    // The parts are valid: the reference was built of them. A resource's URI is no valid name of a tool.
+    // The parts are valid, as the reference was built from them. A resource's URI is not a valid name of a tool.
     tool: `${encodeURIComponent(request.name)}@${request.version}`,
     ...(agent.nodeId === null ? {} : { nodeId: agent.nodeId }),
     ...(agent.agentRef === null ? {} : { runId: agent.agentRef }),

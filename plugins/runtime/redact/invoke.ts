@@ -114,7 +114,7 @@ function redactedEvent(bytes: Uint8Array, rules: readonly OutputRule[]): Uint8Ar
   return Buffer.from(`${eventType.test(type) ? `event: ${type}\n` : ''}${lines.join('')}\n`)
 }
 
-/** Undefined for content that cannot be redacted. */
+/** The redacted text; undefined for content that cannot be redacted. */
 function redactedBody(
   response: Completed,
   body: Uint8Array,

@@ -89,7 +89,7 @@ interface RedactedResponse {
   readonly error?: ErrorCode
 }
 
-/** Undefined where `text` is not a JSON-RPC response; the caller must then remove it. */
+/** Undefined if `text` is not a JSON-RPC response; the caller must then remove it. */
 function redactResponse(
   text: string,
   { method }: CallRequest,

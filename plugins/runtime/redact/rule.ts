@@ -36,7 +36,7 @@ function selectorOf(groups: Readonly<Record<string, string | undefined>>): Step 
   return index === undefined ? { kind: 'any' } : { kind: 'index', index: Number(index) }
 }
 
-/** The value with `replacement` in place of each node that the path selects; unchanged where it selects none. */
+/** The value with `replacement` in place of each node that the path selects; unchanged if it selects none. */
 function replacePath(value: unknown, path: JsonPath, replacement: unknown, at = 0): unknown {
   const step = path[at]
   if (step === undefined) return replacement
@@ -89,7 +89,7 @@ export interface OutputRule {
   readonly replacement: string
 }
 
-/** Undefined where a path is not supported. */
+/** Undefined if a path is not supported. */
 export function compileRule(params: OutputRuleParams): OutputRule | undefined {
   const { all, paths = [], patterns = [], replacement = defaultReplacement } = params
   const steps = paths.map(parsePath)
@@ -130,7 +130,7 @@ export function rulesFor(rules: readonly OutputRule[], bytes: number): readonly 
   return bytes <= max ? rules : rules.map((rule) => ({ ...rule, isAll: true }))
 }
 
-/** For findings in the record. */
+/** The description for findings in the record. */
 export function describeRule({ isAll, params }: OutputRule): string {
   if (isAll) return 'everything'
   const { paths = [], patterns = [] } = params

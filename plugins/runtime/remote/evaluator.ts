@@ -9,7 +9,7 @@ import { parseResponse, readableDenial, wireRequest } from './wire.js'
 
 /** Statuses that concern the gateway's own request and not the call's input. */
 const gatewayStatuses = new Set([401, 404, 405, 407])
-/** Every runtime must accept requests of this size. Failures of larger requests may be caused by their size. */
+/** Every runtime must accept requests of this size. Failures of larger requests may come from their size. */
 const largeRequestBytes = 64 * 1024
 
 interface RemoteEvaluatorOptions {

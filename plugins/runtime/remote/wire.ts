@@ -49,7 +49,7 @@ export function wireRequest(request: EvaluationRequest, protocolVersion: string)
 /**
  * The decision of a response with status 200.
  *
- * @throws {EvaluationError} where the body neither holds one valid decision in the requested protocol version nor one
+ * @throws {EvaluationError} if the body neither holds one valid decision in the requested protocol version nor one
  *   against the call that can be read.
  */
 export function parseResponse(bytes: Uint8Array, protocolVersion: string): Evaluation {
@@ -104,16 +104,19 @@ function parseBody(bytes: Uint8Array): JsonValue {
   }
 }
 
-/** The strictest first. */
+/** The actions, the strictest first. */
 const actions = ['deny', 'clarify', 'escalate'] as const
 
-/** In any place and case. Inside a JSON string the quotes are escaped, so that a quoted argument does not match. */
+/**
+ * The action at any place and in any case. Inside a JSON string the quotes are escaped, so that a quoted argument does
+ * not match.
+ */
 const actionMember = /"action"\s*:\s*"\s*(deny|clarify|escalate)\s*"/gi
 
 const maxReasonLength = 1024
 
 /**
- * The strictest decision that any reader could find; undefined where there is none or it is `allow`. An escalation whose
+ * The strictest decision that any reader could find; undefined if there is none or it is `allow`. An escalation whose
  * obligations cannot be read is a denial, because an approved call would be sent without them.
  */
 export function readableDenial(bytes: Uint8Array): Evaluation | undefined {
@@ -146,7 +149,7 @@ function lenientlyParsed(text: string): unknown {
 }
 
 function truncated(reason: string): string {
-  // Without half of a surrogate pair.
+  // The text without half of a surrogate pair.
   return reason.slice(0, maxReasonLength).replace(/[\ud800-\udbff]$/, '')
 }
 

@@ -3,7 +3,7 @@ import { wordsOf } from '@svc/core/match'
 
 /** The value is checked as a URL, with or without a scheme. */
 export const URL_KEY = 1
-/** The value is a host even where it looks like a path. */
+/** The value is a host even if it looks like a path. */
 export const HOST_KEY = 2
 /** The value is checked as a path. */
 export const PATH_KEY = 4

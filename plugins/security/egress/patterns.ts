@@ -22,7 +22,7 @@ interface HostPattern {
   /** Undefined: `webSchemes`. */
   readonly scheme: string | undefined
   readonly kind: 'host' | 'subdomains' | 'any'
-  /** Canonical; the parent domain for `subdomains`, empty for `any`. */
+  /** The canonical host; the parent domain for `subdomains`, empty for `any`. */
   readonly host: string
   /** Undefined: every port. */
   readonly port: string | undefined
@@ -109,12 +109,12 @@ export class EgressAllowlist {
   }
 }
 
-/** In characters (RFC 1035 §2.3.4), without the trailing dot. */
+/** Maximum length in characters (RFC 1035 §2.3.4), without the trailing dot. */
 const MAX_DNS_NAME = 253
 
 /**
  * Whether a canonical host is an IP address or a DNS name. The WHATWG rules accept other hosts too, which some clients
- * split: to them, `evil.com,a.example.com` is not a subdomain of example.com.
+ * split: for these, `evil.com,a.example.com` is not a subdomain of example.com.
  */
 function isDnsNameOrAddress(host: string): boolean {
   if (host.length > MAX_DNS_NAME) return false

@@ -24,7 +24,7 @@ export class EgressRule {
     return this.#allowlist.sources
   }
 
-  /** Describes the refused contact; undefined where the string is allowed. */
+  /** Describes the refused contact; undefined if the string is allowed. */
   violation(text: string, flags: number, counter: ScanCounter): string | undefined {
     const isUrlKey = (flags & URL_KEY) !== 0
     let prefix = urlPrefix(text, counter)
@@ -38,7 +38,7 @@ export class EgressRule {
     }
   }
 
-  /** @param isUrl whether the string is a URL even where it cannot be parsed */
+  /** @param isUrl whether the string is a URL even if it cannot be parsed */
   #check(target: UrlTarget, isUrl: boolean): string | undefined {
     switch (target.kind) {
       case 'ambiguous':

@@ -3,7 +3,7 @@
 import type { ScanCounter } from '../content/strings.js'
 import { type Prefix, prefixOf, schemeAt } from '../content/text.js'
 
-/** In UTF-16 units, without tabs and line breaks. A URL whose authority is longer is refused. */
+/** Maximum length of an authority in UTF-16 units, without tabs and line breaks. A URL with a longer one is refused. */
 const MAX_PREFIX = 2048
 
 /**
@@ -32,7 +32,7 @@ export function urlPrefix(text: string, counter: ScanCounter): Prefix {
   return prefixOf(text, MAX_PREFIX, counter)
 }
 
-/** Undefined where the whole string is not a URL. Scheme-relative URLs count. */
+/** Undefined if the whole string is not a URL. Scheme-relative URLs count. */
 export function parseUrl(prefix: Prefix): UrlTarget | undefined {
   const { text } = prefix
   if (hasTwoSlashes(text, 0)) return parseAuthorityAt(prefix, 0, null)
@@ -42,7 +42,7 @@ export function parseUrl(prefix: Prefix): UrlTarget | undefined {
   return parseAfterScheme(scheme, prefix)
 }
 
-/** For a value that is known to be a URL or host; undefined where it names no host, such as a path or a query. */
+/** For a value that is known to be a URL or host; undefined if it names no host, such as a path or a query. */
 export function parseUrlOrHost(prefix: Prefix, isHost: boolean): UrlTarget | undefined {
   const { text } = prefix
   const scheme = schemeAt(text, 0)
@@ -97,7 +97,7 @@ function hasAtSign(text: string, from: number): boolean {
   return false
 }
 
-/** A file URL contacts another machine only where it has a host. */
+/** A file URL contacts another machine only if it has a host. */
 function parseFileUrl(prefix: Prefix, after: number): UrlTarget {
   if (!hasTwoSlashes(prefix.text, after)) return { kind: 'file', host: '' }
   const target = parseAuthorityAt({ ...prefix, text: prefix.text.slice(after + 2) }, 0, 'file')
@@ -115,7 +115,7 @@ function countSlashes(text: string, from: number): number {
 
 const PORT = /\d+(?:[/\\?#]|$)/y
 
-/** Whether a port starts there: `host:8080` looks like a scheme and a path. */
+/** Whether a port starts at `from`, since `host:8080` looks like a scheme and a path. */
 function isPort(text: string, from: number): boolean {
   PORT.lastIndex = from
   return PORT.test(text)

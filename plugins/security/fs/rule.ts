@@ -24,7 +24,7 @@ export class FsRule {
     return this.#allowlist.sources
   }
 
-  /** Describes the refused path; undefined where the string is allowed. */
+  /** Describes the refused path; undefined if the string is allowed. */
   violation(text: string, flags: number, counter: ScanCounter): string | undefined {
     try {
       const path = this.#pathIn(text, flags, counter)
@@ -42,7 +42,7 @@ export class FsRule {
     }
   }
 
-  /** The path in a string; undefined where the string is not treated as a path. */
+  /** The path in a string; undefined if the string is not treated as a path. */
   #pathIn(text: string, flags: number, counter: ScanCounter): string | undefined {
     const isPathKey = (flags & PATH_KEY) !== 0
     let prefix = trimmed(text, counter).slice(0, MAX_PREFIX)

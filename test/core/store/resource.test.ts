@@ -256,7 +256,7 @@ describe('StoreResource', () => {
         ['c', 'd'].map((tool) => rejectionOf(made.running.takeToken('t', tool, 1))),
       )
       for (const error of refused) {
-        expect(error).to.have.nested.property('cause.message', 'the test store has stopped answering')
+        expect(error).to.have.nested.property('cause.message', 'the test store does not respond')
       }
       expect(store.calls).to.deep.equal(['connect', 'takeToken a 1', 'takeToken b 1'])
       await pass(200)

@@ -40,7 +40,7 @@ function expected(face: Face, point: Point, event: Event): Ending {
   // Of a client that has left, nothing more can be read.
   if (event === 'leave' && face.readsLate === true && unreadPoints.has(point)) return notSent
   const isCancelled = event === 'cancel' || (event === 'leave' && face.cancels === 'leaving')
-  if (!isCancelled || point === 'answered') return ok
+  if (!isCancelled || point === 'responded') return ok
   return point === 'upstream' ? givenUp : notSent
 }
 
@@ -122,7 +122,7 @@ describe('a call that is ended while it waits', function () {
     const made = face.call(n, trace)
     const call = await Promise.race([held.reached, made.ended.then(() => undefined)])
     if (call === undefined) throw new Error(`${face.name}: the call did not come to ${point}`)
-    if (point !== 'upstream' && point !== 'answered') {
+    if (point !== 'upstream' && point !== 'responded') {
       call.hold({
         commit: () => undefined,
         release() {

@@ -17,7 +17,7 @@ export const unsentPoints = [
 ] as const
 
 /** Also those after the send: while the upstream works, and when its response is on the way out. */
-export const points = [...unsentPoints, 'upstream', 'answered'] as const
+export const points = [...unsentPoints, 'upstream', 'responded'] as const
 export type Point = (typeof points)[number]
 
 interface Armed {
@@ -75,7 +75,7 @@ export class Gates {
           await this.#pass(point, call)
           if (point === 'credential' && mayBeToolCall(call)) this.#last = call
           const outcome = await next()
-          if (isFirst) await this.#pass('answered', call)
+          if (isFirst) await this.#pass('responded', call)
           return outcome
         },
       }),

@@ -30,7 +30,7 @@ function verifierOf(rules: Rules = {}): Verifier {
   return new Verifier({ algorithms, skewSec: rules.skewSec ?? 30 }, keys, rules.clock ?? clock)
 }
 
-/** The verified mandates. Rejects with `MandateFault`. */
+/** The verified mandates. Rejects with `MandateError`. */
 export async function verify(
   values: Iterable<string | JsonObject>,
   rules: Rules = {},

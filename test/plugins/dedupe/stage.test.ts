@@ -153,7 +153,7 @@ describe('the dedupe stage', () => {
       'keys are kept by the bound DedupeStore; an explanation claims none',
     ])
     expect((await explain(stage, keyed({ request: { kind: 'resource' } }))).lines).to.deep.equal([
-      'only calls of tools are looked at',
+      'only tool calls have idempotency keys',
     ])
     expect(rig.store.asked).to.deep.equal([])
   })

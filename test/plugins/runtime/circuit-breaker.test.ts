@@ -123,7 +123,7 @@ describe('the circuit breaker of a runtime', () => {
     trial.evaluate = () => new Promise(() => undefined)
     const call = makeCall()
     const probe = trial.call(call).then(
-      () => 'answered',
+      () => 'responded',
       (reason: unknown) => reason,
     )
     await call.request()
@@ -171,7 +171,7 @@ describe('the circuit breaker of a runtime', () => {
     expect(await ready()).to.deep.equal({
       status: 'ready',
       warnings: [
-        'runtime: the runtime cannot be reached or fails for several callers; calls are answered RUNTIME_UNAVAILABLE',
+        'runtime: the runtime cannot be reached or fails for several callers; calls are refused with RUNTIME_UNAVAILABLE',
       ],
     })
   })

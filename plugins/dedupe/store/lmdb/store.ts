@@ -4,7 +4,7 @@ import { LmdbStore } from '@svc/core/lmdb'
 import { claimed, type Entry, ended, isRunning, mayEnd, phases, resultOf, sent } from '../entry.js'
 
 interface LmdbDedupeOptions {
-  /** On a local filesystem; made where it is missing. */
+  /** On a local filesystem; made if it is missing. */
   readonly dir: string
   /** Milliseconds since the epoch. */
   readonly now?: () => number
@@ -127,7 +127,7 @@ function encodeEntry(entry: Entry): Buffer {
   return Buffer.concat([Buffer.from(`${head}\n`), response ?? Buffer.alloc(0)])
 }
 
-/** @throws {Error} when the bytes are no entry */
+/** @throws {Error} if the bytes are not an entry */
 function decodeEntry(bytes: Buffer): Entry {
   const [phase, fingerprint, owner, leaseMs, leaseUntil, expiresAt, isKept] = headOf(bytes)
   const isEntry =

@@ -5,7 +5,7 @@ import { claimed, type Entry, ended, isRunning, mayEnd, resultOf, sent } from '.
 export interface MemoryDedupeOptions {
   /** Milliseconds since the epoch. */
   readonly now?: () => number
-  /** Keys remembered at most; a new one beyond them is refused. */
+  /** Maximum number of keys; a new key beyond it is refused. */
   readonly maxKeys?: number
 }
 

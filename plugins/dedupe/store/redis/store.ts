@@ -4,11 +4,11 @@ import { RedisConnection, type RedisConnectionOptions, type Script } from '@svc/
 import { claimKey, finish, markSent, release, renew } from './scripts.js'
 
 interface RedisDedupeOptions extends RedisConnectionOptions {
-  /** Before every key. */
+  /** The prefix of every key. */
   readonly namespace: string
-  /** Replicas that must have the mark of a call before the call is sent; 0 waits for none. */
+  /** Number of replicas that must have the mark of a call before it is sent; 0 waits for none. */
   readonly waitReplicas?: number | undefined
-  /** Milliseconds to wait for them. */
+  /** Milliseconds to wait for the replicas. */
   readonly waitMs?: number | undefined
 }
 
@@ -71,7 +71,7 @@ export class RedisDedupeStore implements DedupeStore {
   }
 
   async complete(claim: DedupeClaim, response: Uint8Array | null): Promise<boolean> {
-    const more = response === null ? ['answered'] : ['answered', textOf(response)]
+    const more = response === null ? ['completed'] : ['completed', textOf(response)]
     return (await this.#run(finish, claim, more)) === 1
   }
 
@@ -113,9 +113,9 @@ function resultOf(reply: unknown): DedupeClaimResult {
       return { state: 'unknown' }
     case 'reused':
       return { state: 'reused' }
-    case 'answered':
+    case 'completed':
       return {
-        state: 'answered',
+        state: 'completed',
         response: typeof response === 'string' ? Buffer.from(response, 'base64') : null,
       }
     default:

@@ -13,7 +13,7 @@ type Key =
   | ['age', createdAt: number, id: string]
   | ['forget', forgetAt: number, id: string]
 
-/** Sorts behind every id. */
+/** A key that sorts after every id. */
 const LAST = '\uffff'
 /** Entries that each new one deletes: more than one, so that their number falls. */
 const SWEPT = 4

@@ -10,7 +10,10 @@ export class MemoryEscalationStore implements EscalationStore {
   #maxEntries: number
   #maxBytes: number
 
-  /** Entries beyond `maxEntries`, or with inputs beyond `maxBytes`, are refused: to drop a pending one would decide it. */
+  /**
+   * Entries beyond `maxEntries`, or with inputs beyond `maxBytes`, are refused, as dropping a pending entry would
+   * decide it.
+   */
   constructor({
     maxEntries = 100_000,
     maxBytes = 268_435_456,

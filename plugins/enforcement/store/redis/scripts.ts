@@ -1,5 +1,5 @@
 // One script an operation, so that it is atomic. All keys of a prefix lie on one node of a cluster: the entries, their
-// inputs, the newest of each fingerprint, and the indexes of pending ones, by age, and by when they may be deleted.
+// inputs, the newest of each fingerprint, and the indexes of pending entries, by age, and by time of deletion.
 import { script } from '@svc/core/redis'
 
 /** KEYS[1] is the prefix, with the hash tag in it. An entry is a hash: version, bookkeeping, JSON. */
@@ -47,7 +47,10 @@ local function texts(ids)
 end
 `
 
-/** ARGV: the entry, what it replaces (empty: nothing), how many may be pending, now, the bytes of inputs, the input. */
+/**
+ * ARGV: the entry, the id that it replaces (empty: none), the limit of pending entries, now, the limit of input bytes,
+ * the input.
+ */
 export const openEntry = script(`${shared}
 local now = ARGV[12]
 forget(now)
@@ -99,13 +102,13 @@ drop(ARGV[1])
 return 1
 `)
 
-/** ARGV: now, how many. */
+/** ARGV: now, limit. */
 export const dueEntries = script(`${shared}
 forget(ARGV[1])
 return texts(redis.call('ZRANGEBYSCORE', P .. ':due', '-inf', ARGV[1], 'LIMIT', 0, ARGV[2]))
 `)
 
-/** ARGV: how many, and the id and the age of the entry before them (empty: from the newest on). */
+/** ARGV: limit, id and age of the entry before the page (empty: from the newest on). */
 export const pageOfEntries = script(`${shared}
 local first = 0
 if ARGV[2] ~= '' then

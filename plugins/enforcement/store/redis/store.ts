@@ -15,7 +15,7 @@ import {
 } from './scripts.js'
 
 interface RedisEscalationOptions extends RedisConnectionOptions {
-  /** Before every key; `svc:escalations:` where not given. */
+  /** Prefix of every key; `svc:escalations:` by default. */
   readonly keyPrefix?: string | undefined
 }
 
@@ -24,12 +24,12 @@ export class RedisEscalationStore implements EscalationStore {
   #prefix: string
 
   constructor({ keyPrefix = 'svc:escalations:', ...connection }: RedisEscalationOptions) {
-    // One hash tag for all: people decide them one by one, so one node has room for all.
+    // One hash tag for all entries: people decide them one by one, so one node is enough.
     this.#prefix = `${keyPrefix}{all}`
     this.#connection = new RedisConnection(connection)
   }
 
-  /** Goes on trying to connect after it has rejected. */
+  /** Keeps trying to connect after it has rejected. */
   connect(signal: AbortSignal): Promise<void> {
     return this.#connection.connect(signal)
   }

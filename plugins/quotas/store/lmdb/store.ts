@@ -4,7 +4,7 @@ import { LmdbStore } from '@svc/core/lmdb'
 import { checkDailyLimit, checkedSize, DAY_MS, dayOf, keyOf, TokenBucket } from '../token-bucket.js'
 
 interface LmdbQuotaOptions {
-  /** On a local filesystem; made where it is missing. */
+  /** On a local filesystem; made if it is missing. */
   readonly dir: string
   /** Milliseconds since the epoch, for operations without `now`. */
   readonly now?: () => number
@@ -72,7 +72,7 @@ export class LmdbQuotaAdapter implements QuotaAdapter {
     return stored === undefined ? 0 : decodeCount(stored)
   }
 
-  // The day before today stays, for calls that began before midnight.
+  // Yesterday's counts stay, for calls that began before midnight.
   #forgetDaysBefore(day: number): void {
     const old = this.#store.db.getKeys({ start: ['count', 0, ''], end: ['count', day, ''], limit: SWEPT })
     for (const key of [...old]) this.#store.db.remove(key)
@@ -100,7 +100,7 @@ function encodeCount(count: number): Buffer {
   return encode([count])
 }
 
-/** @throws {Error} when the bytes are no count */
+/** @throws {Error} if the bytes are not a count */
 function decodeCount(bytes: Buffer): number {
   const [count = Number.NaN] = decode(bytes, 1)
   if (!(Number.isSafeInteger(count) && count > 0)) throw new Error(`a stored count is ${count}`)
@@ -111,7 +111,7 @@ function encodeBucket({ state: { tokens, at }, fullAt }: TokenBucket): Buffer {
   return encode([tokens, at, fullAt])
 }
 
-/** @throws {Error} when the bytes are no bucket */
+/** @throws {Error} if the bytes are not a bucket */
 function decodeBucket(bytes: Buffer): TokenBucket {
   const [tokens = Number.NaN, at = Number.NaN, fullAt = Number.NaN] = decode(bytes, 3)
   if (![tokens, at, fullAt].every(Number.isFinite)) throw new Error('a stored bucket is no bucket')

@@ -14,9 +14,9 @@ import {
 export interface MemoryCountsOptions {
   /** Milliseconds since the epoch, for operations without `now`. */
   readonly now?: () => number
-  /** The most buckets, and the most counts; further ones are refused. 1,000,000 each by default. */
+  /** Maximum number of buckets, and of counts; further ones are refused. Default: 1,000,000 each. */
   readonly maxKeys?: number
-  /** The most of each that one tenant may have; 100,000 by default. */
+  /** Maximum number of each for one tenant. Default: 100,000. */
   readonly maxKeysPerTenant?: number
 }
 
@@ -95,12 +95,12 @@ function countKey(day: number, tenant: string, tool: string): string {
   return `${day} ${keyOf(tenant, tool)}`
 }
 
-/** Each day of a tenant has the limit for itself. */
+/** The limit applies to each day of a tenant separately. */
 function ownerOf(day: number, tenant: string): string {
   return `${day} ${tenant}`
 }
 
-/** Entries, of which each owner has a limited number. */
+/** A map with a limited number of entries per owner. */
 class OwnedEntries<Value> {
   #max: number
   #maxOfOwner: number

@@ -1,4 +1,4 @@
 export { LeasedQuotaAdapter } from './leased-store.js'
-// For `bench/`, which runs it without the adapter.
+// `bench/` runs it without the adapter.
 export { countDaily } from './scripts.js'
 export { RedisQuotaAdapter } from './store.js'

@@ -4,9 +4,9 @@ import { dayOf, keyOf } from '../token-bucket.js'
 import type { RedisQuotaAdapter } from './store.js'
 
 interface LeaseOptions {
-  /** The most calls per batch; never more than a tenth of what is left. */
+  /** Maximum number of calls per batch; never more than a tenth of the remaining calls. */
   readonly calls: number
-  /** Milliseconds that they are held. */
+  /** Milliseconds for which a batch is held. */
   readonly ms: number
   /** Milliseconds since the epoch: a batch serves the day that it was taken on. */
   readonly now?: () => number
@@ -85,7 +85,7 @@ export class LeasedQuotaAdapter implements QuotaAdapter {
     await this.#store.close()
   }
 
-  // A refund that fails leaves the calls counted: too few are let through, not too many.
+  // A refund that fails leaves the calls counted: too few calls are allowed, not too many.
   #track(refund: Promise<void>): void {
     const settled = refund.catch(() => undefined).finally(() => this.#refunds.delete(settled))
     this.#refunds.add(settled)
@@ -93,7 +93,7 @@ export class LeasedQuotaAdapter implements QuotaAdapter {
 }
 
 interface Batch {
-  /** How many calls were taken; 0 where the store refused. */
+  /** Number of calls taken; 0 if the store refused. */
   readonly taken: number
   /** The store's response: tokens left, or the count including the whole batch. */
   readonly level: number

@@ -1,5 +1,5 @@
 // One atomic script per operation, on one key. Without `now` the server's clock is used, which all gateways share. A
-// batch (for leases) takes a tenth of what is left at most, so that the last calls are taken one by one.
+// batch (for leases) takes at most a tenth of the remaining calls, so that the last ones are taken one by one.
 import { script } from '@svc/core/redis'
 
 const clock = `
@@ -14,8 +14,8 @@ end
 `
 
 /**
- * A bucket is the string "tokens instant", and expires when it is full again: then it equals a new one.
- * ARGV: rate per second, size, now, batch. Answers "tokens resetAt taken".
+ * A bucket is the string "tokens instant", and expires when it is full again: then it equals a new one. ARGV: rate per
+ * second, size, now, batch. Returns "tokens resetAt taken".
  */
 export const takeTokens = script(`${clock}
 local rate, size, now, want = tonumber(ARGV[1]), tonumber(ARGV[2]), instant(ARGV[3]), tonumber(ARGV[4])
@@ -46,8 +46,8 @@ return string.format('%.17g %.0f %.0f', math.max(0, left), full, taken)
 `)
 
 /**
- * Counts are a hash of days since the epoch: today, and its neighbours for calls about midnight.
- * ARGV: limit, now, batch. Answers count, resetAt, taken.
+ * Counts are a hash of days since the epoch: today, and its neighbours for calls about midnight. ARGV: limit, now,
+ * batch. Returns count, resetAt, taken.
  */
 export const countDaily = script(`${clock}
 local limit, now, want = tonumber(ARGV[1]), instant(ARGV[2]), tonumber(ARGV[3])
@@ -72,7 +72,7 @@ if not stored then redis.call('PEXPIRE', KEYS[1], 259200000) end
 return { count + taken, resetAt, taken }
 `)
 
-/** ARGV: now, how many. */
+/** ARGV: now, number of calls. */
 export const refundDaily = script(`${clock}
 local field = string.format('%.0f', math.floor(instant(ARGV[1]) / 86400000))
 local count = tonumber(redis.call('HGET', KEYS[1], field) or 0)

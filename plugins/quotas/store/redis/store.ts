@@ -21,7 +21,7 @@ export class RedisQuotaAdapter implements QuotaAdapter {
     this.#connection = new RedisConnection(connection)
   }
 
-  /** Goes on trying to connect after it has rejected. */
+  /** Keeps trying to connect after it has rejected. */
   connect(signal: AbortSignal): Promise<void> {
     return this.#connection.connect(signal)
   }
@@ -42,12 +42,12 @@ export class RedisQuotaAdapter implements QuotaAdapter {
     return this.refundDays(tenant, tool, 1, now)
   }
 
-  /** Counts up to `want` calls, all included in `count`; `taken` is 0 where the limit is reached. */
+  /** Counts up to `want` calls, all included in `count`; `taken` is 0 if the limit is reached. */
   countDaily(tenant: string, tool: string, limit: number, want: number) {
     return this.#count(tenant, tool, { limit, want }, daysOf)
   }
 
-  /** Takes up to `want` tokens; `tokens` are left, below zero where there was none. */
+  /** Takes up to `want` tokens; `tokens` are left, below zero if there were none. */
   takeTokens(tenant: string, tool: string, ratePerSec: number, burst: number | undefined, want: number) {
     return this.#take(tenant, tool, { ratePerSec, burst, want }, bucketsOf)
   }
@@ -119,7 +119,7 @@ function dayOf(response: unknown) {
   return { count, resetAt }
 }
 
-/** Text, as Redis truncates the fractions of numbers. */
+/** Sent as text, as Redis truncates the fractions of numbers. */
 function bucketsOf(response: unknown) {
   const [tokens, resetAt, taken] = String(response).split(' ').map(Number)
   if (tokens === undefined || resetAt === undefined || taken === undefined) {

@@ -41,16 +41,16 @@ describe('lmdb dedupe store', () => {
 
   it('keeps claims, marks and responses when it is opened again', async () => {
     const before = new LmdbDedupeStore({ dir: dir.path })
-    const [claimed, sent, responded] = ['claimed', 'sent', 'answered'].map((key) => claimOf({ key }))
-    for (const claim of [claimed!, sent!, responded!]) await before.claim(claim)
+    const [claimed, sent, completed] = ['claimed', 'sent', 'completed'].map((key) => claimOf({ key }))
+    for (const claim of [claimed!, sent!, completed!]) await before.claim(claim)
     await before.markSent(sent!)
-    await before.complete(responded!, Buffer.from('x'))
+    await before.complete(completed!, Buffer.from('x'))
     await before.close()
     const after = new LmdbDedupeStore({ dir: dir.path })
-    const states = ['claimed', 'sent', 'answered'].map(
+    const states = ['claimed', 'sent', 'completed'].map(
       async (key) => (await after.claim(claimOf({ key }))).state,
     )
-    expect(await Promise.all(states)).to.deep.equal(['in_flight', 'in_flight', 'answered'])
+    expect(await Promise.all(states)).to.deep.equal(['in_flight', 'in_flight', 'completed'])
     await after.close()
   })
 
@@ -66,7 +66,7 @@ describe('lmdb dedupe store', () => {
     expect(await store.markSent(waiting)).to.equal(false)
     expect((await store.claim(claimOf({ key: 'running' }))).state).to.equal('unknown')
     expect(await store.complete(running, Buffer.from('x'))).to.equal(true)
-    expect((await store.claim(claimOf({ key: 'running' }))).state).to.equal('answered')
+    expect((await store.claim(claimOf({ key: 'running' }))).state).to.equal('completed')
     await store.close()
   })
 

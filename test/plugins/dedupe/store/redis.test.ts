@@ -122,7 +122,7 @@ describe('redis', () => {
       expect(await least.markSent(claim)).to.equal(true)
       expect(await least.renew(claim)).to.equal(true)
       expect(await least.complete(claim, Buffer.from('x'))).to.equal(true)
-      expect((await least.claim(claimOf())).state).to.equal('answered')
+      expect((await least.claim(claimOf())).state).to.equal('completed')
       await least.release(claim)
       await least.close()
     })

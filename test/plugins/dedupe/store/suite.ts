@@ -97,7 +97,7 @@ export function dedupeStoreSuite(name: string, open: () => Promise<OpenStore>, r
       const response = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte))
       expect(await store.complete(await sentBy(), response)).to.equal(true)
       const found = await store.claim(claimOf())
-      expect(found.state).to.equal('answered')
+      expect(found.state).to.equal('completed')
       expect(Buffer.from(responseOf(found) ?? [])).to.deep.equal(response)
     })
 
@@ -148,7 +148,7 @@ export function dedupeStoreSuite(name: string, open: () => Promise<OpenStore>, r
       await opened.advance(LEASE + 1)
       expect(await stateOf()).to.equal('unknown')
       expect(await store.complete(claim, Buffer.from('late'))).to.equal(true)
-      expect(await stateOf()).to.equal('answered')
+      expect(await stateOf()).to.equal('completed')
     })
 
     it('keeps claims that are renewed', async () => {
@@ -168,7 +168,7 @@ export function dedupeStoreSuite(name: string, open: () => Promise<OpenStore>, r
       await opened.advance(LEASE - 1_000)
       await store.complete(claim, Buffer.from('x'))
       await opened.advance(TTL - 1_000)
-      expect(await stateOf()).to.equal('answered')
+      expect(await stateOf()).to.equal('completed')
       await opened.advance(1_001)
       expect(await stateOf()).to.equal('claimed')
     })
@@ -192,7 +192,7 @@ export function dedupeStoreSuite(name: string, open: () => Promise<OpenStore>, r
     it('accepts the outcome of a deleted claim', async () => {
       expect(await store.complete(claimOf(), Buffer.from('x'))).to.equal(true)
       expect(await store.markUnknown(claimOf({ key: 'another' }))).to.equal(true)
-      expect(await stateOf()).to.equal('answered')
+      expect(await stateOf()).to.equal('completed')
       expect(await stateOf({ key: 'another' })).to.equal('unknown')
     })
 
@@ -202,7 +202,7 @@ export function dedupeStoreSuite(name: string, open: () => Promise<OpenStore>, r
       expect(await store.renew(claim)).to.equal(false)
       expect(await store.markSent(claim)).to.equal(false)
       await store.release(claim)
-      expect(await stateOf()).to.equal('answered')
+      expect(await stateOf()).to.equal('completed')
     })
 
     it('never lets a key be sent twice within its time to live, for any operations of three owners at any time', async () => {
@@ -255,7 +255,7 @@ class Model {
   now = 0
   #owner: string | undefined
   #isSent = false
-  #end: 'answered' | 'unknown' | undefined
+  #end: 'completed' | 'unknown' | undefined
   #leased = 0
   #forgotten = 0
 
@@ -280,7 +280,7 @@ class Model {
         if (this.#owner !== undefined && this.#owner !== owner) return false
         this.#owner = owner
         this.#isSent = true
-        this.#end = act === 'complete' ? 'answered' : 'unknown'
+        this.#end = act === 'complete' ? 'completed' : 'unknown'
         this.#forgotten = this.now + TTL
         return true
     }
@@ -313,5 +313,5 @@ class Model {
 }
 
 function responseOf(standing: DedupeClaimResult): Uint8Array | null | undefined {
-  return standing.state === 'answered' ? standing.response : undefined
+  return standing.state === 'completed' ? standing.response : undefined
 }
