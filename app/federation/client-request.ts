@@ -6,6 +6,7 @@ import type { Translation } from '../mcp/exchange.js'
 import { capabilityOf, metaOfClient } from '../mcp/handshake.js'
 import type { Message } from '../mcp/message.js'
 import { isStateless } from '../mcp/protocol.js'
+import { responseWithoutClient } from '../mcp/rpc-error.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import { inSession } from '../mcp/server-sessions.js'
 import { UNVERSIONED } from '../mcp/server-versions.js'
@@ -37,6 +38,11 @@ export interface ClientRequest {
   logConflict(uri: string, servers: readonly string[]): void
 }
 
+export type TranslatedRequest = ServerRequest & {
+  readonly message: JsonObject
+  readonly translation: Translation
+}
+
 /** Observes the calls of one server; the rules of the first judged call tell which servers the caller may use. */
 export type CallHooks = Pick<ServerRequest, 'onCall' | 'onJudged'>
 
@@ -63,7 +69,7 @@ async function openLinkOf(request: ClientRequest, server: string, hooks: CallHoo
   const link = await openLink(server, session.client, parts)
   if (session.logLevel !== undefined && capabilityOf(link, 'logging') !== undefined) {
     const message = ownMessage(request, 'logging/setLevel', session.logLevel)
-    await replyTo(calls, serverRequest({ session, headers: ownHeaders }, link, message))
+    await replyTo(calls, serverRequest({ ...request, headers: ownHeaders }, link, message))
   }
   return link
 }
@@ -84,17 +90,31 @@ function observing(sent: ServerRequest, hooks: CallHooks): CallHooks {
 
 /** The request to a server for `message`, which has the server's own names. */
 export function serverRequest(
-  { session, headers }: Pick<ClientRequest, 'session' | 'headers'>,
+  request: ClientRequest,
   link: ServerLink,
   message: JsonObject,
-): ServerRequest & { readonly translation: Translation } {
+): TranslatedRequest {
+  const { session, headers } = request
   const { method } = message
   return {
     server: link.server,
     method: 'POST',
     ...requestTo(link, session.client, message, headers),
-    translation: translationFrom(link, session, typeof method === 'string' ? method : undefined),
+    translation: translationOf(request, link, typeof method === 'string' ? method : undefined),
   }
+}
+
+/** What a server sends, for the client; the gateway responds to what the client cannot be asked. */
+export function translationOf(
+  { session, calls, ownHeaders, config }: ClientRequest,
+  link: ServerLink,
+  method: string | undefined,
+): Translation {
+  return translationFrom(link, session, method, async (id, asked) => {
+    const response: JsonObject = { ...responseWithoutClient(id, asked) }
+    const sent = requestTo(link, session.client, response, ownHeaders)
+    await replyTo(calls, { server: link.server, method: 'POST', ...sent }, config.list_timeout_ms)
+  })
 }
 
 /** A request of the gateway's own, in the client's revision. */
@@ -111,9 +131,9 @@ export async function ask(
   message: JsonObject,
   hooks?: CallHooks,
 ): Promise<Reply> {
-  const { session, calls, ownHeaders, config } = request
+  const { calls, ownHeaders, config } = request
   return withLink(request, server, hooks, (link) => {
-    const { translation, ...sent } = serverRequest({ session, headers: ownHeaders }, link, message)
+    const { translation, ...sent } = serverRequest({ ...request, headers: ownHeaders }, link, message)
     // The gateway reads the untranslated response, which tells how long a list may be kept.
     const asWritten = { ...translation, response: (response: Fields) => response }
     return replyTo(calls, { ...sent, translation: asWritten, ...hooks }, config.list_timeout_ms)

@@ -19,6 +19,7 @@ import { sourceOfName, sourceOfUri } from './catalog.js'
 import { type ClientRequest, serverRequest, withLink } from './client-request.js'
 import type { EntrySource } from './names.js'
 import { type ServerLink, ServerUnavailable } from './server-link.js'
+import { cancelOnLeave, isShared, withOwnId } from './shared-session.js'
 import { withClientEventId } from './subscription-events.js'
 
 /** The server of a request, and the request with the server's own names. */
@@ -99,16 +100,23 @@ export async function forwardRouted(
     const mayRepeat = ++attempts === 1 && link.sessionId !== undefined
     let status = 200
     const onCall = (call: Call): void => cancellable?.begin(call, server)
-    const sending = { ...serverRequest(request, link, message), onCall }
-    await request.calls.run(sending, async (control, outcome, encoding) => {
-      if (mayRepeat && outcome.kind === 'completed' && outcome.status === 404) {
-        status = 404
-        return
-      }
-      await writeOutcome(client, control, ofClient(outcome, server), (refused) =>
-        encoding.encode(refused, control.call),
-      )
-    })
+    const sent = serverRequest(request, link, message)
+    const ownId = isShared(request, link) ? request.session.nextOwnId() : undefined
+    const sending = { ...(ownId === undefined ? sent : withOwnId(sent, ownId)), onCall }
+    const settled = ownId === undefined ? undefined : cancelOnLeave(request, link, ownId, client)
+    try {
+      await request.calls.run(sending, async (control, outcome, encoding) => {
+        if (mayRepeat && outcome.kind === 'completed' && outcome.status === 404) {
+          status = 404
+          return
+        }
+        await writeOutcome(client, control, ofClient(outcome, server), (refused) =>
+          encoding.encode(refused, control.call),
+        )
+      })
+    } finally {
+      await settled?.()
+    }
     return { status }
   }
   try {

@@ -6,11 +6,10 @@ import { LAST_EVENT_ID_HEADER } from '../http/header-names.js'
 import { EVENT_STREAM_TYPE } from '../http/media-type.js'
 import { sessionHeaders } from '../mcp/handshake.js'
 import { LISTEN_METHOD } from '../mcp/subject.js'
-import { type ClientRequest, ownMessage, serverRequest } from './client-request.js'
+import { type ClientRequest, ownMessage, serverRequest, translationOf } from './client-request.js'
 import type { ClientStream } from './client-stream.js'
 import type { ServerRequest } from './server-calls.js'
 import type { ServerLink } from './server-link.js'
-import { translationFrom } from './upstream-request.js'
 
 /** Translates a server's event for the client; undefined if the client does not get it. */
 export type ShowEvent = (event: Uint8Array) => Uint8Array | undefined
@@ -88,10 +87,10 @@ async function passOn(
 }
 
 function streamRequest({ request, link, filter, lastEventId }: ServerStreamParts): ServerRequest {
-  const { session, ownHeaders } = request
+  const { ownHeaders } = request
   if (link.isStateless) {
     const message = ownMessage(request, LISTEN_METHOD, { notifications: filter })
-    return serverRequest({ session, headers: ownHeaders }, link, message)
+    return serverRequest({ ...request, headers: ownHeaders }, link, message)
   }
   const resumed = lastEventId === undefined ? {} : { [LAST_EVENT_ID_HEADER]: lastEventId }
   const headers = { ...ownHeaders, accept: EVENT_STREAM_TYPE, ...sessionHeaders(link), ...resumed }
@@ -100,6 +99,6 @@ function streamRequest({ request, link, filter, lastEventId }: ServerStreamParts
     method: 'GET',
     headers,
     message: null,
-    translation: translationFrom(link, session, undefined),
+    translation: translationOf(request, link, undefined),
   }
 }

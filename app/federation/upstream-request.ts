@@ -4,6 +4,7 @@ import { isJsonObject, type JsonObject } from '@svc/core/json'
 import { LAST_EVENT_ID_HEADER, PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
 import type { Translation } from '../mcp/exchange.js'
 import { type ClientFacts, metaOfClient, sessionHeaders } from '../mcp/handshake.js'
+import { isRequestId, type RequestId } from '../mcp/message.js'
 import { PARAM_PREFIX } from '../mcp/param-headers.js'
 import { isStateless, STATELESS_REVISION } from '../mcp/protocol.js'
 import { requestFor, responseFrom } from '../mcp/revision-translation.js'
@@ -46,11 +47,15 @@ export function requestTo(
   return { headers: { ...headers, ...repeated }, message: written }
 }
 
-/** Translates the server's messages for the client; `method` is that of the request. */
+/**
+ * Translates the server's messages for the client; `method` is that of the request. `respond` responds to the server's
+ * requests where the client gets none.
+ */
 export function translationFrom(
   link: ServerLink,
   { client, lists, tasks }: FederationSession,
   method: string | undefined,
+  respond: (id: RequestId, method: unknown) => Promise<void>,
 ): Translation {
   const isClientStateless = isStateless(client.revision)
   return {
@@ -63,8 +68,9 @@ export function translationFrom(
     message(message) {
       const { method: sent, id } = message
       if (id === undefined) lists.changed(link.server, listsChangedBy(String(sent)))
-      // The gateway declared no capabilities of a client of 2026-07-28, so the request can only be a ping.
-      else if (isClientStateless && !link.isStateless) return undefined
+      // A client of 2026-07-28 is sent no requests.
+      else if (isClientStateless && !link.isStateless)
+        return isRequestId(id) ? respond(id, sent).then(() => undefined) : undefined
       return withClientIds(link.server, message)
     },
   }

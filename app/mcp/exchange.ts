@@ -1,6 +1,14 @@
 // The state of one HTTP exchange over MCP, from the reading of its request to its response.
 import type { IncomingHttpHeaders } from 'node:http'
-import { type Call, type Credential, type McpFacts, mcpFacts, slot, type Token } from '@svc/core'
+import {
+  type Call,
+  type Credential,
+  type MaybePromise,
+  type McpFacts,
+  mcpFacts,
+  slot,
+  type Token,
+} from '@svc/core'
 import { LAST_EVENT_ID_HEADER, PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
 import type { Message, RequestId } from './message.js'
 import { isStateless, type ProtocolError } from './protocol.js'
@@ -20,10 +28,12 @@ interface Learned {
 export interface Translation {
   /** Whether the client is of a revision without sessions: it resumes no stream, and cancels a request by leaving. */
   readonly isClientStateless: boolean
+  /** The client's id of the request, where the server gets another one. */
+  readonly clientId?: RequestId
   /** The response to the request. */
   response(response: Fields): Fields
   /** The server's request or notification; undefined if the client does not get it. */
-  message(message: Fields): Fields | undefined
+  message(message: Fields): MaybePromise<Fields | undefined>
 }
 
 /** The state of an exchange before its body is read. */
@@ -57,7 +67,7 @@ export interface McpExchange extends ExchangeHead {
   message: Message | undefined
   /** The JSON of `message`, if the gateway has written it. */
   text?: string
-  /** The id of the JSON-RPC error in a refusal. */
+  /** The client's id of the request, also where its message is not valid. */
   id: RequestId | undefined
   /** Set if the request breaks the protocol. */
   protocolError: ProtocolError | undefined
@@ -88,7 +98,7 @@ function factsOf(exchange: McpExchange): McpFacts {
     revision: revision !== undefined && revisionForm.test(revision) ? revision : undefined,
     sessionId: learned.sessionId ?? clientSessionId(sessionTag, String(headers[SESSION_ID_HEADER])),
     taskId: learned.taskId ?? (task === undefined ? undefined : clientTaskId(task)),
-    rpcId: learned.rpcId ?? (message?.type === 'request' ? message.id : undefined),
+    rpcId: learned.rpcId ?? (message?.type === 'request' ? exchange.id : undefined),
   }
 }
 

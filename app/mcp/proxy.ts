@@ -202,7 +202,7 @@ export class McpProxy {
       drainWhenAbandoned: !isNotificationStream && !disconnectCancels(exchange),
       filter: new ResponseFilter(control, request, exchange, this.#caches),
       isCancelled: () => exchange.isCancelled === true,
-      encodeError: (outcome) => encodeRpcError(id ?? null, outcome, call),
+      encodeError: (outcome) => encodeRpcError(exchange.id ?? null, outcome, call),
       resumedResponses: () => new ResumedResponses(control, exchange, this.#resumed),
       resumptionOf: (requestId, begun) =>
         this.#resumed.resumableCalls.resumption(call, exchange, request, {

@@ -87,7 +87,7 @@ function read(
     isGuarded ? versions.of(upstream, exchange.credential) : (versions.known(upstream) ?? UNVERSIONED),
   )
   const { kind, method, name, args, params } = subject
-  const rpcId = message?.type === 'request' ? message.id : undefined
+  const rpcId = message?.type === 'request' ? exchange.id : undefined
   return after(version, (known) => {
     control.refineTarget({ serverVersion: known, toolVersion: known })
     const init = {
@@ -115,7 +115,7 @@ function readBody(
   passParams: readonly string[],
 ): MessageSubject {
   const value = jsonOf(body, exchange)
-  exchange.id = idOf(value)
+  exchange.id = exchange.translation?.clientId ?? idOf(value)
   const message = readMessage(value)
   const split = splitTaskIds(message)
   exchange.message = split.message

@@ -9,6 +9,7 @@ import {
   sessionMethods,
 } from '../mcp/protocol.js'
 import { requestFor, responseFrom } from '../mcp/revision-translation.js'
+import { methodNotFound, rpcError, statusOfStateless } from '../mcp/rpc-error.js'
 import { type Fields, isResponse } from '../mcp/rpc-response.js'
 import { type McpResponse, messageResponse, noMessage } from '../mcp/servers.js'
 import { clientMeta, revisionIn } from '../mcp/stateless-request.js'
@@ -17,7 +18,6 @@ import type { ClientSession } from './client-session.js'
 import { discoverResult } from './description.js'
 import { type DispatchedRequest, forward } from './forward.js'
 import { openListen } from './listen-stream.js'
-import { methodNotFound, rpcError, statusOfStateless } from './rpc-error.js'
 import type { StdioServer } from './stdio-server.js'
 import type { Connection } from './supervisor.js'
 

@@ -1,9 +1,9 @@
 // One server over stdio as its clients share it: its process, its subscribers, and the number of its running requests.
 import type { Abortable } from '@svc/core'
+import { responseWithoutClient } from '../mcp/rpc-error.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import type { ReceivedMessage } from '../mcp/servers.js'
 import { Notifications } from './notifications.js'
-import { methodNotFound } from './rpc-error.js'
 import { type Connection, Supervisor, type SupervisorParts } from './supervisor.js'
 import { Turns } from './turns.js'
 
@@ -90,9 +90,8 @@ export class StdioServer {
     const { message } = received
     if (this.notifications.publish(message)) return
     const { id, method } = message
-    if (id !== undefined && method === 'ping') this.#channelSend({ jsonrpc: '2.0', id, result: {} })
-    else if (onlyClient !== undefined) onlyClient(received)
-    // It is unknown which client the request is for, so no client gets it.
-    else if (id !== undefined) this.#channelSend(methodNotFound(id, method))
+    // Without `onlyClient` it is not known which of the clients the request is for, so no client gets it.
+    if (onlyClient !== undefined && (id === undefined || method !== 'ping')) onlyClient(received)
+    else if (id !== undefined) this.#channelSend(responseWithoutClient(id, method))
   }
 }
