@@ -3,6 +3,7 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '@svc/core/json'
 import { isVersion } from '@svc/core/match'
 import { PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
+import { gatewayImplementation, isImplementation } from './implementation.js'
 import { MAX_NAME } from './name-limits.js'
 import { HANDSHAKE_REVISION, isStateless, META_SERVER_INFO, STATELESS_REVISION } from './protocol.js'
 import type { Fields } from './rpc-response.js'
@@ -89,7 +90,8 @@ async function initialize<Reply extends ServerReply>(
     protocolVersion: isSame ? own : HANDSHAKE_REVISION,
     // Servers' requests to a client cannot be translated between the eras.
     capabilities: isSame ? capabilities : {},
-    clientInfo,
+    // It is optional in requests without a session only.
+    clientInfo: isImplementation(clientInfo) ? clientInfo : gatewayImplementation,
   }
   const reply = await send({ id: 'svc-initialize', method: 'initialize', params }, {})
   const result = resultIn(reply)

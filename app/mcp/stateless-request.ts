@@ -4,6 +4,7 @@ import { isJsonObject, type JsonObject, type JsonValue } from '@svc/core/json'
 import { PROTOCOL_VERSION_HEADER } from '../http/header-names.js'
 import { encoded } from './header-text.js'
 import { nameSources } from './header-validation.js'
+import { isImplementation } from './implementation.js'
 import {
   META_CLIENT_CAPABILITIES,
   META_CLIENT_INFO,
@@ -11,11 +12,12 @@ import {
   STATELESS_REVISION,
 } from './protocol.js'
 
-/** The members of `_meta` that each request must have. */
+/** The members of `_meta` by which a request says of which client it is. */
 export function clientMeta(clientInfo: JsonValue, capabilities: JsonValue = {}): JsonObject {
   return {
     [META_PROTOCOL_VERSION]: STATELESS_REVISION,
-    [META_CLIENT_INFO]: clientInfo,
+    // Optional, and refused where it is not valid.
+    ...(isImplementation(clientInfo) ? { [META_CLIENT_INFO]: clientInfo } : {}),
     [META_CLIENT_CAPABILITIES]: capabilities,
   }
 }
