@@ -60,20 +60,20 @@ const works: Readonly<Record<string, Work>> = {
 const worksOfSessions: Readonly<Record<string, Work>> = {
   'ping, and set the log level': async ({ requests }) => [
     await requests.ping(),
-    // The oldest server knows no such method.
+    // The oldest server does not have the method.
     await failureOf(requests.setLoggingLevel('info')),
   ],
   'subscribe to a resource, and unsubscribe': async ({ requests }) => [
     await requests.subscribeResource({ uri: 'test://static-text' }),
     await requests.unsubscribeResource({ uri: 'test://static-text' }),
   ],
-  'answer a tool that asks for a sample': async ({ requests }) => {
+  'respond to a tool that asks for a sample': async ({ requests }) => {
     const result = await requests.callTool({ name: 'test_sampling' })
     expect(JSON.stringify(result)).to.include('Sampled.')
     return result
   },
-  // Since 2025-06-18; the client or the server may be older.
-  'answer a tool that asks for input': ({ requests }) =>
+  // Input exists since 2025-06-18; the client or the server may be older.
+  'respond to a tool that asks for input': ({ requests }) =>
     failureOf(requests.callTool({ name: 'test_elicitation' })),
   'cancel a call': async (client) => {
     const cancelling = new AbortController()
@@ -102,7 +102,7 @@ const worksOfSessions: Readonly<Record<string, Work>> = {
   },
 }
 
-/** The code of a JSON-RPC error or of an HTTP one; what a call that did not fail gave. */
+/** The code of a JSON-RPC or HTTP error, else the result of the call. */
 async function failureOf(act: Promise<unknown>): Promise<unknown> {
   return act.then(
     (value) => value,
@@ -110,7 +110,7 @@ async function failureOf(act: Promise<unknown>): Promise<unknown> {
   )
 }
 
-/** With the servers that each of them is tried with. */
+/** The clients, each with its servers. */
 const clients: readonly (readonly [string, (url: string) => Promise<McpClient>, readonly string[]])[] = [
   ...handshakeRevisions.map(
     (revision) => [`SDK 1.x of ${revision}`, (url: string) => connectSdk1(revision, url), revisions] as const,
@@ -132,7 +132,7 @@ describe('MCP clients', function () {
 
   for (const [who, connect, servers] of clients) {
     for (const server of servers) {
-      it(`of ${who} get from a server of ${server} what they get directly`, async () => {
+      it(`of ${who} get the same from a server of ${server} through the gateway as directly`, async () => {
         const todo = server === STATELESS ? works : { ...works, ...worksOfSessions }
         const results: Record<string, unknown>[] = []
         for (const route of ['directly', 'through a gateway'] as const) {
@@ -146,7 +146,7 @@ describe('MCP clients', function () {
     }
   }
 
-  it('without a handshake listen to what the server agrees to, until they stop', async () => {
+  it('without a handshake get the notifications that the server acknowledged, until they stop', async () => {
     for (const route of ['directly', 'through a gateway'] as const) {
       await using connected = await connectSdk2({ pin: STATELESS }, routes.to(STATELESS, route))
       const subscription = await connected.client.listen({ toolsListChanged: true })

@@ -27,11 +27,11 @@ interface Check {
   readonly status: string
 }
 
-/** Each check as `<scenario> <id> <description>: <status>`, sorted. */
+/** The checks, each as `<scenario> <id> <description>: <status>`, sorted. */
 async function resultsOf(program: string, url: string, options: readonly string[]): Promise<string[]> {
   using dir = new TemporaryDir()
   const args = [program, 'server', '--url', url, '--suite', 'all', '--output-dir', dir.path, ...options]
-  // Its exit code is 1 where a check fails; the results say which.
+  // Its exit code is 1 if a check fails; the results name it.
   await new Promise<void>((resolve) => execFile(node(), args, { cwd: dir.path }, () => resolve()))
   return readdirSync(dir.path)
     .flatMap((folder) => {
@@ -60,7 +60,7 @@ describe('the conformance suites of MCP', function () {
     ['0.2.0-alpha.12 for 2025-11-25', newest, ['--spec-version', '2025-11-25'], STATELESS, 50],
     ['0.2.0-alpha.12 for 2026-07-28', newest, ['--spec-version', '2026-07-28'], STATELESS, 105],
   ] as const) {
-    it(`give through the gateway what they give directly, and fail nothing else at /mcp: ${what}`, async () => {
+    it(`have the same results through the gateway as directly, and no other failures at /mcp: ${what}`, async () => {
       const direct = await resultsOf(program, routes.to(server, 'directly'), options)
       const through = await resultsOf(program, routes.to(server, 'through a gateway'), options)
       expect(direct.filter((check) => check.endsWith(': SUCCESS')).length).to.be.at.least(passed)

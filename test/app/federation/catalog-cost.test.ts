@@ -11,7 +11,7 @@ const server = 'many'
 const scope = 'policy and credentials'
 const kinds = Object.keys(listForms) as ListKind[]
 
-/** A request of a client whose only server lists `size` entries, and how often the name of one was read. */
+/** A request of a client whose only server lists `size` entries, and a count of reads of their names. */
 async function requestWith(kind: ListKind, nameOf: (index: number) => string) {
   const clock = new FakeClock()
   const client = { revision: '2025-11-25', capabilities: {}, clientInfo: {} }
@@ -34,7 +34,7 @@ async function requestWith(kind: ListKind, nameOf: (index: number) => string) {
   return { request, reads }
 }
 
-describe('the source of what a client names', () => {
+describe("the source of a client's name or URI", () => {
   const uris = Array.from({ length: 1_000 }, (_, index) => `note://${index}`)
 
   it('is found for many URIs by reading each entry once', async () => {
@@ -46,7 +46,7 @@ describe('the source of what a client names', () => {
     expect(reads.count).to.equal(size)
   })
 
-  it('is refused where many templates would have to be compared with many URIs', async () => {
+  it('is refused if many templates would have to be compared with many URIs', async () => {
     const { request, reads } = await requestWith('resourceTemplates', (index) => `note://{a}-{b}-${index}x`)
     const sourceOf = await uriLookup(request, uris)
     expect(() => uris.map(sourceOf)).to.throw('too many templates')

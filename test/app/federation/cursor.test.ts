@@ -22,13 +22,13 @@ describe('the pages of a list of several servers', () => {
     )
   })
 
-  it('go on after the last entry of the page before where the list has changed', () => {
+  it('continue after the last entry of the previous page if the list has changed', () => {
     const { nextCursor } = pageOf(['a', 'b', 'c', 'd'], undefined, self, 2)
     expect(pageOf(['new', 'a', 'b', 'c', 'd'], nextCursor, self).page).to.deep.equal(['c', 'd'])
     expect(pageOf(['a', 'c', 'd'], nextCursor, self).page).to.deep.equal(['d'])
   })
 
-  it('refuse a text that is not a cursor', () => {
+  it('refuse text that is not a cursor', () => {
     for (const cursor of ['', 'x', 7, null, Buffer.from('{"after":"a","at":-1}').toString('base64url')]) {
       expect(() => pageOf(['a'], cursor, self), String(cursor)).to.throw('cursor: not one of this list.')
     }

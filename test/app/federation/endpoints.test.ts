@@ -83,7 +83,7 @@ describe('the endpoints of several servers', () => {
     await client.close()
   })
 
-  it('have sessions of their own', async () => {
+  it('have their own sessions', async () => {
     await start()
     const client = await connect1(`${gateway?.url}/mcp/office`)
     const session = { 'mcp-session-id': String(Reflect.get(client.transport ?? {}, 'sessionId')) }

@@ -32,7 +32,7 @@ describe('the GET stream at /mcp', () => {
     })
   }
 
-  /** What comes on the stream, until `awaited` has come. */
+  /** Reads the stream until `awaited` has come. */
   async function readUntil(response: Response, awaited: string): Promise<string> {
     const decoder = new TextDecoder()
     let text = ''
@@ -43,7 +43,7 @@ describe('the GET stream at /mcp', () => {
     throw new Error(`the stream ended without it: ${text}`)
   }
 
-  it('is not allowed where no server has one', async () => {
+  it('is refused with 405 if no server has one', async () => {
     await using math = await startStatelessServer('math', (server) => {
       server.registerTool('add', { inputSchema: z.object({}) }, () => done)
     })
@@ -73,7 +73,7 @@ describe('the GET stream at /mcp', () => {
     expect(await closed.text()).to.equal('')
   })
 
-  it('has the result of a call whose server wants to be polled', async () => {
+  it('has the result of a call whose server ended the stream to be polled', async () => {
     await using server = await startResumableServer()
     await using one = await startSessionServer('one', sessionTools('one'), capabilities)
     await using gateway = await startTestGateway({ targets: { one: one.url, files: server.url } })

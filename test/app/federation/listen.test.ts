@@ -6,7 +6,7 @@ const revision = '2026-07-28'
 const prefix = 'io.modelcontextprotocol/'
 
 describe('a listen at several servers', () => {
-  it('names at most 1000 resources, as a server may get a request for each', async () => {
+  it('names at most 1000 resources, because a server may get a request for each', async () => {
     await using notes = await startSessionServer('notes', () => undefined)
     await using gateway = await startTestGateway({ targets: { notes: notes.url } })
     const resourceSubscriptions = Array.from({ length: 1_001 }, (_, index) => `svc:notes/note://${index}`)

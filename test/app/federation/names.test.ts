@@ -5,7 +5,7 @@ import { propertyRuns } from '../../support/property-runs.js'
 
 const accepted = /^[A-Za-z0-9_-]{1,64}$/
 
-/** Names of every kind: plain, with separators, long, of other alphabets, and such as end like a hash. */
+/** Names of every kind: plain, with separators, long, in other alphabets, and with an end like a hash. */
 const nameOf = fc.oneof(
   fc.stringMatching(/^[a-z_-]{1,6}$/),
   fc.stringMatching(/^[A-Za-z0-9_-]{50,80}$/),
@@ -32,7 +32,7 @@ describe('the listed names of tools', () => {
     })
   }
 
-  it('say their source where they have a prefix and are not shortened', () => {
+  it('name their source if they have a prefix and are not shortened', () => {
     fc.assert(
       fc.property(nameOf, nameOf, (server, name) => {
         const source = sourceOfPrefixed(prefixedName({ server, name }))
@@ -44,7 +44,7 @@ describe('the listed names of tools', () => {
     expect(sourceOfPrefixed('read')).to.equal(undefined)
   })
 
-  it('are shortened where they are too long or have other characters', () => {
+  it('are shortened if they are too long or have other characters', () => {
     expect(prefixedName({ server: 'files', name: 'read_file' })).to.equal('files__read_file')
     expect(prefixedName({ server: 'my mail', name: 'send/all' })).to.match(/^my_mail_send_all_[0-9a-f]{16}$/)
     const long = prefixedName({ server: 'files', name: 'x'.repeat(60) })
@@ -58,11 +58,11 @@ describe('the listed names of tools', () => {
     { server: 'b', name: 'write' },
   ]
 
-  it('have a prefix where two servers have the same, with prefix: conflict', () => {
+  it('have a prefix if two servers have the same, with prefix: conflict', () => {
     expect(listedNames(twice, 'conflict')).to.deep.equal(['a__read', 'b__read', 'write'])
   })
 
-  it('are an error where two servers have the same, with prefix: never', () => {
+  it('are an error if two servers have the same, with prefix: never', () => {
     expect(() => listedNames(twice, 'never')).to.throw(NameConflict, '"read" is a name at a and b')
     expect(listedNames(twice.slice(1), 'never')).to.deep.equal(['read', 'write'])
   })

@@ -4,7 +4,7 @@ import { connect1 } from '../../support/sdk-clients.js'
 import { startSessionServer } from '../../support/tool-servers.js'
 
 describe("the gateway's own requests for a client of several servers", () => {
-  it('have ids of their own in the session of a server, also those that run at the same time', async () => {
+  it("have unique ids in a server's session, even if they run at the same time", async () => {
     const text = { content: [{ type: 'text' as const, text: '' }] }
     await using server = await startSessionServer('notes', (sdk) => {
       sdk.registerTool('read', {}, () => text)

@@ -46,7 +46,7 @@ describe('federation.prefix', () => {
     return { client, call, names }
   }
 
-  it('conflict: gives a prefix to the names that two servers have', async () => {
+  it('conflict: gives a prefix to names that two servers have', async () => {
     const { client, call, names } = await connect('conflict')
     expect(await names()).to.deep.equal(['one__read', 'write', 'two__read', 'drop'])
     expect(await call('drop')).to.include('two drop')
@@ -55,20 +55,20 @@ describe('federation.prefix', () => {
     await client.close()
   })
 
-  it('conflict: counts only what the caller may use', async () => {
+  it('conflict: counts only names that the caller may use', async () => {
     const { client, call, names } = await connect('conflict', ['one/read'])
     expect(await names()).to.deep.equal(['write', 'read', 'drop'])
     expect(await call('read')).to.include('two read')
     await client.close()
   })
 
-  it('conflict: needs no list of the client before a call', async () => {
+  it('conflict: lets a client call a tool that it has not listed', async () => {
     const { client, call } = await connect('conflict')
     expect(await call('write')).to.include('one write')
     await client.close()
   })
 
-  it('never: refuses the list where two servers have one name', async () => {
+  it('never: refuses the list if two servers have one name', async () => {
     const { client, call, names } = await connect('never')
     const error = await names().catch((reason: unknown) => reason)
     expect(String(error)).to.include('"read" is a name at one and two; federation.prefix decides')

@@ -6,7 +6,7 @@ import { type SessionServer, startSessionServer } from '../../support/tool-serve
 
 const uri = 'file:///policies/travel.md'
 
-/** What a server may have of the URI. */
+/** Forms in which a server may list the URI. */
 const shares = {
   nothing: (server: McpServer, own: string): void => {
     server.registerResource('other', `other://${own}`, {}, () => ({ contents: [{ uri, text: own }] }))
@@ -51,7 +51,7 @@ describe('a URI at several servers', function () {
     for (const server of servers) await server[Symbol.asyncDispose]()
   })
 
-  /** The server that a read of the URI reaches; undefined where it is refused. */
+  /** The server that a read of the URI reaches; undefined if it is refused. */
   const readerOf = async (group: string, listsFirst: boolean): Promise<unknown> => {
     const client = await connect1(`${gateway.url}/mcp/${group}`)
     try {
@@ -70,7 +70,7 @@ describe('a URI at several servers', function () {
       first !== 'nothing' ? `first-${first}` : second !== 'nothing' ? `second-${second}` : undefined
     const isAmbiguous = first === 'entry' && second === 'entry'
     const expected = isAmbiguous ? undefined : owner
-    it(`stays with the first that has it: ${first} before ${second}`, async () => {
+    it(`belongs to the first server that has it: ${first} before ${second}`, async () => {
       for (const listsFirst of [false, true])
         expect(await readerOf(`${first}-${second}`, listsFirst), `${listsFirst}`).to.equal(expected)
       const isConflict = first !== 'nothing' && second !== 'nothing' && !isAmbiguous
@@ -81,7 +81,7 @@ describe('a URI at several servers', function () {
     })
   }
 
-  it('is listed below the name of its server where an earlier one has a template of it', async () => {
+  it('is listed below the name of its server if a template of an earlier server matches it', async () => {
     const client = await connect1(`${gateway.url}/mcp/template-entry`)
     try {
       const { resources } = await client.listResources()

@@ -12,7 +12,7 @@ import { propertyRuns } from '../../support/property-runs.js'
 const text = fc.string({ minLength: 1, unit: 'grapheme' })
 
 describe('the URIs of resources of several servers', () => {
-  it('say server and URI where they are wrapped', () => {
+  it('name server and URI if they are wrapped', () => {
     fc.assert(
       fc.property(text, text, (server, name) => {
         expect(sourceOfWrapped(wrappedUri({ server, name }))).to.deep.equal({ server, name })
@@ -24,7 +24,7 @@ describe('the URIs of resources of several servers', () => {
     }
   })
 
-  it('are wrapped where two servers have the same', () => {
+  it('are wrapped if two servers have the same', () => {
     const sources = [
       { server: 'a', name: 'note://1' },
       { server: 'b', name: 'note://1' },

@@ -6,7 +6,7 @@ import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { connect1, connect2 } from '../../support/sdk-clients.js'
 import { type SessionServer, startSessionServer } from '../../support/tool-servers.js'
 
-/** Notes, of which two servers have the first. */
+/** Notes; two servers have the first one. */
 function notes(own: string) {
   return (server: McpServer): void => {
     for (const uri of ['note://shared', `note://${own}`]) {
@@ -75,7 +75,7 @@ describe('the resources and prompts of several servers at /mcp', function () {
           (error: { code?: unknown }) => error.code,
         )
 
-      it('keep their URIs, but for those that two servers have', async () => {
+      it('keep their URIs, except for URIs that two servers have', async () => {
         const { resources } = await client.listResources()
         const uris = resources.map(({ uri }) => uri).filter((uri) => !uri.startsWith('demo:'))
         expect(uris).to.deep.equal([
@@ -94,7 +94,7 @@ describe('the resources and prompts of several servers at /mcp', function () {
         expect(String(error)).to.include('svc:one/note://shared, svc:number%20two/note://shared')
       })
 
-      it('are found by the templates of the servers, and are unknown without', async () => {
+      it("are found by the servers' templates, and are unknown without one", async () => {
         const { resourceTemplates } = await client.listResourceTemplates()
         expect(resourceTemplates.map(({ uriTemplate }) => uriTemplate)).to.deep.equal([
           'demo://resource/dynamic/text/{resourceId}',
@@ -106,7 +106,7 @@ describe('the resources and prompts of several servers at /mcp', function () {
         expect(await codeOf(client.readResource({ uri: 'three://monday/page' }))).to.equal(-32602)
       })
 
-      it('are refused where the server of the URI refuses them', async () => {
+      it('are refused if the server of the URI refuses them', async () => {
         const act = client.readResource({ uri: 'demo://resource/dynamic/blob/1' })
         expect(await codeOf(act)).to.equal(403)
       })
@@ -142,7 +142,7 @@ describe('the resources and prompts of several servers at /mcp', function () {
       const before = gateway.records().length
       await client.readResource({ uri: 'svc:number%20two/note://shared' })
       await client.getPrompt({ name: 'one__greet', arguments: { name: 'Ada' } })
-      // The client opens its GET stream in its own time.
+      // The client may open its GET stream later.
       const records = gateway
         .records()
         .slice(before)

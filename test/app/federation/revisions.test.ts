@@ -11,8 +11,8 @@ const _meta = {
 }
 const discovered = { ...info, supportedVersions: ['2026-07-28'], resultType: 'complete' }
 
-/** A server of one kind of revision that answers any call with `answer`. */
-function startServer(handshake: 'initialize' | 'server/discover', answer: object) {
+/** A server of one kind of revision that responds to any call with `members`. */
+function startServer(handshake: 'initialize' | 'server/discover', members: object) {
   return startUpstream(({ body }, response) => {
     const { id, method } = JSON.parse(body || '{}') as { id?: unknown; method?: string }
     const head = { jsonrpc: '2.0', id }
@@ -20,7 +20,7 @@ function startServer(handshake: 'initialize' | 'server/discover', answer: object
     else if (method === 'initialize' || method === 'server/discover')
       json(response, { ...head, error: { code: -32601, message: 'Method not found' } })
     else if (id === undefined) response.writeHead(202).end()
-    else json(response, { ...head, ...answer })
+    else json(response, { ...head, ...members })
   })
 }
 
@@ -38,7 +38,7 @@ async function post(gateway: TestGateway, method: string, params: object, header
 }
 
 describe('a response at /mcp of a server with another kind of revision', () => {
-  it('is an error for a client of the handshake where the server asks for input', async () => {
+  it('is an error for a client with a handshake if the server asks for input', async () => {
     await using server = await startServer('server/discover', { result: { resultType: 'input_required' } })
     await using gateway = await startTestGateway({ targets: { forms: server.url } })
     const { session } = await post(gateway, 'initialize', {
@@ -52,7 +52,7 @@ describe('a response at /mcp of a server with another kind of revision', () => {
       .that.includes('only clients of 2026-07-28 can give')
   })
 
-  it('names the server, and what is not found, as a client of 2026-07-28 requires', async () => {
+  it('names the server, and has the error code for an unknown resource, as 2026-07-28 requires', async () => {
     const headers = (method: string, name: string) => ({
       'mcp-protocol-version': '2026-07-28',
       'mcp-method': method,

@@ -3,7 +3,7 @@ import { SubscribeRequestSchema } from '@modelcontextprotocol/sdk/types.js'
 
 export const done = { content: [{ type: 'text' as const, text: 'done' }] }
 
-/** Tools, of which `ask` asks the client for a sample, and resources to subscribe to. */
+/** Tools, among them `ask`, which asks the client for a sample, and resources for subscriptions. */
 export function sessionTools(name: string) {
   return (server: McpServer): void => {
     server.registerTool('read', {}, () => done)

@@ -44,7 +44,7 @@ describe('sessions at /mcp', () => {
     return { status: response.status, headers: response.headers, text }
   }
 
-  it('are the gateway’s own, one for each client, with one of each server', async () => {
+  it('are the gateway’s own, one for each client, with one session at each server', async () => {
     gateway = await startTestGateway({ targets: { notes: notes.url } })
     const clients = [await connect1(`${gateway.url}/mcp`), await connect1(`${gateway.url}/mcp`)]
     for (const client of clients) await client.callTool({ name: 'notes__read', arguments: {} })
@@ -53,7 +53,7 @@ describe('sessions at /mcp', () => {
     for (const client of clients) await client.close()
   })
 
-  it('end those of the servers when the client ends its own', async () => {
+  it('end with those at the servers when the client ends its session', async () => {
     gateway = await startTestGateway({ targets: { notes: notes.url } })
     const { headers } = await post(initialize)
     const session = { 'mcp-session-id': headers.get('mcp-session-id') ?? '' }
@@ -89,7 +89,7 @@ describe('sessions at /mcp', () => {
     expect(gateway.records().at(-1)).to.include({ error: 'UNAUTHENTICATED', server: 'unknown@unversioned' })
   })
 
-  it('are needed up to 2025-11-25', async () => {
+  it('are required up to 2025-11-25', async () => {
     gateway = await startTestGateway({ targets: { notes: notes.url } })
     expect(await post(list))
       .to.include({ status: 200 })
@@ -98,7 +98,7 @@ describe('sessions at /mcp', () => {
     expect(await post(list, { 'mcp-session-id': 'guessed' })).to.include({ status: 404 })
   })
 
-  it('at servers are kept for clients that have none of their own', async () => {
+  it('at servers are kept for clients without sessions', async () => {
     gateway = await startTestGateway({ targets: { notes: notes.url } })
     const client = await connect2(`${gateway.url}/mcp`)
     for (let i = 0; i < 3; i++) await client.callTool({ name: 'notes__read', arguments: {} })
@@ -106,7 +106,7 @@ describe('sessions at /mcp', () => {
     await client.close()
   })
 
-  it('read a list once within its time, which is recorded each time', async () => {
+  it('cache lists, and record each request for one', async () => {
     gateway = await startTestGateway({
       targets: { notes: notes.url },
       federation: { list_ttl_ms: 3_600_000 },
@@ -123,7 +123,7 @@ describe('sessions at /mcp', () => {
     await client.close()
   })
 
-  it('have records of requests without a server where no stage identifies callers', async () => {
+  it('have records of requests without a server if no stage identifies callers', async () => {
     const authn = definePlugin({
       name: 'authn',
       version: '1.0.0',
@@ -145,7 +145,7 @@ describe('sessions at /mcp', () => {
     expect(gateway.records().at(-1)).to.include({ tool: 'federation/ping@1', tenant: 'acme' })
   })
 
-  it('answer a ping, an unknown method and a batch without a server', async () => {
+  it('respond to a ping, an unknown method and a batch without a server', async () => {
     gateway = await startTestGateway({ targets: { notes: notes.url } })
     const { headers } = await post(initialize)
     const session = { 'mcp-session-id': headers.get('mcp-session-id') ?? '' }

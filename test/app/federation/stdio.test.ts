@@ -75,7 +75,7 @@ describe('three servers over stdio and two over HTTP at /mcp', function () {
     ['SDK 1.x', connect1],
     ['SDK 2.x', connect2],
   ] as const) {
-    it(`are one for a client of ${what} with one URL, as the policy allows, and recorded under their names`, async () => {
+    it(`are one server for a client of ${what}, filtered by the policy, and recorded under their own names`, async () => {
       const client = await connect(`${gateway.url}/mcp`)
       const { tools } = await client.listTools()
       expect(tools.map(({ name }) => name)).to.deep.equal([
@@ -120,7 +120,7 @@ describe('a server over stdio that starts slowly', () => {
     using home = new TemporaryDir()
     const begin = join(home.path, 'begin')
     const silent = createServer((_request, response) => {
-      // The gateway has given up.
+      // The gateway has ended the attempt.
       response.once('close', () => writeFileSync(begin, ''))
     })
     await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))

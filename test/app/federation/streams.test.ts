@@ -32,7 +32,7 @@ const askForInput = ({ mcpReq }: ServerContext) => {
 
 const nextTurn = () => new Promise((resolve) => setImmediate(resolve))
 
-/** Resolves with what is told first. */
+/** Resolves with the first value. */
 function told<T>(listen: (tell: (value: T) => void) => void): Promise<T> {
   return new Promise((resolve) => listen(resolve))
 }
@@ -72,7 +72,7 @@ describe('streams of several servers at /mcp', function () {
     return session
   }
 
-  /** Waits for the GET streams of both servers with sessions, and the subscription at the other. */
+  /** Waits for the GET streams of the two servers with sessions and the subscription at the third. */
   async function streaming(): Promise<void> {
     const isOpen = () =>
       [one, two].every(({ methods }) => methods.includes('GET')) &&
@@ -121,7 +121,7 @@ describe('streams of several servers at /mcp', function () {
 
     afterEach(() => client.close())
 
-    it('have the changes of lists of each server, in either kind of revision', async () => {
+    it('have the list changes of each server, in both kinds of revision', async () => {
       for (const change of [
         () => sessionOf(one).sendToolListChanged(),
         () => sessionOf(two).sendToolListChanged(),
@@ -135,7 +135,7 @@ describe('streams of several servers at /mcp', function () {
       }
     })
 
-    it('end the reuse of a list that has changed', async () => {
+    it('remove a changed list from the cache', async () => {
       expect((await client.listTools()).tools.map(({ name }) => name)).to.not.include('one__new')
       const changed = told<void>((tell) =>
         client.setNotificationHandler(ToolListChangedNotificationSchema, () => tell()),
@@ -154,7 +154,7 @@ describe('streams of several servers at /mcp', function () {
       expect(await updated).to.equal('svc:two/note://1')
     })
 
-    it('offer no updates of resources where the one server with them has no sessions', async () => {
+    it('offer no resource updates if the only server with updates has no sessions', async () => {
       await using alone = await startTestGateway({ targets: { math: math.url } })
       const other = await connect1(`${alone.url}/mcp`)
       expect(other.getServerCapabilities()?.resources).to.deep.equal({ listChanged: true })
@@ -175,7 +175,7 @@ describe('streams of several servers at /mcp', function () {
       }
     })
 
-    it('ask the client in the name of the server that asks, though ids are equal', async () => {
+    it('pass the requests of servers to the client, even if their ids are equal', async () => {
       const texts: string[] = []
       client.setRequestHandler(CreateMessageRequestSchema, ({ params }) => {
         const text = JSON.stringify(params.messages)
@@ -221,7 +221,7 @@ describe('streams of several servers at /mcp', function () {
   })
 
   describe('with a client of SDK 2.x', () => {
-    it('pass on that a server needs input, and the input to that server', async () => {
+    it("pass a server's request for input to the client, and the input to that server", async () => {
       const client = await connect2(`${gateway.url}/mcp`, { capabilities: { elicitation: {} } })
       client.setRequestHandler('elicitation/create', () => ({ action: 'accept', content: { sure: true } }))
       const result = await client.callTool({ name: 'math__ask', arguments: {} })
@@ -231,7 +231,7 @@ describe('streams of several servers at /mcp', function () {
       await client.close()
     })
 
-    it('have what the client listens to, of servers in either kind of revision', async () => {
+    it('have the requested notifications of servers of both kinds of revision', async () => {
       const client = await connect2(`${gateway.url}/mcp`)
       const changes: (() => void)[] = []
       const uris: ((uri: string) => void)[] = []

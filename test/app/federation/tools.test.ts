@@ -94,7 +94,7 @@ describe('the tools of several servers at /mcp', function () {
 
       after(() => client.close())
 
-      it('are one list of what the caller may use, with all pages, and without a server that is down', async () => {
+      it('are one list of all pages, without a server that is down and tools that the caller may not use', async () => {
         const { tools, _meta } = await client.listTools()
         expect(tools.map(({ name }) => name).map((name) => name.replace(/x{10,}_\w+$/, 'x…'))).to.deep.equal([
           'everything__echo',
@@ -112,7 +112,7 @@ describe('the tools of several servers at /mcp', function () {
         ])
       })
 
-      it('say the whole name of one that is shortened', async () => {
+      it('have the whole name in the title of a shortened one', async () => {
         const { tools } = await client.listTools()
         const long = tools.find(({ name }) => name.startsWith('math_x'))
         expect(long?.title).to.equal(`math: ${'x'.repeat(70)}`)
@@ -135,7 +135,7 @@ describe('the tools of several servers at /mcp', function () {
         ).to.deep.equal(['read@1.0.0', 'read@2.0.0', 'echo@2.0.0'])
       })
 
-      it('are refused like at their servers, and recorded as denied', async () => {
+      it('are refused as at their servers, and recorded as denied', async () => {
         let error: unknown
         const records = await recorded(async () => {
           error = await client
@@ -151,14 +151,14 @@ describe('the tools of several servers at /mcp', function () {
         })
       })
 
-      it('are unknown where no server has the name', async () => {
+      it('are unknown if no server has the name', async () => {
         for (const name of ['nowhere__read', 'read', 'notes_read']) {
           const error = await client.callTool({ name, arguments: {} }).catch((reason: unknown) => reason)
           expect(error, name).to.have.property('code', -32602)
         }
       })
 
-      it('cause no record for a server of which the caller may use nothing', async () => {
+      it('cause no record for a server that the caller may not use', async () => {
         const records = await recorded(() => client.listTools())
         const servers = new Set(records.map(({ server }) => server.split('@')[0]))
         expect([...servers].sort()).to.deep.equal(['everything', 'gone', 'math', 'notes', 'pages'])

@@ -69,7 +69,7 @@ describe('annotations of tools', () => {
   const callAll = (client: Client) => Promise.all(Object.keys(tools).map((name) => call(client, name)))
   const byName = [missing, 'ran', 'ran', missing, 'ran']
 
-  it('decide once the list of a real server has passed, if the policy trusts them', async () => {
+  it("decide after a real server's list has passed, if the policy trusts them", async () => {
     await using server = await startServer(tools)
     await using gateway = await startTestGateway({ targets: { files: server.url }, policyYaml: policy(true) })
     const client = await connect(`${gateway.url}/mcp/files`)
@@ -82,7 +82,7 @@ describe('annotations of tools', () => {
     }
   })
 
-  it('decide nothing where the policy does not trust them', async () => {
+  it('decide nothing if the policy does not trust them', async () => {
     await using server = await startServer(tools)
     await using gateway = await startTestGateway({
       targets: { files: server.url },
@@ -97,7 +97,7 @@ describe('annotations of tools', () => {
     }
   })
 
-  it('are learned of tools that the caller may not use, and page by page', async () => {
+  it('are learned page by page, also for tools that the caller may not use', async () => {
     const pages: Readonly<Record<string, unknown>> = {
       first: { tools: [{ name: 'order_status', annotations: { readOnlyHint: true } }], nextCursor: 'second' },
       second: { tools: [{ name: 'lookup', annotations: { destructiveHint: true } }] },
@@ -124,7 +124,7 @@ entitlements: { default_plan: p, plans: { p: {} }, tenants: { acme: { plan: p, a
     expect([await runs('order_status'), await runs('lookup')]).to.deep.equal([true, false])
   })
 
-  it('do not pass from one address to another when a reload moves a server', async () => {
+  it('are not used for another address when a reload moves a server', async () => {
     await using trusted = await startServer({ order_status: { readOnlyHint: true } })
     await using other = await startServer({ order_status: {} })
     const given = { targets: { files: trusted.url }, policyYaml: policy(true) }
@@ -154,7 +154,7 @@ describe('learned annotations', () => {
     return { annotations, among: annotations.among(targets) }
   }
 
-  it('know a server whose name contains a slash, and no other version or server', async () => {
+  it('belong to one version of one server, whose name may contain a slash', async () => {
     const { annotations, among } = learner()
     await annotations.learn(source, listed({ name: 'x', annotations: readOnly }))
     expect(among('mcp://a%2Fb/x@1')).to.equal(false)
@@ -163,7 +163,7 @@ describe('learned annotations', () => {
     expect(among('mcp://nobody/x@1')).to.equal(undefined)
   })
 
-  it('believe the worse where a server contradicts itself, and its last word otherwise', async () => {
+  it('follow the more dangerous of two contradictory entries, and else the latest', async () => {
     const { annotations, among } = learner()
     await annotations.learn(
       source,
@@ -181,7 +181,7 @@ describe('learned annotations', () => {
     expect(said('said')).to.equal(undefined)
   })
 
-  it('are forgotten after an hour', async () => {
+  it('expire after an hour', async () => {
     const clock = new FakeClock()
     const { annotations, among } = learner(clock)
     await annotations.learn(source, listed({ name: 'x', annotations: readOnly }))
@@ -191,7 +191,7 @@ describe('learned annotations', () => {
     expect(among('mcp://a%2Fb/x@1')).to.equal(undefined)
   })
 
-  it('are at most 5000 for a server: the oldest go', async () => {
+  it('are limited to 5000 for a server: the oldest are removed', async () => {
     const { annotations, among } = learner()
     const many = Array.from({ length: 5001 }, (_, n) => ({ name: `t${n}`, annotations: readOnly }))
     await annotations.learn(source, listed(...many))
@@ -200,7 +200,7 @@ describe('learned annotations', () => {
     expect(among('mcp://a%2Fb/t5000@1')).to.equal(false)
   })
 
-  it('are not learned while no policy asks for them, nor from what is not a list', async () => {
+  it('are not learned if no policy uses them, nor from a result that is not a list', async () => {
     const unasked = created(new FakeClock())
     await unasked.learn(source, listed({ name: 'x', annotations: readOnly }))
     expect(unasked.among(targets)('mcp://a%2Fb/x@1')).to.equal(undefined)

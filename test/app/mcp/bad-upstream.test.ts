@@ -20,7 +20,7 @@ describe('an upstream that misbehaves over MCP', () => {
     response.writeHead(200, { 'content-type': 'text/html' }).end('<h1>Welcome</h1>')
   }
 
-  for (const [what, answer] of [
+  for (const [what, respond] of [
     ['sends HTML', (_message, response) => html(response)],
     [
       'sends something that is not JSON',
@@ -32,7 +32,7 @@ describe('an upstream that misbehaves over MCP', () => {
         response.writeHead(200, { 'content-type': 'application/json' }).end(Buffer.from([0x22, 0xff, 0x22])),
     ],
     ['responds with a batch', (message, response) => json(response, [result(message)])],
-    ['answers another request', (_message, response) => json(response, result({ id: 2 }))],
+    ['responds to another request', (_message, response) => json(response, result({ id: 2 }))],
     ['responds with the id as text', (_message, response) => json(response, result({ id: '1' }))],
     [
       'responds with a request',
@@ -59,7 +59,7 @@ describe('an upstream that misbehaves over MCP', () => {
   ] satisfies [string, HttpResponse][]) {
     it(`is a failure when it ${what}`, async () => {
       await withProxy(
-        answer,
+        respond,
         async (proxy) => {
           const refused = await proxy.response({ body: callEcho })
           expect(refused.outcome).to.include({ kind: 'failed', code: 'UPSTREAM_UNREACHABLE' })
@@ -112,7 +112,7 @@ describe('an upstream that misbehaves over MCP', () => {
     })
   }
 
-  it('answers once: a second response ends the stream', async () => {
+  it('may respond once: a second response ends the stream', async () => {
     await withProxy(
       (message, response) => events(response, event(result(message)), event(result(message, { tools: [] }))),
       async (proxy) => {
@@ -125,7 +125,7 @@ describe('an upstream that misbehaves over MCP', () => {
     )
   })
 
-  it('keeps its own errors: status and body go on, and the record says whose error it was', async () => {
+  it("has its HTTP errors passed on with status and body, and recorded as the upstream's", async () => {
     await withProxy(
       (_message, response) =>
         response
@@ -145,7 +145,7 @@ describe('an upstream that misbehaves over MCP', () => {
     ['a JSON-RPC error', { error: { code: -32602, message: 'bad' } }, false],
     ['a tool result that says isError', { result: { content: [], isError: true } }, true],
   ] as const) {
-    it(`counts ${what} as an error of the upstream's and passes it on`, async () => {
+    it(`has ${what} counted as an error of the upstream's, and passed on`, async () => {
       await withProxy(
         (_message, response) => json(response, { jsonrpc: '2.0', id: 1, ...value }),
         async (proxy) => {
@@ -158,7 +158,7 @@ describe('an upstream that misbehaves over MCP', () => {
     })
   }
 
-  it('is not asked when it is dead', async () => {
+  it('is not sent the call when it cannot be reached', async () => {
     const { upstream, url } = await serverOf((message, response) => json(response, result(message)))
     await upstream[Symbol.asyncDispose]()
     const proxy = new TestProxy(url)
@@ -169,7 +169,7 @@ describe('an upstream that misbehaves over MCP', () => {
     await proxy[Symbol.asyncDispose]()
   })
 
-  it('is given up when it does not respond with its version in time', async () => {
+  it('fails the call when it does not respond with its version in time', async () => {
     await using upstream = await startUpstream((_call, response) => {
       // Hangs until the connection is closed.
       response.on('close', () => response.destroy())

@@ -14,7 +14,7 @@ const onlyEcho = {
 }
 
 describe('a batch of 2025-03-26', () => {
-  it('is one call and one record for each message, and one respond with the responses', () =>
+  it('is a call and a record for each message, and one HTTP response', () =>
     withGateway(
       fine,
       async ({ post, gateway, calls }) => {
@@ -43,7 +43,7 @@ describe('a batch of 2025-03-26', () => {
       onlyEcho,
     ))
 
-  it('is given an array for one message, and with 202 for notifications alone', () =>
+  it('gets an array for one message, and 202 for notifications alone', () =>
     withGateway(fine, async ({ post }) => {
       const one = await post([call(1, 'echo')], { 'mcp-protocol-version': '2025-03-26' })
       expect(await one.json()).to.deep.equal([{ jsonrpc: '2.0', id: 1, result: { of: 1 } }])
@@ -77,7 +77,7 @@ describe('a batch of 2025-03-26', () => {
     )
   })
 
-  it('has no stream that a client could resume: a message whose own breaks off is given an error', () =>
+  it('has no stream to resume: a message whose stream breaks off gets an error', () =>
     withGateway(
       (_message, response) => events(response, 'id: 1\ndata:\n\n'),
       async ({ post, gateway }) => {
@@ -97,7 +97,7 @@ describe('a batch of 2025-03-26', () => {
       's1',
     ))
 
-  it('is given 404 where its session is gone', () =>
+  it('gets 404 if its session has ended', () =>
     withGateway(fine, async ({ post }) => {
       const response = await post([call(1, 'echo'), call(2, 'echo')], { 'mcp-session-id': 'gone' })
       expect(response.status).to.equal(404)
@@ -115,7 +115,7 @@ describe('a batch of 2025-03-26', () => {
     ['with one idempotency key for all', [callEcho, callEcho], { 'idempotency-key': 'k' }],
     ['of a later revision', [callEcho], { 'mcp-protocol-version': '2025-06-18' }],
   ] as const) {
-    it(`is refused ${what}, and nothing of it is sent`, () =>
+    it(`is refused ${what}, and no part of it is sent`, () =>
       withGateway(fine, async ({ post, calls, gateway }) => {
         const response = await post(body, headers)
         expect(response.status).to.equal(400)
@@ -127,7 +127,7 @@ describe('a batch of 2025-03-26', () => {
       }))
   }
 
-  it('refuses a part that is not a message without an id, and answers the others', () =>
+  it('gets an error with the id null for a part that is not a message, and responses to the others', () =>
     withGateway(fine, async ({ post }) => {
       const response = await post([7, call(2, 'echo')])
       const [refused, responded] = (await response.json()) as object[]

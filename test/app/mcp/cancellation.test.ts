@@ -14,7 +14,7 @@ async function withGateways(
   use: (gateways: readonly TestGateway[], streams: readonly ServerResponse[]) => Promise<void>,
 ): Promise<void> {
   const streams: ServerResponse[] = []
-  const answer: HttpResponse = (message, response) => {
+  const respond: HttpResponse = (message, response) => {
     if (message['method'] !== 'tools/call') {
       response.writeHead(202).end()
       return
@@ -22,7 +22,7 @@ async function withGateways(
     streams.push(response)
     response.writeHead(200, { 'content-type': 'text/event-stream' }).write(progress)
   }
-  const { upstream } = await serverOf(answer, 's1')
+  const { upstream } = await serverOf(respond, 's1')
   await using _ = upstream
   const gateways: TestGateway[] = []
   try {
@@ -91,7 +91,7 @@ describe('a cancellation over MCP', function () {
     })
   })
 
-  it('at another gateway ends no call of another caller, whose server gave it the same session id', async () => {
+  it('at another gateway does not end the call of another caller with the same session id', async () => {
     await using redis = await startRedis()
     await using issuer = await TestIssuer.start()
     const settings: GatewaySettings = {

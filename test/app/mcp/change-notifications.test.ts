@@ -6,7 +6,7 @@ const server = { capabilities, serverInfo: {} }
 const updated = (uri: unknown) => ({ method: 'notifications/resources/updated', params: { uri } })
 
 describe('a filter of changes', () => {
-  it('has what the server can send, and nothing else', () => {
+  it('has only changes that the server can send', () => {
     const wanted = { toolsListChanged: true, promptsListChanged: true, resourcesListChanged: true }
     expect(fulfillable(server, wanted, ['file:///a'])).to.deep.equal({
       toolsListChanged: true,

@@ -13,7 +13,7 @@ import { rejectionOf } from '../../support/rejection.js'
 
 const everything = 'mcp://everything'
 
-/** All of the server's but one of each kind, and nothing of the other one. */
+/** Entries of one server without one of each kind, and none of the other server. */
 const entitlements = {
   default_plan: 'free',
   plans: { free: {} },
@@ -31,7 +31,7 @@ const entitlements = {
   },
 }
 
-/** A client that shows what is on the wire. */
+/** A client that shows the HTTP messages. */
 function rawClient(url: string) {
   let session: Record<string, string> = {}
   return {
@@ -50,7 +50,7 @@ function rawClient(url: string) {
       }
       return response.text()
     },
-    /** What comes after `lastEvent`, until `awaited` has come. */
+    /** Reads the stream after `lastEvent` until `awaited` has come. */
     async resume(lastEvent: string, awaited: string): Promise<string> {
       const headers = { accept: 'text/event-stream', ...session, 'last-event-id': lastEvent }
       const response = await fetch(url, { headers })
@@ -106,7 +106,7 @@ describe('a client of the MCP SDK through the gateway to the reference server', 
     const before = gateway.records().length
     await act()
     const records = gateway.records().slice(before)
-    // The SDK's client opens its GET stream in its own time.
+    // The SDK's client may open its GET stream later.
     return records.filter((record) => !record.tool.startsWith('GET@'))
   }
 
@@ -116,7 +116,7 @@ describe('a client of the MCP SDK through the gateway to the reference server', 
     return error
   }
 
-  it('shakes hands with the server itself', async () => {
+  it("gets the server's own handshake", async () => {
     const [record] = await recorded(async () => {
       const { client, transport } = await connect()
       expect(client.getServerVersion()).to.include({ name: 'mcp-servers/everything', version: '2.0.0' })
@@ -152,7 +152,7 @@ describe('a client of the MCP SDK through the gateway to the reference server', 
     expect(records[0]?.policy).to.include({ decision: 'allow' })
   })
 
-  it('cannot call a denied tool, and the record says so', async () => {
+  it('cannot call a denied tool, which is recorded', async () => {
     const { client } = await connect()
     const [record] = await recorded(async () => {
       const error = await refused(client.callTool({ name: 'get-env', arguments: {} }))
@@ -221,7 +221,7 @@ describe('a client of the MCP SDK through the gateway to the reference server', 
     expect(error.code).to.equal(403)
   })
 
-  it('hears of progress while a tool runs', async () => {
+  it('gets progress notifications while a tool runs', async () => {
     const { client } = await connect()
     const progress: number[] = []
     const result = await client.callTool(
@@ -233,7 +233,7 @@ describe('a client of the MCP SDK through the gateway to the reference server', 
     expect(progress).to.deep.equal([1, 2, 3])
   })
 
-  it('is asked for a sample and for input, and its responses reach the server', async () => {
+  it('gets requests for a sample and for input, and its responses reach the server', async () => {
     const { client } = await connect()
     client.setRequestHandler(CreateMessageRequestSchema, () => ({
       model: 'm',
@@ -250,7 +250,7 @@ describe('a client of the MCP SDK through the gateway to the reference server', 
     expect(records.map((record) => record.tool)).to.include('response@2.0.0')
   })
 
-  it('hears on its GET stream what the server has to say, and is recorded when the stream opens', async () => {
+  it('gets notifications on its GET stream, which is recorded when it opens', async () => {
     const { client } = await connect()
     const uri = 'demo://resource/dynamic/text/1'
     const updated = new Promise<string>((resolve) => {
@@ -281,7 +281,7 @@ describe('a client of the MCP SDK through the gateway to the reference server', 
     expect(replayed).to.include('"name":"get-sum"').and.not.include('get-env')
   })
 
-  it('ends its session, after which the server knows it no more', async () => {
+  it('ends its session at the server', async () => {
     const { client, transport } = await connect()
     const session = transport.sessionId ?? ''
     const records = await recorded(() => transport.terminateSession())
@@ -300,7 +300,7 @@ describe('a client of the MCP SDK through the gateway to the reference server', 
     expect(client.getServerVersion()).to.have.property('version', '2.0.0')
   })
 
-  it('learns that a server does not exist', async () => {
+  it('gets 404 for a server that does not exist', async () => {
     const error = await rejectionOf(connect(transportTo('nowhere')))
     expect(error).to.be.instanceOf(McpError).and.have.property('code', 404)
   })

@@ -21,7 +21,7 @@ interface Asking {
 
 describe('calls with an idempotency key over MCP', () => {
   async function withGateway(
-    answer: HttpResponse,
+    respond: HttpResponse,
     use: (
       ask: (asking?: Asking) => Promise<{ response: Response; text: string; message: Message }>,
       calls: readonly Message[],
@@ -32,7 +32,7 @@ describe('calls with an idempotency key over MCP', () => {
     const asked: Message[] = []
     const { upstream } = await serverOf((message, response, call) => {
       asked.push(message)
-      answer(message, response, call)
+      respond(message, response, call)
     })
     const gateway = await startTestGateway((home) => ({
       sec0Dir: home,
@@ -62,8 +62,8 @@ describe('calls with an idempotency key over MCP', () => {
   }
 
   it('are replayed under the id of the repeat', async () => {
-    const answer: HttpResponse = (message, response) => json(response, result(message))
-    await withGateway(answer, async (ask, calls, gateway) => {
+    const respond: HttpResponse = (message, response) => json(response, result(message))
+    await withGateway(respond, async (ask, calls, gateway) => {
       const first = await ask({ id: 1 })
       const second = await ask({ id: 'two' })
       expect(second.message).to.deep.equal({ ...first.message, id: 'two' })
@@ -75,12 +75,12 @@ describe('calls with an idempotency key over MCP', () => {
     })
   })
 
-  it('are replayed as the response that a stream held, without what came before it', async () => {
-    const answer: HttpResponse = (message, response) => {
+  it('are replayed as the response in a stream, without the events before it', async () => {
+    const respond: HttpResponse = (message, response) => {
       const progress = { jsonrpc: '2.0', method: 'notifications/progress', params: { progress: 1 } }
       events(response, event(progress), event(result(message)))
     }
-    await withGateway(answer, async (ask, calls, gateway) => {
+    await withGateway(respond, async (ask, calls, gateway) => {
       const first = await ask({ id: 1 })
       const second = await ask({ id: 2 })
       expect(first.response.headers.get('content-type')).to.equal('text/event-stream')
@@ -102,9 +102,9 @@ describe('calls with an idempotency key over MCP', () => {
       { error: { code: -32603, message: 'no' } },
     ]
     for (const failure of failures) {
-      const answer: HttpResponse = (message, response) =>
+      const respond: HttpResponse = (message, response) =>
         json(response, { jsonrpc: '2.0', id: message['id'], ...failure })
-      await withGateway(answer, async (ask, calls, gateway) => {
+      await withGateway(respond, async (ask, calls, gateway) => {
         await ask({ id: 1 })
         const { message } = await ask({ id: 2 })
         expect(message).to.deep.equal({ jsonrpc: '2.0', id: 2, ...failure })
@@ -114,21 +114,21 @@ describe('calls with an idempotency key over MCP', () => {
     }
   })
 
-  it('keep numbers that a double does not carry', async () => {
-    const answer: HttpResponse = (message, response) =>
+  it('keep numbers that a double cannot represent', async () => {
+    const respond: HttpResponse = (message, response) =>
       response
         .writeHead(200, { 'content-type': 'application/json' })
         .end(`{"jsonrpc":"2.0","result":{"id":7,"n":12345678901234567890},"id":${String(message['id'])}}`)
-    await withGateway(answer, async (ask) => {
+    await withGateway(respond, async (ask) => {
       await ask({ id: 1 })
       const { text } = await ask({ id: 2 })
       expect(text).to.equal('{"jsonrpc":"2.0","result":{"id":7,"n":12345678901234567890},"id":2}')
     })
   })
 
-  it('may have another progress token, but no other arguments', async () => {
-    const answer: HttpResponse = (message, response) => json(response, result(message))
-    await withGateway(answer, async (ask, calls) => {
+  it('may have another progress token, but not other arguments', async () => {
+    const respond: HttpResponse = (message, response) => json(response, result(message))
+    await withGateway(respond, async (ask, calls) => {
       await ask({ params: { arguments: { a: 1 }, _meta: { [KEY]: 'k', progressToken: 1 } } })
       const again = await ask({ params: { arguments: { a: 1 }, _meta: { [KEY]: 'k', progressToken: 2 } } })
       expect(again.response.headers.get('x-dedupe')).to.equal('replay')
@@ -140,13 +140,13 @@ describe('calls with an idempotency key over MCP', () => {
     })
   })
 
-  it('run again when the server did not take the message, as for a session it has forgotten', async () => {
+  it('run again if the server did not accept the message, for example with 404 for a session', async () => {
     let isForgotten = true
-    const answer: HttpResponse = (message, response) => {
+    const respond: HttpResponse = (message, response) => {
       if (isForgotten) json(response, { error: 'no such session' }, 404)
       else json(response, result(message))
     }
-    await withGateway(answer, async (ask, calls) => {
+    await withGateway(respond, async (ask, calls) => {
       expect((await ask({})).response.status).to.equal(404)
       isForgotten = false
       expect((await ask({})).response.headers.get('x-dedupe')).to.equal('first')
@@ -155,7 +155,7 @@ describe('calls with an idempotency key over MCP', () => {
   })
 
   it('run each round of a call that asks for input once', async () => {
-    const answer: HttpResponse = (message, response) => {
+    const respond: HttpResponse = (message, response) => {
       const { inputResponses } = message['params'] as { inputResponses?: object }
       json(
         response,
@@ -165,7 +165,7 @@ describe('calls with an idempotency key over MCP', () => {
         ),
       )
     }
-    await withGateway(answer, async (ask, calls) => {
+    await withGateway(respond, async (ask, calls) => {
       const round = { params: { requestState: 's', inputResponses: { name: { action: 'accept' } } } }
       expect((await ask()).message).to.have.nested.property('result.resultType', 'input_required')
       expect((await ask(round)).message).to.have.deep.property('result', { ok: true })
@@ -189,10 +189,10 @@ describe('calls with an idempotency key over MCP', () => {
     )
   })
 
-  it('are no calls where a prompt or a resource is read', async () => {
-    const answer: HttpResponse = (message, response) =>
+  it('are not replayed for prompts, resources and lists', async () => {
+    const respond: HttpResponse = (message, response) =>
       json(response, result(message, { messages: [], contents: [] }))
-    await withGateway(answer, async (ask, calls) => {
+    await withGateway(respond, async (ask, calls) => {
       for (const asking of [
         { method: 'prompts/get' },
         { method: 'resources/read', params: { uri: 'file:///a' } },

@@ -64,7 +64,7 @@ describe('a refusal over MCP', () => {
     expect(bodyOf(response)).to.have.nested.property('error.code', 429)
   })
 
-  it('says of a failure whether the upstream was asked', () => {
+  it('names whether a failed call was sent upstream', () => {
     const response = encodeRefusal(exchange(), failed('UPSTREAM_UNREACHABLE', 'Gone.'), {
       ...call,
       sent: 'unknown',
@@ -83,7 +83,7 @@ describe('a refusal over MCP', () => {
     })
   }
 
-  it('stays HTTP where the OAuth flow of the client must see it', () => {
+  it("stays an HTTP error if the client's OAuth flow must see it", () => {
     const challenge = { headers: { 'www-authenticate': 'Bearer error="insufficient_scope"' } }
     expect(encodeRefusal(exchange(), denied('UNAUTHENTICATED', 'Who?'), call).status).to.equal(401)
     const scope = encodeRefusal(exchange(), denied('TOOL_NOT_ALLOWED', 'More.', challenge), call)
@@ -111,7 +111,7 @@ describe('a refusal over MCP', () => {
     ['methodNotFound', 200, { headers: { 'mcp-protocol-version': '2025-11-25' } }],
     ['methodNotFound', 404, { headers: { 'mcp-protocol-version': '2026-07-28' } }],
   ] as const) {
-    it(`for a breach of the protocol keeps its code: ${name} with ${status}`, () => {
+    it(`of a message that breaks the protocol has the protocol's code: ${name} with ${status}`, () => {
       const code = rpcCodes[name]
       const response = encodeRefusal(
         exchange({ ...over, protocolError: { code } }),

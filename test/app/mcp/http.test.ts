@@ -23,7 +23,7 @@ describe('the MCP endpoint over HTTP', () => {
       })
     }))
 
-  it('answers an unauthenticated caller with HTTP 401, before it reads the body', () =>
+  it('refuses an unauthenticated caller with HTTP 401, before it reads the body', () =>
     withGateway(
       fine,
       async ({ post, calls }) => {
@@ -66,7 +66,7 @@ describe('the MCP endpoint over HTTP', () => {
       }))
   }
 
-  it('has the same path with a slash at its end', () =>
+  it('has the same path with a slash at the end', () =>
     withGateway(fine, async ({ gateway }) => {
       const response = await gateway.invoke('/mcp/files/', callEcho)
       expect(await response.json()).to.have.nested.property('result.content')
@@ -79,7 +79,7 @@ describe('the MCP endpoint over HTTP', () => {
       expect(JSON.parse(calls.at(-1)?.body ?? '')).to.have.property('params', null)
     }))
 
-  it('keeps what callers make up out of the record when it is endless, and says which method was tried', () =>
+  it('keeps an endless name out of the record, which has the method', () =>
     withGateway(fine, async ({ post, calls, gateway }) => {
       const long = 'x'.repeat(100_000)
       await (await post({ ...callEcho, method: long })).text()
@@ -92,11 +92,15 @@ describe('the MCP endpoint over HTTP', () => {
     }))
 
   for (const [who, origin, status] of [
-    ['a web page from elsewhere, whose name may have been bound to this address', 'http://evil.example', 403],
+    [
+      'a web page from another host, whose name may have been bound to this address',
+      'http://evil.example',
+      403,
+    ],
     ['a page without an origin of its own', 'null', 403],
     ['a page on this machine', 'http://localhost:6274', 200],
   ] as const) {
-    it(`answers ${who} with ${status} when it has no bearer token`, () =>
+    it(`responds to ${who} with ${status} if it has no bearer token`, () =>
       withGateway(fine, async ({ post, calls }) => {
         const response = await post(callEcho, { origin })
         expect(response.status).to.equal(status)
@@ -120,7 +124,7 @@ describe('the MCP endpoint over HTTP', () => {
       { server: { maxBodyBytes: 1_000 } },
     ))
 
-  it('gives up an upstream that hangs, and says that it may have been asked', () =>
+  it('ends a call to an upstream that hangs, and reports that it may have been sent', () =>
     withGateway(
       (_message, response) => void response.on('close', () => response.destroy()),
       async ({ post, gateway }) => {
@@ -205,7 +209,7 @@ describe('the MCP endpoint over HTTP', () => {
     })
   }
 
-  it('waits for the outcome of a call of an older revision though the caller left, and records it', async () => {
+  it('waits for the outcome of a call of an older revision after the caller has disconnected, and records it', async () => {
     const asked = signalled<() => void>()
     await withGateway(
       (message, response) => {

@@ -6,7 +6,7 @@ import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { json, type Message, result, serverOf, withProxy } from '../../support/mcp-server.js'
 import type { UpstreamCall } from '../../support/upstream.js'
 
-const answer = (message: Message, response: Parameters<typeof json>[0]): void =>
+const respond = (message: Message, response: Parameters<typeof json>[0]): void =>
   json(response, result(message))
 
 const call = (params: object, id = 1) => ({ jsonrpc: '2.0', id, method: 'tools/call', params })
@@ -55,7 +55,7 @@ const generated = fc.record(
   { requiredKeys: [] },
 )
 
-/** What of an upstream's params the record is to hash, worked out from decisions.md §4. */
+/** The part of an upstream's params that the record must hash, computed independently. */
 function hashed(received: JsonObject): unknown {
   const { name, arguments: args = {}, _meta, ...others } = received
   const unjudged = new Set(['progressToken', 'traceparent', 'tracestate', 'baggage'])
@@ -64,7 +64,7 @@ function hashed(received: JsonObject): unknown {
   return Object.keys(params).length === 0 ? args : { arguments: args, params }
 }
 
-/** The gateway puts its own hop in the place of the caller's. */
+/** The gateway replaces the caller's hop by its own. */
 function withoutTrace({ _meta, ...params }: JsonObject): JsonObject {
   if (typeof _meta !== 'object' || _meta === null || !('traceparent' in _meta)) {
     return _meta === undefined ? params : { ...params, _meta }
@@ -73,9 +73,9 @@ function withoutTrace({ _meta, ...params }: JsonObject): JsonObject {
 }
 
 describe('the params of a tool call over MCP', () => {
-  it('reach the upstream as the record hashes them, whatever they are', () =>
+  it('reach the upstream as the record hashes them, for generated values', () =>
     withProxy(
-      answer,
+      respond,
       async (proxy, calls) => {
         await fc.assert(
           fc.asyncProperty(generated, async (given) => {
@@ -96,7 +96,7 @@ describe('the params of a tool call over MCP', () => {
     ))
 
   it('reach the upstream with their members in the order of the caller', () =>
-    withProxy(answer, async (proxy, calls) => {
+    withProxy(respond, async (proxy, calls) => {
       await proxy.ask({
         body: '{"id":1,"method":"tools/call","jsonrpc":"2.0", "params":{"name":"echo","arguments":{"z":1,"a":2}}}',
       })
@@ -116,7 +116,7 @@ describe('params beside the arguments, in the gateway', () => {
       sent(): readonly UpstreamCall[]
     }) => Promise<void>,
   ): Promise<void> {
-    const { upstream } = await serverOf(answer)
+    const { upstream } = await serverOf(respond)
     const gateway = await startTestGateway((home) => ({
       sec0Dir: home,
       targets: { files: `${upstream.url}/mcp` },
@@ -138,7 +138,7 @@ describe('params beside the arguments, in the gateway', () => {
     }
   }
 
-  it('are hashed with the arguments, which alone are hashed where nothing goes along', () =>
+  it('are hashed with the arguments, which alone are hashed if there are no others', () =>
     withGateway({}, async ({ post, gateway }) => {
       await post({
         name: 'echo',
@@ -153,7 +153,7 @@ describe('params beside the arguments, in the gateway', () => {
       })
     }))
 
-  it('are refused where neither the protocol nor the policy knows them', async () => {
+  it('are refused if neither the protocol nor the policy names them', async () => {
     await withGateway({}, async ({ post, sent, gateway }) => {
       const refused = await post({ name: 'echo', dryRun: false })
       expect(refused).to.have.nested.property('error.code', -32602)
@@ -190,7 +190,7 @@ describe('params beside the arguments, in the gateway', () => {
       },
     ))
 
-  it('belong to an approval: another response needs another one', () =>
+  it('belong to an approval: another input response needs another approval', () =>
     withGateway(
       {
         security: {
@@ -214,7 +214,7 @@ describe('params beside the arguments, in the gateway', () => {
       },
     ))
 
-  it('are not imitated by arguments: an approval of one is not spent by the other', () =>
+  it('cannot be imitated by arguments: each needs its own approval', () =>
     withGateway(
       {
         entitlements: {

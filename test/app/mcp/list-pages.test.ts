@@ -6,7 +6,7 @@ const tools = (count: number, description = ''): object[] =>
   Array.from({ length: count }, (_, index) => tool(index, description))
 
 describe('the pages of a list', () => {
-  it('are read up to ten thousand entries, and 200,000 in one page break nothing', async () => {
+  it('are read up to ten thousand entries, also from one page of 200,000', async () => {
     const { entries, isCut } = await readPages('tools', async () => ({ tools: tools(200_000) }))
     expect(entries).to.have.length(10_000)
     expect(isCut).to.equal(true)
@@ -32,7 +32,7 @@ describe('the pages of a list', () => {
     expect([pages, entries.length, isCut]).to.deep.equal([1, 1, true])
   })
 
-  it('are all read where they are few', async () => {
+  it('are all read if they are few', async () => {
     const { entries, isCut } = await readPages('tools', async ({ cursor = '0' }) => ({
       tools: tools(10),
       ...(Number(cursor) < 4 ? { nextCursor: String(Number(cursor) + 1) } : {}),

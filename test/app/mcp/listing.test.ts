@@ -7,7 +7,7 @@ const only =
     allowed.includes(`${kind} ${name}`)
 
 describe('a list', () => {
-  it('is known by its shape, also when several come at once', () => {
+  it('is recognised by its shape, also if a result has several', () => {
     const result = {
       prompts: [{ name: 'p' }, { name: 'q' }],
       resources: [{ uri: 'a://1' }, { uri: 'a://2' }],
@@ -20,7 +20,7 @@ describe('a list', () => {
     })
   })
 
-  it('loses entries that cannot be judged', () => {
+  it('does not keep entries that cannot be judged', () => {
     const result = { tools: [{ title: 'nameless' }, 'echo', null, { name: 7 }, { name: 'echo' }] }
     expect(filterListing(result, () => true)).to.deep.equal({ tools: [{ name: 'echo' }] })
   })

@@ -24,7 +24,7 @@ describe('lists over MCP', () => {
     )
   })
 
-  it('are filtered in events, whose ids stay', async () => {
+  it('are filtered in events, which keep their ids', async () => {
     await withProxy(
       (message, response) => events(response, `id: 9\n${event(result(message, tools))}`),
       async (proxy) => {
@@ -68,7 +68,7 @@ describe('lists over MCP', () => {
     )
   })
 
-  it('go on byte for byte when nothing is taken out', async () => {
+  it('pass byte for byte if nothing is removed', async () => {
     const bytes =
       '{ "jsonrpc":"2.0", "id":1, "result":{"tools":[{"name":"echo","max":9223372036854775807}]} }'
     await withProxy(
@@ -126,7 +126,7 @@ describe('lists over MCP', () => {
       )
     })
 
-    it('are sent anew also in a notification', async () => {
+    it('are encoded again in a notification too', async () => {
       const first = '{"jsonrpc":"2.0","method":"a","method":"notifications/x"}'
       await withProxy(
         (message, response) => events(response, `data: ${first}\n\n`, event(result(message, { tools: [] }))),
@@ -138,7 +138,7 @@ describe('lists over MCP', () => {
     })
   })
 
-  it('are empty for a caller who may use nothing', async () => {
+  it('are empty for a caller that may use nothing', async () => {
     await withProxy(
       (message, response) => json(response, result(message, tools)),
       async (proxy) => {

@@ -52,21 +52,16 @@ describe('a message of an MCP client', () => {
   }
 
   for (const [what, text, rpcCode, id] of [
-    ['is no JSON', '{', rpcCodes.parseError, undefined],
+    ['is not JSON', '{', rpcCodes.parseError, undefined],
     [
-      'is no JSON after a member given twice',
+      'is not JSON after a duplicate member',
       '{"id":1,"method":"a","method":"b"',
       rpcCodes.parseError,
       undefined,
     ],
+    ['has a duplicate member and no id', '{"method":"ping","method":"a"}', rpcCodes.parseError, undefined],
     [
-      'names a member twice without a caller that waits',
-      '{"method":"ping","method":"a"}',
-      rpcCodes.parseError,
-      undefined,
-    ],
-    [
-      'names a member twice',
+      'has a duplicate member',
       '{"jsonrpc":"2.0","id":1,"method":"ping","method":"tools/call"}',
       rpcCodes.invalidParams,
       1,
@@ -90,19 +85,19 @@ describe('a message of an MCP client', () => {
       1,
     ],
   ] as const) {
-    it(`is refused with its id, where it can be read, when it ${what}`, () => {
+    it(`is refused, with its id if it can be read, when it ${what}`, () => {
       expect(refused(() => read(text))).to.include({ rpcCode, id })
     })
   }
 
-  it('has no params when they are null, and the server decides', () => {
+  it('has empty params if they are null, which are passed on', () => {
     const message = read('{"jsonrpc":"2.0","id":1,"method":"ping","params":null}')
     expect(message).to.deep.include({ params: {} })
     expect(message.whole).to.have.property('params', null)
   })
 
   for (const [what, text] of [
-    ['is no object', '7'],
+    ['is not an object', '7'],
     ['is an array', '[]'],
     ['is not JSON-RPC 2.0', '{"id":1,"method":"ping"}'],
     ['has an id that is null', '{"jsonrpc":"2.0","id":null,"method":"ping"}'],
@@ -133,14 +128,14 @@ describe('a message of an MCP client', () => {
     })
   }
 
-  it('is given its id only when a caller waits for a response', () => {
+  it('gets its id in a refusal only if it is a request', () => {
     expect(idOf(parseJsonBody(Buffer.from('{"id":7,"method":"x","extra":1}')))).to.equal(7)
     expect(idOf(parseJsonBody(Buffer.from('{"id":7,"result":{}}')))).to.equal(undefined)
     expect(idOf(parseJsonBody(Buffer.from('{"id":{},"method":"x"}')))).to.equal(undefined)
   })
 })
 
-describe('what a message asks for', () => {
+describe('the subject of a message', () => {
   it('is a tool, with the arguments of the call', () => {
     expect(
       subject('tools/call', { name: 'echo', arguments: { a: 1 }, _meta: { progressToken: 1 } }),
@@ -152,7 +147,7 @@ describe('what a message asks for', () => {
     })
   })
 
-  it('is still a tool when it is to run as a task', () => {
+  it('is a tool also if it runs as a task', () => {
     expect(subject('tools/call', { name: 'echo', task: { ttl: 1 } })).to.include({
       kind: 'tool',
       name: 'echo',
@@ -170,7 +165,7 @@ describe('what a message asks for', () => {
     }
   })
 
-  it('is the prompt or resource that is to be completed', () => {
+  it('is the prompt or resource of a completion', () => {
     const argument = { name: 'city', value: 'B' }
     expect(
       subject('completion/complete', { ref: { type: 'ref/prompt', name: 'p' }, argument }),
@@ -187,7 +182,7 @@ describe('what a message asks for', () => {
     })
   })
 
-  it('is the open part of the protocol for the rest', () => {
+  it('is an unguarded method otherwise', () => {
     for (const method of [
       'initialize',
       'tools/list',
@@ -220,7 +215,7 @@ describe('what a message asks for', () => {
     'TOOLS/CALL',
     'subscriptions.listen',
   ]) {
-    it(`is nothing when its method only looks like a guarded one: ${JSON.stringify(method)}`, () => {
+    it(`is refused if its method only looks like a guarded one: ${JSON.stringify(method)}`, () => {
       expect(refused(() => subject(method, { name: 'echo' })).rpcCode).to.equal(rpcCodes.methodNotFound)
     })
   }
@@ -246,19 +241,19 @@ describe('what a message asks for', () => {
     })
   }
 
-  it('is read in linear time, though the name of a member has a mebibyte of combining marks', () => {
+  it('is read in linear time even if the name of a member has a mebibyte of combining marks', () => {
     const marks = '\u0301'.repeat(2 ** 18) + '\u0323'.repeat(2 ** 18)
     expect(subject('tools/list', { [marks]: 1 })).to.include({ kind: 'protocol', name: 'tools/list' })
   })
 
   for (const method of ['resources/subscribe', 'resources/unsubscribe']) {
-    it(`is no method of 2026-07-28: ${method}`, () => {
+    it(`is refused in 2026-07-28: ${method}`, () => {
       const act = () => messageSubject(request(method, { uri: 'a://b' }), { ...rules, isStateless: true })
       expect(refused(act).rpcCode).to.equal(rpcCodes.methodNotFound)
     })
   }
 
-  it('is refused as a notification when the method is guarded: some server might run it', () => {
+  it('is refused as a notification if the method is guarded, because a server might run it', () => {
     expect(
       refused(() =>
         messageSubject(read('{"jsonrpc":"2.0","method":"tools/call","params":{"name":"echo"}}'), rules),
@@ -291,7 +286,7 @@ describe('what a message asks for', () => {
   }
 })
 
-describe('the headers that mirror a message', () => {
+describe('the headers that repeat a message', () => {
   const meta = { _meta: { 'io.modelcontextprotocol/protocolVersion': '2026-07-28' } }
   const stateless = { 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'tools/call', 'mcp-name': 'echo' }
   const call = request('tools/call', { name: 'echo', ...meta })
@@ -301,7 +296,7 @@ describe('the headers that mirror a message', () => {
     validateHeaders({ 'mcp-protocol-version': '2025-11-25' }, request('tools/call', { name: 'echo' }))
   })
 
-  it('agree', () => {
+  it('are accepted if they agree', () => {
     validateHeaders(stateless, call)
     const encoded = `=?base64?${Buffer.from('größe').toString('base64')}?=`
     validateHeaders({ ...stateless, 'mcp-name': encoded }, request('tools/call', { name: 'größe', ...meta }))
@@ -334,8 +329,8 @@ describe('the headers that mirror a message', () => {
     ['the version is only in the body', {}, call],
     ['the versions differ', { ...stateless, 'mcp-protocol-version': '2025-11-25' }, call],
     ['a header is given twice', { ...stateless, 'mcp-name': 'echo, drop' }, call],
-    ['the name is no Base64', { ...stateless, 'mcp-name': '=?base64?a?=' }, call],
-    ['the name names what the method has none of', { 'mcp-name': 'echo' }, request('tools/list')],
+    ['the name is not Base64', { ...stateless, 'mcp-name': '=?base64?a?=' }, call],
+    ['there is a name for a method without one', { 'mcp-name': 'echo' }, request('tools/list')],
     ['a response carries them', { 'mcp-method': 'ping' }, read('{"jsonrpc":"2.0","id":1,"result":{}}')],
   ] as const) {
     it(`are refused when ${what}`, () => {
@@ -346,9 +341,9 @@ describe('the headers that mirror a message', () => {
   for (const [what, params] of [
     ['no _meta', { name: 'echo' }],
     ['no version in _meta', { name: 'echo', _meta: { 'io.modelcontextprotocol/clientCapabilities': {} } }],
-    ['a _meta that is no object', { name: 'echo', _meta: 1 }],
+    ['a _meta that is not an object', { name: 'echo', _meta: 1 }],
   ] as const) {
-    it(`need a version in the body in 2026-07-28: ${what} is a bad param with HTTP 400`, () => {
+    it(`need a version in the body in 2026-07-28: ${what} is refused with HTTP 400`, () => {
       const { protocolError } = refused(() => validateHeaders(stateless, request('tools/call', params)))
       expect(protocolError).to.deep.equal({ code: rpcCodes.invalidParams, status: 400 })
     })

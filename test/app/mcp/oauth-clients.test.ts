@@ -1,5 +1,5 @@
-// Three clients that know the URL of a server sign their users in, at an authorization server that lets clients register
-// themselves, that knows them by the URL of their metadata, and that knows only those registered beforehand.
+// Three clients that know only a server's URL sign their users in, at authorization servers of three kinds: for clients that
+// register themselves, for clients with a metadata document, and for clients that were registered beforehand.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -147,7 +147,7 @@ for (const [how, title] of Object.entries(knownBy) as [keyof typeof knownBy, str
     }
 
     if (how !== 'registered') return
-    it('cannot sign in without an id, and is answered which one to configure', async () => {
+    it('cannot sign in without an id, and gets an error that names the setting', async () => {
       const url = new URL(`${publicUrl}/mcp/everything`)
       const transport = new StreamableHTTPClientTransport(url, { authProvider: new OAuthClient() })
       const reason = await new Client(info).connect(transport).catch((error: unknown) => error)

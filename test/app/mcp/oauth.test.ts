@@ -1,4 +1,4 @@
-// The OAuth flow of the MCP SDK's client against the gateway, with nothing but the server's URL to begin with.
+// The OAuth flow of the MCP SDK's client against the gateway, from the server's URL alone.
 import { UnauthorizedError } from '@modelcontextprotocol/sdk/client/auth.js'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
@@ -50,7 +50,7 @@ describe('a client of the MCP SDK that signs in', function () {
     }
   }
 
-  /** Connects as an application does: is refused, sends its user to sign in, and connects. */
+  /** Connects as an application does: gets a refusal, sends its user to sign in, and connects. */
   async function signIn(path: string, who: string, clientId?: string) {
     const kept = new OAuthClient(clientId === undefined ? {} : { clientId })
     const url = new URL(`${proxy.url}${path}`)
@@ -62,7 +62,7 @@ describe('a client of the MCP SDK that signs in', function () {
     return { kept, transport, client: await connect(transport) }
   }
 
-  /** Gives the code that the client gets. */
+  /** Returns the code for the client. */
   async function signInAs(who: string, { sentTo }: OAuthClient): Promise<string> {
     const redirected = await new Browser(who).signIn(sentTo ?? new URL(proxy.url))
     return redirected.searchParams.get('code') ?? ''
@@ -75,7 +75,7 @@ describe('a client of the MCP SDK that signs in', function () {
     return client
   }
 
-  it('gets from a 401 to a token that is meant for the server, with the scopes it takes', async () => {
+  it('gets a token for the server with its scopes after a 401', async () => {
     const { kept, client } = await signIn('/mcp/everything', 'ada')
     expect(kept.claims).to.include({ aud: `${proxy.url}/mcp/everything`, scope: 'tools everything' })
     const { content } = await client.callTool({ name: 'echo', arguments: { message: 'hi' } })

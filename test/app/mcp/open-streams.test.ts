@@ -18,7 +18,7 @@ const open = (response: ServerResponse): void =>
   response.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders()
 const openAll: HttpResponse = (_message, response) => open(response)
 
-/** How the client of each kind of stream opens it. */
+/** Opens a stream of each kind. */
 const openers: readonly (readonly [string, (setting: Setting, signal?: AbortSignal) => Promise<Response>])[] =
   [
     ['a call', ({ post }, signal) => post(callEcho, {}, signal)],
@@ -42,7 +42,7 @@ async function untilComments(reader: Reader, count: number): Promise<string> {
 }
 
 describe('a silent stream over MCP', () => {
-  it('stays open beyond the silence that other responses may have, with comments, in each kind', () => {
+  it('stays open beyond the time limit of other responses, with comments', () => {
     const waiting: ((response: ServerResponse) => void)[] = []
     return withGateway(
       (message, response, call) => {
@@ -59,7 +59,7 @@ describe('a silent stream over MCP', () => {
         }
         await Promise.all(
           opened.map(async ({ what, upstream, reader }) => {
-            // Longer than the limit and the granularity of its timers.
+            // This is longer than the limit and the granularity of its timers.
             expect(await untilComments(reader, 40), what).to.match(/^(?::\n\n){40}/)
             upstream.write(progress)
             let text = ''
@@ -72,7 +72,7 @@ describe('a silent stream over MCP', () => {
     )
   })
 
-  it('is not JSON, which must not stop in the middle', () =>
+  it('of JSON ends at the time limit', () =>
     withGateway(
       (_message, response) => {
         response.writeHead(200, { 'content-type': 'application/json' })
@@ -86,15 +86,15 @@ describe('a silent stream over MCP', () => {
     ))
 
   it('is counted apart from calls, with a limit of its own', () => {
-    const answer: HttpResponse = (message, response, call) => {
+    const respond: HttpResponse = (message, response, call) => {
       if (message['method'] === 'tools/call') json(response, result(message))
       else openAll(message, response, call)
     }
     return withGateway(
-      answer,
+      respond,
       async (setting) => {
         const leaving = new AbortController()
-        // Kept: fetch cancels the body of a response that is garbage.
+        // The response is kept, because fetch cancels the body of a collected one.
         const kept = await Promise.all(openers.slice(1).map(([, opens]) => opens(setting, leaving.signal)))
         expect(kept.map(({ status }) => status)).to.deep.equal([200, 200])
         expect(await (await setting.post(callEcho)).json()).to.have.property('result')
@@ -112,7 +112,7 @@ describe('a silent stream over MCP', () => {
     )
   })
 
-  it('leaves no socket upstream when its client leaves', () => {
+  it('leaves no socket upstream when its client disconnects', () => {
     const sockets = { open: 0, arrived: 0 }
     const all = signalled()
     const none = signalled()
@@ -147,7 +147,7 @@ describe('a call of a revision with sessions', () => {
     ['its response has the allowed size', { abandoned_bytes: 100_000, abandoned_ms: 600_000 }],
     ['the allowed time is over', { abandoned_ms: 50 }],
   ] as const) {
-    it(`is read after its client left only until ${what}, and recorded as cancelled`, () => {
+    it(`is read after its client has disconnected until ${what}, and recorded as cancelled`, () => {
       const left = signalled()
       return withGateway(
         (_message, response) => {
@@ -178,7 +178,7 @@ describe('a call of a revision with sessions', () => {
 
   for (const [what, ends] of [
     ['when its server ends the stream', true],
-    ['after a while where its server leaves the stream open', false],
+    ['after a grace period if its server keeps the stream open', false],
   ] as const) {
     it(`that the client cancels ends without a response, recorded as cancelled: ${what}`, () => {
       const running = signalled<ServerResponse>()

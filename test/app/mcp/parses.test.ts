@@ -1,5 +1,5 @@
-// How often the JSON of one call is parsed and written on its way: each time costs CPU, and a second reading may differ
-// from the first.
+// Counts how often the JSON of a call is parsed and written: each time costs CPU, and a second parse may differ from the
+// first.
 import { inspect } from 'node:util'
 import { InMemoryTransport } from '@modelcontextprotocol/sdk/inMemory.js'
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'
@@ -17,7 +17,7 @@ import { info } from '../../support/mcp-server.js'
 import { scriptedTarget } from '../../support/stdio-target.js'
 import { startUpstream } from '../../support/upstream.js'
 
-/** In the arguments of the call and in its result, and nowhere else. */
+/** A mark that is only in the arguments of the call and in its result. */
 const mark = 'a value that is looked for'
 
 const { parse } = JSON
@@ -82,7 +82,7 @@ class McpClient {
   }
 }
 
-/** An MCP server that reads no JSON, so that it is not counted. */
+/** An MCP server that does not parse JSON, so that it is not counted. */
 const startServer = (form: 'json' | 'events') =>
   startUpstream(({ body }, response) => {
     const id = /"id":("[^"]*"|\d+)/.exec(body)?.[1] ?? '0'
@@ -101,7 +101,7 @@ const startServer = (form: 'json' | 'events') =>
 
 type Targets = NonNullable<GatewaySettings['targets']>
 
-/** Opens one way to the targets; `call` gives the text of the response. */
+/** Opens a gateway to the targets; `call` returns the text of the response. */
 type Way = (targets: Targets) => Promise<{ call(): Promise<string>; close(): PromiseLike<void> }>
 
 const throughGateway =
@@ -202,7 +202,7 @@ describe('the JSON of one tool call', () => {
       const files = server === 'over stdio' ? scriptedTarget() : `mcp+${http.url}`
       const { call, close } = await way({ files })
       try {
-        // The first call may have to learn what the gateway then remembers.
+        // The first call may fill caches.
         await call()
         let response = ''
         const count = await counted(async () => {

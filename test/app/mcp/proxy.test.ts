@@ -16,7 +16,7 @@ import {
 import { startUpstream } from '../../support/upstream.js'
 
 describe('a call over MCP', () => {
-  it('goes to the target itself as the parsed message anew, with the MCP headers and none of the credentials', async () => {
+  it('goes to the target as the parsed message, encoded again, with the MCP headers and without the credentials', async () => {
     const headers = {
       'mcp-session-id': 's1',
       'mcp-protocol-version': '2025-11-25',
@@ -63,7 +63,7 @@ describe('a call over MCP', () => {
     )
   })
 
-  it('asks the server for its version once, before the first guarded call, and ends the session it opened', async () => {
+  it("requests the server's version once, before the first guarded call, and ends the session", async () => {
     await using upstream = await startUpstream((call, response) => {
       const message = JSON.parse(call.body || '{}') as Message
       response.setHeader('mcp-session-id', 'probe')
@@ -100,7 +100,7 @@ describe('a call over MCP', () => {
     )
   })
 
-  it('asks servers without a handshake by server/discover, and calls those without a version unversioned', async () => {
+  it('requests the version by server/discover without a handshake, and calls a server without a version unversioned', async () => {
     for (const [discovered, version] of [
       [{ _meta: { 'io.modelcontextprotocol/serverInfo': { name: 's', version: '7' } } }, '7'],
       [{}, 'unversioned'],
@@ -118,7 +118,7 @@ describe('a call over MCP', () => {
     }
   })
 
-  it('has the reference of its server alone where it is open, the name encoded so that it is no other', async () => {
+  it('has its server as its reference if it is unguarded, with an encoded name', async () => {
     await withProxy(
       (message, response) => json(response, result(message, {})),
       async (proxy) => {
@@ -134,7 +134,7 @@ describe('a call over MCP', () => {
     )
   })
 
-  it('takes its idempotency key from `_meta`, and refuses one that the header contradicts', async () => {
+  it('takes its idempotency key from `_meta`, and is refused if the header has another', async () => {
     const body = { ...callEcho, params: { ...callEcho.params, _meta: { 'svc/idempotency-key': 'k1' } } }
     await withProxy(
       (message, response) => json(response, result(message)),
@@ -149,13 +149,15 @@ describe('a call over MCP', () => {
     )
   })
 
-  it('is given the status alone if the server only accepts it', async () => {
+  it('gets the status alone if the server only accepts it', async () => {
     await withProxy(
       (_message, response) =>
         json(response, { jsonrpc: '2.0', id: 9, result: { tools: [{ name: 'drop' }] } }, 202),
       async (proxy) => {
-        const answer = await proxy.response({ body: { jsonrpc: '2.0', method: 'notifications/initialized' } })
-        expect(answer).to.include({ status: 202, text: '' })
+        const accepted = await proxy.response({
+          body: { jsonrpc: '2.0', method: 'notifications/initialized' },
+        })
+        expect(accepted).to.include({ status: 202, text: '' })
         const response = await proxy.response({
           body: { jsonrpc: '2.0', id: 4, result: { action: 'accept' } },
         })

@@ -4,7 +4,7 @@ import { withGateway } from '../../support/mcp-gateway.js'
 import { callEcho, event, events, info, json, result } from '../../support/mcp-server.js'
 
 describe('the record of a call over MCP', () => {
-  it('has its session hashed as the client knows it, its JSON-RPC id, its revision and its times', () =>
+  it("has the hash of the client's session id, the JSON-RPC id, the revision and the times", () =>
     withGateway(
       (message, response) => events(response, event(result(message))),
       async ({ post, gateway }) => {
@@ -27,7 +27,7 @@ describe('the record of a call over MCP', () => {
       's1',
     ))
 
-  it('has no such member where there is none, and nothing that is no revision', () =>
+  it('omits absent members, and a header that is not a revision', () =>
     withGateway(
       (message, response) => json(response, result(message)),
       async ({ post, gateway }) => {

@@ -17,23 +17,23 @@ const headers = { 'mcp-session-id': 's' }
 const resume = { method: 'GET', headers: { ...headers, 'last-event-id': '0' } } as const
 const callWith = (a: number) => ({ ...callEcho, params: { name: 'echo', arguments: { a } } })
 
-/** Ends the stream of a call after an event id, and responses on the stream that resumes it. */
+/** Ends the stream of a call after an event id, and responds on the stream that resumes it. */
 const endEarly: HttpResponse = (_message, response, { method }) => {
   if (method === 'GET') events(response, `id: 1\n${event(result(callEcho))}`)
   else events(response, 'id: 0\ndata:\n\n')
 }
 
 describe('the id of a request that its session uses again', () => {
-  it('is refused while the first request runs, and may be used once that is answered', async () => {
+  it('is refused while the first request runs, and accepted after its response', async () => {
     const begun = signalled<ServerResponse>()
     let asked = 0
-    const answer: HttpResponse = (message, response) => {
+    const respond: HttpResponse = (message, response) => {
       if (message['method'] !== 'tools/call') response.writeHead(202).end()
       else if (++asked === 1) begun.resolve(response.writeHead(200, { 'content-type': 'text/event-stream' }))
       else events(response, event(result(message)))
     }
     await withGateway(
-      answer,
+      respond,
       async ({ post, gateway }) => {
         const opened = await post(initialize)
         await opened.text()
@@ -56,7 +56,7 @@ describe('the id of a request that its session uses again', () => {
     )
   })
 
-  it('stays that of the first request, whose response the client has yet to get', () =>
+  it('belongs to the first request until the client has its response', () =>
     withProxy(endEarly, async (proxy) => {
       await proxy.response({ body: callWith(1), headers })
       const { text } = await proxy.response({ body: callWith(2), headers })
@@ -65,13 +65,13 @@ describe('the id of a request that its session uses again', () => {
       expect(proxy.lateCalls[0]?.inputSha256).to.equal(sha256Hex('{"a":1}'))
     }))
 
-  it('becomes that of the second request, once the first is answered on its stream', () => {
+  it('belongs to the second request after the first got its response on its stream', () => {
     let asked = 0
-    const answer: HttpResponse = (message, response, call) => {
+    const respond: HttpResponse = (message, response, call) => {
       if (call.method === 'POST' && ++asked === 1) events(response, `id: 0\n${event(result(message))}`)
       else endEarly(message, response, call)
     }
-    return withProxy(answer, async (proxy) => {
+    return withProxy(respond, async (proxy) => {
       for (const a of [1, 2]) await proxy.response({ body: callWith(a), headers })
       await proxy.response(resume)
       expect(proxy.lateCalls[0]?.inputSha256).to.equal(sha256Hex('{"a":2}'))

@@ -20,7 +20,7 @@ const headers = { 'mcp-session-id': 's' }
 const resume = { method: 'GET', headers: { ...headers, 'last-event-id': '0' } } as const
 const secret = { content: [{ type: 'text', text: 'secret' }] }
 
-/** A server that ends the stream of a call after an event id, and responses on the stream that resumes it. */
+/** A server that ends the stream of a call after an event id, and responds on the stream that resumes it. */
 const responding =
   (...responses: unknown[]): HttpResponse =>
   (_message, response, call) => {
@@ -28,13 +28,13 @@ const responding =
     else events(response, 'id: 0\ndata:\n\n')
   }
 
-const answer = result({ id: 1 }, secret)
+const secretResult = result({ id: 1 }, secret)
 
 describe('a response on a GET stream', () => {
   it('is passed on byte for byte, and recorded with the hash of its arguments and its own', () =>
-    withProxy(responding(answer), async (proxy) => {
+    withProxy(responding(secretResult), async (proxy) => {
       await proxy.response({ body: callEcho, headers })
-      expect((await proxy.response(resume)).text).to.equal(`id: 1\n${event(answer)}`)
+      expect((await proxy.response(resume)).text).to.equal(`id: 1\n${event(secretResult)}`)
       const [late] = proxy.lateCalls
       expect(late?.inputSha256).to.equal(sha256Hex('{"a":1}'))
       expect(late?.settlement).to.include({ error: null, sent: 'yes', status: 200 })
@@ -42,8 +42,8 @@ describe('a response on a GET stream', () => {
       expect(late?.call.target).to.include({ server: 'files', tool: 'echo', toolVersion: '2.0.0' })
     }))
 
-  it('is passed on and recorded each time, as a client resumes again where it lost the response', () =>
-    withProxy(responding(answer), async (proxy) => {
+  it('is passed on and recorded each time that a client resumes the stream', () =>
+    withProxy(responding(secretResult), async (proxy) => {
       await proxy.response({ body: callEcho, headers })
       for (const _ of [1, 2]) expect((await proxy.response(resume)).text).to.include('secret')
       expect(proxy.lateCalls).to.have.length(2)
@@ -66,8 +66,8 @@ describe('a response on a GET stream', () => {
       },
     ))
 
-  it('is withheld, then and later, where it cannot be recorded', () =>
-    withProxy(responding(answer), async (proxy) => {
+  it('is withheld, then and later, if it cannot be recorded', () =>
+    withProxy(responding(secretResult), async (proxy) => {
       await proxy.response({ body: callEcho, headers })
       proxy.failsLateRecords = true
       expect((await proxy.response(resume)).text)
@@ -77,9 +77,9 @@ describe('a response on a GET stream', () => {
       await isWithheld(proxy)
     }))
 
-  it('is withheld where no request of this session asked for it, and recorded once for a stream', () =>
+  it('is withheld if no request of this session is known for it, and recorded once for a stream', () =>
     withProxy(
-      responding(answer, result({ id: 2 }, secret), { jsonrpc: '2.0', result: secret }),
+      responding(secretResult, result({ id: 2 }, secret), { jsonrpc: '2.0', result: secret }),
       async (proxy) => {
         await proxy.response({ body: callEcho, headers: { 'mcp-session-id': 't' } })
         await isWithheld(proxy)
@@ -87,22 +87,22 @@ describe('a response on a GET stream', () => {
     ))
 
   it('is withheld after the time that the policy gave the call', () =>
-    withProxy(responding(answer), async (proxy) => {
+    withProxy(responding(secretResult), async (proxy) => {
       const prepare = (call: Call) => call.set(responseTimeLeft, () => 0)
       await proxy.response({ body: callEcho, headers, prepare })
       await isWithheld(proxy)
     }))
 
-  it('is withheld where a stage changes the responses of its call, whose client is told at once', () =>
-    withProxy(responding(answer), async (proxy) => {
+  it('is withheld if a stage changes the responses of its call, whose client gets an error at once', () =>
+    withProxy(responding(secretResult), async (proxy) => {
       const prepare = (call: Call) => call.set(responseChange, true)
       const { text } = await proxy.response({ body: callEcho, headers, prepare })
       expect(text).to.include('"error":"UPSTREAM_UNREACHABLE"')
       await isWithheld(proxy)
     }))
 
-  it('is refused where its caller may no longer make the request', () =>
-    withProxy(responding(answer), async (proxy) => {
+  it('is refused if its caller may no longer make the request', () =>
+    withProxy(responding(secretResult), async (proxy) => {
       await proxy.response({ body: callEcho, headers })
       const { text } = await proxy.response({ ...resume, rules: [denyAll] })
       expect(text).to.include('"error":"TOOL_NOT_ALLOWED"').and.not.include('secret')
@@ -118,7 +118,7 @@ describe('a response on a GET stream', () => {
     }))
 })
 
-describe('a client that leaves a stream which it may resume', () => {
+describe('a client that disconnects from a stream which it may resume', () => {
   /** Begins a stream and hands it to the test. */
   function streaming() {
     const begun = signalled<ServerResponse>()
@@ -129,7 +129,7 @@ describe('a client that leaves a stream which it may resume', () => {
     return { begun: begun.happened, serve }
   }
 
-  it('ends it upstream too, so that the server lets it resume', async () => {
+  it('ends it upstream too, so that it can be resumed', async () => {
     const { begun, serve } = streaming()
     await withProxy(serve, async (proxy) => {
       const { call, outcome, settlements } = await proxy.ask({ body: callEcho, headers })
@@ -147,14 +147,14 @@ describe('a client that leaves a stream which it may resume', () => {
     ['with an idempotency key', { ...headers, 'idempotency-key': 'k' }],
     ['without a session', {}],
   ] as const) {
-    it(`leaves its response to be read: ${what}`, async () => {
+    it(`does not end it upstream: ${what}`, async () => {
       const { begun, serve } = streaming()
       await withProxy(serve, async (proxy) => {
         const { call, outcome, settlements } = await proxy.ask({ body: callEcho, headers: given })
         const chunks = chunksOf(outcome)
         await chunks.next()
         controlOf(call).disconnect()
-        ;(await begun).end(event(answer))
+        ;(await begun).end(event(secretResult))
         await chunks.next()
         expect(settlements[0]).to.include({ error: null })
         expect(settlements[0]?.digest).to.be.a('string')

@@ -44,7 +44,7 @@ const recordsOf = (gateways: readonly TestGateway[], method: string): SignedEnve
 
 const callReport = { jsonrpc: '2.0', id: 7, method: 'tools/call', params: report() }
 
-/** Sessions that gateways without a shared store have in common. */
+/** Sessions that gateways without a shared store share. */
 const oneKey: GatewaySettings = {
   server: { sessionKeyRef: 'env:SESSION_KEY' },
   env: { SESSION_KEY: 'a key of the test that is long enough' },
@@ -85,7 +85,7 @@ async function session(gateway: { url: string }): Promise<Record<string, string>
   return headers
 }
 
-/** The first match in a stream, which is then left. */
+/** The first match in a stream, which is then cancelled. */
 async function matchIn({ body }: Response, pattern: RegExp): Promise<RegExpExecArray> {
   let text = ''
   for await (const piece of body?.pipeThrough(new TextDecoderStream()) ?? []) {
@@ -100,7 +100,7 @@ async function firstEventId(response: Response): Promise<string> {
   return String((await matchIn(response, /^id: (.*)\n/m))[1])
 }
 
-/** The response on the resumed stream; the server refuses that until it knows that the other stream has ended. */
+/** The response on the resumed stream, which the server refuses until the other stream has ended. */
 async function resumed(gateway: { url: string }, headers: Record<string, string>): Promise<string> {
   for (;;) {
     const accept = 'text/event-stream'
@@ -146,7 +146,7 @@ describe('a call of an MCP tool whose client resumes its stream', function () {
     ['at two gateways in turn, which share a store', () => [shared(), shared()]],
   ] as const) {
     describe(where, () => {
-      it('has its result where the server ended the stream to be polled', () =>
+      it('has its result if the server ended the stream to be polled', () =>
         withGateways(settings(), async (gateways, server) => {
           await using client = await connect(gateways)
           const response = await client.callTool(report({ poll: true }))
@@ -155,7 +155,7 @@ describe('a call of an MCP tool whose client resumes its stream', function () {
           checkRecords(gateways)
         }))
 
-      it('has its result where the connection to the server broke', () =>
+      it('has its result if the connection to the server broke', () =>
         withGateways(settings(), async (gateways, server) => {
           await using client = await connect(gateways)
           const begun = signalled<string>()
@@ -168,7 +168,7 @@ describe('a call of an MCP tool whose client resumes its stream', function () {
     })
   }
 
-  it('has its result from a server that is used with others as one', () =>
+  it('has its result from one of several servers at /mcp', () =>
     withGateways([{}], async (gateways) => {
       await using client = await connect(gateways, '/mcp')
       const response = await client.callTool({ ...report({ poll: true }), name: 'files__report' })
@@ -176,7 +176,7 @@ describe('a call of an MCP tool whose client resumes its stream', function () {
       checkRecords(gateways)
     }))
 
-  it('has its result at another gateway than the one that its client has left', () =>
+  it('has its result at another gateway', () =>
     withGateways([shared(), shared()], async ([first, second], server) => {
       if (first === undefined || second === undefined) throw new Error('no gateways')
       const headers = await session(first)
@@ -190,7 +190,7 @@ describe('a call of an MCP tool whose client resumes its stream', function () {
       checkRecords([first, second])
     }))
 
-  it('is given an error by a gateway that does not know the call, and says so in its log', () =>
+  it('gets an error from a gateway that does not know the call, and logs it', () =>
     withGateways([oneKey, oneKey], async ([first, second]) => {
       if (first === undefined || second === undefined) throw new Error('no gateways')
       const headers = await session(first)
@@ -205,7 +205,7 @@ describe('a call of an MCP tool whose client resumes its stream', function () {
       expect(record?.risk_tags).to.deep.equal(['response_without_request'])
     }))
 
-  it('is given an error where the policy has since taken the tool away', () =>
+  it('gets an error if the policy no longer allows the tool', () =>
     withGateways([{}], async ([gateway]) => {
       if (gateway === undefined) throw new Error('no gateway')
       const headers = await session(gateway)
@@ -220,7 +220,7 @@ describe('a call of an MCP tool whose client resumes its stream', function () {
       expect(late?.policy.decision).to.equal('deny')
     }))
 
-  it('is given an error where its result is larger than the policy lets it be, and withheld from then on', () =>
+  it('gets an error if its result is larger than the policy allows, and is withheld from then on', () =>
     withGateways([limited(), limited()], async ([gateway, other]) => {
       if (gateway === undefined || other === undefined) throw new Error('no gateways')
       const headers = await session(gateway)
@@ -235,7 +235,7 @@ describe('a call of an MCP tool whose client resumes its stream', function () {
       expect(await resumed(other, again)).to.include('The response to this request was withheld.')
     }))
 
-  /** One of the call, which leaves its outcome open, and one of the response, below it. */
+  /** The record of the call, without an outcome, and the record of the response, which it causes. */
   function checkRecords(gateways: readonly TestGateway[]): void {
     const [call, response, ...others] = recordsOf(gateways, 'tools/call').sort(
       (one, other) => Number(one.status === 'ok') - Number(other.status === 'ok'),

@@ -11,7 +11,7 @@ const newer = { ...withoutSession, ...described }
 const older = { revision: '2025-11-25', isStateless: false, sessionId: 's', ...described }
 
 describe('a message between revisions', () => {
-  it('loses of `_meta` what 2026-07-28 defines for requests, and nothing else with the prefix of the protocol', () => {
+  it('loses only the members of `_meta` that 2026-07-28 defines for requests', () => {
     const stateless = {
       [`${prefix}protocolVersion`]: '2026-07-28',
       [`${prefix}clientInfo`]: { name: 'test', version: '1' },
@@ -26,7 +26,7 @@ describe('a message between revisions', () => {
     expect(upgraded).to.deep.equal(request({ ...kept, ...stateless }))
   })
 
-  it('has for a client of 2026-07-28 what it requires of results, and its code for what is not found', () => {
+  it('has the members and the error code that a client of 2026-07-28 requires', () => {
     const shown = (result: object, method: string) =>
       responseFrom(older, true, { ...head, result }, method)['result']
     const _meta = { own: 1, [`${prefix}serverInfo`]: serverInfo }
@@ -45,7 +45,7 @@ describe('a message between revisions', () => {
     })
   })
 
-  it('has for a client of the handshake nothing of 2026-07-28, and an error for a question to the user', () => {
+  it('has no members of 2026-07-28 for an older client, and an error for a request for input', () => {
     const result = { content: [], resultType: 'complete', ttlMs: 5, cacheScope: 'public' }
     const shown = (given: object) => responseFrom(newer, false, { ...head, result: given }, 'tools/call')
     expect(shown(result)).to.deep.equal({ ...head, result: { content: [] } })
@@ -54,7 +54,7 @@ describe('a message between revisions', () => {
     expect(asking).to.have.nested.property('error.code', -32603)
   })
 
-  it('is the same one between a client and a server of one era', () => {
+  it('stays the same object between a client and a server of one era', () => {
     const message = { ...head, method: 'tools/list', params: {} }
     for (const server of [older, newer]) {
       expect(requestFor(server, server.isStateless, message)).to.equal(message)
@@ -62,7 +62,7 @@ describe('a message between revisions', () => {
     }
   })
 
-  it('has the revision that the client asks for, up to the newest of the server', () => {
+  it("has the revision that the client requests, up to the server's newest", () => {
     expect(negotiatedRevision('2025-03-26')).to.equal('2025-03-26')
     expect(negotiatedRevision('2099-01-01')).to.equal('2025-11-25')
     expect(negotiatedRevision('2025-11-25', '2025-06-18')).to.equal('2025-06-18')

@@ -7,7 +7,7 @@ import { rejectionOf } from '../../support/rejection.js'
 
 const target = new URL('http://127.0.0.1:1/mcp')
 
-/** A server that answers its probes when the test says so. */
+/** A server whose probes respond when the test lets them. */
 class Asked {
   count = 0
   now = 0
@@ -28,7 +28,7 @@ class Asked {
 }
 
 describe("a server's version", () => {
-  it('is what passed through while the probe was on its way', async () => {
+  it('is the one that passed through while the probe ran', async () => {
     const asked = new Asked()
     const waiting = asked.versions.of(target)
     await asked.versions.learn(target, '2.0.0')
@@ -37,7 +37,7 @@ describe("a server's version", () => {
     expect(asked.versions.known(target)).to.equal('2.0.0')
   })
 
-  it('is `unversioned` where the server names none, and is asked for again after a while', async () => {
+  it('is `unversioned` if the server names none, and is requested again later', async () => {
     const asked = new Asked()
     const first = asked.versions.of(target)
     asked.response(undefined)
@@ -50,7 +50,7 @@ describe("a server's version", () => {
     expect(await again).to.equal('3.0.0')
   })
 
-  it('is not made up when the server cannot be asked, and the next call asks again', async () => {
+  it('is an error if the server cannot be reached, and the next call requests it again', async () => {
     let count = 0
     const refusal = new Refusal('UPSTREAM_UNREACHABLE', 'down')
     const clock = { now: () => 0, monotonic: () => 0 }
@@ -69,7 +69,7 @@ describe("a server's version", () => {
   })
 
   for (const version of [undefined, 7, '', '.', '..', 'a\nb', '\ud800', 'x'.repeat(257)]) {
-    it(`is not taken from ${JSON.stringify(version)?.slice(0, 20)}`, () => {
+    it(`is not read from ${JSON.stringify(version)?.slice(0, 20)}`, () => {
       expect(serverVersionIn({ serverInfo: { version } })).to.equal(undefined)
     })
   }

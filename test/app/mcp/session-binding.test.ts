@@ -53,7 +53,7 @@ describe('MCP sessions', function () {
     })
   }
 
-  /** A session of Ada's, begun by the SDK's client. */
+  /** A session of Ada's that the SDK's client began. */
   async function begun(to = gateway): Promise<{ client: Client; session: string }> {
     const client = new Client({ name: 'test', version: '1.0.0' })
     const transport = new StreamableHTTPClientTransport(new URL(`${to.url}/mcp/everything`), {
@@ -72,7 +72,7 @@ describe('MCP sessions', function () {
     await client.close()
   })
 
-  it('serve no other caller: not of the tenant, nor of another, nor without a token', async () => {
+  it('refuse other callers: of the tenant, of another tenant, and without a token', async () => {
     const { client, session } = await begun()
     for (const [who, headers] of Object.entries({
       bob: await bob(),
@@ -93,7 +93,7 @@ describe('MCP sessions', function () {
     await client.close()
   })
 
-  it('cannot be listened to, resumed or ended by another', async () => {
+  it('cannot be listened to, resumed or ended by another caller', async () => {
     const { client, session } = await begun()
     const url = `${gateway.url}/mcp/everything`
     const headers = { accept, 'mcp-session-id': session, ...(await bob()) }
@@ -111,7 +111,7 @@ describe('MCP sessions', function () {
     expect(await response.json()).to.include({ error: 'BAD_REQUEST', sent: false })
   })
 
-  it('cannot be taken to another server, guessed, or named as the server knows them', async () => {
+  it("cannot be used at another server, guessed, or named by the server's own id", async () => {
     const { client, session } = await begun()
     const own = session.slice(23)
     expect(own).to.match(/^[0-9a-f-]{36}$/)
@@ -123,7 +123,7 @@ describe('MCP sessions', function () {
     await client.close()
   })
 
-  it('refused are recorded with their caller', async () => {
+  it('of another caller are recorded when they are refused', async () => {
     const { client, session } = await begun()
     await post(session, await bob())
     const record = gateway.records().findLast(({ principal }) => principal?.user === 'bob@example.com')
@@ -143,7 +143,7 @@ describe('MCP sessions', function () {
     })
     after(() => upstream[Symbol.asyncDispose]())
 
-    it('have one id there, and one mark here, call after call', async () => {
+    it('have one id at the server, and one hash in the records of all calls', async () => {
       await using here = await startTestGateway(options({ targets: { everything: upstream.url } }))
       const session = await begin(here)
       const second = await post(session, await ada(), here)
@@ -174,7 +174,7 @@ describe('MCP sessions', function () {
       expect((await post(session, await ada(), after)).status).to.equal(200)
     })
 
-    it('live as long as the gateway where its key cannot be stored, which is logged', async () => {
+    it('end with the gateway if its key cannot be stored, which is logged', async () => {
       const targets = { everything: upstream.url }
       await using here = await startTestGateway(options({ targets, sec0Dir: '/dev/null/state' }))
       const session = await begin(here)
@@ -182,7 +182,7 @@ describe('MCP sessions', function () {
       expect(JSON.stringify(here.log.lines)).to.include('the key of MCP sessions cannot be kept')
     })
 
-    it('keep the gateway from starting when the key that the policy names cannot be read', async () => {
+    it('prevent the start of the gateway if the key that the policy names cannot be read', async () => {
       for (const env of [{}, { KEY: 'short' }]) {
         const server = { sessionKeyRef: 'env:KEY' }
         const error = await startTestGateway(options({ server, env })).catch((reason: unknown) => reason)
@@ -190,7 +190,7 @@ describe('MCP sessions', function () {
       }
     })
 
-    it('are known to all gateways with one key, and to no other', async () => {
+    it('are known only to gateways with the same key', async () => {
       const env = { KEY: 'a key of the test that is long enough' }
       const shared = options({
         targets: { everything: upstream.url },

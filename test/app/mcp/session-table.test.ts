@@ -29,7 +29,7 @@ describe('a table of sessions', () => {
     table.add(name, owner, { name, isIdle })
   const names = () => table.all().map(({ name }) => name)
 
-  it('ends for another session of an owner the one that it used longest ago', () => {
+  it('evicts the session that an owner used longest ago for its next one', () => {
     add('a', 'ada')
     add('b', 'ada')
     table.use('a', 'ada')
@@ -38,13 +38,13 @@ describe('a table of sessions', () => {
     expect(names()).to.deep.equal(['a', 'c'])
   })
 
-  it('ends for another session of anyone the one that was used longest ago, of whoever it is', () => {
+  it('evicts the session that was used longest ago if all owners together have too many', () => {
     for (const owner of ['ada', 'bob', undefined]) add(String(owner), owner)
     add('d', 'dan')
     expect(ended).to.deep.equal(['ada'])
   })
 
-  it('ends none that is in use, and refuses another where all are', () => {
+  it('never evicts a session in use, and refuses a new one if all are in use', () => {
     add('a', 'ada', false)
     add('b', 'ada')
     add('c', 'ada')
@@ -64,7 +64,7 @@ describe('a table of sessions', () => {
     expect(table.use('a', 'ada')).to.include({ name: 'a' })
   })
 
-  it('ends what was not used for over a week, unless it is in use', () => {
+  it('ends sessions that were not used for over a week, unless they are in use', () => {
     add('a', 'ada')
     const used = add('b', 'bob', false)
     clock.time += 8 * days

@@ -30,7 +30,7 @@ async function ask(
 const reasonOf = ({ result: ran, error }: Responded) =>
   ran === undefined ? error?.data?.['denial_reason'] : 'ran'
 
-describe('what one gateway learns of a server, and others that share its store', function () {
+describe('gateways that share a store', function () {
   this.timeout(60_000)
   let redis: RedisServer
 
@@ -69,7 +69,7 @@ describe('what one gateway learns of a server, and others that share its store',
     security: { side_effects: { require_idempotency_key: true, trust_annotations: true } },
   })
 
-  it('know the annotations of its tools, over both protocols', () =>
+  it('know the annotations that one of them learned, over both protocols', () =>
     withTwo(listing, trusting(), async (first, second) => {
       const byName = await ask(second, 'tools/call', { name: 'lookup' })
       expect(reasonOf(byName)).to.equal('ran')
@@ -83,7 +83,7 @@ describe('what one gateway learns of a server, and others that share its store',
       expect((await second.invoke('/mcp/files/order_status@unversioned')).status).to.equal(200)
     }))
 
-  it('refuse a tool of which they know nothing while the store is down', async () => {
+  it('refuse a tool whose annotations are unknown while the store is down', async () => {
     await using own = await startRedis()
     const quotas = { adapter: 'redis', redisUrl: own.url, failure_mode: 'open' } as const
     await withTwo(listing, { ...trusting(), quotas }, async (first, second) => {
@@ -96,7 +96,7 @@ describe('what one gateway learns of a server, and others that share its store',
     })
   })
 
-  it('know the version that it has now', async () => {
+  it("know a server's latest version", async () => {
     let version = '1.0.0'
     await withTwo(
       (message, response) => {
@@ -119,7 +119,7 @@ describe('what one gateway learns of a server, and others that share its store',
     )
   })
 
-  it('list the tasks that began at it', () =>
+  it('list the tasks that began at any of them', () =>
     withTwo(
       (message, response) => {
         const task = { taskId: 'own', status: 'working' }
@@ -147,7 +147,7 @@ describe('learned values', function () {
 
   const bounds = { ttlMs: 60_000, maxEntries: 2 }
 
-  it('are used for a second before the store is asked again', async () => {
+  it('are used for a second before the store is read again', async () => {
     const clock = new FakeClock()
     const prefix = `${randomUUID()}:`
     const open = async () => new RedisSharedStore({ url: redis.url }, prefix)
@@ -181,7 +181,7 @@ describe('learned values', function () {
     await state.close()
   })
 
-  it('need no wait where no store is shared', async () => {
+  it('are read without a wait if there is no shared store', async () => {
     const clock = new FakeClock()
     const values = new LearnedValues(mcpState(clock), 'm', bounds, clock)
     await values.learn('g', [

@@ -18,7 +18,7 @@ const post = (
     body: JSON.stringify(body),
   })
 
-/** A call at a second gateway, in a session that began at the first. */
+/** A call at the second gateway in a session that began at the first. */
 async function callElsewhere(settings: GatewaySettings): Promise<Response> {
   const { upstream } = await serverOf((message, response) => json(response, result(message)), 's1')
   await using _ = upstream
@@ -27,10 +27,10 @@ async function callElsewhere(settings: GatewaySettings): Promise<Response> {
   await using second = await startTestGateway({ targets, ...settings })
   const begun = await post(first, initialize)
   await begun.text()
-  const answer = await post(second, callEcho, {
+  const reply = await post(second, callEcho, {
     'mcp-session-id': String(begun.headers.get('mcp-session-id')),
   })
-  return new Response(await answer.text(), { status: answer.status })
+  return new Response(await reply.text(), { status: reply.status })
 }
 
 describe('MCP sessions of two gateways', () => {

@@ -49,7 +49,7 @@ describe('a request of 2026-07-28', () => {
       -32601,
     ],
   ] as const) {
-    it(`${what} is given ${code} and HTTP ${status}`, () =>
+    it(`${what} gets ${code} and HTTP ${status}`, () =>
       withGateway(
         (message, response) => json(response, result(message)),
         async ({ post, calls }) => {
@@ -62,7 +62,7 @@ describe('a request of 2026-07-28', () => {
       ))
   }
 
-  it('has no session: a stray session id is neither checked nor forwarded', () =>
+  it('has no session: a session id is neither checked nor forwarded', () =>
     withGateway(
       (message, response) => json(response, result(message)),
       async ({ post, calls }) => {
@@ -75,7 +75,7 @@ describe('a request of 2026-07-28', () => {
       },
     ))
 
-  it('continues the trace of its _meta, and its server gets this hop as the parent', async () => {
+  it('continues the trace in its _meta, and its server gets this hop as the parent', async () => {
     const asked = signalled<Message>()
     await withGateway(
       (message, response) => {
@@ -99,7 +99,7 @@ describe('a request of 2026-07-28', () => {
     )
   })
 
-  it('continues the trace of its header where both are there', () =>
+  it('continues the trace in its header if both are present', () =>
     withGateway(
       (message, response) => json(response, result(message)),
       async ({ post, calls }) => {
@@ -121,19 +121,19 @@ describe('a request of 2026-07-28', () => {
 
   for (const [what, allow, tools, caching] of [
     [
-      'that was filtered is for this caller and this moment',
+      'that was filtered, for this caller and without reuse',
       ['echo'],
       ['echo'],
       { cacheScope: 'private', ttlMs: 0 },
     ],
     [
-      'that was not filtered is for this caller',
+      'that was not filtered, for this caller',
       ['echo', 'drop'],
       ['echo', 'drop'],
       { cacheScope: 'private', ttlMs: 60_000 },
     ],
   ] as const) {
-    it(`gets a list that caches may keep: one ${what}`, () =>
+    it(`gets a list ${what}`, () =>
       withGateway(
         (message, response) =>
           json(

@@ -10,7 +10,7 @@ describe('a streamed response over MCP', () => {
     params: { progressToken: 1, progress: 1 },
   }
 
-  it('passes byte for byte, and the response settles the call before it is sent', async () => {
+  it('passes byte for byte, and settles the call before the response is sent', async () => {
     let finish: (() => void) | undefined
     await withProxy(
       (message, response) => {
@@ -79,7 +79,7 @@ describe('a streamed response over MCP', () => {
     )
   })
 
-  it('ends without its response as an error, which the client gets unless it may resume the stream', async () => {
+  it('without a response is an error, which the client gets unless it may resume the stream', async () => {
     await withProxy(
       (_message, response) => events(response, event(progress)),
       async (proxy) => {
@@ -117,7 +117,7 @@ describe('a streamed response over MCP', () => {
     )
   })
 
-  it('that is stopped on its way says why', async () => {
+  it('that is stopped has the reason in an error', async () => {
     await withProxy(
       (_message, response) => {
         response.writeHead(200, { 'content-type': 'text/event-stream' })
@@ -189,16 +189,16 @@ describe('a streamed response over MCP', () => {
     )
   })
 
-  describe('that a client comes back for, with a response that was kept back', () => {
+  describe('that a client resumes for a missing response', () => {
     const session = { 'mcp-session-id': 's' }
-    /** Keeps its events, and tells them all to whoever takes up the stream. */
+    /** Keeps its events, and sends them on each resumed stream. */
     const keeping: HttpResponse = (message, response, call) => {
       const id = call.method === 'GET' ? 1 : message['id']
       events(response, `id: 1\n${event(result({ id }, { content: [{ type: 'text', text: 'secret' }] }))}`)
     }
     const resume = { method: 'GET', headers: { ...session, 'last-event-id': '0' } } as const
 
-    it('is withheld, where its record failed', async () => {
+    it('is withheld if its record failed', async () => {
       await withProxy(keeping, async (proxy) => {
         const first = await proxy.response({ body: callEcho, headers: session, unrecordable: true })
         expect(first.text).to.include('OUTCOME_UNRECORDED').and.not.include('secret')
@@ -208,14 +208,14 @@ describe('a streamed response over MCP', () => {
       })
     })
 
-    /** Keeps its response until the client comes back for it. */
+    /** Keeps its response until the client resumes the stream. */
     const slow: HttpResponse = (message, response, call) => {
       if (call.method === 'GET') return keeping(message, response, call)
       response.writeHead(200, { 'content-type': 'text/event-stream' })
       response.write(`id: 0\n${event(progress)}`)
     }
 
-    it('is withheld, where it was broken off for its size', async () => {
+    it('is withheld if it was too large', async () => {
       await withProxy(slow, async (proxy) => {
         const { outcome } = await proxy.ask({ body: callEcho, headers: session })
         const chunks = chunksOf(outcome)
@@ -226,7 +226,7 @@ describe('a streamed response over MCP', () => {
       })
     })
 
-    it('is withheld, where it took too long', async () => {
+    it('is withheld if it took too long', async () => {
       await withProxy(slow, async (proxy) => {
         const { call, outcome } = await proxy.ask({ body: callEcho, headers: session })
         const chunks = chunksOf(outcome)
@@ -249,7 +249,7 @@ describe('a streamed response over MCP', () => {
       })
     })
 
-    it('replays a response where those of other sessions and requests are withheld', async () => {
+    it('replays a response while those of other sessions and requests are withheld', async () => {
       await withProxy(keeping, async (proxy) => {
         await proxy.response({ body: callEcho, headers: session })
         await proxy.response({ body: { ...callEcho, id: 2 }, headers: session, unrecordable: true })

@@ -23,7 +23,7 @@ describe('MCP tasks', () => {
   let issuer: TestIssuer
   let upstream: TestUpstream
   let gateway: TestGateway
-  /** The server's own ids, whoever made them. */
+  /** The server's own ids of all callers' tasks. */
   let made: string[]
   /** Messages of tasks that the server got. */
   let asked: Message[]
@@ -127,7 +127,7 @@ describe('MCP tasks', () => {
     expect(read).to.include({ mcp_method: 'tasks/get', mcp_task_sha256: sha256Hex(taskId) })
   })
 
-  it("are found by no other caller: not of the tenant, nor of another, by the id or the server's own", async () => {
+  it("are not found by other callers, of the tenant or another, by the id or the server's own", async () => {
     const taskId = await (await caller()).begin()
     for (const claims of [bob, { org: 'globex' }, { email: undefined, sub: undefined, azp: 'ada' }]) {
       const other = await caller(claims)
@@ -144,7 +144,7 @@ describe('MCP tasks', () => {
     expect(gateway.records().at(-1)).to.include({ error: 'TARGET_NOT_FOUND', mcp_method: 'tasks/anything' })
   })
 
-  it('are listed to their caller alone', async () => {
+  it('are listed only to their caller', async () => {
     const [ada, other] = [await caller(), await caller(bob)]
     const first = await ada.begin()
     await other.begin()
@@ -157,7 +157,7 @@ describe('MCP tasks', () => {
     )
   })
 
-  it('are named by their id in what a stream says of them, and those of others are not', async () => {
+  it("have the client's id in notifications, which do not name tasks of others", async () => {
     const ada = await caller()
     await (await caller(bob)).begin()
     const taskId = await ada.begin()
@@ -167,7 +167,7 @@ describe('MCP tasks', () => {
     expect(text.split(taskId)).to.have.length(4)
   })
 
-  it('need their tool to be allowed', async () => {
+  it('need permission for their tool', async () => {
     const ada = await caller()
     const [open, closed] = [await ada.begin('report'), await ada.begin('secret')]
     const { records } = gateway

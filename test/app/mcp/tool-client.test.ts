@@ -41,7 +41,7 @@ describe('the invoke protocol in front of a real MCP server', () => {
     expect((await invoke(`echo@${version}`, { message: 'again' })).status).to.equal(200)
   })
 
-  it('is reached by a2a too', async () => {
+  it('is called by a2a too', async () => {
     const response = await gateway.invoke('/a2a/invoke', {
       to: 'everything',
       toolAtVersion: 'get-sum@unversioned',
@@ -52,7 +52,7 @@ describe('the invoke protocol in front of a real MCP server', () => {
       .that.includes('3')
   })
 
-  it('denies another version than the one of the server, where other sections judge too', async () => {
+  it("denies another version than the server's, also if other sections judge the call", async () => {
     await using careful = await startTestGateway({
       targets: { everything: `mcp+${server.url}` },
       security: { allow_versions: { everything: ['*'] } },
@@ -67,7 +67,7 @@ describe('the invoke protocol in front of a real MCP server', () => {
     expect(observing.records().at(-1)?.findings).to.have.nested.property('[0].effect', 'would_deny')
   })
 
-  it('denies another version than the one of the server', async () => {
+  it("denies another version than the server's", async () => {
     const response = await invoke('echo@0.0.1', { message: 'hi' })
     expect(response.status).to.equal(403)
     expect(await response.json())
@@ -76,7 +76,7 @@ describe('the invoke protocol in front of a real MCP server', () => {
       .that.matches(/the path asks for version 0\.0\.1, and server "everything" has \d/)
   })
 
-  it("responds with 502 for a tool's own failure and for an unknown tool, with what the server says", async () => {
+  it("responds with 502 for a tool's own failure and for an unknown tool, with the server's error", async () => {
     for (const tool of ['get-sum', 'no-such-tool']) {
       const response = await invoke(`${tool}@unversioned`, { a: 'x' })
       expect(response.status, tool).to.equal(502)
@@ -101,7 +101,7 @@ describe('the invoke protocol in front of a real MCP server', () => {
 
 type Reply = (message: Message, response: ServerResponse, call: UpstreamCall) => void
 
-/** A server that shakes hands under sessions `s1`, `s2`, …, and leaves `tools/call` to the test. */
+/** A server that accepts handshakes with sessions `s1`, `s2`, …, and leaves `tools/call` to the test. */
 async function startServer(reply: Reply): Promise<TestUpstream & { methods(): string[] }> {
   let sessions = 0
   const upstream = await startUpstream((call, response) => {
@@ -142,7 +142,7 @@ describe('the invoke protocol in front of an MCP server', () => {
       await Promise.all([call('one'), call('one'), call('one')])
       await call('two')
       await call('one')
-      // Session s1 was that of the question for the server's version.
+      // Session s1 was for the request of the server's version.
       expect(server.methods()).to.deep.equal([
         'initialize',
         'DELETE',
@@ -182,7 +182,7 @@ describe('the invoke protocol in front of an MCP server', () => {
       expect(sent?.headers).not.to.have.property('cookie')
     }))
 
-  it('opens another session where the server has ended the first, and calls once more', () => {
+  it('opens another session if the server has ended the first, and repeats the call once', () => {
     let calls = 0
     const reply: Reply = (message, response, call) => {
       calls++
@@ -196,7 +196,7 @@ describe('the invoke protocol in front of an MCP server', () => {
     })
   })
 
-  it('gives up if the server does not know the second session either', () =>
+  it('returns 404 if the server does not know the second session either', () =>
     withServer(
       (_message, response) => response.writeHead(404).end(),
       async (gateway, server) => {
@@ -206,7 +206,7 @@ describe('the invoke protocol in front of an MCP server', () => {
       },
     ))
 
-  it('reads the response from a stream, whatever comes before it', () =>
+  it('reads the response from a stream, after other events', () =>
     withServer(
       ({ id }, response) =>
         events(
@@ -224,7 +224,7 @@ describe('the invoke protocol in front of an MCP server', () => {
   for (const [what, reply] of Object.entries<Reply>({
     'the response to another request': (_message, response) =>
       json(response, { jsonrpc: '2.0', id: 'other', result: {} }),
-    'what is not JSON': (_message, response) => {
+    'text that is not JSON': (_message, response) => {
       response.writeHead(200, { 'content-type': 'application/json' }).end('{')
     },
     'a page': (_message, response) => {
@@ -277,7 +277,7 @@ describe('the invoke protocol in front of an MCP server', () => {
       })
   })
 
-  it('says that nothing was sent where no session can be opened', async () => {
+  it('reports that nothing was sent if no session can be opened', async () => {
     let shakes = 0
     await using server = await startUpstream((call, response) => {
       const { id, method } = JSON.parse(call.body || '{}') as Message

@@ -1,4 +1,4 @@
-// Raw requests, valid and not, to a server directly, through a gateway, and through two behind a round robin: each
+// Raw requests, valid or not, to a server directly, through a gateway, and through two gateways in turn: each
 // difference is in a table, with its reason.
 import { expect } from 'chai'
 import { type Revision, revisions, startServerOfEachRevision } from '../../support/mcp-revisions.js'
@@ -47,7 +47,7 @@ describe('a raw request over MCP', function () {
     const requests = Object.keys(requestsOf(revision))
     for (const what of requests) {
       const [known, ...more] = differencesOf(revision, what)
-      it(`of ${revision} is answered ${known === undefined ? 'as directly' : `otherwise, as ${known.reason}`}: ${what}`, () => {
+      it(`of ${revision} gets ${known === undefined ? 'the same response as directly' : `another response, because ${known.reason}`}: ${what}`, () => {
         expect(more, 'more than one difference is listed').to.deep.equal([])
         const [directly, ...through] = responses.get(revision)?.get(what) ?? []
         for (const response of through) {
@@ -64,7 +64,7 @@ describe('a raw request over MCP', function () {
 
   for (const { requests, revisions: listed } of differences) {
     for (const revision of listed) {
-      it(`of ${revision} is among those that are listed to differ: ${requests.source}`, () => {
+      it(`of ${revision} matches a listed difference: ${requests.source}`, () => {
         expect(Object.keys(requestsOf(revision)).some((what) => requests.test(what))).to.equal(true)
       })
     }

@@ -4,7 +4,7 @@ import { handshakeRevisions } from '../../support/mcp-sdks.js'
 
 export interface Difference {
   readonly revisions: readonly Revision[]
-  /** By name; each of them differs, in each of the revisions. */
+  /** The requests, by name, which differ in each of the revisions. */
   readonly requests: RegExp
   /** The responses in brief. */
   readonly directly: RegExp
@@ -20,11 +20,11 @@ const withBatches = ['2025-03-26'] as const
 const withoutBatches = ['2025-06-18', '2025-11-25'] as const
 
 const badParams = 'the error is in the params, and the id is known (JSON-RPC 2.0 §5.1)'
-const unread = 'what was not judged is not sent'
+const unread = 'params that were not judged are not sent'
 const ambiguous = 'parsers differ in what they read'
-const noMessage = 'it is JSON but no message (JSON-RPC 2.0 §5.1)'
+const noMessage = 'it is JSON but not a message (JSON-RPC 2.0 §5.1)'
 const noBatches = 'this revision has no batches; its server takes them'
-const mediaType = 'the code of JSON-RPC for what is no message'
+const mediaType = 'JSON-RPC has a code for a body that is not a message'
 const dnsRebinding = 'a web page must not act for its user'
 const repeats = 'a header that repeats the body must agree with it'
 
@@ -102,7 +102,7 @@ const rows: readonly Row[] = [
     /^no such task$/,
     /^(?:200|404) 1 -32601$/,
     /^200 1 404$/,
-    'a task is of its caller or is not found',
+    "another caller's task is not found",
   ],
 
   // Ids and bodies.
@@ -113,7 +113,7 @@ const rows: readonly Row[] = [
     /^400 null -32600$/,
     noMessage,
   ],
-  [stateless, /with an id that is a fraction$/, /^400 1.5 -32600$/, /^400 null -32600$/, 'it is no id'],
+  [stateless, /with an id that is a fraction$/, /^400 1.5 -32600$/, /^400 null -32600$/, 'it is not an id'],
   [
     revisions,
     /^a tool call with no id$/,
@@ -187,9 +187,9 @@ const rows: readonly Row[] = [
     /^a batch (?:in a batch|with what is no message)$/,
     /^400 null -32700$/,
     /^200 \[(?:1 result, )?null -32600\]$/,
-    'each message is answered by itself (JSON-RPC 2.0 §6)',
+    'each message gets its own response (JSON-RPC 2.0 §6)',
   ],
-  [sessions, /^an empty batch$/, /^202$/, /^400 null -32600$/, 'it is no batch (JSON-RPC 2.0 §6)'],
+  [sessions, /^an empty batch$/, /^202$/, /^400 null -32600$/, 'it is not a batch (JSON-RPC 2.0 §6)'],
   [
     withoutBatches,
     /^a batch(?: of .+| with a notification| with a refused call)?$/,
@@ -209,7 +209,7 @@ const rows: readonly Row[] = [
     /^a batch of (?:notifications|a response)$/,
     /^400 null -32000$/,
     /^400 null -32600$/,
-    'the code of JSON-RPC',
+    'JSON-RPC has a code for it',
   ],
 
   // Headers.
@@ -281,7 +281,7 @@ const rows: readonly Row[] = [
     /^an? (?:PUT|PATCH|OPTIONS)$/,
     /^405 null -32000$/,
     /^405 another object$/,
-    'it is no message, so its response is none',
+    'it is not a message',
   ],
   [
     sessions,

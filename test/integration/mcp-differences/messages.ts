@@ -11,7 +11,7 @@ export interface Method {
 
 const prompt = { type: 'ref/prompt', name: 'test_prompt_with_arguments' }
 
-/** Those whose params the gateway reads, and one whose params it does not. */
+/** Methods whose params the gateway reads, and one whose params it does not read. */
 const read: Readonly<Record<string, Method>> = {
   'a tool call': { method: 'tools/call', params: { name: 'test_simple_text', arguments: {} } },
   'a prompt': { method: 'prompts/get', params: { name: 'test_simple_prompt', arguments: {} } },
@@ -28,7 +28,7 @@ const call = (name: string, args?: Json): Method => ({
   params: { name, ...(args === undefined ? {} : { arguments: args }) },
 })
 
-/** Methods with params that are read the same by all, whether or not the server has what they name. */
+/** Methods with params that all parsers read alike, whether or not the server has the named entry. */
 export const plain: Readonly<Record<string, Method>> = {
   ...read,
   'a list of resources': { method: 'resources/list', params: {} },
@@ -104,7 +104,7 @@ const wrong: Readonly<Record<string, Json>> = {
   'an object': { a: 1 },
 }
 
-/** Each method with one param that is not what the protocol says. */
+/** Each method with one param that breaks the protocol. */
 export function malformed(): Record<string, { readonly method: string; readonly params: Json | undefined }> {
   const all: Record<string, { method: string; params: Json | undefined }> = {}
   for (const [what, { method, params }] of Object.entries(read)) {
@@ -126,7 +126,7 @@ export function malformed(): Record<string, { readonly method: string; readonly 
   return all
 }
 
-/** Forms of an id; undefined is no id. */
+/** Forms of an id; undefined means that there is none. */
 export const ids: Readonly<Record<string, Json | undefined>> = {
   'an id that is 0': 0,
   'an id below 0': -1,
@@ -142,7 +142,7 @@ export const ids: Readonly<Record<string, Json | undefined>> = {
   'no id': undefined,
 }
 
-/** Bodies that are no usual request. `{list}` stands for a valid one, and `{call}` for its method and params. */
+/** Bodies that are not a usual request. `{list}` stands for a valid one, and `{call}` for its method and params. */
 export const bodies: Readonly<Record<string, string | Buffer>> = {
   'no body': '',
   'white space': ' \n',

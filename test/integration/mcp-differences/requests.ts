@@ -4,7 +4,7 @@ import type { HandshakeRevision } from '../../support/mcp-sdks.js'
 import { batches, bodies, ids, type Json, malformed, notifications, type Params, plain } from './messages.js'
 import type { RawRequest } from './wire.js'
 
-/** Which session id a request has: of the open one where it does not say. */
+/** The session id of a request; that of the open session by default. */
 export type Session = 'open' | 'none' | 'unknown' | 'of its own' | 'ended'
 
 export interface TableRequest extends RawRequest {
@@ -19,7 +19,7 @@ interface Message {
   readonly params?: Json | undefined
 }
 
-/** JSON.stringify leaves out what is undefined. */
+/** JSON.stringify leaves out undefined members. */
 const rpc = ({ id, method, params }: Message): string =>
   JSON.stringify({ jsonrpc: '2.0', id, method, params })
 
@@ -31,7 +31,7 @@ export function requestsOf(revision: Revision): Requests {
   const places: Readonly<Record<string, string>> = {
     '{list}': valid,
     '{second}': String(request(call).body),
-    // What follows the id.
+    // The rest after the id.
     '{call}': valid.slice(valid.indexOf('"method"'), -1),
   }
   const fill = (body: string | Buffer): string | Buffer =>
@@ -78,7 +78,7 @@ const meta = {
   'io.modelcontextprotocol/clientCapabilities': {},
 }
 
-/** With `_meta` and the headers that repeat the message, where the message has what they repeat. */
+/** Adds `_meta` and the headers that repeat members of the message. */
 function stateless({ params = {}, ...message }: Message): TableRequest {
   const { name, uri, taskId } = isParams(params) ? params : {}
   const named = [name, uri, taskId].find((value) => typeof value === 'string')
@@ -97,7 +97,7 @@ function metaOf({ _meta = {} }: Params): Params {
   return isParams(_meta) ? { ...meta, ..._meta } : meta
 }
 
-/** As the revision encodes values that no header can hold. */
+/** Encodes values that a header cannot hold. */
 function headerText(text: string): string {
   if (/^[\x21-\x7e]+(?: [\x21-\x7e]+)*$/.test(text)) return text
   return `=?base64?${Buffer.from(text).toString('base64')}?=`
@@ -107,7 +107,7 @@ function isParams(value: Json): value is Params {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** One header of a valid request is another, or is missing. */
+/** Valid requests with one header changed or missing. */
 function headers(list: TableRequest): Requests {
   const variants: Readonly<Record<string, readonly (string | null)[]>> = {
     accept: [

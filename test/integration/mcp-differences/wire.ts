@@ -1,20 +1,20 @@
-// Sends a raw request over HTTP and says what a client can tell of the response.
+// Sends a raw request over HTTP and describes the response as a client sees it.
 import { type IncomingMessage, request } from 'node:http'
 import type { JsonValue } from '@svc/core/json'
 
 export interface RawRequest {
   readonly method?: string
-  /** In place of the usual ones; null leaves one out. */
+  /** Headers in place of the usual ones; null leaves one out. */
   readonly headers?: Readonly<Record<string, string | null>>
   readonly body?: string | Buffer
-  /** How much of a response that does not end is read: its head, or its first event as well. */
+  /** The part that is read of a response without an end: its head, or also its first event. */
   readonly upTo?: 'head' | 'first event'
 }
 
 export interface HttpResponse {
-  /** The status, and of each message the id and whether it is a result or which error. */
+  /** The status, and each message's id and result or error code. */
   readonly brief: string
-  /** The same with the results themselves. */
+  /** The same with the results. */
   readonly whole: string
   readonly sessionId: string | undefined
 }
@@ -29,7 +29,7 @@ export async function send(
     (header): header is [string, string] => header[1] !== null,
   )
   const response = await new Promise<IncomingMessage>((resolve, reject) => {
-    // A connection of its own: one that is reused may be closed by the server in the same moment.
+    // Each request has its own connection, because the server may just be closing a reused one.
     const sending = request(url, { agent: false, method, headers: Object.fromEntries(all) }, resolve)
     sending.once('error', reject)
     sending.end(body)
@@ -54,7 +54,7 @@ async function textOf(response: IncomingMessage, upTo: RawRequest['upTo']): Prom
   return text
 }
 
-/** Text that is no JSON, such as an HTML page, is a message too. */
+/** Text that is not JSON, such as an HTML page, is a message too. */
 function messagesIn(text: string): readonly JsonValue[] {
   if (text.trim() === '') return []
   const events = [...text.matchAll(/^data: (.+)$/gm)].map(([, data = '']) => data)
@@ -78,7 +78,7 @@ function summary(value: JsonValue): string {
   return `${JSON.stringify(id ?? null)} ${result === undefined ? code : 'result'}`
 }
 
-/** Without the words of an error, which the gateway writes itself where it refuses. */
+/** Removes the message of an error, which the gateway writes if it refuses. */
 function content(value: JsonValue): string {
   if (Array.isArray(value)) return `[${value.map(content).join(', ')}]`
   const isError = typeof value === 'object' && value !== null && 'error' in value

@@ -1,4 +1,4 @@
-// A client that costs little: begins sessions, and opens their GET streams each on a connection of its own.
+// A cheap client, which begins sessions and opens each GET stream on its own connection.
 import { Agent, type IncomingMessage, request } from 'node:http'
 
 const initialize = JSON.stringify({ jsonrpc: '2.0', id: 0, method: 'initialize', params: {} })
@@ -20,7 +20,7 @@ export class StreamClient implements Disposable {
     return sessionId
   }
 
-  /** The response, whose head alone is read. It ends when it is destroyed. */
+  /** The response, of which only the head is read. It ends when it is destroyed. */
   async open(sessionId: string): Promise<IncomingMessage> {
     const headers = { accept: 'text/event-stream', 'mcp-session-id': sessionId }
     const response = await new Promise<IncomingMessage>((resolve, reject) => {
@@ -53,7 +53,7 @@ export class StreamClient implements Disposable {
   }
 }
 
-/** `count` times, at most so many at once. */
+/** Runs an action `count` times, with limited concurrency. */
 export async function inBatches<T>(count: number, batch: number, act: () => Promise<T>): Promise<T[]> {
   const all: T[] = []
   while (all.length < count)

@@ -1,11 +1,11 @@
-// node --expose-gc gateway-process.js URL: a gateway alone in its process, which says on request what it holds.
+// node --expose-gc gateway-process.js URL: a gateway in its own process, which reports its memory and handles on request.
 import { startTestGateway } from '../../support/gateway.js'
 
 export interface Held {
-  /** Bytes, after a full collection. */
+  /** Bytes after a full collection. */
   readonly rss: number
   readonly heap: number
-  /** The number of resources of each kind that keep the event loop alive, but for those of the process itself. */
+  /** The number of resources of each kind that keep the event loop alive, except those of the process itself. */
   readonly resources: Readonly<Record<string, number>>
 }
 
@@ -15,7 +15,7 @@ const gateway = await startTestGateway({
   server: { maxConnectionsPerAddress: 5_000 },
 })
 
-/** Writes of the log, what Node does next, and the pipes to the parent. */
+/** Resources of the process itself: writes of the log, ticks, and the pipes to the parent. */
 const ofProcess: ReadonlySet<string> = new Set(['FSReqCallback', 'Immediate', 'PipeWrap'])
 
 process.on('message', () => process.send?.(held()))

@@ -1,4 +1,4 @@
-// A gateway in a process of its own, so that what it holds is not mixed with what the test holds.
+// A gateway in its own process, so that its memory is not mixed with the test's.
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'

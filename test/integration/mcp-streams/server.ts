@@ -1,4 +1,4 @@
-// An MCP server that costs little: it gives out sessions, and leaves what happens on their GET streams to the test.
+// A cheap MCP server, which begins sessions and leaves their GET streams to the test.
 import { createServer, type ServerResponse } from 'node:http'
 import { listenOnLoopback } from '../../support/loopback.js'
 

@@ -5,7 +5,7 @@ import { inBatches, StreamClient } from './client.js'
 import { startMeasuredGateway } from './measured-gateway.js'
 import { startStreamServer } from './server.js'
 
-/** In `npm run chaos`, 10,000. */
+/** The number is 10,000 in `npm run chaos`. */
 const sessions = propertyRuns(100)
 
 describe('MCP sessions that are opened and abandoned', function () {

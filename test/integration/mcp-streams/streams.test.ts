@@ -18,7 +18,7 @@ describe('MCP streams that are open at the same time', function () {
     using client = new StreamClient(gateway.url)
     const session = await client.begin()
     const open = (count: number) => inBatches(count, 100, () => client.open(session))
-    // The first ones fill caches and compile what runs often.
+    // The first streams fill caches and warm up the code.
     for (const stream of await open(100)) stream.destroy()
     await until(async () => server.sockets() <= 1)
     const before = await gateway.held()
@@ -30,7 +30,7 @@ describe('MCP streams that are open at the same time', function () {
     for (const stream of streams) stream.destroy()
   })
 
-  it('bring an event soon after its upstream has sent it', async () => {
+  it('pass an event on soon after its upstream has sent it', async () => {
     const upstreams: ServerResponse[] = []
     await using server = await startStreamServer((response) => upstreams.push(response))
     await using gateway = await startTestGateway({ targets: { server: server.url } })
@@ -53,7 +53,7 @@ describe('MCP streams that are open at the same time', function () {
     expect(through).to.be.below(directly + 20)
   })
 
-  it('do not wait for each other: one whose client reads slowly stalls its own upstream alone', async () => {
+  it('do not wait for each other: a slow client stalls only its own upstream', async () => {
     const upstreams = new Map<string, ServerResponse>()
     await using server = await startStreamServer((response, session) => upstreams.set(session, response))
     await using gateway = await startMeasuredGateway(server.url)
