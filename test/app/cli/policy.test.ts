@@ -225,7 +225,7 @@ describe('svc policy explain', () => {
     }
     const sent = 'its intent would be on disk before it is sent (audit.intent: '
     expect(await intentOf('every-section', 'files', 'read@1.2')).to.equal(
-      `${sent}all); where that fails, it is not sent`,
+      `${sent}all); if that fails, it is not sent`,
     )
     expect(await intentOf('every-section', 'files', 'delete_file@1.0')).to.equal(
       'no intent: the call would not be sent',
@@ -234,7 +234,7 @@ describe('svc policy explain', () => {
       'no intent: the call is not taken to change anything (audit.intent: side_effects)',
     )
     expect(await intentOf('environment', 'files', 'read', '--args', '{"method":"PUT"}')).to.equal(
-      `${sent}side_effects); where that fails, it is not sent`,
+      `${sent}side_effects); if that fails, it is not sent`,
     )
   })
 
