@@ -1,4 +1,4 @@
-"""The records of the days: by themselves, as ranges of the tree, their sequence numbers, what is not sealed."""
+"""The records of the days: single records, ranges of the tree, sequence numbers, the unsealed end."""
 
 import re
 
@@ -82,7 +82,7 @@ class Day:
         """Takes a range after it was compared with the tree: intact, changed, unconfirmed or unlocated."""
         _, start, end, lines, leaf = part["range"]
         scan = part["scan"]
-        # Sealed by a journal line that is missing.
+        # A missing journal line has sealed the bytes before.
         self.lines += self.data.count(b"\n", self.end, max(self.end, start))
         if state == "changed" or self.ranges:
             self.ranges.append({"start": start, "end": end, "lines": lines, "leaf": leaf, "before": self.lines, **scan})
@@ -151,7 +151,7 @@ class Day:
         return to_end
 
     def _finish_tail(self, size, report):
-        """What is not sealed yet; a line without newline at the end is torn, unless it is a whole record."""
+        """Checks the unsealed end; a line without newline at the end is torn, unless it is a whole record."""
         start = self.end
         if start > 0 and self.data[start - 1 : start] != b"\n":
             newline = self.data.find(b"\n", start)
@@ -168,7 +168,7 @@ class Day:
                 self.records.append((index, *place, False))
 
     def _finish_sequences(self, report):
-        """Every number of a session once; a missing one must be named in `lost` unless only unsealed ones follow."""
+        """Every number of a session occurs once; a missing one must be named in `lost` unless only unsealed ones follow."""
         seen, lost = {}, {}
         for index, session, number, named, sealed in self.records:
             numbers = seen.setdefault(session, {})

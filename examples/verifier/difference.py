@@ -1,4 +1,4 @@
-"""How a day's log differs from the leaves that were sealed of it."""
+"""The differences between a day's log and its sealed leaves."""
 
 WINDOWS = (64, 1_024, 16_384, 262_144)
 

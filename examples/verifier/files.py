@@ -15,7 +15,7 @@ LARGEST_FILE, LARGEST_TREE_FILE = 256 << 20, 65_536 * 32
 
 
 class CannotJudge(Exception):
-    """Nothing can be said about the log."""
+    """The log cannot be judged."""
 
 
 class Files:
@@ -37,7 +37,7 @@ class Files:
             raise CannotJudge("there are no records")
 
     def _check(self, names):
-        """Whatever is read later must be a file of a size that a writer makes."""
+        """Every file that is read later must be a regular file of a size that a writer makes."""
         limits = {name: LARGEST_FILE for name in names if CHECKPOINTS.fullmatch(name) or COVER.fullmatch(name)}
         limits.update({name: LARGEST_FILE for name in names if name == "public-keys"})
         limits.update({name: None for name in names if DAILY.fullmatch(name) or name == NAME})

@@ -1,4 +1,4 @@
-"""The journal: what its lines state one after the other, and the places of the sealed ranges in the tree."""
+"""The journal: the state after each of its lines, and the places of the sealed ranges in the tree."""
 
 from journal_lines import SEAL_REPEATS, parse_line
 from keys import Keys, key_id, public_key
@@ -11,7 +11,7 @@ LONGEST_STEP = 36 * 3_600
 
 
 class State:
-    """What the journal has stated so far."""
+    """The state of the journal after the lines read so far."""
 
     def __init__(self):
         self.size = 0
@@ -57,7 +57,7 @@ class State:
         return None
 
     def repeats_wrongly(self, line):
-        """Whether what a seal repeats is not what the lines before it say."""
+        """Whether a seal repeats the lines before it wrongly."""
         if line["kind"] != "seal" or not any(name in line for name in SEAL_REPEATS):
             return False
         ends = {**self.ends, **{day: end for day, _, end, _ in line["ranges"]}}
@@ -214,7 +214,7 @@ def walk(data, keys, report):
             damaged, is_whole = True, False
             continue
         wrong = check_line(raw, keys, line["leaf"])[0]
-        # A seal that continues the journal is used before its signature counts: checkpoints may vouch for it.
+        # A seal that continues the journal is used before its signature is checked: a checkpoint may cover it.
         trusted = keys.at(line["key_id"], line["leaf"])
         continues = state.why_not(line) is None
         repeats_wrongly = is_whole and continues and state.repeats_wrongly(line)
@@ -258,7 +258,7 @@ def walk(data, keys, report):
         ranges, at = [], first
         if state.why_not(line) and not is_gap:
             say(number, "bad_journal")
-            # What it seals is not known.
+            # The content of its ranges is not known.
             incomplete = True
             ends.forget()
             state.size, first = leaf + 1, leaf

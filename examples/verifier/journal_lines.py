@@ -106,7 +106,7 @@ OPTIONAL = {
     "key": {"key": is_key, "retired": is_text(KEY_ID), "until": is_count},
 }
 
-# What the first seal of an hour repeats of the lines before.
+# The members with which the first seal of an hour repeats the lines before.
 SEAL_REPEATS = tuple(OPTIONAL["seal"])
 
 

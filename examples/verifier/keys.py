@@ -1,4 +1,4 @@
-"""Public keys: their ids, and for which leaves each is trusted."""
+"""Public keys: their ids, and the leaves for which each is trusted."""
 
 import base64
 import binascii
@@ -85,7 +85,7 @@ class Keys:
         if term is None or term["until"] <= until:
             return
         term["until"] = until
-        # What the key introduced after it was no longer trusted is not trusted either.
+        # Keys that the key introduced when it was no longer trusted are not trusted either.
         for other, their in list(self.terms.items()):
             if their["by"] == name and their["from"] - 1 >= until:
                 self.leave(other, their["from"])
@@ -107,7 +107,7 @@ class Keys:
         return sorted(spans, key=lambda span: (span[1], span[0]))
 
     def only(self, trusted):
-        """Those among `trusted`, for no more leaves, and those that one introduced at a leaf for which it is kept."""
+        """The keys among `trusted`, for no more leaves, and keys that one of them introduced at a leaf for which it is kept."""
         given = {key_id(key): leaves for key, leaves in trusted.items()}
         kept = Keys()
         for name, term in sorted(self.terms.items(), key=lambda item: item[1]["from"]):

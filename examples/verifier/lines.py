@@ -117,7 +117,7 @@ def days_between(earlier, later):
 
 
 def seconds_between(earlier, later):
-    """Between two instants of the journal."""
+    """The time between two instants of the journal."""
     instant = lambda text: datetime.datetime.strptime(text, "%Y-%m-%dT%H:%M:%S.%fZ")
     return (instant(later) - instant(earlier)).total_seconds()
 

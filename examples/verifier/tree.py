@@ -41,7 +41,7 @@ class TreeCheck:
             self.current.append(root, level)
 
     def mark(self, root):
-        """How the leaves so far lead to the root: the number of parts before, and their roots. None if they do not."""
+        """The number of parts so far, and their roots, if they lead to the root; else None."""
         if self.current is None or self.current.root() != root:
             return None
         return self.taken + len(self.parts), self.current.peaks()

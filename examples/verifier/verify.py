@@ -24,7 +24,7 @@ from merkle import aligned_subtrees
 from tree import TreeCheck, stored_leaves
 from witnesses import CosignedHead, read_witness_keys
 
-# The newest signatures of each run of so many leaves are checked.
+# The newest signatures of each run of this many leaves are checked.
 LEAVES_PER_RUN = 256
 
 
@@ -196,7 +196,7 @@ class Verification:
             self.commit(self.tree.confirm(mark), [], "changed", "intact")
 
     def settle(self, claim):
-        """How the tree leads to the root of the claim, None if it does not."""
+        """The mark of the root of the claim, None if the tree does not lead to it."""
         mark = self.tree.mark(claim["root"])
         if mark or not claim["signed"]():
             return mark
@@ -245,7 +245,7 @@ class Verification:
             self.report(daily(day), 0, "missing_file")
 
     def finish_tree(self):
-        """What no signed root has confirmed."""
+        """Reports the parts that no signed root has confirmed."""
         parts = self.tree.parts
         broken = [part for part in parts if part["roots"] is None]
         if self.tree.disputed and not broken:

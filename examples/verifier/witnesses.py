@@ -7,13 +7,13 @@ from keys import has_signed, key_lines, strict_base64
 
 VKEY = re.compile(r"([^\s+\x00-\x1f\x7f-\x9f]+)\+([0-9a-f]{8})\+(\S+)")
 COSIGNATURE = b"\x04"
-# Cosignatures follow a checkpoint within seconds; what is newer may lack them.
+# Cosignatures follow a checkpoint within seconds; newer checkpoints may lack them.
 LONGEST_AGE = 3_600
 CANDIDATES = 64
 
 
 def read_witness_keys(path):
-    """The witnesses of a file of verifier keys, as tuples (name, key hash, key); a ValueError names a line that is none."""
+    """The witnesses of a file of verifier keys, as tuples (name, key hash, key); a ValueError names a malformed line."""
     witnesses = []
     for number, line in key_lines(path):
         match = VKEY.fullmatch(line)
@@ -30,7 +30,7 @@ def read_witness_keys(path):
 
 
 def cosigned_at(note, witness):
-    """When the witness has cosigned the checkpoint, in seconds; None if it has not, False if a cosignature is wrong."""
+    """The time at which the witness cosigned the checkpoint, in seconds; None if it has not, False if a cosignature is wrong."""
     name, key_hash, key = witness
     newest = None
     for signed_as, known, signature in note["signatures"]:
@@ -50,7 +50,7 @@ class CosignedHead:
         self.newest, self.candidates = None, []
 
     def offer(self, piece):
-        """A checkpoint that agrees with the tree, in the order of sizes."""
+        """Takes a checkpoint that agrees with the tree, in the order of sizes."""
         self.newest = piece
         names = {(name, known) for name, known, _ in piece["note"]["signatures"]}
         if sum((name, key_hash) in names for name, key_hash, _ in self.witnesses) >= self.quorum:
@@ -64,7 +64,7 @@ class CosignedHead:
             report(newest["file"], newest["line"], "missing_cosignature")
 
     def _find(self, now, report):
-        """Size, and time of the last member of the quorum."""
+        """The size, and the time of the last member of the quorum."""
         for piece in reversed(self.candidates):
             times = []
             for witness in self.witnesses:

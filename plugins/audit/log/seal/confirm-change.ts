@@ -1,4 +1,4 @@
-// An error stays in the journal for ever, so a change is confirmed before it is stated.
+// A `fault` line stays in the journal for ever, so a change is confirmed before it is stated.
 
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'

@@ -44,7 +44,7 @@ export async function sealNewLines(
   tree: LogTree,
   onError: (error: AuditError) => void,
 ): Promise<void> {
-  await stateErrors(parts, tree, onError)
+  await stateDamagedDays(parts, tree, onError)
   let { grown } = await look(parts, tree)
   if (grown.length === 0 && parts.clock.now() - Date.parse(tree.state.lastAt) > HEARTBEAT_MS) {
     await appendSeal(tree, [])
@@ -58,8 +58,8 @@ export async function sealNewLines(
   await tree.checkpoint()
 }
 
-/** Appends an error for each day whose sealed bytes have changed as far as sizes show it. */
-export async function stateErrors(
+/** Appends a `fault` line for each day whose sizes show that sealed bytes have changed. */
+export async function stateDamagedDays(
   parts: TreeParts,
   tree: LogTree,
   onError: (error: AuditError) => void,
@@ -67,7 +67,7 @@ export async function stateErrors(
   await tree.follow()
   const { changed } = await look(parts, tree)
   for (const day of changed) {
-    const error = await stateError(parts, tree, day)
+    const error = await stateDamagedDay(parts, tree, day)
     if (error !== undefined) onError(error)
   }
 }
@@ -142,8 +142,8 @@ export async function appendSeal(tree: LogTree, ranges: SealBody['ranges']): Pro
   return tree.append({ kind: 'seal', ranges, ...(isFirstOfHour ? state.summary(ranges, at) : {}) }, at)
 }
 
-/** Appends an error, once it is confirmed. Sealing continues after the lines that are still as they were sealed. */
-async function stateError(
+/** Appends a `fault` line once the change is confirmed. Sealing continues after the lines that are still as they were sealed. */
+async function stateDamagedDay(
   parts: TreeParts,
   tree: LogTree,
   { day, sealed, found }: DamagedDay,

@@ -165,7 +165,7 @@ async function leavesOf(
 const SLICE = 512
 
 export interface SealedDay {
-  /** The ranges that count; those after the byte at which an error resumes do not. */
+  /** The ranges that count; those after the byte at which a `fault` line resumes do not. */
   ranges: PlacedRange[]
   hasError: boolean
 }

@@ -12,7 +12,7 @@ import { KeyHistory } from '../tree/key-history.js'
 import type { NoteSigner } from '../tree/note.js'
 import { JournalConflictError, retryOnConflict } from './journal-conflict.js'
 import { LogTree, type TreeParts } from './log-tree.js'
-import { sealNewLines, stateErrors } from './seal-round.js'
+import { sealNewLines, stateDamagedDays } from './seal-round.js'
 
 const MS_PER_DAY = 86_400_000
 // Just after midnight the last calls of the day are still being written.
@@ -69,7 +69,7 @@ export class Sealer {
       const { keys } = tree.state
       if (keys.at(signer.keyId, tree.size) !== undefined) {
         // Checked now, because new records would hide that bytes are missing.
-        await stateErrors(this.#parts, tree, this.#parts.onError)
+        await stateDamagedDays(this.#parts, tree, this.#parts.onError)
       } else if (keys.has(signer.keyId)) {
         throw new AuditError('key_refused', `key ${signer.keyId} was retired or revoked and can sign no more`)
       } else await tree.append({ kind: 'key', key: publicKeyLine(signer.publicKey) })
@@ -99,9 +99,11 @@ export class Sealer {
   }
 
   /** Looks for sealed bytes that have changed. Errors go to `onError` and to the status. */
-  stateErrors(): void {
+  stateDamagedDays(): void {
     const { onError } = this.#parts
-    this.withTree((tree) => stateErrors(this.#parts, tree, onError)).catch((error) => this.#report(error))
+    this.withTree((tree) => stateDamagedDays(this.#parts, tree, onError)).catch((error) =>
+      this.#report(error),
+    )
   }
 
   start(): void {

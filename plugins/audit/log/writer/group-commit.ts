@@ -141,7 +141,7 @@ export class GroupCommit {
         written.push([queue, batch])
       } catch (error) {
         const failure = asAuditError(error)
-        if (failure.code === 'log_changed') open.sealer?.stateErrors()
+        if (failure.code === 'log_changed') open.sealer?.stateDamagedDays()
         this.#settle([queue, batch], failure)
       }
     }

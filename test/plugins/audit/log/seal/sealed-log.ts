@@ -87,7 +87,7 @@ function isSigned(line: Line, publicKey: Buffer): boolean {
 const publicKeyOf = (line: string) => Buffer.from(line.slice(ED25519.length), 'base64')
 const keyIdOf = (publicKey: Buffer) => ED25519 + createHash('sha256').update(publicKey).digest('hex')
 
-/** Throws if the log is not intact. A log with an error is read as far as it goes. */
+/** Throws if the log is not intact. A log with a `fault` line is read as far as it goes. */
 export function sealedLog(dir: string): SealedLog {
   const stored = linesIn(join(dir, 'audit.journal'))
   const journal: Line[] = stored.map((line) => JSON.parse(line))

@@ -59,7 +59,7 @@ describe('both verifiers on a log of the writer', function () {
     expect(verifyInPython([jobOf(dir)])[0]).to.include({ verdict: 'intact' })
   })
 
-  it('find the error that the writer states if sealed records were cut off, and what was sealed after it', async () => {
+  it('find the fault that the writer states if sealed records were cut off, and what was sealed after it', async () => {
     const dir = join(root, 'faulty')
     cpSync(join(root, 'log'), dir, { recursive: true })
     const file = join(dir, 'audit-2026-11-21.ndjson')
