@@ -1,5 +1,5 @@
-// The exports of `svc-sdk`. Some types of the configuration have their contract names here, derived from the schemas of the
-// sections.
+// The exports of `svc-sdk`. Some types of the configuration have their contract names here, derived from the schemas of
+// the sections.
 import type { MiddlewareConfig } from './gateway/index.js'
 
 export type { QuotaAdapter, Signer } from '@svc/core'
@@ -30,9 +30,9 @@ export type { CallerIdentity, ToolCall } from './in-process/tool-call.js'
 type Authn = NonNullable<MiddlewareConfig['authn']>
 type Entitlements = Exclude<NonNullable<MiddlewareConfig['entitlements']>, string>
 
-/** §2.7. */
+/** Contract §2.7. */
 export type OIDCConfig = NonNullable<Authn['oidc']>
-/** §2.8. */
+/** Contract §2.8. */
 export type PlanConfig = Entitlements['plans'][string]
-/** §2.8. */
+/** Contract §2.8. */
 export type TenantEntitlement = Entitlements['tenants'][string]

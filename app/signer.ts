@@ -1,4 +1,4 @@
-// `svc-sdk/signer`: what signs records, and the forms that signing rests on.
+// `svc-sdk/signer`: signers of records, canonical JSON and hashes.
 
 export type { Signer } from '@svc/core'
 export { canonicalize, fromBase64, sha256Hex, toBase64 } from '@svc/core/json'

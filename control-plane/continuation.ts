@@ -1,4 +1,4 @@
-// Whether an upload continues what the store has: whoever has the key of a client must not put bytes where its log had none.
+// Checks that an upload continues what the store has: the key of a client must not put bytes where its log had none.
 import type { KeyOwner } from './key-file.js'
 import { foldersOf, type UploadRequest } from './requests.js'
 import type { Store } from './store.js'
@@ -6,14 +6,14 @@ import type { Store } from './store.js'
 type Listing = Pick<Store, 'list'>
 
 const OBJECT = /^(.+)-(\d{1,16})-(\d{1,16})-[0-9a-f]{16}\.ndjson$/
-/** An object of 5 GiB begins at most so many digits before its end. */
+/** Digits at the end of a number within which an object of 5 GiB begins, at least. */
 const MIN_DIGITS = 3
 const MAX_DIGITS = 10
 const MAX_PAGES = 10
 /** Folders of days in which a client's journals began. */
 const MAX_FOLDERS = 1_000
 
-/** Why the store must not take the object; undefined if it may. */
+/** The reason why the store must not take the object; undefined if it may. */
 export async function whyNotContinued(
   { key, mode }: Pick<UploadRequest, 'key' | 'mode'>,
   owner: KeyOwner,
@@ -30,8 +30,8 @@ export async function whyNotContinued(
 }
 
 /**
- * Looks for the object that ends at `end` among those that begin shortly before it, then further away: a file may have millions
- * of objects, and keys are in the order of their text.
+ * Looks for the object that ends at `end` among those that begin shortly before it, then further away: a file may have
+ * millions of objects, and keys are in the order of their text.
  */
 async function hasObjectTo(file: string, end: number, store: Listing): Promise<boolean> {
   const asked = new Set<string>()
@@ -78,7 +78,7 @@ async function otherFolder(file: string, parent: string, store: Listing): Promis
     if (day === undefined) return undefined
     if (day !== own && (await store.list({ prefix: `${parent}${day}/${name}-0-` })).objects.length > 0)
       return day
-    // Sorts after all keys of the folder.
+    // This key sorts after all keys of the folder.
     after = `${parent}${day}/~`
   }
   return 'of one of too many days'

@@ -16,7 +16,7 @@ export interface ControlPlaneOptions extends LogStoreOptions {
   readonly keys: string
 }
 
-/** Rejects when the key file cannot be read or the address is not free. */
+/** Rejects if the key file cannot be read or the address is not free. */
 export async function startControlPlane(
   options: ControlPlaneOptions,
   env: Readonly<Record<string, string | undefined>>,

@@ -1,4 +1,4 @@
-// Plain HTTP around one handler that answers JSON: limits, the request's body, closing.
+// Plain HTTP around one handler of JSON: limits, the request's body, closing.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
@@ -18,11 +18,11 @@ export interface Request {
   readonly method: string
   readonly path: string
   readonly authorization: string | undefined
-  /** Undefined when it is too long. */
+  /** Undefined if it is too long. */
   readonly body: Uint8Array | undefined
 }
 
-/** Must not reject. */
+/** A handler, which must not reject. */
 export type JsonHandler = (request: Request) => Promise<JsonResponse>
 
 export interface ListeningServer {
@@ -32,7 +32,7 @@ export interface ListeningServer {
   close(): Promise<void>
 }
 
-/** Rejects when the address is taken or not this machine's. */
+/** Rejects if the address is taken or not this machine's. */
 export async function listen(
   handler: JsonHandler,
   { host, port }: { host: string; port: number },
@@ -43,7 +43,7 @@ export async function listen(
     requestTimeout: 15_000,
     keepAliveTimeout: 30_000,
     connectionsCheckingInterval: 1_000,
-    // Joined, two Authorization headers are no valid key; node would otherwise drop the second.
+    // Two joined Authorization headers are not a valid key; node would otherwise drop the second.
     joinDuplicateHeaders: true,
   })
   server.maxConnections = 1_000
@@ -93,7 +93,7 @@ async function serve(
   response.end(text)
 }
 
-/** Resolves when the body has been read, as far as it is read; of a lost connection with what came. */
+/** Resolves when the body is read to its limit or its end; if the connection is lost, with what came. */
 function bodyOf(message: IncomingMessage): Promise<Buffer | undefined> {
   return new Promise((resolve) => {
     const pieces: Buffer[] = []

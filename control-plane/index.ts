@@ -1,4 +1,4 @@
-// Only a store that is opened loads the AWS SDK.
+// The exports of `@svc/control-plane`. Only a store that is opened loads the AWS SDK.
 export { main } from './cli.js'
 export {
   type ControlPlaneHandle,

@@ -18,7 +18,7 @@ const ownerSchema = z.strictObject({
 /** The client that a key belongs to: the response of `/api/auth/validate-key`, and the folder it may upload to. */
 export type KeyOwner = z.output<typeof ownerSchema>
 
-/** `write`: may upload. `read`: may download. Either may list objects. */
+/** `write` may upload, `read` may download. Either may list objects. */
 export type KeyAccess = 'write' | 'read'
 
 export interface KeyGrant {
@@ -69,14 +69,14 @@ export class KeyRing {
   #keys: readonly (KeyGrant & { readonly hash: Buffer })[] = []
   #version = ''
 
-  /** Throws when the file cannot be read. */
+  /** Throws if the file cannot be read. */
   constructor(path: string, logger: Logger) {
     this.#path = path
     this.#logger = logger
     this.#load()
   }
 
-  /** What the key allows; undefined for an unknown key. Takes the same time for every key. */
+  /** The grant of the key; undefined for an unknown key. Takes the same time for every key. */
   grantOf(key: string): KeyGrant | undefined {
     this.#reloadIfChanged()
     const presented = digest(key)

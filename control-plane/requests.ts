@@ -1,11 +1,11 @@
-// Checks requests: a client may put, list and get its own objects only, under the keys that openapi.yaml describes.
+// Checks requests: a client may put, list and get only its own objects, under the keys that openapi.yaml describes.
 import { pathSegment } from '@svc/core/json'
 import { z } from 'zod'
 import type { KeyOwner } from './key-file.js'
 
 /** S3's limit for one PUT. */
 const MAX_BYTES = 5 * 1024 ** 3
-/** By `mode`. */
+/** The folders by `mode`. */
 const FOLDERS = {
   audit: 'ingest',
   agent: 'agents',
@@ -104,7 +104,7 @@ function requestIn<T extends KeyOwner>(
   return parsed.data
 }
 
-/** Why a request does not concern `owner`; undefined where it does. */
+/** The field in which a request does not concern `owner`; undefined if it does. */
 function foreignField(request: KeyOwner, owner: KeyOwner): string | undefined {
   const fields = ['tenant', 'env', 'clientName', 'clientVersion'] as const
   const foreign = fields.find((field) => request[field] !== owner[field])
@@ -140,7 +140,7 @@ function errorOfKey(
   if (Number(end) - Number(start) !== contentLength || !Number.isSafeInteger(Number(end))) {
     return 'key: expected <file>-<start>-<end>-<16 hex digits>.ndjson, of contentLength bytes'
   }
-  // Other bytes under this name would keep the right ones out.
+  // An object with other bytes under this name would keep the right ones out.
   if (
     checksumSha256 !== undefined &&
     !Buffer.from(checksumSha256, 'base64').toString('hex').startsWith(digest)

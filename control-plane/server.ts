@@ -28,7 +28,7 @@ interface ServerParts {
 
 type Action = (body: unknown, grant: KeyGrant, store: ServerParts['store']) => Promise<object>
 
-/** By path. Each rejects with `RefusedRequest`. */
+/** The actions by path. Each rejects with `RefusedRequest`. */
 const actions: Readonly<Record<string, Action>> = {
   '/api/auth/validate-key': async (_, { owner }) => owner,
   async '/api/svc/upload-url'(body, { owner, access }, store) {
@@ -58,7 +58,7 @@ export function startServer(
       return await respondTo(parts, request, traceId)
     } catch (error) {
       parts.logger.error({ trace_id: traceId, err: error }, 'a request failed')
-      return refuse('INTERNAL', 'The request could not be answered.', traceId)
+      return refuse('INTERNAL', 'The request could not be handled.', traceId)
     }
   }, address)
 }

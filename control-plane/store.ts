@@ -1,5 +1,5 @@
-// Presigned URLs for any S3-compatible store (AWS Signature Version 4), and its listing. The signature of a PUT covers its
-// key, type, length and checksum, and the condition that the object does not exist yet.
+// Presigned URLs for any S3-compatible store (AWS Signature Version 4), and its listing. The signature of a PUT covers
+// its key, type, length and checksum, and the condition that the object does not exist yet.
 import {
   GetObjectCommand,
   HeadObjectCommand,
@@ -15,16 +15,16 @@ export interface LogStoreOptions {
   readonly prefix?: string
   /** Lifetime of a URL, seconds. */
   readonly expiresSec: number
-  /** For a store other than AWS. Default: `AWS_ENDPOINT_URL_S3`, then `AWS_ENDPOINT_URL` of the environment. */
+  /** The endpoint of a store other than AWS. Default: `AWS_ENDPOINT_URL_S3`, then `AWS_ENDPOINT_URL`. */
   readonly endpoint?: string
-  /** Default: `AWS_REGION` of the environment, then the profile. */
+  /** The region. Default: `AWS_REGION` of the environment, then the profile. */
   readonly region?: string
 }
 
 interface ObjectToPut {
   readonly key: string
   readonly contentType: string
-  /** Bytes. */
+  /** The length in bytes. */
   readonly contentLength: number
   /** SHA-256 of the bytes, base64: the store refuses others. */
   readonly checksumSha256?: string | undefined
@@ -50,7 +50,7 @@ interface ObjectPage {
 }
 
 const PAGE_OBJECTS = 1_000
-// Each needs a request of its own to the store.
+// Each checksum needs a request to the store.
 const PAGE_CHECKSUMS = 50
 
 /** What a client needs to put or get one object: the response of `/api/svc/upload-url` and `/api/svc/download-url`. */
@@ -135,7 +135,7 @@ export class Store {
       new HeadObjectCommand({ Bucket: bucket, Key: prefix + object.key, ChecksumMode: 'ENABLED' }),
     )
     const { ChecksumSHA256: checksumSha256 } = head
-    // A checksum of checksums, which a multipart upload has, is none of the bytes.
+    // A multipart upload has a checksum of checksums, which is not one of the bytes.
     if (checksumSha256 === undefined || checksumSha256.includes('-')) return object
     return { ...object, checksumSha256 }
   }

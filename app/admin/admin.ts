@@ -1,5 +1,5 @@
-// What a policy with an `admin` section adds to a gateway: metrics of its calls, and the admin listener, a server on a port of
-// its own, so that callers of the gateway cannot reach the operators' API.
+// Adds to a gateway what a policy with an `admin` section needs: metrics of calls, and the admin listener, a server on
+// a port of its own, so that callers of the gateway cannot reach the operators' API.
 import { resolve, tokens } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import type { KeyReader } from '@svc/core/secret'
@@ -23,19 +23,19 @@ const limits = {
   maxConnections: 1_000,
 }
 
-/** Longest wait for requests that are being answered when the gateway closes. */
+/** Longest wait for requests that are still running when the gateway closes. */
 const drainMs = 1_000
 
 interface Watched {
   /** The policy in force at this moment. */
   activePolicy(): ActivePolicy
   draining(): boolean
-  /** As `KeyReader` has `directories`. */
+  /** `directories` are those of `KeyReader`. */
   keyReader(directories: readonly string[] | undefined): KeyReader
 }
 
 export class Admin {
-  /** For every policy of the gateway. */
+  /** Metrics of the calls of every policy of the gateway. */
   readonly calls: CallMetrics
   #config: AdminConfig
   #container: DependencyContainer
@@ -45,7 +45,7 @@ export class Admin {
   #certificates: Certificates | undefined
   #reloads: Counter<'result'>
 
-  /** Create it once per container: it registers the gateway's metrics. */
+  /** To be created once per container: it registers the gateway's metrics. */
   constructor(config: AdminConfig, container: DependencyContainer, watched: Watched) {
     const metrics = resolve(container, gatewayMetrics)
     const registers = [metrics.registry]
@@ -80,13 +80,13 @@ export class Admin {
     }
   }
 
-  /** Resolves to its URL. Rejects when the address is in use or not of this machine, or the certificate is not valid. */
+  /** Resolves to its URL. Rejects if the address is in use or not of this machine, or the certificate is not valid. */
   async listen(): Promise<string> {
     this.#certificates = await this.#openCertificates()
     const { activePolicy, logger } = this.#parts
     const { host, port } = this.#config
     const handler = new AdminHandler(this.#parts)
-    // Used when a reload has removed the admin section.
+    // These are used after a reload has removed the admin section.
     const initialHosts = new AllowedHosts(this.#config)
     this.#server = new HttpServer(
       { ...limits, host, port },

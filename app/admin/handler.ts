@@ -1,4 +1,4 @@
-// Answers requests to the admin listener: health without a token, metrics and escalations with one.
+// Responds to requests to the admin listener: health without a token, metrics and escalations with one.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import {
   type Denied,
@@ -32,7 +32,7 @@ export interface AdminHandlerParts {
 /** RFC 6750 §2.1; the scheme's case does not matter. */
 const bearer = /^bearer +([A-Za-z0-9\-._~+/]+=*) *$/i
 
-/** Answers hold current state and personal data: they must not be cached, nor sniffed as another type. */
+/** Responses have current state and personal data: they must not be cached, nor sniffed as another type. */
 const fixedHeaders = { 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' }
 
 export class AdminHandler {
@@ -45,17 +45,17 @@ export class AdminHandler {
   async handle(message: IncomingMessage, response: ServerResponse): Promise<void> {
     const { ids, logger } = this.#parts
     const traceId = ids.traceId()
-    let answer: BufferedResponse
+    let buffered: BufferedResponse
     try {
       const said = await this.#response(message)
-      answer = 'kind' in said ? refusalResponse(said, noCall(traceId)) : said
+      buffered = 'kind' in said ? refusalResponse(said, noCall(traceId)) : said
     } catch (error) {
-      answer = errorResponse(error, { traceId, logger, realm: 'svc-admin' })
+      buffered = errorResponse(error, { traceId, logger, realm: 'svc-admin' })
     }
     // The unread rest of a body would be parsed as the next request.
     const closes = !message.complete || this.#parts.draining()
-    const headers = { ...answer.headers, ...fixedHeaders, ...(closes ? { connection: 'close' } : {}) }
-    writeWhole(response, { ...answer, headers })
+    const headers = { ...buffered.headers, ...fixedHeaders, ...(closes ? { connection: 'close' } : {}) }
+    writeWhole(response, { ...buffered, headers })
   }
 
   async #response(message: IncomingMessage): Promise<BufferedResponse | Denied> {

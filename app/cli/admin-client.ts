@@ -5,7 +5,7 @@ import { messageOf } from '@svc/core/json'
 import { isKeyError, KeyReader } from '@svc/core/secret'
 
 const timeoutMs = 10_000
-/** A page of escalations with long inputs is smaller. */
+/** Limit for a response: a page of escalations with long inputs is smaller. */
 const maxBytes = 64 * 1024 * 1024
 
 /** An error that the command prints in one line. */
@@ -14,11 +14,11 @@ export class AdminError extends Error {
 }
 
 interface AdminAddress {
-  /** Of the admin listener, perhaps below a path of a proxy's. */
+  /** URL of the admin listener, perhaps below a path of a proxy. */
   readonly url: string
   /** `env:NAME` or `file://PATH`. */
   readonly tokenRef: string
-  /** Send the token over plain http to another machine. */
+  /** Whether to send the token over plain http to another machine. */
   readonly insecureHttp?: boolean
 }
 
@@ -31,7 +31,7 @@ export class AdminClient {
     this.#token = token
   }
 
-  /** Rejects with `AdminError` when the address is not valid or the token cannot be read. */
+  /** Rejects with `AdminError` if the address is not valid or the token cannot be read. */
   static async open(
     { url, tokenRef, insecureHttp = false }: AdminAddress,
     env: Readonly<Record<string, string | undefined>>,
@@ -39,7 +39,7 @@ export class AdminClient {
     const base = baseOf(url)
     if (base.protocol !== 'https:' && !isLoopbackHost(base.hostname) && !insecureHttp) {
       throw new AdminError(
-        `${base.origin}: the token would cross the network in plain text; use https, or forward the port to this machine, or say --insecure-http`,
+        `${base.origin}: the token would cross the network in plain text; use https, or forward the port to this machine, or pass --insecure-http`,
       )
     }
     return new AdminClient(base, await readToken(tokenRef, env))
@@ -47,7 +47,7 @@ export class AdminClient {
 
   /** The response's JSON. Rejects with `AdminError` for every response but 200. */
   async ask(path: string, body?: object): Promise<unknown> {
-    return (await this.#send(path, body)).answer
+    return (await this.#send(path, body)).json
   }
 
   /** The response's JSON as it was sent, with its entity tag. Rejects like `ask`. */
@@ -59,7 +59,7 @@ export class AdminClient {
   async #send(
     path: string,
     body?: object,
-  ): Promise<{ response: HttpResponse; text: string; answer: unknown }> {
+  ): Promise<{ response: HttpResponse; text: string; json: unknown }> {
     const address = new URL(path, this.#base)
     const client = new HttpClient()
     let response: HttpResponse
@@ -79,12 +79,12 @@ export class AdminClient {
       await client.close()
     }
     const text = response.bytes.toString('utf8')
-    const answer = jsonOf(text)
-    if (response.status === 200 && answer !== undefined) return { response, text, answer }
+    const json = jsonOf(text)
+    if (response.status === 200 && json !== undefined) return { response, text, json }
     const { status } = response
     const isRedirect = status >= 300 && status < 400
     const reason = isRedirect ? 'a redirect, which is not followed' : 'not from a gateway'
-    throw new AdminError(refusalIn(answer) ?? `${address.href}: HTTP ${status}, ${reason}`)
+    throw new AdminError(refusalIn(json) ?? `${address.href}: HTTP ${status}, ${reason}`)
   }
 }
 
@@ -101,7 +101,7 @@ function baseOf(url: string): URL {
   return base
 }
 
-/** The file may be anywhere, as the user of the command names it. */
+/** Reads the token's file from any directory, as the user of the command names it. */
 async function readToken(ref: string, env: Readonly<Record<string, string | undefined>>): Promise<string> {
   const place = { baseDir: process.cwd(), stateDir: process.cwd(), env }
   try {
@@ -111,7 +111,7 @@ async function readToken(ref: string, env: Readonly<Record<string, string | unde
     if (!isKeyError(error)) throw error
     throw new AdminError(`--token-ref: ${error.message}`, { cause: error })
   }
-  throw new AdminError('--token-ref: what is there is no token: it holds white space or worse')
+  throw new AdminError('--token-ref: not a token: it contains white space or control characters')
 }
 
 function jsonOf(text: string): unknown {

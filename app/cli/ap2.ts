@@ -1,4 +1,4 @@
-// `svc ap2`: looks at mandates, and makes some for development.
+// `svc ap2`: inspects mandates, and issues some for development.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { isJsonObject, parseJson, visibleInLine } from '@svc/core/json'
 import {
@@ -43,8 +43,8 @@ export function ap2Command(io: CliIo = processIo()): Command {
     .command('inspect')
     .description('print a mandate or a bundle, and each check with its result')
     .argument('<file>', 'the file, or - for the standard input')
-    .option('--issuer <issuer...>', 'accepted issuers; default: the own one of each mandate')
-    .option('--audience <name...>', 'accepted audiences; default: the own one of each mandate')
+    .option('--issuer <issuer...>', 'accepted issuers; default: the issuer of each mandate')
+    .option('--audience <name...>', 'accepted audiences; default: the audience of each mandate')
     .option('--at <time>', 'check as of this time (ISO 8601)', parseInstant)
     .option('--json', 'print JSON')
     .action((file: string, options: InspectCommandOptions) =>
@@ -54,7 +54,7 @@ export function ap2Command(io: CliIo = processIo()): Command {
     .command('make')
     .description('issue mandates for a purchase with local keys, for development')
     .addOption(new Option('--shape <shape>', 'shape of the mandates').choices(mandateShapes).default('chain'))
-    .option('--keys <file>', 'the keys of issuer and agent; created where it is absent', 'ap2-keys.json')
+    .option('--keys <file>', 'the keys of issuer and agent; created if it is absent', 'ap2-keys.json')
     .requiredOption('--audience <name>', 'audience: the name of the server in `targets`')
     .requiredOption('--total <amount>', 'total in minor units, such as 1999', wholeNumber(0))
     .option('--currency <code>', 'currency (ISO 4217)', 'USD')
@@ -123,7 +123,7 @@ interface LocalKeys {
   readonly isNew: boolean
 }
 
-/** Creates the file where it is absent, readable by its owner only. @throws {Error} for a file of another form */
+/** Creates the file if it is absent, readable by its owner only. @throws {Error} for a file of another form */
 function localKeys(path: string): LocalKeys {
   if (!existsSync(path)) {
     const [issuer, agent] = [generateLocalKey('ES256'), generateLocalKey('ES256')]

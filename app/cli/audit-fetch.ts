@@ -65,7 +65,7 @@ async function controlPlane(
   return controlPlaneSource({ apiBaseUrl, auditKey: `Bearer ${await apiKey(options, env)}`, ...owner })
 }
 
-/** From a file or the environment, because other users of a machine see the arguments of a command. */
+/** Reads the key from a file or the environment, as other users of a machine see the arguments of a command. */
 async function apiKey({ keyFile }: FetchArguments, env: Environment): Promise<string> {
   const key = keyFile === undefined ? env['SVC_AUDIT_KEY'] : (await readTextFile(keyFile, 'API key')).trim()
   if (key === undefined || key === '') {

@@ -1,9 +1,9 @@
-// Files that the commands of `svc audit` and `svc keys` are given: an error becomes one line.
+// Reads and writes files that the commands of `svc audit` and `svc keys` get: an error becomes one line.
 import { readFile, writeFile } from 'node:fs/promises'
 import { messageOf } from '@svc/core/json'
 import { AuditError, LocalDevSigner } from '@svc/plugin-audit/log'
 
-/** `what` is in the file. Rejects with `AuditError`. */
+/** `what` names the content of the file. Rejects with `AuditError`. */
 export async function readTextFile(file: string, what: string): Promise<string> {
   try {
     return await readFile(file, 'utf8')

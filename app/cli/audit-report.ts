@@ -73,11 +73,11 @@ function verdictText(verdict: keyof typeof VERDICT_EXIT): string {
 
 /** The holds of the writer's policy, which the log itself does not state. */
 async function holdsOf(file: string): Promise<readonly LegalHold[]> {
-  // Loaded here, because it loads every plugin.
+  // Imported here, because it loads every plugin.
   const { loadPolicyFile } = await import('./policy-file.js')
   const { auditSchema } = await import('@svc/plugin-audit')
   const result = await loadPolicyFile(file, process.env, false)
-  if (!result.ok) throw new AuditError('read_failed', `${file} is no valid policy: svc policy check ${file}`)
+  if (!result.ok) throw new AuditError('read_failed', `${file} is not a valid policy: svc policy check ${file}`)
   const section = result.policy.sections.get('audit')
   return auditSchema.shape.hold.parse(isJsonObject(section) ? section['hold'] : undefined)
 }

@@ -21,7 +21,7 @@ const growing = [24, 8, 6, 8, 12, 20, 24, 24, 32]
 
 const FOLLOW_EVERY_MS = 250
 
-/** `more` says when to look again under `--follow`; by default four times a second, without end. */
+/** `more` says when to look again under `--follow`; by default every 250 milliseconds, without end. */
 export async function show(dir: string, options: ShowOptions, io: CliIo, more = inAMoment): Promise<void> {
   const { format = 'ndjson', follow = false, ...filter } = options
   let failure: string | undefined
@@ -90,7 +90,7 @@ function inAMoment(): Promise<boolean> {
   return new Promise((resolve) => setTimeout(resolve, FOLLOW_EVERY_MS, true))
 }
 
-/** Lines that are no records are named on standard error and passed over. */
+/** Reports lines that are not records on standard error and skips them. */
 export function badLines(io: CliIo) {
   return {
     onBadLine: ({ file, line }: { file: string; line: number }) =>

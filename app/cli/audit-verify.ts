@@ -59,7 +59,7 @@ export async function witnessPolicy(file: string | undefined, quorum: number | u
   throw new AuditError('bad_config', `${file} has ${keys.length} keys, fewer than the quorum`)
 }
 
-/** The keys of the verified log, for a reader who keeps them with its head. */
+/** Writes the keys of the verified log, for a reader who keeps them with its head. */
 async function writeTrusted(path: string, { origin, head, keySpans }: VerifyReport): Promise<void> {
   const lines = keySpans.map(([key, from, until]) => `${key} ${from}${until === null ? '' : ` ${until}`}\n`)
   const of = `# keys of ${origin}, with the leaves that each may sign, as ${head?.size ?? 0} leaves state\n`
@@ -71,7 +71,7 @@ function line({ file, line, kind, message }: VerifyFailure): string {
 }
 
 function summary(report: VerifyReport, fast: boolean): string {
-  // First, since another intact log of the same key looks the same in all other lines.
+  // The origin comes first, since another intact log of the same key looks the same in all other lines.
   const lines = report.origin === undefined ? [] : [`log ${visibleInLine(report.origin)}`]
   for (const tail of report.tornTails) {
     lines.push(`${tail.file}:${tail.line}: ${tail.kind}: ${tail.message} (no failure)`)
@@ -149,7 +149,7 @@ function counted(counts: Readonly<Record<string, number>>): string {
 const BAR_CELLS = 30
 const BAR_EVERY_MS = 100
 
-/** Shows how far verification is, on a terminal only. */
+/** Shows the progress of the verification, only on a terminal. */
 function progressBar(io: CliIo) {
   const { progress } = io
   if (progress === undefined) return undefined

@@ -22,7 +22,7 @@ import { type CliIo, processIo } from './io.js'
 
 const DEFAULT_WITNESS_PORT = 8791
 const KEYS =
-  'public keys (ed25519:<base64>, one a line, with the leaves that it may sign) or a signing key file'
+  'public keys (ed25519:<base64>, one a line, with the leaves that each may sign) or a signing key file'
 
 export function auditCommand(io: CliIo = processIo()): Command {
   const guarded = commandGuard(io, 'audit', [AuditError, SignerKeyError])
@@ -37,7 +37,7 @@ export function auditCommand(io: CliIo = processIo()): Command {
     )
     .option('--origin <origin>', 'the origin that the log must have')
     .option('--write-keys <file>', 'if it is intact, write its keys there with the leaves that each may sign')
-    .option('--strict', 'check every signature, those that others cover too')
+    .option('--strict', 'check every signature, even those that others cover')
     .option('--fast', 'check the journal, the tree and its roots, not the signature of each record')
     .option('--agents', 'compare the files of agents with the daily logs')
     .option('--allow-unsealed', 'accept a log without a journal, of a signer without a public key')
@@ -51,11 +51,11 @@ export function auditCommand(io: CliIo = processIo()): Command {
       'write the proof that one record, or all that match, are in the log; it can be checked without the log',
     )
     .option('--all', 'prove every record that matches, in one file')
-    .option('--out <file>', 'write the proof there, in place of standard output')
+    .option('--out <file>', 'write the proof to this file instead of standard output')
     .action((dir: string, options: ProveArguments) => guarded('prove', () => prove(dir, options, io)))
 
   judging(audit.command('check-proof <file>'))
-    .description('check a proof; exit 0 when its records were sealed by one of the keys')
+    .description('check a proof; exit 0 if its records were sealed by one of the keys')
     .requiredOption('--keys <file>', KEYS)
     .option('--json', 'print the result as JSON')
     .action((file: string, options: CheckProofArguments) =>
@@ -64,7 +64,7 @@ export function auditCommand(io: CliIo = processIo()): Command {
 
   audit
     .command('consistency <old> <new>')
-    .description('check that the log was only appended to between two checkpoints; exit 0 when it was')
+    .description('check that the log was only appended to between two checkpoints; exit 0 if it was')
     .requiredOption('--dir <dir>', 'the log, whose tree gives the proof')
     .requiredOption('--keys <file>', 'public keys (ed25519:<base64>, one a line) or a signing key file')
     .option('--json', 'print the result with the proof as JSON')
@@ -79,7 +79,7 @@ export function auditCommand(io: CliIo = processIo()): Command {
 
   audit
     .command('resume <dir>')
-    .description('continue a log that was copied, restored or moved; only where the original is gone')
+    .description('continue a log that was copied, restored or moved; only if the original is gone')
     .action((dir: string) => guarded('resume', () => resume(dir, io)))
 
   audit
@@ -90,9 +90,9 @@ export function auditCommand(io: CliIo = processIo()): Command {
   audit
     .command('witness')
     .description('run a witness, which cosigns checkpoints of logs that were only appended to')
-    .requiredOption('--dir <dir>', 'where it keeps what it has cosigned, on a local disk')
+    .requiredOption('--dir <dir>', 'the directory of its state, on a local disk')
     .requiredOption('--key <file>', 'its signing key')
-    .option('--port <n>', 'where it listens, 0 for a free one', portOf, DEFAULT_WITNESS_PORT)
+    .option('--port <n>', 'the port it listens on, 0 for a free one', portOf, DEFAULT_WITNESS_PORT)
     .option('--host <address>', 'the address it listens on', '127.0.0.1')
     .option('--name <name>', 'its name in cosignatures; default svc-witness.invalid/ and its key id')
     .option('--logs <file>', 'verifier keys of the logs, as vkey prints them; default DIR/logs')
@@ -101,7 +101,7 @@ export function auditCommand(io: CliIo = processIo()): Command {
   audit
     .command('fetch <source> <dir>')
     .description('restore an uploaded log from a control plane (URL) or a bucket (s3://BUCKET[/PREFIX])')
-    .option('--log <id>', 'the id of the log, where the client has several')
+    .option('--log <id>', 'the id of the log, if the client has several')
     .option('--keys <file>', 'the public keys of the log, with which its beginning is checked')
     .option('--key-file <file>', 'a file with the API key of the control plane (default: SVC_AUDIT_KEY)')
     .option('--tenant <tenant>', 'the owner of the upload: its tenant')
@@ -116,7 +116,7 @@ export function auditCommand(io: CliIo = processIo()): Command {
     .description('write a signed report on a range of days, as JSON and as a page; exit codes as verify')
     .requiredOption('--from <day>', 'the first day, YYYY-MM-DD in UTC')
     .requiredOption('--to <day>', 'the last day')
-    .requiredOption('--sign-with <file>', 'the signing key of the one who reports')
+    .requiredOption('--sign-with <file>', 'the signing key of the reporter')
     .option('--keys <file>', 'the public keys that verification trusts')
     .option('--against <checkpoint>', 'a file with a checkpoint kept elsewhere')
     .option('--policy <file>', "the writer's policy, whose holds are reported")
@@ -126,7 +126,7 @@ export function auditCommand(io: CliIo = processIo()): Command {
     )
 
   judging(audit.command('check-report <file>'))
-    .description('check a report; exit 0 when one of the keys signed that the log is intact, 1 when not')
+    .description('check a report; exit 0 if one of the keys signed that the log is intact, else 1')
     .requiredOption('--keys <file>', 'public keys (ed25519:<base64>, one a line) or a signing key file')
     .action((file: string, options: { keys: string }) =>
       guarded('check-report', () => checkReportFile(file, options, io), UNDECIDED),
@@ -135,12 +135,12 @@ export function auditCommand(io: CliIo = processIo()): Command {
   filtered(audit.command('show <dirs...>'))
     .description('print records')
     .option('--trace <id>', 'print the calls of this trace as a tree, of all the logs that are named')
-    .option('--limit <n>', 'at most so many records, the first ones', wholeNumber(1))
-    .option('--last <n>', 'at most so many records, the last ones', wholeNumber(1))
+    .option('--limit <n>', 'at most this number of records, from the first on', wholeNumber(1))
+    .option('--last <n>', 'at most this number of records, the last ones', wholeNumber(1))
     .addOption(
       new Option('--format <format>', 'what is printed for each record').choices(formats).default('ndjson'),
     )
-    .option('--follow', 'go on with what is appended, until interrupted')
+    .option('--follow', 'print records as they are appended, until interrupted')
     .action((dirs: string[], { trace, ...options }: ShowOptions & { trace?: string }) =>
       guarded('show', () => (trace === undefined ? showOne(dirs, options, io) : showTrace(dirs, trace, io))),
     )
@@ -167,18 +167,18 @@ function filtered(command: Command): Command {
   return command
     .option('--since <time>', 'from this day or ISO 8601 instant on')
     .option('--until <time>', 'before this day or ISO 8601 instant')
-    .option('--tenant <tenant>', 'of this tenant')
+    .option('--tenant <tenant>', 'only this tenant')
     .option('--tool <tool>', '<name>@<version>, or a name for all versions')
     .option('--server <server>', '<name>@<version>, or a name for all versions')
-    .addOption(new Option('--decision <decision>', 'what was decided').choices(['allow', 'deny']))
-    .addOption(new Option('--status <status>', 'what came of it').choices(['ok', 'error']))
-    .option('--trace-id <id>', 'of this trace')
-    .option('--span-id <id>', 'of this span')
-    .option('--agent <id>', 'of this agent reference or node id')
-    .option('--principal <id>', 'of this user, user id or client id')
-    .option('--error <code>', 'with this error code')
-    .option('--escalation <id>', 'of this escalation')
-    .option('--policy <sha256>', 'judged by this policy: its hash, or the first digits')
+    .addOption(new Option('--decision <decision>', 'only this decision').choices(['allow', 'deny']))
+    .addOption(new Option('--status <status>', 'only this outcome').choices(['ok', 'error']))
+    .option('--trace-id <id>', 'only this trace')
+    .option('--span-id <id>', 'only this span')
+    .option('--agent <id>', 'only this agent reference or node id')
+    .option('--principal <id>', 'only this user, user id or client id')
+    .option('--error <code>', 'only this error code')
+    .option('--escalation <id>', 'only this escalation')
+    .option('--policy <sha256>', 'only records judged by this policy: its hash, or the first digits')
 }
 
 function witnessed(command: Command): Command {
@@ -192,7 +192,7 @@ function witnessed(command: Command): Command {
 
 async function resume(dir: string, io: CliIo): Promise<void> {
   const logId = resumeLog(dir)
-  await io.out(`log ${logId} goes on in ${dir}; no copy of it may be continued elsewhere\n`)
+  await io.out(`log ${logId} continues in ${dir}; no copy of it may be continued elsewhere\n`)
 }
 
 async function fork(dir: string, io: CliIo): Promise<void> {

@@ -5,8 +5,8 @@ import type { CliIo } from './io.js'
 
 const FAILED = 1
 /**
- * Exit code of commands that judge, of which 0 and 1 are the verdicts: nothing was judged, since the log cannot be read or
- * the command was called wrongly.
+ * Exit code of commands that judge, of which 0 and 1 are the verdicts: nothing was judged, since the log cannot be read
+ * or the command was called wrongly.
  */
 export const UNDECIDED = 2
 
@@ -45,14 +45,14 @@ export function wholeNumber(min: number, max?: number): (text: string) => number
   }
 }
 
-/** For an option that may be repeated. */
+/** Collects the values of an option that may be repeated. */
 export function collected(value: string, values: readonly string[] = []): readonly string[] {
   return [...values, value]
 }
 
 export const portOf = wholeNumber(0, 65_535)
 
-/** Milliseconds since the epoch. */
+/** Parses a time to milliseconds since the epoch. */
 export function parseInstant(text: string): number {
   const ms = Date.parse(text)
   if (Number.isNaN(ms)) throw new InvalidArgumentError('expected a time such as 2026-01-01T00:00:00Z')

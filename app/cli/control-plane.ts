@@ -19,7 +19,7 @@ async function run(args: readonly string[]): Promise<void> {
   await main(args, 'svc-sdk control-plane')
 }
 
-/** @param what the command that needs the package, for the message where it is missing. */
+/** @param what names the command that needs the package, for the message if it is missing. */
 export function loadControlPlane(what: string): Promise<typeof import('@svc/control-plane')> {
   return import('@svc/control-plane').catch((error: unknown) => {
     throw isMissing(error)
@@ -28,7 +28,7 @@ export function loadControlPlane(what: string): Promise<typeof import('@svc/cont
   })
 }
 
-/** Not so when the package is there and a dependency of it is missing. */
+/** False if the package is there and a dependency of it is missing. */
 function isMissing(error: unknown): boolean {
   return (
     error instanceof Error &&

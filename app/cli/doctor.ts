@@ -1,4 +1,4 @@
-// `svc doctor`: opens and reaches what a policy names; `svc policy check` only lists the tools of servers that rules are about.
+// `svc doctor`: opens keys and stores and contacts servers; `svc policy check` only lists the tools of some servers.
 import { visibleInLine } from '@svc/core/json'
 import { formatDiagnostic } from '@svc/core/policy'
 import { Command } from 'commander'
@@ -24,7 +24,7 @@ export function doctorCommand(io: CliIo = processIo(), env: Env = process.env): 
     })
 }
 
-/** A policy with mistakes is not opened. Key files are read by the checks, so that one that is missing hides nothing. */
+/** A policy with mistakes is not opened. The checks read key files, so that a missing one hides no other mistake. */
 async function checksOf(file: string, env: Env): Promise<SectionCheck[]> {
   const result = await loadPolicyFile(file, env, false)
   const checks = diagnosticsOf(result).map((diagnostic): SectionCheck => {

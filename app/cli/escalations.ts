@@ -68,12 +68,12 @@ export function escalationsCommand(io: CliIo = processIo(), env: Env = process.e
   asking(escalations.command('list'))
     .description('list escalations, newest first')
     .addOption(
-      new Option('--status <status>', 'of this status')
+      new Option('--status <status>', 'only this status')
         .choices(['pending', 'approved', 'rejected', 'all'])
         .default('pending'),
     )
-    .option('--tenant <tenant>', 'of this tenant')
-    .option('--limit <n>', 'at most so many, up to 500', '100')
+    .option('--tenant <tenant>', 'only this tenant')
+    .option('--limit <n>', 'at most this number, up to 500', '100')
     .action((flags: ListFlags) => guarded('list', () => list(flags, io, env)))
 
   asking(escalations.command('show <id>'))
@@ -86,7 +86,7 @@ export function escalationsCommand(io: CliIo = processIo(), env: Env = process.e
   for (const vote of ['approve', 'reject'] as const) {
     asking(escalations.command(`${vote} <id>`))
       .description(`vote to ${vote} one`)
-      .option('--comment <text>', 'why, for the other reviewers and the record')
+      .option('--comment <text>', 'the reason, for the other reviewers and the record')
       .option('--input-sha256 <hash>', 'hash of the whole input, as `show --input` prints it')
       .action((id: string, flags: VoteFlags) =>
         guarded(vote, async () => {
@@ -154,7 +154,7 @@ function clientOf({ admin, tokenRef, insecureHttp = false }: CommonFlags, env: E
   return AdminClient.open({ url, tokenRef, insecureHttp }, env)
 }
 
-/** Without this an id could name another path. */
+/** Without this check an id could name another path. */
 function pathOf(id: string): string {
   return `api/escalations/${encodeURIComponent(id)}`
 }
@@ -166,7 +166,7 @@ function caseIn(response: unknown): { response: unknown; shown: Case } {
 function parsed<T>(schema: z.ZodType<T>, response: unknown): T {
   const result = schema.safeParse(response)
   if (result.success) return result.data
-  throw new AdminError('the response is not of an admin listener that this command knows')
+  throw new AdminError('the response does not have the form of an admin listener')
 }
 
 const headings = ['ID', 'STATUS', 'OPENED', 'EXPIRES', 'TENANT', 'CALLER', 'CALL', 'WHY', 'VOTES']

@@ -1,4 +1,4 @@
-// What a policy would decide about one call: the stages' own explanations, in pipeline order. No stage is
+// Explains what a policy would decide about one call, by the stages' own explanations, in pipeline order. No stage is
 // started and none handles the call, so nothing is written, counted or contacted.
 import {
   type Call,
@@ -23,7 +23,7 @@ import { commandContext } from './policy-file.js'
 export interface ExplainedCall {
   readonly tenant: string
   readonly server: string
-  /** `name@version`; without a version it is `unversioned`. */
+  /** `name@version`; `unversioned` without a version. */
   readonly tool: string
   readonly user?: string
   readonly roles: readonly string[]
@@ -52,7 +52,7 @@ export async function explainCall(policy: Policy, asked: ExplainedCall, baseDir:
     `plugins: ${policy.plugins.map((plugin) => describePlugin(plugin, policy)).join(', ')}`,
   )
   const unknown = unknownServer(asked.server, policy.host)
-  // As in a gateway, where such a call comes to no stage that judges it.
+  // As in a gateway, such a call reaches no stage that judges it.
   const outcome = unknown ?? (await compose(stages, () => Promise.resolve(unsent))(control))
   lines.push(told.verdict(outcome, call))
   return lines
@@ -72,14 +72,14 @@ function isPlain(server: string, { targets }: HostConfig): boolean {
 
 class Explanation {
   readonly #lines: string[]
-  /** The innermost stage that refused, and its last line: the rule. */
+  /** The innermost stage that refused, and its last line, which is the rule. */
   #decided: { stage: string; rule: string | undefined } | undefined
 
   constructor(lines: string[]) {
     this.#lines = lines
   }
 
-  /** The stage with its explanation in the place of its work. */
+  /** The stage with its explanation instead of its work. */
   place({ name, provides }: Plugin, stage: Stage): PlacedStage {
     return {
       name,
@@ -157,7 +157,7 @@ function identityOf({ tenant, user, roles }: ExplainedCall) {
   }
 }
 
-/** The section, the version of the plugin that owns it, and where that comes from. */
+/** The section, and the version and source of the plugin that owns it. */
 function describePlugin({ name, version }: Plugin, { modules }: Policy): string {
   return `${name} ${version} (${modules.get(name) ?? 'built in'})`
 }

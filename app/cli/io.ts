@@ -1,5 +1,5 @@
-// Output of commands, passed in so that tests can read it. What a command prints leaves here, and nothing in it can drive a
-// terminal.
+// Output of commands, passed in so that tests can read it. All output of a command goes through it and contains nothing
+// that controls a terminal.
 import { visible } from '@svc/core/json'
 
 export interface CliIo {
@@ -11,7 +11,7 @@ export interface CliIo {
   out(text: string, isFile?: true): Promise<void>
   err(text: string): void
   exit(code: number): void
-  /** Replaces the line shown before; absent where the output is no terminal. */
+  /** Replaces the line shown before; absent if the output is not a terminal. */
   progress?(line: string): void
 }
 

@@ -1,4 +1,4 @@
-// `svc keys`: making signing keys, and changing those that a log trusts.
+// `svc keys`: makes signing keys, and changes those that a log trusts.
 import { AuditError, generateKeyFile, revokeKey, rotateKey, SignerKeyError } from '@svc/plugin-audit/log'
 import { Command } from 'commander'
 import { signerIn } from './audit-files.js'
@@ -24,18 +24,18 @@ export function keysCommand(io: CliIo = processIo()): Command {
   keys
     .command('generate')
     .description('write a fresh Ed25519 key, readable by its owner only')
-    .requiredOption('--out <file>', 'where to write it; an existing file is never overwritten')
+    .requiredOption('--out <file>', 'the file to write; an existing one is never overwritten')
     .action(({ out }: { out: string }) => guarded('generate', () => generate(out, io)))
   keys
     .command('rotate <dir>')
     .description('let the log trust another key; both are valid until the old one is retired')
     .requiredOption('--from <file>', 'the signing key that the log trusts')
     .requiredOption('--to <file>', 'the signing key that enters')
-    .option('--retire', 'the old key leaves now; its writers must have stopped')
+    .option('--retire', 'stop trusting the old key now; its writers must have stopped')
     .action((dir: string, options: RotateOptions) => guarded('rotate', () => rotate(dir, options, io)))
   keys
     .command('revoke <dir>')
-    .description('take the trust from a key: from now on, from a leaf on, or from an instant on')
+    .description('stop trusting a key: from now on, from a leaf on, or from an instant on')
     .requiredOption('--key-id <id>', 'the key, ed25519:<sha256>')
     .requiredOption('--sign-with <file>', 'another signing key that the log trusts')
     .option('--leaf <n>', 'the first leaf of the log that the key may not sign', wholeNumber(0))

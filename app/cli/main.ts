@@ -4,7 +4,7 @@ import { messageOf } from '@svc/core/json'
 import { Command } from 'commander'
 import { processIo } from './io.js'
 
-/** In the order of the help. */
+/** The commands in the order of the help. */
 const commands: Readonly<Record<string, () => Promise<Command>>> = {
   gateway: async () => (await import('./gateway.js')).gatewayCommand(),
   stdio: async () => (await import('./stdio.js')).stdioCommand(),
@@ -22,7 +22,7 @@ const { version } = createRequire(import.meta.url)('../../package.json') as { ve
 const program = new Command('svc-sdk')
   .description('Policy gateway and signed audit log for AI agents that call real tools')
   .version(version)
-  // So that an option after a subcommand's name is the subcommand's, though its parent has one of that name.
+  // An option after a subcommand's name belongs to the subcommand, even if its parent has one of that name.
   .enablePositionalOptions()
 
 for (const load of needed(process.argv[2])) program.addCommand(await load())
@@ -45,8 +45,8 @@ function prepare(command: Command, path: string): void {
 }
 
 /**
- * The command of this name alone, as loading the others takes time; none for the version, and all of them for the help and
- * for another word.
+ * Only the command of this name, as loading the others takes time; none for the version, and all of them for the help
+ * and for another word.
  */
 function needed(name = ''): readonly (() => Promise<Command>)[] {
   if (name === '--version' || name === '-V') return []

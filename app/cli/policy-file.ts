@@ -25,8 +25,8 @@ import { container as root } from 'tsyringe'
 import { pluginContext } from '../gateway/plugin-context.js'
 
 /**
- * A file that cannot be read is a mistake of the policy; so is a key file where `checksFiles` is true. `found` is what else
- * is wrong with it.
+ * A file that cannot be read is a mistake of the policy; so is a key file if `checksFiles` is true. `found` has the
+ * other mistakes.
  */
 export async function loadPolicyFile(
   file: string,
@@ -58,7 +58,7 @@ export async function loadPolicyFile(
   })
 }
 
-/** Where the relative paths of a policy file start. */
+/** The base of the relative paths of a policy file. */
 export function baseDirOf(file: string): string {
   return dirname(resolve(file))
 }
@@ -87,7 +87,7 @@ export function reportStart(what: string, error: unknown): void {
   io.exit(1)
 }
 
-/** A container of its own, with every plugin of the policy registered in it. */
+/** A new container, with every plugin of the policy registered in it. */
 export function commandContext(
   policy: EffectivePolicy<HostConfig>,
   place: Pick<PluginContext, 'baseDir' | 'env' | 'warn'>,

@@ -34,7 +34,7 @@ export function policyCommand(io: CliIo = processIo(), env: Env = process.env): 
     .description('check a policy, explain what it decides, print its JSON Schema')
     .addCommand(
       new Command('check')
-        .description('tell every mistake in a policy; exit 1 when there is one')
+        .description('report every mistake in a policy; exit 1 if there is one')
         .argument('<file>', 'the policy file')
         .option('--strict', 'fail on warnings too')
         .option('--json', 'print the diagnostics as JSON')
@@ -42,7 +42,7 @@ export function policyCommand(io: CliIo = processIo(), env: Env = process.env): 
     )
     .addCommand(
       new Command('explain')
-        .description('tell which stage would decide what about a call; nothing is called, counted or written')
+        .description('report what each stage would decide about a call; nothing is called, counted or written')
         .argument('<file>', 'the policy file')
         .requiredOption('--tenant <tenant>', 'tenant of the caller')
         .requiredOption('--server <server>', 'server name, as in targets')
@@ -82,7 +82,7 @@ async function check(file: string, { strict, json }: CheckOptions, io: CliIo, en
   else if (result.ok) await io.out(`${file}: refused by --strict, ${diagnostics.length} warnings\n`)
 }
 
-/** With what the tools of its servers show, of those that can be reached. */
+/** The result with the tools of the policy's servers, if they can be reached. */
 async function checkedPolicy(file: string, env: Env): Promise<PolicyResult<HostConfig>> {
   const result = await loadPolicyFile(file, env, true)
   if (!result.ok) return result
@@ -135,5 +135,5 @@ function jsonText(text: string): string {
   } catch (error) {
     throw new InvalidArgumentError(`This is not JSON: ${messageOf(error)}.`)
   }
-  throw new InvalidArgumentError('A JSON object is wanted.')
+  throw new InvalidArgumentError('expected a JSON object.')
 }

@@ -74,14 +74,14 @@ async function run([command, ...args]: readonly string[], flags: StdioFlags): Pr
   }
 }
 
-/** Standard output for MCP alone: what modules of the policy print goes to standard error. */
+/** Keeps standard output for MCP alone: what modules of the policy print goes to standard error. */
 function reserveStdout(): Writable {
   const { stdout } = process
   Object.defineProperty(process, 'stdout', { value: process.stderr })
   return stdout
 }
 
-/** The client closes its end, stops reading, or sends a signal. */
+/** Resolves when the client closes its end, stops reading, or sends a signal. */
 function endOf(server: StdioGateway, output: Writable): Promise<unknown> {
   const signals = (['SIGTERM', 'SIGINT', 'SIGHUP'] as const).map(
     (signal) => new Promise((resolve) => process.once(signal, resolve)),

@@ -1,6 +1,6 @@
 // Plain aligned columns for a terminal.
 
-/** Rows of equal length, the first being the headings. `right` names the columns of metrics. */
+/** Rows of equal length, the first being the headings. `right` has the indexes of columns of numbers. */
 export function table(rows: readonly (readonly string[])[], right: readonly number[] = []): string {
   const widths: number[] = []
   for (const row of rows) {
@@ -17,7 +17,7 @@ export function table(rows: readonly (readonly string[])[], right: readonly numb
   return `${lines.join('\n')}\n`
 }
 
-/** Milliseconds with about three metrics. */
+/** Milliseconds with about three digits. */
 export function milliseconds(ms: number): string {
   return ms >= 100 ? ms.toFixed(0) : ms.toFixed(ms >= 10 ? 1 : 2)
 }

@@ -1,5 +1,5 @@
-// `svc-sdk/core`: what authors of plugins use. The contract of stages, plugins and calls, the tokens of the plugins that
-// ship, and the parts of `security` that a replacement of it uses.
+// `svc-sdk/core`: what authors of plugins use: the contract of stages, plugins and calls, the tokens of the plugins
+// that ship, and the parts of `security` for a replacement of it.
 
 // A stage and its calls.
 // Slots.

@@ -1,5 +1,5 @@
-// Runs every check of `svc doctor` on a policy; and the checks of the gateway's own part: keys, certificates, directory and
-// upstreams.
+// Runs every check of `svc doctor` on a policy; also has the checks of the gateway's own part: keys, certificates,
+// directory and upstreams.
 import { createServer, type Server } from 'node:net'
 import {
   type Clock,
@@ -122,7 +122,7 @@ async function checkPorts({ port, server, admin }: HostConfig): Promise<DoctorCh
   const bound: Server[] = []
   const checks: DoctorCheck[] = []
   try {
-    // All at once, so that two listeners with one address are found.
+    // All listen at once, so that two listeners with one address are found.
     for (const { name, host, port } of addresses) {
       const address = `${name}'s address ${host}, port ${port}`
       try {
@@ -155,10 +155,10 @@ export interface SectionCheck extends DoctorCheck {
   readonly section: string
 }
 
-/** For all checks of one section, some of which ask several servers. */
+/** Time limit for all checks of one section, some of which ask several servers. */
 const defaultTimeoutMs = 30_000
 
-/** In the order of the host's keys, then of the stages. Never rejects. */
+/** The checks in the order of the host's keys, then of the stages. Never rejects. */
 export async function runDoctor(
   policy: EffectivePolicy<HostConfig>,
   context: PluginContext,

@@ -1,5 +1,5 @@
-// For `svc policy check`: the tools of reachable servers that rules of the policy refuse, whoever calls them. A pattern
-// that forgot a tool shows here before its first call does.
+// For `svc policy check`: the tools of reachable servers that rules of the policy refuse for every caller. A pattern
+// that omits a tool shows here before the first call of the tool does.
 import type { ConfigConflict, PluginContext } from '@svc/core'
 import type { EffectivePolicy } from '@svc/core/policy'
 import type { HostConfig } from '../policy/config.js'
@@ -7,7 +7,7 @@ import { targetOf } from '../upstream/target.js'
 import { listHttpTools } from './http-tools.js'
 import { type ListedTools, refusalsOf } from './tool-access.js'
 
-/** For each server; all are asked at the same time. */
+/** Time limit for each server; all are asked at the same time. */
 const timeoutMs = 3_000
 const maxShown = 50
 
@@ -32,7 +32,7 @@ async function listedBy(server: string, target: string): Promise<ListedTools | u
   try {
     return await listHttpTools(server, targetOf(target).url, timeoutMs)
   } catch {
-    // Not reachable from here, or not an MCP server: nothing is known of its tools.
+    // The server is not reachable from here, or not an MCP server, so its tools are unknown.
     return undefined
   }
 }

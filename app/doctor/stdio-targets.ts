@@ -1,4 +1,5 @@
-// `svc doctor` on targets that are commands: starts each, lists its tools, and says which of them the policy lets whom use.
+// Checks of `svc doctor` on targets that are commands: starts each, lists its tools, and says who may use which of
+// them.
 import { type DoctorCheck, type PluginContext, resolve, tokens } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import type { EffectivePolicy } from '@svc/core/policy'
@@ -17,7 +18,7 @@ import { accessTo } from './tool-access.js'
 
 type Policy = EffectivePolicy<HostConfig>
 
-/** Beside the start of the server: its list, and an installation where it is pinned. */
+/** Time for listing the tools and, if the package is pinned, for its installation, beside the start of the server. */
 const listMs = 10_000
 const installMs = 600_000
 

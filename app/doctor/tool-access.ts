@@ -1,4 +1,5 @@
-// Which tools of a server a policy lets each tenant use: the stages' explanations of a `tools/list`, without effects.
+// Lists which tools of a server a policy lets each tenant use: the stages' explanations of a `tools/list`, without
+// effects.
 import { callRequest, identity, type PluginContext, resolveOptional, services } from '@svc/core'
 import { type CallControl, compose, type PlacedStage } from '@svc/core/pipeline'
 import type { EffectivePolicy } from '@svc/core/policy'
@@ -14,8 +15,8 @@ export interface ListedTools {
   readonly version: string
   readonly names: readonly string[]
 }
-
-/** Of one group of callers: a tenant, or all without an entry. Users and roles of a tenant may have other tools. */
+/** The access of one group of callers: a tenant, or all without an entry. Users and roles of a tenant may have more. */
+/** The access of one group of callers: a tenant, or all without an entry. A tenant's users and roles may have others. */
 interface ToolAccess {
   readonly who: string
   readonly usable: readonly string[]
@@ -38,7 +39,7 @@ export async function accessTo(
   )
 }
 
-/** The tools that rules on the content of calls refuse under the policy's verdict, with the reasons: for all callers. */
+/** The tools that content rules refuse for every caller under the policy's verdict, with the reasons. */
 export async function refusalsOf(
   { server, version, names }: ListedTools,
   policy: Policy,

@@ -1,4 +1,4 @@
-// Escalations as a reviewer of the admin API may list, read and vote on them; and their JSON, in part for callers.
+// Escalations that a reviewer of the admin API may list, read and vote on; and their JSON, in part for callers.
 import {
   type Denied,
   denied,
@@ -18,7 +18,7 @@ import type { AdminAuthorizer, VisibleScope } from '../policy/admin-authorizer.j
 
 const maxListed = 500
 const defaultListed = 100
-/** A reviewer of approval sets sees several tenants, and the service filters by one only: this many are searched. */
+/** Number of escalations that are searched, as the service filters by one tenant and a reviewer may see several. */
 const maxSearched = 5000
 
 const statuses: readonly EscalationStatus[] = ['pending', 'approved', 'rejected']
@@ -38,7 +38,7 @@ export class ReviewerEscalations {
   #reviewer: Reviewer
   #scope: VisibleScope
 
-  /** Throws `Refusal` for a user who is no reviewer. */
+  /** Throws `Refusal` for a user who is not a reviewer. */
   constructor(service: EscalationService, authorizer: AdminAuthorizer, reviewer: Reviewer) {
     this.#service = service
     this.#authorizer = authorizer
@@ -53,7 +53,7 @@ export class ReviewerEscalations {
     this.#scope = scope
   }
 
-  /** Newest first. */
+  /** The newest first. */
   async list(query: URLSearchParams): Promise<object> {
     const { status, tenant, limit } = readQuery(query)
     const { isAll, tenant: own, sets } = this.#scope
@@ -75,7 +75,7 @@ export class ReviewerEscalations {
     return reviewerView(await this.#find(id))
   }
 
-  /** The whole input of the call, as far as reviewers may see it. */
+  /** The whole input of the call that reviewers may see. */
   async input(id: string): Promise<EscalationInput> {
     await this.#find(id)
     const input = await asked(() => this.#service.input(id))
@@ -103,7 +103,7 @@ export class ReviewerEscalations {
     }
   }
 
-  /** An escalation that the reviewer may not see is answered as if it did not exist. */
+  /** Rejects for an escalation that the reviewer may not see as for one that does not exist. */
   async #find(id: string): Promise<Escalation> {
     const found = await asked(() => this.#service.find(id))
     if (found === undefined || !this.#mayRead(found)) throw notFound()
@@ -160,7 +160,7 @@ function readQuery(query: URLSearchParams): Query {
   return { status, tenant: query.get('tenant') ?? undefined, limit: Number(limit) }
 }
 
-/** For reviewers: all fields, votes and comments included. Times are ISO 8601. */
+/** The view for reviewers: all fields, votes and comments included. Times are ISO 8601. */
 function reviewerView(escalation: Escalation): object {
   const { id, status, tenant, server, tool, reference, principal, votes, traceId } = escalation
   const { reason, detail, args, severity, strategy, approvalSetId, isTruncated } = escalation
@@ -192,7 +192,7 @@ function reviewerView(escalation: Escalation): object {
   }
 }
 
-/** For callers: no reviewer and no principal, as every caller of the tenant may read it. */
+/** The view for callers: without reviewers and principals, as every caller of the tenant may read it. */
 export function callerView(escalation: Escalation): object {
   const { id, status, reference, reason, severity } = escalation
   return { escalation_id: id, escalation_status: status, reference, reason, severity, ...outcome(escalation) }

@@ -1,4 +1,4 @@
-// From options to a pipeline: the part that the gateway and an embedded pipeline share.
+// Builds a pipeline from options: the part that the gateway and an embedded pipeline share.
 import { randomBytes } from 'node:crypto'
 import { dirname, join, resolve as resolvePath } from 'node:path'
 import {
@@ -38,17 +38,17 @@ import { pluginContext } from './plugin-context.js'
 
 export type Policy = EffectivePolicy<HostConfig>
 
-/** What a gateway of a special kind changes of each valid policy. */
+/** What a gateway of a special kind changes in each valid policy. */
 export interface PolicyAdaptation {
   host(host: HostConfig): HostConfig
-  /** The hash for records, from that of the policy. */
+  /** The hash for records, made from that of the policy. */
   digest(sha256: string | null): string | null
 }
 
 const asGiven: PolicyAdaptation = { host: (host) => host, digest: (sha256) => sha256 }
 
 export class GatewayBuilder {
-  /** What the user bound, and the defaults of what no plugin owns. */
+  /** The user's bindings, and the defaults of tokens that no plugin owns. */
   readonly #bindings: DependencyContainer = createContainer()
   readonly #running = new RunningContainer(this.#bindings)
   readonly #plugins: readonly Plugin[]
@@ -60,7 +60,7 @@ export class GatewayBuilder {
   #webhooks: WebhookNotices
   #adaptation: PolicyAdaptation
 
-  /** Throws `PolicyError` when the configuration of a built-in section is wrong. */
+  /** Throws `PolicyError` if the configuration of a built-in section is wrong. */
   constructor(options: GatewaySettings, adaptation = asGiven) {
     this.#adaptation = adaptation
     for (const plugin of options.plugins ?? []) registerPlugin(this.#bindings, plugin)
@@ -85,7 +85,7 @@ export class GatewayBuilder {
     })
   }
 
-  /** To webhooks, or to what code bound. */
+  /** Sends notices to webhooks, or to what code bound. */
   get notices(): Notices {
     return resolve(this.#bindings, tokens.Notices)
   }
@@ -100,12 +100,12 @@ export class GatewayBuilder {
     return this.#first.host
   }
 
-  /** For users: their bindings and what runs now. */
+  /** The user's bindings and what runs now, for users. */
   get container(): DependencyContainer {
     return this.#running.container
   }
 
-  /** For the parts of the gateway that no plugin owns. */
+  /** The bindings for the parts of the gateway that no plugin owns. */
   get bindings(): DependencyContainer {
     return this.#bindings
   }
@@ -114,13 +114,13 @@ export class GatewayBuilder {
     return resolve(this.#bindings, tokens.Logger)
   }
 
-  /** Relative paths start here: the policy file's directory, else the working one. */
+  /** The base of relative paths: the policy file's directory, else the working one. */
   get #baseDir(): string {
     const { policyFile } = this.#options
     return policyFile === undefined ? process.cwd() : dirname(resolvePath(policyFile))
   }
 
-  /** The policy that the options hold, custom plugins imported; loaded once. Rejects with `PolicyError`. */
+  /** The policy that the options have, with custom plugins imported; loaded once. Rejects with `PolicyError`. */
   policy(): Promise<Policy> {
     this.#policy ??= this.#complete(this.#first)
     return this.#policy
@@ -147,7 +147,7 @@ export class GatewayBuilder {
     return this.#options.env ?? process.env
   }
 
-  /** Without `custom`, the modules of the policy have not been imported, and what they own waits. */
+  /** Without `custom`, the modules of the policy have not been imported, and the checks of their sections wait. */
   #load(layers: readonly PolicyLayer[], custom?: ReadonlyMap<string, Plugin | Error>): Policy {
     const { host: adaptHost, digest } = this.#adaptation
     const result = loadPolicy({
@@ -165,7 +165,7 @@ export class GatewayBuilder {
     return { ...result.policy, host: adaptHost(host), sha256: digest(sha256) }
   }
 
-  /** Who may do what on the admin listener. Rejects where the admin token cannot be had. */
+  /** Decides who may do what on the admin listener. Rejects if the admin token cannot be read. */
   async authorizer({ host, facts }: Policy): Promise<AdminAuthorizer | undefined> {
     if (host.admin === undefined) return undefined
     const { tokenRef } = host.admin
@@ -181,21 +181,20 @@ export class GatewayBuilder {
     return new AdminAuthorizer(facts, hosts, token)
   }
 
-  /** For what the host part of the policy refers to; `directories` as `KeyReader` has them. */
+  /** Reads keys that the host part of the policy refers to; `directories` as `KeyReader` has them. */
   keyReader(host: HostConfig, directories?: readonly string[]): KeyReader {
     return new KeyReader(this.#place(host), directories)
   }
 
-  /** Where the paths and references of commands start. */
+  /** The base of the paths and references of commands. */
   stdioPlace({ host, hostSecrets }: Policy): StdioPlace {
     const { baseDir, stateDir } = this.#place(host)
     return { baseDir, stateDir, keys: this.keyReader(host), substituted: hostSecrets }
   }
 
   /**
-   * With the key that the policy names, else the one in a store that all gateways share, else one kept in the gateway's
-   * directory; where that cannot be, sessions last as long as this process. Rejects when a key that others share cannot
-   * be had.
+   * Uses the key that the policy names, else one in a store that all gateways share, else one kept in the gateway's
+   * directory; if that fails, sessions last as long as this process. Rejects if a key that others share cannot be read.
    */
   async sessions(host: HostConfig, state: SharedState): Promise<SessionBinding> {
     const { sessionKeyRef: ref } = host.server
@@ -211,7 +210,7 @@ export class GatewayBuilder {
     }
   }
 
-  /** Where the paths and references of a policy start from. */
+  /** The base of the paths and references of a policy. */
   #place(host: HostConfig): Pick<PluginContext, 'baseDir' | 'stateDir' | 'env'> {
     return policyPlace(host, this.#baseDir, this.#options.env)
   }
@@ -241,8 +240,8 @@ export class GatewayBuilder {
 
 interface BuiltPipeline {
   readonly pipeline: Pipeline
-  /** Of this policy alone. */
+  /** The container of this policy alone. */
   readonly container: DependencyContainer
-  /** From here on the gateway's container resolves what this pipeline runs. */
+  /** Makes the gateway's container resolve what this pipeline runs. */
   takeOver(): void
 }

@@ -11,7 +11,7 @@ import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
 import type { GatewayBuilder } from './builder.js'
 import type { Policies } from './policies.js'
 
-/** Longest wait for handlers whose connections were closed. */
+/** Longest wait for handlers after their connections were closed. */
 const closeMs = 1_000
 
 export interface CallListenerParts {
@@ -20,21 +20,21 @@ export interface CallListenerParts {
   readonly mcp: McpProxy
   readonly upstream: UpstreamDispatcher
   draining(): boolean
-  /** What an operator must know of the other listener and of the targets. */
+  /** What an operator must know about the other listener and the targets. */
   warnings(): string[]
 }
 
-/** Where requests come in. */
+/** The source of requests. */
 export interface Listener {
-  /** Rejects when the address is in use or not of this machine. */
+  /** Rejects if the address is in use or not of this machine. */
   listen(): Promise<{ port: number; url: string }>
-  /** After a reload: reads the files of the certificate. Never rejects. */
+  /** Reads the files of the certificate after a reload. Never rejects. */
   refresh(): Promise<void>
   stopListening(): void
   close(): Promise<void>
 }
 
-/** The front of a gateway that gets its requests from the program around it. */
+/** The listener of a gateway that gets its requests from the program around it. */
 export const noListener: Listener = {
   listen: async () => ({ port: 0, url: '' }),
   refresh: async () => undefined,
@@ -42,7 +42,7 @@ export const noListener: Listener = {
   close: async () => undefined,
 }
 
-/** `warnings` are those of the front itself. */
+/** `warnings` are those of the listener itself. */
 export function createRouter(host: HostConfig, parts: CallListenerParts, warnings: () => string[]): Router {
   const { builder, policies, mcp, upstream } = parts
   const { bindings, logger } = builder
@@ -67,7 +67,7 @@ export function createRouter(host: HostConfig, parts: CallListenerParts, warning
   })
 }
 
-/** Rejects when a certificate is not valid. Does not listen yet. */
+/** Rejects if a certificate is not valid. Does not listen yet. */
 export async function openCallListener(host: HostConfig, parts: CallListenerParts): Promise<Listener> {
   const { builder, policies } = parts
   const { server, port } = host

@@ -1,4 +1,4 @@
-// The composition root's defaults: clock, ids, logger, meter. A binding of the user's wins.
+// Binds the defaults of a gateway: clock, ids, logger, meter. A binding of the user wins.
 import 'reflect-metadata'
 import { randomBytes } from 'node:crypto'
 import {
@@ -17,7 +17,7 @@ import { type DependencyContainer, container as root } from 'tsyringe'
 import { GatewayMetrics, gatewayMetrics } from '../metrics/gateway-metrics.js'
 import { bindBetweenPlugins, builtinPlugins } from './plugins.js'
 
-/** A container of this gateway's own, with the plugins that ship; two gateways in one process share nothing. */
+/** A container for one gateway, with the plugins that ship; two gateways in one process share nothing. */
 export function createContainer(): DependencyContainer {
   const container = root.createChildContainer()
   for (const plugin of builtinPlugins) registerPlugin(container, plugin)
@@ -46,7 +46,7 @@ export class RunningContainer {
   }
 }
 
-/** `isWatched`: there is an admin listener, so what is counted is for Prometheus. */
+/** `isWatched`: there is an admin listener, so the counts are for Prometheus. */
 export function bindDefaults(container: DependencyContainer, isWatched: boolean): void {
   bindDefault(container, tokens.Clock, { useValue: systemClock })
   bindBetweenPlugins(container)
@@ -70,7 +70,7 @@ const systemClock: Clock = {
 
 const poolBytes = 4096
 
-/** Ids from a pool of random digits: one call of the generator for each would cost more than the id. */
+/** Takes ids from a pool of random digits: one call of the generator for each would cost more than the id. */
 class RandomIds implements Ids {
   #digits = ''
   #used = 0
@@ -90,12 +90,12 @@ class RandomIds implements Ids {
     }
     const id = this.#digits.slice(this.#used, this.#used + length)
     this.#used += length
-    // W3C Trace Context forbids all zero; the chance is that of guessing an id.
+    // W3C Trace Context forbids all zeros; the chance is that of guessing an id.
     return /[1-9a-f]/.test(id) ? id : this.#take(length)
   }
 }
 
-/** Counts and levels in memory, where nobody is there to show them to. */
+/** Counts and levels in memory, for a gateway without an admin listener. */
 export class Counters implements Meter {
   readonly values = new Map<string, number>()
 

@@ -1,5 +1,5 @@
-// Imports the modules that a policy names under `plugins`. What cannot be imported comes back as an error,
-// so that the loader can tell it at its line, with every other mistake.
+// Imports the modules that a policy names under `plugins`. A module that cannot be imported comes back as an error, so
+// that the loader can report it at its line, with every other mistake.
 import { createRequire } from 'node:module'
 import { isAbsolute, join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -8,8 +8,8 @@ import { messageOf } from '@svc/core/json'
 import type { PluginUse } from '@svc/core/policy'
 
 /**
- * By `use`: the plugin each module exports, or why there is none. Entries that name one of `known` are
- * left out. A path starts from `baseDir`; a package is looked for from there, then from this package.
+ * The plugin of each module by `use`, or the error instead. Entries that name one of `known` are left out. A path
+ * starts from `baseDir`; a package is looked up from there, then from this package.
  */
 export async function importPlugins(
   uses: readonly PluginUse[],
@@ -42,7 +42,7 @@ function specifierOf(use: string, baseDir: string): string {
   try {
     return pathToFileURL(createRequire(join(resolve(baseDir), 'policy.js')).resolve(use)).href
   } catch (error) {
-    // A package that only ESM may import, or one installed beside this package: `import` knows those.
+    // `import` finds a package that only ESM may import, or one that is installed beside this package.
     if (error instanceof Error && 'code' in error) return use
     throw error
   }
@@ -59,7 +59,7 @@ function isPlugin(value: unknown): value is Plugin {
   )
 }
 
-/** The first line, without where it was imported from: that is always here. */
+/** The first line of the error, without the place of the import, which is always here. */
 function reasonOf(cause: unknown): string {
   const [line = ''] = messageOf(cause).split('\n', 1)
   return line.replace(/ imported from .*$/, '')

@@ -1,4 +1,4 @@
-// What code may say to start a gateway: everything a policy file can, and more.
+// The options by which code starts a gateway: everything that a policy file can say, and more.
 import { bind, type Plugin, type SectionsOf } from '@svc/core'
 import type { PolicyLayer } from '@svc/core/policy'
 import type { DependencyContainer } from 'tsyringe'
@@ -8,11 +8,11 @@ import type { MiddlewareConfig, RequiredSection } from './plugins.js'
 
 export type { MiddlewareConfig, RequiredSection }
 
-/** Each part of the options by itself; the parts that a policy leaves out come from here. */
+/** The options by parts; a policy replaces the parts that it has. */
 export interface GatewaySettings extends Partial<MiddlewareConfig> {
   /** HTTP listen port; 0 picks a free one. */
   port?: number
-  /** Tenant of calls that no token attributes. */
+  /** Tenant of calls without a token. */
   tenant?: string
   /** Upstream server name → base URL, or the command of an MCP server over stdio. */
   targets?: Record<string, string | StdioTargetOptions>
@@ -22,13 +22,13 @@ export interface GatewaySettings extends Partial<MiddlewareConfig> {
   policyObject?: Record<string, unknown>
   /** Names the policy in diagnostics; relative paths in it start from its directory (else the working one). */
   policyFile?: string
-  /** Where the gateway keeps its files; `.svc` by default. */
+  /** The directory of the gateway's files; `.svc` by default. */
   sec0Dir?: string
   /** Time-outs and caps of the server. */
   server?: HostOptions['server']
   /** Several targets as one MCP server. */
   federation?: HostOptions['federation']
-  /** The listener for operators and reviewers; none where it is absent. */
+  /** The listener for operators and reviewers; if absent, there is none. */
   admin?: HostOptions['admin']
   /** Webhooks that receive notices of events. */
   notices?: HostOptions['notices']
@@ -38,37 +38,37 @@ export interface GatewaySettings extends Partial<MiddlewareConfig> {
   plugins?: readonly Plugin[]
   /** Runs before anything is resolved: bind your own signer, quota adapter or any other token here. */
   configure?(container: DependencyContainer): void
-  /** What `${env:NAME}` reads; the process's environment by default. */
+  /** The variables for `${env:NAME}`; the process's environment by default. */
   env?: Readonly<Record<string, string | undefined>>
 }
 
 type RequiredKey = 'port' | 'tenant' | 'targets' | RequiredSection
 
-/** Without a policy, code gives what is required; with one, the policy may have it. */
+/** Code gives what is required if there is no policy; else the policy may have it. */
 type Source<Key extends RequiredKey> =
   | (Required<Pick<GatewaySettings, Key>> & { policyYaml?: undefined; policyObject?: undefined })
   | { policyYaml: string }
   | { policyObject: Record<string, unknown> }
 
-/** The sections of plugins from code, where they are a tuple: then their names are known. */
+/** The sections of plugins from code, if they are a tuple, as their names are then known. */
 type OwnSections<Plugins extends readonly Plugin[]> = number extends Plugins['length']
   ? unknown
   : Partial<SectionsOf<Plugins>>
 
-/** `Plugins`: those from code; their sections stand beside the built-in ones, or replace them. */
+/** `Plugins` are those from code; their sections stand beside the built-in ones, or replace them. */
 export type OptionsRequiring<Key extends RequiredKey, Plugins extends readonly Plugin[]> = Omit<
   GatewaySettings,
   'plugins' | keyof OwnSections<Plugins>
 > & { plugins?: Plugins } & OwnSections<Plugins> &
   Source<Key>
 
-/** Of a gateway that listens. */
+/** Options of a gateway that listens. */
 export type GatewayOptions<Plugins extends readonly Plugin[] = readonly Plugin[]> = OptionsRequiring<
   RequiredKey,
   Plugins
 >
 
-/** Of a pipeline in process: it has no port, and its targets have no meaning. */
+/** Options of a pipeline in process: it has no port, and its targets have no meaning. */
 export type PipelineOptions<Plugins extends readonly Plugin[] = readonly Plugin[]> = OptionsRequiring<
   'tenant' | RequiredSection,
   Plugins
@@ -76,8 +76,8 @@ export type PipelineOptions<Plugins extends readonly Plugin[] = readonly Plugin[
 
 /**
  * Binds the implementations that code passes within a section, such as `quotas.adapter`, so that a policy's section
- * does not replace them; returns the options without these. One that is bound already stays where it is: that is a
- * mistake, which loading the policy reports.
+ * does not replace them; returns the options without these. One that is bound already stays: that is a mistake, which
+ * loading the policy reports.
  */
 export function bindGiven(
   options: GatewaySettings,
@@ -98,7 +98,7 @@ export function bindGiven(
   return rest
 }
 
-/** Sections from code below the policy's; port, tenant and state directory from code above them. */
+/** The layers, the strongest last: sections from code, the policy, then port, tenant and state directory from code. */
 export function layersOf(options: GatewaySettings): PolicyLayer[] {
   const { policyYaml, policyObject, policyFile, port, tenant, sec0Dir } = options
   if (policyYaml !== undefined && policyObject !== undefined) {

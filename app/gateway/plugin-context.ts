@@ -1,4 +1,4 @@
-// What plugins may know of the policy they run under: for a gateway, and for what only explains or checks one.
+// Facts for plugins about the policy they run under: for a gateway, and for commands that only explain or check one.
 import { resolve } from 'node:path'
 import type { PluginContext } from '@svc/core'
 import type { EffectivePolicy } from '@svc/core/policy'
@@ -6,7 +6,7 @@ import { canonicalBase } from '../http/public-url.js'
 import type { HostConfig } from '../policy/config.js'
 import { addressesOf } from '../stdio-targets/config.js'
 
-/** What does not follow from the policy. Relative paths of the policy start from `baseDir`. */
+/** The parts that do not follow from the policy. Its relative paths start from `baseDir`. */
 type ContextParts = Pick<PluginContext, 'container' | 'resources' | 'baseDir' | 'env' | 'warn'>
 
 export function pluginContext(policy: EffectivePolicy<HostConfig>, parts: ContextParts): PluginContext {

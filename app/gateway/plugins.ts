@@ -1,4 +1,4 @@
-// The one list of what ships, and what one of them gets from another: plugins import core only.
+// The list of the plugins that ship, and what one gets from another, as plugins import only core.
 import { bindDefault, type SectionsOf } from '@svc/core'
 import { ap2Plugin, usedMandateStore } from '@svc/plugin-ap2'
 import { auditPlugin } from '@svc/plugin-audit'
@@ -28,7 +28,7 @@ export const builtinPlugins = [
   brokersPlugin,
 ] as const
 
-/** Used mandates are kept in a store like that of idempotency keys. */
+/** Keeps used mandates in a store like that of idempotency keys. */
 export function bindBetweenPlugins(container: DependencyContainer): void {
   bindDefault(container, usedMandateStore, {
     useValue: (context) => dedupeStore(dedupeSchema.parse({}), context),
@@ -38,7 +38,7 @@ export function bindBetweenPlugins(container: DependencyContainer): void {
 /** The sections of a policy, as code passes them: inferred from the plugins that ship. */
 export type MiddlewareConfig = SectionsOf<typeof builtinPlugins>
 
-/** Those without which there is no gateway. */
+/** Sections without which there is no gateway. */
 export type RequiredSection = {
   [Name in keyof MiddlewareConfig]-?: object extends Pick<MiddlewareConfig, Name> ? never : Name
 }[keyof MiddlewareConfig]

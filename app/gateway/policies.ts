@@ -1,5 +1,5 @@
-// The policy in force, and those that a reload replaced: each stops when its calls have ended. Reloads run one after the
-// other.
+// The policy in force, and those that a reload replaced: each stops when its calls have ended. Reloads run one after
+// the other.
 import type { CallMetrics } from '../metrics/call-metrics.js'
 import { ActivePolicy } from '../policy/active-policy.js'
 import type { HostConfig } from '../policy/config.js'
@@ -17,7 +17,7 @@ export class Policies {
   #retiring = new Set<Promise<void>>()
   #reloading: Promise<unknown> = Promise.resolve()
 
-  /** `drainMs`: the time that the calls of a replaced policy have to end; `stdio` runs the targets that are commands. */
+  /** `drainMs`: time for the calls of a replaced policy to end; `stdio` runs the targets that are commands. */
   constructor(
     builder: GatewayBuilder,
     drainMs: number,
@@ -35,7 +35,7 @@ export class Policies {
     return this.#current
   }
 
-  /** Starts the stages of a policy and puts it in force. Rejects when a stage cannot start; the old policy stays. */
+  /** Starts the stages of a policy and puts it in force. Rejects if a stage cannot start; the old policy stays. */
   async activate(policy: Policy): Promise<void> {
     const authorizer = await this.#builder.authorizer(policy)
     const built = this.#builder.build(policy, dispatchFromSlot)
@@ -49,14 +49,14 @@ export class Policies {
     if (old !== undefined) this.#retire(old)
   }
 
-  /** Loads a policy and puts it in force, after the reloads before it. Rejects as `activate` does, or with `PolicyError`. */
+  /** Loads a policy and puts it in force, after earlier reloads. Rejects as `activate` does, or with `PolicyError`. */
   reload(source: string | Record<string, unknown>): Promise<Policy> {
     const reloading = this.#reloading.then(async () => {
       const policy = await this.#builder.policyFrom(source)
       await this.activate(policy)
       return policy
     })
-    // The caller gets the error; the next reload does not.
+    // The caller gets the error; the next reload ignores it.
     this.#reloading = reloading.catch(() => undefined)
     return reloading
   }

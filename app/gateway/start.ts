@@ -13,20 +13,20 @@ import type { GatewayOptions, GatewaySettings } from './options.js'
 import { Policies } from './policies.js'
 import { createDispatcher, createMcpProxy, createServers } from './upstreams.js'
 
-/** Of the mistakes of a refused policy, in a notice. */
+/** Length limit for the mistakes of a refused policy in a notice. */
 const maxMessage = 2_000
 
-/** Where a gateway listens. */
+/** The addresses of a gateway that listens. */
 export interface Listening {
   readonly port: number
   readonly url: string
-  /** Of the admin listener, where the policy has one. */
+  /** The URL of the admin listener, if the policy has one. */
   readonly adminUrl?: string
 }
 
 /** A running gateway. */
 export interface GatewayHandle {
-  /** Resolves when the gateway listens; rejects when it cannot. */
+  /** Resolves when the gateway listens; rejects if it cannot. */
   ready(): Promise<Listening>
   /** Stops listening, waits for calls in flight, closes the log. May be called twice. */
   close(): Promise<void>
@@ -39,8 +39,8 @@ export interface GatewayHandle {
 }
 
 /**
- * Starts a gateway. Throws at once when the configuration of a built-in section is wrong (`PolicyError`
- * lists every mistake); errors of modules, keys and stores reject `ready()`.
+ * Starts a gateway. Throws at once if the configuration of a built-in section is wrong (`PolicyError` lists every
+ * mistake); errors of modules, keys and stores reject `ready()`.
  */
 export function startGatewayServer<const Plugins extends readonly Plugin[] = readonly []>(
   options: GatewayOptions<Plugins>,
@@ -49,15 +49,15 @@ export function startGatewayServer(options: GatewaySettings): GatewayHandle {
   return new Gateway(new GatewayBuilder(options))
 }
 
-/** Opens where requests come in. */
-type OpenFront = (host: HostConfig, parts: CallListenerParts) => Promise<Listener>
+/** Opens the source of requests. */
+type OpenListener = (host: HostConfig, parts: CallListenerParts) => Promise<Listener>
 
 export class Gateway implements GatewayHandle {
   readonly container: DependencyContainer
   #builder: GatewayBuilder
   #host: HostConfig | undefined
   #policies: Policies | undefined
-  #openFront: OpenFront
+  #openListener: OpenListener
   #sharesAdmin: boolean
   #listener: Listener | undefined
   #admin: Admin | undefined
@@ -67,10 +67,10 @@ export class Gateway implements GatewayHandle {
   #ready: Promise<Listening>
   #closing: Promise<void> | undefined
 
-  /** `sharesAdmin`: where another process has the port of the admin listener, this gateway starts without one. */
-  constructor(builder: GatewayBuilder, openFront: OpenFront = openCallListener, sharesAdmin = false) {
+  /** `sharesAdmin`: if another process has the port of the admin listener, this gateway starts without one. */
+  constructor(builder: GatewayBuilder, openListener: OpenListener = openCallListener, sharesAdmin = false) {
     this.#builder = builder
-    this.#openFront = openFront
+    this.#openListener = openListener
     this.#sharesAdmin = sharesAdmin
     const clock = resolve(builder.bindings, tokens.Clock)
     this.#state = new SharedState(
@@ -80,7 +80,7 @@ export class Gateway implements GatewayHandle {
     )
     this.container = builder.container
     this.#ready = this.#start()
-    // Logged too, as not every program awaits ready().
+    // The log has it too, as not every program awaits ready().
     this.#ready.catch((error: unknown) => builder.logger.error({ err: error }, 'the gateway did not start'))
   }
 
@@ -112,7 +112,7 @@ export class Gateway implements GatewayHandle {
       if (server.sessionKeyRef !== undefined) await memory.sessions()
       await policies.activate(policy)
       const adminUrl = await this.#listenAdmin(admin)
-      this.#listener = await this.#openFront(host, {
+      this.#listener = await this.#openListener(host, {
         builder: this.#builder,
         policies,
         mcp,

@@ -13,7 +13,7 @@ import { StdioServers } from '../stdio-targets/servers.js'
 import { type UpstreamDispatcher, upstreamDispatcher } from '../upstream/dispatcher.js'
 import { UndiciDispatcher } from '../upstream/undici.js'
 
-/** A larger answer streams; a smaller one is held back until its record is durable. */
+/** A larger response streams; a smaller one is held back until its record is durable. */
 const wholeUpToBytes = 1024 * 1024
 
 /** A dispatcher that the user bound wins. */
@@ -33,7 +33,7 @@ export function createDispatcher(
   return resolve(container, upstreamDispatcher)
 }
 
-/** Targets that are commands, and over `dispatcher` all others. */
+/** Sends to targets that are commands over stdio, and to all others over `dispatcher`. */
 export function createServers(
   container: DependencyContainer,
   server: HostConfig['server'],
@@ -50,10 +50,10 @@ export function createServers(
   })
 }
 
-/** What an MCP proxy remembers, of all gateways or of its own. */
+/** The state of an MCP proxy, shared by all gateways or its own. */
 interface McpMemory {
   readonly state: SharedState
-  /** Rejects where the key of sessions cannot be read. */
+  /** Rejects if the key of sessions cannot be read. */
   sessions(): MaybePromise<SessionBinding>
 }
 

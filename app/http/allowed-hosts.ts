@@ -1,5 +1,5 @@
-// The Host names that the gateway responses to. After DNS rebinding, a browser sends the attacker's name to the gateway's
-// address, so unknown names are refused; an IP address in Host cannot be rebound.
+// The Host names that the gateway responds to. After DNS rebinding, a browser sends the attacker's name to the
+// gateway's address, so unknown names are refused; an IP address in Host cannot be rebound.
 import { isIP } from 'node:net'
 import { isLoopbackHost } from '@svc/core/http'
 import { z } from 'zod'
@@ -58,7 +58,7 @@ export class AllowedHosts {
     return this.#suffixes.some((suffix) => (suffix.includes(':') ? header : name).endsWith(suffix))
   }
 
-  /** On loopback only this machine's names count; on other addresses, the machine's addresses are not known beforehand. */
+  /** On loopback only this machine's names count; on other addresses its names are not known beforehand. */
   #isOwnAddress(header: string): boolean {
     const url = `http://${header}`
     if (!URL.canParse(url)) return false
@@ -67,7 +67,7 @@ export class AllowedHosts {
   }
 }
 
-/** `host` as it is listened on: without brackets. */
+/** `host` without brackets, as the listener takes it. */
 export function isLocalAddress(host: string): boolean {
   const url = `http://${host.includes(':') ? `[${host}]` : host}`
   return URL.canParse(url) && isLoopbackHost(new URL(url).hostname)

@@ -1,5 +1,5 @@
-// The web pages that may call. A browser lets any page send a POST to the gateway, and after DNS rebinding the page can
-// read the response too.
+// The origins of web pages that may call. A browser lets any page send a POST to the gateway, and after DNS rebinding
+// the page can read the response too.
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
 import { Refusal } from '@svc/core'
 import { isLoopbackHost } from '@svc/core/http'
@@ -37,8 +37,8 @@ export class AllowedOrigins {
   }
 
   /**
-   * A page of another origin must not act for the user of the machine (MCP, Streamable HTTP, "Security"). Where no
-   * origins are listed, a bearer token shows that the caller is no such page. Throws `Refusal`.
+   * A page of another origin must not act for the user of the machine (MCP, Streamable HTTP, "Security"). If no origins
+   * are listed, a bearer token shows that the caller is not such a page. Throws `Refusal`.
    */
   check({ origin, authorization }: IncomingHttpHeaders): void {
     if (origin === undefined || this.#listed.has(origin) || origin === this.#own) return
@@ -51,15 +51,15 @@ export class AllowedOrigins {
   }
 
   /**
-   * Adds CORS headers for a listed origin (Fetch, "CORS protocol"). True when the request was a preflight; it is then
-   * answered.
+   * Adds CORS headers for a listed origin (Fetch, "CORS protocol"). True if the request was a preflight, whose response
+   * is then complete.
    */
   respondToBrowser({ method, headers }: IncomingMessage, response: ServerResponse): boolean {
     const { origin } = headers
     if (origin === undefined || !this.#listed.has(origin)) return false
     response.setHeader('access-control-allow-origin', origin)
     response.setHeader('vary', 'origin')
-    // The asterisk means every header only in responds without credentials; the gateway has no cookies.
+    // The asterisk means every header only in responses without credentials; the gateway has no cookies.
     response.setHeader('access-control-expose-headers', '*')
     if (method !== 'OPTIONS' || headers['access-control-request-method'] === undefined) return false
     response.writeHead(204, {

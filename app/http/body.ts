@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http'
 import { Refusal } from '@svc/core'
 import { isJsonObject, type JsonObject, type JsonValue, messageOf, parseJson } from '@svc/core/json'
 
-/** Rejects with `Refusal`: over the cap, incomplete, or in a content coding other than identity. */
+/** Rejects with `Refusal` for a body over the cap, an incomplete one, or a content coding other than identity. */
 export function readBody(message: IncomingMessage, maxBytes: number): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const coding = message.headers['content-encoding']
@@ -66,7 +66,7 @@ export function jsonObjectIn(bytes: Uint8Array): JsonObject {
 /** Sockets whose request the server has refused in the middle of its body, with the reason. */
 const refused = new WeakMap<object, string>()
 
-/** For the server: what the client gets for the rest of its request. */
+/** Sets what the client gets for the rest of its request. */
 export function refuseBodyOn(socket: object, message: string): void {
   refused.set(socket, message)
 }

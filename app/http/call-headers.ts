@@ -11,7 +11,7 @@ const causeHeaders = [
   ['x-cause-trace', 32],
   ['x-cause-span', 16],
 ] as const
-/** Headers with one value. Of a repeated one, two readers on the way may use different values. */
+/** Headers with one value; if one were repeated, two readers on the way might use different values. */
 const singletons = [
   'content-type',
   'origin',
@@ -76,7 +76,7 @@ function single(value: string | string[] | undefined): string | null {
 
 /** The refusal of a request that repeats a header of one value. */
 export function repeatedHeader(message: IncomingMessage): Refusal | undefined {
-  // Where every field has a name of its own, none is repeated.
+  // If every field has a name of its own, none is repeated.
   if (2 * Object.keys(message.headers).length === message.rawHeaders.length) return undefined
   for (const name of singletons) {
     const value = message.headers[name]
@@ -89,7 +89,7 @@ export function repeatedHeader(message: IncomingMessage): Refusal | undefined {
   return undefined
 }
 
-/** The agent's facts as far as they can be read, and the refusal where a header that is present cannot. */
+/** The agent's facts that can be read, and the refusal if a header that is present cannot. */
 export function agentOf(headers: IncomingHttpHeaders): { agent: CallAgent; refusal?: Refusal } {
   const agent = { nodeId: null, agentRef: null, parentRef: null, variables: null, metadata: null }
   try {
@@ -150,7 +150,7 @@ function isObjectOrNull(value: unknown): value is Record<string, unknown> | null
   return value === null || isJsonObject(value)
 }
 
-/** The call's idempotency key; throws `Refusal` when the two headers differ or the key is not valid. */
+/** The call's idempotency key; throws `Refusal` if the two headers differ or the key is not valid. */
 export function idempotencyKeyOf(headers: IncomingHttpHeaders): string | null {
   const plain = headers['idempotency-key']
   const prefixed = headers['x-idempotency-key']

@@ -1,5 +1,5 @@
-// One request of a client and where its response goes. What judges, sends and responses calls works with it and does not know
-// whether the client speaks HTTP or writes lines to this process.
+// One request of a client and the destination of its response. The code that handles calls works with it and does not
+// know whether the client speaks HTTP or writes lines to this process.
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
 import type { Call, MaybePromise, ResponseHeaders } from '@svc/core'
 import type { JsonValue } from '@svc/core/json'
@@ -9,21 +9,21 @@ import { type BufferedResponse, isDisconnected, writeWhole } from './response.js
 /** JSON that is parsed already. */
 export interface ParsedBody {
   readonly value: JsonValue
-  /** Of its text. */
+  /** Length of its text in bytes. */
   readonly bytes: number
-  /** Where it is passed on as it is written. */
+  /** The text, if it is passed on as it is written. */
   readonly text?: string
 }
 
 export interface ClientExchange {
-  /** Names in lower case; a client without HTTP has those alone that say who calls, and in which session. */
+  /** Names in lower case; a client without HTTP has only those that say who calls, and in which session. */
   readonly headers: IncomingHttpHeaders
-  /** Undefined where the client does not speak HTTP: no header then repeats its message. */
+  /** Undefined if the client does not speak HTTP: no header then repeats its message. */
   readonly http: IncomingMessage | undefined
   /** Rejects with `Refusal`. */
   body(maxBytes: number): Promise<Uint8Array | ParsedBody>
   readonly isDisconnected: boolean
-  /** Runs `listener` when the client disconnects, not if it already has. Returns a function that removes the listener. */
+  /** Runs `listener` when the client disconnects, not if it already has. The result removes the listener. */
   onDisconnect(listener: () => void): () => void
   /** Whether the head of the response is written. */
   readonly isBegun: boolean
@@ -34,7 +34,7 @@ export interface ClientExchange {
   begin(status: number, headers: ResponseHeaders): void
   /** Pending while the client does not read what it got. */
   write(bytes: Uint8Array): MaybePromise<void>
-  /** Keeps the connection in use for whatever is between the gateway and the client. */
+  /** Keeps the connection in use for proxies between the gateway and the client. */
   keepAlive(): void
   end(): void
 }
@@ -67,9 +67,10 @@ export class HttpClientExchange implements ClientExchange {
     // It is emitted once; `once` would wrap the listener.
     response.on('close', listener)
     if (response.socket !== null) return () => response.off('close', listener)
-    // A response emits `close` only while it owns the connection; one queued behind another (HTTP/1.1 pipelining) does not.
+    // A response emits `close` only while it owns the connection; one queued behind another (HTTP/1.1 pipelining) does
+    // not.
     const { socket } = this.http
-    // One listener per queued request is no leak.
+    // One listener per queued request is not a leak.
     socket.setMaxListeners(0)
     socket.on('close', listener)
     return () => {

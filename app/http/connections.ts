@@ -1,12 +1,12 @@
-// Limits of client connections: of one, its requests in all and at a time, and the rate at which it reads responses; of one
-// address, how many are open.
+// Limits client connections: the requests of one connection in all and at a time, the rate at which it reads responses,
+// and the number of open connections of one address.
 import type { ServerResponse } from 'node:http'
 import { isIPv6, type Socket } from 'node:net'
 import { Tally } from '@svc/core/store'
 
 /**
- * Unanswered requests on one connection (pipelining, RFC 9112 §9.3.2). Each may have a response of a mebibyte in memory
- * that the client does not read.
+ * Requests without a response on one connection (pipelining, RFC 9112 §9.3.2). Each may have a response of a mebibyte
+ * in memory that the client does not read.
  */
 const maxPending = 16
 
@@ -69,13 +69,13 @@ export class Connections<S extends Written = Socket> {
     return connection.requests === maxRequestsPerConnection ? 'last' : 'serve'
   }
 
-  /** Nothing more is served on the connection. */
+  /** Makes sure that nothing more is served on the connection. */
   seal(socket: S): void {
     const connection = this.#open.get(socket)
     if (connection !== undefined) connection.requests = this.#limits.maxRequestsPerConnection
   }
 
-  /** A response has been sent completely. */
+  /** Called when a response has been sent completely. */
   end(socket: S): void {
     const connection = this.#open.get(socket)
     if (connection !== undefined) connection.pending--
@@ -127,7 +127,7 @@ export class AddressConnections {
     this.#isExempt = isExempt
   }
 
-  /** Counts the connection until it closes; false where its client has as many as it may have. */
+  /** Counts the connection until it closes; false if its client has as many as it may have. */
   admit(socket: Connected): boolean {
     const { remoteAddress } = socket
     // A connection that has closed already has no address.

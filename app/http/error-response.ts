@@ -1,11 +1,11 @@
-// Answers a request outside any call with the error that was thrown.
+// Makes the response to a request outside any call from the error that was thrown.
 import { denied, isRefusal, type Logger } from '@svc/core'
 import { type BufferedResponse, noCall, refusalResponse } from './response.js'
 
 interface ErrorResponseOptions {
   readonly traceId: string
   readonly logger: Logger
-  /** Of the challenge in a 401. */
+  /** The realm of the challenge in a 401. */
   readonly realm: string
 }
 
@@ -15,8 +15,8 @@ export function errorResponse(
   { traceId, logger, realm }: ErrorResponseOptions,
 ): BufferedResponse {
   if (!isRefusal(error)) {
-    logger.error({ err: error, trace_id: traceId }, 'a request could not be answered')
-    return refusalResponse(denied('INTERNAL', 'The request could not be answered.'), noCall(traceId))
+    logger.error({ err: error, trace_id: traceId }, 'a request could not be handled')
+    return refusalResponse(denied('INTERNAL', 'The request could not be handled.'), noCall(traceId))
   }
   const { code, message, cause } = error
   if (code === 'STORE_UNAVAILABLE') logger.error({ err: cause, trace_id: traceId }, message)

@@ -1,4 +1,4 @@
-// The set of what is in progress, and a wait until it is empty.
+// The set of things in progress, and a wait until it is empty.
 //
 // Not a Set: a Set with constant insertion and removal allocates new tables again and again, and a dead table in the
 // garbage collector's old generation keeps its entries and all later tables alive. Every call would live until the
@@ -16,7 +16,7 @@ export class InFlight<T> implements Iterable<T> {
     return place
   }
 
-  /** Once for each `add`. */
+  /** To be called once for each `add`. */
   delete(place: number): void {
     this.#places[place] = undefined
     this.#free.push(place)
@@ -31,7 +31,7 @@ export class InFlight<T> implements Iterable<T> {
     return this.#places.length - this.#free.length
   }
 
-  /** Resolves when it is empty, at the latest after `withinMs`. */
+  /** Resolves when it is empty, or after `withinMs`. */
   idle(withinMs: number): Promise<void> {
     if (this.#size === 0) return Promise.resolve()
     return new Promise((resolve) => {

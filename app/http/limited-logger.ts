@@ -1,4 +1,4 @@
-// A log that callers nobody has identified cannot fill: a few errors a second have a line of their own.
+// A log that unidentified callers cannot fill: only a few errors a second have a line of their own.
 import type { Clock, Logger } from '@svc/core'
 
 const MAX_PER_SECOND = 10

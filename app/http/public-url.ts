@@ -1,16 +1,16 @@
-// The URL under which clients reach this gateway: the policy's, else one derived from the connection, the headers of a trusted
-// proxy and Host. Only the policy's may decide anything; clients can forge the others.
+// The URL under which clients reach this gateway: the policy's, else one derived from the connection, the headers of a
+// trusted proxy and Host. Only the policy's may decide anything; clients can forge the others.
 import type { IncomingHttpHeaders } from 'node:http'
 import { BlockList, isIP } from 'node:net'
 import { z } from 'zod'
 
-/** The scheme and host that a client used, as far as a proxy tells. */
+/** The scheme and host that a client used, if a proxy says so. */
 interface Forwarded {
   readonly proto?: string
   readonly host?: string
 }
 
-/** An address or a range of them (RFC 4632, RFC 4291 §2.3). */
+/** An address or a range of addresses (RFC 4632, RFC 4291 §2.3). */
 const proxySchema = z
   .string()
   .refine((range) => parsed(range) !== undefined, 'expected an IP address, or a range like 10.0.0.0/8')
@@ -29,7 +29,7 @@ class TrustedProxies {
   }
 
   has(address: string | undefined): boolean {
-    // Every call asks, and reading an address costs as much as a stage.
+    // Every call asks, and parsing an address costs as much as a stage.
     if (this.#isEmpty) return false
     const family = isIP(address ?? '')
     return (
@@ -38,7 +38,7 @@ class TrustedProxies {
   }
 
   /**
-   * What the outermost trusted proxy received, for a request that a trusted proxy sent. Undefined where `forwarded` is
+   * What the outermost trusted proxy received, for a request from a trusted proxy. Undefined if `forwarded` is
    * malformed or contradicts `x-forwarded-*`: a proxy that sets the one and passes the other on would let its client
    * choose.
    */
@@ -75,7 +75,7 @@ function parsed(range: string): { address: string; prefix: number; family: 'ipv4
   const version = isIP(address)
   const bits = version === 4 ? 32 : 128
   const prefix = digits === undefined ? bits : Number(digits)
-  // A zone names an interface of this machine, and no range.
+  // A zone names an interface of this machine, not a range.
   if (version === 0 || prefix > bits || address.includes('%')) return undefined
   return { address, prefix, family: version === 4 ? 'ipv4' : 'ipv6' }
 }
@@ -89,7 +89,7 @@ function last(value: string | string[] | undefined): string | undefined {
 const pair =
   /[ \t]*([!#$%&'*+\-.^_`|~0-9A-Za-z]+)=(?:([!#$%&'*+\-.^_`|~0-9A-Za-z]+)|"((?:[^"\\]|\\.)*)")[ \t]*/y
 
-/** The elements of a `Forwarded` header (RFC 7239 §4), names in lower case; undefined where it is malformed. */
+/** The elements of a `Forwarded` header (RFC 7239 §4), names in lower case; undefined if it is malformed. */
 function forwardedElements(header: string): ReadonlyMap<string, string>[] | undefined {
   const elements: Map<string, string>[] = []
   let element = new Map<string, string>()
@@ -100,7 +100,7 @@ function forwardedElements(header: string): ReadonlyMap<string, string>[] | unde
     if (found === null) return undefined
     const [whole, name = '', token, quoted = ''] = found
     const key = name.toLowerCase()
-    // §4: each parameter at most once.
+    // RFC 7239 §4 allows each parameter once.
     if (element.has(key)) return undefined
     element.set(key, token ?? quoted.replace(/\\(.)/g, '$1'))
     at += whole.length
@@ -149,7 +149,7 @@ function errorOf(text: string): string | undefined {
   return undefined
 }
 
-/** Canonical, and without a trailing slash. `text` as `publicUrlSchema` accepts it. */
+/** Canonical, and without a trailing slash. `text` is valid for `publicUrlSchema`. */
 export function canonicalBase(text: string): string {
   return new URL(text).href.replace(/\/+$/, '')
 }
@@ -179,7 +179,7 @@ export class PublicUrl {
     return this.#proxies.has(address)
   }
 
-  /** Without a trailing slash; undefined where it is not known. */
+  /** The URL without a trailing slash; undefined if it is not known. */
   of({ socket, headers }: RequestOrigin): string | undefined {
     if (this.#fixed !== undefined) return this.#fixed
     const forwarded = this.#proxies.has(socket.remoteAddress) ? this.#proxies.forwarded(headers) : {}
@@ -193,7 +193,7 @@ export class PublicUrl {
 
 function originOf(scheme: string, host: string | undefined): string | undefined {
   if (host === undefined || !/^https?$/.test(scheme)) return undefined
-  // Only a host and a port: the URL parser would accept a user, a path or spaces.
+  // The form is a host and a port: the URL parser would accept a user, a path or spaces.
   if (!/^(?:\[[0-9a-f:.]+\]|[0-9a-z.~_-]+)(?::\d{1,5})?$/i.test(host)) return undefined
   const text = `${scheme}://${host}`
   return URL.canParse(text) ? new URL(text).origin : undefined

@@ -6,15 +6,15 @@ import type { IncomingMessage } from 'node:http'
 const hostForm = /^(?:[0-9a-z._~-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?$/i
 const absoluteForm = /^https?:\/\/([^/?]*)(.*)$/i
 
-/** The host names that are answered. */
+/** The Host names that a server accepts. */
 export interface HostRule {
-  /** Whether a Host header names this server; absent: every host is allowed. */
+  /** Whether a Host header names this server; if absent, every host is allowed. */
   readonly allowsHost?: (host: string) => boolean
   /** The policy key that lists the names; `server.allowedHosts` by default. */
   readonly hostsKey?: string
 }
 
-/** Why the request is refused, for the caller; undefined when it is valid and for this server. */
+/** The reason to refuse the request, for the caller; undefined if it is valid and for this server. */
 export function refuseRequest(
   message: IncomingMessage,
   maxHeaders: number,
@@ -24,7 +24,7 @@ export function refuseRequest(
   if (error !== undefined) return error
   const { host } = message.headers
   if (host === undefined || allowsHost === undefined || allowsHost(host)) return undefined
-  return `host: the gateway does not respond to ${host.slice(0, 255)}; what it responses to can be listed in ${hostsKey}.`
+  return `host: the gateway does not respond to ${host.slice(0, 255)}; the names it responds to are listed in ${hostsKey}.`
 }
 
 function requestError(message: IncomingMessage, maxHeaders: number): string | undefined {
@@ -40,7 +40,7 @@ function requestError(message: IncomingMessage, maxHeaders: number): string | un
   return codingError(message) ?? targetError(message)
 }
 
-/** RFC 9112 §6.1: no other coding is understood, and HTTP/1.0 knows none. */
+/** RFC 9112 §6.1: no other coding is supported, and HTTP/1.0 has none. */
 function codingError({ headers, httpVersion }: IncomingMessage): string | undefined {
   const coding = headers['transfer-encoding']
   if (coding === undefined) return undefined
@@ -61,7 +61,7 @@ function targetError(message: IncomingMessage): string | undefined {
   return undefined
 }
 
-/** Path and query of a valid request, also where its target has the absolute form (RFC 9112 §3.2.2). */
+/** Path and query of a valid request, even if its target has the absolute form (RFC 9112 §3.2.2). */
 export function requestPath({ url = '/' }: IncomingMessage): string {
   if (url.startsWith('/')) return url
   const [, , path = url] = absoluteForm.exec(url) ?? []

@@ -1,4 +1,4 @@
-// Refusals as HTTP responses, and how a whole response is written.
+// Makes refusals into HTTP responses, and writes a whole response.
 import type { OutgoingHttpHeader, ServerResponse } from 'node:http'
 import {
   type Call,
@@ -11,19 +11,19 @@ import {
 } from '@svc/core'
 import { traceparentOf } from '../upstream/headers.js'
 
-/** A response that is written in one go. */
+/** A response that is written at once. */
 export interface BufferedResponse {
   readonly status: number
   readonly headers: ResponseHeaders
   readonly body: string | Uint8Array
 }
 
-/** What an error tells of its call. */
+/** What an error says about its call. */
 export interface ErrorSubject extends Pick<Call, 'sent'> {
   readonly trace: Pick<CallTrace, 'traceId'>
 }
 
-/** For a request that became no call. */
+/** The subject of a request that became no call. */
 export function noCall(traceId: string): ErrorSubject {
   return { trace: { traceId }, sent: 'no' }
 }
@@ -62,19 +62,19 @@ export function refusalResponse(outcome: Denied | Failed, call: ErrorSubject): B
       ...(status === 503 || status === 429 ? { 'retry-after': '1' } : {}),
       ...outcome.headers,
     },
-    // The newline is for terminals.
+    // The newline makes it readable in terminals.
     body: `${JSON.stringify(errorObject(outcome, call))}\n`,
   }
 }
 
 /** Writes the refusal of a request that became no call. */
 export function writeRefusal(response: ServerResponse, refusal: Denied, traceId: string): void {
-  const answer = refusalResponse(refusal, noCall(traceId))
+  const buffered = refusalResponse(refusal, noCall(traceId))
   response.setHeader('x-trace-id', traceId)
-  writeWhole(response, answer)
+  writeWhole(response, buffered)
 }
 
-/** A browser must not read a body that an upstream wrote as another type than it says. */
+/** Stops a browser from reading a body as another type than its upstream says. */
 export const NO_SNIFF = 'x-content-type-options'
 
 /** Headers that only `writeWhole` sets. */
@@ -91,37 +91,37 @@ export function isDisconnected(response: ServerResponse): boolean {
   return response.destroyed || response.req.socket.destroyed
 }
 
-export function writeWhole(response: ServerResponse, answer: BufferedResponse, call?: Call): void {
+export function writeWhole(response: ServerResponse, buffered: BufferedResponse, call?: Call): void {
   if (isDisconnected(response)) return
-  const length = typeof answer.body === 'string' ? Buffer.byteLength(answer.body) : answer.body.byteLength
-  // node:http writes a list as it is; it would copy an object and check each header.
+  const length = typeof buffered.body === 'string' ? Buffer.byteLength(buffered.body) : buffered.body.byteLength
+  // Node:http writes a list as it is; it would copy an object and check each header.
   const list: OutgoingHttpHeader[] = []
-  for (const name in answer.headers) if (!ownHeaders.has(name)) list.push(name, answer.headers[name] ?? '')
-  if (!bodyless(answer.status)) list.push('content-length', length)
+  for (const name in buffered.headers) if (!ownHeaders.has(name)) list.push(name, buffered.headers[name] ?? '')
+  if (!bodyless(buffered.status)) list.push('content-length', length)
   list.push(NO_SNIFF, 'nosniff')
   if (call !== undefined) {
     const { traceId, spanId } = call.trace
     list.push('x-trace-id', traceId, 'x-span-id', spanId, 'traceparent', traceparentOf(call))
   }
-  response.writeHead(answer.status, list)
-  if (bodyless(answer.status)) response.end()
-  else endWith(response, answer.body)
+  response.writeHead(buffered.status, list)
+  if (bodyless(buffered.status)) response.end()
+  else endWith(response, buffered.body)
 }
 
-/** A body of up to this many bytes is sent in one piece with its head. */
+/** Size of bodies that are sent in one piece with their head. */
 const JOINED_BYTES = 16_384
 
 /** Node:http writes the head and a text as one string, but the head and bytes by a vectored write, which costs more. */
 function endWith(response: ServerResponse, body: string | Uint8Array): void {
   if (typeof body === 'string' || body.byteLength > JOINED_BYTES) response.end(body)
   else {
-    // Latin-1 is a character for each byte, so any bytes survive.
+    // Latin-1 has a character for each byte, so any bytes survive.
     const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength)
     response.end(bytes.toString('latin1'), 'latin1')
   }
 }
 
-/** RFC 9110 §6.4.1: these statuses carry no content. */
+/** RFC 9110 §6.4.1: responses with these statuses have no content. */
 function bodyless(status: number): boolean {
   return status === 204 || status === 304
 }

@@ -47,9 +47,9 @@ interface ServerLimits {
 export interface ServerParts extends HostRule {
   /** Absent: plain HTTP. The server watches and closes them. */
   readonly certificates?: Certificates | undefined
-  /** Whether connections from an address are many clients', as a proxy's are; absent: none. */
+  /** Whether connections from an address belong to many clients, as a proxy's do; if absent, none. */
   readonly isProxy?: (address: string) => boolean
-  /** Counts what became no call, so that an attack shows in metrics. */
+  /** Counts requests that became no call, so that an attack shows in metrics. */
   readonly meter?: Meter
 }
 
@@ -88,7 +88,7 @@ export class HttpServer {
         ? createServer(options)
         : createTlsServer({ ...options, ...tls, handshakeTimeout: limits.headersTimeoutMs })
     this.#server.maxConnections = this.#limits.maxConnections
-    // One more than is accepted, so that the excess is seen: node drops further headers silently.
+    // One more than the limit is parsed, so that the excess is seen: node drops further headers silently.
     this.#server.maxHeadersCount = this.#limits.maxHeaders + 1
     this.#server.timeout = this.#limits.writeTimeoutMs
     this.#listenToServer(tls === undefined ? 'connection' : 'secureConnection')
@@ -107,7 +107,7 @@ export class HttpServer {
     server.on('drop', () => this.#parts.meter?.count('svc_http_connections_closed_total'))
     server.on(connected, (socket: Socket) => socket.once('close', () => this.#connections.delete(socket)))
     server.on('request', (message, response) => this.#serve(message, response))
-    // An expectation other than `100-continue`: refused like any other invalid header.
+    // An expectation other than `100-continue` is refused like any other invalid header.
     server.on('checkExpectation', (message, response) => this.#serve(message, response))
     server.on('checkContinue', (message, response) => {
       // A caller that is refused before its body is read need not send the body.
@@ -129,8 +129,8 @@ export class HttpServer {
         this.#refuseMalformed(socket, message)
       }
     })
-    // Nothing was received or sent: the client is idle, or does not read its response. A client that waits for its response
-    // is neither.
+    // Nothing was received or sent: the client is idle, or does not read its response. A client that waits for its
+    // response is neither.
     server.on('timeout', (socket) => {
       if (!this.#connections.isBusy(socket)) socket.destroy()
       else if (socket.writableLength > 0)
@@ -162,7 +162,7 @@ export class HttpServer {
     const handled = attempt(
       () => this.#handler(message, response),
       (error) => {
-        // Other errors have become outcomes before; here a response was interrupted.
+        // Other errors have become outcomes before; this one interrupted a response.
         this.#logger.warn({ reason: messageOf(error) }, 'response interrupted')
         response.destroy()
       },
@@ -170,7 +170,7 @@ export class HttpServer {
     void after(handled, () => this.#inFlight.delete(number))
   }
 
-  /** What the HTTP parser rejects becomes no call: it is answered in the error shape, and the connection closes. */
+  /** Refuses what the HTTP parser rejects, in the error shape and without a call, and closes the connection. */
   #refuseMalformed(socket: Duplex, message: string): void {
     if (!socket.writable) {
       socket.destroy()
@@ -192,7 +192,7 @@ export class HttpServer {
     return false
   }
 
-  /** Rejects when the address is in use or not of this machine, with the `code` of the system's error. */
+  /** Rejects if the address is in use or not of this machine, with the `code` of the system's error. */
   listen(): Promise<{ port: number; url: string }> {
     return new Promise((resolve, reject) => {
       const refuse = (error: NodeJS.ErrnoException): void => reject(listenError(error, this.#limits))
@@ -218,7 +218,7 @@ export class HttpServer {
     }
   }
 
-  /** Accepts no more connections; requests on open ones are still answered. */
+  /** Accepts no more connections; requests on open ones still get a response. */
   stopListening(): void {
     if (this.#server.listening) this.#server.close()
     this.#server.closeIdleConnections()
@@ -250,7 +250,7 @@ function serverOptions(limits: Required<ServerLimits>): ServerOptions {
       checkIntervalMs,
       Math.ceil(Math.min(headersTimeoutMs, requestTimeoutMs) / 2),
     ),
-    // Checked by `requestError`, which answers in the error shape.
+    // `requestError` checks it, and refuses in the error shape.
     requireHostHeader: false,
     // A repeated header must be seen, not dropped: two Authorization headers are refused.
     joinDuplicateHeaders: true,
@@ -263,7 +263,7 @@ function newTraceId(): string {
   return randomBytes(16).toString('hex')
 }
 
-/** The message for a request that the parser rejects; undefined where no response can be sent. */
+/** The message for a request that the parser rejects; undefined if no response can be sent. */
 function parserError(error: Error & { code?: string }): string | undefined {
   const { code = '' } = error
   if (code === 'HPE_HEADER_OVERFLOW') return 'The request headers are too large.'
@@ -284,7 +284,7 @@ function malformedResponse(message: string): string {
   )
 }
 
-/** Ends the connection, also when the client does not close its half. */
+/** Ends the connection, even if the client does not close its half. */
 function endSoon(socket: Duplex): void {
   socket.end()
   const timer = setTimeout(() => socket.destroy(), lingerMs).unref()

@@ -81,7 +81,7 @@ async function writeStream(
   exchange.end()
 }
 
-/** Limits what is read for the record alone once the caller has left. */
+/** Limits what is read for the record alone after the caller has left. */
 class Abandoned {
   #call: Call
   #rules: EventStreamRules | undefined

@@ -17,9 +17,9 @@ export interface GovernOptions {
 }
 
 /**
- * The same tools with the pipeline in front of each `execute`; tools without one stay as they are. A refused call rejects
- * with `GovernanceError`, which the SDK gives to the model as a tool error with the reason. If a tool yields preliminary
- * results, only the last one is returned.
+ * The same tools with the pipeline in front of each `execute`; tools without one stay as they are. A refused call
+ * rejects with `GovernanceError`, which the SDK gives to the model as a tool error with the reason. If a tool yields
+ * preliminary results, only the last one is returned.
  */
 export function govern<Tools extends Readonly<Record<string, Executable>>>(
   pipeline: EmbeddedPipeline,

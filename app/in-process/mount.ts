@@ -58,8 +58,8 @@ export function mountGateway({ prefix = '', ...options }: Mount & GatewaySetting
 }
 
 function mount(builder: GatewayBuilder, prefix: string): MountedGateway {
-  const front = new MountedFront(builder)
-  const gateway = new Gateway(builder, async (host, parts) => front.open(host, parts))
+  const listener = new MountedListener(builder)
+  const gateway = new Gateway(builder, async (host, parts) => listener.open(host, parts))
   return {
     container: gateway.container,
     ready: () => gateway.ready(),
@@ -70,8 +70,8 @@ function mount(builder: GatewayBuilder, prefix: string): MountedGateway {
       if (path === undefined && next !== undefined) return next()
       gateway
         .ready()
-        .then(() => front.handle(Object.assign(request, { url: path ?? request.url }), response))
-        .catch((error: unknown) => front.refuseAll(response, error))
+        .then(() => listener.handle(Object.assign(request, { url: path ?? request.url }), response))
+        .catch((error: unknown) => listener.refuseAll(response, error))
     },
   }
 }
@@ -88,7 +88,7 @@ const dropped = ['authorization', 'content-type', 'host', 'origin'] as const
 
 const bodyConsumed = 'The body was read before the gateway got the request: mount it before body parsers.'
 
-class MountedFront {
+class MountedListener {
   #builder: GatewayBuilder
   #serve: ((request: IncomingMessage, response: ServerResponse) => Promise<void>) | undefined
 

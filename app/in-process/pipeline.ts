@@ -16,13 +16,13 @@ export interface EmbeddedPipeline {
   /**
    * Runs one call, and opens the pipeline first if that has not been done. `forward` sends the call, at most once, and
    * only if every stage lets it pass. It must `await control.commitHolds()` directly before it sends, and return the
-   * result, if there is one. From then on the call may have been sent: if `forward` completes, it was; if it fails, it may
-   * say `control.markSent('no')`. With a broker, the header in `call.get(credential)` goes with the request.
+   * result, if there is one. From then on the call may have been sent: if `forward` completes, it was; if it fails, it
+   * may say `control.markSent('no')`. With a broker, the header in `call.get(credential)` goes with the request.
    */
   run(call: CallControl | ToolCall, forward: Dispatch): Promise<Outcome>
   /**
-   * Puts a new policy (YAML text or an object) in force for the calls that follow. Rejects with `PolicyError`, and the old
-   * policy stays.
+   * Puts a new policy (YAML text or an object) in force for the calls that follow. Rejects with `PolicyError`, and the
+   * old policy stays.
    */
   reload(policy: string | Record<string, unknown>): Promise<void>
   /** Waits for calls in flight, then closes keys, logs and stores. May be called more than once. */

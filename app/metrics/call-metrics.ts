@@ -6,7 +6,7 @@ import { ownMetrics } from './metric-table.js'
 
 const DURATION = 'svc_call_duration_seconds'
 
-/** For servers that are no target: text of callers must not become a label. */
+/** The label of servers that are not targets: text of callers must not become a label. */
 const UNKNOWN = 'unknown'
 /** The code of a call without an error. */
 const OK = 'OK'
@@ -54,7 +54,7 @@ export class CallMetrics {
     })
   }
 
-  /** `servers` are the policy's targets; `isListening` is true for a call that ends only when its caller wants. */
+  /** `servers` are the policy's targets; `isListening` is true for a call that ends only when its caller ends it. */
   begin(call: Call, servers: Servers, isListening: (call: Call) => boolean): void {
     const began = this.#clock.monotonic()
     this.#inFlight++
@@ -67,7 +67,7 @@ export class CallMetrics {
     })
   }
 
-  /** Once for each `begin`. */
+  /** To be called once for each `begin`. */
   end(): void {
     this.#inFlight--
   }
@@ -88,7 +88,7 @@ export class CallMetrics {
   }
 }
 
-/** The same as in the record of the call. */
+/** The decision in the record of the call. */
 function decisionOf(call: Call, { outcome }: Settlement): Decision {
   if (outcome.kind === 'denied') return 'deny'
   return call.judgedFindings().some(({ effect }) => effect === 'deny') ? 'deny' : 'allow'

@@ -38,12 +38,12 @@ export class GatewayMetrics implements Meter {
     gauge?.set(value)
   }
 
-  /** Adds families that are no part of the registry, in the text format. */
+  /** Adds families that are not in the registry, in the text format. */
   add(text: () => string): void {
     this.#sources.push(text)
   }
 
-  /** In the text format (version 0.0.4). */
+  /** The metrics in the text format (version 0.0.4). */
   async text(): Promise<string> {
     const registered = [await this.registry.metrics(), await processMetrics().metrics()]
     return [...registered, ...this.#sources.map((text) => text())].join('\n')
@@ -89,7 +89,7 @@ export class GatewayMetrics implements Meter {
 
 let ofProcess: Registry | undefined
 
-/** One for all gateways of the process, as prom-client's process collectors cannot be removed. */
+/** One registry for all gateways of the process, as prom-client's process collectors cannot be removed. */
 function processMetrics(): Registry {
   if (ofProcess === undefined) {
     ofProcess = new Registry()
@@ -98,5 +98,5 @@ function processMetrics(): Registry {
   return ofProcess
 }
 
-/** Bound where the policy has an admin section. */
+/** Bound if the policy has an admin section. */
 export const gatewayMetrics: Token<GatewayMetrics> = token('GatewayMetrics')

@@ -10,7 +10,7 @@ export const ownMetrics = {
   svc_calls_total: {
     kind: 'counter',
     labels: ['server', 'decision', 'code'],
-    help: 'Completed calls by server (unknown for a server that is no target), decision (allow or deny) and error code (OK without one).',
+    help: 'Completed calls by server (unknown for a server that is not a target), decision (allow or deny) and error code (OK without one).',
   },
   svc_call_duration_seconds: {
     kind: 'histogram',

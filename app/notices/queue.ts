@@ -43,7 +43,7 @@ export class NoticeQueue {
     await rm(this.#pathOf(id), { force: true })
   }
 
-  /** What an earlier process left, oldest first. A file that is none of ours is left alone. */
+  /** The notices that an earlier process left, oldest first. Other files are left alone. */
   async load(): Promise<QueuedNotice[]> {
     const names = await readdir(this.#directory).catch((error: NodeJS.ErrnoException) => {
       if (error.code === 'ENOENT') return []

@@ -3,7 +3,7 @@ import { createHmac } from 'node:crypto'
 import type { Signer } from '@svc/core'
 
 interface SignedMessage {
-  /** The same for every attempt, so that a receiver recognises a repetition. */
+  /** The id is the same for every attempt, so that a receiver recognises a repetition. */
   readonly id: string
   /** Seconds since the epoch. */
   readonly timestamp: number

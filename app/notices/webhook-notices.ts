@@ -18,19 +18,19 @@ const timeoutMs = 15_000
 type Destination = NoticesConfig[number]
 
 interface WebhookNoticesParts {
-  /** For the queue. */
+  /** The directory of the queue. */
   readonly directory: string
   readonly clock: Clock
   readonly logger: Logger
   readonly meter: Meter
-  /** The log's signer, where there is one. */
+  /** The log's signer, if there is one. */
   readonly signer: () => Signer | undefined
   readonly retryDelaysMs?: readonly number[]
 }
 
 interface Pending extends QueuedNotice {
   attempts: number
-  /** The pause before the next attempt. */
+  /** The timer of the next attempt. */
   timer?: NodeJS.Timeout
 }
 
@@ -137,18 +137,18 @@ export class WebhookNotices implements Notices {
     if (this.#closing.signal.aborted) return
     this.#parts.meter.count('svc_notices_failed_total')
     if (this.#parts.clock.now() - at > maxAgeMs) {
-      this.#drop('a notice was not delivered in three days', { url, fault: error })
+      this.#drop('a notice was not delivered in three days', { url, error })
       return this.#end(id)
     }
     if (notice.attempts === 0)
-      this.#parts.logger.warn({ url: originOf(url), fault: error }, 'a notice is delivered later')
+      this.#parts.logger.warn({ url: originOf(url), error }, 'a notice is delivered later')
     const delays = this.#parts.retryDelaysMs ?? retryDelaysMs
     const delay = delays[Math.min(notice.attempts++, delays.length - 1)] ?? 0
     notice.timer = setTimeout(() => this.#run(() => this.#attempt(notice)), jittered(delay))
     notice.timer.unref()
   }
 
-  /** Why the webhook did not accept the notice; undefined where it did. */
+  /** The reason why the webhook did not accept the notice; undefined if it did. */
   async #post({ id, url, body }: Pending, destination: Destination | undefined): Promise<string | undefined> {
     const { clock, signer } = this.#parts
     try {
@@ -204,7 +204,7 @@ function jittered(delay: number): number {
 }
 
 const limits = { connections: 4, connectTimeoutMs: 5_000, keepAlive: true }
-/** Nobody reads the body of a response. */
+/** Limit for the body of a response, which is not used. */
 const maxBytes = 64 * 1024
 
 /** Refuses a name with a private address unless the policy allows it. */
@@ -212,7 +212,7 @@ class WebhookClient {
   #public = new HttpClient({ ...limits, addresses: 'public' })
   #any = new HttpClient(limits)
 
-  /** The status of the response. Rejects where there is none. */
+  /** The status of the response. Rejects if there is none. */
   async post(
     url: string,
     allowPrivate: boolean,

@@ -19,7 +19,7 @@ import type { FederationConfig } from './federation-config.js'
 /** Longest wait for the records and responses of aborted calls. */
 const abortedMs = 5_000
 
-/** The parts for an admin listener; empty where there is none. */
+/** The parts for an admin listener; empty if there is none. */
 interface AdminParts {
   readonly authorizer?: AdminAuthorizer | undefined
   readonly calls?: CallMetrics | undefined
@@ -27,12 +27,12 @@ interface AdminParts {
 
 export class ActivePolicy {
   readonly pipeline: Pipeline
-  /** What its plugins have bound. */
+  /** The bindings of its plugins. */
   readonly container: DependencyContainer
   readonly publicUrl: PublicUrl
   readonly hosts: AllowedHosts
   readonly origins: AllowedOrigins
-  /** Undefined where the policy has no admin section. */
+  /** Undefined if the policy has no admin section. */
   readonly authorizer: AdminAuthorizer | undefined
   readonly federation: FederationConfig
   /** Hard cap on the response to one call. */
@@ -70,7 +70,7 @@ export class ActivePolicy {
     return target
   }
 
-  /** Time that the server has to start, in milliseconds; 0 where the gateway does not start it. */
+  /** Time that the server has to start, in milliseconds; 0 if the gateway does not start it. */
   startTimeoutMs(server: string): number {
     const target = Object.hasOwn(this.#configured, server) ? this.#configured[server] : undefined
     return typeof target === 'object' ? target.start_timeout_ms : 0
@@ -81,23 +81,23 @@ export class ActivePolicy {
     return { path: ALL_SERVERS_PATH, servers: this.federation.servers ?? [...this.#targets.keys()] }
   }
 
-  /** The endpoint of a group; undefined where no group has this name. */
+  /** The endpoint of a group; undefined if no group has this name. */
   group(name: string): UsedResource | undefined {
     const { groups } = this.federation
     const servers = Object.hasOwn(groups, name) ? groups[name] : undefined
     return servers === undefined ? undefined : { path: resourceUrl('', name), servers }
   }
 
-  /** Runs a call; the stages do not stop before `answer` has written the outcome. `ended` runs in any case. */
+  /** Runs a call; the stages do not stop before `respond` has written the outcome. `ended` runs in any case. */
   async serve(
     control: CallControl,
-    response: (outcome: Outcome) => MaybePromise<void>,
+    respond: (outcome: Outcome) => MaybePromise<void>,
     ended: () => void,
   ): Promise<void> {
     const place = this.#calls.add(control)
     this.#metrics?.begin(control.call, this.#targets, isListening)
     try {
-      const written = response(await this.pipeline.run(control))
+      const written = respond(await this.pipeline.run(control))
       if (isPending(written)) await written
     } finally {
       this.#metrics?.end()
@@ -106,7 +106,7 @@ export class ActivePolicy {
     }
   }
 
-  /** Runs a call whose answer the caller takes as a value; a streamed one must be read before the policy stops. */
+  /** Runs a call and returns its response as a value; a streamed one must be read before the policy stops. */
   async run(control: CallControl): Promise<Outcome> {
     const place = this.#calls.add(control)
     try {
@@ -116,7 +116,7 @@ export class ActivePolicy {
     }
   }
 
-  /** Runs a request that is no call; the stages do not stop before it ends. */
+  /** Runs a request that is not a call; the stages do not stop before it ends. */
   async hold<T>(ask: () => Promise<T>): Promise<T> {
     const place = this.#requests.add(true)
     try {

@@ -1,14 +1,14 @@
-// Decides what a request to the admin listener may do, by the policy in force; and the admin token, which is read through its
-// key reference, so that it can be changed without a restart, and compared in constant time.
+// Decides by the policy in force what a request to the admin listener may do. The admin token is read through its key
+// reference, so that it can be changed without a restart, and compared in constant time.
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { Clock, Identity, PolicyFacts, Reviewer, Reviewers } from '@svc/core'
 import { cachedFor, KeyError, type KeyReader } from '@svc/core/secret'
 import type { AllowedHosts } from '../http/allowed-hosts.js'
 
 export class AdminAuthorizer {
-  /** Undefined: what needs only the admin token is open to every client that reaches the listener. */
+  /** If undefined, what needs only the admin token is open to every client that reaches the listener. */
   readonly token: AdminToken | undefined
-  /** The Host names that the listener responses to. */
+  /** The Host names that the listener responds to. */
   readonly hosts: AllowedHosts
   readonly #reviewers: Reviewers | undefined
   readonly #hasOidc: boolean
@@ -25,7 +25,7 @@ export class AdminAuthorizer {
     return !this.#hasOidc
   }
 
-  /** The escalations that a reviewer may see; undefined for a user who is no reviewer and in no set. */
+  /** The escalations that a reviewer may see; undefined for a user who is not a reviewer and in no set. */
   scopeOf(reviewer: Reviewer): VisibleScope | undefined {
     if (reviewer.kind === 'admin') return { isAll: true, tenant: undefined, sets: new Set() }
     const { identity } = reviewer
@@ -54,7 +54,7 @@ function hasOne({ roles }: Identity, wanted: readonly string[]): boolean {
   return roles.some((role) => wanted.includes(role))
 }
 
-/** How long a token is cached, so that requests with wrong tokens cause no disk reads. */
+/** Time for which a token is cached, so that requests with wrong tokens cause no disk reads. */
 const cacheMs = 1000
 const minLength = 16
 /** RFC 6750 §2.1: the characters of a bearer token. */
@@ -71,12 +71,12 @@ export class AdminToken {
     this.#digest = cachedFor(cacheMs, clock, () => this.#load())
   }
 
-  /** Rejects with `KeyError` when the reference has no valid token. */
+  /** Rejects with `KeyError` if the reference has no valid token. */
   async check(): Promise<void> {
     await this.#digest()
   }
 
-  /** Rejects with `KeyError` when the token cannot be read. */
+  /** Rejects with `KeyError` if the token cannot be read. */
   async equals(presented: string): Promise<boolean> {
     return timingSafeEqual(digestOf(presented), await this.#digest())
   }

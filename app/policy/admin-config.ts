@@ -22,9 +22,9 @@ export const adminSchema = z
       .default('127.0.0.1')
       .describe('Address to listen on; one that is not loopback needs tokenRef.'),
     allowedHosts: allowedHostsSchema.describe(
-      'Host names that the listener responses to, beside its addresses; *.example.com means subdomains, * any name.',
+      'Host names that the listener responds to, beside its addresses; *.example.com means subdomains, * any name.',
     ),
-    tls: tlsSchema.describe('TLS on the port of this listener; absent: plain HTTP.'),
+    tls: tlsSchema.describe('TLS on the port of this listener; plain HTTP if absent.'),
     tokenRef: keyRefSchema
       .optional()
       .describe('The key reference (env:NAME or file://PATH) of the admin token, of at least 16 characters.'),
@@ -47,6 +47,6 @@ export const adminSchema = z
       context.addIssue({ code: 'custom', path: ['host'], message })
     }
   })
-  .describe('The listener for operators and reviewers; absent: none.')
+  .describe('The listener for operators and reviewers; none if absent.')
 
 export type AdminConfig = z.output<typeof adminSchema>

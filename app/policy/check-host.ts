@@ -25,7 +25,7 @@ export function checkHost(host: HostConfig, { place }: PolicyFacts): ConfigConfl
   ]
 }
 
-/** Warnings: the other servers work without the command. */
+/** The findings are warnings, as the other servers work without the command. */
 function commands({ targets }: HostConfig, place: PolicyFacts['place']): ConfigConflict[] {
   if (place === undefined) return []
   const { baseDir } = place
@@ -38,7 +38,7 @@ function commands({ targets }: HostConfig, place: PolicyFacts['place']): ConfigC
   })
 }
 
-/** Behind a proxy that ends TLS, `publicUrl` is https. */
+/** Allows `publicUrl` with https, as for a proxy that ends TLS. */
 function plainHttp({ server: { host, tls, publicUrl } }: HostConfig): ConfigConflict[] {
   if (tls !== undefined || isLocalAddress(host) || publicUrl?.startsWith('https:') === true) return []
   const message = 'not a loopback address, and there is no TLS: tokens and arguments can be read in transit'

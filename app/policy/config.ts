@@ -80,16 +80,16 @@ const serverSchema = z
       5_000,
       'Streams of notifications of one tenant at a time (MCP: GET and `subscriptions/listen`); more are RATE_LIMITED',
     ),
-    headersTimeoutMs: milliseconds(1, 10_000, 'Time a client has to send all headers'),
-    requestTimeoutMs: milliseconds(1, 30_000, 'Time a client has to send the whole request'),
+    headersTimeoutMs: milliseconds(1, 10_000, 'Time that a client has to send all headers'),
+    requestTimeoutMs: milliseconds(1, 30_000, 'Time that a client has to send the whole request'),
     writeTimeoutMs: milliseconds(
       1,
       defaultLimits.writeTimeoutMs,
-      'Time a client has to read its response, and a second more for each 16 KiB',
+      'Time that a client has to read its response, and a second more for each 16 KiB',
     ),
-    keepAliveTimeoutMs: milliseconds(0, 5_000, 'Time an idle client connection is kept'),
+    keepAliveTimeoutMs: milliseconds(0, 5_000, 'Time for which an idle client connection is kept'),
     connectTimeoutMs: milliseconds(1, 5_000, 'Time to connect to an upstream'),
-    upstreamTimeoutMs: milliseconds(1, 60_000, "Time an upstream has to send its response's headers"),
+    upstreamTimeoutMs: milliseconds(1, 60_000, "Time that an upstream has to send its response's headers"),
     upstreamIdleMs: milliseconds(
       1,
       300_000,
@@ -140,12 +140,12 @@ const pluginUseSchema = z.strictObject({
 const nameSchema = z.string().min(1)
 
 export const hostSchema = z.strictObject({
-  tenant: nameSchema.describe('Tenant of calls that no token attributes.'),
+  tenant: nameSchema.describe('Tenant of calls without a token.'),
   port: z.int().min(0).max(65_535).describe('TCP port to listen on; 0 picks a free one.'),
   targets: z
     .record(nameSchema, targetSchema)
     .describe('Upstream server name to base URL, or to a command; the name is the one in /mcp/<server>/….'),
-  sec0Dir: z.string().min(1).default('.svc').describe('Directory for what the gateway keeps.'),
+  sec0Dir: z.string().min(1).default('.svc').describe('Directory of the files that the gateway writes.'),
   server: serverSchema,
   federation: federationSchema,
   admin: adminSchema.optional(),

@@ -1,11 +1,11 @@
-// Facts of the host's part of a policy for plugins, when it is checked and when stages are created.
+// Facts of the host's part of a policy for plugins, used when the policy is checked and when stages are created.
 import { resolve } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import type { PluginContext, PolicyFacts } from '@svc/core'
 import { stdioTargetsOf } from '../stdio-targets/config.js'
 import type { HostConfig } from './config.js'
 
-/** Without an admin listener there are no reviewers; without targets, as in a program of one's own, servers are not known. */
+/** Reviewers are known only with an admin listener; servers only with targets, which an embedded pipeline has not. */
 export function hostFacts({ admin, targets, tenant }: HostConfig): PolicyFacts {
   const names = Object.keys(targets)
   const serversWithoutHeaders = [...stdioTargetsOf(targets).values()].map(({ server }) => server)
@@ -46,7 +46,7 @@ export function settingsRequiringRestart(running: HostConfig, next: HostConfig):
   ]
 }
 
-/** A reload changes the token and the reviewers, not whether and where the listener listens. */
+/** A reload changes the token and the reviewers, but neither whether nor on which address the listener listens. */
 function changedAdminSettings(running: HostConfig['admin'], next: HostConfig['admin']): string[] {
   if (running === undefined || next === undefined) return running === next ? [] : ['admin']
   const settings = ['port', 'host', 'tls'] as const

@@ -1,4 +1,4 @@
-// The `federation` section of a policy: what /mcp and /mcp/<group> serve, and under which names.
+// The `federation` section of a policy: the servers behind /mcp and /mcp/<group>, and the names of their tools.
 import type { ConfigConflict } from '@svc/core'
 import { unknownServer } from '@svc/core/policy'
 import { z } from 'zod'
@@ -21,7 +21,7 @@ export const federationSchema = z
       .enum(['always', 'conflict', 'never'])
       .default('always')
       .describe(
-        'Whether names of tools and prompts begin with that of their server, `server__tool`: always, where two servers have the same name, or never; then such a conflict is an error of the list.',
+        'Whether names of tools and prompts begin with that of their server, `server__tool`: always, only if two servers have the same name (conflict), or never; then such a conflict is an error of the list.',
       ),
     list_ttl_ms: z
       .int()
@@ -37,7 +37,7 @@ export const federationSchema = z
       .max(86_400_000)
       .default(10_000)
       .describe(
-        'Time that a server has to open a session or to answer a list, in milliseconds; then the others are served without it. A command has its start_timeout_ms to start.',
+        'Time that a server has to open a session or to send a list, in milliseconds; then the others are served without it. A command has its start_timeout_ms to start.',
       ),
   })
   .prefault({})
@@ -45,7 +45,7 @@ export const federationSchema = z
 
 export type FederationConfig = z.output<typeof federationSchema>
 
-/** Names that do not fit the targets. */
+/** Finds names that do not fit the targets. */
 export function checkFederation(
   { servers = [], groups }: FederationConfig,
   targets: readonly string[],

@@ -27,7 +27,7 @@ export function unsentCall(request: CallRequest, headers: IncomingHttpHeaders = 
   })
 }
 
-/** What the stages get in place of a response. */
+/** The outcome for the stages in place of a response. */
 export const unsent: Outcome = {
   kind: 'completed',
   status: 200,

@@ -31,23 +31,23 @@ export interface CallHandlerParts {
   readonly clock: Clock
   readonly ids: Ids
   readonly logger: Logger
-  /** For what callers that nobody has identified can cause. */
+  /** Logs what callers without an identity can cause. */
   readonly limitedLogger: Logger
-  /** The tenant of calls that no token attributes. */
+  /** The tenant of calls without a token. */
   readonly tenant: string
   readonly tenantCallLimit: TenantCallLimit
-  /** Of streams of notifications. */
+  /** Limits the streams of notifications. */
   readonly tenantStreamLimit: TenantCallLimit
   readonly tenantConnections: TenantConnections
   draining(): boolean
 }
 
-/** What counts a call for its tenant. */
+/** Counts a call for its tenant. */
 interface Counted {
   release(): void
 }
 
-/** Failures in which no part of the gateway is broken. */
+/** Failures that do not mean that a part of the gateway is broken. */
 const expectedFailures: ReadonlySet<ErrorCode> = new Set([
   'UPSTREAM_UNREACHABLE',
   'DURATION_EXCEEDED',
@@ -105,12 +105,12 @@ export class CallHandler {
     return response
   }
 
-  /** Runs one call; the stages do not stop before `answer` has resolved. */
+  /** Runs one call; the stages do not stop before `respond` has resolved. */
   run(
     exchange: ClientExchange,
     endpoint: Endpoint,
     policy: ActivePolicy,
-    response: (control: CallControl, outcome: Outcome) => MaybePromise<void>,
+    respond: (control: CallControl, outcome: Outcome) => MaybePromise<void>,
   ): Promise<void> {
     const counted: Counted = { release: () => undefined }
     const control = this.#call(exchange, endpoint, policy, counted)
@@ -127,7 +127,7 @@ export class CallHandler {
     const respondTo = (outcome: Outcome): MaybePromise<void> => {
       stopListening()
       this.#logFailure(call, outcome)
-      return response(control, outcome)
+      return respond(control, outcome)
     }
     return policy.serve(control, respondTo, () => counted.release())
   }
@@ -181,7 +181,7 @@ export class CallHandler {
     return control
   }
 
-  /** Throws `Refusal` (`RATE_LIMITED`), and has the connection closed, where the tenant has too many. */
+  /** Throws `Refusal` (`RATE_LIMITED`), and has the connection closed, if the tenant has too many. */
   #admit(socket: Socket, tenant: string, exchange: ClientExchange): void {
     if (this.#parts.tenantConnections.admit(socket, tenant)) return
     // One of several calls for one request may come after the head of its response.

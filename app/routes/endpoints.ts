@@ -1,4 +1,4 @@
-// The endpoints for calls: for each protocol how a request is read, sent upstream and refused.
+// The endpoints for calls: they read, send upstream and refuse the requests of each protocol.
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import {
   after,
@@ -33,7 +33,7 @@ import { dispatchInvoke } from '../upstream/invoke.js'
 import { type Invocation, readA2a, readInvoke, type ToolName, validName } from './invoke.js'
 import type { Route } from './route.js'
 
-/** A request as a call: the facts in its head, and how to read, send and refuse it. */
+/** A request as a call: what its head says, and how to read, send and refuse it. */
 export interface Endpoint {
   readonly protocol: CallProtocol
   readonly headers: IncomingHttpHeaders
@@ -41,9 +41,9 @@ export interface Endpoint {
   read(control: CallControl): MaybePromise<CallRequest>
   dispatch(call: Call, control: CallControl): MaybePromise<Outcome>
   encode(outcome: Denied | Failed, call: Call): BufferedResponse
-  /** Fills slots of the protocol's own. */
+  /** Fills slots of the protocol. */
   prepare?(call: Call): void
-  /** Where the body is a batch, its other messages, each a call of its own; known once the request was read. */
+  /** The other messages of a batch, each a call of its own; undefined if the body is not a batch or was not read. */
   batch?(): BatchEndpoints | undefined
   /** Whether the request opens a stream of notifications, as far as its head says so. */
   isStream?(): boolean
@@ -53,7 +53,7 @@ export interface Endpoint {
 
 /** One message of a batch. */
 export interface MessageEndpoint extends Endpoint {
-  /** Its part of the response. */
+  /** The part of the response that belongs to this message. */
   response(outcome: Outcome, call: Call): Promise<MessageOutcome>
 }
 
@@ -115,7 +115,7 @@ export class Endpoints {
 
   mcp(client: ClientExchange, route: ServerEndpoint, policy: ActivePolicy): Endpoint {
     const { maxBodyBytes } = this.#parts
-    // A literal: properties after a spread would give each request a hidden class of its own.
+    // Without a spread: properties after one would give each request a hidden class of its own.
     const request = {
       server: route.server,
       method: route.method,
@@ -144,7 +144,7 @@ export class Endpoints {
     return first
   }
 
-  /** A request to one server on behalf of one to several. */
+  /** A request to one server, which is part of a request to one or more. */
   server(request: ServerRequest, policy: ActivePolicy): MessageEndpoint {
     const { message: value, onCall, onJudged } = request
     const body = value === null ? null : writtenBody(value)
@@ -162,7 +162,7 @@ export class Endpoints {
     }
   }
 
-  /** For a request to several servers that reaches none: it is recorded with its refusal. */
+  /** For a request to several servers that reaches none of them: it is recorded with its refusal. */
   refusedExchange(exchange: McpExchange, refusal: Refusal, used: UsedResource): Endpoint {
     const { mcp } = this.#parts
     const { message, method, headers } = exchange

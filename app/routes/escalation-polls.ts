@@ -1,4 +1,4 @@
-// Answers GET /escalations/<id>: the status of an escalation, for the caller whose call opened it.
+// Responds to GET /escalations/<id>: the status of an escalation, for the caller whose call opened it.
 import type { IncomingHttpHeaders } from 'node:http'
 import { type Ids, type Logger, resolveOptional, services } from '@svc/core'
 import { normalized } from '@svc/core/match'
@@ -7,7 +7,7 @@ import { errorResponse } from '../http/error-response.js'
 import type { BufferedResponse } from '../http/response.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 
-/** Never rejects. An escalation of another tenant is answered as if it did not exist, so that ids stay secret. */
+/** Never rejects. The response to another tenant is that of an unknown id, so that ids stay secret. */
 export async function respondToEscalationPoll(
   headers: IncomingHttpHeaders,
   id: string,

@@ -1,4 +1,4 @@
-// Answers GET /.well-known/oauth-protected-resource… (RFC 9728 §3): where a client gets tokens for this gateway.
+// Responds to GET /.well-known/oauth-protected-resource… (RFC 9728 §3): which issuer gives tokens for this gateway.
 import { Refusal, resolveOptional, services, type UsedResource } from '@svc/core'
 import { ALL_SERVERS_PATH, resourceUrl } from '@svc/core/http'
 import { parseNameSegment, ReferenceInputError } from '@svc/core/match'
@@ -8,7 +8,7 @@ import type { ActivePolicy } from '../policy/active-policy.js'
 
 /**
  * The document for what follows the well-known part of the path: `''` for the gateway, `/mcp` for all servers as one,
- * `/mcp/<name>` for a server or group; a path of the public URL's own may stand before it. Throws `Refusal`.
+ * `/mcp/<name>` for a server or group; a path of the public URL may stand before it. Throws `Refusal`.
  */
 export function resourceMetadata(
   message: RequestOrigin,

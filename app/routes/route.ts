@@ -1,4 +1,4 @@
-// Where a request goes, from its method and path alone.
+// Finds the route of a request by its method and path alone.
 import { Refusal } from '@svc/core'
 import { ALL_SERVERS_PATH, metadataPath } from '@svc/core/http'
 import { parseNameSegment, parseToolSegment } from '@svc/core/match'

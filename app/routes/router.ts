@@ -20,14 +20,14 @@ interface RouterParts extends CallHandlerParts, EndpointsParts {
   readonly keepAliveMs: number
   /** The policy in force at this moment. */
   activePolicy(): ActivePolicy
-  /** What an operator must know of the server itself. */
+  /** What an operator must know about the server itself. */
   warnings(): string[]
 }
 
 /** The MCP endpoint of a server, of a group, or of all servers. */
 export type McpRoute = Pick<Extract<Route, { kind: 'mcp' }>, 'name' | 'method'>
 
-/** A route whose requests are no calls. */
+/** A route whose requests are not calls. */
 type PlainRoute = Exclude<Route, { kind: 'invoke' | 'a2a' | 'mcp' | 'bad' | 'method' }>
 
 export class Router {
@@ -68,7 +68,7 @@ export class Router {
     }
   }
 
-  /** A message of an MCP client, the begin of a stream, or the end of a session. Rejects where the response broke off. */
+  /** Takes a client's message, the start of a stream or the end of a session. Rejects if the response broke off. */
   mcp(
     exchange: ClientExchange,
     { name, method }: McpRoute,
@@ -96,7 +96,7 @@ export class Router {
     )
   }
 
-  /** With the first request to several servers: loading it takes time, and most gateways get none. */
+  /** Loads it with the first request to several servers: loading takes time, and most gateways get none. */
   #loadFederation(): Promise<Federation> {
     this.#federation ??= import('../federation/federation.js').then(
       (loaded) => new loaded.Federation({ ...this.#parts, serverInfo: gatewayImplementation }),
@@ -144,7 +144,7 @@ export class Router {
 
 const alive: BufferedResponse = json({ status: 'ok' })
 
-/** `warnings` are those of the server itself. Throws `Refusal` where calls cannot be served. */
+/** `warnings` are those of the server itself. Throws `Refusal` if calls cannot be served. */
 function readiness(pipeline: Pipeline, isDraining: boolean, warnings: readonly string[]): BufferedResponse {
   const reasons = pipeline.unready()
   if (isDraining || reasons.length > 0) {

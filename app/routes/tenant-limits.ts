@@ -1,4 +1,4 @@
-// Limits what each tenant has, so that no tenant uses up the gateway or its upstreams, or keeps the others from connecting:
+// Limits what each tenant has, so that no tenant uses up the gateway or its upstreams, or keeps others from connecting:
 // calls, streams of notifications, which clients keep open, and connections on which it has made calls.
 import { Refusal } from '@svc/core'
 import { Tally } from '@svc/core/store'
@@ -18,7 +18,7 @@ export class TenantConnections {
   }
 
   /**
-   * Counts the connection for the tenant, until it closes. False where the tenant has as many as it may have and this one
+   * Counts the connection for the tenant, until it closes. False if the tenant has as many as it may have and this one
    * is not among them.
    */
   admit(socket: ClientSocket, tenant: string): boolean {
@@ -37,7 +37,7 @@ export class TenantCallLimit {
   #what: string
   #running = new Tally()
 
-  /** `what` is counted, in the plural. */
+  /** `what` names the counted things, in the plural. */
   constructor(max: number, what: string) {
     this.#max = max
     this.#what = what

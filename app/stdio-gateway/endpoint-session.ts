@@ -1,5 +1,6 @@
-// The session of a client over stdio at an MCP endpoint of the gateway: messages are sent with the token and in the session
-// that the endpoint asks for. If the endpoint ends the session, another one is begun as the client began the first.
+// The session of a client over stdio at an MCP endpoint of the gateway: messages are sent with the token and in the
+// session that the endpoint asks for. If the endpoint ends the session, another one is begun as the client began the
+// first.
 import { isJsonObject } from '@svc/core/json'
 import { LAST_EVENT_ID_HEADER, PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
 import { type ServerSession, sessionHeaders } from '../mcp/handshake.js'
@@ -57,7 +58,7 @@ export class EndpointSession {
     )
   }
 
-  /** Reads the stream of what the server sends on its own, or what follows an event. Resolves to whether there is one. */
+  /** Reads the stream of what the server sends itself, or what follows an event. Resolves to whether there is one. */
   async listen(lastEventId: string | undefined, signal: AbortSignal, onEvent: OnEvent): Promise<boolean> {
     const resumed = lastEventId === undefined ? {} : { [LAST_EVENT_ID_HEADER]: lastEventId }
     const headers = { ...this.#headers(), ...resumed }

@@ -1,5 +1,5 @@
-// One target over stdio: a session begins with `initialize`, a POST carries one message, a GET opens a stream, a DELETE ends
-// the session; from 2026-07-28 on there are only POSTs, without sessions.
+// One target over stdio: a session begins with `initialize`, a POST carries one message, a GET opens a stream, a DELETE
+// ends the session; from 2026-07-28 on there are only POSTs, without sessions.
 import { randomUUID } from 'node:crypto'
 import { abortable, type Clock, type Logger, type Meter } from '@svc/core'
 import { isJsonObject, type JsonObject } from '@svc/core/json'

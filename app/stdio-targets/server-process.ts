@@ -201,8 +201,9 @@ function describeExit(code: number | null, signal: NodeJS.Signals | null): strin
 const maxRounds = 5
 
 /**
- * Ends processes of a server that have left its process group, as daemons do: all of them inherit a variable with the value
- * `run`, and Linux shows with which environment a process was started; other systems do not. Waits for no process.
+ * Ends processes of a server that have left its process group, as daemons do: all of them inherit a variable with the
+ * value `run`, and Linux shows with which environment a process was started; other systems do not. Waits for no
+ * process.
  */
 async function killMarked(run: string): Promise<void> {
   if (!existsSync('/proc/self/environ')) return

@@ -23,18 +23,18 @@ export interface FakeCall {
   readonly tool?: string
   readonly version?: string
   readonly args?: JsonValue
-  /** Over what follows from the rest: another kind, a size, an idempotency key. */
+  /** Replaces members that follow from the rest: another kind, a size, an idempotency key. */
   readonly request?: Partial<CallRequest>
-  /** In place of a request that can be read, for instance one that throws a `Refusal`. */
+  /** Replaces the reading of the request, for instance by one that throws a `Refusal`. */
   readonly read?: () => Promise<CallRequest> | CallRequest
 }
 
-/** `get_invoice@1.0.0` on server `billing`, without headers or arguments, unless told otherwise. */
+/** `get_invoice@1.0.0` on server `billing`, without headers or arguments, unless `given` has others. */
 export function fakeCall(given: FakeCall = {}): Call {
   return fakeCallControl(given).call
 }
 
-/** The same with its control, for tests that run a pipeline. */
+/** The same call with its control, for tests that run a pipeline. */
 export function fakeCallControl(given: FakeCall = {}): CallControl {
   const {
     protocol = 'invoke',

@@ -1,4 +1,4 @@
-// What every plugin promises, as a list of tests: run it over yours, as we run it over ours.
+// The promises of every plugin, as a list of tests: run it over yours, as we run it over ours.
 import { strict as assert } from 'node:assert'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -36,15 +36,15 @@ export interface ConformanceTest {
 /** Options of `conformance`. */
 export interface ConformanceOptions {
   /**
-   * The section as an author would write it, before defaults; `{}` where not given. A function is told a
-   * temporary directory, removed after each test, which is also the context's `baseDir` and `stateDir`.
+   * The section as an author would write it, before defaults; `{}` by default. A function gets a temporary directory,
+   * which is removed after each test, and is also the context's `baseDir` and `stateDir`.
    */
   readonly validConfig?: unknown | ((directory: string) => unknown)
-  /** How long a call may take in a test, in milliseconds; default 5000. */
+  /** Longest time of a call in a test, in milliseconds; default 5000. */
   readonly timeoutMs?: number
   /** Binds what the stage resolves when it is created, and what a gateway would bind of your own. */
   configure?(context: FakeContext): void
-  /** Fills the slots that your stage reads and that are your own; those of the built-in stages are filled. */
+  /** Fills your own slots that your stage reads; those of the built-in stages are filled. */
   fill?(call: Call): void
 }
 
@@ -105,12 +105,12 @@ function schema(plugin: Plugin, options: ConformanceOptions): ConformanceTest[] 
         const { success } = plugin.schema.safeParse({ ...config, no_such_key: true })
         assert.ok(!success, 'an unknown key is accepted and ignored')
       })),
-    test('refuses a section that is no mapping', () => {
+    test('refuses a section that is not a mapping', () => {
       for (const section of [null, 'text', 1, ['list']]) {
         assert.ok(!plugin.schema.safeParse(section).success, `${JSON.stringify(section)} is accepted`)
       }
     }),
-    test('can run on its defaults where it runs without its section', () => {
+    test('can run on its defaults if it runs without its section', () => {
       if (plugin.presence !== 'always' || plugin.schema.safeParse(undefined).success) return
       parseSection(plugin, {})
     }),
@@ -215,7 +215,7 @@ function calls(plugin: Plugin, options: ConformanceOptions): ConformanceTest[] {
   ]
 }
 
-/** Over both protocols, with and without an idempotency key, and one that names nothing. */
+/** Calls over both protocols, with and without an idempotency key, and one that names nothing. */
 function everyKindOfCall(): CallControl[] {
   return [
     fakeCallControl(),
@@ -225,7 +225,7 @@ function everyKindOfCall(): CallControl[] {
   ]
 }
 
-/** The slots that are set from now on. */
+/** Collects the slots that are set from now on. */
 function recordSlots(call: Call): readonly Slot<unknown>[] {
   const set: Slot<unknown>[] = []
   const original = call.set.bind(call)
@@ -248,7 +248,7 @@ function namesOf(slots: readonly Slot<unknown>[]): string[] {
 const headers = { 'content-type': 'application/json' }
 const served: Outcome = { kind: 'completed', status: 200, headers, body: new TextEncoder().encode('{}') }
 
-/** What the rest of a pipeline may return. */
+/** Outcomes that the rest of a pipeline may return. */
 const endings: readonly (() => Outcome)[] = [
   () => served,
   () => ({ ...served, body: streamed() }),
@@ -266,13 +266,13 @@ async function* streamed(): AsyncGenerator<ResponseChunk> {
 interface Attempt {
   readonly call: Call
   readonly outcome: Outcome
-  /** What `next()` returned; undefined where it was not called. */
+  /** The result of `next()`; undefined if it was not called. */
   readonly inside: Outcome | undefined
-  /** How often the stage called `next()`. */
+  /** Number of the stage's calls of `next()`. */
   readonly asked: number
   /** Whether the stage returned before `next()` had ended. */
   readonly isInside: boolean
-  /** What the stage did that no stage may do. */
+  /** The error of the stage that no stage may make. */
   readonly stageError: string | undefined
 }
 
@@ -387,7 +387,7 @@ function written({ validConfig = {} }: ConformanceOptions, directory: string): u
   return typeof validConfig === 'function' ? validConfig(directory) : validConfig
 }
 
-/** What earlier stages would have left on the call, where this one does not leave it itself. */
+/** Fills what earlier stages would have left on the call, unless this stage leaves it itself. */
 function fillSlots(plugin: Plugin, { fill }: ConformanceOptions, control: CallControl): CallControl {
   const { call } = control
   const own = new Set((plugin.provides ?? []).map(({ index }) => index))

@@ -1,4 +1,4 @@
-// What a plugin is created with, in a test: a container of its own, a clock that stands still, no log output.
+// The context of a plugin in a test: a container of its own, a clock that stands still, no log output.
 import 'reflect-metadata'
 import { strict as assert } from 'node:assert'
 import {
@@ -14,7 +14,7 @@ import {
 } from '@svc/core'
 import { container as root } from 'tsyringe'
 
-/** `section` is written as in a policy, before defaults. Throws where the schema refuses it. Nothing is started. */
+/** `section` is written as in a policy, before defaults. Throws if the schema refuses it. Nothing is started. */
 export function createStage(plugin: Plugin, section: unknown, context: PluginContext): Stage {
   return createStageIn(plugin, section, {
     ...context,
@@ -22,7 +22,7 @@ export function createStage(plugin: Plugin, section: unknown, context: PluginCon
   })
 }
 
-/** The same, with its bindings in the container of `context`. */
+/** The same stage, with its bindings in the container of `context`. */
 export function createStageIn(plugin: Plugin, section: unknown, context: PluginContext): Stage {
   const config = parseSection(plugin, section)
   plugin.register?.(config, context)
@@ -56,23 +56,23 @@ export class FakeClock implements Clock {
   #now: number
   #monotonic = 0
 
-  /** Starts at `now`, milliseconds since the epoch; 2026-01-01T00:00:00Z where not given. */
+  /** Starts at `now`, milliseconds since the epoch; 2026-01-01T00:00:00Z by default. */
   constructor(now = Date.UTC(2026, 0, 1)) {
     this.#now = now
   }
 
-  /** Like `monotonic`, bound: it may be handed on by itself. */
+  /** Bound like `monotonic`, so that it may be passed as a function. */
   readonly now = (): number => this.#now
   readonly monotonic = (): number => this.#monotonic
 
-  /** Time passes: both readings move on by `ms`, which is not negative. */
+  /** Moves both readings on by `ms`, which is not negative. */
   advance(ms: number): void {
     if (!(ms >= 0)) throw new RangeError(`time does not pass by ${ms} ms`)
     this.#now += ms
     this.#monotonic += ms
   }
 
-  /** The wall clock is set, as by an administrator; the monotonic one does not notice. */
+  /** Sets the wall clock, as an administrator does; the monotonic one does not change. */
   set(now: number): void {
     this.#now = now
   }
@@ -80,7 +80,7 @@ export class FakeClock implements Clock {
 
 export interface FakeContext extends PluginContext {
   readonly clock: FakeClock
-  /** What the plugin warned the operator of. */
+  /** The plugin's warnings for the operator. */
   readonly warnings: readonly string[]
 }
 

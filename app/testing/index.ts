@@ -1,4 +1,4 @@
-// What someone who writes a plugin tests it with. Bound to no test framework.
+// The tools for tests of plugins, for any test framework.
 export { MemoryDedupeStore } from '@svc/plugin-dedupe'
 export { type FakeCall, fakeCall, fakeCallControl } from './call.js'
 export { type ConformanceOptions, type ConformanceTest, conformance } from './conformance.js'

@@ -34,14 +34,14 @@ export const tlsSchema = z
       .describe('Interval of the check for changed files, in milliseconds.'),
   })
   .optional()
-  .describe('TLS on the port of the gateway; absent: plain HTTP.')
+  .describe('TLS on the port of the gateway; plain HTTP if absent.')
 
 export type TlsConfig = NonNullable<z.output<typeof tlsSchema>>
 
-/** A bundle of roots is larger than a key. */
+/** Limit for a file; a bundle of roots is larger than a key. */
 const maxBytes = 1_048_576
 const dayMs = 86_400_000
-/** Time before a certificate's end from which it is warned of. */
+/** Time before a certificate's end at which the warnings begin. */
 const warnBeforeMs = 7 * dayMs
 
 interface CertificateParts {
@@ -67,12 +67,12 @@ export class Certificates {
     this.#material = materialOf(texts, config.minVersion)
   }
 
-  /** Rejects when a file cannot be read or its content is not valid. */
+  /** Rejects if a file cannot be read or its content is not valid. */
   static async open(config: TlsConfig, parts: CertificateParts): Promise<Certificates> {
     return new Certificates(config, parts, await readTexts(config, parts.reader))
   }
 
-  /** For the creation of the server. */
+  /** Options for the creation of the server. */
   get serverOptions(): TlsOptions {
     const requiresClient = this.#config.clientCa !== undefined
     return { ...this.#material.context, requestCert: requiresClient, rejectUnauthorized: requiresClient }
@@ -158,7 +158,7 @@ function isSame(a: PemTexts, b: PemTexts): boolean {
   return a.key === b.key && a.cert === b.cert && a.clientCa === b.clientCa
 }
 
-/** In PEM. */
+/** The texts in PEM. */
 interface PemTexts {
   readonly key: string
   readonly cert: string
@@ -167,13 +167,13 @@ interface PemTexts {
 
 interface Material {
   readonly context: SecureContextOptions
-  /** When the certificate expires; milliseconds since the epoch. */
+  /** The end of the certificate's validity; milliseconds since the epoch. */
   readonly expiresAt: number
 }
 
 const block = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g
 
-/** Throws when key or certificates are not valid, or do not belong together. The message quotes none of them. */
+/** Throws if key or certificates are not valid, or do not belong together. The message quotes none of them. */
 function materialOf({ key, cert, clientCa }: PemTexts, minVersion: 'TLSv1.2' | 'TLSv1.3'): Material {
   const [own] = certificatesIn('cert', cert)
   if (!own.checkPrivateKey(privateKeyIn(key)))
@@ -204,7 +204,7 @@ function privateKeyIn(pem: string): KeyObject {
   }
 }
 
-/** At least one. */
+/** The certificates, at least one. */
 function certificatesIn(name: 'cert' | 'clientCa', pem: string): [X509Certificate, ...X509Certificate[]] {
   const [first, ...others] = pem.match(block) ?? []
   if (first === undefined) throw new Error(`tls.${name}: no certificate in PEM`)

@@ -1,11 +1,11 @@
 // The headers of a call upstream: only named ones, so that no other header of the caller is passed on.
 import { type Call, type CallRequest, mandates } from '@svc/core'
 
-/** Passed on unchanged. */
+/** Headers that are passed on unchanged. */
 const forwarded = ['x-node-id', 'x-agent-ref', 'x-agent-state', 'x-agent-parent-ref', 'baggage'] as const
 
 /**
- * The gateway's headers on every request upstream: trace, cause, coding, agent and idempotency headers. Never
+ * The gateway's headers on every request upstream: trace, cause, coding, agent and idempotency headers. They never have
  * `authorization`, cookies or hop-by-hop headers.
  */
 export function upstreamHeaders(call: Call, request: CallRequest): Record<string, string> {
@@ -14,10 +14,10 @@ export function upstreamHeaders(call: Call, request: CallRequest): Record<string
     traceparent: traceparentOf(call),
     'x-cause-trace': trace.traceId,
     'x-cause-span': trace.spanId,
-    // Answers are judged and hashed by their content, and the caller may not support another coding.
+    // Responses are judged and hashed by their content, and the caller may not support another coding.
     'accept-encoding': 'identity',
   }
-  // Only for a continued trace: the state belongs to its traceparent.
+  // The state belongs to its traceparent, so a new trace has none.
   if (trace.state !== null) headers['tracestate'] = trace.state
   for (const name of forwarded) {
     const value = call.headers[name]

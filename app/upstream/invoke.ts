@@ -62,7 +62,7 @@ export function dispatchInvoke(
   })
 }
 
-/** Path of the tool below its target. */
+/** The path of the tool below its target. */
 function invokePath(target: URL, { name, version }: CallRequest): string {
   const base = target.pathname.endsWith('/') ? target.pathname.slice(0, -1) : target.pathname
   return `${base}/invoke/${formatToolSegment({ tool: name, version })}${target.search}`

@@ -1,4 +1,4 @@
-// The hard cap on the response to one call, which holds on every face: `server.maxResponseBytes`.
+// The hard cap on the response to one call, which holds for every protocol: `server.maxResponseBytes`.
 import { failed, isStream, type MaybePromise, type Outcome, Refusal, type ResponseChunk } from '@svc/core'
 import { readBounded } from '@svc/core/http'
 import { discard } from './discard.js'
@@ -28,7 +28,7 @@ async function joined(body: AsyncIterable<Uint8Array>, maxBytes: number): Promis
   return bytes
 }
 
-/** The response with its body up to `maxBytes`, refused at once where its head says that it is longer. Throws or rejects with `Refusal`. */
+/** The response with its body up to `maxBytes`; throws `Refusal` at once if its head says that it is longer. */
 export function limitResponse(response: UpstreamResponse, maxBytes: number): MaybePromise<UpstreamResponse> {
   const { headers, body } = response
   if (!(body instanceof Uint8Array) && Number(headers['content-length']) > maxBytes) {

@@ -23,7 +23,7 @@ export interface UpstreamResponse {
   readonly status: number
   /** Names in lower case. */
   readonly headers: ResponseHeaders
-  /** Complete when it is small and no event stream; else its chunks as they come. */
+  /** The whole body if it is small and not an event stream; else its chunks as they come. */
   readonly body: Uint8Array | AsyncIterable<Uint8Array>
 }
 
@@ -46,7 +46,7 @@ export class UpstreamError extends Error {
   }
 }
 
-/** Whether `value` is an `UpstreamError`, of whatever copy of this package. */
+/** Whether `value` is an `UpstreamError` of any copy of this package. */
 export function isUpstreamError(value: unknown): value is UpstreamError {
   return hasBrand(value, 'UpstreamError')
 }

@@ -18,13 +18,13 @@ import {
 } from './response.js'
 
 type Sendable = Omit<UpstreamRequest, 'path'>
-/** Members of the request of a call: of the literal that makes it, since V8 gives each copy with more of them a class. */
+/** Optional members of a request. The literal that makes it has them, as V8 gives each extended copy a new class. */
 export interface CallObservers {
   readonly caller: () => string
   readonly onHead: () => void
 }
 
-/** Of either kind: of bytes, or of messages. */
+/** A response of bytes, or of messages. */
 type AnyResponse = UpstreamResponse | (ResponseHead & Discardable)
 
 export interface Sender<Request extends Sendable, Response extends AnyResponse> {
@@ -51,15 +51,16 @@ export function sendCall<Request extends Sendable, Response extends AnyResponse>
   })
 }
 
-/** The key of the principal that makes the call; all callers without a token are one. */
+/** The key of the principal that makes the call; all callers without a token share one. */
 export function callerKey(call: Call): string {
   const caller = call.get(identity)
   return caller === undefined ? '' : principalKeyOf(caller)
 }
 
 /**
- * Sends `request` with the credential, which replaces any header of its name. Where the response refuses the credential
- * and the broker has another, the request is sent once more and the first response is discarded; `onRepeat` runs before.
+ * Sends `request` with the credential, which replaces any header of its name. If the response refuses the credential
+ * and the broker has another, the request is sent once more and the first response is discarded; `onRepeat` runs
+ * before.
  */
 export function sendWith<Request extends Sendable, Response extends AnyResponse>(
   credential: Credential | undefined,
@@ -94,7 +95,7 @@ function withCredential<Request extends Sendable>(request: Request, { header, va
   return { ...request, headers: { ...request.headers, [header]: value } }
 }
 
-/** The repetition was not sent, but the first request was. */
+/** The error of a repetition that was not sent, although the first request was. */
 function sentBefore(error: UpstreamError): UpstreamError {
   return new UpstreamError(error.message, 'yes', { cause: error.cause })
 }

@@ -1,5 +1,5 @@
 // Parses the addresses of targets. `mcp+http(s)://…` is an MCP server that the invoke protocol reaches too, and so is
-// `stdio:…`, which stands for a command.
+// `stdio:…`, the address of a command.
 
 export interface Target {
   readonly url: URL
@@ -14,7 +14,7 @@ export function addressOf(target: string): string {
   return target.replace(prefix, '')
 }
 
-/** Throws `TypeError` for what is no URL. */
+/** Throws `TypeError` if it is not a URL. */
 export function targetOf(target: string): Target {
   const address = addressOf(target)
   const url = new URL(address)

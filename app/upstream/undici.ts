@@ -44,7 +44,7 @@ export class UndiciDispatcher implements UpstreamDispatcher {
           headers: request.headers,
           body: request.body ?? null,
           headersTimeout: headersTimeoutMs,
-          // It cannot know yet whether the response is events.
+          // The pool cannot know yet whether the response is an event stream.
           bodyTimeout: mayPause ? 0 : idleTimeoutMs,
         },
         exchange,
@@ -70,9 +70,9 @@ export class UndiciDispatcher implements UpstreamDispatcher {
 }
 
 interface ExchangeLimits {
-  /** A larger response is a stream. */
+  /** Bytes above which a response is a stream. */
   readonly wholeUpTo: number
-  /** Time limit between two chunks of a response that is no events; undefined where undici has one. */
+  /** Time limit between two chunks of a response that is not an event stream; undefined if undici has one. */
   readonly idleMs: number | undefined
 }
 
@@ -128,7 +128,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     const type = headers['content-type']
     const length = Number(headers['content-length'] ?? 0)
     const isEvents = typeof type === 'string' && /^text\/event-stream\b/i.test(type)
-    // Most answers end in the packet of their head, and need no timer.
+    // Most responses end in the packet of their head, and need no timer.
     if (!isEvents && this.#limits.idleMs !== undefined) queueMicrotask(() => this.#limitSilence(controller))
     if (isEvents || length > this.#limits.wholeUpTo) this.#becomeStream()
   }

@@ -40,7 +40,8 @@ const schema = z
 
 type ChangeFreezeConfig = z.infer<typeof schema>
 
-// 2. The stage. It only adds findings; `enforcement` decides what they mean, so `mode: observe` and `deny_on` apply to it
+// 2. The stage. It only adds findings; `enforcement` decides what they mean, so `mode: observe` and `deny_on` apply to
+// it
 //    as to the built-in stages.
 class ChangeFreeze implements Stage {
   #from: number

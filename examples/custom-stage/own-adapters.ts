@@ -1,5 +1,5 @@
-// Replaces parts through the container: a signer with a remote key, and a quota adapter. Any token can be bound this way;
-// the gateway requires only the interface.
+// Replaces parts through the container: a signer with a remote key, and a quota adapter. Any token can be bound this
+// way; the gateway requires only the interface.
 import { bind, type QuotaAdapter, type Signer, tokens } from 'svc-sdk/core'
 import { type GatewayHandle, type GatewayOptions, startGatewayServer } from 'svc-sdk/gateway'
 

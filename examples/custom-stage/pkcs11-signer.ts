@@ -1,5 +1,5 @@
-// A signer whose key stays in a PKCS#11 token: a smart card, an HSM, or SoftHSM. It has the public key, so the log keeps its
-// checkpoints. The package `pkcs11js` is passed in; any other binding with these calls works too.
+// A signer whose key stays in a PKCS#11 token: a smart card, an HSM, or SoftHSM. It has the public key, so the log
+// keeps its checkpoints. The package `pkcs11js` is passed in; any other binding with these calls works too.
 import { createHash, createPublicKey, type KeyObject, verify } from 'node:crypto'
 import type { Signer } from 'svc-sdk/core'
 

@@ -1,4 +1,5 @@
-// A loop as agents have it, over functions behind a policy. The "model" is a script; what it is told is what a model would be.
+// A loop as agents have it, over functions behind a policy. The "model" is a script; what it is told is what a model
+// would be.
 import { readFileSync } from 'node:fs'
 import { createPipeline, governed, isGovernanceError } from 'svc-sdk'
 

@@ -17,7 +17,7 @@ export interface Tool {
   readonly description: string
   readonly input: z.ZodObject
   readonly readOnly: boolean
-  /** Throws `z.ZodError` for arguments of the wrong shape and `UnknownRecord` for an invoice or customer that does not exist. */
+  /** Throws `z.ZodError` for arguments of the wrong shape and `UnknownRecord` for an unknown invoice or customer. */
   run(args: unknown): Record<string, unknown>
 }
 

@@ -38,8 +38,8 @@ export interface GovernedServer {
 /**
  * Puts the pipeline of a policy in front of an `McpServer` or `Server` of the MCP SDK (versions 1 and 2), for every
  * connection that it opens from now on, over any transport: lists are filtered, calls are judged, limited and recorded,
- * as a gateway does it. Tools may be registered before or after. Tools are `mcp://<name>/<tool>@<version>`, with name and
- * version of the server's `serverInfo`.
+ * as a gateway does it. Tools may be registered before or after. Tools are `mcp://<name>/<tool>@<version>`, with name
+ * and version of the server's `serverInfo`.
  *
  * Throws `PolicyError` like `startGatewayServer`.
  */
@@ -107,7 +107,8 @@ export interface InstrumentOptions extends Pick<GovernServerOptions, 'contextOf'
 /**
  * Records each message of an MCP server and does nothing else: every call passes, even one that `governServer` refuses
  * to read. Arguments and results that canonical JSON cannot represent are recorded as `{ "json": … }` with their JSON
- * text. The records continue the client's trace (`traceparent` or `_meta`); the server's handlers get this hop as parent.
+ * text. The records continue the client's trace (`traceparent` or `_meta`); the server's handlers get this hop as
+ * parent.
  */
 export function instrument(
   server: McpServerLike,

@@ -25,7 +25,7 @@ export class UserCredentials implements Credentials {
     this.#parts = parts
   }
 
-  /** Undefined where the user must sign in: the gateway then says which scopes that needs. */
+  /** Undefined if the user must sign in: the gateway then says which scopes that needs. */
   async authorization(): Promise<string | undefined> {
     this.#tokens ??= await this.#parts.file.read()
     if (this.#tokens !== undefined && !this.#isFresh(this.#tokens)) {
@@ -48,7 +48,7 @@ export class UserCredentials implements Credentials {
     return this.#tokens === undefined ? undefined : `Bearer ${this.#tokens.accessToken}`
   }
 
-  /** `obtain` runs for all callers in this process and, one after the other, in others. */
+  /** Runs `obtain` once for all callers in this process and, one after the other, in others. */
   #once(obtain: (kept: Tokens | undefined) => Promise<Tokens | undefined>): Promise<void> {
     this.#renewing ??= this.#replace(obtain).finally(() => {
       this.#renewing = undefined
@@ -68,7 +68,7 @@ export class UserCredentials implements Credentials {
     })
   }
 
-  /** Undefined where that is not possible. */
+  /** The refreshed tokens; undefined if they cannot be refreshed. */
   async #refreshed(kept: Tokens): Promise<Tokens | undefined> {
     const { refreshToken } = kept
     if (refreshToken === undefined) return undefined
@@ -85,7 +85,7 @@ export class UserCredentials implements Credentials {
   }
 }
 
-/** RFC 6750 §3. */
+/** The scopes of a challenge (RFC 6750 §3). */
 function scopesIn(challenge: string): string[] {
   const [, scope = ''] = /\bscope="([^"]*)"/.exec(challenge) ?? []
   return scope.split(' ').filter(Boolean)

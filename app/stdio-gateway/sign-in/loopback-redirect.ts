@@ -1,4 +1,4 @@
-// Where an issuer sends a user back to: a listener on the loopback interface for one sign-in (RFC 8252 §7.3).
+// The redirect URI of one sign-in: a listener on the loopback interface, to which the issuer sends the user (RFC 8252).
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
@@ -14,7 +14,7 @@ export class LoopbackRedirect implements AsyncDisposable {
     this.uri = `http://${host}:${port}${path}`
   }
 
-  /** Port 0 picks a free one. Rejects where the port is taken. */
+  /** Port 0 picks a free one. Rejects if the port is taken. */
   static async open(port: number): Promise<LoopbackRedirect> {
     const server = createServer()
     await new Promise<void>((resolve, reject) => {
@@ -24,13 +24,13 @@ export class LoopbackRedirect implements AsyncDisposable {
     return new LoopbackRedirect(server, (server.address() as AddressInfo).port)
   }
 
-  /** Resolves with the URL of the first request with this `state`; others are refused. Rejects with the signal's reason. */
+  /** Resolves with the URL of the first request with this `state`; refuses others. Rejects with the signal's reason. */
   arrival(state: string, signal: AbortSignal): Promise<URL> {
     return new Promise((resolve, reject) => {
       signal.addEventListener('abort', () => reject(signal.reason), { once: true })
       this.#server.on('request', (message, response) => {
         const given = message.url ?? '/'
-        // Any web page may send requests here, with targets such as `//`, which is no URL.
+        // Any web page may send requests here, with targets such as `//`, which are not URLs.
         const url = new URL(URL.canParse(given, this.uri) ? given : '/', this.uri)
         const isExpected = url.pathname === path && url.searchParams.get('state') === state
         const isDenied = url.searchParams.has('error')

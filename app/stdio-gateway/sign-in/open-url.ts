@@ -1,4 +1,4 @@
-// Opens a URL in the user's browser, by the system's own program for that.
+// Opens a URL in the user's browser with the system's own program.
 import { spawn } from 'node:child_process'
 
 /** The program and the arguments before the URL. */
@@ -8,7 +8,7 @@ const openers: Readonly<Partial<Record<NodeJS.Platform, readonly [string, ...str
 }
 const defaultOpener = ['xdg-open'] as const
 
-/** Resolves when the program has started; rejects where there is none. No shell reads the URL. */
+/** Resolves when the program has started; rejects if there is none. No shell reads the URL. */
 export function openUrl(url: URL, platform: NodeJS.Platform = process.platform): Promise<void> {
   const [command, ...args] = openers[platform] ?? defaultOpener
   return new Promise((resolve, reject) => {

@@ -19,7 +19,7 @@ export function signInCredentials(
   { callbackPort, logger, env }: SignInOptions,
 ): Credentials {
   const ownUrl = publicUrl === undefined ? undefined : canonicalBase(publicUrl)
-  // For the whole gateway, so that the user signs in once for all servers.
+  // The resource is the whole gateway, so that the user signs in once for all servers.
   const resource = URL.canParse(audience) ? audience : ownUrl
   return new UserCredentials({
     file: new TokenFile(userDirectory(env), [issuer, resource, clientId]),

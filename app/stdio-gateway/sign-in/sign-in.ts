@@ -12,11 +12,11 @@ const OFFLINE = 'offline_access'
 
 export interface IssuerSettings {
   readonly issuer: string
-  /** Absent: the client registers itself (RFC 7591). */
+  /** If absent, the client registers itself (RFC 7591). */
   readonly clientId: string | undefined
-  /** The resource that the token is for (RFC 8707), where it has a URL. */
+  /** The resource that the token is for (RFC 8707), if it has a URL. */
   readonly resource: string | undefined
-  /** Of the loopback redirect; 0 picks a free one. */
+  /** The port of the loopback redirect; 0 picks a free one. */
   readonly callbackPort: number
   readonly logger: Logger
   openUrl(url: URL): Promise<void>
@@ -29,7 +29,7 @@ export class SignIn {
     this.#settings = settings
   }
 
-  /** In the browser. Rejects where the user or the issuer refuses, or the user takes too long. */
+  /** Signs the user in in the browser. Rejects if the user or the issuer refuses, or the user takes too long. */
   async tokens(scopes: readonly string[]): Promise<Tokens> {
     await using redirect = await LoopbackRedirect.open(this.#settings.callbackPort)
     const config = await this.#client(redirect.uri)
@@ -44,7 +44,7 @@ export class SignIn {
       code_challenge_method: 'S256',
       state,
       ...(requested.length === 0 ? {} : { scope: requested.join(' ') }),
-      // OpenID Connect Core §11.
+      // OpenID Connect Core §11 asks for it.
       ...(offline ? { prompt: 'consent' } : {}),
       ...this.#resource,
     })
@@ -57,7 +57,7 @@ export class SignIn {
     )
   }
 
-  /** Rejects where the issuer refuses. */
+  /** Rejects if the issuer refuses. */
   async refresh({ refreshToken, clientId }: Tokens & { readonly refreshToken: string }): Promise<Tokens> {
     const config = await client.discovery(this.#issuer, clientId, undefined, client.None(), this.#options)
     const tokens = this.#kept(config, await client.refreshTokenGrant(config, refreshToken, this.#resource))
@@ -73,7 +73,7 @@ export class SignIn {
     return resource === undefined ? {} : { resource }
   }
 
-  /** Plain http on the loopback interface alone. */
+  /** Allows plain http only on the loopback interface. */
   get #options(): client.DiscoveryRequestOptions {
     return isLoopbackHost(this.#issuer.hostname) ? { execute: [client.allowInsecureRequests] } : {}
   }

@@ -1,4 +1,4 @@
-// Keeps the tokens of a user for one issuer and resource, in a file of the user's own that processes share.
+// Keeps the tokens of a user for one issuer and resource in a file that only the user can read, shared by processes.
 import { randomBytes } from 'node:crypto'
 import { chmodSync } from 'node:fs'
 import { open, readFile, rename } from 'node:fs/promises'
@@ -14,10 +14,10 @@ const retryMs = 100
 
 const tokensSchema = z.object({
   accessToken: z.string(),
-  /** Milliseconds since the epoch; absent where the issuer does not say. */
+  /** Milliseconds since the epoch; absent if the issuer does not say. */
   expiresAt: z.number().optional(),
   refreshToken: z.string().optional(),
-  /** What the refresh token was issued to. */
+  /** The client that the refresh token was issued to. */
   clientId: z.string(),
 })
 
@@ -27,13 +27,13 @@ export class TokenFile {
   #directory: string
   #path: string
 
-  /** `owner`: what the tokens are for. */
+  /** `owner` identifies what the tokens are for. */
   constructor(directory: string, owner: readonly (string | undefined)[]) {
     this.#directory = directory
     this.#path = join(directory, `tokens-${sha256Hex(JSON.stringify(owner)).slice(0, 32)}.json`)
   }
 
-  /** Undefined where there are none. */
+  /** Undefined if there are none. */
   async read(): Promise<Tokens | undefined> {
     try {
       const parsed = tokensSchema.safeParse(parseJsonObject(await readFile(this.#path, 'utf8')))
@@ -77,7 +77,7 @@ export class TokenFile {
   }
 }
 
-/** Where programs keep what is a user's own: XDG Base Directory on Linux, and its like elsewhere. */
+/** The directory for a user's own files: XDG Base Directory on Linux, and its equivalent elsewhere. */
 export function userDirectory(
   env: Readonly<Record<string, string | undefined>>,
   platform: NodeJS.Platform = process.platform,

@@ -86,7 +86,7 @@ describe('svc audit resume and fork', () => {
     cpSync(log, copy, { recursive: true })
     expect(await write(copy).catch((error: AuditError) => error.code)).to.equal('log_copied')
     const resumed = await audit('resume', copy)
-    expect(resumed.out).to.match(/^log [0-9a-f]{32} goes on in /)
+    expect(resumed.out).to.match(/^log [0-9a-f]{32} continues in /)
     await write(copy)
     const forked = await audit('fork', copy)
     expect(forked.out).to.match(/parent-\w+ holds svc-audit\.invalid\/\w+ with 5 leaves/)
