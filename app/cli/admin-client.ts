@@ -56,10 +56,7 @@ export class AdminClient {
     return { text, etag: response.headers.etag }
   }
 
-  async #send(
-    path: string,
-    body?: object,
-  ): Promise<{ response: HttpResponse; text: string; json: unknown }> {
+  async #send(path: string, body?: object): Promise<{ response: HttpResponse; text: string; json: unknown }> {
     const address = new URL(path, this.#base)
     const client = new HttpClient()
     let response: HttpResponse

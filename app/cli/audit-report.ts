@@ -77,7 +77,8 @@ async function holdsOf(file: string): Promise<readonly LegalHold[]> {
   const { loadPolicyFile } = await import('./policy-file.js')
   const { auditSchema } = await import('@svc/plugin-audit')
   const result = await loadPolicyFile(file, process.env, false)
-  if (!result.ok) throw new AuditError('read_failed', `${file} is not a valid policy: svc policy check ${file}`)
+  if (!result.ok)
+    throw new AuditError('read_failed', `${file} is not a valid policy: svc policy check ${file}`)
   const section = result.policy.sections.get('audit')
   return auditSchema.shape.hold.parse(isJsonObject(section) ? section['hold'] : undefined)
 }

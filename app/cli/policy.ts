@@ -42,7 +42,9 @@ export function policyCommand(io: CliIo = processIo(), env: Env = process.env): 
     )
     .addCommand(
       new Command('explain')
-        .description('report what each stage would decide about a call; nothing is called, counted or written')
+        .description(
+          'report what each stage would decide about a call; nothing is called, counted or written',
+        )
         .argument('<file>', 'the policy file')
         .requiredOption('--tenant <tenant>', 'tenant of the caller')
         .requiredOption('--server <server>', 'server name, as in targets')

@@ -93,10 +93,12 @@ export function isDisconnected(response: ServerResponse): boolean {
 
 export function writeWhole(response: ServerResponse, buffered: BufferedResponse, call?: Call): void {
   if (isDisconnected(response)) return
-  const length = typeof buffered.body === 'string' ? Buffer.byteLength(buffered.body) : buffered.body.byteLength
+  const length =
+    typeof buffered.body === 'string' ? Buffer.byteLength(buffered.body) : buffered.body.byteLength
   // Node:http writes a list as it is; it would copy an object and check each header.
   const list: OutgoingHttpHeader[] = []
-  for (const name in buffered.headers) if (!ownHeaders.has(name)) list.push(name, buffered.headers[name] ?? '')
+  for (const name in buffered.headers)
+    if (!ownHeaders.has(name)) list.push(name, buffered.headers[name] ?? '')
   if (!bodyless(buffered.status)) list.push('content-length', length)
   list.push(NO_SNIFF, 'nosniff')
   if (call !== undefined) {

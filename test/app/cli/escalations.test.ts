@@ -268,7 +268,9 @@ describe('svc escalations, at an address without an admin listener', () => {
     answer = (response) => response.writeHead(500).end('<h1>oops</h1>')
     expect((await run(['list'], env())).err).to.match(/HTTP 500, not from a gateway/)
     answer = (response) => response.end('{"escalations":[{}]}')
-    expect((await run(['list'], env())).err).to.match(/the response does not have the form of an admin listener/)
+    expect((await run(['list'], env())).err).to.match(
+      /the response does not have the form of an admin listener/,
+    )
     answer = (response) => response.socket?.destroy()
     expect((await run(['list'], env())).code).to.equal(1)
   })
