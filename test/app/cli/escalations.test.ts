@@ -205,7 +205,7 @@ describe('svc escalations', () => {
       ],
       [['list'], { SVC_ADMIN_URL: env['SVC_ADMIN_URL'] ?? '' }, /--token-ref: .*SVC_ADMIN_TOKEN is not set$/],
       [['list', '--token-ref', adminToken], env, /--token-ref: not a key reference/],
-      [['list'], { ...env, SVC_ADMIN_TOKEN: 'two words of it' }, /--token-ref: what is there is no token/],
+      [['list'], { ...env, SVC_ADMIN_TOKEN: 'two words of it' }, /--token-ref: not a token: it contains/],
       [['list'], { SVC_ADMIN_TOKEN: adminToken }, /--admin <url> is needed, or SVC_ADMIN_URL/],
       [['list', '--admin', 'nowhere'], env, /--admin: expected the URL/],
       [['list', '--admin', `http://ops:${adminToken}@127.0.0.1:1`], env, /--admin: expected the URL/],

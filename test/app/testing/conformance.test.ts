@@ -71,7 +71,7 @@ describe('the plugin conformance suite', () => {
     ['a range that is none', { ...sound, core: 'latest' }, /range of the contract/],
     ['a place before itself', { ...sound, before: 'sound' }, /place before another/],
     ['a schema that swallows anything', { ...sound, schema: z.looseObject({}) }, /key that it does not know/],
-    ['a schema that needs no mapping', { ...sound, schema: z.any() }, /no mapping/],
+    ['a schema that needs no mapping', { ...sound, schema: z.any() }, /not a mapping/],
     [
       'defaults that are no configuration',
       { ...sound, schema: z.strictObject({ level: z.number() }) },
