@@ -25,6 +25,26 @@ export interface ContentRule {
 /** Limit per reason, so that a hostile caller cannot grow the record. */
 const MAX_FINDINGS = 8
 
+/**
+ * Strings of one call that are checked. A body of a few MiB has a million, and each may be decoded and parsed several
+ * times.
+ */
+const MAX_CHECKED = 20_000
+
+/** Of text that `isPlain` reads. */
+const MAX_PLAIN = 2048
+
+/**
+ * Neither a URL nor a path, however often it is decoded: it has no escape, does not begin with a scheme, a drive, a
+ * slash, a dot or a tilde, and no character at its start is folded to one of them.
+ */
+const PLAIN =
+  /^(?:(?![A-Za-z][A-Za-z0-9+.-]*:)[\p{L}\p{N}"'(<[{*#@&$!?=+_-](?:[\p{L}\p{N} !-$&-9;-~][^%\p{Cc}]*)?)?$/u
+
+function isPlain(text: string): boolean {
+  return text.length <= MAX_PLAIN && PLAIN.test(text)
+}
+
 /** Compiles a rule for each configured allowlist. */
 export function contentRules({ egress_allowlist, fs_allowlist, fs_root }: SecurityConfig): ContentRule[] {
   const rules: ContentRule[] = []
@@ -43,8 +63,9 @@ export function contentRules({ egress_allowlist, fs_allowlist, fs_root }: Securi
 type CheckedRequest = Pick<CallRequest, 'kind' | 'args'> & Partial<Pick<CallRequest, 'method' | 'params'>>
 
 /**
- * Findings in the order of the arguments. Past eight of one reason, one more finding gives the number of the others. Of
- * protocol messages only a client's response, which has no method, is checked: a tool may have requested it.
+ * Findings in the order of the arguments. Past eight of one reason, one more finding gives the number of the others, and
+ * another one says if not all strings were checked. Of protocol messages only a client's response, which has no method,
+ * is checked: a tool may have requested it.
  */
 export function checkContent(
   { kind, args, method, params }: CheckedRequest,
@@ -54,7 +75,9 @@ export function checkContent(
   if ((kind === 'protocol' && method !== null) || rules.length === 0) return []
   const counts = rules.map(() => 0)
   const findings: Finding[] = []
+  let checked = 0
   const visit = (text: string, flags: number, path: readonly (string | number)[]): void => {
+    if ((flags === 0 && isPlain(text)) || ++checked > MAX_CHECKED) return
     for (const [i, { reason, rule }] of rules.entries()) {
       const violation = rule.violation(text, flags, counter)
       if (violation === undefined) continue
@@ -66,6 +89,10 @@ export function checkContent(
   forEachString(args, visit)
   if (params !== undefined) forEachString({ params }, visit)
   for (const [i, { reason }] of rules.entries()) {
+    if (checked > MAX_CHECKED)
+      findings.push(
+        finding(reason, `too many strings may be URLs or paths: at most ${MAX_CHECKED} are checked`),
+      )
     const more = (counts[i] ?? 0) - MAX_FINDINGS
     if (more > 0) findings.push(finding(reason, `${more} more in the arguments`))
   }

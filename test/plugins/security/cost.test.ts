@@ -3,6 +3,8 @@
 import type { JsonValue } from '@svc/core/json'
 import { checkContent, contentRules, type ScanCounter, securityPlugin } from '@svc/plugin-security'
 import { expect } from 'chai'
+import fc from 'fast-check'
+import { propertyRuns } from '../../support/property-runs.js'
 
 const LENGTH = 2 ** 18
 
@@ -83,6 +85,72 @@ describe('security: cost of hostile arguments', () => {
       }
     })
   }
+
+  describe('in many strings', () => {
+    let checks = 0
+    const counting = rules.map(({ reason, key, rule }) => ({
+      reason,
+      key,
+      rule: {
+        sources: rule.sources,
+        violation(...given: Parameters<typeof rule.violation>) {
+          checks++
+          return rule.violation(...given)
+        },
+      },
+    }))
+    const millions: Record<string, readonly [key: string, item: (index: number) => string]> = {
+      'words below a key of URLs and paths': ['url_path', (index) => index.toString(36)],
+      'words below another key': ['q', (index) => index.toString(36)],
+      'escapes below another key': ['q', () => '%61'],
+      'allowed URLs below another key': ['q', () => 'http://good.com'],
+    }
+    for (const [name, [key, item]] of Object.entries(millions)) {
+      it(`is limited: ${name}`, () => {
+        checks = 0
+        const args = { [key]: Array.from({ length: 1_000_000 }, (_, index) => item(index)) }
+        const findings = checkContent({ kind: 'tool', args }, counting)
+        expect(checks).to.be.at.most(40_000)
+        const isPlain = name === 'words below another key'
+        expect(findings.some(({ detail }) => detail?.includes('too many strings') === true)).to.equal(
+          !isPlain,
+        )
+      })
+    }
+
+    it('is no less strict for words that are not checked', () => {
+      const piece = fc.constantFrom(
+        'a',
+        'Z',
+        '0',
+        ' ',
+        ':',
+        '/',
+        '\\',
+        '.',
+        '~',
+        '%2f',
+        '%',
+        '\t',
+        '\u00e9',
+        '\uff0f',
+        '\uff23',
+        '\uff1a',
+        '\u2488',
+        '-',
+        'file',
+        'http',
+      )
+      fc.assert(
+        fc.property(fc.array(piece, { maxLength: 6 }), (pieces) => {
+          const text = pieces.join('')
+          const expected = rules.some(({ rule }) => rule.violation(text, 0, { characters: 0 }) !== undefined)
+          expect(checkContent({ kind: 'tool', args: { q: text } }, rules).length > 0).to.equal(expected)
+        }),
+        { numRuns: propertyRuns(2_000) },
+      )
+    })
+  })
 
   it('checks arguments of the maximum depth', () => {
     let args: JsonValue = 'http://evil.com'
