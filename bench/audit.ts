@@ -51,7 +51,7 @@ export function envelope(i: number, agent: boolean): AuditEnvelope {
 
 interface Throughput {
   readonly perSecond: number
-  /** Over all threads. */
+  /** CPU time over all threads. */
   readonly cpuMicros: number
 }
 
@@ -120,13 +120,13 @@ interface Subject {
 
 interface Round {
   readonly perSecond: number
-  /** Over bare signatures per second. */
+  /** Appends per second over bare signatures per second. */
   readonly ratio: number
   /** The bare signature's share of the CPU time of an append. */
   readonly share: number
 }
 
-/** By subject. */
+/** The rounds of each subject. */
 type Rounds = Readonly<Record<string, readonly Round[]>>
 
 /** The rounds of each load, and the latencies at half load. */

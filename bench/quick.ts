@@ -12,7 +12,7 @@ import { print, table } from './measure/report.js'
 /** A busy machine halves a ratio at times; a regression that matters takes more. */
 const MIN_SHARE = 0.5
 
-/** Higher is better in all of them. */
+/** The ratios: higher is better in all of them. */
 const measures: Readonly<Record<string, () => Promise<number>>> = {
   'CPU of a bare relay / of the gateway, a call': () => gatewayRatio(tmpdir()),
   'durable appends / bare signatures, a second': () => appendRatio(tmpdir()),

@@ -22,7 +22,7 @@ import { measureStreams } from './streams.js'
 import { measureTamperEvidence } from './tamper-evidence.js'
 import { measureUpload } from './upload.js'
 
-/** Each prints its report, and returns its raw rounds. */
+/** The benchmarks: each prints its report, and returns its raw rounds. */
 const measures: Readonly<Record<string, (disk: string, quick: boolean) => Promise<unknown>>> = {
   audit: measureAppending,
   tamper: measureTamperEvidence,

@@ -43,7 +43,7 @@ export async function measureStreams(disk: string, quick: boolean): Promise<unkn
   }
 }
 
-/** Answers calls with a stream of progress and the result; keeps the others open. */
+/** Responds to calls with a stream of progress and the result; keeps the others open. */
 class EventServer {
   /** When the first event of the last call was sent. */
   sentAt = 0
@@ -137,7 +137,7 @@ async function firstEventTimes({ server, agent, url }: Scene, samples: number): 
   return times
 }
 
-/** With the gateway alone in its process. */
+/** The gateway is alone in its process. */
 async function measureMemory(home: string, policy: object, agent: Agent): Promise<unknown> {
   const file = join(home, 'policy.json')
   await writeFile(file, JSON.stringify(policy))

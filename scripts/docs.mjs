@@ -33,17 +33,17 @@ function policyPage() {
 
 ${generated}
 
-A policy is one YAML 1.2 document, a mapping of sections. \`npx svc-sdk policy check FILE\` tells every mistake in it,
+A policy is one YAML 1.2 document, a mapping of sections. \`npx svc-sdk policy check FILE\` reports every mistake in it,
 \`npx svc-sdk policy schema\` prints its JSON Schema for editors.
 
 - Every key is read in \`snake_case\` and in \`camelCase\`; both spellings of one key side by side are a mistake. The
   names in a map (\`<name>\` below) are yours and are taken as they are written.
-- \`\${env:NAME}\` in a string is replaced from the environment. An unset variable is a mistake. Where a number, or true
-  or false, is wanted, the text is converted.
+- \`\${env:NAME}\` in a string is replaced from the environment. An unset variable is a mistake. If the key takes a number, or true
+  or false, the text is converted.
 - An unknown key is a mistake. So is what is not available yet.
 - YAML tags beyond the core schema and merge keys (\`<<\`) are not read. Aliases are, up to 10,000 values.
 
-## What is no section of a plugin
+## Keys of the gateway itself
 
 ${table(hostSchema)}
 ${inOrder(builtinPlugins).map(section).join('\n')}`
@@ -55,7 +55,7 @@ function section({ name, version, schema, presence, absent, available }) {
     ...(about === '' ? [] : [about]),
     ...(available === false ? ['**Not available yet**: a policy with this section is refused.'] : []),
     ...(presence === 'required' ? ['Required.'] : []),
-    ...(presence === 'always' ? ['Runs with the defaults where the section is absent.'] : []),
+    ...(presence === 'always' ? ['Runs with the defaults if the section is absent.'] : []),
     ...(presence === undefined || presence === 'optional'
       ? ['Optional: without the section the stage does not run.']
       : []),
@@ -90,7 +90,7 @@ function errorsPage() {
 
 ${generated}
 
-Every error the gateway itself answers is JSON with a code of this table in \`error\`. Over MCP most of them are
+Every error of the gateway's own is JSON with a code of this table in \`error\`. Over MCP most of them are
 JSON-RPC errors whose \`code\` is the HTTP status below and whose \`data\` is the same object.
 
 ${markdown(['Code', 'HTTP status', 'When'], rows)}`
@@ -105,20 +105,20 @@ function metricsPage() {
       help,
     ])
   const heads = ['Name', 'Type', 'Labels', 'Meaning']
-  return `# Figures
+  return `# Metrics
 
 ${generated.replace('schemas', 'tables')}
 
-What \`/metrics\` of [the admin listener](../admin.md) tells. A histogram has the series \`_bucket\`, \`_sum\` and
+These metrics are at \`/metrics\` of [the admin listener](../admin.md). A histogram has the series \`_bucket\`, \`_sum\` and
 \`_count\`. Beside these there are \`process_*\` and \`nodejs_*\`: CPU, memory, file descriptors, garbage collection, and
 the lag of the event loop.
 
-## Of the gateway
+## The gateway
 
 ${markdown(heads, rows({ ...ownMetrics, ...serverMetrics, ...noticeMetrics, ...stdioMetrics }))}
-## Of its stages
+## Its stages
 
-Those of the sections that run, and those that a plugin of your own names.
+Each section that runs has its own; so has a plugin of yours that names some.
 
 ${markdown(heads, rows(Object.assign({}, ...inOrder(builtinPlugins).map(({ metrics }) => metrics))))}`
 }
@@ -167,9 +167,9 @@ const pages = [
 const isCheck = process.argv.includes('--check')
 for (const [path, text] of pages) {
   const file = `${root}${path}`
-  const now = await readFile(file, 'utf8').catch((fault) => {
-    if (fault.code === 'ENOENT') return undefined
-    throw fault
+  const now = await readFile(file, 'utf8').catch((error) => {
+    if (error.code === 'ENOENT') return undefined
+    throw error
   })
   if (now === text) continue
   if (isCheck) {

@@ -20,7 +20,7 @@ if (!process.argv.includes('--remove')) {
     pagesIn(join(app, folder)).forEach(linkToRepository)
   }
   for (const name of readdirSync(join(root, 'examples'))) {
-    // One in another language has no manifest.
+    // An example in another language has no manifest.
     if (existsSync(join(root, 'examples', name, 'package.json'))) standAlone(join('examples', name))
   }
 }
@@ -28,7 +28,7 @@ if (!process.argv.includes('--remove')) {
 /** Writes a manifest and a compiler configuration that do not need the workspace around the example. */
 function standAlone(folder) {
   const { devDependencies: tools } = readJson('package.json')
-  // What this workspace's own tests import is no export of the copy.
+  // The copy does not export what this workspace's own tests import.
   const { exports: _exports, devDependencies: owned, ...rest } = readJson(join(folder, 'package.json'))
   const needed = Object.fromEntries(['@types/node', 'typescript'].map((name) => [name, tools[name]]))
   const manifest = { ...rest, devDependencies: { ...owned, ...needed } }

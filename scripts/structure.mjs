@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const read = (path) => readFileSync(join(root, path), 'utf8')
-const faults = []
+const errors = []
 
 const sources = execFileSync(
   'git',
@@ -52,7 +52,7 @@ function checkFolders() {
   for (const targets of edges.values()) {
     for (const [to, example] of targets) {
       const from = dirname(example.split(' ')[0])
-      if (reaches(to, from)) faults.push(`${from} and ${to} are in a circle of folders: ${example}`)
+      if (reaches(to, from)) errors.push(`${from} and ${to} are in a circle of folders: ${example}`)
     }
   }
 }
@@ -90,10 +90,10 @@ function checkBoundaries() {
         (top === 'plugins' && ((isPlugin && !target.startsWith(own)) || /^svc-sdk/.test(target))) ||
         (path.startsWith(`${audit}/`) && /^plugins\/audit\/(?!log\/)/.test(target)) ||
         crossesHalvesOfLog(path, target)
-      if (isForbidden) faults.push(`${path} imports ${target}, which its package may not`)
+      if (isForbidden) errors.push(`${path} imports ${target}, which its package may not`)
     }
     if (branded.test(read(path)))
-      faults.push(`${path} recognises a branded class by instanceof; use its is… function`)
+      errors.push(`${path} recognises a branded class by instanceof; use its is… function`)
   }
 }
 
@@ -126,9 +126,9 @@ function checkReferences() {
   const compare = (path, folders) => {
     const missing = folders.filter((folder) => !listed(path).includes(folder))
     const extra = listed(path).filter((folder) => !folders.includes(folder))
-    for (const folder of missing) faults.push(`${path} has no reference to ${folder}`)
+    for (const folder of missing) errors.push(`${path} has no reference to ${folder}`)
     for (const folder of extra)
-      faults.push(`${path} refers to ${folder}, which is not among its dependencies`)
+      errors.push(`${path} refers to ${folder}, which is not among its dependencies`)
   }
   const built = workspaces.filter((folder) => existsSync(join(root, folder, 'tsconfig.json')))
   compare('tsconfig.json', built)
@@ -162,9 +162,9 @@ async function checkKeys() {
       )
       const [casing, ...given] = casings[nested ?? name] ?? []
       const isWrong = casing === 'snake' ? /[A-Z]/.test(key) : key.includes('_')
-      if (casing === undefined) faults.push(`the section ${name} has no casing in scripts/structure.mjs`)
+      if (casing === undefined) errors.push(`the section ${name} has no casing in scripts/structure.mjs`)
       else if (isWrong && !given.includes(key) && !key.startsWith('<'))
-        faults.push(`${name}.${path} is not in ${casing} case, as the section is`)
+        errors.push(`${name}.${path} is not in ${casing} case, as the section is`)
     }
   }
 }
@@ -181,7 +181,7 @@ function checkSectionNames() {
   const named = new RegExp(`'(?:${sections.join('|')})'|From \`(?:${sections.join('|')})\``)
   for (const path of sources.filter((one) => /^(core|app)\//.test(one) && !namesSections(one))) {
     const [found] = named.exec(read(path)) ?? []
-    if (found !== undefined) faults.push(`${path} names the section ${found}, which only its plugin knows`)
+    if (found !== undefined) errors.push(`${path} names the section ${found}, which only its plugin knows`)
   }
 }
 
@@ -191,11 +191,11 @@ function checkContract() {
   const entries = Object.values(exports).flatMap(({ types }) => types?.replace('./dist', 'app') ?? [])
   const paths = sources.filter((path) => entries.some((entry) => isEntry(entry, path)))
   const names = paths.flatMap((path) => {
-    if (/export \*/.test(read(path))) faults.push(`${path} exports all of a module; name what is needed`)
+    if (/export \*/.test(read(path))) errors.push(`${path} exports all of a module; name what is needed`)
     return exportsOf(path)
   })
   const { size } = new Set(names)
-  if (size > maxNames) faults.push(`svc-sdk exports ${size} names; at most ${maxNames} are the contract`)
+  if (size > maxNames) errors.push(`svc-sdk exports ${size} names; at most ${maxNames} are the contract`)
 }
 
 const maxNames = 250
@@ -225,5 +225,5 @@ checkFolders()
 checkBoundaries()
 checkReferences()
 await checkKeys()
-for (const fault of faults) process.stderr.write(`${fault}\n`)
-if (faults.length > 0) process.exitCode = 1
+for (const error of errors) process.stderr.write(`${error}\n`)
+if (errors.length > 0) process.exitCode = 1

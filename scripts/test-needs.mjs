@@ -23,7 +23,7 @@ const needs = [
   },
 ]
 
-// Whatever a program says to `--version`, which openssl 3.0 does not know.
+// Any output of `--version` counts, as openssl 3.0 does not know the option.
 const isThere = ({ program, args }) => {
   const { error, status } = spawnSync(program, args ?? ['--version'], { stdio: 'ignore' })
   return error === undefined && (args === undefined || status === 0)
@@ -43,7 +43,7 @@ const steps = [
       text: `Debian packages, by apt-get: ${packages.join(', ')}`,
       run: () => installPackages(packages),
     },
-  // Optional: the PKCS#11 signer is tested where SoftHSM and its binding install.
+  // Optional: the PKCS#11 signer is tested if SoftHSM and its binding install.
   (hasTokens || usesApt) &&
     !existsSync(`${tokens}/node_modules/pkcs11js/build/Release/pkcs11.node`) && {
       text: 'a binding for PKCS#11, compiled, in test/pkcs11/node_modules',
@@ -93,7 +93,7 @@ function installFolder(cwd, ...flags) {
   spawnSync('npm', args, { cwd, stdio: ['ignore', 'ignore', 'inherit'] })
 }
 
-/** The packages' services are not started: RUNLEVEL tells Debian that this is no time for it. */
+/** The packages' services are not started: RUNLEVEL tells Debian not to. */
 function installPackages(names) {
   const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive', RUNLEVEL: '1' }
   for (const args of [['update'], ['install', '-y', '--no-install-recommends', ...names]]) {

@@ -7,7 +7,7 @@ export interface LoadJob {
   readonly requests: readonly string[]
   /** Duration in milliseconds, or number of calls. */
   readonly until: { readonly milliseconds: number } | { readonly calls: number }
-  /** Requests are due at this rate, whenever answers come; default: each connection sends the next after a response. */
+  /** Requests are due at this rate, whenever responses come; default: each connection sends the next after a response. */
   readonly perSecond?: number
 }
 

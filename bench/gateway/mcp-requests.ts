@@ -7,7 +7,7 @@ const WITH_SESSION = '2025-11-25'
 const CLIENT = { name: 'agent', version: '1.0' }
 const ACCEPT = 'application/json, text/event-stream'
 
-/** By revision. There are `sessions` sessions, as a session may run only one request of an id at a time. */
+/** The requests of each revision. There are `sessions` sessions, as a session may run only one request of an id at a time. */
 export async function mcpRequestsFor(
   port: number,
   tokens: readonly string[],

@@ -1,5 +1,5 @@
 // The baseline: node:http in, undici out, no checks and no record: the minimum cost of a gateway in Node. Without an
-// upstream port it answers itself, which measures the server half alone.
+// upstream port it responds itself, which measures the server half alone.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { Pool } from 'undici'
 import { respondToParent } from '../measure/child.js'
@@ -23,15 +23,15 @@ async function relay(request: IncomingMessage, response: ServerResponse): Promis
     response.writeHead(200, { 'content-type': 'application/json', 'content-length': alone.length }).end(alone)
     return
   }
-  const answer = await pool.request({
+  const upstream = await pool.request({
     method: 'POST',
     path: request.url ?? '/',
     headers: { 'content-type': 'application/json' },
     body,
   })
-  const bytes = Buffer.from(await answer.body.arrayBuffer())
-  response.writeHead(answer.statusCode, {
-    'content-type': answer.headers['content-type'] ?? 'application/json',
+  const bytes = Buffer.from(await upstream.body.arrayBuffer())
+  response.writeHead(upstream.statusCode, {
+    'content-type': upstream.headers['content-type'] ?? 'application/json',
     'content-length': bytes.length,
   })
   response.end(bytes)

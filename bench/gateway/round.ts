@@ -20,7 +20,7 @@ export interface Round {
   readonly p99: number
 }
 
-/** By subject. */
+/** The rounds of each subject. */
 export type Rounds = Readonly<Record<string, readonly Round[]>>
 
 type Job = Pick<LoadJob, 'connections' | 'until' | 'perSecond'>
@@ -50,7 +50,7 @@ export async function alternate(
   return rounds
 }
 
-/** Over pairs of neighbouring rounds. */
+/** Ratios over pairs of neighbouring rounds. */
 export function compared(
   rounds: Rounds,
   [one, other]: readonly [string, string],

@@ -11,7 +11,7 @@ import { policyOf } from './policy.js'
 const USERS = 8
 const SUBJECT_CORE = '0'
 const OTHER_CORE = '1'
-/** Where there is no third core, upstream and load share the second one with the subject. */
+/** If there is no third core, upstream and load share the second one with the subject. */
 const SUBJECT_CORES = availableParallelism() > 2 ? '0,2' : '0,1'
 
 interface SceneParts {
@@ -20,7 +20,7 @@ interface SceneParts {
   readonly issuer: Issuer
   readonly upstream: Child
   readonly load: Child
-  /** Replace those of the policy. */
+  /** Sections that replace those of the policy. */
   readonly sections: Readonly<Record<string, unknown>>
 }
 

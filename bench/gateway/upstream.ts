@@ -13,10 +13,10 @@ const found = {
   ],
   next: null,
 }
-const ANSWER = responseOf({ content, ...found })
+const INVOKE_RESPONSE = responseOf({ content, ...found })
 const TOOL_RESULT = responseOf({
   jsonrpc: '2.0',
-  // Of every call of the load generator.
+  // Every call of the load generator has this id.
   id: 1,
   result: { content, structuredContent: found, resultType: 'complete' },
 })
@@ -41,7 +41,7 @@ function respondToEach(socket: Socket): void {
       const length = /\r\ncontent-length: *(\d+)/i.exec(head)?.[1] ?? '0'
       const next = end + 4 + Number(length)
       if (held.length < next) return
-      socket.write(head.startsWith('POST / ') ? mcpResponse(held.subarray(end + 4, next)) : ANSWER)
+      socket.write(head.startsWith('POST / ') ? mcpResponse(held.subarray(end + 4, next)) : INVOKE_RESPONSE)
       held = held.subarray(next)
     }
   })

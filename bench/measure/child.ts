@@ -13,7 +13,7 @@ import {
   startHeapProfile,
 } from './profiler.js'
 
-/** The questions to a child: question → [input, answer]. */
+/** The questions to a child: question → [input, response]. */
 export interface Questions {
   /** CPU time used so far, microseconds. */
   cpu: [undefined, number]
@@ -25,7 +25,7 @@ export interface Questions {
   heapProfile: [undefined, HeapProfile]
   /** Bytes after a full collection; needs `--expose-gc`. */
   memory: [undefined, { heap: number; rss: number }]
-  /** Of the records so far, and how many of them the signing thread made. */
+  /** The signatures so far, and how many of them the signing thread made. */
   signatures: [undefined, { all: number; byThread: number }]
   load: [LoadJob, LoadResult]
   /** Whether to accept uploads, or to stall them. Returns the bytes accepted so far. */
@@ -48,7 +48,7 @@ interface Reply {
   readonly error?: string
 }
 
-/** In the child: reports that it is ready (with its port), then answers until the parent disconnects. */
+/** In the child: reports that it is ready (with its port), then responds until the parent disconnects. */
 export function respondToParent(port: number, responses: Responses): void {
   const profiling: Responses = { loopCpu, startCpuProfile, cpuProfile, startHeapProfile, heapProfile }
   const all: Responses = { cpu: cpuTime, memory: memoryInUse, ...profiling, ...responses }

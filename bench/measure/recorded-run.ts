@@ -4,11 +4,11 @@ import { readFile, writeFile } from 'node:fs/promises'
 export interface RecordedRun {
   /** The machine, and what else ran on it. */
   readonly machine: string
-  /** By benchmark. */
+  /** The rounds of each benchmark. */
   readonly rounds: Readonly<Record<string, unknown>>
 }
 
-/** Adds the run to those in the file, one a line; creates the file where there is none. */
+/** Adds the run to those in the file, one a line; creates the file if there is none. */
 export async function recordRun(file: string, run: RecordedRun): Promise<void> {
   const lines = [...(await recordedRuns(file)), run].map((one) => JSON.stringify(one))
   await writeFile(file, `[\n${lines.join(',\n')}\n]\n`)

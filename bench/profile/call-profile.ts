@@ -7,7 +7,7 @@ import { byPart, OTHER_THREADS } from './parts.js'
 
 export const CONNECTIONS = 64
 
-/** Of one call, by part: microseconds, or kilobytes. */
+/** What one call takes, by part: microseconds, or kilobytes. */
 export type Parts = Readonly<Record<string, number>>
 
 export interface Profile {
@@ -35,7 +35,7 @@ export async function profileCpu(scene: Scene, child: Child, calls: number): Pro
   return { tree, parts: { ...parts, [OTHER_THREADS]: total - ofLoop } }
 }
 
-/** Of a child that is warm. */
+/** The child must be warm. */
 export async function profileAllocation(
   scene: Scene,
   child: Child,

@@ -15,12 +15,12 @@ const MIN_SHARE = 0.004
 interface Bar {
   readonly label: string
   readonly part: string
-  /** With what they called. */
+  /** The weight of the frames and of what they called. */
   weight: number
   readonly inner: Map<string, Bar>
 }
 
-/** @param micros of a call, which the widths divide. */
+/** @param micros the CPU time of a call, which the widths divide. */
 export function flameGraph(root: Frame, micros: number): string {
   const whole = barOf(`a call: ${micros.toFixed(0)} µs on the event loop`, '')
   addFrame(root, [whole])
@@ -93,7 +93,7 @@ function barOf(label: string, part: string): Bar {
 interface Place {
   readonly x: number
   readonly row: number
-  /** Of the whole. */
+  /** The bar's part of the whole. */
   readonly share: number
   readonly micros: number
 }
@@ -104,7 +104,7 @@ function shapesOf({ label, part }: Bar, { x, row, share, micros }: Place): strin
   const place = `x="${x.toFixed(1)}" y="${y}" width="${width.toFixed(1)}" height="${ROW - 1}"`
   const title = escaped(`${label}: ${micros.toFixed(1)} µs, ${(100 * share).toFixed(1)} %`)
   const letters = Math.floor((width - 4) / LETTER)
-  // With its last folder alone where there is no room for the path.
+  // If there is no room for the path, the label has its last folder alone.
   const fitting = label.length > letters ? label.replace(/\S+\/(?=\S+\/)/, '').slice(0, letters) : label
   const shown = letters < 3 ? [] : [text(x + 2, y + 11, fitting)]
   return [`<rect ${place} fill="${colour}"><title>${title}</title></rect>`, ...shown]

@@ -6,7 +6,7 @@ export const ANONYMOUS = '(anonymous)'
 /** A function on a stack. */
 export interface Frame {
   readonly name: string
-  /** Of its file; empty for the engine's own. */
+  /** The URL of its file; empty for the engine's own. */
   readonly url: string
   /** Microseconds or bytes of the function, without what it called. */
   weight: number

@@ -7,7 +7,7 @@ const OUTSIDE = 'event loop and system calls'
 export const UNDICI = 'undici'
 export const STREAMS = 'node:http and streams'
 export const MICROTASKS = 'microtasks'
-/** They sync the log, collect garbage, compile, and take the samples. */
+/** These threads sync the log, collect garbage, compile, and take the samples. */
 export const OTHER_THREADS = 'other threads'
 
 /** The part of a function's samples, given the part of its caller's; undefined while idle, and of the measurement itself. */
@@ -37,7 +37,7 @@ export function byPart(root: Frame): Map<string, number> {
   return parts
 }
 
-/** The parts of the pictures, from those above: itself and the folders below it. */
+/** The groups of the pictures: each has the parts of its list, and the folders below them. */
 export const groups = [
   { name: 'core', of: ['core'], colour: '#4269d0' },
   { name: 'app (the relay: its own code)', of: ['app', 'bench'], colour: '#97bbf5' },

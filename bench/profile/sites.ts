@@ -21,7 +21,7 @@ export function largestSites(root: Frame, count: number): readonly Site[] {
   return [...sites.values()].sort((a, b) => b.weight - a.weight).slice(0, count)
 }
 
-/** As a reader of the repository knows it. */
+/** The name of the function as a reader of the repository knows it. */
 export function fileOf(url: string): string {
   const [, path] = /\/((?:plugins\/\w+|core|app|bench)\/dist\/.*)$/.exec(url) ?? []
   return path?.replace('/dist/', '/').replace(/\.js$/, '.ts') ?? url.replace(/^.*\/node_modules\//, '')

@@ -1,5 +1,5 @@
 // Control plane and store of the upload benchmark: discards the uploaded bytes while accepting is enabled. Otherwise it
-// neither answers nor reads, so that the upload stalls.
+// neither responds nor reads, so that the upload stalls.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { listen } from '../gateway/listen.js'
 import { respondToParent } from '../measure/child.js'
@@ -11,25 +11,25 @@ let bytes = 0
 
 const server = createServer((request, response) => {
   if (request.method === 'PUT') take(request, response)
-  else void responseUrl(request, response)
+  else void respondWithUrl(request, response)
 })
 const port = await listen(server)
 respondToParent(port, {
   store: (input) => {
     takes = input.takes
     for (const body of bodies) takes ? body.resume() : body.pause()
-    for (const response of takes ? held.splice(0) : []) response()
+    for (const respond of takes ? held.splice(0) : []) respond()
     return bytes
   },
 })
 
-async function responseUrl(request: IncomingMessage, response: ServerResponse): Promise<void> {
+async function respondWithUrl(request: IncomingMessage, response: ServerResponse): Promise<void> {
   let text = ''
   for await (const piece of request) text += piece
   const { key }: { key: string } = JSON.parse(text)
-  const answer = () => response.end(JSON.stringify({ url: `http://127.0.0.1:${port}/${key}` }))
-  if (takes) answer()
-  else held.push(answer)
+  const respond = () => response.end(JSON.stringify({ url: `http://127.0.0.1:${port}/${key}` }))
+  if (takes) respond()
+  else held.push(respond)
 }
 
 function take(request: IncomingMessage, response: ServerResponse): void {

@@ -93,7 +93,7 @@ function stopOnSignal(close: () => Promise<void>): void {
   const stop = (): void => {
     if (stopping) return
     stopping = true
-    console.log('\nStopping: calls in flight are answered and recorded first.')
+    console.log('\nStopping: calls in flight end and are recorded first.')
     close().then(
       () => console.log('Stopped.'),
       (error: unknown) => {

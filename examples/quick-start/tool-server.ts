@@ -1,5 +1,5 @@
 // The tool server that the example gateway protects: an ordinary MCP server over Streamable HTTP, which does not know
-// the gateway. It also answers plain `POST …/invoke/<tool>@<version>`, so that one `curl` line is enough to try it.
+// the gateway. It also serves plain `POST …/invoke/<tool>@<version>`, so that one `curl` line is enough to try it.
 import { randomUUID } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'
@@ -32,10 +32,10 @@ export async function startToolServer(port = 0): Promise<ToolServer> {
         ? serveMcp(request, response, sessions, billing.tools)
         : path.startsWith(`${PATH}/invoke/`)
           ? serveInvoke(request, response, path.slice(`${PATH}/invoke/`.length), billing.tools)
-          : Promise.resolve(answer(response, 404, { error: `Nothing at ${path}.` }))
+          : Promise.resolve(respond(response, 404, { error: `Nothing at ${path}.` }))
     responded.catch((error: unknown) => {
       console.error('tool server:', error)
-      if (!response.headersSent) answer(response, 500, { error: 'The tool server failed.' })
+      if (!response.headersSent) respond(response, 500, { error: 'The tool server failed.' })
       else response.destroy()
     })
   })
@@ -63,7 +63,7 @@ async function serveMcp(
   const id = request.headers['mcp-session-id']
   if (id !== undefined) {
     const session = sessions.get(String(id))
-    if (session === undefined) return answer(response, 404, { error: 'No such session; send initialize.' })
+    if (session === undefined) return respond(response, 404, { error: 'No such session; send initialize.' })
     return session.handleRequest(request, response)
   }
   const transport: StreamableHTTPServerTransport = new StreamableHTTPServerTransport({
@@ -137,14 +137,14 @@ async function serveInvoke(
 ): Promise<void> {
   const tool = tools.find(({ name }) => toolAtVersion === `${name}@${VERSION}`)
   if (request.method !== 'POST' || tool === undefined) {
-    return answer(response, 404, { error: `No tool ${toolAtVersion} here.` })
+    return respond(response, 404, { error: `No tool ${toolAtVersion} here.` })
   }
   try {
-    answer(response, 200, tool.run(JSON.parse(await bodyOf(request))))
+    respond(response, 200, tool.run(JSON.parse(await bodyOf(request))))
   } catch (error) {
-    if (error instanceof UnknownRecord) answer(response, 404, { error: error.message })
-    else if (error instanceof z.ZodError) answer(response, 400, { error: z.prettifyError(error) })
-    else if (error instanceof SyntaxError) answer(response, 400, { error: 'The arguments are not JSON.' })
+    if (error instanceof UnknownRecord) respond(response, 404, { error: error.message })
+    else if (error instanceof z.ZodError) respond(response, 400, { error: z.prettifyError(error) })
+    else if (error instanceof SyntaxError) respond(response, 400, { error: 'The arguments are not JSON.' })
     else throw error
   }
 }
@@ -160,6 +160,6 @@ async function bodyOf(request: IncomingMessage): Promise<string> {
   return Buffer.concat(chunks).toString('utf8')
 }
 
-function answer(response: ServerResponse, status: number, body: object): void {
+function respond(response: ServerResponse, status: number, body: object): void {
   response.writeHead(status, { 'content-type': 'application/json' }).end(`${JSON.stringify(body)}\n`)
 }

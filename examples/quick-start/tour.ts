@@ -1,5 +1,5 @@
-// The steps of the tour: how the gateway answers an agent, and what its operator finds in the log. Each step asserts
-// what it shows, and returns the lines to print.
+// The steps of the tour: what the gateway returns to an agent, and what its operator finds in the log. Each step asserts what
+// it shows, and returns the lines to print.
 import { strict as assert } from 'node:assert'
 import { cp, readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'

@@ -32,17 +32,17 @@ export async function startEvaluator({
 
   async function serve(message: IncomingMessage, response: ServerResponse): Promise<void> {
     if (message.method !== 'POST' || message.url !== '/evaluate')
-      return answer(response, 404, { error: 'not found' })
-    if (!isKnown(message, apiKey)) return answer(response, 401, { error: 'unknown API key' })
+      return respond(response, 404, { error: 'not found' })
+    if (!isKnown(message, apiKey)) return respond(response, 401, { error: 'unknown API key' })
     const text = await bodyOf(message)
     const request = text === undefined ? undefined : requestIn(text)
     if (request === undefined) {
-      return answer(response, 400, {
+      return respond(response, 400, {
         error: `expected a request in the protocol version ${PROTOCOL_VERSION}`,
       })
     }
     requests.push(request)
-    answer(response, 200, { protocolVersion: PROTOCOL_VERSION, decision: decide(request, rules) })
+    respond(response, 200, { protocolVersion: PROTOCOL_VERSION, decision: decide(request, rules) })
   }
 
   const http = createServer((message, response) => {
@@ -85,6 +85,6 @@ async function bodyOf(message: IncomingMessage): Promise<string | undefined> {
   return Buffer.concat(pieces).toString('utf8')
 }
 
-function answer(response: ServerResponse, status: number, body: object): void {
+function respond(response: ServerResponse, status: number, body: object): void {
   response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
 }

@@ -67,7 +67,7 @@ describe('the recipes of docs/analysis.md', function () {
   }
   const only = (title: string) => run(recipes.get(title)?.[0] ?? '')
 
-  it('are all run', () => {
+  it('are all tested here', () => {
     expect([...recipes.keys()]).to.deep.equal([
       'The records as a table',
       'Denials by reason',
@@ -93,7 +93,7 @@ describe('the recipes of docs/analysis.md', function () {
     ])
   })
 
-  it('show the hours', async () => {
+  it('show calls and denials by hour', async () => {
     const rows = await only('Hours')
     expect(rows.map(([, calls, denied]) => [calls, denied])).to.deep.equal([
       ['3', '2'],

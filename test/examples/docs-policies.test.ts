@@ -42,13 +42,13 @@ describe('the policies of the docs', () => {
     })
   }
 
-  it('shows what policy explain says of the first', async () => {
+  it('quotes what policy explain prints for a static key', async () => {
     writeFileSync(join(home.path, 'policy.yaml'), policies[0] ?? '')
     const [, command, line] = /`npx svc-sdk policy (explain [^`]*)` says\s+`([^`]*)`/.exec(page) ?? []
     expect(await run(...(command ?? '').split(/\s+/))).to.include(line)
   })
 
-  it('shows what policy explain says of people', async () => {
+  it('quotes what policy explain prints for an escalation', async () => {
     const text = read('escalation.md')
     writeFileSync(join(home.path, 'policy.yaml'), policiesIn(text)[0] ?? '')
     const [, command, line] = /`npx svc-sdk policy (explain [^`]*)` says\s+```\n([^`]*)\n```/.exec(text) ?? []
@@ -56,14 +56,14 @@ describe('the policies of the docs', () => {
     expect(await run(...args)).to.include(line)
   })
 
-  it('shows what policy explain prints for a runtime', async () => {
+  it('quotes what policy explain prints for a runtime', async () => {
     const text = read('runtime.md')
     writeFileSync(join(home.path, 'policy.yaml'), policiesIn(text)[0] ?? '')
     const [, command, line] = /`npx svc-sdk policy (explain [^`]*)` prints\s+`([^`]*)`/.exec(text) ?? []
     expect(await run(...(command ?? '').split(/\s+/))).to.include(line)
   })
 
-  it('shows what policy explain says of the second, in words', async () => {
+  it('has a command of policy explain that describes a token exchange', async () => {
     writeFileSync(join(home.path, 'policy.yaml'), policies[1] ?? '')
     const [, command] = /`npx svc-sdk policy (explain [^`]*--user[^`]*)`/.exec(page) ?? []
     expect((await run(...(command ?? '').split(/\s+/))).join('\n')).to.include(
@@ -71,7 +71,7 @@ describe('the policies of the docs', () => {
     )
   })
 
-  it('shows a command that finds a person again', async () => {
+  it('shows a command that computes the pseudonym of a person', async () => {
     const [, command = ''] = /^```sh\n(.*?)^```$/ms.exec(read('privacy.md')) ?? []
     const key = 'k'.repeat(44)
     mkdirSync(join(home.path, '.svc'))

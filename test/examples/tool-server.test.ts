@@ -42,7 +42,7 @@ describe('the example tool server', () => {
     expect(JSON.stringify(prompt.messages)).to.include('INV-1001')
   })
 
-  it('answers the same over MCP and over plain HTTP', async () => {
+  it('returns the same over MCP and over plain HTTP', async () => {
     const client = await connect()
     const viaMcp = await client.callTool({ name: 'get_invoice', arguments: { invoice: 'INV-1003' } })
     const viaHttp = await invoke('get_invoice@1.0.0', '{"invoice":"INV-1003"}')

@@ -67,13 +67,13 @@ const worksOfSessions: Readonly<Record<string, Work>> = {
     await requests.subscribeResource({ uri: 'test://static-text' }),
     await requests.unsubscribeResource({ uri: 'test://static-text' }),
   ],
-  'respond to a tool that asks for a sample': async ({ requests }) => {
+  'serve a tool that asks for a sample': async ({ requests }) => {
     const result = await requests.callTool({ name: 'test_sampling' })
     expect(JSON.stringify(result)).to.include('Sampled.')
     return result
   },
-  // Input exists since 2025-06-18; the client or the server may be older.
-  'respond to a tool that asks for input': ({ requests }) =>
+  // Since 2025-06-18; the client or the server may be older.
+  'serve a tool that asks for input': ({ requests }) =>
     failureOf(requests.callTool({ name: 'test_elicitation' })),
   'cancel a call': async (client) => {
     const cancelling = new AbortController()
@@ -102,7 +102,7 @@ const worksOfSessions: Readonly<Record<string, Work>> = {
   },
 }
 
-/** The code of a JSON-RPC or HTTP error, else the result of the call. */
+/** The code of a JSON-RPC error or of an HTTP one; of a call that did not fail, its result. */
 async function failureOf(act: Promise<unknown>): Promise<unknown> {
   return act.then(
     (value) => value,
@@ -110,7 +110,7 @@ async function failureOf(act: Promise<unknown>): Promise<unknown> {
   )
 }
 
-/** The clients, each with its servers. */
+/** The clients, and the servers that each of them is tried with. */
 const clients: readonly (readonly [string, (url: string) => Promise<McpClient>, readonly string[]])[] = [
   ...handshakeRevisions.map(
     (revision) => [`SDK 1.x of ${revision}`, (url: string) => connectSdk1(revision, url), revisions] as const,
@@ -120,7 +120,7 @@ const clients: readonly (readonly [string, (url: string) => Promise<McpClient>, 
   ['SDK 2.x without a handshake', (url) => connectSdk2({ pin: STATELESS }, url), [STATELESS]],
 ]
 
-describe('MCP clients', function () {
+describe('an MCP client', function () {
   this.timeout(120_000)
   let routes: McpRoutes
 
@@ -132,7 +132,7 @@ describe('MCP clients', function () {
 
   for (const [who, connect, servers] of clients) {
     for (const server of servers) {
-      it(`of ${who} get the same from a server of ${server} through the gateway as directly`, async () => {
+      it(`gets the same through the gateway as directly: ${who}, a server of ${server}`, async () => {
         const todo = server === STATELESS ? works : { ...works, ...worksOfSessions }
         const results: Record<string, unknown>[] = []
         for (const route of ['directly', 'through a gateway'] as const) {
@@ -146,7 +146,7 @@ describe('MCP clients', function () {
     }
   }
 
-  it('without a handshake get the notifications that the server acknowledged, until they stop', async () => {
+  it('without a handshake listens to the changes that the server agrees to, until it stops', async () => {
     for (const route of ['directly', 'through a gateway'] as const) {
       await using connected = await connectSdk2({ pin: STATELESS }, routes.to(STATELESS, route))
       const subscription = await connected.client.listen({ toolsListChanged: true })

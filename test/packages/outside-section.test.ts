@@ -88,7 +88,7 @@ describe('a section from outside the repository', function () {
 
   const load = async (specifier: string) => import(specifier)
 
-  it('runs with its own copy of core: it fills its slot, and its refusal keeps its code', async () => {
+  it('runs with its own copy of core: its slot is filled, and its refusal keeps its code', async () => {
     const modules = join(install.directory, 'node_modules')
     const { coreUrl, seen } = await load(pathToFileURL(join(modules, 'svc-badges', 'index.mjs')).href)
     const entry = join(install.directory, 'entry.mjs')
@@ -140,7 +140,7 @@ describe('a section from outside the repository', function () {
       },
     )
 
-  it('has its place in the order, its schema and its descriptions in the command', () => {
+  it('appears in the output of the command: its place in the order, its schema, its descriptions', () => {
     const order = command(
       'policy',
       'explain',

@@ -57,7 +57,7 @@ describe('the published packages', function () {
   const bytesOf = ({ name, version }: Manifest) =>
     readFile(join(home, 'registry', name, `${basename(name)}-${version}.tgz`))
 
-  it('need no correction by npm', () => {
+  it('are published without a correction by npm', () => {
     expect(warnings).to.deep.equal([])
   })
 
@@ -101,7 +101,7 @@ describe('the published packages', function () {
         expect(unmapped).to.deep.equal([])
       })
 
-      it('has pages with links to files of the package only', () => {
+      it('has pages whose links lead to files of the package only', () => {
         const pages = files.listFiles().filter((path) => path.endsWith('.md'))
         const broken = pages.flatMap((page) =>
           [...files.readFile(page).matchAll(/\]\((?!https?:|#)([^)#\s]+)/g)]
@@ -113,14 +113,14 @@ describe('the published packages', function () {
     })
   }
 
-  it('install one copy of core', async () => {
+  it('install a single copy of core', async () => {
     const paths = await readdir(join(project, 'node_modules'), { recursive: true })
     expect(paths.filter((path) => path.endsWith('@svc/core/package.json'))).to.deep.equal([
       '@svc/core/package.json',
     ])
   })
 
-  it('install no AWS SDK, under 50 MB, and under 30 MB without optional dependencies', async () => {
+  it('take under 50 MB, under 30 MB without optional dependencies, and do not install the AWS SDK', async () => {
     const lock = await readFile(join(project, 'package-lock.json'), 'utf8')
     const { packages } = JSON.parse(lock) as { packages: Record<string, { optional?: boolean }> }
     // What `--omit=optional` leaves out.
@@ -133,7 +133,7 @@ describe('the published packages', function () {
     expect(await readdir(join(project, 'node_modules'))).not.to.include('@aws-sdk')
   })
 
-  it('carry the documentation and the examples that it cites', async () => {
+  it('hold the documentation, and the examples that it cites', async () => {
     const pages = [
       'docs/writing-a-stage.md',
       'docs/reference/policy.md',
@@ -143,12 +143,12 @@ describe('the published packages', function () {
     expect(carried).to.include.members(pages)
   })
 
-  it('bring a command that tells its own name', async () => {
+  it('install a command whose help has the name under which it was run', async () => {
     const { stdout } = await svc(['--help'])
     expect(stdout).to.match(/^Usage: svc-sdk /)
   })
 
-  it('give the types', async () => {
+  it('have types with which a program compiles', async () => {
     const compiler = join(root, 'node_modules/typescript/bin/tsc')
     const { stdout } = await run(
       process.execPath,
@@ -158,7 +158,7 @@ describe('the published packages', function () {
     expect(stdout).to.equal('')
   })
 
-  describe('let one plugin be upgraded alone:', () => {
+  describe('allow an upgrade of one plugin alone:', () => {
     const name = '@svc/plugin-quotas'
 
     /** A project with another version of that plugin, which is written for `core`. */
@@ -203,12 +203,12 @@ describe('the published packages', function () {
     const start = async (folder: string) =>
       run(process.execPath, ['smoke.mjs', await mkdtemp(join(home, 'state-'))], folder)
 
-    it('a gateway starts with one that was written for its core', async () => {
+    it('a gateway starts with a plugin that was written for its core', async () => {
       const { stdout } = await start(await upgradedTo('1.9.0', '^1.0.0'))
       expect(stdout).to.contain('"allowed":[200,')
     })
 
-    it('a gateway refuses one that was written for another core, and names both versions', async () => {
+    it('a gateway refuses a plugin that was written for another core, and names both versions', async () => {
       const error = await start(await upgradedTo('2.0.0', '^2.0.0')).then(
         () => 'started',
         ({ message }: Error) => message,
@@ -218,7 +218,7 @@ describe('the published packages', function () {
     })
   })
 
-  describe('carry examples as projects of their own:', () => {
+  describe('hold examples that are projects of their own:', () => {
     /** As the pages say: copied out of the package, installed and built there. */
     const copyExample = async (name: string) => {
       const folder = join(home, name)
