@@ -1,4 +1,5 @@
 // The contract of stages, plugins and calls: what a plugin is written against.
+export type { DependencyContainer } from 'tsyringe'
 export { type Abortable, abortable } from './call/abort.js'
 export type { Call } from './call/call.js'
 export { brand, CORE_VERSION, hasBrand } from './call/contract.js'
@@ -95,17 +96,26 @@ export { checkServer } from './doctor/check-server.js'
 export type { DedupeClaim, DedupeClaimResult, DedupeStore } from './plugin/dedupe-store.js'
 export type { EscalationEntry, EscalationStore, OpenConditions } from './plugin/escalation-store.js'
 export type { DecisionEvaluator, Evaluation, EvaluationRequest, Obligation } from './plugin/evaluation.js'
-export type { ConfigConflict, DenyRule, PolicyFacts } from './plugin/facts.js'
 export { type LateBoundMembers, lateBound } from './plugin/late-bound.js'
 export { type Notice, type Notices, noticeTypes } from './plugin/notices.js'
 export type { Phase } from './plugin/order.js'
 export {
+  bindOwned,
+  type ConfigConflict,
   definePlugin,
   type MetricEntry,
+  owned,
   type Plugin,
   type PluginContext,
   type SectionsOf,
 } from './plugin/plugin.js'
+export {
+  type ConfiguredRule,
+  type DenyRule,
+  hostOf,
+  type PolicyHost,
+  policyTokens,
+} from './plugin/policy-tokens.js'
 export type { QuotaAdapter, ResetAt } from './plugin/quota-adapter.js'
 export { registeredPlugins, registerPlugin } from './plugin/registration.js'
 export { type Lease, Resources } from './plugin/resources.js'

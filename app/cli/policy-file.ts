@@ -18,10 +18,9 @@ import { importPlugins } from '../gateway/custom-plugins.js'
 import { builtinPlugins } from '../gateway/plugins.js'
 import { checkHost } from '../policy/check-host.js'
 import { type HostConfig, hostSchema } from '../policy/config.js'
-import { hostFacts, policyPlace } from '../policy/facts.js'
+import { policyHost, policyPlace } from '../policy/facts.js'
 import { processIo } from './io.js'
 import 'reflect-metadata'
-import { container as root } from 'tsyringe'
 import { pluginContext } from '../gateway/plugin-context.js'
 
 /**
@@ -43,14 +42,12 @@ export async function loadPolicyFile(
   }
   const layers = [{ file, text }]
   const baseDir = baseDirOf(file)
+  const placeIn = (host: HostConfig) => (checksFiles ? policyPlace(host, baseDir, env) : undefined)
   return loadPolicy({
     layers,
     host: hostSchema,
-    hostFacts: (host) => ({
-      ...hostFacts(host),
-      ...(checksFiles ? { place: policyPlace(host, baseDir, env) } : {}),
-    }),
-    checkHost: (host, facts) => [...checkHost(host, facts), ...found],
+    policyHost: (host) => policyHost(host, placeIn(host)),
+    checkHost: (host) => [...checkHost(host, placeIn(host)), ...found],
     plugins: builtinPlugins,
     bindings: createContainer(),
     custom: await importPlugins(pluginUses({ layers, env }), builtinPlugins, baseDir),
@@ -92,7 +89,7 @@ export function commandContext(
   policy: EffectivePolicy<HostConfig>,
   place: Pick<PluginContext, 'baseDir' | 'env' | 'warn'>,
 ): PluginContext {
-  const container = root.createChildContainer()
+  const container = policy.container.createChildContainer()
   const silent = { debug: quiet, info: quiet, warn: quiet, error: quiet }
   bind(container, tokens.Clock, { useValue: { now: () => Date.now(), monotonic: () => performance.now() } })
   bind(container, tokens.Ids, { useValue: { traceId: () => '0'.repeat(32), spanId: () => '0'.repeat(16) } })

@@ -1,6 +1,6 @@
-// For `svc policy check`: the tools of reachable servers that rules of the policy refuse for every caller. A pattern
-// that omits a tool shows here before the first call of the tool does.
-import type { ConfigConflict, PluginContext } from '@svc/core'
+// For `svc policy check`: the tools of reachable servers that rules of the policy refuse, whoever calls them. A pattern
+// that forgot a tool shows here before its first call does.
+import { type ConfigConflict, type PluginContext, policyTokens, resolveOptional } from '@svc/core'
 import type { EffectivePolicy } from '@svc/core/policy'
 import type { HostConfig } from '../policy/config.js'
 import { targetOf } from '../upstream/target.js'
@@ -16,7 +16,7 @@ export async function refusedTools(
   policy: EffectivePolicy<HostConfig>,
   context: PluginContext,
 ): Promise<ConfigConflict[]> {
-  if (policy.facts.refusesTools !== true) return []
+  if (resolveOptional(context.container, policyTokens.refusesTools) !== true) return []
   const listed = await Promise.all(
     Object.entries(policy.host.targets).map(([server, target]) =>
       typeof target === 'string' ? listedBy(server, target) : undefined,

@@ -28,7 +28,7 @@ import { WebhookNotices } from '../notices/webhook-notices.js'
 import { AdminAuthorizer, AdminToken } from '../policy/admin-authorizer.js'
 import { checkHost } from '../policy/check-host.js'
 import { type HostConfig, hostSchema } from '../policy/config.js'
-import { hostFacts, policyPlace } from '../policy/facts.js'
+import { policyHost, policyPlace } from '../policy/facts.js'
 import type { StdioPlace } from '../stdio-targets/launcher.js'
 import { stdioMetrics } from '../stdio-targets/supervisor.js'
 import { bindDefaults, createContainer, RunningContainer } from './container.js'
@@ -153,8 +153,8 @@ export class GatewayBuilder {
     const result = loadPolicy({
       layers,
       host: hostSchema,
-      hostFacts: (host) => ({ ...hostFacts(adaptHost(host)), place: this.#place(host) }),
-      checkHost: (host, facts) => checkHost(adaptHost(host), facts),
+      policyHost: (host) => policyHost(adaptHost(host), this.#place(host)),
+      checkHost: (host) => checkHost(adaptHost(host), this.#place(host)),
       plugins: this.#plugins,
       bindings: this.#bindings,
       env: this.#env,
@@ -165,12 +165,12 @@ export class GatewayBuilder {
     return { ...result.policy, host: adaptHost(host), sha256: digest(sha256) }
   }
 
-  /** Decides who may do what on the admin listener. Rejects if the admin token cannot be read. */
-  async authorizer({ host, facts }: Policy): Promise<AdminAuthorizer | undefined> {
+  /** Who may do what on the admin listener. Rejects where the admin token cannot be had. */
+  async authorizer({ host, container }: Policy): Promise<AdminAuthorizer | undefined> {
     if (host.admin === undefined) return undefined
     const { tokenRef } = host.admin
     const hosts = new AllowedHosts(host.admin)
-    if (tokenRef === undefined) return new AdminAuthorizer(facts, hosts)
+    if (tokenRef === undefined) return new AdminAuthorizer(container, hosts)
     const clock = resolve(this.#bindings, tokens.Clock)
     const token = new AdminToken(tokenRef, this.keyReader(host), clock)
     try {
@@ -178,7 +178,7 @@ export class GatewayBuilder {
     } catch (cause) {
       throw new Error(`admin.tokenRef: ${messageOf(cause)}`, { cause })
     }
-    return new AdminAuthorizer(facts, hosts, token)
+    return new AdminAuthorizer(container, hosts, token)
   }
 
   /** Reads keys that the host part of the policy refers to; `directories` as `KeyReader` has them. */
@@ -222,7 +222,7 @@ export class GatewayBuilder {
     metrics?.declare(noticeMetrics)
     metrics?.declare(stdioMetrics)
     for (const plugin of policy.plugins) metrics?.declare(plugin.metrics ?? {})
-    const container = this.#bindings.createChildContainer()
+    const container = policy.container.createChildContainer()
     const context = pluginContext(policy, {
       container,
       resources: this.#resources,

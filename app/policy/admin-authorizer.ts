@@ -1,8 +1,17 @@
 // Decides by the policy in force what a request to the admin listener may do. The admin token is read through its key
 // reference, so that it can be changed without a restart, and compared in constant time.
 import { createHash, timingSafeEqual } from 'node:crypto'
-import type { Clock, Identity, PolicyFacts, Reviewer, Reviewers } from '@svc/core'
+import {
+  type Clock,
+  hostOf,
+  type Identity,
+  type PolicyHost,
+  policyTokens,
+  type Reviewer,
+  resolveOptional,
+} from '@svc/core'
 import { cachedFor, KeyError, type KeyReader } from '@svc/core/secret'
+import type { DependencyContainer } from 'tsyringe'
 import type { AllowedHosts } from '../http/allowed-hosts.js'
 
 export class AdminAuthorizer {
@@ -10,19 +19,19 @@ export class AdminAuthorizer {
   readonly token: AdminToken | undefined
   /** The Host names that the listener responds to. */
   readonly hosts: AllowedHosts
-  readonly #reviewers: Reviewers | undefined
-  readonly #hasOidc: boolean
+  readonly #reviewers: PolicyHost['reviewers']
+  readonly #knowsUsers: boolean | undefined
 
-  constructor({ reviewers, hasOidc = false }: PolicyFacts, hosts: AllowedHosts, token?: AdminToken) {
+  constructor(policy: DependencyContainer, hosts: AllowedHosts, token?: AdminToken) {
     this.token = token
     this.hosts = hosts
-    this.#reviewers = reviewers
-    this.#hasOidc = hasOidc
+    this.#reviewers = hostOf(policy).reviewers
+    this.#knowsUsers = resolveOptional(policy, policyTokens.knowsUsers)
   }
 
   /** With OIDC, only users vote: the token does not identify a person. */
   get tokenVotes(): boolean {
-    return !this.#hasOidc
+    return this.#knowsUsers !== true
   }
 
   /** The escalations that a reviewer may see; undefined for a user who is not a reviewer and in no set. */

@@ -1,5 +1,5 @@
 // Checks the host's keys of a policy: key files that cannot be read, and an address without TLS.
-import type { ConfigConflict, PolicyFacts } from '@svc/core'
+import type { ConfigConflict } from '@svc/core'
 import { KeyReader } from '@svc/core/secret'
 import { isLocalAddress } from '../http/allowed-hosts.js'
 import { findCommand } from '../stdio-targets/command.js'
@@ -7,6 +7,7 @@ import { stdioTargetsOf } from '../stdio-targets/config.js'
 import { isReference } from '../stdio-targets/environment.js'
 import type { TlsConfig } from '../tls/certificates.js'
 import type { HostConfig } from './config.js'
+import type { PolicyPlace } from './facts.js'
 import { checkFederation } from './federation-config.js'
 
 /** A reference to a key file of the host's part, and where such files may be. */
@@ -16,7 +17,7 @@ interface HostKey {
   readonly directories?: readonly string[]
 }
 
-export function checkHost(host: HostConfig, { place }: PolicyFacts): ConfigConflict[] {
+export function checkHost(host: HostConfig, place: PolicyPlace | undefined): ConfigConflict[] {
   return [
     ...plainHttp(host),
     ...checkFederation(host.federation, Object.keys(host.targets)),
@@ -25,8 +26,8 @@ export function checkHost(host: HostConfig, { place }: PolicyFacts): ConfigConfl
   ]
 }
 
-/** The findings are warnings, as the other servers work without the command. */
-function commands({ targets }: HostConfig, place: PolicyFacts['place']): ConfigConflict[] {
+/** Warnings: the other servers work without the command. */
+function commands({ targets }: HostConfig, place: PolicyPlace | undefined): ConfigConflict[] {
   if (place === undefined) return []
   const { baseDir } = place
   return [...stdioTargetsOf(targets).values()].flatMap(({ server, target }): ConfigConflict[] => {
@@ -45,7 +46,7 @@ function plainHttp({ server: { host, tls, publicUrl } }: HostConfig): ConfigConf
   return [{ path: ['server', 'host'], message, severity: 'warning' }]
 }
 
-function keyFiles(host: HostConfig, place: PolicyFacts['place']): ConfigConflict[] {
+function keyFiles(host: HostConfig, place: PolicyPlace | undefined): ConfigConflict[] {
   if (place === undefined) return []
   return hostKeys(host).flatMap(({ path, ref, directories }) => {
     const message = new KeyReader(place, directories).fileError(ref)

@@ -1,26 +1,32 @@
-// Facts of the host's part of a policy for plugins, used when the policy is checked and when stages are created.
+// What plugins need of the host's part of a policy, where its paths start, and which settings a reload changes.
 import { resolve } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
-import type { PluginContext, PolicyFacts } from '@svc/core'
+import type { PluginContext, PolicyHost } from '@svc/core'
 import { stdioTargetsOf } from '../stdio-targets/config.js'
 import type { HostConfig } from './config.js'
 
-/** Reviewers are known only with an admin listener; servers only with targets, which an embedded pipeline has not. */
-export function hostFacts({ admin, targets, tenant }: HostConfig): PolicyFacts {
-  const names = Object.keys(targets)
+/** Without an admin listener there are no reviewers; without targets, as in a program of one's own, servers are not known. */
+export function policyHost({ admin, targets, tenant }: HostConfig, place?: PolicyPlace): PolicyHost {
+  const servers = Object.keys(targets)
   const serversWithoutHeaders = [...stdioTargetsOf(targets).values()].map(({ server }) => server)
-  const known = { tenant, ...(names.length === 0 ? {} : { servers: names, serversWithoutHeaders }) }
+  const known = {
+    tenant,
+    ...(place === undefined ? {} : { place }),
+    ...(servers.length === 0 ? {} : { servers, serversWithoutHeaders }),
+  }
   if (admin === undefined) return known
   const { reviewer_roles: roles, approval_sets: approvalSets } = admin
   return { ...known, reviewers: { ...(roles === undefined ? {} : { roles }), approvalSets } }
 }
+
+export type PolicyPlace = NonNullable<PolicyHost['place']>
 
 /** The directories of a policy whose relative paths start from `baseDir`. */
 export function policyPlace(
   { sec0Dir }: HostConfig,
   baseDir: string,
   env?: PluginContext['env'],
-): NonNullable<PolicyFacts['place']> {
+): PolicyPlace {
   return { baseDir, stateDir: resolve(baseDir, sec0Dir), ...(env === undefined ? {} : { env }) }
 }
 

@@ -3,6 +3,7 @@ import 'reflect-metadata'
 import { strict as assert } from 'node:assert'
 import {
   bind,
+  bindOwned,
   type Clock,
   type Ids,
   type Logger,
@@ -25,6 +26,7 @@ export function createStage(plugin: Plugin, section: unknown, context: PluginCon
 /** The same stage, with its bindings in the container of `context`. */
 export function createStageIn(plugin: Plugin, section: unknown, context: PluginContext): Stage {
   const config = parseSection(plugin, section)
+  bindOwned(context.container, plugin, config)
   plugin.register?.(config, context)
   return plugin.create(config, context)
 }
@@ -98,7 +100,6 @@ export function fakeContext(directory: string, overrides: Partial<PluginContext>
     tenant: 'acme',
     targets: { billing: 'http://127.0.0.1:9' },
     policySha256: null,
-    facts: {},
     baseDir: directory,
     stateDir: directory,
     warn: (message) => {

@@ -114,7 +114,6 @@ function contextOf(): PluginContext {
     tenant: TENANT,
     targets: { [SERVER]: 'http://127.0.0.1:9' },
     policySha256: null,
-    facts: {},
     baseDir: process.cwd(),
     stateDir: process.cwd(),
     warn: () => undefined,

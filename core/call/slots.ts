@@ -50,7 +50,7 @@ export interface Limit {
  * The URL under which callers reach this gateway, without a trailing slash; undefined if it is not known. Set by the
  * HTTP layer. It may come from the `Host` header, so it may be used for links in responses and not for decisions.
  */
-export const publicBaseUrl = slot<() => string | undefined>('reachedAt')
+export const publicBaseUrl = slot<() => string | undefined>('publicBaseUrl')
 
 /** The endpoint of several servers that the caller used, as an OAuth resource (RFC 8707). */
 export interface UsedResource {

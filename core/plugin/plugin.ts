@@ -3,11 +3,10 @@ import type { DependencyContainer } from 'tsyringe'
 import type { z } from 'zod'
 import type { Slot } from '../call/slot.js'
 import type { DoctorCheck } from '../doctor/check.js'
-import type { ConfigConflict, PolicyFacts } from './facts.js'
 import type { Phase } from './order.js'
 import type { Resources } from './resources.js'
 import type { Stage } from './stage.js'
-import type { Token } from './tokens.js'
+import { bindDefault, type Token } from './tokens.js'
 
 /** A metric that a stage counts or sets through `Meter`. */
 export interface MetricEntry {
@@ -31,8 +30,6 @@ export interface PluginContext {
   readonly publicUrl?: string
   /** SHA-256, hex, of the policy; null if the gateway is configured in code only. */
   readonly policySha256: string | null
-  /** Facts from the other sections and from the host's keys. */
-  readonly facts: PolicyFacts
   /** Base directory of relative paths in the policy. */
   readonly baseDir: string
   /** Where the gateway keeps its files; `audit.dir` defaults to `audit` below it. */
@@ -43,8 +40,10 @@ export interface PluginContext {
 }
 
 /** A token whose default a plugin binds. */
-export interface OwnedToken {
+export interface OwnedToken<Config = unknown> {
   readonly token: Token<unknown>
+  /** The default, where it follows from the section alone: bound before any `check`. Undefined binds nothing. See `owned`. */
+  value?(config: Config): unknown
   /** A key of the section that holds an implementation if code passes the section: it counts as a binding. */
   readonly fromOption?: { readonly key: string; readonly bind: (value: unknown) => unknown }
   /**
@@ -52,6 +51,32 @@ export interface OwnedToken {
    * `['remote', 'endpoint']`: together with a binding made in code, they are a mistake.
    */
   readonly selectedBy?: readonly (readonly string[])[]
+}
+
+/** A token whose value follows from the section of its plugin alone. */
+export function owned<T, Config>(
+  token: Token<T>,
+  value: (config: Config) => T | undefined,
+): OwnedToken<Config> {
+  return { token, value }
+}
+
+/** Binds what a plugin knows from its section alone. A binding in code takes precedence. */
+export function bindOwned(container: DependencyContainer, { owns = [] }: Plugin, config: unknown): void {
+  for (const { token, value } of owns) {
+    const known = value?.(config)
+    if (known !== undefined) bindDefault(container, token, { useValue: known })
+  }
+}
+
+/** Sections of a policy that are valid by themselves and not together. */
+export interface ConfigConflict {
+  /** From the policy's root, beginning with the section, in the schemas' spelling. */
+  readonly path: readonly (string | number)[]
+  /** What is wrong, what is accepted. */
+  readonly message: string
+  /** Default: a mistake. */
+  readonly severity?: 'warning'
 }
 
 export type Presence = 'required' | 'always' | 'optional'
@@ -89,15 +114,13 @@ interface PluginWiring<Config = unknown> {
   readonly uses?: readonly Slot<unknown>[]
   /** Slots that only its stage sets, before it calls `next`. Some may stay empty. */
   readonly provides?: readonly Slot<unknown>[]
-  /** The tokens that `register` binds; the gateway's container resolves them to the running objects. */
-  readonly owns?: readonly OwnedToken[]
-  /** Facts that other plugins need. */
-  facts?(config: Config): PolicyFacts
+  /** Tokens that it binds, by `value` or in `register`; the gateway's container resolves them to the running objects. */
+  readonly owns?: readonly OwnedToken<Config>[]
   /**
    * Conflicts with other sections or with bindings in code, and key files that cannot be read. Called when every
-   * section is valid by itself. `bindings` has what code bound.
+   * section is valid by itself. `bindings` has what code bound, and what the sections and the host state (`policyTokens`).
    */
-  check?(config: Config, facts: PolicyFacts, bindings: DependencyContainer): readonly ConfigConflict[]
+  check?(config: Config, bindings: DependencyContainer): readonly ConfigConflict[]
   /**
    * Binds the defaults of its tokens with `bindDefault` in the context's container, of which each policy has its own. A
    * binding in code takes precedence. Every running plugin registers before any stage is created.

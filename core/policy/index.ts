@@ -12,7 +12,7 @@ export {
 export { policySchema } from './json-schema.js'
 export { keysReference } from './keys-reference.js'
 export { loadPolicy, pluginUses } from './load.js'
-export { nearest, unknownServer } from './spelling.js'
+export { nearest, unknownServer, unknownServers } from './spelling.js'
 export type {
   Diagnostic,
   EffectivePolicy,

@@ -1,8 +1,10 @@
 // Loads a policy: parses, merges, validates every section, checks versions and order, and reports all mistakes at once.
+import type { DependencyContainer } from 'tsyringe'
 import type { z } from 'zod'
 import { contractName } from '../call/contract.js'
-import type { ConfigConflict, PolicyFacts } from '../plugin/facts.js'
-import type { OwnedToken, Plugin } from '../plugin/plugin.js'
+import { bindOwned, type ConfigConflict, type OwnedToken, type Plugin } from '../plugin/plugin.js'
+import { policyTokens } from '../plugin/policy-tokens.js'
+import { bindDefault } from '../plugin/tokens.js'
 import { mistakeAt, sortedByPosition, warningAt } from './diagnostic.js'
 import { policyDigest } from './digest.js'
 import { withoutSecrets } from './environment.js'
@@ -79,9 +81,11 @@ class PolicyLoader<Host> {
     this.#mistakes.push(...mistakes)
     for (const { name, owns = [] } of plugins) this.#mistakes.push(...this.#checkChoices(name, owns))
     if (this.#mistakes.length > 0 || host.value === undefined) return this.#refused()
-    const facts = this.#factsOf(host.value, plugins, values)
-    this.#report(this.#input.checkHost?.(host.value, facts) ?? [])
-    if (!this.#isPending) this.#checkContradictions(plugins, values, facts)
+    const container = this.#containerOf(host.value, plugins, values)
+    this.#report(this.#input.checkHost?.(host.value) ?? [])
+    for (const plugin of this.#isPending ? [] : plugins) {
+      this.#report(plugin.check?.(values.get(plugin.name), container) ?? [])
+    }
     if (this.#mistakes.length > 0) return this.#refused()
     const policy = {
       host: host.value,
@@ -89,7 +93,7 @@ class PolicyLoader<Host> {
       plugins,
       modules: this.#modules(),
       sections: values,
-      facts,
+      container,
       sha256: policyDigest(this.#input.layers),
       warnings: sortedByPosition(this.#warnings),
       hostSecrets: secretsOf(this.#hostNode(), this.#input.env),
@@ -105,22 +109,16 @@ class PolicyLoader<Host> {
     }
   }
 
-  #factsOf(host: Host, plugins: readonly Plugin[], values: ReadonlyMap<string, unknown>): PolicyFacts {
-    const facts = plugins.map((plugin) => plugin.facts?.(values.get(plugin.name)))
-    // Includes plugins without a section: a policy may name a reason before it has the section.
+  /** With all that is stated, so that a `check` does not depend on the order. */
+  #containerOf(host: Host, plugins: readonly Plugin[], values: ReadonlyMap<string, unknown>) {
+    const container: DependencyContainer = this.#input.bindings.createChildContainer()
+    // Of plugins without a section too: a policy may name a reason before it has the section.
     const reasons = [...this.#plugins.values()].flatMap((plugin) => plugin.reasons ?? [])
-    return Object.assign(reasons.length === 0 ? {} : { reasons }, this.#input.hostFacts?.(host), ...facts)
-  }
-
-  #checkContradictions(
-    plugins: readonly Plugin[],
-    values: ReadonlyMap<string, unknown>,
-    facts: PolicyFacts,
-  ): void {
-    for (const plugin of plugins) {
-      const config = values.get(plugin.name)
-      this.#report(plugin.check?.(config, facts, this.#input.bindings) ?? [])
-    }
+    bindDefault(container, policyTokens.reasons, { useValue: reasons })
+    const known = this.#input.policyHost?.(host)
+    if (known !== undefined) bindDefault(container, policyTokens.host, { useValue: known })
+    for (const plugin of plugins) bindOwned(container, plugin, values.get(plugin.name))
+    return container
   }
 
   #report(found: readonly ConfigConflict[]): void {

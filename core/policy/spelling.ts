@@ -1,4 +1,7 @@
 // Keys are accepted in snake_case and in camelCase; for a misspelt one the most similar known key is suggested.
+import type { DependencyContainer } from 'tsyringe'
+import type { ConfigConflict } from '../plugin/plugin.js'
+import { hostOf } from '../plugin/policy-tokens.js'
 
 /** `requireForSideEffects` → `require_for_side_effects`; snake_case stays. */
 function toSnakeCase(key: string): string {
@@ -41,6 +44,19 @@ export function unknownServer(server: string, known: readonly string[]): string 
   const meant = nearest(server, known)
   const hint = meant === undefined ? '' : `did you mean "${meant}"? `
   return `no target is named "${server}"; ${hint}known: ${known.join(', ') || 'none'}`
+}
+
+/** The keys of a mapping at `path` that are no targets. None where the targets are not known. */
+export function unknownServers(
+  path: readonly string[],
+  byServer: object = {},
+  bindings: DependencyContainer,
+): ConfigConflict[] {
+  const { servers } = hostOf(bindings)
+  return Object.keys(byServer).flatMap((server) => {
+    const message = servers && unknownServer(server, servers)
+    return message === undefined ? [] : [{ path: [...path, server], message }]
+  })
 }
 
 function normalized(word: string): string {

@@ -1,8 +1,8 @@
 // Types of policy loading: layers in, one effective policy or all mistakes out.
 import type { DependencyContainer } from 'tsyringe'
 import type { z } from 'zod'
-import type { ConfigConflict, PolicyFacts } from '../plugin/facts.js'
-import type { Plugin } from '../plugin/plugin.js'
+import type { ConfigConflict, Plugin } from '../plugin/plugin.js'
+import type { PolicyHost } from '../plugin/policy-tokens.js'
 import type { Secret } from './environment.js'
 
 /** A message for the author of a policy. Lines and columns count from 1; absent for objects of code. */
@@ -27,11 +27,11 @@ export interface PolicyInput<Host> {
   readonly layers: readonly PolicyLayer[]
   /** The keys that belong to no plugin: `targets`, `tenant`, `port`, `server`, …; strict. */
   readonly host: z.ZodType<Host>
-  /** Facts from the host's keys that plugins need. */
-  readonly hostFacts?: (host: Host) => PolicyFacts
+  /** What plugins need of the host's keys. */
+  readonly policyHost?: (host: Host) => PolicyHost
   /** The `check` of the host's keys. */
-  readonly checkHost?: (host: Host, facts: PolicyFacts) => readonly ConfigConflict[]
-  /** Of two plugins with one name the later counts, so that a user's plugin replaces a built-in one. */
+  readonly checkHost?: (host: Host) => readonly ConfigConflict[]
+  /** Of two with one name the later counts, so that a user's plugin replaces a built-in one. */
   readonly plugins: readonly Plugin[]
   /**
    * The imported modules of the policy's `plugins` by their `use`: the plugin, or the error of the import. Absent:
@@ -65,8 +65,8 @@ export interface EffectivePolicy<Host> {
   readonly modules: ReadonlyMap<string, string>
   /** Section name → the parsed section, for every plugin in `plugins`. */
   readonly sections: ReadonlyMap<string, unknown>
-  /** The facts of the plugins and of the host. */
-  readonly facts: PolicyFacts
+  /** What code bound, and what the sections and the host state. */
+  readonly container: DependencyContainer
   /** SHA-256, hex, of the policy text or of the canonical JSON of a policy object; null without one. */
   readonly sha256: string | null
   readonly warnings: readonly Diagnostic[]

@@ -7,7 +7,9 @@ import {
   disabledStage,
   identity,
   mandates,
+  owned,
   type PluginContext,
+  policyTokens,
   resolve,
   resolveOptional,
   type Stage,
@@ -43,12 +45,14 @@ export const ap2Plugin = definePlugin({
       help: 'Findings about mandates: missing, invalid, for other arguments, or used before.',
     },
   },
-  facts: ({ enabled, mode, tools }) =>
-    enabled && (mode === 'full' || mode === 'partial') && tools.allow !== undefined
-      ? { refusesTools: true }
-      : {},
-  check: (config, facts, bindings) =>
-    checkSection(config, facts, Object.keys(resolveOptional(bindings, didMethods) ?? {})),
+  owns: [
+    owned(
+      policyTokens.refusesTools,
+      ({ enabled, mode, tools }: Ap2Config) =>
+        enabled && (mode === 'full' || mode === 'partial') && tools.allow !== undefined,
+    ),
+  ],
+  check: checkSection,
 
   create: (config, context) =>
     config.enabled ? stageOf(config, context) : disabledStage('mandates are not read'),

@@ -1,32 +1,36 @@
 // Finds mistakes and settings without effect in the section, beyond its schema.
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
-import type { ConfigConflict, PolicyFacts } from '@svc/core'
+import {
+  type ConfigConflict,
+  type DependencyContainer,
+  hostOf,
+  policyTokens,
+  resolveOptional,
+} from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import type { Ap2Config } from './config.js'
+import { didMethods } from './keys/did-method.js'
 import { pinnedKeys } from './keys/issuer-keys.js'
 
 /** The DID methods that this package resolves. */
 const builtinMethods = ['key', 'jwk', 'web'] as const
 
-export function checkSection(
-  config: Ap2Config,
-  facts: PolicyFacts,
-  added: readonly string[],
-): ConfigConflict[] {
+export function checkSection(config: Ap2Config, bindings: DependencyContainer): ConfigConflict[] {
   if (!config.enabled) {
     return config.mode === '' ? [] : [warning(['mode'], 'has no effect with enabled: false')]
   }
   return [
-    ...checkFiles(config, facts),
-    ...checkMethods(config, added),
+    ...checkFiles(config, bindings),
+    ...checkMethods(config, bindings),
     ...checkIssuers(config),
     ...checkTools(config),
-    ...checkDenials(config, facts),
+    ...checkDenials(config, bindings),
   ]
 }
 
-function checkFiles({ trust }: Ap2Config, { place }: PolicyFacts): ConfigConflict[] {
+function checkFiles({ trust }: Ap2Config, bindings: DependencyContainer): ConfigConflict[] {
+  const { place } = hostOf(bindings)
   if (place === undefined) return []
   const found = Object.entries(trust.issuers).flatMap(([issuer, pinned]) =>
     attempt(['trust', 'issuers', issuer], () => pinnedKeys({ [issuer]: pinned }, place.baseDir)),
@@ -48,7 +52,8 @@ function attempt(path: readonly string[], read: () => unknown): ConfigConflict[]
   }
 }
 
-function checkMethods({ trust }: Ap2Config, added: readonly string[]): ConfigConflict[] {
+function checkMethods({ trust }: Ap2Config, bindings: DependencyContainer): ConfigConflict[] {
+  const added = Object.keys(resolveOptional(bindings, didMethods) ?? {})
   const known: readonly string[] = [...builtinMethods, ...added]
   return (trust.didMethods ?? []).flatMap((method, index) => {
     if (known.includes(method)) return []
@@ -87,8 +92,9 @@ function checkTools({ mode, tools }: Ap2Config): ConfigConflict[] {
   return [warning(['tools'], 'without bind, a mandate that bounds a total, items or a merchant is refused')]
 }
 
-/** With `deny_on`, a finding that it does not name is only recorded. */
-function checkDenials({ mode }: Ap2Config, { denies }: PolicyFacts): ConfigConflict[] {
+/** With `deny_on`, what it does not name is recorded and lets the call pass. */
+function checkDenials({ mode }: Ap2Config, bindings: DependencyContainer): ConfigConflict[] {
+  const denies = resolveOptional(bindings, policyTokens.denyRule)
   if (mode === 'observe' || mode === 'full' || denies?.mode !== 'enforce') return []
   const { denyOn } = denies
   if (denyOn === undefined || denyOn.includes('ap2_bad_signature')) return []

@@ -9,6 +9,7 @@ import {
   type Hold,
   type Identity,
   type PluginContext,
+  policyTokens,
   principalKeyOf,
   resolve,
   resolveOptional,
@@ -174,8 +175,8 @@ export interface UseStore {
 }
 
 export function useStore(context: PluginContext): UseStore {
-  const { container, facts } = context
-  if (facts.hasIdempotency === true) {
+  const { container } = context
+  if (resolveOptional(container, policyTokens.claimsKeys) === true) {
     const store = resolve(container, tokens.DedupeStore)
     return { running: () => store, resource: undefined }
   }

@@ -5,6 +5,7 @@ import {
   bindDefault,
   type ConfigConflict,
   definePlugin,
+  hostOf,
   type LateBoundMembers,
   lateBound,
   resolve,
@@ -62,7 +63,8 @@ export const auditPlugin = definePlugin({
     },
   ],
 
-  check({ signer, presign }, { place, tenant }, bindings) {
+  check({ signer, presign }, bindings) {
+    const { place, tenant } = hostOf(bindings)
     const found: ConfigConflict[] = []
     if (presign?.tenant !== undefined && tenant !== undefined && presign.tenant !== tenant) {
       const message = `is "${presign.tenant}", and the gateway's tenant is "${tenant}"; give one, or both the same`

@@ -3,16 +3,18 @@ import {
   bindDefault,
   definePlugin,
   identity,
+  owned,
   type PluginContext,
+  policyTokens,
   resolve,
   resolveOptional,
   services,
   tokens,
 } from '@svc/core'
 import { canonicalize } from '@svc/core/json'
-import { unknownServer } from '@svc/core/policy'
+import { unknownServers } from '@svc/core/policy'
 import type { Endpoints } from './audience.js'
-import { authnSchema, type OidcConfig } from './config.js'
+import { type AuthnConfig, authnSchema, type OidcConfig } from './config.js'
 import { checkIssuer } from './doctor.js'
 import { HttpJwksSource, jwksSource } from './jwks-source.js'
 import { KeyCache } from './key-cache.js'
@@ -30,23 +32,21 @@ export const authnPlugin = definePlugin({
   provides: [identity],
   absent: `without an authn section every call is refused with 401 UNAUTHENTICATED; ${configurationHint}`,
 
-  facts: (config) => ({ hasOidc: config.oidc !== undefined }),
-
   // With a misspelled name, the intended server would be without its scopes.
-  check: ({ oidc }, { servers }) =>
-    Object.keys(oidc?.scopes?.servers ?? {}).flatMap((server) => {
-      const message = servers && unknownServer(server, servers)
-      return message === undefined ? [] : [{ path: ['authn', 'oidc', 'scopes', 'servers', server], message }]
+  check: ({ oidc }, bindings) =>
+    unknownServers(['authn', 'oidc', 'scopes', 'servers'], oidc?.scopes?.servers, bindings),
+
+  owns: [
+    owned(policyTokens.knowsUsers, ({ oidc }: AuthnConfig) => oidc !== undefined),
+    owned(services.signIn, ({ oidc, stdioCaller }: AuthnConfig) => {
+      if (oidc === undefined || stdioCaller !== undefined) return undefined
+      const { issuer, audience, publicClientId: clientId } = oidc
+      return { issuer, audience, clientId }
     }),
+  ],
 
-  owns: [{ token: services.signIn }],
-
-  register({ oidc, stdioCaller }, { container }) {
-    bindDefault(container, jwksSource, { useFactory: () => new HttpJwksSource() })
-    if (oidc === undefined || stdioCaller !== undefined) return
-    const { issuer, audience, publicClientId: clientId } = oidc
-    bindDefault(container, services.signIn, { useValue: { issuer, audience, clientId } })
-  },
+  register: (_config, { container }) =>
+    bindDefault(container, jwksSource, { useFactory: () => new HttpJwksSource() }),
 
   create(config, context) {
     const { container, tenant, publicUrl } = context

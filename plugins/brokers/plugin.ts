@@ -4,16 +4,17 @@ import {
   checkServer,
   checkUsable,
   credential,
+  type DependencyContainer,
   type DoctorCheck,
   definePlugin,
+  hostOf,
   identity,
   type PluginContext,
-  type PolicyFacts,
   resolve,
   resolveOptional,
   tokens,
 } from '@svc/core'
-import { unknownServer } from '@svc/core/policy'
+import { unknownServers } from '@svc/core/policy'
 import { KeyReader } from '@svc/core/secret'
 import { type Broker, type BrokerInput, credentialSource } from './broker.js'
 import { clientAuthOf } from './client-auth.js'
@@ -42,10 +43,10 @@ export const brokersPlugin = definePlugin({
   uses: [identity],
   provides: [credential],
 
-  check: (config, facts, bindings) =>
-    Object.entries(config).flatMap(([server, broker]) =>
-      checkBroker({ server, broker, facts, hasSource: bindings.isRegistered(credentialSource, true) }),
-    ),
+  check: (config, bindings) => [
+    ...unknownServers(['brokers'], config, bindings),
+    ...Object.entries(config).flatMap(([server, broker]) => checkBroker(server, broker, bindings)),
+  ],
 
   create(config, context) {
     const inputs = Object.entries(config).map(([server, broker]) => inputFor(server, broker, context))
@@ -75,21 +76,12 @@ function createBroker(input: BrokerInput): Broker {
   return new StaticBroker(ref, keys, header)
 }
 
-interface CheckInput {
-  readonly server: string
-  readonly broker: BrokerConfig
-  readonly facts: PolicyFacts
-  /** Whether code binds a `CredentialSource`. */
-  readonly hasSource: boolean
-}
-
-function checkBroker({ server, broker, facts, hasSource }: CheckInput): ConfigConflict[] {
-  const { servers, serversWithoutHeaders = [], place } = facts
+function checkBroker(server: string, broker: BrokerConfig, bindings: DependencyContainer): ConfigConflict[] {
+  const { serversWithoutHeaders = [], place } = hostOf(bindings)
+  const hasSource = bindings.isRegistered(credentialSource, true)
   const path = ['brokers', server]
-  const unknown = servers && unknownServer(server, servers)
   const reader = place && new KeyReader(place, broker.key_dirs)
   return [
-    ...(unknown === undefined ? [] : [{ path, message: unknown }]),
     ...(serversWithoutHeaders.includes(server) ? [unusable(server, path)] : []),
     ...referencesOf(broker).flatMap(([at, ref]) => {
       const message = isForeign(ref) ? missingSource(hasSource) : reader?.fileError(ref)

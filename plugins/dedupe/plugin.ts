@@ -5,7 +5,9 @@ import {
   disabledStage,
   idempotency,
   identity,
+  owned,
   type PluginContext,
+  policyTokens,
   resolve,
   resolveOptional,
   type Stage,
@@ -44,8 +46,10 @@ export const dedupePlugin = definePlugin({
   },
   uses: [identity],
   provides: [idempotency],
-  facts: ({ enabled }) => ({ hasIdempotency: enabled }),
-  owns: [{ token: tokens.DedupeStore, selectedBy: [['redisUrl'], ['dir']] }],
+  owns: [
+    { token: tokens.DedupeStore, selectedBy: [['redisUrl'], ['dir']] },
+    owned(policyTokens.claimsKeys, ({ enabled }: DedupeConfig) => enabled),
+  ],
 
   register(config, context) {
     if (!config.enabled) return

@@ -3,16 +3,21 @@ import {
   type ApprovalSet,
   bindDefault,
   type ConfigConflict,
+  type ConfiguredRule,
+  type DependencyContainer,
   definePlugin,
   type EscalationRule,
   type EscalationStore,
   escalation,
   externalDecision,
+  hostOf,
   identity,
-  type PolicyFacts,
+  owned,
+  policyTokens,
   type Reviewers,
   redactor,
   resolve,
+  resolveOptional,
   services,
   sideEffects,
   token,
@@ -65,17 +70,17 @@ export const enforcementPlugin = definePlugin({
   },
   uses: [externalDecision, identity, sideEffects, redactor],
   provides: [verdict, escalation],
-  check: (config, facts) => [
-    ...unknownReasons(config, facts.reasons ?? []),
-    ...checkTogether(config, facts),
-    ...reportedOnly(config, facts.rules ?? []),
+  check: (config, bindings) => [
+    ...unknownReasons(config, resolveOptional(bindings, policyTokens.reasons) ?? []),
+    ...checkTogether(config, bindings),
+    ...reportedOnly(config, resolveOptional(bindings, policyTokens.rules) ?? []),
   ],
 
-  facts: ({ mode, deny_on }) => ({
-    denies: { mode, ...(deny_on === undefined ? {} : { denyOn: [...deniedReasons(deny_on)] }) },
-  }),
-
   owns: [
+    owned(policyTokens.denyRule, ({ mode, deny_on }: EnforcementConfig) => ({
+      mode,
+      ...(deny_on === undefined ? {} : { denyOn: [...deniedReasons(deny_on)] }),
+    })),
     {
       token: tokens.EscalationStore,
       selectedBy: ['adapter', 'redisUrl', 'dir'].map((key) => ['escalations', key]),
@@ -83,13 +88,13 @@ export const enforcementPlugin = definePlugin({
   ],
 
   register({ escalations }, context) {
-    if (context.facts.escalation === undefined) return
+    if (ruleOf(context.container) === undefined) return
     const resource = escalationStore(escalations, context)
     bindStore(context.container, { resource, own: escalationResource, port: tokens.EscalationStore })
   },
 
   create(config, context) {
-    const { escalation: rule } = context.facts
+    const rule = ruleOf(context.container)
     const compiled = compileVerdict(config, rule !== undefined)
     if (rule === undefined) return new EnforcementStage(compiled, [describeRule(config)])
     const store = resolve(context.container, escalationResource)
@@ -100,14 +105,23 @@ export const enforcementPlugin = definePlugin({
     return new EnforcementStage(compiled, description, { rule, escalations })
   },
 
-  doctor: async (_config, { container, facts }) =>
-    facts.escalation === undefined ? [] : resolve(container, escalationResource).doctor(),
+  doctor: async (_config, { container }) =>
+    ruleOf(container) === undefined ? [] : resolve(container, escalationResource).doctor(),
 })
 
-function checkTogether({ escalate_on }: EnforcementConfig, facts: PolicyFacts): readonly ConfigConflict[] {
-  if (facts.escalation !== undefined) {
-    const found = unsatisfiableRules(facts.escalation, facts)
-    if (facts.asksRuntime === true || (escalate_on !== undefined && escalate_on.length > 0)) return found
+function ruleOf(container: DependencyContainer): EscalationRule | undefined {
+  return resolveOptional(container, policyTokens.escalationRule)
+}
+
+function checkTogether(
+  { escalate_on }: EnforcementConfig,
+  bindings: DependencyContainer,
+): readonly ConfigConflict[] {
+  const rule = ruleOf(bindings)
+  if (rule !== undefined) {
+    const found = unsatisfiableRules(rule, bindings)
+    const asksRuntime = resolveOptional(bindings, policyTokens.asksRuntime) === true
+    if (asksRuntime || (escalate_on !== undefined && escalate_on.length > 0)) return found
     const message = 'names no reason, and no runtime is asked: nothing escalates'
     return [...found, { path: ['enforcement', 'escalate_on'], message, severity: 'warning' }]
   }
@@ -119,7 +133,7 @@ function checkTogether({ escalate_on }: EnforcementConfig, facts: PolicyFacts): 
 /** Rules whose findings are only recorded under the policy. */
 function reportedOnly(
   { mode, deny_on, escalate_on = [] }: EnforcementConfig,
-  rules: NonNullable<PolicyFacts['rules']>,
+  rules: readonly ConfiguredRule[],
 ): ConfigConflict[] {
   if (mode === 'observe' || deny_on === undefined) return []
   const effective = new Set([...deniedReasons(deny_on), ...escalate_on.map(canonicalReason)])
@@ -151,15 +165,16 @@ function unknownReasons(config: EnforcementConfig, declared: readonly string[]):
 
 const section = ['security', 'side_effects', 'human_escalation'] as const
 
-function unsatisfiableRules(rule: EscalationRule, facts: PolicyFacts): ConfigConflict[] {
-  const { reviewers, hasOidc } = facts
+function unsatisfiableRules(rule: EscalationRule, bindings: DependencyContainer): ConfigConflict[] {
+  const { reviewers } = hostOf(bindings)
   if (rule.strategy === 'auto_allow') return []
   if (reviewers === undefined) {
     const then = rule.timeoutAction === 'auto_approve' ? 'approved' : 'rejected'
     const message = `there is no admin section, so nobody can vote: what escalates is ${then} when its time is over`
     return [{ path: section, message, severity: 'warning' }]
   }
-  return hasOidc === true ? byUsers(rule, reviewers) : byAdminToken(rule)
+  const knowsUsers = resolveOptional(bindings, policyTokens.knowsUsers) === true
+  return knowsUsers ? byUsers(rule, reviewers) : byAdminToken(rule)
 }
 
 /** Without OIDC the admin token is the only voter: one person, without roles, in no approval set. */

@@ -1,13 +1,5 @@
 // The `entitlements` section: which tools each tenant and principal may use, and how often.
-import {
-  bindDefault,
-  type ConfigConflict,
-  definePlugin,
-  identity,
-  limits,
-  type PolicyFacts,
-  services,
-} from '@svc/core'
+import { type ConfigConflict, definePlugin, hostOf, identity, limits, owned, services } from '@svc/core'
 import type { z } from 'zod'
 import { type EntitlementsConfig, entitlementsSchema, type TenantConfig } from './config.js'
 import { EntitlementsStage } from './stage.js'
@@ -24,20 +16,19 @@ export const entitlementsPlugin = definePlugin({
     'without an entitlements section no tool is allowed to any tenant; list tools per plan and tenant, or set entitlements: open',
   uses: [identity],
   provides: [limits],
-  check: checkSection,
-
-  register(config, { container }) {
-    if (typeof config === 'string') return
-    bindDefault(container, services.namedTenants, { useValue: Object.keys(config.tenants) })
-  },
+  owns: [
+    owned(services.namedTenants, (config: Section) =>
+      typeof config === 'string' ? undefined : Object.keys(config.tenants),
+    ),
+  ],
+  check: (config, bindings) => checkSection(config, hostOf(bindings).servers),
 
   create: (config, context) => new EntitlementsStage(new Tenants(config), context.tenant),
 })
 
-function checkSection(
-  config: z.output<typeof entitlementsSchema>,
-  { servers }: PolicyFacts,
-): readonly ConfigConflict[] {
+type Section = z.output<typeof entitlementsSchema>
+
+function checkSection(config: Section, servers?: readonly string[]): readonly ConfigConflict[] {
   if (config === 'none') return []
   if (config !== 'open') return ineffectiveLists(config, servers)
   const message = 'every tool is allowed to every tenant; list the allowed tools per plan and tenant'

@@ -4,6 +4,7 @@ import {
   type Call,
   checkUsable,
   definePlugin,
+  hostOf,
   type MaybePromise,
   type Next,
   type Outcome,
@@ -88,7 +89,8 @@ export const privacyPlugin = definePlugin({
   schema: privacySchema,
   phase: 'redaction',
   provides: [redactor],
-  check({ key_ref }, { place }) {
+  check({ key_ref }, bindings) {
+    const { place } = hostOf(bindings)
     const message = key_ref && place && new KeyReader(place).fileError(key_ref)
     return message ? [{ path: ['privacy', 'key_ref'], message }] : []
   },

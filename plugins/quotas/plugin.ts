@@ -49,7 +49,7 @@ export const quotasPlugin = definePlugin({
     },
   ],
 
-  check({ adapter }, _facts, bindings) {
+  check({ adapter }, bindings) {
     const path = ['quotas', 'adapter']
     if (bindings.isRegistered(tokens.QuotaAdapter, true) || typeof adapter === 'object') return []
     if (adapter === undefined) {

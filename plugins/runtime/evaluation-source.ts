@@ -4,6 +4,7 @@ import {
   type DecisionEvaluator,
   type DenyRule,
   type PluginContext,
+  policyTokens,
   resolve,
   resolveOptional,
   tokens,
@@ -31,7 +32,7 @@ export function evaluationSource(
   { enforcement }: RuntimeConfig,
   context: PluginContext,
 ): EvaluationSource | undefined {
-  const { container, facts, tenant } = context
+  const { container, tenant } = context
   const { mode, failureMode, protocolVersion, remote } = enforcement
   const bound = resolveOptional(container, tokens.DecisionEvaluator)
   let kind: EvaluatorKind
@@ -44,7 +45,7 @@ export function evaluationSource(
     description: kind.description,
     failureMode,
     requestOptions: {
-      rule: facts.denies ?? denyAll,
+      rule: resolveOptional(container, policyTokens.denyRule) ?? denyAll,
       tenant,
       includeArguments: remote?.includeArguments ?? false,
     },

@@ -7,9 +7,12 @@ import {
   type DoctorCheck,
   definePlugin,
   externalDecision,
+  hostOf,
   identity,
   lateBound,
+  owned,
   type PluginContext,
+  policyTokens,
   redactor,
   resolve,
   resolveOptional,
@@ -53,17 +56,18 @@ export const runtimePlugin = definePlugin({
         ['enforcement', 'remote', 'endpoint'],
       ],
     },
+    owned(policyTokens.asksRuntime, ({ enforcement }: RuntimeConfig) => enforcement.mode === 'remote'),
   ],
   uses: [identity, redactor, sideEffects],
   provides: [externalDecision, responseChange],
-  facts: ({ enforcement: { mode } }) => (mode === 'remote' ? { asksRuntime: true } : {}),
-  check({ enforcement: { mode, remote } }, { place }) {
+  check({ enforcement: { mode, remote } }, bindings) {
     const path = ['runtime', 'enforcement', 'remote']
     if (mode !== 'remote') {
       if (remote?.endpoint === undefined) return []
       const message = 'has no effect without mode: remote'
       return [{ path: [...path, 'endpoint'], message, severity: 'warning' }]
     }
+    const { place } = hostOf(bindings)
     const message = remote?.apiKeyRef && place && new KeyReader(place).fileError(remote.apiKeyRef)
     return message ? [{ path: [...path, 'apiKeyRef'], message }] : []
   },

@@ -2,17 +2,19 @@
 import {
   bindDefault,
   type ConfigConflict,
+  type ConfiguredRule,
   definePlugin,
   identity,
+  owned,
   type PluginContext,
-  type PolicyFacts,
+  policyTokens,
   resolveOptional,
   responseTimeLeft,
   sideEffectPolicy,
   sideEffects,
   tokens,
 } from '@svc/core'
-import { unknownServer } from '@svc/core/policy'
+import { unknownServers } from '@svc/core/policy'
 import { type SecurityConfig, securitySchema } from './config.js'
 import { contentRules } from './content-rules.js'
 import { escalationRule } from './human-escalation.js'
@@ -31,15 +33,15 @@ export const securityPlugin = definePlugin({
   phase: 'inspection',
   uses: [identity],
   provides: [sideEffects, responseTimeLeft],
-  facts: (config) => {
-    const escalation = escalationRule(config.side_effects)
-    const rules = rulesOf(config)
-    return { ...(rules.length === 0 ? {} : { rules }), ...(escalation === undefined ? {} : { escalation }) }
-  },
-  check: (config, { servers }) => [
+  owns: [
+    owned(policyTokens.escalationRule, ({ side_effects }: SecurityConfig) => escalationRule(side_effects)),
+    owned(policyTokens.rules, rulesOf),
+  ],
+  check: (config, bindings) => [
     ...ineffective(config),
     ...versionRanges(config),
-    ...unknownServers(config, servers),
+    // With a misspelled name, the intended server would not be restricted.
+    ...unknownServers(['security', 'allow_versions'], config.allow_versions, bindings),
   ],
   register: (_config, { container }) => bindDefault(container, timer, { useValue: systemTimer }),
   create(config, context) {
@@ -88,7 +90,7 @@ function ineffective({ side_effects: section, fs_root, fs_allowlist }: SecurityC
 }
 
 /** The reason of each configured rule, and its path. */
-function rulesOf(config: SecurityConfig): NonNullable<PolicyFacts['rules']> {
+function rulesOf(config: SecurityConfig): readonly ConfiguredRule[] {
   const { limits, side_effects } = config
   const rules = [
     [config.allow_versions, 'version_unpinned', ['allow_versions']],
@@ -117,15 +119,4 @@ function versionRanges({ allow_versions = {} }: SecurityConfig): ConfigConflict[
       return [{ path, message, severity: 'warning' }]
     }),
   )
-}
-
-/** With a misspelled name, the intended server would not be restricted. */
-function unknownServers(
-  { allow_versions = {} }: SecurityConfig,
-  servers?: readonly string[],
-): ConfigConflict[] {
-  return Object.keys(allow_versions).flatMap((server) => {
-    const message = servers && unknownServer(server, servers)
-    return message === undefined ? [] : [{ path: ['security', 'allow_versions', server], message }]
-  })
 }

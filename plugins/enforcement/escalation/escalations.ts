@@ -51,7 +51,7 @@ export class Escalations {
 
   async start(signal: AbortSignal): Promise<void> {
     if (this.#parts !== undefined) return
-    const { container, tenant, facts } = this.#context
+    const { container, tenant } = this.#context
     const record = resolveOptional(container, services.record)
     if (record === undefined) throw new Error('escalations must be recorded, and no stage records them')
     await this.#store.start(signal)
@@ -65,7 +65,7 @@ export class Escalations {
     )
     const repository = new EscalationRepository({ store, clock: this.#store.clock, events, waiters, logger })
     const redactor = () => resolveOptional(container, services.redactor)
-    const service = new VotingService({ repository, events, waiters, facts, redactor })
+    const service = new VotingService({ repository, events, waiters, container, redactor })
     const handler = new EscalationHandler({
       rule: this.#rule,
       repository,

@@ -2,15 +2,18 @@
 // names in their token; only hashes are stored, salted with the id of the escalation.
 import {
   type ApprovalSet,
+  type DependencyContainer,
   type EscalationService,
   type EscalationStatus,
   type GivenVote,
+  hostOf,
   type Identity,
   isVoteError,
-  type PolicyFacts,
   personNamesOf,
+  policyTokens,
   type Redactor,
   type Reviewer,
+  resolveOptional,
   VoteError,
 } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
@@ -24,8 +27,9 @@ interface ServiceParts {
   readonly repository: EscalationRepository
   readonly events: EscalationEvents
   readonly waiters: Waiters
-  readonly facts: PolicyFacts
-  /** Read at each write; undefined if votes may name people. */
+  /** That of the policy, which says who may vote. */
+  readonly container: DependencyContainer
+  /** Asked at each write; undefined where votes may name people. */
   redactor(): Redactor | undefined
 }
 
@@ -55,10 +59,10 @@ export class VotingService implements EscalationService {
   }
 
   async vote(id: string, reviewer: Reviewer, given: GivenVote) {
-    const { repository, events, facts } = this.#parts
+    const { repository, events, container } = this.#parts
     const found = await repository.find(id)
     if (found === undefined) throw new VoteError('NOT_FOUND', 'There is no such escalation.')
-    checkMayVote(found.value, reviewer, facts)
+    checkMayVote(found.value, reviewer, container)
     checkInputSeen(found.value, given)
     const vote = this.#voteOf(id, reviewer, given)
     withVote(found.value, vote)
@@ -172,22 +176,24 @@ function personOf(id: string, reviewer: Reviewer): string[] {
  * @throws {VoteError} `NOT_A_REVIEWER` for the caller itself and for a service agent; without an approval set also for
  * a user of another tenant or without a reviewer role, with one for a user outside it
  */
-function checkMayVote(value: StoredEscalation, reviewer: Reviewer, facts: PolicyFacts): void {
-  const error = errorOf(value, reviewer, facts)
+function checkMayVote(value: StoredEscalation, reviewer: Reviewer, container: DependencyContainer): void {
+  const error = errorOf(value, reviewer, container)
   if (error !== undefined) throw new VoteError('NOT_A_REVIEWER', error)
 }
 
 function errorOf(
   value: StoredEscalation,
   reviewer: Reviewer,
-  { reviewers, hasOidc }: PolicyFacts,
+  container: DependencyContainer,
 ): string | undefined {
   const { approvalSetId } = value.rule
   if (reviewer.kind === 'admin') {
-    if (hasOidc === true) return 'Where users are known, the admin token has no vote.'
+    if (resolveOptional(container, policyTokens.knowsUsers) === true)
+      return 'Where users are known, the admin token has no vote.'
     return approvalSetId === undefined ? undefined : 'The admin token is in no approval set.'
   }
   const { identity } = reviewer
+  const { reviewers } = hostOf(container)
   if (!identity.authenticated || identity.user === undefined) return 'Only a person may vote.'
   const own = personOf(value.id, reviewer)
   if (own.some((name) => value.caller.includes(name))) return 'Nobody votes on a call of their own.'

@@ -23,18 +23,18 @@ const binding = (name: string, value?: string) =>
   })
 
 function build(...plugins: ReturnType<typeof binding>[]) {
+  const context = fakeContext('/')
   const policy = {
     host: {},
     uses: [],
     plugins,
     modules: new Map(),
     sections: new Map(),
-    facts: {},
+    container: context.container,
     sha256: null,
     warnings: [],
     hostSecrets: [],
   }
-  const context = fakeContext('/')
   buildPipeline(policy, context, () => Promise.reject(new Error('nothing is sent')))
   return context.container
 }

@@ -1,3 +1,4 @@
+import { policyTokens, resolve } from '@svc/core'
 import { expect } from 'chai'
 import { z } from 'zod'
 import { accepted, audit, authn, defaults, limits, load, mistakesIn, plugin, printed } from './policies.js'
@@ -52,9 +53,10 @@ describe('plugins of a policy', () => {
     expect(policy.plugins).to.include(own).and.not.include(authn)
   })
 
-  it('give their reasons to the facts, also without a section', () => {
+  it('have their reasons bound, also without a section', () => {
     const own = plugin('own', z.strictObject({}), { reasons: ['own_reason'] })
-    expect(accepted(load(base, { plugins: [audit, own] })).facts.reasons).to.deep.equal(['own_reason'])
+    const { container } = accepted(load(base, { plugins: [audit, own] }))
+    expect(resolve(container, policyTokens.reasons)).to.deep.equal(['own_reason'])
   })
 
   it('are warned about when they are loaded and their section is absent', () => {

@@ -80,9 +80,9 @@ describe('the section ap2', () => {
     ).to.deep.equal([
       'warning ap2.tools.allow: is empty, so mandates apply to no tool, and every call with side effects is refused',
     ])
-    const denies = { mode: 'enforce', denyOn: ['egress_violation'] } as const
-    expect(checkSection(ap2Plugin, trusting, { denies })).to.have.lengthOf(1)
-    expect(checkSection(ap2Plugin, { ...trusting, mode: 'full' }, { denies })).to.deep.equal([])
+    const denyRule = { mode: 'enforce', denyOn: ['egress_violation'] } as const
+    expect(checkSection(ap2Plugin, trusting, { denyRule })).to.have.lengthOf(1)
+    expect(checkSection(ap2Plugin, { ...trusting, mode: 'full' }, { denyRule })).to.deep.equal([])
   })
 
   it('refuses a DID method without a resolver, unless code binds the methods', () => {
@@ -101,7 +101,7 @@ describe('the section ap2', () => {
       trust: { issuers: { shop: { file: 'keys.json' } }, didWeb: { caFile: 'ca.pem' } },
       tools: bound,
     }
-    const found = checkSection(ap2Plugin, section, { place })
+    const found = checkSection(ap2Plugin, section, { host: { place } })
     expect(found.map((line) => line.split(':')[0])).to.deep.equal([
       'mistake ap2.trust.issuers.shop',
       'mistake ap2.trust.didWeb.caFile',

@@ -1,4 +1,4 @@
-import { bind, type DedupeClaim, mandates, type Outcome, tokens, verdict } from '@svc/core'
+import { bind, type DedupeClaim, mandates, type Outcome, policyTokens, tokens, verdict } from '@svc/core'
 import { Pipeline } from '@svc/core/pipeline'
 import { ap2Plugin } from '@svc/plugin-ap2'
 import { MemoryDedupeStore } from '@svc/plugin-dedupe'
@@ -33,7 +33,8 @@ describe('the store of used mandates', () => {
   })
 
   async function run(over: object, idempotencyKey: string | null = 'order-1') {
-    const context = fakeContext('/', { facts: { hasIdempotency: true } })
+    const context = fakeContext('/')
+    bind(context.container, policyTokens.claimsKeys, { useValue: true })
     bind(context.container, tokens.DedupeStore, { useValue: store })
     const stage = createStage(ap2Plugin, { ...section, ...over }, context)
     const whole = new Pipeline([{ name: 'ap2', stage }], async (call): Promise<Outcome> => {

@@ -176,7 +176,7 @@ describe('authn: scopes', () => {
   it('of an unknown server are refused', () => {
     const oidc = { issuer: 'https://id.example', audience: 'a', jwks_uri: 'https://id.example/jwks' }
     const section = { oidc: { ...oidc, scopes: { servers: { flies: ['files'] } } } }
-    expect(checkSection(authnPlugin, section, { servers: ['files'] })).to.deep.equal([
+    expect(checkSection(authnPlugin, section, { host: { servers: ['files'] } })).to.deep.equal([
       'mistake authn.oidc.scopes.servers.flies: no target is named "flies"; did you mean "files"? known: files',
     ])
   })

@@ -126,7 +126,7 @@ describe('brokers: a static key', () => {
   describe('is refused by the check of the policy', () => {
     const inject = { header: 'x-key', format: 'raw' }
     const check = (section: object, bindings?: DependencyContainer) =>
-      checkSection(brokersPlugin, section, { servers: ['files'], place: rig.context }, bindings)
+      checkSection(brokersPlugin, section, { host: { servers: ['files'], place: rig.context } }, bindings)
 
     it('where its reference is invalid or its file is missing', () => {
       const key_refs = ['file:///etc/shadow', 'vault:kv/billing', 'file://none', 'env:NONE']

@@ -43,8 +43,8 @@ describe('enforcement: configuration', () => {
     expect(checkSection(enforcementPlugin, { deny_on: ['tool_not_in_allowlst'] })).to.deep.equal([
       'mistake enforcement.deny_on.0: no stage reports "tool_not_in_allowlst"; did you mean "tool_not_in_allowlist"?',
     ])
-    const facts = { reasons: ['fs_violation_at_night'] }
-    expect(checkSection(enforcementPlugin, { escalate_on: ['fs_violation_at_nigt'] }, facts)).to.include(
+    const declared = { reasons: ['fs_violation_at_night'] }
+    expect(checkSection(enforcementPlugin, { escalate_on: ['fs_violation_at_nigt'] }, declared)).to.include(
       'mistake enforcement.escalate_on.0: no stage reports "fs_violation_at_nigt"; did you mean "fs_violation_at_night"?',
     )
   })

@@ -1,4 +1,4 @@
-import { type Call, denied, type Finding, type Outcome, services, verdict } from '@svc/core'
+import { type Call, denied, type Finding, type Outcome, policyTokens, services, verdict } from '@svc/core'
 import { enforcementPlugin, MemoryEscalationStore } from '@svc/plugin-enforcement'
 import { expect } from 'chai'
 import { makeCall } from '../../support/call.js'
@@ -208,7 +208,8 @@ describe('enforcement', () => {
   })
 
   it('does not start when its Redis cannot be reached, and releases its resources', async () => {
-    await using rig = new StageRig({ facts: { escalation: rule } })
+    await using rig = new StageRig()
+    rig.bind(policyTokens.escalationRule, rule)
     rig.bind(services.record, async () => undefined)
     const escalations = {
       adapter: 'redis',
@@ -224,7 +225,8 @@ describe('enforcement', () => {
   })
 
   it('does not start when no stage records escalations', async () => {
-    await using rig = new StageRig({ facts: { escalation: rule } })
+    await using rig = new StageRig()
+    rig.bind(policyTokens.escalationRule, rule)
     const [start] = await Promise.allSettled([rig.start(enforcementPlugin)])
     expect(start).to.have.nested.property(
       'reason.message',

@@ -39,7 +39,7 @@ describe('security: configuration', () => {
 
   it('refuses versions for a server that is not a target', () => {
     const section = { allow_versions: { file: ['1'], files: ['1'] } }
-    expect(checkSection(securityPlugin, section, { servers: ['files'] })).to.deep.equal([
+    expect(checkSection(securityPlugin, section, { host: { servers: ['files'] } })).to.deep.equal([
       'mistake security.allow_versions.file: no target is named "file"; did you mean "files"? known: files',
     ])
   })

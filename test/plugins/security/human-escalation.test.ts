@@ -1,12 +1,17 @@
+import { bindOwned, type EscalationRule, policyTokens, resolveOptional } from '@svc/core'
 import { policySchema } from '@svc/core/policy'
 import { securityPlugin } from '@svc/plugin-security'
 import { expect } from 'chai'
+import { container } from 'tsyringe'
 import { z } from 'zod'
 import { accepted, defaults, load } from '../../core/policy/policies.js'
 import { checkSection } from '../../support/check.js'
 
-const factsOf = (sideEffects: object) =>
-  securityPlugin.facts?.(securityPlugin.schema.parse({ side_effects: sideEffects }))
+function ruleOf(side_effects: object): EscalationRule | undefined {
+  const bindings = container.createChildContainer()
+  bindOwned(bindings, securityPlugin, securityPlugin.schema.parse({ side_effects }))
+  return resolveOptional(bindings, policyTokens.escalationRule)
+}
 
 const issues = (humanEscalation: object) =>
   securityPlugin.schema
@@ -15,17 +20,15 @@ const issues = (humanEscalation: object) =>
 
 describe('security: human escalation', () => {
   it('has defaults: a quorum of one within 15 minutes', () => {
-    expect(factsOf({ approve_high_risk: true })).to.deep.equal({
-      escalation: {
-        strategy: 'human_quorum',
-        timeoutAction: 'auto_reject',
-        ttlMs: 900_000,
-        minApprovals: 1,
-        minRejections: 1,
-        requiredRoles: [],
-        vetoRoles: [],
-        showsArguments: true,
-      },
+    expect(ruleOf({ approve_high_risk: true })).to.deep.equal({
+      strategy: 'human_quorum',
+      timeoutAction: 'auto_reject',
+      ttlMs: 900_000,
+      minApprovals: 1,
+      minRejections: 1,
+      requiredRoles: [],
+      vetoRoles: [],
+      showsArguments: true,
     })
   })
 
@@ -39,7 +42,7 @@ describe('security: human escalation', () => {
       severity: low, showArguments: false}\n`
     for (const text of [snake, camel]) {
       const policy = accepted(load(base + text, { plugins: [...defaults, securityPlugin] }))
-      expect(policy.facts.escalation).to.deep.equal({
+      expect(resolveOptional(policy.container, policyTokens.escalationRule)).to.deep.equal({
         strategy: 'human_quorum',
         timeoutAction: 'auto_approve',
         ttlMs: 60_000,
@@ -56,7 +59,7 @@ describe('security: human escalation', () => {
 
   it('is off without approve_high_risk, with a warning', () => {
     for (const section of [{}, { approve_high_risk: false, human_escalation: {} }]) {
-      expect(factsOf(section)).to.deep.equal({})
+      expect(ruleOf(section)).to.equal(undefined)
     }
     const check = (side_effects: object) => checkSection(securityPlugin, { side_effects })
     expect(check({ human_escalation: {} })).to.have.length(1)

@@ -10,7 +10,6 @@ import {
   type Identity,
   type Outcome,
   type PluginContext,
-  type PolicyFacts,
   type Redactor,
   type Reviewer,
   redactor,
@@ -21,6 +20,7 @@ import {
 import { enforcementPlugin } from '@svc/plugin-enforcement'
 import type { FakeClock } from 'svc-sdk/testing'
 import { type CallOverrides, controlOf, makeCall } from '../../../support/call.js'
+import { bindPolicy, type PolicyValues } from '../../../support/check.js'
 import { StageRig, served } from '../../../support/stage-rig.js'
 
 export const MINUTE = 60_000
@@ -60,7 +60,7 @@ export function reviewer(name: string, roles: readonly string[] = [], tenant = '
 export interface RigOptions {
   readonly rule?: Partial<EscalationRule>
   readonly section?: object
-  readonly facts?: Partial<PolicyFacts>
+  readonly policy?: PolicyValues
   readonly store?: EscalationStore
   readonly clock?: FakeClock
   readonly context?: Partial<PluginContext>
@@ -91,16 +91,13 @@ export interface EscalationRig extends AsyncDisposable {
 export async function startRig(options: RigOptions = {}): Promise<EscalationRig> {
   const events: GatewayEvent[] = []
   const sent: Call[] = []
-  const context: Partial<PluginContext> = {
-    facts: {
-      escalation: { ...rule, ...options.rule },
-      reviewers: { roles: ['reviewer'], approvalSets: {} },
-      hasOidc: true,
-      ...options.facts,
-    },
-    ...options.context,
-  }
-  const rig = new StageRig(context, options.clock)
+  const rig = new StageRig(options.context, options.clock)
+  bindPolicy(rig.context.container, {
+    escalationRule: { ...rule, ...options.rule },
+    host: { reviewers: { roles: ['reviewer'], approvalSets: {} } },
+    knowsUsers: true,
+    ...options.policy,
+  })
   // Those of two rigs must differ.
   const hex = (bytes: number) => randomBytes(bytes).toString('hex')
   rig.bind(services.record, async (event) => {

@@ -1,10 +1,11 @@
-import { isVoteError, type PolicyFacts, type Reviewer } from '@svc/core'
+import { isVoteError, type Reviewer } from '@svc/core'
 import { expect } from 'chai'
 import fc from 'fast-check'
+import type { PolicyValues } from '../../../support/check.js'
 import { caller, type EscalationRig, idOf, reviewer, rule, startRig, summaryOf, TTL } from './rig.js'
 
 const admin: Reviewer = { kind: 'admin' }
-const withoutOidc = { hasOidc: false, reviewers: { approvalSets: {} } }
+const withoutOidc = { knowsUsers: false, host: { reviewers: { approvalSets: {} } } }
 
 async function refusal(vote: Promise<unknown>): Promise<string> {
   const [result] = await Promise.allSettled([vote])
@@ -107,7 +108,7 @@ describe('votes on an escalation', () => {
       kind: 'user',
       identity: { ...caller, roles: ['reviewer'], ...identity },
     })
-    const cases: [who: string, by: Reviewer, facts?: Partial<PolicyFacts>][] = [
+    const cases: [who: string, by: Reviewer, policy?: PolicyValues][] = [
       ['by the caller', own({})],
       ['by the caller under another e-mail address', own({ user: 'other@acme.example' })],
       ['by the caller under another subject', own({ userId: 'u-other', user: 'CAL@acme.example' })],
@@ -115,8 +116,12 @@ describe('votes on an escalation', () => {
         'without a role of a reviewer',
         { ...reviewer('ann'), ...{ identity: { ...caller, user: 'x', userId: 'y' } } } as Reviewer,
       ],
-      ['by any user where no reviewer has a role', reviewer('ann'), { reviewers: { approvalSets: {} } }],
-      ['by any user where there is no admin section', reviewer('ann'), { reviewers: undefined } as never],
+      [
+        'by any user where no reviewer has a role',
+        reviewer('ann'),
+        { host: { reviewers: { approvalSets: {} } } },
+      ],
+      ['by any user where there is no admin section', reviewer('ann'), { host: {} }],
       ['by another tenant', reviewer('ann', [], 'other')],
       [
         'by a service agent',
@@ -137,9 +142,9 @@ describe('votes on an escalation', () => {
       ],
       ['by the admin token where users are known', admin],
     ]
-    for (const [who, by, facts = {}] of cases) {
+    for (const [who, by, policy = {}] of cases) {
       it(who, async () => {
-        await open({ facts })
+        await open({ policy })
         expect(await refusal(cast(by))).to.equal('NOT_A_REVIEWER')
         expect(rig.events.map(({ name }) => name)).to.deep.equal(['escalations/open'])
       })
@@ -160,9 +165,9 @@ describe('votes on an escalation', () => {
 
   describe('with an approval set', () => {
     const sets = { security: { users: ['ann@acme.example', 'u-bob'], roles: ['secops'] } }
-    const facts = { reviewers: { roles: ['reviewer'], approvalSets: sets } }
+    const policy = { host: { reviewers: { roles: ['reviewer'], approvalSets: sets } } }
 
-    beforeEach(() => open({ rule: { approvalSetId: 'security', minApprovals: 5 }, facts }))
+    beforeEach(() => open({ rule: { approvalSetId: 'security', minApprovals: 5 }, policy }))
 
     it('are its members’ to cast, by user, subject or role, of whatever tenant', async () => {
       await cast(reviewer('ann'))
@@ -183,7 +188,7 @@ describe('votes on an escalation', () => {
     })
 
     it('are refused from everyone if the policy no longer has the set', async () => {
-      await using other = await startRig({ rule: { approvalSetId: 'constructor' }, facts })
+      await using other = await startRig({ rule: { approvalSetId: 'constructor' }, policy })
       const found = idOf(await other.call())
       const vote = other.service.vote(found, reviewer('ann', ['secops']), { vote: 'approve' })
       expect(await refusal(vote)).to.equal('NOT_A_REVIEWER')
@@ -192,7 +197,7 @@ describe('votes on an escalation', () => {
 
   describe('by the admin token', () => {
     it('count once, even if several people hold it', async () => {
-      await open({ facts: withoutOidc, rule: { minApprovals: 2 } })
+      await open({ policy: withoutOidc, rule: { minApprovals: 2 } })
       expect((await cast(admin)).votes).to.deep.include({
         reviewer: 'the admin token',
         roles: [],
@@ -203,12 +208,12 @@ describe('votes on an escalation', () => {
     })
 
     it('decide', async () => {
-      await open({ facts: withoutOidc })
+      await open({ policy: withoutOidc })
       expect(await cast(admin)).to.include({ status: 'approved' })
     })
 
     it('are refused if an approval set decides', async () => {
-      await open({ facts: withoutOidc, rule: { approvalSetId: 'security' } })
+      await open({ policy: withoutOidc, rule: { approvalSetId: 'security' } })
       expect(await refusal(cast(admin))).to.equal('NOT_A_REVIEWER')
     })
   })

@@ -1,0 +1,56 @@
+// What the sections and the host's keys of a policy state for others. Bound before any `check`: those of a section by its
+// plugin (`owns`), those of the host's keys by the host. What nobody states is not bound.
+import type { DependencyContainer } from 'tsyringe'
+import type { EscalationRule, Reviewers } from '../call/escalation.js'
+import type { PluginContext } from './plugin.js'
+import { resolveOptional, token } from './tokens.js'
+
+/** Which findings deny. */
+export interface DenyRule {
+  readonly mode: 'observe' | 'enforce'
+  /** Reason tokens, aliases resolved; absent: every finding denies. */
+  readonly denyOn?: readonly string[]
+}
+
+/** A configured rule that reports findings, and where it is in the policy. */
+export interface ConfiguredRule {
+  readonly reason: string
+  readonly path: readonly string[]
+}
+
+/** The host's keys, as plugins need them. */
+export interface PolicyHost {
+  /** The gateway's own tenant. */
+  readonly tenant?: string
+  /** The names in `targets`; absent where they are not known. */
+  readonly servers?: readonly string[]
+  /** Those of `servers` that get no HTTP headers: their targets are commands. */
+  readonly serversWithoutHeaders?: readonly string[]
+  /** Who may vote on escalations; absent without an admin section. */
+  readonly reviewers?: Reviewers
+  /** Where relative paths and key references start; absent where key files are not checked. */
+  readonly place?: Pick<PluginContext, 'baseDir' | 'stateDir' | 'env'>
+}
+
+export const policyTokens = {
+  host: token<PolicyHost>('PolicyHost'),
+  /** Reason tokens of single stages, from the plugins' `reasons`. */
+  reasons: token<readonly string[]>('DeclaredReasons'),
+  denyRule: token<DenyRule>('DenyRule'),
+  /** How calls escalate; not bound where none does. */
+  escalationRule: token<EscalationRule>('EscalationRule'),
+  rules: token<readonly ConfiguredRule[]>('ConfiguredRules'),
+  /** Whether bearer tokens are validated, so that users are known. */
+  knowsUsers: token<boolean>('KnowsUsers'),
+  /** Whether idempotency keys are claimed in the `DedupeStore`. */
+  claimsKeys: token<boolean>('ClaimsKeys'),
+  /** Whether a remote runtime decides about calls and may escalate them. */
+  asksRuntime: token<boolean>('AsksRuntime'),
+  /** Whether rules refuse tools by name, so that `svc policy check` asks servers for theirs. */
+  refusesTools: token<boolean>('RefusesTools'),
+} as const
+
+/** Empty where no host has bound its keys. */
+export function hostOf(container: DependencyContainer): PolicyHost {
+  return resolveOptional(container, policyTokens.host) ?? {}
+}
