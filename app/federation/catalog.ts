@@ -15,7 +15,15 @@ import {
   type ServerResult,
 } from './client-request.js'
 import { indexOf, type Listed, type ListIndex } from './list-index.js'
-import { type EntrySource, listedNames, NameConflict, needsList, sourceOfPrefixed } from './names.js'
+import {
+  bareName,
+  type EntrySource,
+  listedNames,
+  NameConflict,
+  needsList,
+  prefixedName,
+  sourceOfPrefixed,
+} from './names.js'
 import {
   ComparisonBudget,
   listedUris,
@@ -146,9 +154,10 @@ export async function sourceOfName(
   const { prefix } = request.config
   const prefixed = prefix === 'never' ? undefined : sourceOfPrefixed(name)
   if (prefixed !== undefined && servers.includes(prefixed.server)) return prefixed
-  const [found, ...others] = needsList(name, prefix) ? await firstFound(request, kind, name) : []
-  if (found === undefined)
-    throw invalidParams(`Unknown ${kind === 'tools' ? 'tool' : 'prompt'}: no such name.`)
+  const [found, ...others] = needsList(name, prefix)
+    ? await firstFound(request, kind, (index) => index.sourcesOf(name, prefix))
+    : []
+  if (found === undefined) throw invalidParams(await describeUnknown(request, kind, name))
   if (others.length > 0) {
     const named = [found, ...others].map(({ server }) => server)
     throw conflict(new NameConflict(name, named))
@@ -243,21 +252,37 @@ function serversOf(indexes: readonly ListIndex[], test: (index: ListIndex) => bo
   return [...new Set(indexes.filter(test).map(({ server }) => server))]
 }
 
-/** The sources of a name in the lists that were read last, else in new ones. */
-async function firstFound(
+/** Names that a message lists. */
+const maxNamed = 5
+
+/** Names the entries that servers have under this name of their own, which documents and models may know. */
+async function describeUnknown(
   request: ClientRequest,
   kind: 'tools' | 'prompts',
   name: string,
+): Promise<string> {
+  const found = await firstFound(request, kind, (index) =>
+    index.has(name) ? [{ server: index.server, name }] : [],
+  )
+  const listed = request.config.prefix === 'never' ? bareName : prefixedName
+  const what = kind === 'tools' ? 'tool' : 'prompt'
+  if (found.length === 0 || found.length > maxNamed) return `Unknown ${what}: no such name.`
+  return `Unknown ${what}: ${name}; here it is ${found.map(listed).join(' or ')}.`
+}
+
+/** What `find` finds in the lists that were read last, else in new ones. */
+async function firstFound(
+  request: ClientRequest,
+  kind: 'tools' | 'prompts',
+  find: (index: ListIndex) => readonly EntrySource[],
 ): Promise<EntrySource[]> {
-  const { servers, session, scope, config } = request
+  const { servers, session, scope } = request
   const known = servers.flatMap((server) => {
     const value = session.lists.last({ server, kind, scope })
     return value === undefined ? [] : [{ server, value }]
   })
-  const find = (results: readonly ServerResult<ServerList>[]): EntrySource[] =>
-    indexesOf(results, kind).flatMap((index) => index.sourcesOf(name, config.prefix))
-  const found = find(known)
-  return found.length > 0 ? found : find(await listsOf(request, kind))
+  const found = indexesOf(known, kind).flatMap(find)
+  return found.length > 0 ? found : indexesOf(await listsOf(request, kind), kind).flatMap(find)
 }
 
 function conflict(error: NameConflict): ReturnType<typeof invalidParams> {

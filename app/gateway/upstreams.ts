@@ -82,5 +82,6 @@ export function createMcpProxy(
     client: gatewayImplementation,
     probeTimeoutMs: server.upstreamTimeoutMs,
     passParams: server.mcp.pass_params,
+    denials: server.mcp.denials,
   })
 }

@@ -52,14 +52,22 @@ function sentOnTheWire(sent: Sent): boolean | 'unknown' {
   return sent === 'unknown' ? 'unknown' : sent === 'yes'
 }
 
+/** The seconds after which a caller may try again, as in `Retry-After`; undefined if that is not known. */
+export function retryAfterOf({ code, headers }: Denied | Failed): string | undefined {
+  const given = headers?.['retry-after']
+  if (typeof given === 'string') return given
+  const status = statusOf(code)
+  return status === 503 || status === 429 ? '1' : undefined
+}
+
 /** A refusal in the JSON error shape, under the status of its code. */
 export function refusalResponse(outcome: Denied | Failed, call: ErrorSubject): BufferedResponse {
-  const status = statusOf(outcome.code)
+  const retryAfter = retryAfterOf(outcome)
   return {
-    status,
+    status: statusOf(outcome.code),
     headers: {
       'content-type': 'application/json',
-      ...(status === 503 || status === 429 ? { 'retry-after': '1' } : {}),
+      ...(retryAfter === undefined ? {} : { 'retry-after': retryAfter }),
       ...outcome.headers,
     },
     // The newline makes it readable in terminals.

@@ -5,12 +5,12 @@ import { isJsonObject, type JsonValue } from '@svc/core/json'
 import type { ParsedBody } from '../http/client-exchange.js'
 import { PROTOCOL_VERSION_HEADER } from '../http/header-names.js'
 import type { BufferedResponse, ErrorSubject } from '../http/response.js'
-import { encodeRefusal, rpcErrorResponse } from './encode-refusal.js'
+import { type Denials, encodeRefusal, refusalMessage, rpcErrorResponse } from './encode-refusal.js'
 import type { McpExchange } from './exchange.js'
 import { invalidRequest } from './mcp-refusal.js'
 import { parseJsonBody, type RequestId } from './message.js'
 import { BATCH_REVISION } from './protocol.js'
-import { isResponse } from './rpc-response.js'
+import { type Fields, isResponse } from './rpc-response.js'
 import type { ReceivedMessage } from './servers.js'
 import { shownEvent, shownMessage } from './shown-messages.js'
 
@@ -65,24 +65,24 @@ export async function readMessageOutcome(
   exchange: McpExchange,
   outcome: Outcome,
   call: ErrorSubject,
+  denials: Denials,
 ): Promise<MessageOutcome> {
   const { id } = exchange
   if (outcome.kind !== 'completed') {
-    const whole = encodeRefusal(exchange, outcome, call)
+    const whole = encodeRefusal(exchange, outcome, call, denials)
     // A notification gets no response; the response to a value that is not a message has the id null.
     if (id === undefined && exchange.message !== undefined) return { whole, response: undefined }
-    return { whole, response: errorResponse(id ?? null, outcome, call, exchange.protocolError) }
+    return { whole, response: written(refusalMessage(exchange, outcome, call, denials)) }
   }
   const { status, headers, body } = outcome
   const whole = { status, headers, body: isStream(body) ? '' : body }
   if (id === undefined) return { whole, response: undefined }
   const missing = failed('UPSTREAM_UNREACHABLE', 'The upstream sent no JSON-RPC response.')
-  const response = (await responseIn(outcome, id)) ?? errorResponse(id, missing, call)
+  const response = (await responseIn(outcome, id)) ?? written(rpcErrorResponse(id, missing, call))
   return { whole, response }
 }
 
-function errorResponse(...error: Parameters<typeof rpcErrorResponse>): ReceivedMessage {
-  const message = rpcErrorResponse(...error)
+function written(message: Fields): ReceivedMessage {
   return { message, text: JSON.stringify(message) }
 }
 

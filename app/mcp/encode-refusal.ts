@@ -1,26 +1,64 @@
-// Encodes refusals over MCP: as HTTP errors if the client's transport must see them, as JSON-RPC errors if its caller
+// Encodes refusals over MCP: as HTTP errors if the client's transport must see them, as JSON-RPC messages if its caller
 // waits for a response.
 import { type Denied, type Failed, statusOf } from '@svc/core'
-import { type BufferedResponse, type ErrorSubject, errorObject, refusalResponse } from '../http/response.js'
-import { isStatelessExchange, type McpExchange } from './exchange.js'
+import {
+  type BufferedResponse,
+  type ErrorSubject,
+  errorObject,
+  refusalResponse,
+  retryAfterOf,
+} from '../http/response.js'
+import { isClientStateless, isStatelessExchange, type McpExchange } from './exchange.js'
 import type { RequestId } from './message.js'
-import { type ProtocolError, rpcCodes } from './protocol.js'
+import { META_ERROR, type ProtocolError, rpcCodes } from './protocol.js'
 import type { Fields } from './rpc-response.js'
+
+/** The form of a refused call of a tool: some SDKs hide errors from their model, and show it results. */
+export type Denials = 'error' | 'result'
 
 export function encodeRefusal(
   exchange: McpExchange,
   outcome: Denied | Failed,
   call: ErrorSubject,
+  denials: Denials,
 ): BufferedResponse {
-  const { protocolError, id } = exchange
+  const { id, protocolError } = exchange
   const plain = refusalResponse(outcome, call)
+  const body = (): string => JSON.stringify(refusalMessage(exchange, outcome, call, denials))
   if (protocolError !== undefined && outcome.code === 'BAD_REQUEST') {
-    const status = statusOfProtocolError(protocolError, exchange)
-    return { ...plain, status, body: encodeRpcError(id ?? null, outcome, call, protocolError) }
+    return { ...plain, status: statusOfProtocolError(protocolError, exchange), body: body() }
   }
-  if (exchange.isForeignSession) return { ...plain, body: encodeRpcError(id ?? null, outcome, call) }
+  if (exchange.isForeignSession) return { ...plain, body: body() }
   if (id === undefined || isForTransport(outcome)) return plain
-  return { ...plain, status: 200, body: encodeRpcError(id, outcome, call) }
+  return { ...plain, status: 200, body: body() }
+}
+
+/** The JSON-RPC response to a request that is refused or has failed. */
+export function refusalMessage(
+  exchange: McpExchange,
+  outcome: Denied | Failed,
+  call: ErrorSubject,
+  denials: Denials,
+): Fields {
+  const { id = null, message, isForeignSession, protocolError } = exchange
+  if (protocolError !== undefined && outcome.code === 'BAD_REQUEST') {
+    return rpcErrorResponse(id, outcome, call, protocolError)
+  }
+  // The result of a call that runs as a task is the task.
+  const isShownToModel =
+    denials === 'result' &&
+    !isForeignSession &&
+    message?.type === 'request' &&
+    message.method === 'tools/call' &&
+    message.params['task'] === undefined
+  if (!isShownToModel) return rpcErrorResponse(id, outcome, call)
+  const result = {
+    ...(isClientStateless(exchange) ? { resultType: 'complete' } : {}),
+    content: [{ type: 'text', text: outcome.message }],
+    isError: true,
+    _meta: { [META_ERROR]: errorData(outcome, call) },
+  }
+  return { jsonrpc: '2.0', id, result }
 }
 
 export function encodeRpcError(...error: Parameters<typeof rpcErrorResponse>): string {
@@ -35,8 +73,14 @@ export function rpcErrorResponse(
   protocolError?: ProtocolError,
 ): Fields {
   const { code = statusOf(outcome.code), data } = protocolError ?? {}
-  const error = { code, message: outcome.message, data: { ...errorObject(outcome, call), ...data } }
+  const error = { code, message: outcome.message, data: { ...errorData(outcome, call), ...data } }
   return { jsonrpc: '2.0', id, error }
+}
+
+/** The error object, with the header that a client over MCP does not see. */
+function errorData(outcome: Denied | Failed, call: ErrorSubject): Fields {
+  const seconds = Number(retryAfterOf(outcome))
+  return { ...errorObject(outcome, call), ...(Number.isInteger(seconds) ? { retryAfter: seconds } : {}) }
 }
 
 /** The refusals that a client's OAuth flow needs as HTTP errors. */

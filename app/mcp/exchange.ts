@@ -134,8 +134,12 @@ export function openExchange(head: ExchangeHead): McpExchange {
  * its stream; in older revisions a disconnect has no meaning.
  */
 export function disconnectCancels(exchange: McpExchange): boolean {
-  const { method, translation } = exchange
-  return method === 'GET' || (translation?.isClientStateless ?? isStatelessExchange(exchange))
+  return exchange.method === 'GET' || isClientStateless(exchange)
+}
+
+/** Whether the client is of a revision without sessions, whatever its server is. */
+export function isClientStateless(exchange: McpExchange): boolean {
+  return exchange.translation?.isClientStateless ?? isStatelessExchange(exchange)
 }
 
 /** Whether the request is of a revision without sessions. */

@@ -55,6 +55,9 @@ export const META_SUBSCRIPTION_ID = 'io.modelcontextprotocol/subscriptionId'
 /** The idempotency key, in place of its header. */
 export const META_IDEMPOTENCY_KEY = 'svc/idempotency-key'
 
+/** The error object of a refusal that is shown as a result. */
+export const META_ERROR = 'svc/error'
+
 /** The id of an escalation, in place of its header. */
 export const META_ESCALATION_ID = 'svc/escalation-id'
 

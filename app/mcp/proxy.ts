@@ -22,7 +22,8 @@ import { outcomeOfError } from '../upstream/invoke.js'
 import { type CallObservers, callerKey, sendCall } from '../upstream/send.js'
 import { AccessChecks } from './access-checks.js'
 import type { AnnotationCache } from './annotation-cache.js'
-import { encodeRefusal, encodeRpcError } from './encode-refusal.js'
+import { type MessageOutcome, readMessageOutcome } from './batch.js'
+import { type Denials, encodeRefusal, refusalMessage } from './encode-refusal.js'
 import { disconnectCancels, isStatelessExchange, type McpExchange, mcpExchange } from './exchange.js'
 import type { Implementation } from './implementation.js'
 import { type RequestBody, readRequest } from './request.js'
@@ -56,6 +57,7 @@ export interface McpProxyOptions {
   readonly probeTimeoutMs: number
   /** Params of guarded methods that the policy passes, beside those of the protocol. */
   readonly passParams: readonly string[]
+  readonly denials: Denials
   /** Called for the first request with a session; rejects if the key cannot be read. */
   sessions(): MaybePromise<SessionBinding>
 }
@@ -187,7 +189,11 @@ export class McpProxy {
   }
 
   encodeRefusal(exchange: McpExchange, outcome: Denied | Failed, call: Call): BufferedResponse {
-    return encodeRefusal(exchange, outcome, call)
+    return encodeRefusal(exchange, outcome, call, this.#parts.denials)
+  }
+
+  readOutcome(exchange: McpExchange, outcome: Outcome, call: Call): Promise<MessageOutcome> {
+    return readMessageOutcome(exchange, outcome, call, this.#parts.denials)
   }
 
   #responseContext(control: CallControl, exchange: McpExchange, request: CallRequest): ResponseContext {
@@ -202,7 +208,7 @@ export class McpProxy {
       drainWhenAbandoned: !isNotificationStream && !disconnectCancels(exchange),
       filter: new ResponseFilter(control, request, exchange, this.#caches),
       isCancelled: () => exchange.isCancelled === true,
-      encodeError: (outcome) => encodeRpcError(exchange.id ?? null, outcome, call),
+      encodeError: (outcome) => JSON.stringify(refusalMessage(exchange, outcome, call, this.#parts.denials)),
       resumedResponses: () => new ResumedResponses(control, exchange, this.#resumed),
       resumptionOf: (requestId, begun) =>
         this.#resumed.resumableCalls.resumption(call, exchange, request, {

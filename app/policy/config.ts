@@ -120,6 +120,12 @@ const serverSchema = z
           .describe(
             'Names of params that guarded MCP methods may have beside those of the protocol; others are refused. They are judged and hashed like arguments.',
           ),
+        denials: z
+          .enum(['error', 'result'])
+          .default('error')
+          .describe(
+            'The form of a refused or failed `tools/call`: a JSON-RPC error, or a result with `isError` and the reason as text, for clients that hide errors from their model.',
+          ),
       })
       .prefault({})
       .describe('The MCP protocol.'),

@@ -20,7 +20,7 @@ import type { CallControl } from '@svc/core/pipeline'
 import type { ServerRequest } from '../federation/server-calls.js'
 import type { ClientExchange } from '../http/client-exchange.js'
 import { type BufferedResponse, refusalResponse } from '../http/response.js'
-import { type MessageOutcome, messagesIn, readMessageOutcome, writtenBody } from '../mcp/batch.js'
+import { type MessageOutcome, messagesIn, writtenBody } from '../mcp/batch.js'
 import { attachExchange, disconnectCancels, type McpExchange, openExchange } from '../mcp/exchange.js'
 import type { McpProxy } from '../mcp/proxy.js'
 import { keepProtocolError, type RequestBody } from '../mcp/request.js'
@@ -213,7 +213,7 @@ export class Endpoints {
       read: (control) => body(exchange).then((found) => mcp.read(control, exchange, found)),
       dispatch: (_call, control) => mcp.dispatch(control),
       encode: (outcome, call) => mcp.encodeRefusal(exchange, outcome, call),
-      response: (outcome, call) => readMessageOutcome(exchange, outcome, call),
+      response: (outcome, call) => mcp.readOutcome(exchange, outcome, call),
       prepare: (call) => attachExchange(call, exchange),
       isStream: () => method === 'GET',
       disconnectCancels: () => disconnectCancels(exchange),

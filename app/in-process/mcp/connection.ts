@@ -14,7 +14,6 @@ import {
 import { type JsonObject, messageOf } from '@svc/core/json'
 import { CallControl } from '@svc/core/pipeline'
 import { agentOf, traceOf } from '../../http/call-headers.js'
-import { readMessageOutcome } from '../../mcp/batch.js'
 import { rpcErrorResponse } from '../../mcp/encode-refusal.js'
 import { attachExchange, type McpExchange, openExchange } from '../../mcp/exchange.js'
 import type { RequestId } from '../../mcp/message.js'
@@ -100,7 +99,7 @@ export class GovernedConnection implements Interceptor {
     // The client waits for no response to what it has cancelled (2025-11-25, "Cancellation").
     if (!isRequest(message) || (outcome.kind !== 'completed' && outcome.code === 'CANCELLED')) return
     const { id } = message
-    const { response } = await readMessageOutcome(exchange, outcome, call)
+    const { response } = await proxy.readOutcome(exchange, outcome, call)
     // A refused message may have an id that the protocol does not know.
     if (response !== undefined) await this.#send({ ...response.message, id }, { relatedRequestId: id })
   }

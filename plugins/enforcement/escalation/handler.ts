@@ -248,7 +248,7 @@ function waitOf({ headers }: Call, maxMs: number): number {
 function pending({ id, status }: StoredEscalation, findings: readonly Finding[]): Denied {
   return denied(
     'ESCALATION_PENDING',
-    `A person has to decide: ${describeFindings(findings)}. Once it is approved, repeat the call with x-escalation-id.`,
+    `A person has to decide: ${describeFindings(findings)}. Escalation ${id}: once it is approved, repeat the same call.`,
     { ...denialOf(findings), escalation: { id, status } },
   )
 }

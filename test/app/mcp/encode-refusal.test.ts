@@ -1,7 +1,7 @@
-import { denied, failed } from '@svc/core'
+import { type Denied, denied, type Failed, failed } from '@svc/core'
 import { expect } from 'chai'
-import { noCall } from 'svc-sdk/internal/http/response'
-import { encodeRefusal } from 'svc-sdk/internal/mcp/encode-refusal'
+import { type ErrorSubject, noCall } from 'svc-sdk/internal/http/response'
+import { encodeRefusal as encoded } from 'svc-sdk/internal/mcp/encode-refusal'
 import type { McpExchange } from 'svc-sdk/internal/mcp/exchange'
 import { rpcCodes } from 'svc-sdk/internal/mcp/protocol'
 
@@ -28,6 +28,8 @@ function exchange(over: Partial<McpExchange> = {}): McpExchange {
 const notAllowed = denied('TOOL_NOT_ALLOWED', 'No.', {
   denial: { level: 'tenant', reason: 'tool_not_in_allowlist' },
 })
+const encodeRefusal = (...[refused, outcome, subject]: [McpExchange, Denied | Failed, ErrorSubject]) =>
+  encoded(refused, outcome, subject, 'error')
 const bodyOf = (response: { body: string | Uint8Array }): unknown => JSON.parse(String(response.body))
 
 describe('a refusal over MCP', () => {
@@ -62,6 +64,7 @@ describe('a refusal over MCP', () => {
     expect(response.status).to.equal(200)
     expect(response.headers['retry-after']).to.equal('3')
     expect(bodyOf(response)).to.have.nested.property('error.code', 429)
+    expect(bodyOf(response)).to.have.nested.property('error.data.retryAfter', 3)
   })
 
   it('names whether a failed call was sent upstream', () => {
