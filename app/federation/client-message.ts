@@ -2,7 +2,7 @@
 import { isJsonObject, type JsonObject } from '@svc/core/json'
 import { type McpExchange, revisionOf } from '../mcp/exchange.js'
 import type { ClientFacts } from '../mcp/handshake.js'
-import { validateHeaders } from '../mcp/header-validation.js'
+import { checkRequestHead } from '../mcp/header-validation.js'
 import { invalidParams, invalidRequest, McpRefusal } from '../mcp/mcp-refusal.js'
 import { idOf, type Message, type RpcRequest, readMessage } from '../mcp/message.js'
 import { MAX_DESCRIPTION } from '../mcp/name-limits.js'
@@ -25,7 +25,7 @@ export function readExchangeMessage(exchange: McpExchange, body: RequestBody): M
   if (Array.isArray(value)) throw invalidRequest('Batches are accepted at /mcp/<server> alone.')
   const message = readMessage(value)
   exchange.message = message
-  if (exchange.isHeaderless !== true) validateHeaders(exchange.headers, message)
+  checkRequestHead(exchange, message)
   checkRevision(exchange, message)
   return message
 }

@@ -2,10 +2,11 @@
 // (2026-07-28, Streamable HTTP, "Server Validation").
 import type { IncomingHttpHeaders } from 'node:http'
 import { isJsonObject } from '@svc/core/json'
-import { PROTOCOL_VERSION_HEADER } from '../http/header-names.js'
+import { PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
 import { JSON_TYPE, mediaType } from '../http/media-type.js'
+import type { ExchangeHead } from './exchange.js'
 import { decoded, mismatch, single } from './header-text.js'
-import { McpRefusal } from './mcp-refusal.js'
+import { invalidParams, McpRefusal } from './mcp-refusal.js'
 import type { Message } from './message.js'
 import { checkParamHeaders } from './param-headers.js'
 import { isStateless, META_PROTOCOL_VERSION, rpcCodes } from './protocol.js'
@@ -27,6 +28,21 @@ const nameRequired = new Set(['tools/call', 'prompts/get', 'resources/read'])
 export function checkContentType(headers: IncomingHttpHeaders): void {
   if (mediaType(headers['content-type']) === JSON_TYPE) return
   throw new McpRefusal(rpcCodes.invalidRequest, `content-type: expected ${JSON_TYPE}.`, { status: 415 })
+}
+
+/** Throws `McpRefusal` for a message whose headers disagree with it, or that is not in a session and names no revision. */
+export function checkRequestHead(exchange: ExchangeHead, message: Message): void {
+  const { headers, isHeaderless, connection } = exchange
+  if (isHeaderless !== true) {
+    validateHeaders(headers, message)
+    return
+  }
+  if (message.type !== 'request' || message.method === 'initialize' || connection !== undefined) return
+  // Over stdio the gateway sets these headers itself, for a message that names its revision and for one in a session.
+  if (headers[PROTOCOL_VERSION_HEADER] ?? headers[SESSION_ID_HEADER]) return
+  throw invalidParams(
+    `_meta["${META_PROTOCOL_VERSION}"] is missing, and no initialize came before the request.`,
+  )
 }
 
 /**

@@ -14,7 +14,7 @@ import type { CallControl } from '@svc/core/pipeline'
 import { idempotencyKeyOf, isIdempotencyKey, keyExpected } from '../http/call-headers.js'
 import type { ParsedBody } from '../http/client-exchange.js'
 import { isStatelessExchange, type McpExchange } from './exchange.js'
-import { checkContentType, validateHeaders } from './header-validation.js'
+import { checkContentType, checkRequestHead } from './header-validation.js'
 import { invalidParams, McpRefusal } from './mcp-refusal.js'
 import { idOf, type Message, parseJsonBody, readMessage } from './message.js'
 import { MAX_NAME } from './name-limits.js'
@@ -124,7 +124,7 @@ function readBody(
   // This comes before the checks, so that the record of a refused message has its method.
   if (message.type !== 'response') control.refineTarget({ mcpMethod: message.method })
   continueTrace(control, message)
-  if (exchange.isHeaderless !== true) validateHeaders(exchange.headers, message)
+  checkRequestHead(exchange, message)
   return messageSubject(split.message, { passParams, isStateless: isStatelessExchange(exchange) })
 }
 

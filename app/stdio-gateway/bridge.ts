@@ -132,6 +132,9 @@ export class Bridge {
       if (isRefused && body?.['jsonrpc'] === undefined) {
         const reason = body?.['message'] ?? `The gateway responded with ${status}.`
         await this.#refuse(line, status, String(reason), body)
+      } else if (body !== undefined && body['id'] === null && line.id !== undefined) {
+        // Transports of servers refuse a request before they read its id.
+        await this.#write(JSON.stringify({ ...body, id: line.id }))
       } else if (isRefused || !this.#isCancelled(line)) await this.#write(text)
       return isCompleted || isRefused || text !== ''
     }

@@ -83,6 +83,12 @@ describe('the bridge from stdio to an endpoint', () => {
     ])
   })
 
+  it('gives the id of the request to an error that comes without it', async () => {
+    const error = { code: -32000, message: 'Bad Request: Unsupported protocol version' }
+    start((_received, exchange) => json(exchange, JSON.stringify({ jsonrpc: '2.0', id: null, error }), 400))
+    expect(await responsesTo(ask(1))).to.deep.equal([{ jsonrpc: '2.0', id: 1, error }])
+  })
+
   it('gets another token once, and passes on the refusal of that one', async () => {
     let token = 'first'
     const credentials = {
