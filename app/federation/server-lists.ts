@@ -1,7 +1,9 @@
 // Reads the lists of one server, to their last page.
+import { isJsonObject } from '@svc/core/json'
 import { listChanges } from '../mcp/change-notifications.js'
 import { resultIn } from '../mcp/handshake.js'
 import { readPages, type ServerList } from '../mcp/list-pages.js'
+import { rpcCodes } from '../mcp/protocol.js'
 import type { Reply } from './server-calls.js'
 import { ServerUnavailable } from './server-link.js'
 
@@ -35,7 +37,10 @@ export function listsChangedBy(notification: string): readonly ListKind[] {
   return kinds.filter((kind) => listForms[kind].capability === change?.capability)
 }
 
-/** `member` of the result has the list; `ask` requests one page. Rejects with `ServerUnavailable`. */
+/**
+ * `member` of the result has the list; `ask` requests one page. A server without the method has an empty list. Rejects with
+ * `ServerUnavailable`.
+ */
 export function readList(
   server: string,
   member: string,
@@ -44,7 +49,14 @@ export function readList(
   return readPages(member, async (params) => {
     const reply = await ask(params)
     const result = resultIn(reply)
+    if (isMethodMissing(reply)) return { [member]: [] }
     if (!Array.isArray(result?.[member])) throw new ServerUnavailable(server, reply)
     return result
   })
+}
+
+/** Some servers have one list of a capability and not the other, such as resources without templates. */
+function isMethodMissing({ response }: Reply): boolean {
+  const error = response?.['error']
+  return isJsonObject(error) && error['code'] === rpcCodes.methodNotFound
 }

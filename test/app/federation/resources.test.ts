@@ -156,3 +156,20 @@ describe('the resources and prompts of several servers at /mcp', function () {
     }
   })
 })
+
+describe('a list that a server does not have', () => {
+  it('is empty', async () => {
+    await using server = await startSessionServer(
+      'pages',
+      ({ server }) => {
+        for (const method of ['resources/templates/list', 'prompts/list']) server.removeRequestHandler(method)
+      },
+      { resources: {}, prompts: {} },
+    )
+    await using gateway = await startTestGateway({ targets: { pages: server.url } })
+    const client = await connect1(`${gateway.url}/mcp`)
+    expect(await client.listResourceTemplates()).to.deep.equal({ resourceTemplates: [] })
+    expect(await client.listPrompts()).to.deep.equal({ prompts: [] })
+    await client.close()
+  })
+})
