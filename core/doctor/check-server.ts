@@ -38,7 +38,7 @@ export async function checkServer(
     const message = `${place} responds with ${response.status}`
     return [{ severity: 'warning', message, hint: 'see the log of that server' }, ...clock]
   }
-  return [{ severity: 'ok', message: `${place} answers` }, ...clock]
+  return [{ severity: 'ok', message: `${place} responds` }, ...clock]
 }
 
 function clockCheck(

@@ -1,7 +1,7 @@
 // Text for a terminal. Control characters can drive it, and bidi marks and invisible characters make text look like
 // other text.
 
-/** These are all but the line feed, which separates lines. */
+/** All of these except the line feed, which separates lines. */
 const invisible = /(?!\n)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu
 
 /** The text with each of these characters as `\uXXXX`, which in JSON is the same value. */

@@ -42,7 +42,7 @@ export interface PluginContext {
 /** A token whose default a plugin binds. */
 export interface OwnedToken<Config = unknown> {
   readonly token: Token<unknown>
-  /** The default, where it follows from the section alone: bound before any `check`. Undefined binds nothing. See `owned`. */
+  /** The default, if it follows from the section alone. It is bound before any `check`; undefined binds nothing. See `owned`. */
   value?(config: Config): unknown
   /** A key of the section that holds an implementation if code passes the section: it counts as a binding. */
   readonly fromOption?: { readonly key: string; readonly bind: (value: unknown) => unknown }

@@ -1,5 +1,5 @@
-// What the sections and the host's keys of a policy state for others. Bound before any `check`: those of a section by its
-// plugin (`owns`), those of the host's keys by the host. What nobody states is not bound.
+// What a policy states for all plugins. Plugins bind the tokens of their sections (`owns`), and the host those of its keys,
+// before any `check`. A token that the policy says nothing about is not bound.
 import type { DependencyContainer } from 'tsyringe'
 import type { EscalationRule, Reviewers } from '../call/escalation.js'
 import type { PluginContext } from './plugin.js'
@@ -22,13 +22,13 @@ export interface ConfiguredRule {
 export interface PolicyHost {
   /** The gateway's own tenant. */
   readonly tenant?: string
-  /** The names in `targets`; absent where they are not known. */
+  /** The names in `targets`; absent if they are not known. */
   readonly servers?: readonly string[]
-  /** Those of `servers` that get no HTTP headers: their targets are commands. */
+  /** The names in `servers` whose targets are commands, which get no HTTP headers. */
   readonly serversWithoutHeaders?: readonly string[]
   /** Who may vote on escalations; absent without an admin section. */
   readonly reviewers?: Reviewers
-  /** Where relative paths and key references start; absent where key files are not checked. */
+  /** Where relative paths and key references start; absent if key files are not checked. */
   readonly place?: Pick<PluginContext, 'baseDir' | 'stateDir' | 'env'>
 }
 
@@ -37,7 +37,7 @@ export const policyTokens = {
   /** Reason tokens of single stages, from the plugins' `reasons`. */
   reasons: token<readonly string[]>('DeclaredReasons'),
   denyRule: token<DenyRule>('DenyRule'),
-  /** How calls escalate; not bound where none does. */
+  /** How calls escalate; not bound if none does. */
   escalationRule: token<EscalationRule>('EscalationRule'),
   rules: token<readonly ConfiguredRule[]>('ConfiguredRules'),
   /** Whether bearer tokens are validated, so that users are known. */
@@ -50,7 +50,7 @@ export const policyTokens = {
   refusesTools: token<boolean>('RefusesTools'),
 } as const
 
-/** Empty where no host has bound its keys. */
+/** Empty if no host has bound its keys. */
 export function hostOf(container: DependencyContainer): PolicyHost {
   return resolveOptional(container, policyTokens.host) ?? {}
 }

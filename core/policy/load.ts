@@ -109,10 +109,10 @@ class PolicyLoader<Host> {
     }
   }
 
-  /** With all that is stated, so that a `check` does not depend on the order. */
+  /** Has all bindings before the first `check`, so that checks do not depend on the order of plugins. */
   #containerOf(host: Host, plugins: readonly Plugin[], values: ReadonlyMap<string, unknown>) {
     const container: DependencyContainer = this.#input.bindings.createChildContainer()
-    // Of plugins without a section too: a policy may name a reason before it has the section.
+    // Plugins without a section count too: a policy may name a reason before it has the section.
     const reasons = [...this.#plugins.values()].flatMap((plugin) => plugin.reasons ?? [])
     bindDefault(container, policyTokens.reasons, { useValue: reasons })
     const known = this.#input.policyHost?.(host)

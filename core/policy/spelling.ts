@@ -46,7 +46,7 @@ export function unknownServer(server: string, known: readonly string[]): string 
   return `no target is named "${server}"; ${hint}known: ${known.join(', ') || 'none'}`
 }
 
-/** The keys of a mapping at `path` that are no targets. None where the targets are not known. */
+/** The keys of a mapping at `path` that are not targets; none if the targets are not known. */
 export function unknownServers(
   path: readonly string[],
   byServer: object = {},

@@ -115,7 +115,7 @@ function messageFor(issue: RawIssue): string {
   }
 }
 
-/** For a name in a map, whose own issues zod has already formatted. */
+/** The message about a name in a map. Zod has already formatted the name's own issues. */
 function describeName({ inst }: RawIssue): string {
   if (!(inst instanceof z.core.$ZodRecord)) return 'this name is not accepted'
   return `this name is not accepted; accepted is ${describeSchema(inst._zod.def.keyType)}`

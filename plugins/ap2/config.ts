@@ -120,7 +120,7 @@ const trustSchema = z
 const bindSchema = patternsSchema(bindingSchema)
   .default({})
   .describe(
-    'Pattern to where the arguments of the matching tools have what mandates bound; the most specific pattern applies.',
+    'Pattern to the pointers at which arguments of the matching tools have what mandates bound; the most specific pattern applies.',
   )
 
 const toolsSchema = z

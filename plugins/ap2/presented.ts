@@ -115,7 +115,7 @@ export function presentedValues(
     const bundle = read(names.bundle)
     for (const [name, value] of bundle === undefined ? [] : Object.entries(bundleOf(bundle))) {
       const role = memberName.exec(name)?.[1]
-      if (role === undefined) throw malformed('the bundle has a member that is no mandate')
+      if (role === undefined) throw malformed('the bundle has a member that is not a mandate')
       add(found, role, value)
     }
   }

@@ -129,7 +129,7 @@ export function explainMandates(
   if (reading !== request.reference) say(`mandates apply: the call can be read as ${reading}`)
   const isRequired = requirement.isRequired(call, request)
   const effect = effects[requirement.mode]
-  say(`${isRequired ? 'needs a mandate' : 'verifies a mandate where the call has one'}; ${effect}`)
+  say(`${isRequired ? 'needs a mandate' : 'verifies a mandate if the call has one'}; ${effect}`)
   say(`mandates are in ${headers.intent}, ${headers.cart} or ${headers.bundle}`)
   const { allowed } = keys
   say(`accepted issuers: ${allowed.length === 0 ? 'none, so every mandate is refused' : allowed.join(', ')}`)

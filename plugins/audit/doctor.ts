@@ -1,4 +1,4 @@
-// For `svc doctor`: the signing key, the directory of the log, and the control plane of the upload.
+// Checks for `svc doctor` the signing key, the directory of the log, and the control plane of the upload.
 import { checkServer, checkUsable, type DoctorCheck, type PluginContext } from '@svc/core'
 import { checkDirectory } from '@svc/core/store'
 import type { AuditConfig } from './config.js'

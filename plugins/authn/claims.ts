@@ -119,9 +119,9 @@ function namesOf(claims: Claims, name: string, what: string): string[] {
 
 /** Why a value is not accepted as a name. Names are written to records, store keys and file paths. */
 function errorOf(value: unknown): string | undefined {
-  if (Array.isArray(value)) return 'is a list, where one string is expected'
+  if (Array.isArray(value)) return 'is a list, but one string is expected'
   if (typeof value !== 'string')
-    return `is ${value === null ? 'null' : `of type ${typeof value}`}, where a string is expected`
+    return `is ${value === null ? 'null' : `of type ${typeof value}`}, but a string is expected`
   if (value.trim() === '') return 'is empty'
   if (value.length > maxLength) return `has ${value.length} characters, more than ${maxLength}`
   if (/\p{Cc}/u.test(value)) return 'contains control characters'

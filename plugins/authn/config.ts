@@ -102,7 +102,7 @@ const oidcSchema = z
     clientIdClaim: claimName
       .optional()
       .describe(
-        'Claim with the name of a service agent; where it is absent: `azp`, `client_id`, `sub`, in this order.',
+        'Claim with the name of a service agent; if it is absent: `azp`, `client_id`, `sub`, in this order.',
       ),
     nodeClaim: claimName
       .optional()

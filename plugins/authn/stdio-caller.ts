@@ -15,7 +15,7 @@ export const stdioCallerSchema = z
       .describe('The user, as in `entitlements`; without one the caller is a service agent.'),
     client: name.optional().describe('The name of the service agent, or of the client of the user.'),
     roles: z.array(name).default([]).describe('Its roles.'),
-    scopes: z.array(name).default([]).describe('Its scopes, where `oidc.scopes` requires some.'),
+    scopes: z.array(name).default([]).describe('Its scopes, if `oidc.scopes` requires some.'),
   })
   .refine(({ user, client }) => user !== undefined || client !== undefined, {
     message: 'names no caller; accepted is one with `user`, `client` or both',

@@ -56,7 +56,7 @@ const keys = {
     .min(1)
     .max(86_400)
     .describe(
-      'Pool: seconds for which a refused key is not used, where the response has no Retry-After; default 60.',
+      'Pool: seconds for which a refused key is not used, if the response has no Retry-After; default 60.',
     ),
   max_cooldown_sec: z
     .number()

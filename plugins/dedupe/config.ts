@@ -48,7 +48,7 @@ export const dedupeSchema = z
       .min(1)
       .optional()
       .describe(
-        'Directory of the keys on disk, on a local filesystem; `dedupe` below `sec0Dir` where it is not given.',
+        'Directory of the keys on disk, on a local filesystem; `dedupe` below `sec0Dir` if it is not given.',
       ),
     timeoutMs: z
       .int()

@@ -15,7 +15,7 @@ const escalationsSchema = z
       .min(1)
       .optional()
       .describe(
-        'Directory of the adapter `lmdb`, on a local filesystem; `escalations` below `sec0Dir` where it is not given.',
+        'Directory of the adapter `lmdb`, on a local filesystem; `escalations` below `sec0Dir` if it is not given.',
       ),
     redisUrl: redisUrl
       .optional()

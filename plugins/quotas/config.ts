@@ -40,7 +40,7 @@ export const quotasSchema = z
       .min(1)
       .optional()
       .describe(
-        'Directory of the adapter `lmdb`, on a local filesystem; `quotas` below `sec0Dir` where it is not given.',
+        'Directory of the adapter `lmdb`, on a local filesystem; `quotas` below `sec0Dir` if it is not given.',
       ),
     redisUrl: redisUrl
       .optional()

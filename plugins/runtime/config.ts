@@ -81,7 +81,7 @@ const remoteSchema = z
     })
     if (message !== undefined) mistake(['endpoint'], message)
   })
-  .describe('The remote runtime; required where `mode` is `remote`.')
+  .describe('The remote runtime; required if `mode` is `remote`.')
 
 const enforcementSchema = z
   .strictObject({

@@ -31,7 +31,7 @@ const MAX_FINDINGS = 8
  */
 const MAX_CHECKED = 20_000
 
-/** Of text that `isPlain` reads. */
+/** Maximum length of a text that `isPlain` reads. */
 const MAX_PLAIN = 2048
 
 /**

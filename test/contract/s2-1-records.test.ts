@@ -112,7 +112,7 @@ const fields: readonly Field[] = [
   },
   {
     letter: 'o',
-    text: '`output_sha256` is null where there was no output.',
+    text: '`output_sha256` is null if there was no output.',
     check: (_full, { record }) => expect(record.output_sha256).to.equal(null),
   },
   {

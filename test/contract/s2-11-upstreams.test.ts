@@ -123,7 +123,7 @@ contractSection('2.13', 'dedupe', ({ holds }) => {
     await using off = await serving({ dedupe: { enabled: false } }, counting())
     expect([(await off.call(key)).body, (await off.call(key)).body]).to.deep.equal([{ run: 1 }, { run: 2 }])
   })
-  holds('b', '`duplicatePolicy` `replay` answers a duplicate with the first response.', async () => {
+  holds('b', '`duplicatePolicy` `replay` responds to a duplicate with the first response.', async () => {
     await using rig = await serving({ dedupe: { duplicatePolicy: 'replay' } }, counting())
     await rig.call(key)
     const { body, headers } = await rig.call(key)

@@ -284,7 +284,7 @@ contractSection('2.9', 'quotas', ({ holds }) => {
     await using over = await serving(limited(recordingAdapter([], 1, -1)))
     expect((await over.call()).body).to.include({ error: 'RATE_LIMITED' })
   })
-  holds('f', '`resetAt` of the adapter is told to the caller.', async () => {
+  holds('f', '`resetAt` of the adapter is reported to the caller.', async () => {
     await using rig = await serving(limited(recordingAdapter([], 6)))
     const { headers } = await rig.call()
     expect(Number(headers.get('retry-after'))).to.be.within(55, 61)

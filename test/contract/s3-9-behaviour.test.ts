@@ -89,7 +89,7 @@ contractSection('4', 'Endpoints', ({ holds }) => {
       expect([...log.cloud.objects.keys()].join()).to.include('tenants/acme/prod/clients/edge/1.0.0/')
     },
   )
-  holds('b', '`/api/auth/validate-key` is not asked where all four metadata fields are set.', async () => {
+  holds('b', '`/api/auth/validate-key` is not asked if all four metadata fields are set.', async () => {
     await using log = await openUploadingLog()
     await log.appender.append(envelope())
     await log.appender.flush()
@@ -148,7 +148,7 @@ contractSection('5', 'Authentication', ({ holds }) => {
       expect(headers.get('www-authenticate')).to.match(/^Bearer/)
     }
   })
-  holds('c', 'A token that is present is validated also where a missing one is permitted.', async () => {
+  holds('c', 'A token that is present is validated also if a missing one is permitted.', async () => {
     await using rig = await serving({ authn: { allowUnauthenticated: true } })
     expect((await rig.call({ headers: { authorization: 'Bearer not-a-token' } })).status).to.equal(401)
   })
@@ -182,7 +182,7 @@ contractSection('6', 'Events', ({ holds }) => {
       cause_span_id: record.span_id,
     })
   })
-  holds('b', 'The AP2 policy webhook is called where an address is set.', async () => {
+  holds('b', 'The AP2 policy webhook is called if an address is set.', async () => {
     await using hook = await startWebhook()
     await using rig = await serving({ ap2: { mode: 'full', policyWebhookUrl: hook.url } })
     await rig.call()

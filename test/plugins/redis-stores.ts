@@ -9,7 +9,7 @@ import { entry } from './enforcement/store/suite.js'
 export interface RedisStore {
   connect(signal: AbortSignal): Promise<void>
   ready(): string | undefined
-  /** Writes something under the key; rejects where the store does. */
+  /** Writes something under the key; rejects if the store does. */
   write(): Promise<void>
   /** Whether that is there. */
   has(): Promise<boolean>

@@ -269,11 +269,11 @@ describe('stores in Redis', function () {
       return Object.values(JSON.parse(stdout) as Record<string, string>)
     }
 
-    it('work where the authority of the server is trusted', async () => {
+    it('work if the authority of the server is trusted', async () => {
       expect(await results(`rediss://127.0.0.1:${redis.port}`, authority)).to.deep.equal(['ok', 'ok', 'ok'])
     })
 
-    it('do not connect where it is not, and say why', async () => {
+    it('do not connect if it is not, and say why', async () => {
       const other = new TestAuthority(home, 'Other Root')
       const url = `rediss://127.0.0.1:${redis.port}`
       const untrusted = await Promise.all([undefined, other].map((trusted) => results(url, trusted)))
@@ -288,7 +288,7 @@ describe('stores in Redis', function () {
       }
     })
 
-    it('do not connect where one side alone speaks TLS', async () => {
+    it('do not connect if one side alone speaks TLS', async () => {
       for (const result of await results(`redis://127.0.0.1:${redis.port}`, authority)) {
         expect(result).to.match(/cannot be reached: /)
       }

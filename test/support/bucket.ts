@@ -20,7 +20,7 @@ export interface Bucket extends AsyncDisposable {
   readonly keys: string[]
   /** Statuses of all PUTs, in order. */
   readonly statuses: number[]
-  /** Called before each PUT; true when it has answered. */
+  /** Called before each PUT; true if it has responded. */
   error: (key: string, response: ServerResponse) => boolean
   read(key: string): Promise<string>
   /** Changes or removes an object, as a store that loses data. */
@@ -107,15 +107,15 @@ async function read(
     url.searchParams.set('marker', url.searchParams.get('start-after') ?? '')
     url.searchParams.delete('start-after')
   }
-  const answer = await fetch(url, { method: message.method ?? 'GET' })
+  const stored = await fetch(url, { method: message.method ?? 'GET' })
   const key = decodeURIComponent(url.pathname).slice(`/${NAME}/`.length)
   const checksum = checksums.get(key)
-  response.writeHead(answer.status, {
-    'content-type': answer.headers.get('content-type') ?? '',
-    'content-length': answer.headers.get('content-length') ?? '0',
+  response.writeHead(stored.status, {
+    'content-type': stored.headers.get('content-type') ?? '',
+    'content-length': stored.headers.get('content-length') ?? '0',
     ...(checksum === undefined ? {} : { 'x-amz-checksum-sha256': checksum }),
   })
-  response.end(Buffer.from(await answer.arrayBuffer()))
+  response.end(Buffer.from(await stored.arrayBuffer()))
 }
 
 async function put(
@@ -129,16 +129,16 @@ async function put(
   const url = new URL(message.url ?? '/', behind)
   const key = decodeURIComponent(url.pathname).slice(`/${NAME}/`.length)
   if (bucket.error(key, response)) return
-  const answer = (status: number) => {
+  const end = (status: number) => {
     bucket.statuses.push(status)
     response.writeHead(status).end()
   }
-  if (!isSigned(message)) return answer(403)
+  if (!isSigned(message)) return end(403)
   const checksum = createHash('sha256').update(Buffer.concat(pieces)).digest('base64')
-  if ((message.headers['x-amz-checksum-sha256'] ?? checksum) !== checksum) return answer(400)
+  if ((message.headers['x-amz-checksum-sha256'] ?? checksum) !== checksum) return end(400)
   const target = `${behind}${url.pathname}`
   const isThere = (await fetch(target, { method: 'HEAD' })).ok
-  if (isThere && message.headers['if-none-match'] === '*') return answer(412)
+  if (isThere && message.headers['if-none-match'] === '*') return end(412)
   const { status } = await fetch(target, {
     method: 'PUT',
     headers: { 'content-type': message.headers['content-type'] ?? '' },
@@ -148,7 +148,7 @@ async function put(
     bucket.keys.push(key)
     checksums.set(key, checksum)
   }
-  answer(status)
+  end(status)
 }
 
 /** "Authenticating Requests: Using Query Parameters (AWS Signature Version 4)" of the S3 API reference. */

@@ -128,10 +128,10 @@ export async function startConformanceServer(): Promise<ConformanceServer> {
         response.writeHead(403).end()
         return
       }
-      const answer = await handler.fetch(await requestOf(message))
-      response.writeHead(answer.status, Object.fromEntries(answer.headers))
+      const fetched = await handler.fetch(await requestOf(message))
+      response.writeHead(fetched.status, Object.fromEntries(fetched.headers))
       response.flushHeaders()
-      for await (const piece of answer.body ?? []) response.write(piece)
+      for await (const piece of fetched.body ?? []) response.write(piece)
       response.end()
     })().catch(() => response.destroy())
   })

@@ -31,7 +31,7 @@ export class CredentialsProvider implements AsyncDisposable {
     this.#options = options
   }
 
-  /** It answers once `provide` has given it keys. */
+  /** It responds once `provide` has given it keys. */
   static async start(options: ProviderOptions): Promise<CredentialsProvider> {
     const server = createServer()
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))

@@ -11,9 +11,9 @@ export function startForwarder(to: () => string): Promise<Forwarder> {
   const server = createServer((message, response) => {
     const url = new URL(message.url ?? '/', to())
     const onward = request(url, { method: message.method, headers: message.headers })
-    onward.once('response', (answer) => {
-      response.writeHead(answer.statusCode ?? 502, answer.headers)
-      answer.pipe(response)
+    onward.once('response', (incoming) => {
+      response.writeHead(incoming.statusCode ?? 502, incoming.headers)
+      incoming.pipe(response)
     })
     onward.once('error', () => response.destroy())
     response.once('close', () => onward.destroy())

@@ -30,7 +30,7 @@ export function recordingTo(appender: Appender): Required<Pick<GatewaySettings, 
 
 /**
  * Unauthenticated calls and every tool are allowed, and everything else is at its default, unless `options` say otherwise; a function
- * is told the directory that the gateway has to itself.
+ * gets the directory that the gateway has to itself.
  */
 export async function startTestGateway(
   given: GatewaySettings | ((home: string) => GatewaySettings),

@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { CompactSign, type CryptoKey, exportJWK, generateKeyPair, type JWK } from 'jose'
 
 export interface IssuerOptions {
-  /** Signature algorithm of the keys; ES256 where not given. */
+  /** Signature algorithm of the keys; ES256 if not given. */
   readonly alg?: string
   readonly audience?: string
   /** Milliseconds since the epoch: the clock of `iat` and `exp`. */
@@ -13,9 +13,9 @@ export interface IssuerOptions {
 }
 
 export interface SignOptions {
-  /** Seconds from now; null leaves `exp` out. 300 where not given. */
+  /** Seconds from now; null leaves `exp` out. 300 if not given. */
   readonly expiresIn?: number | null
-  /** Seconds from now; no `nbf` where not given. */
+  /** Seconds from now; no `nbf` if not given. */
   readonly notBefore?: number
   /** Members of the protected header, over the usual `alg`, `kid` and `typ`. */
   readonly header?: Readonly<Record<string, unknown>>
@@ -109,7 +109,7 @@ export class TestIssuer implements AsyncDisposable {
     this.keys = keep ? [...this.keys, jwk] : [jwk]
   }
 
-  /** Answers requests for the key set in the test's own way; without an argument, properly again. */
+  /** Responds to requests for the key set in the test's own way; without an argument, properly again. */
   response(response?: HttpResponse): void {
     this.#response = response
   }
@@ -120,7 +120,7 @@ export class TestIssuer implements AsyncDisposable {
     return new Promise((resolve) => this.#waiting.push({ count, resolve }))
   }
 
-  /** Listens, on the same port as before where there was one. */
+  /** Listens, on the same port as before if there was one. */
   async up(): Promise<void> {
     const server = createServer((request, response) => this.#serve(request, response))
     await new Promise<void>((resolve, reject) => {

@@ -54,7 +54,7 @@ const reconnectionOptions = {
   maxRetries: 2,
 }
 
-/** It answers what the server asks. Of the 1.x release whose newest revision this is. */
+/** A client of the 1.x release whose newest revision this is. It responds to requests of the server. */
 export async function connectSdk1(revision: HandshakeRevision, url: string): Promise<McpClient> {
   const sdk = await sdkOf(revision)
   const client = new sdk.Client(info, { capabilities })
@@ -76,7 +76,7 @@ export async function connectSdk1(revision: HandshakeRevision, url: string): Pro
   }
 }
 
-/** It answers what the server asks. Of the present 2.x release: with a handshake, or by the revision without one. */
+/** A client of the present 2.x release, with a handshake or by the revision without one. It responds to requests of the server. */
 export async function connectSdk2(
   mode: 'legacy' | 'auto' | { readonly pin: string },
   url: string,

@@ -26,7 +26,7 @@ import { mcpState } from './mcp-state.js'
 
 export interface Asking {
   readonly method?: McpExchange['method']
-  /** Name of the target; `files` where not given. */
+  /** Name of the target; `files` if not given. */
   readonly server?: string
   readonly headers?: IncomingHttpHeaders
   /** The message; text is sent as it is. */
@@ -180,7 +180,7 @@ export class TestProxy implements AsyncDisposable {
 }
 
 export function chunksOf(outcome: Outcome): AsyncIterator<ResponseChunk> {
-  if (outcome.kind !== 'completed' || !isStream(outcome.body)) throw new Error('the response is no stream')
+  if (outcome.kind !== 'completed' || !isStream(outcome.body)) throw new Error('the response is not a stream')
   return outcome.body[Symbol.asyncIterator]()
 }
 

@@ -149,7 +149,7 @@ export async function startRevisionServer(revision: HandshakeRevision): Promise<
   const sdk = await sdkOf(revision)
   const sessions = new Map<string, Session>()
 
-  async function answer(message: IncomingMessage, response: ServerResponse): Promise<void> {
+  async function handle(message: IncomingMessage, response: ServerResponse): Promise<void> {
     const id = message.headers['mcp-session-id']
     if (id !== undefined) {
       const known = sessions.get(String(id))
@@ -178,7 +178,7 @@ export async function startRevisionServer(revision: HandshakeRevision): Promise<
   }
 
   const server = createServer((message, response) => {
-    answer(message, response).catch(() => response.destroy())
+    handle(message, response).catch(() => response.destroy())
   })
   const listening = await listenOnLoopback(server)
   return {

@@ -31,14 +31,14 @@ export function events(response: ServerResponse, ...parts: string[]): void {
 
 export const event = (value: unknown): string => `data: ${JSON.stringify(value)}\n\n`
 
-/** An MCP server that answers the handshake, with `sessionId` where it is given, and leaves the rest to the test. */
-export async function serverOf(answer: HttpResponse, sessionId?: string) {
+/** An MCP server that responds to the handshake, with `sessionId` if it is given, and leaves the rest to the test. */
+export async function serverOf(respond: HttpResponse, sessionId?: string) {
   const upstream = await startUpstream((call, response) => {
     const message = JSON.parse(call.body || '{}') as Message
     if (sessionId !== undefined) response.setHeader('mcp-session-id', sessionId)
     if (message['method'] === 'initialize')
       json(response, { jsonrpc: '2.0', id: message['id'], result: info })
-    else answer(message, response, call)
+    else respond(message, response, call)
   })
   return { upstream, url: `${upstream.url}/mcp?tenant=1` }
 }

@@ -49,7 +49,7 @@ export function parseMetrics(text: string): Map<string, Family> {
   return families
 }
 
-/** The one sample with these labels and perhaps more; throws where there is none, or are several. */
+/** The one sample with these labels and perhaps more; throws if there is none, or are several. */
 export function sampled(
   families: ReadonlyMap<string, Family>,
   name: string,

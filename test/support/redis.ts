@@ -75,7 +75,7 @@ export async function startTlsRedis({
 }
 
 export interface RedisCluster extends AsyncDisposable {
-  /** The primaries; the replica of the first, where there is one, comes last. */
+  /** The primaries; the replica of the first, if there is one, comes last. */
   readonly nodes: readonly RedisServer[]
 }
 

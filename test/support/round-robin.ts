@@ -13,11 +13,11 @@ export function startRoundRobin(servers: readonly string[]): Promise<RoundRobin>
     const server = servers[requests++ % servers.length]
     if (server === undefined) throw new Error('no servers')
     const headers = headersOf(rawHeaders)
-    const sending = request(server, { agent: false, method, path, headers, setHost: false }, (answer) => {
-      response.writeHead(answer.statusCode ?? 502, headersOf(answer.rawHeaders))
+    const sending = request(server, { agent: false, method, path, headers, setHost: false }, (incoming) => {
+      response.writeHead(incoming.statusCode ?? 502, headersOf(incoming.rawHeaders))
       response.flushHeaders()
-      answer.pipe(response)
-      answer.once('error', () => response.destroy())
+      incoming.pipe(response)
+      incoming.once('error', () => response.destroy())
     })
     sending.once('error', () => response.destroy())
     response.once('close', () => sending.destroy())

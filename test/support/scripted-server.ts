@@ -65,7 +65,7 @@ const tools: Record<string, (args: Fields, meta: Fields, id: unknown) => Fields 
     }
     return text('done')
   },
-  // Answers when another call releases it.
+  // Responds when another call releases it.
   hold: () => new Promise<Fields>((resolve) => held.push(() => resolve(text('released')))),
   release: () => {
     for (const go of held.splice(0)) go()

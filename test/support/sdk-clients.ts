@@ -28,7 +28,7 @@ export async function connect1(
   return client
 }
 
-/** SDK 2.x, by the revision 2026-07-28 where the server has it. */
+/** SDK 2.x, by the revision 2026-07-28 if the server has it. */
 export async function connect2(
   url: string,
   { capabilities = {}, headers = {} }: Connecting = {},

@@ -12,7 +12,7 @@ type HttpResponse = (exchange: Exchange, response: ServerResponse) => void
 export interface TestTokenEndpoint extends AsyncDisposable {
   readonly url: string
   readonly exchanges: Exchange[]
-  /** Answers in the test's own way from now on. */
+  /** Responds in the test's own way from now on. */
   response(response: HttpResponse): void
   /** Responds with 200 with this on top of a proper response from now on; undefined leaves a member out. */
   issue(members?: Record<string, unknown>): void
@@ -24,14 +24,14 @@ const proper = {
   expires_in: 300,
 }
 
-/** Issues `exchanged-1`, `exchanged-2`, … until it is told otherwise. */
+/** Issues `exchanged-1`, `exchanged-2`, … until `issue` or `response` changes that. */
 export async function startTokenEndpoint(): Promise<TestTokenEndpoint> {
   const exchanges: Exchange[] = []
   const issuing =
     (members: Record<string, unknown> = {}): HttpResponse =>
     (_exchange, response) =>
       json(response, 200, { access_token: `exchanged-${exchanges.length}`, ...proper, ...members })
-  let answer = issuing()
+  let respond = issuing()
   const server = createServer((message, response) => {
     let body = ''
     message.setEncoding('utf8').on('data', (piece: string) => {
@@ -40,7 +40,7 @@ export async function startTokenEndpoint(): Promise<TestTokenEndpoint> {
     message.on('end', () => {
       const exchange = { form: new URLSearchParams(body), headers: message.headers }
       exchanges.push(exchange)
-      answer(exchange, response)
+      respond(exchange, response)
     })
   })
   const listening = await listenOnLoopback(server)
@@ -48,10 +48,10 @@ export async function startTokenEndpoint(): Promise<TestTokenEndpoint> {
     url: `${listening.url}/token`,
     exchanges,
     response: (own) => {
-      answer = own
+      respond = own
     },
     issue: (members) => {
-      answer = issuing(members)
+      respond = issuing(members)
     },
     [Symbol.asyncDispose]: listening[Symbol.asyncDispose],
   }

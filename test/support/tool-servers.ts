@@ -94,17 +94,17 @@ export async function startStatelessServer(
     note(methods, message, body)
     const aborted = new AbortController()
     response.on('close', () => aborted.abort())
-    const answer = await handler.fetch(requestOf(message, body, aborted.signal))
-    await pipe(answer, response)
+    const fetched = await handler.fetch(requestOf(message, body, aborted.signal))
+    await pipe(fetched, response)
   })
   return { ...(await listening(http)), methods, notify: handler.notify }
 }
 
-async function pipe(answer: Response, response: ServerResponse): Promise<void> {
-  response.writeHead(answer.status, Object.fromEntries(answer.headers))
+async function pipe(fetched: Response, response: ServerResponse): Promise<void> {
+  response.writeHead(fetched.status, Object.fromEntries(fetched.headers))
   response.flushHeaders()
   try {
-    for await (const piece of answer.body ?? []) response.write(piece)
+    for await (const piece of fetched.body ?? []) response.write(piece)
   } catch (error) {
     if (!response.destroyed) throw error
   }

@@ -21,7 +21,7 @@ const echo: HttpResponse = (call, response) => {
   response.end(JSON.stringify({ echoed: JSON.parse(call.body || 'null') }))
 }
 
-export async function startUpstream(answer: HttpResponse = echo): Promise<TestUpstream> {
+export async function startUpstream(respond: HttpResponse = echo): Promise<TestUpstream> {
   const calls: UpstreamCall[] = []
   const server = createServer((message, response) => {
     const pieces: Buffer[] = []
@@ -34,7 +34,7 @@ export async function startUpstream(answer: HttpResponse = echo): Promise<TestUp
         body: Buffer.concat(pieces).toString(),
       }
       calls.push(call)
-      answer(call, response)
+      respond(call, response)
     })
   })
   const listening = await listenOnLoopback(server)

@@ -1,4 +1,4 @@
-// A webhook of the test's own: keeps what it is sent, and responses as the test says.
+// A webhook of the test's own: keeps what it is sent, and responds as the test says.
 import { once } from 'node:events'
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -16,7 +16,7 @@ export interface Webhook extends AsyncDisposable {
 }
 
 export async function startWebhook(
-  answer: (response: ServerResponse, number: number) => void = (response) => void response.end(),
+  respond: (response: ServerResponse, number: number) => void = (response) => void response.end(),
 ): Promise<Webhook> {
   const deliveries: Delivery[] = []
   const server = createServer((request, response) => {
@@ -25,7 +25,7 @@ export async function startWebhook(
     request.on('data', (piece: string) => (body += piece))
     request.on('end', () => {
       deliveries.push({ headers: request.headers, body })
-      answer(response, deliveries.length)
+      respond(response, deliveries.length)
       server.emit('delivery')
     })
   })

@@ -76,7 +76,7 @@ export class RedisSharedStore implements SharedStore {
   async secret(name: string): Promise<string> {
     const key = `${this.#prefix}secret:${name}`
     const kept = await this.#run(getOrSet, [key], [randomBytes(32).toString('base64')])
-    if (typeof kept !== 'string' || kept.length < MIN_SECRET) throw new Error(`Redis: ${key} is no secret`)
+    if (typeof kept !== 'string' || kept.length < MIN_SECRET) throw new Error(`Redis: ${key} is not a secret`)
     return kept
   }
 
@@ -119,6 +119,6 @@ export class RedisSharedStore implements SharedStore {
 /** @throws {Error} for another response than one of `count` values */
 function readValues(response: unknown, count: number): (string | undefined)[] {
   if (!Array.isArray(response) || response.length !== count)
-    throw new Error('Redis: the response is no list of values')
+    throw new Error('Redis: the response is not a list of values')
   return response.map((value: unknown) => (typeof value === 'string' ? value : undefined))
 }

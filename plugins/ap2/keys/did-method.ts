@@ -45,7 +45,7 @@ export const didJwk: DidMethod = {
     const text = did.slice('did:jwk:'.length)
     if (text.length > MAX_TEXT) throw new Error(`the identifier is longer than ${MAX_TEXT} characters`)
     const jwk = publicJwkOf(parseJson(Buffer.from(text, 'base64url')))
-    if (jwk === undefined) throw new Error('the identifier is no public key for signatures')
+    if (jwk === undefined) throw new Error('the identifier is not a public key for signatures')
     return [{ id: `${did}#0`, jwk }]
   },
 }

@@ -168,7 +168,7 @@ class DigestWalk {
 
   #take(digest: JsonValue | undefined): Disclosure | undefined {
     if (typeof digest !== 'string' || this.#seen.has(digest)) {
-      throw broken('a digest is no string, or is there twice')
+      throw broken('a digest is not a string, or is there twice')
     }
     this.#seen.add(digest)
     const disclosure = this.#disclosures.get(digest)

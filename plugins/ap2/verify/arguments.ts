@@ -17,7 +17,7 @@ const itemsPlace = z.union([
   z.strictObject({
     list: pointer.describe('The array of items.'),
     id: pointer.default('/id').describe("In an item: its id. An item may also be the id's text itself."),
-    quantity: pointer.default('/quantity').describe('In an item: its quantity; 1 where it is absent.'),
+    quantity: pointer.default('/quantity').describe('In an item: its quantity; 1 if it is absent.'),
   }),
 ])
 

@@ -48,7 +48,7 @@ export function mandateOfV01(object: JsonObject): SignedMandate | undefined {
 function checked<T>(schema: z.ZodType<T>, object: JsonObject): T {
   const parsed = schema.safeParse(object)
   if (parsed.success) return parsed.data
-  throw malformed(`the object is no mandate of v0.1: ${firstIssue(parsed.error)}`)
+  throw malformed(`the object is not a mandate of v0.1: ${firstIssue(parsed.error)}`)
 }
 
 class CartMandate extends SignedMandate {
@@ -169,7 +169,7 @@ class UserPaymentMandate extends SignedMandate {
 
 function moneyTerms({ currency, value }: { currency: string; value: number }): Terms {
   const total = minorUnitsOf(value, currency)
-  if (total === undefined) throw malformed('the total is no amount of its currency')
+  if (total === undefined) throw malformed('the total is not an amount of its currency')
   return { total, currency }
 }
 

@@ -27,9 +27,9 @@ interface ServiceParts {
   readonly repository: EscalationRepository
   readonly events: EscalationEvents
   readonly waiters: Waiters
-  /** That of the policy, which says who may vote. */
+  /** The container of the policy, which says who may vote. */
   readonly container: DependencyContainer
-  /** Asked at each write; undefined where votes may name people. */
+  /** Called at each write; undefined if votes may name people. */
   redactor(): Redactor | undefined
 }
 

@@ -56,7 +56,7 @@ describe('svc doctor', () => {
       expect(out.split('\n').filter((line) => line.startsWith('error'))).to.deep.equal([])
       expect(code).to.equal(0)
       expect(out)
-        .to.match(/^ok +targets: the server "billing" at .* answers$/m)
+        .to.match(/^ok +targets: the server "billing" at .* responds$/m)
         .and.match(/^ok +authn: the key set .* has 1 usable keys$/m)
         .and.match(/^ok +server: the certificate can be used until 20/m)
         .and.match(/^ok +admin: the admin token can be used$/m)

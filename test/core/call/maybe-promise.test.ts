@@ -2,7 +2,7 @@ import { attempt, firstResult, isPending, after as onceThere } from '@svc/core'
 import { expect } from 'chai'
 
 describe('values that may have to be waited for', () => {
-  it('are used at once where they are there', async () => {
+  it('are used at once if they are there', async () => {
     expect(onceThere(1, (n) => n + 1)).to.equal(2)
     const later = onceThere(Promise.resolve(1), (n) => n + 1)
     expect(isPending(later)).to.equal(true)
@@ -10,7 +10,7 @@ describe('values that may have to be waited for', () => {
     for (const value of [undefined, null, 0, '', {}]) expect(isPending(value)).to.equal(false)
   })
 
-  it('are replaced where the work throws or rejects', async () => {
+  it('are replaced if the work throws or rejects', async () => {
     const recover = (error: unknown) => `recovered from ${error}`
     expect(attempt(() => 1, recover)).to.equal(1)
     expect(await attempt(async () => 1, recover)).to.equal(1)

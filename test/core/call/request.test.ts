@@ -61,7 +61,7 @@ describe('canonicalInput', () => {
     )
   })
 
-  it('differs where arguments or params do', () => {
+  it('differs if arguments or params do', () => {
     // Built from the two names alone, so that inputs imitate each other at every depth.
     const { object } = fc.letrec<{ object: JsonObject }>((tie) => ({
       object: fc.oneof(

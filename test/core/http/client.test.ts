@@ -63,7 +63,7 @@ describe('the HTTP client of the gateway', () => {
   })
 
   for (const host of ['127.0.0.1', '[::1]', '10.0.0.1', '169.254.169.254', 'localhost']) {
-    it(`refuses ${host} where only public addresses are accepted`, async () => {
+    it(`refuses ${host} if only public addresses are accepted`, async () => {
       const error = await errorOf(client({ addresses: 'public' }).send(`http://${host}:9/`, { maxBytes: 0 }))
       expect(error.code).to.equal('EPRIVATE')
     })
@@ -110,7 +110,7 @@ describe('the HTTP client of the gateway', () => {
       expect(bytes.toString()).to.equal(`${20 * piece.length} ${20 * piece.length}`)
     })
 
-    it('takes no more of it than the connection holds, and ends where it makes no progress', async () => {
+    it('takes no more of it than the connection holds, and ends if it makes no progress', async () => {
       const url = await serve((request) => request.pause())
       const error = await errorOf(put(url, 1_000, { idleMs: 200 }))
       expect([error.code, error.message]).to.deep.equal(['TIMEOUT', 'no progress for 200 ms'])
@@ -118,7 +118,7 @@ describe('the HTTP client of the gateway', () => {
       expect(isEnded).to.equal(true)
     })
 
-    it('ends where its response makes no progress', async () => {
+    it('ends if its response makes no progress', async () => {
       const url = await serve((request, response) => {
         request.resume()
         response.write('begun')

@@ -13,8 +13,8 @@ describe('a lookup of public addresses', () => {
 
   it('refuses a name with an address that is not', async () => {
     for (const name of ['localhost', '10.0.0.1', '169.254.169.254', '::1', '::ffff:10.0.0.1']) {
-      const fault = await lookup(name).catch((error: unknown) => error)
-      expect(fault, name).to.have.property('code', 'EPRIVATE')
+      const error = await lookup(name).catch((error: unknown) => error)
+      expect(error, name).to.have.property('code', 'EPRIVATE')
     }
   })
 })

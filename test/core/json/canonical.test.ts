@@ -132,7 +132,7 @@ describe('canonicalize', () => {
     expect(canonicalize({ a: undefined, b: 1, c: undefined })).to.equal('{"b":1}')
   })
 
-  it('calls toJSON with the key, also where it returns undefined', () => {
+  it('calls toJSON with the key, also if it returns undefined', () => {
     const value = {
       when: new Date(0),
       who: { toJSON: (key: string) => `I am ${key}` },

@@ -22,7 +22,7 @@ describe('the members of an outermost object', () => {
     ['are not those of an array', '["id",1]', {}],
     ['are not those of a text that is cut off', '{"id":1,"method":"m"', {}],
     ['are not those of another text', '{"id":1,"method":m}', {}],
-    ['are left out where they are long', `{"id":"${'a'.repeat(2048)}","method":"m"}`, { method: 'm' }],
+    ['are left out if they are long', `{"id":"${'a'.repeat(2048)}","method":"m"}`, { method: 'm' }],
   ] as const) {
     it(what, () => {
       expect(found(text)).to.deep.equal(members)

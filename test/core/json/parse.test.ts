@@ -268,9 +268,9 @@ describe('parseJson', () => {
     it('refuses invalid UTF-8 at its first byte', () => {
       const errors = [[0x80], [0xc0, 0xaf], [0xed, 0xa0, 0x80], [0xf5, 0x80, 0x80, 0x80], [0xe2, 0x82]]
       fc.assert(
-        fc.property(anyName, fc.constantFrom(...errors), (prefix, fault) => {
+        fc.property(anyName, fc.constantFrom(...errors), (prefix, invalid) => {
           const head = bytesOf(`"\ufffd${JSON.stringify(prefix).slice(1, -1)}`)
-          const error = refusal(new Uint8Array([...head, ...fault, 0x22]))
+          const error = refusal(new Uint8Array([...head, ...invalid, 0x22]))
           expect(error).to.include({ code: 'invalid_utf8', offset: head.length })
         }),
       )

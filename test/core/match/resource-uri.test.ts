@@ -79,7 +79,7 @@ describe('URIs of resources', () => {
     'https:////internal.example/admin',
     'demo://u@host/x',
   ]) {
-    it(`are refused where programs could read them in two ways: ${JSON.stringify(uri)}`, () =>
+    it(`are refused if programs could read them in two ways: ${JSON.stringify(uri)}`, () =>
       expect(() => resource(uri)).to.throw(ReferenceInputError))
   }
 

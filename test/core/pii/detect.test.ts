@@ -17,7 +17,7 @@ describe('detectPii', () => {
     expect(detectPii(text, [])).to.deep.equal([])
   })
 
-  it('gives one match where one contains another', () => {
+  it('gives one match if one contains another', () => {
     expect(detectPii('{"token":"for ann@example.com"}')).to.deep.equal([
       { kind: 'secret', start: 9, end: 30, jsonQuote: '"' },
     ])
@@ -34,7 +34,7 @@ describe('detectPii', () => {
 })
 
 describe('redactPii', () => {
-  it('puts one text in place of all matches where one is given', () => {
+  it('puts one text in place of all matches if one is given', () => {
     expect(redactPii(text, { kinds: personalDataKinds, replacement: '$&' })).to.equal('$&, $&, password: x')
   })
 

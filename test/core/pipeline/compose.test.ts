@@ -83,7 +83,7 @@ describe('compose', () => {
     expect(seen).to.include({ kind: 'failed', code: 'INTERNAL' })
   })
 
-  it('answers a Refusal with its own code', async () => {
+  it('makes a thrown Refusal an outcome with its own code', async () => {
     const run = compose([], () => Promise.reject(new Refusal('BAD_REQUEST', 'not JSON')))
     expect(await run(controlOf(makeCall()))).to.deep.equal(denied('BAD_REQUEST', 'not JSON'))
   })
@@ -103,12 +103,12 @@ describe('compose', () => {
     expect(call.sent).to.equal('unknown')
   })
 
-  it('returns without a promise where no stage and no dispatcher needs one', () => {
+  it('returns without a promise if no stage and no dispatcher needs one', () => {
     const passing = (name: string) => ({ name, stage: stage((_call, next) => next()) })
     expect(compose([passing('a'), passing('b')], () => served)(controlOf(makeCall()))).to.equal(served)
   })
 
-  it('returns the promise of the dispatcher itself where stages only pass it on', () => {
+  it('returns the promise of the dispatcher itself if stages only pass it on', () => {
     let inner: unknown
     const seen = stage((_call, next) => {
       inner = next()

@@ -65,7 +65,7 @@ describe('a finding after the verdict', () => {
     expect(executed).to.equal(0)
   })
 
-  it('fails a call that was sent, and denies it where the finding is marked as late', async () => {
+  it('fails a call that was sent, and denies it if the finding is marked as late', async () => {
     const failing = await run(reportingLate(found))
     expect(failing.outcome).to.include({ kind: 'failed', code: 'TOOL_NOT_ALLOWED' })
     expect(failing.settlements[0]).to.include({ sent: 'yes', error: 'TOOL_NOT_ALLOWED' })
@@ -89,7 +89,7 @@ describe('a finding after the verdict', () => {
     expect(executed).to.equal(1)
   })
 
-  it('aborts the call where it denies', async () => {
+  it('aborts the call if it denies', async () => {
     const denied = await run(reportingLate(found))
     expect(denied.call.abortState.reason).to.include({ code: 'TOOL_NOT_ALLOWED' })
     const observed = await run(reportingLate(found), { mode: 'observe', effectOf: () => 'would_deny' })
@@ -185,19 +185,19 @@ describe('a part of a stage that never ends', () => {
     readonly settled: Partial<Settlement>
   }
   const rows: Readonly<Record<string, Row>> = {
-    'handle(), where the caller leaves': {
+    'handle(), if the caller leaves': {
       // biome-ignore lint/suspicious/noThenProperty: a promise of another library
       handle: () => ({ then: () => undefined }),
       begun: leaves,
       settled: { sent: 'no', error: 'CANCELLED' },
     },
-    'handle(), where the gateway drains': {
+    'handle(), if the gateway drains': {
       // biome-ignore lint/suspicious/noThenProperty: a promise of another library
       handle: () => ({ then: () => undefined }),
       begun: drains,
       settled: { sent: 'no', error: 'DRAINING' },
     },
-    'handle() after next(), where the caller leaves': {
+    'handle() after next(), if the caller leaves': {
       handle: async (_call, next) => {
         await next()
         return never
@@ -205,7 +205,7 @@ describe('a part of a stage that never ends', () => {
       begun: leaves,
       settled: { sent: 'yes', error: 'CANCELLED' },
     },
-    'the commit of a hold, where the caller leaves': {
+    'the commit of a hold, if the caller leaves': {
       handle: (call, next) => {
         call.hold({ ...hold, commit: () => never })
         return next()

@@ -45,7 +45,7 @@ describe('services of stages', () => {
     expect(resolveOptional(container, service)).to.equal('outer')
   })
 
-  it('are undefined where no stage binds them', () => {
+  it('are undefined if no stage binds them', () => {
     expect(resolveOptional(build(binding('outer', 'outer')), other)).to.equal(undefined)
   })
 })

@@ -55,20 +55,20 @@ async function textOf(outcome: Outcome): Promise<string> {
 
 describe('settlement', () => {
   it('has the size, digest and error of the part of a batched stream that is the response', async () => {
-    for (const fault of [undefined, new Refusal('OUTCOME_UNRECORDED', 'the disk is full')]) {
+    for (const failure of [undefined, new Refusal('OUTCOME_UNRECORDED', 'the disk is full')]) {
       const { stage, settlements } = recorder()
       const other = makeCall()
       const others: Settlement[] = []
       other.onSettle((settlement) => {
         others.push(settlement)
-        if (fault !== undefined) throw fault
+        if (failure !== undefined) throw failure
       })
       const instead = ({ code }: Failed): Uint8Array => bytes(code)
       const body = async function* (): AsyncGenerator<ResponseChunk> {
         yield { bytes: bytes('x'), response: { call: other, digest: 'd', error: 'UPSTREAM', instead } }
       }
       const outcome = await pipelineOf(stage, responding(body())).run(controlOf(makeCall()))
-      expect(await textOf(outcome)).to.equal(fault === undefined ? 'x' : 'OUTCOME_UNRECORDED')
+      expect(await textOf(outcome)).to.equal(failure === undefined ? 'x' : 'OUTCOME_UNRECORDED')
       expect(others).to.have.length(1)
       expect(others[0]).to.include({ digest: 'd', error: 'UPSTREAM', sent: 'yes', bytes: 1 })
       expect(settlements.map(({ error }) => error)).to.deep.equal([null])
@@ -88,7 +88,7 @@ describe('settlement', () => {
     })
   })
 
-  it('uses the digest of the response where it has one', async () => {
+  it('uses the digest of the response if it has one', async () => {
     const { stage, settlements } = recorder()
     await pipelineOf(stage, responding(bytes('hello'), { digest: null })).run(controlOf(makeCall()))
     expect(settlements[0]?.digest).to.equal(null)
@@ -113,11 +113,11 @@ describe('settlement', () => {
 
   it('withholds the response when a handler refuses, with its code, and says whether the call may have run', async () => {
     const { stage } = recorder(new Refusal('OUTCOME_UNRECORDED', 'disk full'))
-    const outcome = await pipelineOf(stage, responding(bytes('secret answer'))).run(controlOf(makeCall()))
+    const outcome = await pipelineOf(stage, responding(bytes('secret response'))).run(controlOf(makeCall()))
     expect(outcome).to.include({ kind: 'failed', code: 'OUTCOME_UNRECORDED' })
   })
 
-  it('answers INTERNAL when a handler fails', async () => {
+  it('responds INTERNAL when a handler fails', async () => {
     const { stage } = recorder(new Error('boom'))
     const outcome = await pipelineOf(stage, async () => failed('UPSTREAM_UNREACHABLE', 'down')).run(
       controlOf(makeCall()),
@@ -159,10 +159,10 @@ describe('settlement', () => {
     async function* stream(): AsyncGenerator<ResponseChunk> {
       yield { bytes: bytes('progress;') }
       expect(settlements).to.have.length(0)
-      yield { bytes: bytes('answer'), response: { digest: 'd', instead: () => bytes('never') } }
+      yield { bytes: bytes('response'), response: { digest: 'd', instead: () => bytes('never') } }
     }
     const outcome = await pipelineOf(stage, responding(stream())).run(controlOf(makeCall()))
-    expect(await textOf(outcome)).to.equal('progress;answer')
+    expect(await textOf(outcome)).to.equal('progress;response')
     expect(settlements).to.have.length(1)
     expect(settlements[0]).to.include({ digest: 'd' })
   })
@@ -171,7 +171,7 @@ describe('settlement', () => {
     const { stage } = recorder(new Refusal('OUTCOME_UNRECORDED', 'disk full'))
     const instead = (failure: Failed): Uint8Array => bytes(failure.code)
     const stream = (async function* (): AsyncGenerator<ResponseChunk> {
-      yield { bytes: bytes('answer'), response: { digest: 'd', instead } }
+      yield { bytes: bytes('response'), response: { digest: 'd', instead } }
     })()
     const outcome = await pipelineOf(stage, responding(stream)).run(controlOf(makeCall()))
     expect(await textOf(outcome)).to.equal('OUTCOME_UNRECORDED')

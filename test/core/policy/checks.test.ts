@@ -114,7 +114,7 @@ describe('the checks of a policy', () => {
     ])
   })
 
-  it('cause a warning where the plugin only warns', () => {
+  it('cause a warning if the plugin only warns', () => {
     const warning = { path: ['critic'], message: 'nobody votes', severity: 'warning' } as const
     const policy = accepted(load(`${base}critic: {}\n`, { plugins: [...defaults, critic(warning)] }))
     expect(policy.warnings.map(({ path, message }) => `${path}: ${message}`)).to.include(

@@ -68,7 +68,7 @@ describe('values from the environment', () => {
     }
   })
 
-  it('cause no further mistakes where they are missing', () => {
+  it('cause no further mistakes if they are missing', () => {
     expect(
       mistakesIn('tenant: acme\naudit: {dir: a}\nauthn: {oidc: {issuer: "${env:I}", jwks_uri: "http://x/"}}'),
     ).to.deep.equal([

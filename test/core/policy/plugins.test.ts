@@ -41,7 +41,7 @@ describe('plugins of a policy', () => {
     ])
   })
 
-  it('do not hide a misspelt section where no module is to be imported', () => {
+  it('do not hide a misspelt section if no module is to be imported', () => {
     expect(mistakesIn(`${base}limts: {}\n`, { customPending: true })).to.have.length(1)
   })
 
@@ -67,7 +67,7 @@ describe('plugins of a policy', () => {
     ])
   })
 
-  it('report their own mistakes where the policy does not name them', () => {
+  it('report their own mistakes if the policy does not name them', () => {
     const odd = plugin('odd', z.strictObject({}), { version: '1', core: 'any one' })
     expect(mistakesIn(base, { plugins: [...defaults, odd] })).to.deep.equal([
       'p.yaml:1:1 plugins: plugin "odd" has the version "1"; accepted is a semver version such as 1.0.0',
@@ -98,7 +98,7 @@ describe('the order of stages', () => {
     ])
   })
 
-  it('has what reports findings before the verdict, also where `before` places it', () => {
+  it('has what reports findings before the verdict, also if `before` places it', () => {
     const judge = plugin('judge', z.strictObject({}), { phase: 'decision' })
     const counter = plugin('counter', z.strictObject({}), { phase: 'metering' })
     const late = plugin('late', z.strictObject({}), { before: 'counter' })

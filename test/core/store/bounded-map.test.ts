@@ -2,7 +2,7 @@ import { BoundedMap } from '@svc/core/store'
 import { expect } from 'chai'
 
 describe('a bounded map', () => {
-  it('removes the entry that was set longest ago, also where another was set again', () => {
+  it('removes the entry that was set longest ago, also if another was set again', () => {
     const map = new BoundedMap<string, number>(2)
     map.set('a', 1).set('b', 2).set('a', 3).set('c', 4)
     expect([...map]).to.deep.equal([
@@ -11,7 +11,7 @@ describe('a bounded map', () => {
     ])
   })
 
-  it('keeps nothing where it may have no entry', () => {
+  it('keeps nothing if it may have no entry', () => {
     expect(new BoundedMap<string, number>(0).set('a', 1).size).to.equal(0)
   })
 })

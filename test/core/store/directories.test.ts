@@ -28,9 +28,9 @@ describe('makeDirectories', () => {
       .with.property('code', 'ENOTDIR')
   })
 
-  // Where there is such a file system; a faulty loop would hang here.
+  // Only Linux has such a file system; a wrong loop would hang here.
   if (existsSync('/proc/self')) {
-    it('fails without a loop where the system allows no directory', () => {
+    it('fails without a loop if the system allows no directory', () => {
       expect(() => makeDirectories('/proc/svc/audit', 0o700))
         .to.throw()
         .with.property('code', 'ENOENT')

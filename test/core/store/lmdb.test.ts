@@ -46,7 +46,7 @@ describe('LmdbStore', () => {
   })
 
   for (const [what, bytes] of Object.entries({
-    text: Buffer.from('this is no database, only text of some length'),
+    text: Buffer.from('this is not a database, only text of some length'),
     'a page of another format': Buffer.alloc(16_384, 0x5a),
     'a few bytes': Buffer.from('x'),
   })) {

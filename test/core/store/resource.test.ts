@@ -9,7 +9,7 @@ import { StageRig } from '../../support/stage-rig.js'
 const { signal } = new AbortController()
 const NOON = Date.UTC(2026, 5, 15, 12)
 
-/** A store that answers, fails, or delays its responses until released. */
+/** A store that responds, fails, or delays its responses until released. */
 class FakeStore implements QuotaAdapter {
   mode: 'up' | 'down' | 'hanging' = 'up'
   readonly calls: string[] = []
@@ -34,7 +34,7 @@ class FakeStore implements QuotaAdapter {
   async close(): Promise<void> {
     this.calls.push('close')
   }
-  /** Gives the answers it kept. */
+  /** Gives the responses that it has kept. */
   recover(): void {
     this.mode = 'up'
     for (const response of this.#pending.splice(0)) response()
@@ -164,7 +164,7 @@ describe('StoreResource', () => {
       expect(opened).to.have.length(1)
     })
 
-    it('fails to start where it cannot connect or open, and releases everything', async () => {
+    it('fails to start if it cannot connect or open, and releases everything', async () => {
       store.mode = 'down'
       expect(await rejectionOf(resource().start(signal))).to.have.property('message', 'connection refused')
       expect(store.calls).to.deep.equal(['connect', 'close'])
@@ -175,7 +175,7 @@ describe('StoreResource', () => {
       expect(rig.context.resources.size).to.equal(0)
     })
 
-    it('starts with a warning where it is optional', async () => {
+    it('starts with a warning if it is optional', async () => {
       store.mode = 'down'
       const made = await started({ isOptional: true })
       expect(rig.context.warnings).to.deep.equal([

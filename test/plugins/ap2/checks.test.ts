@@ -76,7 +76,7 @@ describe('the checks of a mandate', () => {
       ['padding', async () => (await jws()).replace('.', '=.')],
       ['too many characters', () => `${'a'.repeat(70_000)}.b.c`],
       ['too many hops', () => Array.from({ length: 6 }, () => 'a.b.c~d').join('~~')],
-      ['an object that is no mandate', () => '{"contents":{}}'],
+      ['an object that is not a mandate', () => '{"contents":{}}'],
       ['two members of one name', () => '{"contents":1,"contents":2}'],
       [
         'a critical extension',

@@ -163,7 +163,7 @@ describe('svc policy explain', () => {
       'assumes a valid mandate for these arguments',
     ])
     const [optional] = await explain({ requireForSideEffects: true }, 'search')
-    expect(optional).to.match(/^verifies a mandate where the call has one/)
+    expect(optional).to.match(/^verifies a mandate if the call has one/)
     const [outside] = await explain({ tools: { allow: ['bank/*'] } })
     expect(outside).to.match(/^mandates do not apply/)
     expect((await explain({ tools: {} })).at(-1)).to.match(/no entry for the tool/)

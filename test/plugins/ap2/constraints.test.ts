@@ -75,7 +75,7 @@ describe('the constraints of an open checkout mandate', () => {
     expect(await checkoutReason([allowed()])).to.equal('ap2_constraint_violated')
   })
 
-  it('fail where they are not known or have another form', async () => {
+  it('fail if they are not known or have another form', async () => {
     for (const constraint of [
       { type: 'checkout.colour' },
       { type: 'checkout.line_items' },
@@ -85,7 +85,7 @@ describe('the constraints of an open checkout mandate', () => {
     }
   })
 
-  it('fail where the holder hides something that may restrict', async () => {
+  it('fail if the holder hides something that may restrict', async () => {
     const concealed = { '...': digestOf('hidden') }
     const constraints = [...openCheckoutBody(purchase).constraints, concealed]
     expect(await checkoutReason(constraints)).to.equal('ap2_constraint_violated')

@@ -97,7 +97,7 @@ describe('a gateway with mandates', () => {
     expect(gateway.records()[0]?.agentMetadata).to.deep.equal({ team: 'x' })
   })
 
-  it('needs a mandate for side effects only, where the policy says so', async () => {
+  it('needs a mandate for side effects only, if the policy says so', async () => {
     await start()
     expect((await gateway.invoke('/mcp/shop/search@1.0.0')).status).to.equal(200)
     const { status, body } = await buy()
@@ -229,7 +229,7 @@ describe('a gateway with mandates', () => {
     expect((await buy(headers)).body).to.have.property('error', 'UPSTREAM_UNREACHABLE')
   })
 
-  it('uses a mandate once where many calls come at the same time', async () => {
+  it('uses a mandate once if many calls come at the same time', async () => {
     await start()
     const headers = await bundle()
     const responses = await Promise.all(Array.from({ length: 8 }, () => buy(headers)))
@@ -238,7 +238,7 @@ describe('a gateway with mandates', () => {
   })
 
   describe('with idempotency keys', () => {
-    it('answers a repeat as before, without using the mandate again', async () => {
+    it('responds to a repeat as before, without using the mandate again', async () => {
       await start({}, { dedupe: {} })
       const headers = { ...(await bundle()), 'idempotency-key': 'order-1' }
       expect((await buy(headers)).status).to.equal(200)
@@ -288,7 +288,7 @@ describe('a gateway with mandates', () => {
     expect(told).to.have.lengthOf(1)
   })
 
-  it('does not slow calls down while a webhook never answers, and keeps few connections to it', async () => {
+  it('does not slow calls down while a webhook never responds, and keeps few connections to it', async () => {
     let [open, most, received] = [0, 0, 0]
     await using hangs = await startUpstream((_, response) => {
       received++
@@ -315,7 +315,7 @@ describe('a gateway with mandates', () => {
 })
 
 describe('mandates over MCP', () => {
-  describe('go upstream only where they were verified', () => {
+  describe('go upstream only if they were verified', () => {
     for (const [title, over] of [
       ['in report-only mode', { mode: 'observe' }],
       ['for a tool that mandates do not apply to', { tools: { allow: ['shop/other'] } }],

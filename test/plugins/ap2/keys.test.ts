@@ -106,9 +106,9 @@ describe('did:web', () => {
     const { key, cert } = authority.server()
     server = createServer({ key, cert }, (request, response) => {
       asked.push(request.url ?? '')
-      const answer = responses[request.url ?? '']?.() ?? { status: 404 }
-      if (answer === 'hang') return
-      response.writeHead(answer.status ?? 200, answer.headers).end(answer.body)
+      const prepared = responses[request.url ?? '']?.() ?? { status: 404 }
+      if (prepared === 'hang') return
+      response.writeHead(prepared.status ?? 200, prepared.headers).end(prepared.body)
     })
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
     host = `localhost%3A${(server.address() as AddressInfo).port}`

@@ -65,7 +65,7 @@ describe('the store of used mandates', () => {
       expect((await run({}, 'order-2')).outcome).to.include({ kind: 'completed' })
     })
 
-    it(`passes a call in the mode observe where ${fails} fails`, async () => {
+    it(`passes a call in the mode observe if ${fails} fails`, async () => {
       store.fails = fails
       expect((await run({ mode: 'observe' })).outcome).to.include({ kind: 'completed' })
     })
@@ -82,7 +82,7 @@ describe('the store of used mandates', () => {
     })
   })
 
-  it('refuses a repeat that no stage answers, directly before it would be sent', async () => {
+  it('refuses a repeat that no stage responds to, directly before it would be sent', async () => {
     await run({})
     const { outcome, call } = await run({})
     expect(outcome).to.include({ kind: 'denied', code: 'TOOL_NOT_ALLOWED' })

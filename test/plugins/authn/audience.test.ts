@@ -82,7 +82,7 @@ describe('authn: the audience of a token', () => {
     expect(call.get(identity)?.user).to.equal('ada@example.com')
   })
 
-  it('is checked against the server in the body where the path names none', async () => {
+  it('is checked against the server in the body if the path names none', async () => {
     const gate = await stage()
     const a2a = (server: string): CallOverrides => ({ protocol: 'a2a', server })
     expect(await judged(gate, `${publicUrl}/mcp/files`, a2a('files'))).to.equal('passed')

@@ -31,9 +31,9 @@ describe('authn: claims', () => {
     })
 
     const cases: [string, unknown, string][] = [
-      ['a list', ['acme'], 'is a list, where one string is expected'],
-      ['a number', 7, 'is of type number, where a string is expected'],
-      ['an object', { id: 'acme' }, 'is of type object, where a string is expected'],
+      ['a list', ['acme'], 'is a list, but one string is expected'],
+      ['a number', 7, 'is of type number, but a string is expected'],
+      ['an object', { id: 'acme' }, 'is of type object, but a string is expected'],
       ['empty', '', 'is empty'],
       ['blank', ' \t', 'is empty'],
       ['10 KB long', 'a'.repeat(10_000), 'has 10000 characters, more than 256'],
@@ -103,10 +103,10 @@ describe('authn: claims', () => {
     }
 
     for (const [title, roles, message] of [
-      ['nested', ['admin', ['reader']], ', at index 1, is a list, where one string is expected'],
-      ['a list of objects', [{ value: 'a' }], ', at index 0, is of type object, where a string is expected'],
-      ['a list with a number', [7], ', at index 0, is of type number, where a string is expected'],
-      ['a list with null', [null], ', at index 0, is null, where a string is expected'],
+      ['nested', ['admin', ['reader']], ', at index 1, is a list, but one string is expected'],
+      ['a list of objects', [{ value: 'a' }], ', at index 0, is of type object, but a string is expected'],
+      ['a list with a number', [7], ', at index 0, is of type number, but a string is expected'],
+      ['a list with null', [null], ', at index 0, is null, but a string is expected'],
       ['a list with an empty one', ['admin', ''], ', at index 1, is empty'],
       ['an object', { admin: true }, ' is neither a list of strings nor a string, so its roles are unknown'],
       ['a number', 7, ' is neither a list of strings nor a string, so its roles are unknown'],
@@ -149,7 +149,7 @@ describe('authn: claims', () => {
 
   it('of the wrong type are refused, not ignored', async () => {
     expect(await error({ email: ['a@b'] })).to.equal(
-      'UNAUTHENTICATED: The token\'s "email" claim is a list, where one string is expected.',
+      'UNAUTHENTICATED: The token\'s "email" claim is a list, but one string is expected.',
     )
     expect(await error({ email: '' })).to.equal('UNAUTHENTICATED: The token\'s "email" claim is empty.')
     expect(await error({ sub: 7 })).to.match(/"sub" claim is of type number/)

@@ -125,7 +125,7 @@ describe('authn: explain', () => {
     expect(code).to.equal('UNAUTHENTICATED')
   })
 
-  it('accepts a call without a token exactly where handle would', async () => {
+  it('accepts a call without a token exactly if handle would', async () => {
     const section = { allowUnauthenticated: true }
     const said = ['accepts calls without a token, as tenant "gateway-tenant"']
     expect(await explain(section, { tenant: 'gateway-tenant' })).to.deep.equal({ said, code: 'passed' })

@@ -178,7 +178,7 @@ describe('authn: headers', () => {
     )
   })
 
-  it('says that the token can be left out where calls without one are accepted', async () => {
+  it('says that the token can be left out if calls without one are accepted', async () => {
     const stage = await rig.start(authnPlugin, { allowUnauthenticated: true })
     expect(why(await present(stage, await rig.issuer.sign()))).to.equal(
       'UNAUTHENTICATED: No token can be validated without authn.oidc: send none, as authn.allowUnauthenticated allows, or set authn.oidc (issuer, audience, jwks_uri).',

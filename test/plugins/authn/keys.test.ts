@@ -133,7 +133,7 @@ describe("authn: the issuer's keys", () => {
   })
 
   describe('while the issuer is down', () => {
-    it('answer 503 with Retry-After, as no token can be checked', async () => {
+    it('cause 503 with Retry-After, as no token can be checked', async () => {
       await rig.issuer.down()
       const stage = await rig.stage()
       const response = refusal(await present(stage, await rig.issuer.sign()))
@@ -248,7 +248,7 @@ describe("authn: the issuer's keys", () => {
       expect(responses).to.deep.equal([])
     })
 
-    it('answer 503 for an unknown key, which may be new', async () => {
+    it('cause 503 for an unknown key, which may be new', async () => {
       const stage = await rig.stage()
       await present(stage, await rig.issuer.sign())
       await rig.issuer.rotate()
@@ -256,7 +256,7 @@ describe("authn: the issuer's keys", () => {
       expect(refusal(await present(stage, await rig.issuer.sign())).code).to.equal('STORE_UNAVAILABLE')
     })
 
-    it('do not affect calls without a token where those are accepted', async () => {
+    it('do not affect calls without a token if those are accepted', async () => {
       await rig.issuer.down()
       const stage = await rig.stage({}, { allowUnauthenticated: true })
       expect((await sendWith(stage)).identity?.authenticated).to.equal(false)

@@ -137,7 +137,7 @@ describe('authn: scopes', () => {
     )
   })
 
-  describe('where calls without a token are accepted', () => {
+  describe('if calls without a token are accepted', () => {
     const open = { allowUnauthenticated: true }
 
     it('refuse calls that require them', async () => {
@@ -159,7 +159,7 @@ describe('authn: scopes', () => {
     })
   })
 
-  it('are refused at load where a scope or a pattern is invalid', () => {
+  it('are refused at load if a scope or a pattern is invalid', () => {
     const wrong = [
       { required: ['a b'] },
       { required: [''] },

@@ -59,7 +59,7 @@ describe('authn: tokens', () => {
         'The token is not valid before 2026-01-01T00:01:00.000Z.',
       ],
       ['one without an expiry', {}, { expiresIn: null }, 'The token has no "exp" claim.'],
-      ['an expiry that is no number', { exp: 'soon' }, {}, 'The token\'s "exp" claim is not a number.'],
+      ['an expiry that is not a number', { exp: 'soon' }, {}, 'The token\'s "exp" claim is not a number.'],
       ['an expiry beyond all calendars', { exp: -1e300 }, {}, 'The token expired at -1e+300.'],
       [
         'another audience',
@@ -188,12 +188,12 @@ describe('authn: tokens', () => {
   })
 
   describe('a token without a key name', () => {
-    it('is verified where the issuer has one key for its algorithm', async () => {
+    it('is verified if the issuer has one key for its algorithm', async () => {
       const token = await rig.issuer.sign({}, { header: { kid: undefined } })
       expect((await present(await rig.stage(), token)).identity?.tenant).to.equal('acme')
     })
 
-    it('is refused where there are several', async () => {
+    it('is refused if there are several', async () => {
       await rig.issuer.rotate({ keep: true })
       const token = await rig.issuer.sign({}, { header: { kid: undefined } })
       expect(why(await present(await rig.stage(), token))).to.equal(

@@ -22,7 +22,7 @@ async function gatewayTo(
 
 const keysOf = (calls: readonly UpstreamCall[]) => calls.map(({ headers }) => headers['x-api-key'])
 
-/** Answers calls that carry a refused key with its status. */
+/** The status for a call: that of its key if the key is refused. */
 const refusing = (refused: Record<string, number>) => (call: UpstreamCall) =>
   refused[String(call.headers['x-api-key'])] ?? 200
 
@@ -116,9 +116,9 @@ describe('brokers: in a gateway, over the invoke protocol', () => {
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
     await using gateway = await startTestGateway({ targets: { files: url }, brokers: { files: pool }, env })
-    const answer = await gateway.invoke('/mcp/files/read@1')
-    expect(answer.status).to.equal(502)
-    const body = (await answer.json()) as { error: string; sent: unknown }
+    const response = await gateway.invoke('/mcp/files/read@1')
+    expect(response.status).to.equal(502)
+    const body = (await response.json()) as { error: string; sent: unknown }
     expect(body.error).to.equal('UPSTREAM_UNREACHABLE')
     expect(body.sent).to.equal(true)
     expect(gateway.records()[0]).to.include({ retries: 1 })
@@ -156,8 +156,8 @@ describe('brokers: in a gateway, over MCP', () => {
     const { upstream } = await serverOf((message, response) => json(response, result(message)))
     await using server = upstream
     await using gateway = await gatewayTo(server, fixed)
-    const answer = await post(gateway, callEcho, { 'x-api-key': "the caller's" })
-    expect(await answer.json()).to.have.nested.property('result.content')
+    const response = await post(gateway, callEcho, { 'x-api-key': "the caller's" })
+    expect(await response.json()).to.have.nested.property('result.content')
     expect(server.calls.map(({ body }) => (JSON.parse(body) as { method: string }).method)).to.deep.equal([
       'initialize',
       'tools/call',
@@ -174,8 +174,8 @@ describe('brokers: in a gateway, over MCP', () => {
     await using server = upstream
     await using gateway = await gatewayTo(server, pool)
     // The version probe used the first key.
-    const answer = await post(gateway, callEcho)
-    expect(await answer.json()).to.have.nested.property('result.content')
+    const response = await post(gateway, callEcho)
+    expect(await response.json()).to.have.nested.property('result.content')
     expect(keysOf(server.calls)).to.deep.equal(['key-a', 'key-b', 'key-a'])
     expect(gateway.records()[0]).to.include({ retries: 1, status: 'ok' })
   })

@@ -226,7 +226,7 @@ describe('brokers: token exchange on behalf of the caller', () => {
   })
 
   const rubbish: readonly (readonly [string, string, unknown])[] = [
-    ['that is no JSON', 'did not respond with a JSON object', '<html>caller-token</html>'],
+    ['that is not JSON', 'did not respond with a JSON object', '<html>caller-token</html>'],
     ['that is a list', 'did not respond with a JSON object', []],
     ['without a token', 'responded without an access_token', { access_token: undefined }],
     ['whose token is a number', 'responded without an access_token', { access_token: 7 }],
@@ -238,12 +238,12 @@ describe('brokers: token exchange on behalf of the caller', () => {
     ['with a DPoP token', 'issued a token that is not a bearer token', { token_type: 'DPoP' }],
     ['without a token type', 'issued a token that is not a bearer token', { token_type: undefined }],
     [
-      'whose token never lived',
+      'whose token has expired already',
       'responded with an expires_in that is not a number of seconds',
       { expires_in: 0 },
     ],
     [
-      'whose life is no number',
+      'whose lifetime is not a number',
       'responded with an expires_in that is not a number of seconds',
       { expires_in: 'long' },
     ],
@@ -253,13 +253,12 @@ describe('brokers: token exchange on behalf of the caller', () => {
       { access_token: 'caller-token' },
     ],
   ]
-  for (const [title, logged, answer] of rubbish) {
+  for (const [title, logged, body] of rubbish) {
     it(`accepts no response ${title}`, async () => {
-      if (typeof answer === 'object' && answer !== null && !Array.isArray(answer))
-        endpoint.issue({ ...answer })
+      if (typeof body === 'object' && body !== null && !Array.isArray(body)) endpoint.issue({ ...body })
       else
         endpoint.response((_exchange, response) =>
-          response.end(typeof answer === 'string' ? answer : JSON.stringify(answer)),
+          response.end(typeof body === 'string' ? body : JSON.stringify(body)),
         )
       expect(why(await sendWith(await onBehalf(), bearer()))).to.deep.equal({
         said: 'BROKER_UNAVAILABLE: The credential for server "files" is not available: the token endpoint is not available.',

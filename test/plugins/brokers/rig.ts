@@ -32,7 +32,7 @@ export async function sendWith(
   return { ...sent, credential: sent.call.get(credential) }
 }
 
-/** The key that the call would send; throws where the call was refused. */
+/** The key that the call would send; throws if the call was refused. */
 export async function keyFor(stage: Stage, headers: IncomingHttpHeaders = {}): Promise<string> {
   return held(await sendWith(stage, headers)).value
 }

@@ -171,7 +171,7 @@ describe('brokers: secrets', () => {
     return output.join('\n')
   }
 
-  it('are in no log line, answer, record, file or explanation of a run', async () => {
+  it('are in no log line, response, record, file or explanation of a run', async () => {
     await using upstream = await pickyUpstream()
     const targets = servers.map((server) => `${server}: "${upstream.url}"`).join(', ')
     const policy = join(home, 'policy.yaml')

@@ -128,7 +128,7 @@ describe('brokers: a static key', () => {
     const check = (section: object, bindings?: DependencyContainer) =>
       checkSection(brokersPlugin, section, { host: { servers: ['files'], place: rig.context } }, bindings)
 
-    it('where its reference is invalid or its file is missing', () => {
+    it('if its reference is invalid or its file is missing', () => {
       const key_refs = ['file:///etc/shadow', 'vault:kv/billing', 'file://none', 'env:NONE']
       const section = { files: { type: 'vendor_key_pool', key_refs, inject } }
       const missing = `mistake brokers.files.key_refs.2: there is no key file ${rig.home}/none`

@@ -26,7 +26,7 @@ describe('brokers: two callers', () => {
   const pool = (more: object = {}): Promise<Stage> =>
     rig.stage({ type: 'vendor_key_pool', key_refs: ['env:A', 'env:B'], ...more })
 
-  /** A call whose responses are these statuses, the second where it is repeated. */
+  /** A call whose responses are these statuses, the second if it is repeated. */
   async function refused(stage: Stage, caller: Identity, statuses: readonly number[]): Promise<void> {
     const call = await sendWith(stage, {}, caller)
     if (call.credential === undefined) return
@@ -35,7 +35,7 @@ describe('brokers: two callers', () => {
   }
 
   for (const retry_on of [[401, 403, 429], []]) {
-    it(`keep their keys where the other's calls are refused, ${retry_on.length === 0 ? 'not repeated' : 'repeated'}`, async () => {
+    it(`keep their keys if the other's calls are refused, ${retry_on.length === 0 ? 'not repeated' : 'repeated'}`, async () => {
       const stage = await pool({ retry_on })
       const chance = new Chance(seed)
       for (let round = 0; round < 200; round++) {
@@ -57,7 +57,7 @@ describe('brokers: two callers', () => {
     expect((await sendWith(stage, {}, bob)).credential).to.include({ value: 'a' })
   })
 
-  it('keep their token exchange where that of the other fails', async () => {
+  it('keep their token exchange if that of the other fails', async () => {
     const stage = await rig.stage({
       type: 'oidc_on_behalf',
       token_endpoint: endpoint.url,

@@ -54,7 +54,7 @@ describe('an idempotency key', () => {
     expect(other.fingerprint).to.not.equal(ann.fingerprint)
   })
 
-  it('takes the version for a part of the request where the caller has chosen it', async () => {
+  it('takes the version for a part of the request if the caller has chosen it', async () => {
     const versions = ['1.0.0', '2.0.0']
     const prints = async (protocol: 'invoke' | 'a2a' | 'mcp') => {
       const found: string[] = []
@@ -76,7 +76,7 @@ describe('an idempotency key', () => {
     [-5, 1_000, 1],
     [2_592_001, 2_592_000_000, 1],
   ] as const) {
-    it(`is remembered for ${ttlMs / 1000} s where ttlSec is ${ttlSec}`, async () => {
+    it(`is remembered for ${ttlMs / 1000} s if ttlSec is ${ttlSec}`, async () => {
       expect((await claimed({}, { ttlSec })).ttlMs).to.equal(ttlMs)
       expect(rig.context.warnings).to.have.lengthOf(warned)
     })

@@ -57,7 +57,7 @@ export class DedupeRig extends StageRig {
     this.bind(tokens.DedupeStore, this.store)
   }
 
-  /** A pipeline of the stage alone, in front of an upstream that answers so. */
+  /** A pipeline of the stage alone, in front of an upstream with this response. */
   async pipeline(
     section: object = {},
     response: (call: Call) => Outcome | Promise<Outcome> = () => responded(),

@@ -49,7 +49,7 @@ describe('enforcement: configuration', () => {
     )
   })
 
-  it('refuses it without a guess where nothing known is near, and accepts what a plugin declares', () => {
+  it('refuses it without a guess if nothing known is near, and accepts what a plugin declares', () => {
     const section = { deny_on: ['version_unpinned', 'zz'] }
     expect(checkSection(enforcementPlugin, section)).to.deep.equal([
       'mistake enforcement.deny_on.1: no stage reports "zz"; a custom stage declares its own as `reasons`',

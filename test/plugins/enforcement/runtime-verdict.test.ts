@@ -140,7 +140,7 @@ describe('enforcement after a decision of a runtime', () => {
     })
   })
 
-  it('denies a call that the runtime escalates where the policy escalates nothing', async () => {
+  it('denies a call that the runtime escalates if the policy escalates nothing', async () => {
     const { outcome, effects } = await handle({}, { action: 'escalate', considered: [] })
     expect(outcome).to.include({ code: 'TOOL_NOT_ALLOWED' })
     expect(effects).to.deep.equal(['runtime_escalated: deny'])

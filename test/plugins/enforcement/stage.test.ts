@@ -82,7 +82,7 @@ describe('enforcement', () => {
     expect(await handle({ mode: 'observe' }, callWith(notListed, tooLarge))).to.equal(served)
   })
 
-  it('answers a duration finding with DURATION_EXCEEDED', async () => {
+  it('denies for a duration finding with DURATION_EXCEEDED', async () => {
     const outcome = await handle({}, callWith({ reason: 'duration_too_long', stage: 'security' }))
     expect(outcome).to.include({ kind: 'denied', code: 'DURATION_EXCEEDED' })
   })
@@ -134,7 +134,7 @@ describe('enforcement', () => {
       expect(outcome).to.equal(served)
     })
 
-    it('says that every finding denies where deny_on is absent', async () => {
+    it('says that every finding denies if deny_on is absent', async () => {
       const { lines } = await explain({}, callWith())
       expect(lines[0]).to.equal('mode enforce: every finding denies (deny_on is absent)')
     })
@@ -186,7 +186,7 @@ describe('enforcement', () => {
     })
   })
 
-  it('opens nothing and offers no service where nothing escalates', async () => {
+  it('opens nothing and offers no service if nothing escalates', async () => {
     await using rig = new StageRig({ stateDir: '/nowhere/at/all' })
     const stage = await rig.start(enforcementPlugin, { escalate_on: ['egress_violation'] })
     expect(stage.ready?.()).to.equal(undefined)

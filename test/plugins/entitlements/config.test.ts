@@ -20,7 +20,7 @@ function issues(section: unknown): string[] {
 }
 
 describe('entitlements: configuration', () => {
-  it('warns where the section is absent and where it is open', () => {
+  it('warns if the section is absent and if it is open', () => {
     expect(entitlementsPlugin.absent).to.include('no tool is allowed to any tenant')
     const warnings = checkSection(entitlementsPlugin, 'open')
     expect(warnings).to.have.lengthOf(1)

@@ -74,7 +74,7 @@ describe('entitlements: limits', () => {
     ])
   })
 
-  it('are one limit where equally specific entries are the same', async () => {
+  it('are one limit if equally specific entries are the same', async () => {
     const per_tool = {
       'files/ec*': { calls_per_day: 4, rate_per_sec: 2 },
       'files/*ho': { calls_per_day: 4, rate_per_sec: 2 },

@@ -56,7 +56,7 @@ describe('entitlements: lists', () => {
       ['files/caf%C3%89', 'caf\u00e9', DENIED],
       ['files/delete_customer', 'delete_customers', 'allowed'],
     ] as const) {
-      it(`deny ${name} where ${denied} is denied: ${reason}`, async () => {
+      it(`deny ${name} if ${denied} is denied: ${reason}`, async () => {
         const section = acme({ allowlist: ['files/*'], denylist: [denied] })
         expect(await reasonFor(section, {}, { tool: name })).to.equal(reason)
       })
@@ -88,7 +88,7 @@ describe('entitlements: lists', () => {
       expect(await reasonFor(section({ allowlist: ['files/*'], denylist: ['echo'] }))).to.equal(DENIED)
     })
 
-    it('allow nothing where the plan has no allowlist', async () => {
+    it('allow nothing if the plan has no allowlist', async () => {
       const { findings } = await run(section({}))
       expect(findings[0]).to.include({ reason: NOT_LISTED, level: 'plan' })
       expect(findings[0]?.detail).to.equal('no allowlist of plan "free" allows mcp://files/echo@1.0.0')
@@ -164,20 +164,20 @@ describe('entitlements: lists', () => {
     })
     const read = { tool: 'read' }
 
-    it('allow nothing where only the header names the node', async () => {
+    it('allow nothing if only the header names the node', async () => {
       expect(await reasonFor(policy, { claimedNode: 'n1' })).to.equal(NOT_LISTED)
       expect(await reasonFor(policy, { claimedNode: 'n1', nodeId: 'n2' })).to.equal(NOT_LISTED)
     })
 
-    it('deny where only the header names the node', async () => {
+    it('deny if only the header names the node', async () => {
       expect(await reasonFor(policy, { claimedNode: 'n1' }, read)).to.equal(DENIED)
     })
 
-    it('allow where both token and header name the node', async () => {
+    it('allow if both token and header name the node', async () => {
       expect(await reasonFor(policy, { claimedNode: 'n1', nodeId: 'n1' })).to.equal('allowed')
     })
 
-    it('deny where only the token names the node', async () => {
+    it('deny if only the token names the node', async () => {
       expect(await reasonFor(policy, { nodeId: 'n1' }, read)).to.equal(DENIED)
       expect(await reasonFor(policy, { nodeId: 'n1', claimedNode: 'n2' }, read)).to.equal(DENIED)
       expect(await reasonFor(policy, { nodeId: 'n1' })).to.equal(NOT_LISTED)
@@ -206,13 +206,13 @@ describe('entitlements: lists', () => {
       expect(limits).to.deep.equal([])
     })
 
-    it('are not allowed where the whole server is denied', async () => {
+    it('are not allowed if the whole server is denied', async () => {
       const { findings } = await run(acme({ allowlist: ['*'], denylist: ['files/*'] }), {}, protocol)
       expect(findings).to.have.lengthOf(1)
       expect(findings[0]).to.include({ reason: DENIED, level: 'tenant' })
     })
 
-    it('are allowed where only a part of the server is denied', async () => {
+    it('are allowed if only a part of the server is denied', async () => {
       expect(await reasonFor(acme({ allowlist: ['*'], denylist: ['files/write'] }), {}, protocol)).to.equal(
         'allowed',
       )
@@ -310,7 +310,7 @@ describe('entitlements: lists', () => {
       expect(limits).to.deep.equal([])
     })
 
-    it('allow everything to every tenant where the section is open', async () => {
+    it('allow everything to every tenant if the section is open', async () => {
       for (const tenant of ['acme', 'other']) expect(await reasonFor('open', { tenant })).to.equal('allowed')
       expect((await run('open')).limits).to.deep.equal([])
     })
@@ -361,7 +361,7 @@ describe('entitlements: lists', () => {
       expect(await reasonFor(policy, { roles: ['intern', 'echoer'] }, { tool: 'drop' })).to.equal(NOT_LISTED)
     })
 
-    it('apply to the node of the token where the header is missing or names another node', async () => {
+    it('apply to the node of the token if the header is missing or names another node', async () => {
       const policy = acme({ allowlist: ['*'], agent_nodes: { n1: intern, n2: {} } })
       for (const claimed of [{}, { claimedNode: 'n2' }]) {
         expect(await reasonFor(policy, { nodeId: 'n1', ...claimed })).to.equal(NOT_LISTED)

@@ -119,7 +119,7 @@ describe('privacy: in a gateway', () => {
     expect(JSON.stringify(gateway.records())).to.not.match(people)
   })
 
-  it('records identities where the policy does not redact them', async () => {
+  it('records identities if the policy does not redact them', async () => {
     await using gateway = await startTestGateway(options({ privacy: { redact_identities: false } }))
     await gateway.invoke('/mcp/files/read@1', {}, await headers())
     expect(gateway.records()[0]?.principal).to.deep.include({

@@ -199,7 +199,7 @@ describe('privacy', () => {
     expect(offered?.text('of ann@acme.example')).to.match(/^of hmac-sha256:/)
   })
 
-  it('does nothing where it is disabled', async () => {
+  it('does nothing if it is disabled', async () => {
     const { call } = await send(await rig.start(privacyPlugin))
     expect(call.get(redactor)).to.equal(undefined)
     expect(() => statSync(state)).to.throw(/ENOENT/)

@@ -5,7 +5,7 @@ import sinon, { type SinonFakeTimers } from 'sinon'
 import { StageRig, sendWithHolds } from '../../support/stage-rig.js'
 import { countOne, KEY, limited, NOON } from './rig.js'
 
-/** A memory adapter that can be told to fail, or to keep its responses to itself. */
+/** A memory adapter that can be set to fail, or to keep its responses back. */
 class WithErrors implements QuotaAdapter {
   memory = new MemoryQuotaAdapter({ now: () => Date.now() })
   mode: 'up' | 'down' | 'silent' = 'up'
@@ -20,7 +20,7 @@ class WithErrors implements QuotaAdapter {
   refundDaily(tenant: string, tool: string, now?: number) {
     return this.#response(() => this.memory.refundDaily(tenant, tool, now))
   }
-  /** Gives the answers it kept. */
+  /** Gives the responses that it has kept. */
   speak(): void {
     this.mode = 'up'
     for (const response of this.#kept.splice(0)) response()
@@ -85,7 +85,7 @@ describe('quotas: while the store is down', () => {
       expect(await countSilently(stage, { ratePerSec: 1 })).to.include({ code: 'STORE_UNAVAILABLE' })
     })
 
-    it('uses the store again after a late response, and refunds the count of that answer', async () => {
+    it('uses the store again after a late response, and refunds its count', async () => {
       const stage = await started('closed')
       store.mode = 'silent'
       await countSilently(stage)

@@ -19,7 +19,7 @@ describe('quotas: when the store fails', () => {
     'incrDaily rejects': { incrDaily: sinon.stub().rejects(new Error('disk gone')) },
     'incrDaily throws': { incrDaily: sinon.stub().throws(new Error('disk gone')) },
     'takeToken rejects': { takeToken: sinon.stub().rejects(new Error('disk gone')) },
-    'the count is no number': { incrDaily: sinon.stub().resolves({ count: Number.NaN, resetAt: NOON }) },
+    'the count is not a number': { incrDaily: sinon.stub().resolves({ count: Number.NaN, resetAt: NOON }) },
     'the count is 0': { incrDaily: sinon.stub().resolves({ count: 0, resetAt: NOON }) },
     'the count is text': { incrDaily: sinon.stub().resolves({ count: '1', resetAt: NOON }) },
     'there is no response': { incrDaily: sinon.stub().resolves(undefined) },

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import type { GatewaySettings } from 'svc-sdk'
 import { decide, type RuntimeHandler, startSetup } from './gateway.js'
-import { answer, invoice } from './redact/support.js'
+import { invoice, respondWith } from './redact/support.js'
 
 describe('require_approval', () => {
   it('escalates an allowed call and does not weaken a denial', async () => {
@@ -49,7 +49,7 @@ describe('a runtime that escalates', () => {
   it('applies obligations once the call is approved', async () => {
     await using setup = await startSetup({
       runtime,
-      tool: answer(invoice),
+      tool: respondWith(invoice),
       gateway: approvals('auto_allow') as GatewaySettings,
     })
     expect(await (await setup.call()).json()).to.include({ id: 'INV-1', customer: '[redacted]' })

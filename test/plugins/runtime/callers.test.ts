@@ -29,7 +29,7 @@ const failingOn =
 describe('callers of a gateway with a remote runtime', () => {
   for (const failureMode of failureModes) {
     for (const [how, fail] of Object.entries(failures)) {
-      it(`keep verdicts and waits where it ${how} for another caller, with failureMode ${failureMode}`, async () => {
+      it(`keep verdicts and waits if it ${how} for another caller, with failureMode ${failureMode}`, async () => {
         await using calls = await new EvaluatedCalls().begin({
           runtime: failingOn(fail),
           failureMode,
@@ -77,7 +77,7 @@ describe('callers of a gateway with a remote runtime', () => {
     ['local', { isSent: true, refusal: undefined }],
     ['allow', { isSent: true, refusal: undefined }],
   ] as const) {
-    it(`get the finding runtime_unavailable where a call was not evaluated, with failureMode ${failureMode}`, async () => {
+    it(`get the finding runtime_unavailable if a call was not evaluated, with failureMode ${failureMode}`, async () => {
       await using calls = await new EvaluatedCalls().begin({
         runtime: () => undefined,
         endpoint: await unusedUrl(),
@@ -96,7 +96,7 @@ describe('callers of a gateway with a remote runtime', () => {
     })
   }
 
-  it('are each stopped at the first own failure where the runtime fails for three and decides for none', async () => {
+  it('are each stopped at the first own failure if the runtime fails for three and decides for none', async () => {
     await using calls = await new EvaluatedCalls().begin({
       runtime: failingOn((response) => respond(response, 500, {})),
       failureMode: 'local',

@@ -147,7 +147,7 @@ describe('the circuit breaker of a runtime', () => {
     expect(trial.evaluations).to.equal(8)
   })
 
-  it('logs failures of one kind once a minute, also where other calls succeed between them', async () => {
+  it('logs failures of one kind once a minute, also if other calls succeed between them', async () => {
     const fail = trial.evaluate
     const failAndSucceed = async (): Promise<void> => {
       for (let i = 0; i < 3; i++) {

@@ -144,7 +144,7 @@ describe('a remote runtime that fails', () => {
     expect(first).to.deep.equal(second)
   })
 
-  it('gets a retry after the delay in Retry-After where the time limit allows it', async () => {
+  it('gets a retry after the delay in Retry-After if the time limit allows it', async () => {
     await using setup = await startSetup({
       remote: { timeoutMs: 60_000, retryBackoffMs: 50_000 },
       runtime: (response, _call, count) =>
@@ -156,7 +156,7 @@ describe('a remote runtime that fails', () => {
     expect(setup.runtimeRequests).to.have.length(2)
   })
 
-  it('gets no retry where Retry-After exceeds the time limit', async () => {
+  it('gets no retry if Retry-After exceeds the time limit', async () => {
     await using setup = await startSetup({
       remote: { timeoutMs: 50_000 },
       runtime: (response) => respond(response, 503, {}, { 'retry-after': '60' }),

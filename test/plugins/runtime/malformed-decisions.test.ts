@@ -142,7 +142,7 @@ const refusals: Readonly<Record<string, { runtime: RuntimeHandler; bytes?: numbe
 describe('a call whose input the runtime refuses', () => {
   for (const failureMode of failureModes) {
     for (const [how, { runtime, bytes = 0 }] of Object.entries(refusals)) {
-      it(`is denied where it ${how}, with failureMode ${failureMode}`, async () => {
+      it(`is denied if it ${how}, with failureMode ${failureMode}`, async () => {
         await using calls = await new EvaluatedCalls().begin({
           runtime,
           failureMode,
@@ -156,7 +156,7 @@ describe('a call whose input the runtime refuses', () => {
     }
   }
 
-  it('is not one where the gateway itself is refused: failureMode decides', async () => {
+  it('is not one if the gateway itself is refused: failureMode decides', async () => {
     for (const status of [401, 404, 405, 407]) {
       await using calls = await new EvaluatedCalls().begin({
         runtime: (response) => respond(response, status, {}),

@@ -74,7 +74,7 @@ describe('the API key of a runtime', () => {
     expect((await setup.call()).status).to.equal(503)
   })
 
-  it('is never sent where it is not a valid header value', async () => {
+  it('is never sent if it is not a valid header value', async () => {
     await using setup = await startSetup({
       remote: { apiKeyRef: 'env:RUNTIME_KEY' },
       gateway: { env: { RUNTIME_KEY: `${key}\r\nx-evil: 1` } },

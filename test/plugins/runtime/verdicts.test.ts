@@ -236,7 +236,7 @@ describe('a remote runtime', () => {
     expect(requests.map(({ tool, mode }) => [tool, mode])).to.deep.equal([['echo@1.0.0', 'enforce']])
   })
 
-  it('receives pseudonyms of people where the policy redacts identities, and names elsewhere', async () => {
+  it('receives pseudonyms of people if the policy redacts identities, and names elsewhere', async () => {
     const requests: EvaluationRequest[] = []
     await using rig = new StageRig()
     rig.bind(tokens.DecisionEvaluator, {

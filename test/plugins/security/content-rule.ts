@@ -78,7 +78,7 @@ export function testContentRule(suite: ContentRuleSuite): void {
     expect([outcome.kind, isSent, reasons]).to.deep.equal(['completed', true, []])
   })
 
-  it('only records in observe mode, and where deny_on does not name it', async () => {
+  it('only records in observe mode, and if deny_on does not name it', async () => {
     for (const enforcement of [{ mode: 'observe' }, { deny_on: [suite.otherReason] }]) {
       const { outcome, reasons } = await sendArgs(violating, enforcement)
       expect([outcome.kind, reasons]).to.deep.equal(['completed', [reason]])

@@ -17,7 +17,7 @@ describe('security: duration', () => {
 
   afterEach(() => clock.restore())
 
-  /** An upstream that answers after `ms` milliseconds, or fails when the call is aborted. */
+  /** An upstream that responds after `ms` milliseconds, or fails when the call is aborted. */
   function upstreamTaking(ms: number, response: Outcome = served) {
     return async (call: Call): Promise<Outcome> => {
       await controlOf(call).commitHolds()
@@ -74,7 +74,7 @@ describe('security: duration', () => {
 
   for (const [when, enforcement] of [
     ['in observe mode', { mode: 'observe' }],
-    ['where deny_on does not name it', { deny_on: [] }],
+    ['if deny_on does not name it', { deny_on: [] }],
   ] as const) {
     it(`only records it ${when}`, async () => {
       const call = makeCall()
@@ -161,8 +161,8 @@ describe('security: duration', () => {
   })
 
   for (const [what, effect, expected] of [
-    ['says how much time the response has left, where a late one is denied', 'deny', 700],
-    ['says nothing of it, where a late one passes', 'reported', undefined],
+    ['says how much time the response has left, if a late one is denied', 'deny', 700],
+    ['says nothing of it, if a late one passes', 'reported', undefined],
   ] as const) {
     it(what, async () => {
       let now = 5_000

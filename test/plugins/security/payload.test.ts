@@ -6,7 +6,7 @@ import { bytesOf, responseOf, run, streamOf } from './rig.js'
 const security = { limits: { max_payload_kb: 1 } }
 const LENIENT: [name: string, enforcement: object][] = [
   ['in observe mode', { mode: 'observe' }],
-  ['where deny_on does not name it', { deny_on: ['version_unpinned'] }],
+  ['if deny_on does not name it', { deny_on: ['version_unpinned'] }],
 ]
 
 describe('security: payload size', () => {

@@ -52,7 +52,7 @@ describe('security: side effects', () => {
     expect((await sendTool('fetch', { args: { method: 'GET' } })).isSent).to.equal(true)
   })
 
-  it('are only recorded in observe mode, and where deny_on does not name them', async () => {
+  it('are only recorded in observe mode, and if deny_on does not name them', async () => {
     for (const enforcement of [{ mode: 'observe' }, { deny_on: ['fs_violation'] }]) {
       const { isSent, reasons } = await sendTool('send_mail', { enforcement })
       expect([isSent, reasons]).to.deep.equal([true, ['missing_idempotency_for_side_effect']])
@@ -90,7 +90,7 @@ describe('security: side effects', () => {
       expect((await sendTool('ab', { rules: { tools: { 'a*': false, '*b': true } } })).isSent).to.equal(false)
     })
 
-    it('follow the name where no pattern matches', async () => {
+    it('follow the name if no pattern matches', async () => {
       expect((await sendTool('send', { rules: { tools: { wipe: true } } })).isSent).to.equal(false)
     })
 
@@ -144,7 +144,7 @@ describe('security: side effects', () => {
     expect(call.findings).to.deep.equal([])
   })
 
-  it('follow trusted annotations where no pattern matches', async () => {
+  it('follow trusted annotations if no pattern matches', async () => {
     const rig = new StageRig()
     const annotations: Readonly<Record<string, boolean>> = {
       'mcp://files/send@1.0.0': false,

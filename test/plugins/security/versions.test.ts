@@ -56,7 +56,7 @@ describe('security: versions', () => {
     ])
   })
 
-  it('are only recorded in observe mode, and where deny_on does not name them', async () => {
+  it('are only recorded in observe mode, and if deny_on does not name them', async () => {
     for (const enforcement of [{ mode: 'observe' }, { deny_on: ['payload_too_large'] }]) {
       const { outcome, call } = await outcomeOf({ files: ['1.0.0'] }, '2.0.0', enforcement)
       expect(outcome.kind).to.equal('completed')

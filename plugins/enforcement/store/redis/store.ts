@@ -102,6 +102,6 @@ function entryIn(response: unknown): EscalationEntry | undefined {
 }
 
 function entriesIn(response: unknown): EscalationEntry[] {
-  if (!Array.isArray(response)) throw new Error('Redis: the response is no list of entries')
+  if (!Array.isArray(response)) throw new Error('Redis: the response is not a list of entries')
   return response.flatMap((text) => entryIn(text) ?? [])
 }

@@ -114,7 +114,7 @@ function encodeBucket({ state: { tokens, at }, fullAt }: TokenBucket): Buffer {
 /** @throws {Error} if the bytes are not a bucket */
 function decodeBucket(bytes: Buffer): TokenBucket {
   const [tokens = Number.NaN, at = Number.NaN, fullAt = Number.NaN] = decode(bytes, 3)
-  if (![tokens, at, fullAt].every(Number.isFinite)) throw new Error('a stored bucket is no bucket')
+  if (![tokens, at, fullAt].every(Number.isFinite)) throw new Error('a stored bucket is not a bucket')
   const bucket = new TokenBucket(tokens, at)
   bucket.fullAt = fullAt
   return bucket

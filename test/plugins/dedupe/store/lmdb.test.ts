@@ -104,11 +104,11 @@ describe('lmdb dedupe store', () => {
     nothing: '',
     'no JSON': 'x\n',
     'no line': '["sent","f","o",1,1,1,false]',
-    'a phase nobody knows': '["done","f","o",1,1,1,false]\n',
+    'an unknown phase': '["done","f","o",1,1,1,false]\n',
     'no time': '["sent","f","o",1,1,null,false]\n',
     'a quota record': '\u0000\u0000\u0000\u0000\u0000\u0000\u0008@',
   })) {
-    it(`rejects where it finds ${what}, and serves other keys`, async () => {
+    it(`rejects if it finds ${what}, and serves other keys`, async () => {
       const db = open<Buffer>({ path: dir.path, noSubdir: false, encoding: 'binary' })
       await db.put(['key', 'spoilt'], Buffer.from(bytes))
       await db.close()

@@ -67,10 +67,10 @@ describe('redis', () => {
       ['another type', 'SET', at('k'), 'x'],
       ['a list', 'RPUSH', at('k'), 'x'],
       ['another hash', 'HSET', at('k'), 'a', 'x'],
-      ['a phase nobody knows', 'HSET', at('k'), 'p', 'done', 'f', 'f', 'o', 'o', 'l', '1', 'd', '1'],
+      ['an unknown phase', 'HSET', at('k'), 'p', 'done', 'f', 'f', 'o', 'o', 'l', '1', 'd', '1'],
       ['no time', 'HSET', at('k'), 'p', 'sent', 'f', 'f', 'o', 'o', 'l', 'x', 'd', '1'],
     ] as const) {
-      it(`rejects where it finds ${what}, and serves other keys`, async () => {
+      it(`rejects if it finds ${what}, and serves other keys`, async () => {
         await server.send(command, ...args)
         const claim = claimOf({ key: 'k' })
         for (const act of ['claim', 'markSent', 'renew', 'release', 'markUnknown'] as const) {
@@ -146,7 +146,7 @@ describe('redis with replicas', () => {
     await primary[Symbol.asyncDispose]()
   })
 
-  /** Milliseconds that no test reaches: each ends when the replica has answered. */
+  /** Milliseconds that no test reaches: each ends when the replica has responded. */
   const UNLIMITED = { waitMs: 600_000, socketTimeoutMs: 1_200_000 }
 
   const waiting = (times: { waitMs: number; socketTimeoutMs?: number }) =>

@@ -54,7 +54,7 @@ export function dedupeStoreSuite(name: string, open: () => Promise<OpenStore>, r
       return claim
     }
 
-    it('gives a free key to the first, and responses in_flight to others', async () => {
+    it('gives a free key to the first claim, and in_flight to others', async () => {
       await claimedBy()
       expect(await stateOf()).to.equal('in_flight')
       expect(await stateOf({ key: 'another' })).to.equal('claimed')
@@ -109,7 +109,7 @@ export function dedupeStoreSuite(name: string, open: () => Promise<OpenStore>, r
     })
 
     it('stores a response of a megabyte', async () => {
-      const response = Buffer.alloc(1024 * 1024, 'answer')
+      const response = Buffer.alloc(1024 * 1024, 'response')
       await store.complete(await sentBy(), response)
       expect(Buffer.from(responseOf(await store.claim(claimOf())) ?? []).equals(response)).to.equal(true)
     })

@@ -124,7 +124,7 @@ describe('an approval', () => {
       expect(await isUsed()).to.equal(true)
     })
 
-    it('says what to do where no response is kept: the same key would meet it again, another is put to people', async () => {
+    it('says what to do if no response is kept: the same key would meet it again, another is put to people', async () => {
       const call = rig.make({ request })
       expect(await rig.through(call, send(call)))
         .to.have.property('message')

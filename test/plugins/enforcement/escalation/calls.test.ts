@@ -158,7 +158,7 @@ describe('a call that escalates', () => {
     expect(wide.sent).to.deep.equal([])
   })
 
-  it('may name its escalation where an MCP request does', async () => {
+  it('may name its escalation if an MCP request does', async () => {
     const id = idOf(await rig.call())
     await rig.service.vote(id, reviewer('ann'), { vote: 'approve' })
     expect(summaryOf(await rig.call({ request: { escalationId: id } }))).to.deep.equal({ code: 'sent' })
@@ -229,7 +229,7 @@ describe('a call that escalates', () => {
     })
   })
 
-  it('shows people its arguments, cut where they are long, or not at all', async () => {
+  it('shows people its arguments, cut if they are long, or not at all', async () => {
     const long = await rig.service.find(idOf(await rig.call({ args: { text: 'x'.repeat(5000) } })))
     expect(long?.args)
       .to.match(/^\{"text":"x+…$/)
@@ -242,7 +242,7 @@ describe('a call that escalates', () => {
 })
 
 describe('a call that does not escalate', () => {
-  it('is denied where another finding denies', async () => {
+  it('is denied if another finding denies', async () => {
     await using rig = await startRig()
     const other = { reason: 'payload_too_large', stage: 'security' }
     expect(summaryOf(await rig.call({ findings: [risky, other] }))).to.deep.equal({

@@ -181,7 +181,7 @@ describe('the figures of escalations', () => {
   })
 })
 
-describe('an escalation where identities are redacted', () => {
+describe('an escalation if identities are redacted', () => {
   const redactor: Redactor = {
     pseudonym: (name) => `hidden(${name.length})`,
     text: (text) => text.replaceAll(/\S+@\S+/g, 'hidden'),

@@ -44,7 +44,7 @@ describe('the input of an escalation', () => {
     )
   })
 
-  it('is approved where the preview cuts it only with the hash of the whole', async () => {
+  it('is approved if the preview cuts it only with the hash of the whole', async () => {
     const id = idOf(await rig.call({ args: long }))
     const before = rig.events.length
     for (const given of [approving(), approving(''), approving(sha256Hex(`${whole} `))]) {
@@ -61,7 +61,7 @@ describe('the input of an escalation', () => {
     expect(await rig.service.vote(id, ann, { vote: 'reject' })).to.include({ status: 'rejected' })
   })
 
-  it('needs no hash where the preview is whole, and a wrong one is refused all the same', async () => {
+  it('needs no hash if the preview is whole, and a wrong one is refused all the same', async () => {
     const id = idOf(await rig.call({ args: { amount: 10 } }))
     expect(await codeOf(rig.service.vote(id, ann, approving(sha256Hex('{"amount":11}'))))).to.equal(
       'INPUT_NOT_SEEN',
@@ -83,7 +83,7 @@ describe('the input of an escalation', () => {
     expect(await codeOf(rig.service.vote(id, ann, approving(sha256Hex(shown))))).to.equal('counted')
   })
 
-  it('is neither shown nor asked for where the policy hides arguments', async () => {
+  it('is neither shown nor asked for if the policy hides arguments', async () => {
     await using silent = await startRig({ rule: { showsArguments: false } })
     const id = idOf(await silent.call({ args: long }))
     expect(await silent.service.input(id)).to.equal(undefined)
@@ -116,7 +116,7 @@ describe('the input of an escalation', () => {
     expect(await store.input(newest?.id ?? '')).to.equal(undefined)
   })
 
-  it('stays where the decision could not be recorded', async () => {
+  it('stays if the decision could not be recorded', async () => {
     let isDown = false
     await using failing = await startRig({
       record: ({ name }) => {

@@ -17,7 +17,7 @@ const alone = 'without authn.oidc only the admin token votes, which is one perso
 const host = { reviewers: { roles: ['reviewer'], approvalSets: {} } }
 
 describe('an escalation rule that nothing could come to', () => {
-  it('is found where no reason escalates and no runtime is asked', () => {
+  it('is found if no reason escalates and no runtime is asked', () => {
     for (const section of [{}, { escalate_on: [] }]) {
       expect(said({}, { knowsUsers: true, host }, section)).to.deep.equal([
         'warning enforcement.escalate_on: names no reason, and no runtime is asked: nothing escalates',
@@ -28,7 +28,7 @@ describe('an escalation rule that nothing could come to', () => {
 })
 
 describe('an escalation rule that nobody could satisfy', () => {
-  it('is found where only the admin token votes', () => {
+  it('is found if only the admin token votes', () => {
     const more = { minApprovals: 2, requiredRoles: ['legal'], approvalSetId: 'set' }
     expect(
       said(more, { host: { reviewers: { approvalSets: { set: { users: ['a', 'b'] } } } } }),
@@ -40,7 +40,7 @@ describe('an escalation rule that nobody could satisfy', () => {
     expect(said({}, { host: { reviewers: { approvalSets: {} } } })).to.deep.equal([])
   })
 
-  it('is found where users vote and no role may', () => {
+  it('is found if users vote and no role may', () => {
     for (const roles of [{}, { roles: [] }]) {
       expect(
         said({}, { knowsUsers: true, host: { reviewers: { ...roles, approvalSets: {} } } }),
@@ -51,12 +51,12 @@ describe('an escalation rule that nobody could satisfy', () => {
     expect(said({ minApprovals: 9 }, { knowsUsers: true, host })).to.deep.equal([])
   })
 
-  it('is not found where an approval set votes and no role may', () => {
+  it('is not found if an approval set votes and no role may', () => {
     const sets = { approvalSets: { set: { users: ['ann'] } } }
     expect(said({ approvalSetId: 'set' }, { knowsUsers: true, host: { reviewers: sets } })).to.deep.equal([])
   })
 
-  it('is found where its approval set is unknown or too small', () => {
+  it('is found if its approval set is unknown or too small', () => {
     const policy = (approvalSets: object): PolicyValues => ({
       knowsUsers: true,
       host: { reviewers: { roles: ['reviewer'], approvalSets: { ...approvalSets } } },
@@ -84,7 +84,7 @@ describe('an escalation rule that nobody could satisfy', () => {
     expect(said({ strategy: 'auto_allow' }, {})).to.deep.equal([])
   })
 
-  it('is warned of where nothing escalates', () => {
+  it('is warned of if nothing escalates', () => {
     const check = (section: object) => checkSection(enforcementPlugin, section)
     expect(check({ escalate_on: ['egress_violation'] })).to.deep.equal([
       'warning enforcement.escalate_on: nothing escalates without security.side_effects.approve_high_risk: true',

@@ -36,7 +36,7 @@ describe('votes on an escalation', () => {
     expect(found).to.deep.include({ status: 'pending', votes: [{ ...vote, vote: 'approve' }] })
   })
 
-  it('decide by the first one where a single approver is wanted', async () => {
+  it('decide by the first one if a single approver is wanted', async () => {
     for (const vote of ['approve', 'reject'] as const) {
       await open({ rule: { strategy: 'single_approver' } })
       const found = await cast(reviewer('ann'), vote)
@@ -117,11 +117,11 @@ describe('votes on an escalation', () => {
         { ...reviewer('ann'), ...{ identity: { ...caller, user: 'x', userId: 'y' } } } as Reviewer,
       ],
       [
-        'by any user where no reviewer has a role',
+        'by any user if no reviewer has a role',
         reviewer('ann'),
         { host: { reviewers: { approvalSets: {} } } },
       ],
-      ['by any user where there is no admin section', reviewer('ann'), { host: {} }],
+      ['by any user if there is no admin section', reviewer('ann'), { host: {} }],
       ['by another tenant', reviewer('ann', [], 'other')],
       [
         'by a service agent',
@@ -140,7 +140,7 @@ describe('votes on an escalation', () => {
         'by one without a token',
         { kind: 'user', identity: { tenant: 'acme', authenticated: false, user: 'x', roles: ['reviewer'] } },
       ],
-      ['by the admin token where users are known', admin],
+      ['by the admin token if users are known', admin],
     ]
     for (const [who, by, policy = {}] of cases) {
       it(who, async () => {

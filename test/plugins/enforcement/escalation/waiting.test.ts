@@ -24,7 +24,7 @@ const refusalCodeOf = (calling: Promise<unknown>): Promise<unknown> =>
 describe('a caller who waits', () => {
   const headers = { 'x-escalation-wait': '30' }
 
-  it('is answered when it is approved: the call goes on', async () => {
+  it('gets the response of the tool once the call is approved', async () => {
     await using rig = await startRig()
     const calling = rig.call({ headers })
     await rig.service.vote(await pendingId(rig), reviewer('ann'), { vote: 'approve' })
@@ -32,7 +32,7 @@ describe('a caller who waits', () => {
     expect(rig.sent).to.have.length(1)
   })
 
-  it('is answered when it is rejected', async () => {
+  it('is refused once the call is rejected', async () => {
     await using rig = await startRig()
     const calling = rig.call({ headers })
     const id = await pendingId(rig)
@@ -150,7 +150,7 @@ describe('a caller who waits', () => {
       return timers.now - from
     }
 
-    it('is answered when its time is over', async () => {
+    it('is refused as pending when its time is over', async () => {
       expect(await waited('2')).to.be.within(2000, 2050)
     })
 
@@ -161,7 +161,7 @@ describe('a caller who waits', () => {
       )
     })
 
-    it('does not wait where the policy does not let it', async () => {
+    it('does not wait if the policy does not let it', async () => {
       const section = { escalations: { adapter: 'memory', maxWaitSec: 0 } }
       expect(await waited('5', section)).to.be.within(0, 50)
     })

@@ -50,7 +50,7 @@ export function escalationStoreSuite(name: string, open: () => Promise<OpenStore
         expect(await store.latest('of b')).to.equal(undefined)
       })
 
-      it('is the newest of its fingerprint, where its opener knew the one before', async () => {
+      it('is the newest of its fingerprint, if its opener knew the one before', async () => {
         await store.open(entry('a', { fingerprint: 'f' }), none)
         const next = entry('b', { fingerprint: 'f' })
         expect(await store.open(next, none)).to.equal('raced')

@@ -73,7 +73,7 @@ describe('redis', () => {
       'no number': () => server.send('HSET', 'svc:quotas:{1:t:a}:count', NOON / DAY - 0.5, 'x'),
       'a count below one': () => server.send('HSET', 'svc:quotas:{1:t:a}:count', NOON / DAY - 0.5, '-7'),
     })) {
-      it(`refuses to count where it finds ${what}`, async () => {
+      it(`refuses to count if it finds ${what}`, async () => {
         await spoil()
         expect((await rejectionOf(adapter.incrDaily('t', 'a', 5, NOON))).message).to.match(
           /^Redis: (WRONGTYPE|ERR) /,
@@ -83,7 +83,7 @@ describe('redis', () => {
     }
 
     for (const [what, value] of Object.entries({ text: 'x', 'no numbers': 'nan nan', 'a debt': '-5 0' })) {
-      it(`refuses to take a token where it finds ${what}`, async () => {
+      it(`refuses to take a token if it finds ${what}`, async () => {
         await server.send('SET', 'svc:quotas:{1:t:a}:bucket', value)
         expect((await rejectionOf(adapter.takeToken('t', 'a', 1, 1, NOON))).message).to.match(
           /^Redis: ERR the value /,

@@ -1,7 +1,7 @@
 import { sha256Hex } from '@svc/core/json'
 import { expect } from 'chai'
 import { decide, startSetup } from '../gateway.js'
-import { answer, invoice, type RedactionCase, startRedacting } from './support.js'
+import { invoice, type RedactionCase, respondWith, startRedacting } from './support.js'
 
 describe('redact_output over the invoke protocol', () => {
   const redacted = async (redaction: RedactionCase): Promise<unknown> => {
@@ -66,14 +66,14 @@ describe('redact_output over the invoke protocol', () => {
   for (const [title, body, params, expected] of cases) {
     it(title, async () => {
       expect(
-        await redacted({ ...(params === undefined ? {} : { params }), tool: answer(body) }),
+        await redacted({ ...(params === undefined ? {} : { params }), tool: respondWith(body) }),
       ).to.deep.equal(expected)
     })
   }
 
   it('replaces only the matches of the patterns in plain text', async () => {
     const text = 'Ada <ada@example.com>, (555) 123-4567, card 4111 1111 1111 1111 12/27'
-    const tool = answer(text, 'text/plain; charset=utf-8')
+    const tool = respondWith(text, 'text/plain; charset=utf-8')
     expect(await redacted({ params: { patterns: ['phone', 'payment_card'] }, tool })).to.equal(
       'Ada <ada@example.com>, [redacted], card [redacted] 12/27',
     )
@@ -81,7 +81,7 @@ describe('redact_output over the invoke protocol', () => {
 
   it('replaces a literal that contains a match of another pattern', async () => {
     const patterns = ['email', { literal: 'ada@example.com is late' }]
-    const tool = answer({ note: 'ada@example.com is late, bob@example.org is not' })
+    const tool = respondWith({ note: 'ada@example.com is late, bob@example.org is not' })
     expect(await redacted({ params: { patterns }, tool })).to.deep.equal({
       note: '[redacted], [redacted] is not',
     })
@@ -97,7 +97,7 @@ describe('redact_output over the invoke protocol', () => {
             { type: 'redact_output', params: { patterns: ['email'], replacement: '-' } },
           ],
         }),
-      tool: answer({ customer: invoice.customer }),
+      tool: respondWith({ customer: invoice.customer }),
     })
     expect(await (await setup.call()).json()).to.deep.equal({ customer: { name: '[redacted]', email: '-' } })
     expect(setup.lastRecord().findings).to.deep.equal([
@@ -110,24 +110,28 @@ describe('redact_output over the invoke protocol', () => {
     ])
   })
 
-  it('replaces text and binary content whole where a rule has paths', async () => {
+  it('replaces text and binary content whole if a rule has paths', async () => {
     const params = { paths: ['$.email'] }
-    expect(await redacted({ params, tool: answer('ada@example.com', 'text/plain') })).to.equal('[redacted]')
-    expect(await redacted({ params, tool: answer('{"email":"cut', 'application/json') })).to.equal(
+    expect(await redacted({ params, tool: respondWith('ada@example.com', 'text/plain') })).to.equal(
       '[redacted]',
     )
-    const png = answer(Buffer.from([0x89, 0x50, 0xff]), 'image/png')
+    expect(await redacted({ params, tool: respondWith('{"email":"cut', 'application/json') })).to.equal(
+      '[redacted]',
+    )
+    const png = respondWith(Buffer.from([0x89, 0x50, 0xff]), 'image/png')
     expect(await redacted({ params, tool: png })).to.equal('[redacted]')
     expect(await redacted({ params: { patterns: ['email'] }, tool: png })).to.equal('[redacted]')
   })
 
   it('replaces a value that is nested too deep', async () => {
     const deep = `${'['.repeat(2000)}"ada@example.com"${']'.repeat(2000)}`
-    expect(await redacted({ params: { patterns: ['email'] }, tool: answer(deep) })).to.equal('[redacted]')
+    expect(await redacted({ params: { patterns: ['email'] }, tool: respondWith(deep) })).to.equal(
+      '[redacted]',
+    )
   })
 
   it('redacts error responses of the upstream', async () => {
-    const tool = answer({ error: 'ada@example.com has no invoices' }, 'application/json', 404)
+    const tool = respondWith({ error: 'ada@example.com has no invoices' }, 'application/json', 404)
     await using setup = await startRedacting({ params: { patterns: ['email'] }, tool })
     const response = await setup.call()
     expect(response.status).to.equal(404)
@@ -136,7 +140,7 @@ describe('redact_output over the invoke protocol', () => {
 
   it('buffers a large streamed response and redacts it whole', async () => {
     const filler = 'x'.repeat(3_000_000)
-    const tool = answer({ filler, email: 'ada@example.com' })
+    const tool = respondWith({ filler, email: 'ada@example.com' })
     expect(await redacted({ params: { paths: ['$.email'] }, tool })).to.deep.equal({
       filler,
       email: '[redacted]',
@@ -144,12 +148,12 @@ describe('redact_output over the invoke protocol', () => {
   })
 
   it('replaces a response that is too large to search for patterns', async () => {
-    const tool = answer({ filler: 'x'.repeat(2_200_000), email: 'ada@example.com' })
+    const tool = respondWith({ filler: 'x'.repeat(2_200_000), email: 'ada@example.com' })
     expect(await redacted({ params: { patterns: ['email'] }, tool })).to.equal('[redacted]')
   })
 
   it('redacts each event of a stream with paths', async () => {
-    const tool = answer(
+    const tool = respondWith(
       ': a secret comment\n\nid: 1\ndata: {"email":"a","n":1}\n\ndata: plain\n\n',
       'text/event-stream',
     )
@@ -160,13 +164,13 @@ describe('redact_output over the invoke protocol', () => {
   })
 
   it('removes all events of a stream with patterns, because a match may span events', async () => {
-    const tool = answer('data: ada@exam\n\ndata: ple.com\n\n', 'text/event-stream')
+    const tool = respondWith('data: ada@exam\n\ndata: ple.com\n\n', 'text/event-stream')
     const text = await redacted({ params: { patterns: ['email'] }, tool })
     expect(String(text).replaceAll(': withheld\n\n', '')).to.equal('data: "[redacted]"\n\n')
   })
 
   it('only records the obligation in observe mode', async () => {
-    await using setup = await startRedacting({ tool: answer(invoice) }, 'observe')
+    await using setup = await startRedacting({ tool: respondWith(invoice) }, 'observe')
     expect(await (await setup.call()).json()).to.deep.equal(invoice)
     expect(setup.lastRecord().risk_tags).to.deep.equal(['output_redacted'])
   })

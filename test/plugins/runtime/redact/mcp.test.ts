@@ -155,7 +155,7 @@ describe('redact_output over MCP', () => {
     expect(record.output_sha256).to.equal(sha256Hex(canonicalize(result)))
   })
 
-  it('ends with an error where the stream ends early, because clients cannot resume it', async () => {
+  it('ends with an error if the stream ends early, because clients cannot resume it', async () => {
     const { text, record } = await ask(
       { patterns: ['email'] },
       serving((_id, response) => {

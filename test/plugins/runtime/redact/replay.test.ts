@@ -2,9 +2,9 @@ import { canonicalize, sha256Hex } from '@svc/core/json'
 import { expect } from 'chai'
 import { temporaryDir } from '../../../support/temporary-dir.js'
 import { decide, type Setup, startSetup } from '../gateway.js'
-import { answer, invoice, type Tool } from './support.js'
+import { invoice, respondWith, type Tool } from './support.js'
 
-describe('redact_output of a replayed answer', () => {
+describe('redact_output of a replayed response', () => {
   const key = { 'idempotency-key': 'k-1' }
   const dir = temporaryDir()
 
@@ -21,16 +21,16 @@ describe('redact_output of a replayed answer', () => {
     })
 
   const cases: readonly (readonly [string, Tool, object, string])[] = [
-    ['JSON', answer(invoice), { paths: ['$.customer', '$.lines'] }, '"customer":"[redacted]"'],
+    ['JSON', respondWith(invoice), { paths: ['$.customer', '$.lines'] }, '"customer":"[redacted]"'],
     [
       'events, by paths',
-      answer('data: {"email":"ada@example.com"}\n\n', 'text/event-stream'),
+      respondWith('data: {"email":"ada@example.com"}\n\n', 'text/event-stream'),
       { paths: ['$.email'] },
       'event: message\ndata: {"email":"[redacted]"}\n\n',
     ],
     [
       'events, by a pattern',
-      answer('data: ada@exam\n\ndata: ple.com\n\n', 'text/event-stream'),
+      respondWith('data: ada@exam\n\ndata: ple.com\n\n', 'text/event-stream'),
       { patterns: ['email'] },
       'data: "[redacted]"\n\n',
     ],

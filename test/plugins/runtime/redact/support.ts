@@ -23,7 +23,7 @@ export function startRedacting(
   })
 }
 
-export const answer =
+export const respondWith =
   (body: unknown, type = 'application/json', status = 200): Tool =>
   (_call, response) => {
     response.writeHead(status, { 'content-type': type, etag: '"secret"' })

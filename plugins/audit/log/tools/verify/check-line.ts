@@ -176,7 +176,7 @@ function checkPlace(
   if (actual === day) return undefined
   return {
     kind: 'wrong_day',
-    message: actual === undefined ? 'ts is no instant' : `the record is of ${actual}`,
+    message: actual === undefined ? 'ts is not an instant' : `the record is of ${actual}`,
   }
 }
 

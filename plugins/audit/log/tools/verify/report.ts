@@ -102,7 +102,7 @@ export interface ClockSetBack {
   readonly to: string
   /** Whether the times before the line are credible, by the last checkpoint before it that a witness has cosigned. */
   readonly before: ClockAgreement
-  /** The same of the times from the line on, by the first such checkpoint. */
+  /** Whether the times from the line on are credible, by the first such checkpoint after it. */
   readonly after: ClockAgreement
 }
 

@@ -54,7 +54,7 @@ describe('a log whose tree is damaged and whose sealed records were changed', ()
     return [...errors, ...logger.entries.filter(({ level }) => level === 'warn').map((e) => e.message)]
   }
 
-  it('states the fault of a day with a wrong line, and keeps that day', async () => {
+  it('appends a fault line for a day with a wrong line, and keeps that day', async () => {
     const clock = await oldLog()
     damageTree()
     edit((lines) => {
@@ -93,7 +93,7 @@ describe('a log whose tree is damaged and whose sealed records were changed', ()
     expect([faultLines().length, existsSync(log())]).to.deep.equal([0, true])
   })
 
-  it('is sealed further after the fault of a truncated day', async () => {
+  it('is sealed further after the fault line of a truncated day', async () => {
     const clock = await oldLog()
     damageTree()
     truncateSync(log(), readFileSync(log()).indexOf('\n') + 1)

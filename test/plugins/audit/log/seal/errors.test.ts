@@ -169,7 +169,7 @@ describe('the sealer with errors and several writers', () => {
     ['is missing', () => rmSync(path(LOG)), 0],
     ['was replaced by a shorter one', () => writeFileSync(path(LOG), '{"other":1}\n'), 0],
   ] as const) {
-    it(`states a fault if a day ${title}, and seals what comes after`, async () => {
+    it(`appends a fault line if a day ${title}, and seals what comes after`, async () => {
       const first = appenderIn(dir.path)
       await append(first, 5)
       await first.close()

@@ -122,7 +122,7 @@ describe('two processes that append to one journal', () => {
     expect(other?.size).to.equal(sealedLog(dir.path).size)
   })
 
-  it('state no fault if a record is appended to a day that is being removed', async () => {
+  it('append no fault line if a record is appended to a day that is being removed', async () => {
     const clock = await oldLog(3)
     const log = path(`audit-${OLD}.ndjson`)
     const [line] = readFileSync(log, 'utf8').split('\n')
@@ -143,7 +143,7 @@ describe('two processes that append to one journal', () => {
     expect(kinds()).to.not.include('fault')
   })
 
-  it('state no fault if it is the tree that was changed, and rebuild it', async () => {
+  it('append no fault line if it is the tree that was changed, and rebuild it', async () => {
     const clock = await oldLog(300)
     const leaves = readFileSync(path('tree/0/0'))
     const damaged = Buffer.from(leaves)

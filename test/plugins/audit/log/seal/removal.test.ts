@@ -87,7 +87,7 @@ describe('removal by retention', () => {
     expect(sealedLog(dir.path).sealed.get(DAY)).to.equal(1)
   })
 
-  it('keeps a day that is not as it was sealed, and states the fault once', async () => {
+  it('keeps a day that is not as it was sealed, and appends one fault line', async () => {
     const clock = await oldLog()
     const bytes = readFileSync(path(`audit-${OLD}.ndjson`))
     bytes[30]! ^= 1

@@ -59,8 +59,8 @@ describe('both verifiers on a log of the writer', function () {
     expect(verifyInPython([jobOf(dir)])[0]).to.include({ verdict: 'intact' })
   })
 
-  it('find the fault that the writer states if sealed records were cut off, and what was sealed after it', async () => {
-    const dir = join(root, 'faulty')
+  it('find the fault line that the writer appends if sealed records were cut off, and what was sealed after it', async () => {
+    const dir = join(root, 'cut')
     cpSync(join(root, 'log'), dir, { recursive: true })
     const file = join(dir, 'audit-2026-11-21.ndjson')
     const lines = readFileSync(file, 'utf8').split('\n')
