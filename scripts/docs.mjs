@@ -40,7 +40,7 @@ A policy is one YAML 1.2 document, a mapping of sections. \`npx svc-sdk policy c
   names in a map (\`<name>\` below) are yours and are taken as they are written.
 - \`\${env:NAME}\` in a string is replaced from the environment. An unset variable is a mistake. If the key takes a number, or true
   or false, the text is converted.
-- An unknown key is a mistake. So is what is not available yet.
+- An unknown key is a mistake.
 - YAML tags beyond the core schema and merge keys (\`<<\`) are not read. Aliases are, up to 10,000 values.
 
 ## Keys of the gateway itself
@@ -49,17 +49,15 @@ ${table(hostSchema)}
 ${inOrder(builtinPlugins).map(section).join('\n')}`
 }
 
-function section({ name, version, schema, presence, absent, available }) {
+function section({ name, version, schema, presence }) {
   const about = schema.description ?? ''
   const notes = [
     ...(about === '' ? [] : [about]),
-    ...(available === false ? ['**Not available yet**: a policy with this section is refused.'] : []),
     ...(presence === 'required' ? ['Required.'] : []),
     ...(presence === 'always' ? ['Runs with the defaults if the section is absent.'] : []),
     ...(presence === undefined || presence === 'optional'
       ? ['Optional: without the section the stage does not run.']
       : []),
-    ...(absent === undefined ? [] : [`Absent: ${absent}.`]),
   ]
   return `## \`${name}\`
 
@@ -70,11 +68,11 @@ ${table(schema)}`
 
 function table(schema) {
   const rows = keysReference(schema).map(
-    ({ path, accepts, isRequired, default: defaultValue, description, isAvailable }) => [
+    ({ path, accepts, isRequired, default: defaultValue, description }) => [
       `\`${path}\``,
-      isAvailable ? accepts : '',
+      accepts,
       defaultValue === undefined ? (isRequired ? 'required' : '') : `\`${defaultValue}\``,
-      isAvailable ? description : '**Not available yet.**',
+      description,
     ],
   )
   return markdown(['Key', 'Accepts', 'Default', 'Meaning'], rows)

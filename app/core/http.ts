@@ -1,9 +1,6 @@
-// `svc-sdk/core/http`: event streams, header fields and addresses.
+// `svc-sdk/core/http`: event streams.
 export {
-  classifyHost,
   eventOf,
-  fieldValue,
-  publicLookup,
   readEvent,
   type SseEvent,
   SseOverflow,

@@ -98,5 +98,3 @@ export { quotaAdapters } from '@svc/plugin-quotas'
 
 // To replace `security`, and the connection to the upstream.
 export { checkContent, contentRules, securityPlugin, securitySchema } from '@svc/plugin-security'
-export { type UpstreamDispatcher, upstreamDispatcher } from '../upstream/dispatcher.js'
-export { UpstreamError, type UpstreamRequest, type UpstreamResponse } from '../upstream/response.js'

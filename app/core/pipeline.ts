@@ -2,7 +2,6 @@
 export {
   buildPipeline,
   CallControl,
-  compose,
   type Dispatch,
   Pipeline,
   type PlacedStage,

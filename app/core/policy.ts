@@ -8,5 +8,4 @@ export {
   type PolicyInput,
   type PolicyLayer,
   type PolicyResult,
-  policySchema,
 } from '@svc/core/policy'

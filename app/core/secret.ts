@@ -1,2 +1,2 @@
 // `svc-sdk/core/secret`: keys by reference.
-export { isKeyError, type KeyLocation, KeyReader } from '@svc/core/secret'
+export { type KeyLocation, KeyReader } from '@svc/core/secret'

@@ -61,7 +61,7 @@ export function conformance(plugin: Plugin, options: ConformanceOptions = {}): C
 const sectionName = /^[a-z][a-z0-9_]*$/
 
 function metadata(plugin: Plugin): ConformanceTest[] {
-  const { name, version, core, before, uses = [], provides = [], metrics = {} } = plugin
+  const { name, version, core, uses = [], provides = [], metrics = {} } = plugin
   return [
     test('is named like a section: lower-case letters, digits and underscores', () => {
       assert.match(name, sectionName)
@@ -83,11 +83,6 @@ function metadata(plugin: Plugin): ConformanceTest[] {
         assert.equal(metric.endsWith('_total'), kind === 'counter', metric)
         assert.notEqual(help.trim(), '', metric)
       }
-    }),
-    test('asks for a place before another stage, not itself', () => {
-      if (before === undefined) return
-      assert.match(before, sectionName)
-      assert.notEqual(before, name)
     }),
   ]
 }

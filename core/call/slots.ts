@@ -1,4 +1,4 @@
-// The slots that built-in stages share. A plugin may define its own with `slot()`.
+// The slots that built-in stages share (ADR 0045). A plugin may define its own with `slot()`.
 import type { Credential } from './credential.js'
 import type { EscalationStatus } from './escalation.js'
 import type { ExternalDecision } from './external-decision.js'

@@ -28,16 +28,9 @@ function phaseOf({ phase = 'inspection' }: Plugin): number {
   return phases.indexOf(phase)
 }
 
-/** The default order: by phase, then by registration. A plugin with `before` is placed directly before that stage. */
+/** The default order: by phase, then by registration. */
 export function defaultOrder(plugins: readonly Plugin[]): string[] {
-  const isPlaced = ({ before }: Plugin) => plugins.some(({ name }) => name === before)
-  const byPhase = plugins.filter((plugin) => !isPlaced(plugin)).sort((a, b) => phaseOf(a) - phaseOf(b))
-  const order = byPhase.map(({ name }) => name)
-  for (const { name, before = '' } of plugins.filter(isPlaced)) {
-    const at = order.indexOf(before)
-    order.splice(at === -1 ? order.length : at, 0, name)
-  }
-  return order
+  return [...plugins].sort((a, b) => phaseOf(a) - phaseOf(b)).map(({ name }) => name)
 }
 
 /** Every mistake of an order: unknown, repeated and missing stages, slots that are read before they are set. */

@@ -98,10 +98,8 @@ interface PluginIdentity<Config = unknown> {
    * defaults, or on what it makes of `undefined`, when the section is absent. `optional` (the default): no section, no stage.
    */
   readonly presence?: Presence
-  /** The position in the default order; default: `inspection`. */
+  /** The position in the default order, after the built-in stages of the same phase; default: `inspection`. */
   readonly phase?: Phase
-  /** The stage directly before which it is placed, if that one runs. */
-  readonly before?: string
   /** A section inside which this one may be written as well: `security` for `security.ap2`. */
   readonly nestedIn?: string
   /** Reason tokens of its stage's findings, if they are not core's: a policy's `deny_on` may name them. */
@@ -130,8 +128,6 @@ interface PluginWiring<Config = unknown> {
 
 /** What a plugin tells operators. */
 interface PluginDiagnostics<Config = unknown> {
-  /** A warning for the operator when the policy has no such section. */
-  readonly absent?: string
   /** The metrics of its stage by name; `/metrics` shows them from the start. */
   readonly metrics?: Readonly<Record<string, MetricEntry>>
   /**

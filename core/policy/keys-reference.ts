@@ -15,8 +15,6 @@ export interface KeyReference {
   /** The default as JSON; undefined if there is none. */
   readonly default?: string
   readonly description: string
-  /** False for a key of a later release. */
-  readonly isAvailable: boolean
 }
 
 /** Every key of a schema, in its order, mappings before their members. */
@@ -37,14 +35,12 @@ function below(schema: JsonSchema, path: string): KeyReference[] {
 }
 
 function described(schema: JsonSchema, path: string, isRequired: boolean): KeyReference[] {
-  const isAvailable = schema.not === undefined
   const key: KeyReference = {
     path,
-    accepts: isAvailable ? describeShort(schema) : '',
+    accepts: describeShort(schema),
     isRequired,
     ...(schema.default === undefined ? {} : { default: JSON.stringify(schema.default) }),
     description: schema.description ?? '',
-    isAvailable,
   }
   return [key, ...below(schema, path)]
 }

@@ -234,7 +234,6 @@ class PolicyLoader<Host> {
   #handleAbsent(plugin: Plugin, values: Map<string, unknown>): void {
     const { name, presence } = plugin
     const { root } = this.#sections
-    if (plugin.absent !== undefined) this.#warnings.push(warningAt(root, name, plugin.absent))
     if (presence === 'required') {
       this.#mistakes.push(mistakeAt(root, name, `the section "${name}" is missing; every policy needs it`))
       values.set(name, undefined)

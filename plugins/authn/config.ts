@@ -177,7 +177,9 @@ export const authnSchema = z
         'has no effect, as every call requires the scopes of oidc.scopes.required; remove one of the two',
     })
   })
-  .describe('Who may call: bearer tokens, validated against an OpenID Connect issuer.')
+  .describe(
+    'Who may call: bearer tokens, validated against an OpenID Connect issuer. Without the section every call is refused.',
+  )
 
 export type AuthnConfig = z.output<typeof authnSchema>
 export type OidcConfig = NonNullable<AuthnConfig['oidc']>

@@ -1,6 +1,7 @@
 // The `authn` section: authenticates the caller.
 import {
   bindDefault,
+  type ConfigConflict,
   definePlugin,
   identity,
   owned,
@@ -30,11 +31,12 @@ export const authnPlugin = definePlugin({
   phase: 'authentication',
   presence: 'always',
   provides: [identity],
-  absent: `without an authn section every call is refused with 401 UNAUTHENTICATED; ${configurationHint}`,
 
-  // With a misspelled name, the intended server would be without its scopes.
-  check: ({ oidc }, bindings) =>
-    unknownServers(['authn', 'oidc', 'scopes', 'servers'], oidc?.scopes?.servers, bindings),
+  check: (config, bindings) => [
+    ...closed(config),
+    // With a misspelled name, the intended server would be without its scopes.
+    ...unknownServers(['authn', 'oidc', 'scopes', 'servers'], config.oidc?.scopes?.servers, bindings),
+  ],
 
   owns: [
     owned(policyTokens.knowsUsers, ({ oidc }: AuthnConfig) => oidc !== undefined),
@@ -75,6 +77,12 @@ export const authnPlugin = definePlugin({
 
   doctor: checkIssuer,
 })
+
+function closed({ oidc, allowUnauthenticated, stdioCaller }: AuthnConfig): ConfigConflict[] {
+  if (allowUnauthenticated || oidc !== undefined || stdioCaller !== undefined) return []
+  const message = `every call is refused with 401 UNAUTHENTICATED; ${configurationHint}`
+  return [{ path: ['authn'], message, severity: 'warning' }]
+}
 
 function endpointsOf({ targets, groups = {} }: PluginContext): Endpoints {
   return { servers: Object.keys(targets).sort(), groups }

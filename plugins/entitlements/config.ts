@@ -69,7 +69,7 @@ export const entitlementsSchema = z
   .optional()
   .transform((section) => section ?? 'none')
   .describe(
-    'Which tools each tenant and principal may use, and how often. The word `open` in place of the mapping allows every tool to every tenant.',
+    'Which tools each tenant and principal may use, and how often. The word `open` in place of the mapping allows every tool to every tenant. Without the section no tool is allowed.',
   )
 
 export type EntitlementsConfig = z.infer<typeof entitlements>

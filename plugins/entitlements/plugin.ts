@@ -12,8 +12,6 @@ export const entitlementsPlugin = definePlugin({
   schema: entitlementsSchema,
   phase: 'authorization',
   presence: 'always',
-  absent:
-    'without an entitlements section no tool is allowed to any tenant; list tools per plan and tenant, or set entitlements: open',
   uses: [identity],
   provides: [limits],
   owns: [
@@ -29,9 +27,11 @@ export const entitlementsPlugin = definePlugin({
 type Section = z.output<typeof entitlementsSchema>
 
 function checkSection(config: Section, servers?: readonly string[]): readonly ConfigConflict[] {
-  if (config === 'none') return []
-  if (config !== 'open') return ineffectiveLists(config, servers)
-  const message = 'every tool is allowed to every tenant; list the allowed tools per plan and tenant'
+  if (typeof config !== 'string') return ineffectiveLists(config, servers)
+  const message =
+    config === 'open'
+      ? 'every tool is allowed to every tenant; list the allowed tools per plan and tenant'
+      : 'without an entitlements section no tool is allowed to any tenant; list tools per plan and tenant, or set entitlements: open'
   return [{ path: ['entitlements'], message, severity: 'warning' }]
 }
 

@@ -1,7 +1,8 @@
 // The call of this project's tests of single stages: `echo@1.0.0` on server `files`.
 import { type Call, type Finding, type Identity, identity } from '@svc/core'
 import type { CallControl } from '@svc/core/pipeline'
-import { type FakeCall, fakeCallControl } from 'svc-sdk/testing'
+import { fakeCallControl } from 'svc-sdk/internal/testing/call'
+import type { FakeCall } from 'svc-sdk/testing'
 
 export interface CallOverrides extends FakeCall {
   /** Sets the identity: of tenant `acme`, authenticated and without roles, unless given. */

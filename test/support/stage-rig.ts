@@ -18,7 +18,8 @@ import {
   tokens,
 } from '@svc/core'
 import { type Dispatch, Pipeline } from '@svc/core/pipeline'
-import { createStageIn, FakeClock, type FakeContext, fakeContext } from 'svc-sdk/testing'
+import { createStageIn } from 'svc-sdk/internal/testing/context'
+import { FakeClock, type FakeContext, fakeContext } from 'svc-sdk/testing'
 import type { DependencyContainer } from 'tsyringe'
 import { type CallOverrides, controlOf, makeCall } from './call.js'
 import { keepingLogger } from './logger.js'

@@ -48,7 +48,7 @@ describe('svc policy check', () => {
   it('warns of what an absent section means, and succeeds', async () => {
     const { lines, exit } = await policy('check', `${fixtures}valid/least.yaml`)
     expect(lines).to.deep.equal([
-      'warning: valid/least.yaml:2:1 authn: without an authn section every call is refused with 401 UNAUTHENTICATED; set authn.oidc (issuer, audience, jwks_uri) to validate tokens, or authn.allowUnauthenticated: true to accept calls without a token',
+      'warning: valid/least.yaml:2:1 authn: every call is refused with 401 UNAUTHENTICATED; set authn.oidc (issuer, audience, jwks_uri) to validate tokens, or authn.allowUnauthenticated: true to accept calls without a token',
       'warning: valid/least.yaml:2:1 entitlements: without an entitlements section no tool is allowed to any tenant; list tools per plan and tenant, or set entitlements: open',
       'valid/least.yaml: OK, 5 stages: audit, authn, entitlements, enforcement, quotas',
     ])

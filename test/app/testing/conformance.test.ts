@@ -69,7 +69,6 @@ describe('the plugin conformance suite', () => {
     ['a version that is not semver', { ...sound, version: '1.2' }, /version of its own/],
     ['a contract of the past', { ...sound, core: '^0.9.0' }, /range of the contract/],
     ['a range that is none', { ...sound, core: 'latest' }, /range of the contract/],
-    ['a place before itself', { ...sound, before: 'sound' }, /place before another/],
     ['a schema that swallows anything', { ...sound, schema: z.looseObject({}) }, /key that it does not know/],
     ['a schema that needs no mapping', { ...sound, schema: z.any() }, /not a mapping/],
     [

@@ -9,7 +9,7 @@ const audit = plugin('audit', { phase: 'record' })
 
 function plugin(
   name: string,
-  more: Partial<Pick<Plugin, 'uses' | 'provides' | 'phase' | 'before' | 'reasons'>> = {},
+  more: Partial<Pick<Plugin, 'uses' | 'provides' | 'phase' | 'reasons'>> = {},
 ): Plugin {
   return definePlugin({
     name,
@@ -111,20 +111,5 @@ describe('defaultOrder', () => {
     const runtime = plugin('runtime', { phase: 'evaluation' })
     const order = defaultOrder([audit, runtime, enforcement, plugin('freeze')])
     expect(order).to.deep.equal(['audit', 'freeze', 'runtime', 'enforcement'])
-  })
-
-  it('places a stage directly before the one in its before', () => {
-    const order = defaultOrder([
-      audit,
-      enforcement,
-      quotas,
-      plugin('cache', { before: 'quotas', phase: 'metering' }),
-    ])
-    expect(order).to.deep.equal(['audit', 'enforcement', 'cache', 'quotas'])
-  })
-
-  it('places it by its phase when that stage does not run', () => {
-    const order = defaultOrder([audit, enforcement, plugin('freeze', { before: 'quotas' })])
-    expect(order).to.deep.equal(['audit', 'freeze', 'enforcement'])
   })
 })

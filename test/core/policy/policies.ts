@@ -45,7 +45,16 @@ export const authn = plugin(
     presence: 'always',
     phase: 'authentication',
     provides: [who],
-    absent: 'callers cannot be distinguished; set authn.oidc',
+    check: ({ oidc }) =>
+      oidc === undefined
+        ? [
+            {
+              path: ['authn'],
+              message: 'callers cannot be distinguished; set authn.oidc',
+              severity: 'warning',
+            },
+          ]
+        : [],
   },
 )
 

@@ -172,7 +172,6 @@ describe('the output of a schema', () => {
       isRequired: false,
       default: '5',
       description: 'How long.',
-      isAvailable: true,
     })
     expect(rows[1]).to.include({ isRequired: true, accepts: 'a mapping' })
   })

@@ -69,7 +69,7 @@ export class Gates {
       core: '^1.0.0',
       schema: z.strictObject({}).optional(),
       presence: 'always',
-      ...(isFirst ? { phase: 'authentication', before: 'authn' } : { phase: point }),
+      phase: isFirst ? 'redaction' : point,
       create: () => ({
         handle: async (call, next) => {
           await this.#pass(point, call)

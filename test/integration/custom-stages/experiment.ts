@@ -10,15 +10,15 @@ import { recordingTo, startTestGateway, type TestGateway } from '../../support/g
 import { startUpstream, type TestUpstream, type UpstreamCall } from '../../support/upstream.js'
 import { behaviours, endless, REASON, reportings } from './behaviours.js'
 
-/** The stage directly before which the probe stands, and a phase that may stand there. */
+/** The stage directly before which the probe stands, by its phase. */
 const positions = {
-  authn: 'authentication',
-  entitlements: 'authorization',
-  security: 'inspection',
-  enforcement: 'inspection',
-  dedupe: 'idempotency',
-  quotas: 'metering',
-  brokers: 'credential',
+  authn: 'redaction',
+  entitlements: 'authentication',
+  security: 'authorization',
+  enforcement: 'evaluation',
+  dedupe: 'decision',
+  quotas: 'idempotency',
+  brokers: 'metering',
 } as const
 const modes = ['enforce', 'observe', 'deny_on others'] as const
 const responses = ['ok', 'error', 'reset', 'stream', 'broken stream'] as const
@@ -190,7 +190,6 @@ export class StagesExperiment implements AsyncDisposable {
       core: '^1.0.0',
       schema: z.strictObject({}),
       phase: positions[position],
-      before: position,
       create: () => ({ handle: handle as (call: Call, next: Next) => Outcome }),
     })
   }

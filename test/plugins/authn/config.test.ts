@@ -3,6 +3,7 @@ import type { Identity } from '@svc/core'
 import { authnPlugin } from '@svc/plugin-authn'
 import { expect } from 'chai'
 import { parse } from 'yaml'
+import { checkSection } from '../../support/check.js'
 import { explain as explainStage } from '../../support/stage-rig.js'
 import { AuthnRig } from './rig.js'
 
@@ -21,9 +22,11 @@ describe('authn: configuration', () => {
   it('is closed by default, and runs without its section', () => {
     expect(authnPlugin.schema.parse({})).to.deep.equal({ allowUnauthenticated: false })
     expect(authnPlugin.presence).to.equal('always')
-    expect(authnPlugin.absent).to.match(
+    expect(checkSection(authnPlugin, {}).join()).to.match(
       /401 UNAUTHENTICATED; set authn\.oidc .* or authn\.allowUnauthenticated: true/,
     )
+    for (const open of [{ oidc }, { allowUnauthenticated: true }])
+      expect(checkSection(authnPlugin, open)).to.deep.equal([])
   })
 
   it("has the contract's claim names by default", () => {
