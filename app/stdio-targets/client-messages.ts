@@ -1,5 +1,4 @@
 // Forwards messages of a client to a process of either era: in a session (to 2025-11-25), or one by one (2026-07-28).
-import { abortable } from '@svc/core'
 import { isJsonObject, type JsonObject } from '@svc/core/json'
 import {
   handshakeRevisions,
@@ -17,7 +16,6 @@ import { LISTEN_METHOD } from '../mcp/subject.js'
 import type { ClientSession } from './client-session.js'
 import { discoverResult } from './description.js'
 import { type DispatchedRequest, forward } from './forward.js'
-import { openListen } from './listen-stream.js'
 import type { StdioServer } from './stdio-server.js'
 import type { Connection } from './supervisor.js'
 
@@ -27,7 +25,7 @@ export async function respondInSession(
   session: ClientSession,
   exchange: DispatchedRequest,
 ): Promise<McpResponse> {
-  const connection = await abortable(exchange.request.signal, session.server.connection())
+  const connection = await session.server.connection(exchange.request.signal)
   if (isResponse(message) || message['id'] === undefined) {
     accept(message, session, connection)
     exchange.onSent()
@@ -61,7 +59,6 @@ function accept(message: Fields, session: ClientSession, { channel, server }: Co
   if (method === 'notifications/cancelled') {
     const running = session.running.get(isJsonObject(params) ? params['requestId'] : undefined)
     running?.cancel('the client has cancelled the request')
-    running?.response.cancel()
   } else if (session.server.isExclusive && !server.isStateless) channel.send(message)
 }
 
@@ -112,7 +109,7 @@ export async function respondStateless(
   stdio: StdioServer,
   exchange: DispatchedRequest,
 ): Promise<McpResponse> {
-  const connection = await abortable(exchange.request.signal, stdio.connection())
+  const connection = await stdio.connection(exchange.request.signal)
   const { server } = connection
   const { id, method } = message
   const own = (response: Fields): McpResponse => {
@@ -136,7 +133,7 @@ export async function respondStateless(
   if (method === LISTEN_METHOD) {
     exchange.onSent()
     exchange.request.onHead?.()
-    return openListen(message, stdio, server, exchange.request.signal)
+    return stdio.notifications.listen(message, server, exchange.request.signal)
   }
   if (method === 'server/discover') {
     return own({ jsonrpc: '2.0', id, result: discoverResult(server) })

@@ -3,20 +3,14 @@ import type { Abortable } from '@svc/core'
 import type { JsonValue } from '@svc/core/json'
 import { allChanges } from '../mcp/change-notifications.js'
 import type { McpResponse, ReceivedMessage } from '../mcp/servers.js'
-import type { ChangeListener } from './notifications.js'
-import { MessageStream, type PendingResponse } from './pending-response.js'
+import type { ForwardedRequest } from './forward.js'
+import type { MessageStream } from './message-stream.js'
 import type { StdioServer } from './stdio-server.js'
 
 /** Messages that a session keeps until the client opens a stream. */
 const maxWaiting = 100
 /** Length of one kept message as JSON. */
 const maxWaitingCharacters = 65_536
-
-/** A request of the client that the process works on. */
-export interface ForwardedRequest {
-  readonly response: PendingResponse
-  cancel(reason: string): void
-}
 
 export class ClientSession {
   readonly id: string
@@ -26,7 +20,7 @@ export class ClientSession {
   readonly running = new Map<unknown, ForwardedRequest>()
   /** The level that the client has set; requests to a process of 2026-07-28 each name it. */
   logLevel: JsonValue | undefined
-  #streams = new Map<MessageStream, ChangeListener>()
+  #streams = new Set<MessageStream>()
   #waiting: ReceivedMessage[] = []
 
   constructor(id: string, server: StdioServer, clientInfo: JsonValue) {
@@ -43,29 +37,19 @@ export class ClientSession {
 
   /** Opens a stream of what the server sends by itself (GET). */
   open(signal: Abortable): McpResponse {
-    const { notifications } = this.server
-    const listener: ChangeListener = {
-      filter: () => ({ ...allChanges, resourceSubscriptions: [...this.uris] }),
-      notify: (change) => {
-        body.offer({ jsonrpc: '2.0', ...change })
-      },
-      end: () => body.end(),
-    }
-    const body = new MessageStream(() => {
-      this.#streams.delete(body)
-      notifications.remove(listener)
-    }, signal)
-    notifications.add(listener)
-    this.#streams.set(body, listener)
-    for (const received of this.#waiting.splice(0)) body.offer(received.message, received.text)
-    return body
+    const filter = () => ({ ...allChanges, resourceSubscriptions: [...this.uris] })
+    const closed = (): void => void this.#streams.delete(stream)
+    const stream = this.server.notifications.open({ filter }, closed, signal)
+    this.#streams.add(stream)
+    for (const received of this.#waiting.splice(0)) stream.offer(received.message, received.text)
+    return stream
   }
 
   /** Sends a message of the process to its only session: on a running request's stream, else on any other. */
   deliver({ message, text }: ReceivedMessage): void {
     const running = [...this.running.values()].at(-1)
-    if (running?.response.offer(message, text) === true) return
-    const isTaken = [...this.#streams.keys()].some((stream) => stream.offer(message, text))
+    if (running?.offer(message, text) === true) return
+    const isTaken = [...this.#streams].some((stream) => stream.offer(message, text))
     if (isTaken || this.#waiting.length >= maxWaiting) return
     if (text.length <= maxWaitingCharacters) this.#waiting.push({ message, text })
   }
@@ -82,16 +66,9 @@ export class ClientSession {
 
   /** Ends its streams and subscriptions, and cancels what runs. */
   end(): void {
-    for (const { cancel, response } of [...this.running.values()]) {
-      cancel('the session has ended')
-      response.cancel()
-    }
+    for (const request of [...this.running.values()]) request.cancel('the session has ended')
     for (const uri of [...this.uris]) this.unsubscribe(uri)
-    for (const [body, listener] of this.#streams) {
-      this.server.notifications.remove(listener)
-      body.end()
-    }
-    this.#streams.clear()
+    for (const stream of this.#streams) stream.end()
     this.server.sessions--
   }
 }

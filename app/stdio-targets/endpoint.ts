@@ -1,7 +1,7 @@
 // One target over stdio: a session begins with `initialize`, a POST carries one message, a GET opens a stream, a DELETE
 // ends the session; from 2026-07-28 on there are only POSTs, without sessions.
 import { randomUUID } from 'node:crypto'
-import { abortable, type Clock, type Logger, type Meter } from '@svc/core'
+import type { Clock, Logger, Meter } from '@svc/core'
 import { isJsonObject, type JsonObject } from '@svc/core/json'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
 import type { ClientFacts } from '../mcp/handshake.js'
@@ -70,7 +70,7 @@ export class StdioEndpoint {
 
   /** The connection for requests of the gateway itself. Rejects with `UpstreamError`. */
   connection(): Promise<Connection> {
-    return this.#shared('').connection()
+    return this.#shared('').supervisor.connection()
   }
 
   /** Starts the process that all callers share, and again whenever it ends. Its failures are in the log. */
@@ -84,7 +84,9 @@ export class StdioEndpoint {
   /** Whether the process that starts with the gateway has failed and is not running again. */
   get isDown(): boolean {
     const { target } = this.#parts
-    return target.start === 'at_start' && this.#pool.limitOf('').hasFailed && !this.#shared('').isReady
+    return (
+      target.start === 'at_start' && this.#pool.limitOf('').hasFailed && !this.#shared('').supervisor.isReady
+    )
   }
 
   async #keep(): Promise<void> {
@@ -119,7 +121,7 @@ export class StdioEndpoint {
       return noMessage(204)
     }
     if (message !== undefined) return respondInSession(message, session, exchange)
-    await abortable(request.signal, session.server.connection())
+    await session.server.connection(request.signal)
     onSent()
     return session.open(request.signal)
   }
@@ -145,7 +147,7 @@ export class StdioEndpoint {
     const session = this.#session(id, params, exchange.request)
     let server: Connection['server']
     try {
-      server = (await abortable(exchange.request.signal, session.server.connection())).server
+      server = (await session.server.connection(exchange.request.signal)).server
     } catch (error) {
       await this.#end(session)
       throw error

@@ -1,11 +1,12 @@
-// Sends one request of a client to the process, and responds with what the process sends for it.
-import { isJsonObject } from '@svc/core/json'
+// Sends one request of a client to the process. The response is a message if it comes first, else a stream of messages
+// that the response ends.
 import { EVENT_STREAM_TYPE } from '../http/media-type.js'
+import { metaOf, replaceMeta } from '../mcp/meta.js'
 import type { Fields } from '../mcp/rpc-response.js'
-import type { McpRequest, McpResponse } from '../mcp/servers.js'
+import { type McpRequest, type McpResponse, messageResponse } from '../mcp/servers.js'
 import { isUpstreamError, UpstreamError } from '../upstream/response.js'
-import type { ForwardedRequest } from './client-session.js'
-import { PendingResponse } from './pending-response.js'
+import { MessageStream } from './message-stream.js'
+import type { PendingRequest } from './rpc-channel.js'
 import type { StdioServer } from './stdio-server.js'
 import type { Connection } from './supervisor.js'
 
@@ -33,7 +34,7 @@ export async function forward(
   server: StdioServer,
   connection: Connection,
   { request, onSent, responseTimeoutMs }: DispatchedRequest,
-  { message, translate, statusOf, track }: Forwarding,
+  forwarding: Forwarding,
 ): Promise<McpResponse> {
   const { signal, headers, onHead } = request
   const release = await server.admit(request.caller?.() ?? '', signal)
@@ -43,32 +44,24 @@ export async function forward(
   }
   let cancel: (reason: string) => void = () => undefined
   let untrack: () => void = () => undefined
-  const abort = (): void => {
-    cancel('the caller has cancelled the request')
-    pending.abort(signal.reason)
-  }
-  const pending = new PendingResponse({
-    acceptsEvents: String(headers['accept'] ?? EVENT_STREAM_TYPE).includes(EVENT_STREAM_TYPE),
-    translate,
-    statusOf,
-    onSettled: () => {
-      clearTimeout(timer)
-      signal.removeEventListener('abort', abort)
-      untrack()
-      release()
-    },
-    onLeave: () => cancel('the caller has left'),
+  const abort = (): void => running.fail(signal.reason, 'the caller has cancelled the request')
+  const acceptsEvents = String(headers['accept'] ?? EVENT_STREAM_TYPE).includes(EVENT_STREAM_TYPE)
+  const running = new ForwardedRequest(forwarding, acceptsEvents, (reason) => {
+    clearTimeout(timer)
+    signal.removeEventListener('abort', abort)
+    untrack()
+    release()
+    if (reason !== undefined) cancel(reason)
   })
   const timer = setTimeout(() => {
-    cancel('no response in time')
-    pending.abort(new UpstreamError('The upstream did not respond in time.', 'unknown'))
+    running.fail(new UpstreamError('The upstream did not respond in time.', 'unknown'), 'no response in time')
     void checkResponses(connection, responseTimeoutMs)
   }, responseTimeoutMs)
   signal.addEventListener('abort', abort)
   onSent()
-  untrack = track?.({ response: pending, cancel: (reason) => cancel(reason) }) ?? untrack
-  cancel = connection.channel.request(withTraceHeaders(message, headers), pending)
-  const response = await pending.begun
+  untrack = forwarding.track?.(running) ?? untrack
+  cancel = connection.channel.request(withTraceHeaders(forwarding.message, headers), running)
+  const response = await running.begun
   clearTimeout(timer)
   onHead?.()
   return response
@@ -77,10 +70,9 @@ export async function forward(
 /** A process gets no headers: the trace of the call is in `_meta` (2026-07-28, "_meta"). */
 function withTraceHeaders(message: Fields, { traceparent, tracestate }: McpRequest['headers']): Fields {
   if (traceparent === undefined) return message
-  const params = isJsonObject(message['params']) ? message['params'] : {}
-  const { tracestate: _, ...meta } = isJsonObject(params['_meta']) ? params['_meta'] : {}
+  const { tracestate: _, ...meta } = metaOf(message['params'])
   const trace = { traceparent, ...(tracestate === undefined ? {} : { tracestate }) }
-  return { ...message, params: { ...params, _meta: { ...meta, ...trace } } }
+  return replaceMeta(message, { ...meta, ...trace })
 }
 
 /** Kills a process that was silent for too long and does not respond to a ping within `timeoutMs`. Does not reject. */
@@ -94,5 +86,74 @@ export async function checkResponses(
   } catch (error) {
     // The channel of a process that has ended rejects with an UpstreamError.
     if (!isUpstreamError(error)) kill('it responded neither to a request nor to a ping')
+  }
+}
+
+/** A request that the process works on. */
+export class ForwardedRequest implements PendingRequest {
+  readonly begun: Promise<McpResponse>
+  #resolve: (response: McpResponse) => void = () => undefined
+  #reject: (reason: unknown) => void = () => undefined
+  #forwarding: Forwarding
+  #acceptsEvents: boolean
+  #onSettled: (reason?: string) => void
+  #stream: MessageStream | undefined
+  #isSettled = false
+
+  /** `onSettled` runs once: with the reason why nobody waits for the response any more, if the process still works on it. */
+  constructor(forwarding: Forwarding, acceptsEvents: boolean, onSettled: (reason?: string) => void) {
+    this.#forwarding = forwarding
+    this.#acceptsEvents = acceptsEvents
+    this.#onSettled = onSettled
+    this.begun = new Promise((resolve, reject) => {
+      this.#resolve = resolve
+      this.#reject = reject
+    })
+  }
+
+  response(response: Fields, text: string): void {
+    if (this.#isSettled) return
+    const { translate, statusOf } = this.#forwarding
+    const message = translate(response)
+    const shown = message === response ? text : JSON.stringify(message)
+    if (this.#stream === undefined)
+      this.#resolve(messageResponse({ message, text: shown }, statusOf(message)))
+    else this.#stream.end(message, shown)
+    this.#settle()
+  }
+
+  /** Sends a message before the response; false if it cannot be sent. */
+  offer(message: Fields, text?: string): boolean {
+    return this.#acceptsEvents && !this.#isSettled && this.#events().offer(message, text)
+  }
+
+  /** Ends without a response, as the client waits for none. */
+  cancel(reason: string): void {
+    if (this.#isSettled) return
+    this.#events().end()
+    this.#settle(reason)
+  }
+
+  /** `reason` is for a process that still works on the request. */
+  fail(error: unknown, reason?: string): void {
+    if (this.#isSettled) return
+    if (this.#stream === undefined) this.#reject(error)
+    else this.#stream.fail(error)
+    this.#settle(reason)
+  }
+
+  #events(): MessageStream {
+    if (this.#stream === undefined) {
+      this.#stream = new MessageStream(() => {
+        if (!this.#isSettled) this.#settle('the caller has left')
+      })
+      this.#resolve(this.#stream)
+    }
+    return this.#stream
+  }
+
+  #settle(reason?: string): void {
+    this.#isSettled = true
+    this.#onSettled(reason)
   }
 }

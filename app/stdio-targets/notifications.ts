@@ -1,32 +1,38 @@
 // Tells clients about changes: of lists, and of resources that they subscribed to. The process is asked for the changes
 // that at least one client wants.
+import type { Abortable } from '@svc/core'
 import { isJsonObject, type JsonObject, type JsonValue } from '@svc/core/json'
-import { allChanges, isWanted, listChanges, RESOURCE_UPDATED } from '../mcp/change-notifications.js'
+import {
+  allChanges,
+  fulfillable,
+  isWanted,
+  listChanges,
+  RESOURCE_UPDATED,
+  SUBSCRIPTIONS_ACKNOWLEDGED,
+} from '../mcp/change-notifications.js'
+import type { ServerDescription } from '../mcp/handshake.js'
+import { META_SUBSCRIPTION_ID } from '../mcp/protocol.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import { clientMeta } from '../mcp/stateless-request.js'
-import { LISTEN_METHOD } from '../mcp/subject.js'
+import { LISTEN_METHOD, resourceSubscriptions } from '../mcp/subject.js'
+import { MessageStream } from './message-stream.js'
 import type { RpcChannel } from './rpc-channel.js'
 import type { Connection } from './supervisor.js'
 
-/** A notification of a change, without its `_meta`. */
-export interface Change {
-  readonly method: string
-  readonly params: Fields
-}
-
-export interface ChangeListener {
+interface ChangeStream {
   /** The changes that the client wants, as in `subscriptions/listen`. */
   filter(): JsonObject
-  notify(change: Change): void
-  /** The process has ended. */
-  end(): void
+  /** The members that each message has beside its own; its id is that of the request which opened the stream. */
+  readonly stamp?: { readonly _meta: Fields }
+  /** The last message, if the process ends. */
+  readonly last?: Fields
 }
 
 const changes: ReadonlySet<unknown> = new Set([RESOURCE_UPDATED, ...listChanges.map(({ method }) => method)])
 
 export class Notifications {
   #clientInfo: JsonValue
-  #listeners = new Set<ChangeListener>()
+  #streams = new Map<MessageStream, ChangeStream>()
   /** The number of subscriptions by URI. */
   #uris = new Map<string, number>()
   #connection: Connection | undefined
@@ -36,16 +42,36 @@ export class Notifications {
     this.#clientInfo = clientInfo
   }
 
-  get hasListeners(): boolean {
-    return this.#listeners.size > 0
+  get hasStreams(): boolean {
+    return this.#streams.size > 0
   }
 
-  add(listener: ChangeListener): void {
-    this.#listeners.add(listener)
+  /** Opens a stream of changes; `onClose` runs when it is closed. */
+  open(changes: ChangeStream, onClose: () => void, signal: Abortable): MessageStream {
+    const stream = new MessageStream(() => {
+      this.#streams.delete(stream)
+      onClose()
+    }, signal)
+    this.#streams.set(stream, changes)
+    return stream
   }
 
-  remove(listener: ChangeListener): void {
-    this.#listeners.delete(listener)
+  /** Opens a stream of `subscriptions/listen`, which begins with the part of the filter that the server can send. */
+  listen({ id, params = {} }: JsonObject, server: ServerDescription, signal: Abortable): MessageStream {
+    const given = isJsonObject(params) ? params : {}
+    const { notifications: filter } = given
+    const accepted = fulfillable(server, isJsonObject(filter) ? filter : {}, resourceSubscriptions(given))
+    const { resourceSubscriptions: uris = [] } = accepted
+    const stamp = { _meta: { [META_SUBSCRIPTION_ID]: id } }
+    const last = { jsonrpc: '2.0', id, result: { resultType: 'complete', ...stamp } }
+    const unsubscribe = (): void => {
+      for (const uri of uris) this.unsubscribe(uri)
+    }
+    const stream = this.open({ filter: () => accepted, stamp, last }, unsubscribe, signal)
+    const acknowledged = { notifications: accepted, ...stamp }
+    stream.offer({ jsonrpc: '2.0', method: SUBSCRIPTIONS_ACKNOWLEDGED, params: acknowledged })
+    for (const uri of uris) this.subscribe(uri, false)
+    return stream
   }
 
   /** Gives a process that has started the existing subscriptions. */
@@ -58,8 +84,8 @@ export class Notifications {
   /** Ends all streams after the process has ended, so that clients open them again. */
   detach(): void {
     this.#connection = undefined
-    for (const listener of this.#listeners) listener.end()
-    this.#listeners.clear()
+    for (const [stream, { last }] of this.#streams) stream.end(last)
+    this.#streams.clear()
   }
 
   /** `isAsked`: the process has been asked already. */
@@ -86,8 +112,9 @@ export class Notifications {
   publish({ method, params }: Fields): boolean {
     if (typeof method !== 'string' || !changes.has(method)) return false
     const { _meta, ...rest } = isJsonObject(params) ? params : {}
-    const change = { method, params: rest }
-    for (const listener of this.#listeners) if (isWanted(change, listener.filter())) listener.notify(change)
+    const change = { jsonrpc: '2.0', method, params: rest }
+    for (const [stream, { filter, stamp }] of this.#streams)
+      if (isWanted(change, filter())) stream.offer({ ...change, params: { ...rest, ...stamp } })
     return true
   }
 
@@ -106,6 +133,6 @@ export class Notifications {
 
 /** Sends a request whose response changes nothing. */
 function post(channel: RpcChannel, method: string, params: Fields): (reason: string) => void {
-  const ignored = { progress: () => undefined, response: () => undefined, failed: () => undefined }
+  const ignored = { offer: () => undefined, response: () => undefined, fail: () => undefined }
   return channel.request({ jsonrpc: '2.0', id: 0, method, params }, ignored)
 }

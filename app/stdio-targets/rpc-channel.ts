@@ -1,8 +1,9 @@
 // JSON-RPC with one process. Several clients share it, so each request gets an id and a progress token of the channel,
 // and what the process sends gets back those of the client.
-import type { Abortable, Refusal } from '@svc/core'
+import { type Abortable, abortable, type Refusal } from '@svc/core'
 import { isJsonObject } from '@svc/core/json'
 import type { SendOwn, ServerReply } from '../mcp/handshake.js'
+import { metaOf, withMeta } from '../mcp/meta.js'
 import { type Fields, isResponse } from '../mcp/rpc-response.js'
 import type { ReceivedMessage } from '../mcp/servers.js'
 import { UpstreamError } from '../upstream/response.js'
@@ -11,11 +12,11 @@ import { withId } from './response-text.js'
 /** A request that waits for its response. */
 export interface PendingRequest {
   /** Gets progress of the request, with the client's own token. */
-  progress(message: Fields): void
+  offer(progress: Fields): void
   /** Gets the response with the client's own id; `text` is what the process wrote, but for the id. */
   response(response: Fields, text: string): void
   /** Called when the process has ended, or its response is too large. */
-  failed(error: UpstreamError | Refusal): void
+  fail(error: UpstreamError | Refusal): void
 }
 
 interface Running {
@@ -41,12 +42,13 @@ export class RpcChannel {
   /** Returns a function that cancels the request: it notifies the process, and a late response is dropped. */
   request(request: Fields, pending: PendingRequest): (reason: string) => void {
     if (this.#closed !== undefined) {
-      pending.failed(this.#closed)
+      pending.fail(this.#closed)
       return () => undefined
     }
     const id = this.#nextId++
     this.#running.set(id, { request, pending })
-    this.#write({ ...request, id, ...withToken(request, id) })
+    const sent = tokenOf(request) === undefined ? request : withMeta(request, { progressToken: id })
+    this.#write({ ...sent, id })
     return (reason) => {
       if (!this.#running.delete(id)) return
       this.notify('notifications/cancelled', { requestId: id, reason })
@@ -54,29 +56,18 @@ export class RpcChannel {
   }
 
   /** Sends a request of the gateway itself; resolves with its response. Rejects with the reason of the signal. */
-  ask(method: string, params: Fields, signal: Abortable): Promise<Fields> {
-    return new Promise((resolve, reject) => {
-      let cancel: (reason: string) => void = () => undefined
-      const stop = (): void => {
-        cancel('no response in time')
-        reject(signal.reason)
-      }
-      signal.addEventListener('abort', stop)
-      cancel = this.request(
-        { jsonrpc: '2.0', id: 0, method, params },
-        {
-          progress: () => undefined,
-          response: (response) => {
-            signal.removeEventListener('abort', stop)
-            resolve(response)
-          },
-          failed: (error) => {
-            signal.removeEventListener('abort', stop)
-            reject(error)
-          },
-        },
-      )
+  async ask(method: string, params: Fields, signal: Abortable): Promise<Fields> {
+    let cancel: (reason: string) => void = () => undefined
+    const responded = new Promise<Fields>((response, fail) => {
+      const pending = { offer: () => undefined, response, fail }
+      cancel = this.request({ jsonrpc: '2.0', id: 0, method, params }, pending)
     })
+    try {
+      return await abortable(signal, responded)
+    } catch (error) {
+      cancel('no response in time')
+      throw error
+    }
   }
 
   /** Sends messages of the gateway itself; rejects with the reason of the signal, or with `UpstreamError`. */
@@ -120,14 +111,14 @@ export class RpcChannel {
     const running = this.#running.get(token)
     const own = running === undefined ? undefined : tokenOf(running.request)
     if (running === undefined || own === undefined || !isJsonObject(params)) return
-    running.pending.progress({ ...message, params: { ...params, progressToken: own } })
+    running.pending.offer({ ...message, params: { ...params, progressToken: own } })
   }
 
   /** Fails the request of a response that is not read; if the id is not one of the channel, only a single one that waits. */
   refuse(error: UpstreamError | Refusal, id?: unknown): void {
     const [only, ...others] = this.#running.keys()
     const known = this.#isOwn(id) ? id : others.length === 0 ? only : undefined
-    this.#running.get(known)?.pending.failed(error)
+    this.#running.get(known)?.pending.fail(error)
     this.#running.delete(known)
   }
 
@@ -145,19 +136,11 @@ export class RpcChannel {
   close(message: string, cause: Error): void {
     const error = new UpstreamError(message, 'unknown', { cause })
     this.#closed = new UpstreamError(message, 'no', { cause })
-    for (const { pending } of this.#running.values()) pending.failed(error)
+    for (const { pending } of this.#running.values()) pending.fail(error)
     this.#running.clear()
   }
 }
 
 function tokenOf({ params }: Fields): unknown {
-  const meta = isJsonObject(params) ? params['_meta'] : undefined
-  return isJsonObject(meta) ? meta['progressToken'] : undefined
-}
-
-function withToken(request: Fields, id: number): Fields {
-  const { params } = request
-  if (!isJsonObject(params) || tokenOf(request) === undefined) return {}
-  const meta = isJsonObject(params['_meta']) ? params['_meta'] : {}
-  return { params: { ...params, _meta: { ...meta, progressToken: id } } }
+  return metaOf(params)['progressToken']
 }

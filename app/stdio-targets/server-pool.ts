@@ -44,11 +44,11 @@ export class ServerPool {
    * `UpstreamError` if none is idle.
    */
   makeRoom(): void {
-    const running = [...this.#servers].filter(([, server]) => server.isRunning)
+    const running = [...this.#servers].filter(([, server]) => server.supervisor.isRunning)
     if (running.length <= this.#target.max_processes) return
     const [oldest] = running
       .filter(([, server]) => server.isIdle)
-      .sort(([, one], [, other]) => one.lastUsed - other.lastUsed)
+      .sort(([, one], [, other]) => one.supervisor.lastUsed - other.supervisor.lastUsed)
     if (oldest === undefined) {
       const message = `The MCP server "${this.#name}" has as many processes as it may have, and all are in use.`
       throw new UpstreamError(message, 'no')
@@ -73,7 +73,7 @@ export class ServerPool {
   async remove(key: string): Promise<void> {
     const server = this.#servers.get(key)
     this.#servers.delete(key)
-    await server?.close()
+    await server?.supervisor.close()
   }
 
   async close(): Promise<void> {
@@ -84,7 +84,7 @@ export class ServerPool {
   #stopIdle(idleMs: number): void {
     const before = this.#clock.monotonic() - idleMs
     for (const [key, server] of this.#servers) {
-      if (server.isIdle && server.lastUsed <= before) this.#release(key, server)
+      if (server.isIdle && server.supervisor.lastUsed <= before) this.#release(key, server)
     }
   }
 
@@ -92,6 +92,6 @@ export class ServerPool {
   #release(key: string, server: StdioServer): void {
     // A process that does not stop in time is killed.
     if (server.isExclusive || server.sessions === 0) void this.remove(key)
-    else void server.stop()
+    else void server.supervisor.stop()
   }
 }

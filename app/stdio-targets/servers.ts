@@ -1,22 +1,13 @@
 // Sends the messages for targets that are commands to their processes, and all others over HTTP.
-import type { Clock, Logger, Meter } from '@svc/core'
-import type { Implementation } from '../mcp/implementation.js'
 import type { McpRequest, McpResponse, McpServers } from '../mcp/servers.js'
 import { UpstreamError } from '../upstream/response.js'
 import { stdioTargetsOf, type Targets } from './config.js'
-import { StdioEndpoint } from './endpoint.js'
+import { StdioEndpoint, type StdioEndpointParts } from './endpoint.js'
 import { Launcher, type StdioPlace } from './launcher.js'
 
-export interface StdioServersParts {
+export interface StdioServersParts extends Omit<StdioEndpointParts, 'name' | 'target' | 'launcher'> {
   /** Sends to all other targets. */
   readonly http: McpServers
-  readonly clock: Clock
-  readonly logger: Logger
-  readonly meter: Meter
-  /** What the gateway calls itself to MCP servers. */
-  readonly client: Implementation
-  readonly maxMessageBytes: number
-  readonly responseTimeoutMs: number
 }
 
 export class StdioServers implements McpServers {

@@ -1,9 +1,9 @@
 // One server over stdio as its clients share it: its process, its subscribers, and the number of its running requests.
-import type { Abortable } from '@svc/core'
+import { type Abortable, abortable } from '@svc/core'
 import { responseWithoutClient } from '../mcp/rpc-error.js'
-import type { Fields } from '../mcp/rpc-response.js'
 import type { ReceivedMessage } from '../mcp/servers.js'
 import { Notifications } from './notifications.js'
+import type { RpcChannel } from './rpc-channel.js'
 import { type Connection, Supervisor, type SupervisorParts } from './supervisor.js'
 import { Turns } from './turns.js'
 
@@ -17,13 +17,12 @@ export interface StdioServerParts extends Omit<SupervisorParts, 'onMessage' | 'o
 
 export class StdioServer {
   readonly notifications: Notifications
+  readonly supervisor: Supervisor
   /** Whether one client has it for itself. */
   readonly isExclusive: boolean
   /** Number of sessions that use it. */
   sessions = 0
-  #supervisor: Supervisor
   readonly #turns: Turns
-  #channelSend: (message: Fields) => void = () => undefined
 
   constructor(parts: StdioServerParts) {
     const { onlyClient, client } = parts
@@ -31,14 +30,11 @@ export class StdioServer {
     const { isolate, max_concurrent: max } = parts.target
     this.#turns = new Turns(max, isolate === 'gateway' ? max - Math.floor(max / 4) : max)
     this.notifications = new Notifications(client.clientInfo)
-    this.#supervisor = new Supervisor({
+    this.supervisor = new Supervisor({
       ...parts,
       clientAnnounces: this.isExclusive,
-      onMessage: (received) => this.#receive(received, onlyClient),
-      onStart: (connection) => {
-        this.#channelSend = (message) => connection.channel.send(message)
-        this.notifications.attach(connection)
-      },
+      onMessage: (received, channel) => this.#receive(received, channel, onlyClient),
+      onStart: (connection) => this.notifications.attach(connection),
       onExit: () => {
         this.notifications.detach()
         parts.onExit()
@@ -46,52 +42,31 @@ export class StdioServer {
     })
   }
 
-  /** Rejects with `UpstreamError`. */
-  connection(): Promise<Connection> {
-    return this.#supervisor.connection()
+  /** Rejects with `UpstreamError`, or with the reason of the signal. */
+  connection(signal: Abortable): Promise<Connection> {
+    return abortable(signal, this.supervisor.connection())
   }
 
   /** Waits until the process may work on one more request; the caller calls the result when it is done. */
   async admit(caller: string, signal: Abortable): Promise<() => void> {
     const release = await this.#turns.take(caller, signal)
     return () => {
-      this.#supervisor.touch()
+      this.supervisor.touch()
       release()
     }
   }
 
   /** Whether neither a request nor a stream needs the process. */
   get isIdle(): boolean {
-    return this.#turns.running === 0 && !this.notifications.hasListeners && !this.#supervisor.isStarting
+    return this.#turns.running === 0 && !this.notifications.hasStreams && !this.supervisor.isStarting
   }
 
-  /** Whether the process has completed the handshake. */
-  get isReady(): boolean {
-    return this.#supervisor.isRunning && !this.#supervisor.isStarting
-  }
-
-  get isRunning(): boolean {
-    return this.#supervisor.isRunning
-  }
-
-  get lastUsed(): number {
-    return this.#supervisor.lastUsed
-  }
-
-  stop(): Promise<void> {
-    return this.#supervisor.stop()
-  }
-
-  close(): Promise<void> {
-    return this.#supervisor.close()
-  }
-
-  #receive(received: ReceivedMessage, onlyClient: OnlyClient | undefined): void {
+  #receive(received: ReceivedMessage, channel: RpcChannel, onlyClient: OnlyClient | undefined): void {
     const { message } = received
     if (this.notifications.publish(message)) return
     const { id, method } = message
     // Without `onlyClient` it is not known which of the clients the request is for, so no client gets it.
     if (onlyClient !== undefined && (id === undefined || method !== 'ping')) onlyClient(received)
-    else if (id !== undefined) this.#channelSend(responseWithoutClient(id, method))
+    else if (id !== undefined) channel.send(responseWithoutClient(id, method))
   }
 }

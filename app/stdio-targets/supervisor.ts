@@ -43,7 +43,7 @@ export interface SupervisorParts {
   /** Called before a start. Throws `UpstreamError` if the target has as many processes as it may have. */
   makeRoom(): void
   /** Called with a request or notification that belongs to no request of a client. */
-  onMessage(received: ReceivedMessage): void
+  onMessage(received: ReceivedMessage, channel: RpcChannel): void
   onStart(connection: Connection): void
   /** Called when the process has ended. */
   onExit(): void
@@ -103,6 +103,11 @@ export class Supervisor {
   /** Whether a process has not completed the handshake yet. */
   get isStarting(): boolean {
     return this.#connection !== undefined && this.#run?.readyAt === undefined
+  }
+
+  /** Whether a process has completed the handshake. */
+  get isReady(): boolean {
+    return this.isRunning && !this.isStarting
   }
 
   touch(): void {
@@ -180,7 +185,7 @@ export class Supervisor {
     )
     const channel: RpcChannel = new RpcChannel(
       (message) => started.write(JSON.stringify(message)),
-      (received) => this.#parts.onMessage(received),
+      (received) => this.#parts.onMessage(received, channel),
     )
     run.process = started
     run.stderr = stderr

@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { MessageStream } from 'svc-sdk/internal/stdio-targets/pending-response'
+import { MessageStream } from 'svc-sdk/internal/stdio-targets/message-stream'
 import { signalled } from '../../support/signalled.js'
 
 async function textsOf(stream: MessageStream, maxBytes?: number): Promise<string[]> {
