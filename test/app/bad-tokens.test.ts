@@ -39,7 +39,7 @@ function post(url: string, authorization: string | string[]): Promise<HttpRespon
   })
 }
 
-describe('a gateway that is shown a bad token', () => {
+describe('authentication with a bad token', () => {
   let issuer: TestIssuer
   let upstream: TestUpstream
   let gateway: TestGateway
@@ -79,26 +79,32 @@ describe('a gateway that is shown a bad token', () => {
       /^UNAUTHORIZED_TENANT: .*10240 characters/,
       () => bearer({ org: 'x'.repeat(10_240) }),
     ],
-    'a path for a tenant': [/^UNAUTHORIZED_TENANT: .*slash/, () => bearer({ org: '../../etc/passwd' })],
-    'a path of another kind': [/^UNAUTHORIZED_TENANT: .*slash/, () => bearer({ org: '..\\acme' })],
+    'a tenant that is a path': [/^UNAUTHORIZED_TENANT: .*slash/, () => bearer({ org: '../../etc/passwd' })],
+    'a tenant that is a Windows path': [/^UNAUTHORIZED_TENANT: .*slash/, () => bearer({ org: '..\\acme' })],
     'no tenant': [/^UNAUTHORIZED_TENANT: .*no "org" claim/, () => bearer({ org: undefined })],
     'roles in lists of lists': [/^UNAUTHENTICATED: .*is a list/, () => bearer(nested)],
     'roles in an object': [/^UNAUTHENTICATED: .*roles are unknown/, () => bearer({ roles: { admin: true } })],
-    'a user in a list': [/^UNAUTHENTICATED: .*"email" claim is a list/, () => bearer({ email: ['a@b.c'] })],
+    'an email address in a list': [
+      /^UNAUTHENTICATED: .*"email" claim is a list/,
+      () => bearer({ email: ['a@b.c'] }),
+    ],
     'another audience': [/^UNAUTHENTICATED: .*audience "billing"/, () => bearer({ aud: 'billing' })],
     'another issuer': [/^UNAUTHENTICATED: .*issued by/, () => bearer({ iss: 'https://evil.example/' })],
-    'an end that is past': [/^UNAUTHENTICATED: The token expired/, () => bearer({}, { expiresIn: -60 })],
-    'no end': [/^UNAUTHENTICATED: .*no "exp" claim/, () => bearer({}, { expiresIn: null })],
-    'an end that is no number': [
+    'an exp claim in the past': [/^UNAUTHENTICATED: The token expired/, () => bearer({}, { expiresIn: -60 })],
+    'a missing exp claim': [/^UNAUTHENTICATED: .*no "exp" claim/, () => bearer({}, { expiresIn: null })],
+    'an exp claim that is not a number': [
       /^UNAUTHENTICATED: .*"exp" claim is not a number/,
       () => bearer({ exp: 'never' }),
     ],
-    'a beginning to come': [/^UNAUTHENTICATED: .*not valid before/, () => bearer({}, { notBefore: 60 })],
-    'two headers': [
+    'an nbf claim in the future': [
+      /^UNAUTHENTICATED: .*not valid before/,
+      () => bearer({}, { notBefore: 60 }),
+    ],
+    'two Authorization headers': [
       /^UNAUTHENTICATED: .*malformed/,
       async () => [await bearer({}), await bearer({ org: 'globex' })],
     ],
-    'a key of its own': [
+    'a key in the header of the token': [
       /^UNAUTHENTICATED: .*does not verify/,
       async () => {
         const { publicKey, privateKey } = await generateKeyPair('ES256', { extractable: true })
@@ -106,7 +112,10 @@ describe('a gateway that is shown a bad token', () => {
         return bearer({}, { key: privateKey, header })
       },
     ],
-    'a password': [/^UNAUTHENTICATED: .*"Basic" is not accepted/, async () => 'Basic bWFsbG9yeTpwYXNz'],
+    'Basic authentication': [
+      /^UNAUTHENTICATED: .*"Basic" is not accepted/,
+      async () => 'Basic bWFsbG9yeTpwYXNz',
+    ],
     nothing: [/^UNAUTHENTICATED: .*malformed/, async () => 'Bearer'],
   }
 
@@ -137,7 +146,7 @@ describe('a gateway that is shown a bad token', () => {
     })
   }
 
-  it('accepts a valid one, with roles as a string', async () => {
+  it('accepts a valid token whose roles are a string', async () => {
     const response = await gateway.invoke(
       path,
       {},

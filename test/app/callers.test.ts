@@ -75,7 +75,7 @@ describe('a caller', () => {
   }
 
   describe('whose token has the client of another and no email address', () => {
-    it('does not get the response to the other one’s idempotency key', async () => {
+    it('does not get the response stored under the other caller’s idempotency key', async () => {
       const send = async (sub: string) =>
         gateway.invoke(WRITE, {}, { ...(await bearer(unnamed(sub))), 'idempotency-key': 'order-1' })
       const first = await send('ada')
@@ -85,7 +85,7 @@ describe('a caller', () => {
       expect((await send('ada')).headers.get('x-dedupe')).to.equal('replay')
     })
 
-    it('cannot use the other one’s session', async () => {
+    it('cannot use the other caller’s session', async () => {
       const ping = async (sub: string, session?: string, azp = 'web') =>
         fetch(`${gateway.url}/mcp/files`, {
           method: 'POST',
@@ -103,7 +103,7 @@ describe('a caller', () => {
       expect((await ping('ada', session, 'desktop')).status).to.equal(404)
     })
 
-    it('can neither share the other one’s escalation nor use its approval', async () => {
+    it('can neither share the other caller’s escalation nor use its approval', async () => {
       const { escalation_id: id } = await held(unnamed('ada'))
       expect((await held(unnamed('bob'))).escalation_id).to.not.equal(id)
       expect((await vote(id, { sub: 'eve', email: 'eve@example.com' })).status).to.equal(200)
@@ -112,11 +112,11 @@ describe('a caller', () => {
     })
   })
 
-  describe('who comes through another client', () => {
+  describe('who uses another client', () => {
     for (const [how, caller, voter] of [
-      ['with the same token otherwise', { azp: 'web' }, { azp: 'desktop' }],
-      ['that gives another subject', { azp: 'web', sub: 'p-1' }, { azp: 'desktop', sub: 'p-2' }],
-      ['that leaves the email address out', unnamed('ada'), { azp: 'desktop' }],
+      ['with an otherwise equal token', { azp: 'web' }, { azp: 'desktop' }],
+      ['which gives another subject', { azp: 'web', sub: 'p-1' }, { azp: 'desktop', sub: 'p-2' }],
+      ['which omits the email address', unnamed('ada'), { azp: 'desktop' }],
     ] as const) {
       it(`${how}, may not approve their own call`, async () => {
         const { escalation_id: id } = await held(caller, {}, encodeURI(how))
@@ -126,7 +126,7 @@ describe('a caller', () => {
       })
     }
 
-    it('has other idempotency keys', async () => {
+    it('does not share idempotency keys between clients', async () => {
       const send = async (azp: string) =>
         gateway.invoke(WRITE, {}, { ...(await bearer({ azp })), 'idempotency-key': 'order-2' })
       await send('web')

@@ -34,7 +34,7 @@ describe('a call that needs an approval and carries an idempotency key', () => {
     return found
   }
 
-  it('is replayed under the approval that its first call has used, and asks for no other', async () => {
+  it('is replayed under the approval of its first call, without another approval', async () => {
     expect(await marks('k-1', 'k-1', 'k-1')).to.deep.equal(['first', 'replay', 'replay'])
     expect(upstream.calls).to.have.lengthOf(1)
     expect(new Set(gateway.records().map(({ escalation_id }) => escalation_id ?? 'none'))).to.have.property(
@@ -43,7 +43,7 @@ describe('a call that needs an approval and carries an idempotency key', () => {
     )
   })
 
-  it('needs an approval of its own under another key', async () => {
+  it('needs another approval under another key', async () => {
     expect(await marks('k-1', 'k-2', 'k-1', 'k-2')).to.deep.equal(['first', 'first', 'replay', 'replay'])
     expect(upstream.calls).to.have.lengthOf(2)
   })

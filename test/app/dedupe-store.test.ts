@@ -41,7 +41,7 @@ describe('idempotency keys in Redis', () => {
     expect(markOf(await apart.invoke(PAY, {}, key))).to.equal('first')
   })
 
-  it('are refused in time while it is silent, and looked up again when it is back', async () => {
+  it('are refused before the time limit while Redis does not respond, and looked up again afterwards', async () => {
     await using gateway = await start({ timeoutMs: 1_000 })
     expect(await gateway.invoke(PAY, {}, key)).to.have.property('status', 200)
     await redis.kill('SIGSTOP')
@@ -59,7 +59,7 @@ describe('idempotency keys in Redis', () => {
     expect(upstream.calls).to.have.lengthOf(2)
   })
 
-  it('are looked up in a slow one, which a call waits for', async () => {
+  it('are looked up also if Redis responds slowly', async () => {
     await using gateway = await start({ timeoutMs: 5_000 })
     await redis.send('CLIENT', 'PAUSE', 300, 'ALL')
     const before = performance.now()
@@ -69,7 +69,7 @@ describe('idempotency keys in Redis', () => {
     expect(upstream.calls).to.have.lengthOf(1)
   })
 
-  it('are not run again when it is lost between the call and its response', async () => {
+  it('do not run a call again if Redis is lost between the call and its response', async () => {
     await using slow = await startUpstream((_call, response) => {
       void redis.kill('SIGKILL').then(() => response.end('ran'))
     })
@@ -89,7 +89,7 @@ describe('idempotency keys in Redis', () => {
     expect(slow.calls).to.have.lengthOf(1)
   })
 
-  it('keep the gateway from starting without it, and never show its password', async () => {
+  it('prevent the start of a gateway without Redis, and do not show the password', async () => {
     await redis.kill('SIGKILL')
     const [start_] = await Promise.allSettled([start()])
     const reason = String(start_?.status === 'rejected' && start_.reason)
@@ -98,7 +98,7 @@ describe('idempotency keys in Redis', () => {
       .and.not.include(PASSWORD)
   })
 
-  it('never contain its password or the responses: not in refusals, logs or records', async () => {
+  it('do not show the password or the responses in refusals, logs and records', async () => {
     await using gateway = await start({ timeoutMs: 1_000 })
     await gateway.invoke(PAY, { card: '4111-secret' }, key)
     await redis.send('ACL', 'SETUSER', 'gateway', '>another', `<${PASSWORD}`)
@@ -114,7 +114,7 @@ describe('idempotency keys in Redis', () => {
     expect(told).to.include('the dedupe store fails')
   })
 
-  it('warn where it may forget them to make room', async () => {
+  it('cause a warning if Redis may evict them', async () => {
     await redis.send('CONFIG', 'SET', 'maxmemory', '100mb')
     await redis.send('CONFIG', 'SET', 'maxmemory-policy', 'allkeys-lru')
     await using gateway = await start()

@@ -13,11 +13,12 @@ type HttpResponse = (response: ServerResponse, call: UpstreamCall) => void
 
 describe('calls with an idempotency key', () => {
   let upstream: TestUpstream
-  let answer: HttpResponse
+  let respond: HttpResponse
 
   beforeEach(async () => {
-    answer = (response, call) => response.end(JSON.stringify({ run: upstream.calls.length, call: call.path }))
-    upstream = await startUpstream((call, response) => answer(response, call))
+    respond = (response, call) =>
+      response.end(JSON.stringify({ run: upstream.calls.length, call: call.path }))
+    upstream = await startUpstream((call, response) => respond(response, call))
   })
 
   afterEach(() => upstream[Symbol.asyncDispose]())
@@ -34,7 +35,7 @@ describe('calls with an idempotency key', () => {
     ((await response.json()) as { error?: unknown }).error
 
   it('run once: the response is replayed with status, headers and body, and marked', async () => {
-    answer = (response) => response.writeHead(201, { 'content-type': 'text/plain', etag: '"1"' }).end('made')
+    respond = (response) => response.writeHead(201, { 'content-type': 'text/plain', etag: '"1"' }).end('made')
     await using gateway = await start()
     const first = await gateway.invoke(READ, { a: 1 }, key)
     const second = await gateway.invoke(READ, { a: 1 }, key)
@@ -90,7 +91,7 @@ describe('calls with an idempotency key', () => {
     expect(upstream.calls).to.have.lengthOf(1)
   })
 
-  it('are calls of their own under another key, for another tool or in another namespace', async () => {
+  it('run again under another key, for another tool or in another namespace', async () => {
     await using gateway = await start()
     await gateway.invoke(READ, {}, key)
     await gateway.invoke(READ, {}, { 'idempotency-key': 'order-8' })
@@ -100,7 +101,7 @@ describe('calls with an idempotency key', () => {
     expect(upstream.calls).to.have.lengthOf(4)
   })
 
-  it('are refused as duplicates where the policy says so', async () => {
+  it('are refused as duplicates if the policy says so', async () => {
     await using gateway = await start({ duplicatePolicy: 'reject' })
     await gateway.invoke(READ, {}, key)
     const refused = await gateway.invoke(READ, {}, key)
@@ -116,7 +117,7 @@ describe('calls with an idempotency key', () => {
 
     beforeEach(() => {
       held = []
-      answer = (response) => held.push(response)
+      respond = (response) => held.push(response)
     })
 
     it('wait for it and replay its response, many at once', async () => {
@@ -142,7 +143,7 @@ describe('calls with an idempotency key', () => {
       expect((await first).status).to.equal(200)
     })
 
-    it('wait no longer than they may', async () => {
+    it('wait no longer than the policy allows', async () => {
       await using gateway = await start({ waitSec: 0 })
       const first = gateway.invoke(READ, {}, key)
       await until(async () => held.length > 0)
@@ -185,7 +186,7 @@ describe('calls with an idempotency key', () => {
       expect((await first).status).to.equal(200)
     })
 
-    it('keep their place across a reload', async () => {
+    it('wait for the first call across a reload', async () => {
       await using gateway = await start()
       const first = gateway.invoke(READ, {}, key)
       await until(async () => held.length > 0)
@@ -197,7 +198,7 @@ describe('calls with an idempotency key', () => {
     })
   })
 
-  describe('of which the first was not sent', () => {
+  describe('whose first call was not sent', () => {
     it('run when the upstream can be reached again', async () => {
       await using gateway = await start({}, { targets: { files: 'http://127.0.0.1:1' } })
       const failed = await gateway.invoke(READ, {}, key)
@@ -206,7 +207,7 @@ describe('calls with an idempotency key', () => {
       expect((await gateway.invoke(READ, {}, key)).headers.get('x-dedupe')).to.equal('first')
     })
 
-    it('run when its limit lets them', async () => {
+    it('run when the limit that refused the first call allows them', async () => {
       const limited = (calls_per_day: number) => ({
         entitlements: {
           default_plan: 'free',
@@ -227,8 +228,8 @@ describe('calls with an idempotency key', () => {
   })
 
   describe('whose outcome is unknown', () => {
-    it('are never sent again when the upstream broke off', async () => {
-      answer = (response) => response.destroy()
+    it('are not sent again if the upstream closed the connection', async () => {
+      respond = (response) => response.destroy()
       await using gateway = await start()
       expect(await errorOf(await gateway.invoke(READ, {}, key))).to.equal('UPSTREAM_UNREACHABLE')
       const refused = await gateway.invoke(READ, {}, key)
@@ -238,8 +239,8 @@ describe('calls with an idempotency key', () => {
       expect(upstream.calls).to.have.lengthOf(1)
     })
 
-    it('are never sent again when the body broke off', async () => {
-      answer = (response) => {
+    it('are not sent again if the body of the response broke off', async () => {
+      respond = (response) => {
         response.writeHead(200, { 'content-type': 'text/event-stream' }).write('data: 1\n\n')
         setImmediate(() => response.destroy())
       }
@@ -251,8 +252,8 @@ describe('calls with an idempotency key', () => {
   })
 
   for (const status of [400, 404, 409, 422, 500, 503]) {
-    it(`replay a response of ${status}: the upstream has spoken`, async () => {
-      answer = (response) => response.writeHead(status, { 'retry-after': '7' }).end('no')
+    it(`replay a response of ${status}, after which the call may have run`, async () => {
+      respond = (response) => response.writeHead(status, { 'retry-after': '7' }).end('no')
       await using gateway = await start()
       const first = await gateway.invoke(READ, {}, key)
       const second = await gateway.invoke(READ, {}, key)
@@ -268,8 +269,8 @@ describe('calls with an idempotency key', () => {
   }
 
   for (const status of [401, 403, 429]) {
-    it(`run again after ${status}, by which the upstream says that it did nothing`, async () => {
-      answer = (response) => response.writeHead(upstream.calls.length === 1 ? status : 200).end()
+    it(`run again after ${status}, by which the upstream refused the call`, async () => {
+      respond = (response) => response.writeHead(upstream.calls.length === 1 ? status : 200).end()
       await using gateway = await start()
       expect((await gateway.invoke(READ, {}, key)).status).to.equal(status)
       const second = await gateway.invoke(READ, {}, key)
@@ -277,8 +278,8 @@ describe('calls with an idempotency key', () => {
     })
   }
 
-  it('say that they ran where the response was too large to be kept', async () => {
-    answer = (response) => response.end(Buffer.alloc(1025))
+  it('report that they ran if the response was too large to be stored', async () => {
+    respond = (response) => response.end(Buffer.alloc(1025))
     await using gateway = await start({ maxResponseKb: 1 })
     expect((await gateway.invoke(READ, {}, key)).status).to.equal(200)
     const refused = await gateway.invoke(READ, {}, key)
@@ -292,8 +293,8 @@ describe('calls with an idempotency key', () => {
   describe('with a streamed response', () => {
     const EVENTS = { 'content-type': 'text/event-stream' }
 
-    it('replay it whole', async () => {
-      answer = (response) => {
+    it('replay the whole response', async () => {
+      respond = (response) => {
         response.writeHead(200, EVENTS).write('data: 1\n\n')
         setImmediate(() => response.end('data: 2\n\n'))
       }
@@ -306,9 +307,9 @@ describe('calls with an idempotency key', () => {
       expect(upstream.calls).to.have.lengthOf(1)
     })
 
-    it('read it to its end when the caller disconnects, for its retry', async () => {
+    it('read the response to its end if the caller disconnects, and replay it to the retry', async () => {
       let open: ServerResponse | undefined
-      answer = (response) => {
+      respond = (response) => {
         response.writeHead(200, EVENTS).write('data: 1\n\n')
         open = response
       }
@@ -329,10 +330,10 @@ describe('calls with an idempotency key', () => {
       expect(upstream.calls).to.have.lengthOf(1)
     })
 
-    it('read it no further than it can be stored when the caller disconnects', async () => {
+    it('stop reading a response that is too large to be stored if the caller disconnects', async () => {
       let open: ServerResponse | undefined
       let isClosed = false
-      answer = (response) => {
+      respond = (response) => {
         response.writeHead(200, EVENTS).write('data: 1\n\n')
         response.once('close', () => {
           isClosed = true
@@ -364,13 +365,13 @@ describe('calls with an idempotency key', () => {
     expect((await again.invoke(READ, {}, key)).headers.get('x-dedupe')).to.equal('replay')
   })
 
-  it('are judged in observe mode too', async () => {
+  it('are checked in observe mode too', async () => {
     await using gateway = await start({ duplicatePolicy: 'reject' }, { enforcement: { mode: 'observe' } })
     await gateway.invoke(READ, {}, key)
     expect((await gateway.invoke(READ, {}, key)).status).to.equal(409)
   })
 
-  it('are not looked at where the section is switched off', async () => {
+  it('are ignored if the section is disabled', async () => {
     await using gateway = await start({ enabled: false })
     const responses = [await gateway.invoke(READ, {}, key), await gateway.invoke(READ, {}, key)]
     expect(responses.map((one) => one.headers.has('x-dedupe'))).to.deep.equal([false, false])

@@ -4,7 +4,7 @@ import { startTestGateway } from '../support/gateway.js'
 import { startUpstream } from '../support/upstream.js'
 
 describe('docs/idempotency.md', () => {
-  it('describes its policy', async () => {
+  it('describes the effect of its policy', async () => {
     await using upstream = await startUpstream()
     await using gateway = await startTestGateway(docsPolicy('idempotency.md', upstream.url))
     const buy = () => gateway.invoke('/mcp/shop/buy@1.0.0', { item: 7 }, { 'idempotency-key': '5f0c1c9e' })

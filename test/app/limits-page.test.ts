@@ -4,7 +4,7 @@ import { startTestGateway } from '../support/gateway.js'
 import { startUpstream } from '../support/upstream.js'
 
 describe('docs/limits.md', () => {
-  it('describes its policy', async () => {
+  it('describes the effect of its policy', async () => {
     await using upstream = await startUpstream()
     await using gateway = await startTestGateway(docsPolicy('limits.md', upstream.url))
 

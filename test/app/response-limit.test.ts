@@ -76,7 +76,7 @@ describe('a response over server.maxResponseBytes', function () {
   this.timeout(30_000)
 
   for (const [face, { path, body, target, prefix = '', write }] of Object.entries(faces)) {
-    it(`is refused as sent, and its idempotency key is done: ${face}`, async () => {
+    it(`is refused as sent, and its idempotency key is used: ${face}`, async () => {
       let ran = 0
       await using upstream = await startUpstream(({ body: text, method }, response) => {
         const { id, method: rpc } = JSON.parse(text || '{}') as { id?: unknown; method?: string }
@@ -128,7 +128,7 @@ describe('a response over server.maxResponseBytes', function () {
     })
   }
 
-  it('is refused at once where its head says how long it is', async () => {
+  it('is refused before its body is read if its content-length is over the limit', async () => {
     await using upstream = await startUpstream((_call, response) => {
       response.writeHead(200, { 'content-type': 'application/json', 'content-length': '9000000' })
       response.write('[')
@@ -139,7 +139,7 @@ describe('a response over server.maxResponseBytes', function () {
     expect(await response.json()).to.include({ error: 'PAYLOAD_TOO_LARGE', sent: true })
   })
 
-  it('breaks off a stream of the invoke protocol', async () => {
+  it('ends a stream of the invoke protocol', async () => {
     await using upstream = await startUpstream((_call, response) => {
       events(response, event('x'.repeat(1_500)), event('y'.repeat(1_500)))
     })
@@ -152,7 +152,7 @@ describe('a response over server.maxResponseBytes', function () {
     expect(gateway.records().map(({ error }) => error)).to.deep.equal(['PAYLOAD_TOO_LARGE'])
   })
 
-  it('is refused where a program governs its own functions', async () => {
+  it('is refused for governed functions', async () => {
     await using rig = new FunctionsRig({ server, dedupe: {} })
     let ran = 0
     const echo = governed(rig.pipeline, { server: 'files', name: 'echo' }, () => {
@@ -172,7 +172,7 @@ describe('a response over server.maxResponseBytes', function () {
     expect(ran).to.equal(1)
   })
 
-  it('is refused where a program governs its MCP server', async () => {
+  it('is refused for a governed MCP server', async () => {
     using home = new TemporaryDir()
     generateKeyFile(join(home.path, 'key'))
     const mcp = new McpServer({ name: 'files', version: '1.0.0' })
@@ -205,7 +205,7 @@ describe('a response over server.maxResponseBytes', function () {
     }
   })
 
-  it('is each event of a standing stream, which lives for as long as they are small', async () => {
+  it('ends a notification stream if one event is over the limit, and not if all events are', async () => {
     const small = event({
       jsonrpc: '2.0',
       method: 'notifications/message',

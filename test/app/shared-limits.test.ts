@@ -45,7 +45,7 @@ describe('gateways that share a Redis', () => {
     )
   }
 
-  it('never exceed a limit together, ten of them', async function () {
+  it('do not exceed a limit together: ten gateways', async function () {
     this.timeout(60_000)
     const started = await Promise.allSettled(
       Array.from({ length: 10 }, () => startTestGateway(options({ calls_per_day: 120 }))),
@@ -62,13 +62,13 @@ describe('gateways that share a Redis', () => {
     }
   })
 
-  it('never exceed a rate together', async () => {
+  it('do not exceed a rate together', async () => {
     await using one = await startTestGateway(options({ rate_per_sec: 0.001, burst: 15 }))
     await using two = await startTestGateway(options({ rate_per_sec: 0.001, burst: 15 }))
     expect((await statuses([one, two], 60)).filter((status) => status === 200)).to.have.lengthOf(15)
   })
 
-  it('never exceed a limit together when they take calls ahead', async () => {
+  it('do not exceed a limit together if they reserve calls in advance', async () => {
     const leased = options({ calls_per_day: 60 }, { redis: { lease: { calls: 20 } } })
     await using one = await startTestGateway(leased)
     await using two = await startTestGateway(leased)
@@ -76,7 +76,7 @@ describe('gateways that share a Redis', () => {
     expect(served).to.be.within(54, 60)
   })
 
-  it('refuse limited calls in time while Redis is silent, and serve again when it is back', async () => {
+  it('refuse limited calls before the time limit while Redis does not respond, and serve them afterwards', async () => {
     await using gateway = await startTestGateway(options({ calls_per_day: 5 }, { timeoutMs: 1_000 }))
     expect(await gateway.invoke('/mcp/files/read@1.0.0')).to.have.property('status', 200)
     await redis.kill('SIGSTOP')
@@ -92,14 +92,14 @@ describe('gateways that share a Redis', () => {
     expect(await fetch(`${gateway.url}/readyz`)).to.have.property('status', 200)
   })
 
-  it('count by themselves while Redis is gone, if the policy says so', async () => {
+  it('count separately without Redis, if the policy allows it', async () => {
     await using gateway = await startTestGateway(options({ calls_per_day: 3 }, { failure_mode: 'local' }))
     expect(await statuses([gateway], 1)).to.deep.equal([200])
     await redis.kill('SIGKILL')
     expect((await statuses([gateway], 4)).toSorted()).to.deep.equal([200, 200, 429, 429])
   })
 
-  it('refuse a call if its count is damaged, and serve the others', async () => {
+  it('refuse a call whose counter is damaged, and serve others', async () => {
     await redis.send('SET', 'svc:quotas:{4:acme:mcp://files/read}:count', 'x')
     await using gateway = await startTestGateway(options({ calls_per_day: 5 }))
     expect(await gateway.invoke('/mcp/files/read@1.0.0')).to.have.property('status', 503)
@@ -111,7 +111,7 @@ describe('gateways that share a Redis', () => {
     expect(readError(gateway)).to.match(/^Redis: WRONGTYPE /)
   })
 
-  it('start without Redis where they may serve without it, with a warning', async () => {
+  it('start without Redis, with a warning, if the policy allows calls without it', async () => {
     await redis.kill('SIGKILL')
     await using gateway = await startTestGateway(options({ calls_per_day: 1 }, { failure_mode: 'local' }))
     expect((await statuses([gateway], 2)).toSorted()).to.deep.equal([200, 429])
@@ -119,7 +119,7 @@ describe('gateways that share a Redis', () => {
     expect(log).to.include('Redis cannot be reached').and.not.include(PASSWORD)
   })
 
-  it('refuse a bad address at once, without repeating it', () => {
+  it('refuse an invalid address at the start, without showing it', () => {
     const policyObject = { ...options({}, { redisUrl: `http://u:${PASSWORD}@h` }) }
     expect(() => startGatewayServer({ policyObject })).to.throw(
       /^(?!.*s3cret)[\s\S]*quotas\.redisUrl: must be redis:/,

@@ -25,7 +25,7 @@ const duringFreeze = Date.parse(from)
 const afterFreeze = Date.parse(until)
 
 describe('the example of a custom stage', () => {
-  describe('keeps what every plugin promises', () => {
+  describe('in the conformance suite', () => {
     const validConfig = { from, until, tools: ['billing/*'] }
     for (const { title, run } of conformance(changeFreeze, { validConfig })) it(title, run)
   })
@@ -44,7 +44,7 @@ describe('the example of a custom stage', () => {
     }
   })
 
-  describe('loaded from a policy into a real gateway', () => {
+  describe('in a gateway', () => {
     let directory: string
     let tools: ToolServer
     let gateway: GatewayHandle | undefined
@@ -116,7 +116,7 @@ describe('the example of a custom stage', () => {
       })
     }
 
-    it('denies the named tools during the freeze, and the record says why', async () => {
+    it('denies the named tools during the freeze, with the reason in the record', async () => {
       const { url, records } = await start(policy(), duringFreeze)
       const response = await refund(url)
       expect(response.status).to.equal(403)
@@ -140,7 +140,7 @@ describe('the example of a custom stage', () => {
       ['until the freeze begins', beforeFreeze],
       ['from the instant it ends', afterFreeze],
     ] as const) {
-      it(`lets everything pass ${when}`, async () => {
+      it(`lets all calls pass ${when}`, async () => {
         const { url } = await start(policy(), now)
         expect((await refund(url)).status).to.equal(200)
         expect(tools.refunds).to.deep.equal(['INV-1001'])

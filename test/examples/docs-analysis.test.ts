@@ -67,7 +67,7 @@ describe('the recipes of docs/analysis.md', function () {
   }
   const only = (title: string) => run(recipes.get(title)?.[0] ?? '')
 
-  it('are all tested here', () => {
+  it('all have a test', () => {
     expect([...recipes.keys()]).to.deep.equal([
       'The records as a table',
       'Denials by reason',

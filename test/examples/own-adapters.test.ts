@@ -36,8 +36,8 @@ class KeyElsewhere implements RemoteKey {
   }
 }
 
-describe('the example of own parts', () => {
-  describe('in a real gateway', () => {
+describe('the example of custom adapters', () => {
+  describe('in a gateway', () => {
     let directory: string
     let tools: ToolServer
     let gateway: GatewayHandle
@@ -75,7 +75,7 @@ describe('the example of own parts', () => {
       await rm(directory, { recursive: true })
     })
 
-    it('counts with the one and signs with the other', async () => {
+    it('count calls and sign records', async () => {
       const statuses: number[] = []
       for (let i = 0; i < 3; i++) {
         const response = await fetch(`${url}/mcp/billing/get_invoice@1.0.0`, {

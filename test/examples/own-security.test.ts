@@ -47,7 +47,7 @@ const rulesOnly = definePlugin({
 const security = { egress_allowlist: ['good.example'] }
 const evil = { url: 'https://evil.example/' }
 
-describe('a replacement of the section security', () => {
+describe('a plugin that replaces the section security', () => {
   it('adds a rule to the built-in stage, whose rules, versions and facts stay', async () => {
     await using upstream = await startUpstream()
     await using gateway = await startTestGateway({

@@ -64,7 +64,7 @@ describe('docs/threat-model.md', () => {
     }
   })
 
-  it('names tests that are there, under the titles they have', function () {
+  it('names tests that exist, by their titles', function () {
     this.timeout(60_000)
     const named = rows.flatMap(({ tests }) => tests)
     const files = [...new Set(named.map(({ file }) => file))]

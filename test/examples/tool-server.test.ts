@@ -50,7 +50,7 @@ describe('the example tool server', () => {
     expect(viaMcp.structuredContent).to.deep.equal(await viaHttp.json())
   })
 
-  it('serves several sessions on the same books', async () => {
+  it('serves several sessions with the same data', async () => {
     const [first, second] = [await connect(), await connect()]
     await first.callTool({ name: 'refund_payment', arguments: { invoice: 'INV-1001', reason: 'test' } })
     const seen = await second.callTool({ name: 'get_invoice', arguments: { invoice: 'INV-1001' } })
@@ -58,7 +58,7 @@ describe('the example tool server', () => {
     expect(server.refunds).to.deep.equal(['INV-1001'])
   })
 
-  it('explains why it cannot use arguments', async () => {
+  it('explains why it rejects arguments', async () => {
     const responses = [
       await invoke('get_invoice@1.0.0', '{"invoice":"INV-9999"}'),
       await invoke('get_invoice@1.0.0', '{"number":1}'),
@@ -79,7 +79,7 @@ describe('the example tool server', () => {
     }
   })
 
-  it('tells a client of a session it does not know to start anew', async () => {
+  it('returns 404 for an unknown session', async () => {
     const response = await fetch(server.url, {
       method: 'POST',
       headers: { 'mcp-session-id': 'gone', 'content-type': 'application/json' },

@@ -16,7 +16,7 @@ interface Process {
   readonly adminUrl: string
 }
 
-describe('escalations over gateways that are processes of their own', function () {
+describe('escalations at two gateway processes', function () {
   this.timeout(60_000)
   let home: string
   let upstream: TestUpstream
@@ -102,10 +102,10 @@ describe('escalations over gateways that are processes of their own', function (
     expect((await call(there, 3, { 'x-escalation-id': last })).status).to.equal(200)
   }
 
-  it('are decided at the one for a caller who waits at the other: on one directory', () =>
+  it('are decided at one for a caller who waits at the other, with a shared directory', () =>
     shared({ adapter: 'lmdb' }))
 
-  describe('on one Redis', () => {
+  describe('with a shared Redis', () => {
     let server: RedisServer
 
     before(async () => {
@@ -114,7 +114,7 @@ describe('escalations over gateways that are processes of their own', function (
 
     after(() => server[Symbol.asyncDispose]())
 
-    it('are decided at the one for a caller who waits at the other', () =>
+    it('are decided at one for a caller who waits at the other', () =>
       shared({ adapter: 'redis', redisUrl: server.url }))
   })
 })

@@ -223,7 +223,7 @@ const states: Readonly<Record<string, Shared>> = {
   },
 }
 
-describe('what one caller causes does not change what another gets', () => {
+describe('a caller gets the same response whatever another caller does', () => {
   let issuer: TestIssuer
   let upstream: TestUpstream
 
@@ -264,7 +264,7 @@ describe('what one caller causes does not change what another gets', () => {
   })
 
   for (const [state, { options, eve, bob, bobClaims = {} }] of Object.entries(states)) {
-    it(`shared: ${state}`, async () => {
+    it(`with shared state: ${state}`, async () => {
       const chance = new Chance(seed)
       const given = options(upstream.url, issuer)
       const settings = { ...given, server: { drainMs: 20, ...given.server } }

@@ -58,7 +58,7 @@ plugins: [{ use: svc-badges, version: ^2 }]
 badges: { series: B- }
 `
 
-describe('a section from outside the repository', function () {
+describe('a plugin from outside the repository', function () {
   this.timeout(120_000)
   let install: PackedInstall
   let upstream: TestUpstream
@@ -88,7 +88,7 @@ describe('a section from outside the repository', function () {
 
   const load = async (specifier: string) => import(specifier)
 
-  it('runs with its own copy of core: its slot is filled, and its refusal keeps its code', async () => {
+  it('runs with another copy of core, fills its slot, and refuses with its code', async () => {
     const modules = join(install.directory, 'node_modules')
     const { coreUrl, seen } = await load(pathToFileURL(join(modules, 'svc-badges', 'index.mjs')).href)
     const entry = join(install.directory, 'entry.mjs')
@@ -140,7 +140,7 @@ describe('a section from outside the repository', function () {
       },
     )
 
-  it('appears in the output of the command: its place in the order, its schema, its descriptions', () => {
+  it('has its order, schema and descriptions in the output of the command', () => {
     const order = command(
       'policy',
       'explain',

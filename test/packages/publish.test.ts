@@ -133,7 +133,7 @@ describe('the published packages', function () {
     expect(await readdir(join(project, 'node_modules'))).not.to.include('@aws-sdk')
   })
 
-  it('hold the documentation, and the examples that it cites', async () => {
+  it('contain the documentation, and the examples that it cites', async () => {
     const pages = [
       'docs/writing-a-stage.md',
       'docs/reference/policy.md',
@@ -158,7 +158,7 @@ describe('the published packages', function () {
     expect(stdout).to.equal('')
   })
 
-  describe('allow an upgrade of one plugin alone:', () => {
+  describe('allow an upgrade of one plugin', () => {
     const name = '@svc/plugin-quotas'
 
     /** A project with another version of that plugin, which is written for `core`. */
@@ -218,7 +218,7 @@ describe('the published packages', function () {
     })
   })
 
-  describe('hold examples that are projects of their own:', () => {
+  describe('contain examples that are separate projects', () => {
     /** As the pages say: copied out of the package, installed and built there. */
     const copyExample = async (name: string) => {
       const folder = join(home, name)

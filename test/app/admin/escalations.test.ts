@@ -112,7 +112,7 @@ describe('escalations on the admin listener', () => {
       }
     })
 
-    it('refuse a second vote of the same reviewer', async () => {
+    it('cannot be voted on twice by one reviewer', async () => {
       rig.service.open('E1', { strategy: 'human_quorum' })
       expect((await rig.vote('E1', approve)).status).to.equal(200)
       const { status, json } = await rig.vote('E1', approve)
@@ -126,7 +126,7 @@ describe('escalations on the admin listener', () => {
       })
     })
 
-    it('serve the whole input at a path of its own, with its hash as the entity tag', async () => {
+    it('have their whole input at a separate path, with its hash as the entity tag', async () => {
       rig.service.open('E1', { args: '{"te…', isTruncated: true })
       rig.service.open('E2')
       rig.service.inputs.set('E1', { text: '{"text":"long"}', sha256: 'a'.repeat(64) })
@@ -153,7 +153,7 @@ describe('escalations on the admin listener', () => {
       expect(status).to.equal(200)
     })
 
-    it('refuse votes once they are decided', async () => {
+    it('cannot be voted on after they are decided', async () => {
       rig.service.open('E1', { status: 'rejected' })
       const { status, json } = await rig.vote('E1', approve)
       expect(status).to.equal(409)
@@ -171,17 +171,17 @@ describe('escalations on the admin listener', () => {
     })
 
     const bad: [string, unknown][] = [
-      ['is no JSON', '{'],
+      ['is not JSON', '{'],
       ['names a member twice', '{"vote":"approve","vote":"reject"}'],
       ['is a list', ['approve']],
       ['is null', 'null'],
       ['has no vote', {}],
       ['has another vote', { vote: 'abstain' }],
-      ['has a member more', { vote: 'approve', roles: ['cfo'] }],
-      ['has a comment that is no text', { vote: 'approve', comment: 7 }],
-      ['has a hash that is no text', { vote: 'approve', input_sha256: 7 }],
+      ['has an unknown member', { vote: 'approve', roles: ['cfo'] }],
+      ['has a comment that is not text', { vote: 'approve', comment: 7 }],
+      ['has a hash that is not text', { vote: 'approve', input_sha256: 7 }],
       ['has a comment too long', { vote: 'approve', comment: 'x'.repeat(1001) }],
-      ['has nothing', ''],
+      ['is empty', ''],
     ]
     for (const [name, body] of bad) {
       it(`are not voted on by a body that ${name}`, async () => {
@@ -200,7 +200,7 @@ describe('escalations on the admin listener', () => {
       expect(json['error']).to.equal('PAYLOAD_TOO_LARGE')
     })
 
-    it('refuse votes in the content types that a web form can send', async () => {
+    it('cannot be voted on in the content types that a web form can send', async () => {
       rig.service.open('E1')
       for (const type of [
         'text/plain',
@@ -236,7 +236,7 @@ describe('escalations on the admin listener', () => {
     })
   })
 
-  describe('where nothing escalates', () => {
+  describe('under a policy that escalates nothing', () => {
     it('are an empty list', async () => {
       await using rig = await startAdminRig({ plugins: [] })
       expect((await rig.admin('/api/escalations')).json).to.deep.equal({ escalations: [], more: false })
@@ -299,7 +299,7 @@ describe('escalations on the admin listener', () => {
       expect(rig.service.cases.get('E1')?.votes).to.deep.equal([])
     })
 
-    it("are not there for another tenant's reviewer", async () => {
+    it('are hidden from a reviewer of another tenant', async () => {
       rig.service.open('E1')
       rig.service.open('E2', { tenant: 'globex' })
       const globex = { org: 'globex', email: 'gus@globex.example', roles: ['approver'] }
@@ -356,13 +356,13 @@ describe('escalations on the admin listener', () => {
       })
     }
 
-    it('come without the metrics: those need the admin token', async () => {
+    it('can be read by a reviewer, who cannot read the metrics', async () => {
       expect((await rig.admin('/metrics', { headers: await as({ roles: ['approver'] }) })).status).to.equal(
         401,
       )
     })
 
-    it("follow a reload's roles of reviewers", async () => {
+    it('follow the reviewer roles of a reloaded policy', async () => {
       rig.service.open('E1')
       await rig.gateway.handle.reload({
         tenant: 'acme',
@@ -374,7 +374,7 @@ describe('escalations on the admin listener', () => {
     })
   })
 
-  it('need a token even where calls need none', async () => {
+  it('need a token even if calls do not need one', async () => {
     await using rig = await startAdminRig({
       admin: { port: 0, tokenRef: 'env:SVC_ADMIN', reviewer_roles: ['x'] },
     })

@@ -73,9 +73,12 @@ describe('the admin listener, without a token', () => {
       'two Authorization headers',
       'GET /metrics HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer a\r\nAuthorization: Bearer b\r\nConnection: close\r\n\r\n',
     ],
-    ['no Host', 'GET /metrics HTTP/1.1\r\nConnection: close\r\n\r\n'],
-    ['two Hosts', 'GET /metrics HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\nConnection: close\r\n\r\n'],
-    ['HTTP/1.0 without a Host', 'GET /metrics HTTP/1.0\r\n\r\n'],
+    ['no Host header', 'GET /metrics HTTP/1.1\r\nConnection: close\r\n\r\n'],
+    [
+      'two Host headers',
+      'GET /metrics HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\nConnection: close\r\n\r\n',
+    ],
+    ['HTTP/1.0 without a Host header', 'GET /metrics HTTP/1.0\r\n\r\n'],
     [
       'an absolute target of another host',
       'GET http://evil.example/metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n',
@@ -89,7 +92,7 @@ describe('the admin listener, without a token', () => {
       'GET /healthz HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 30\r\n\r\nGET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n',
     ],
     ['headers over 16 KiB', `GET /metrics HTTP/1.1\r\nHost: localhost\r\nX-A: ${'a'.repeat(20_000)}\r\n\r\n`],
-    ['no HTTP', '\x16\x03\x01\x00\xa5\x01\x00\x00\r\n\r\n'],
+    ['text that is not HTTP', '\x16\x03\x01\x00\xa5\x01\x00\x00\r\n\r\n'],
   ]
   for (const [name, text] of shapes) {
     it(`refuses a request with ${name}`, async () => {

@@ -25,7 +25,7 @@ describe('the admin listener', () => {
     expect(rig.adminUrl).not.to.equal(rig.gateway.url)
   })
 
-  it('answers health checks without a token', async () => {
+  it('responds to health checks without a token', async () => {
     await using rig = await startAdminRig()
     const { status, json } = await ask(rig.adminUrl, '/healthz', {})
     expect({ status, json }).to.deep.equal({ status: 200, json: { status: 'ok' } })
@@ -40,7 +40,7 @@ describe('the admin listener', () => {
     '/readyz',
     '/metrics/',
   ]) {
-    it(`answers ${path} with 404 in the error shape`, async () => {
+    it(`returns 404 in the error shape for ${path}`, async () => {
       await using rig = await startAdminRig()
       const { status, json } = await rig.admin(path)
       expect(status).to.equal(404)
@@ -49,24 +49,24 @@ describe('the admin listener', () => {
   }
 
   for (const method of ['POST', 'PUT', 'DELETE', 'OPTIONS', 'PATCH']) {
-    it(`knows no ${method} of the list of escalations`, async () => {
+    it(`returns 404 for ${method} on the list of escalations`, async () => {
       await using rig = await startAdminRig()
       expect((await rig.admin('/api/escalations', { method })).status).to.equal(404)
     })
   }
 
-  describe('asks for the token', () => {
+  describe('requires the token', () => {
     const wrong: [string, Record<string, string>][] = [
-      ['none', {}],
-      ['another', { authorization: `Bearer ${adminToken.slice(0, -1)}X` }],
-      ['a part of it', { authorization: `Bearer ${adminToken.slice(0, -1)}` }],
-      ['one in another scheme', { authorization: `Basic ${adminToken}` }],
-      ['one without a scheme', { authorization: adminToken }],
-      ['two', { authorization: `Bearer ${adminToken}, Bearer ${adminToken}` }],
+      ['no token', {}],
+      ['another token', { authorization: `Bearer ${adminToken.slice(0, -1)}X` }],
+      ['a part of the token', { authorization: `Bearer ${adminToken.slice(0, -1)}` }],
+      ['the token in another scheme', { authorization: `Basic ${adminToken}` }],
+      ['the token without a scheme', { authorization: adminToken }],
+      ['two tokens', { authorization: `Bearer ${adminToken}, Bearer ${adminToken}` }],
     ]
     for (const path of ['/metrics', '/api/escalations', '/api/escalations/E1']) {
       for (const [name, headers] of wrong) {
-        it(`of ${path}, and refuses ${name}`, async () => {
+        it(`for ${path} and refuses ${name}`, async () => {
           await using rig = await startAdminRig()
           rig.service.open('E1')
           const response = await rig.admin(path, { headers })
@@ -78,7 +78,7 @@ describe('the admin listener', () => {
       }
     }
 
-    it('of a vote, before its body is read', async () => {
+    it('for a vote before it reads the body', async () => {
       await using rig = await startAdminRig()
       rig.service.open('E1')
       const { status } = await rig.vote('E1', '{', 'wrong-token-of-the-tests')
@@ -86,13 +86,13 @@ describe('the admin listener', () => {
       expect(rig.service.cases.get('E1')?.votes).to.deep.equal([])
     })
 
-    it('and takes the scheme in any case', async () => {
+    it('whose scheme may be written in any case', async () => {
       await using rig = await startAdminRig()
       const { status } = await rig.admin('/metrics', { headers: { authorization: `bearer ${adminToken}` } })
       expect(status).to.equal(200)
     })
 
-    it('not of the metrics where loopback is all that guards them', async () => {
+    it('except for the metrics if the policy sets no token and the listener is on loopback', async () => {
       await using rig = await startAdminRig({ admin: { port: 0 } })
       expect((await rig.admin('/metrics', { headers: {} })).status).to.equal(200)
       const { status, json } = await rig.admin('/api/escalations')
@@ -101,7 +101,7 @@ describe('the admin listener', () => {
     })
   })
 
-  describe('refuses web pages', () => {
+  describe('against requests of web pages', () => {
     for (const host of [
       'evil.example',
       'evil.example:9090',
@@ -109,7 +109,7 @@ describe('the admin listener', () => {
       '10.0.0.1',
       'localhost@evil.example',
     ]) {
-      it(`that reach it under the name "${host}"`, async () => {
+      it(`refuses the Host header ${host}`, async () => {
         await using rig = await startAdminRig({ admin: { port: 0 } })
         const { status, text } = await rig.admin('/metrics', { headers: { host } })
         expect(status).to.equal(400)
@@ -118,21 +118,21 @@ describe('the admin listener', () => {
     }
 
     for (const host of ['localhost', 'localhost:1', '127.0.0.1', '[::1]:9090']) {
-      it(`and accepts requests for ${host}`, async () => {
+      it(`accepts the Host header ${host}`, async () => {
         await using rig = await startAdminRig()
         const authorization = `Bearer ${adminToken}`
         expect((await rig.admin('/metrics', { headers: { host, authorization } })).status).to.equal(200)
       })
     }
 
-    it('but accepts host names that the policy lists', async () => {
+    it('accepts host names that the policy lists', async () => {
       await using rig = await startAdminRig({ admin: { port: 0, allowedHosts: ['ops.example.com'] } })
       expect((await rig.admin('/metrics', { headers: { host: 'ops.example.com:9' } })).status).to.equal(200)
       const refused = await rig.admin('/metrics', { headers: { host: 'other.example.com' } })
       expect(refused.json['message']).to.match(/admin\.allowedHosts/)
     })
 
-    it('of another origin, even with the token', async () => {
+    it('refuses requests of another origin, even with the token', async () => {
       await using rig = await startAdminRig()
       for (const origin of ['https://evil.example', 'null', 'http://127.0.0.1:1', 'http://localhost']) {
         const headers = { origin, authorization: `Bearer ${adminToken}` }
@@ -140,13 +140,13 @@ describe('the admin listener', () => {
       }
     })
 
-    it('but not of its own origin', async () => {
+    it('accepts requests of its own origin', async () => {
       await using rig = await startAdminRig()
       const headers = { origin: rig.adminUrl, authorization: `Bearer ${adminToken}` }
       expect((await rig.admin('/api/escalations', { headers })).status).to.equal(200)
     })
 
-    it('and sends no CORS header', async () => {
+    it('sends no CORS header', async () => {
       await using rig = await startAdminRig()
       const { headers } = await rig.admin('/api/escalations', {
         headers: { origin: rig.adminUrl, authorization: `Bearer ${adminToken}` },
@@ -157,36 +157,36 @@ describe('the admin listener', () => {
     })
   })
 
-  describe('needs, to start, that', () => {
+  describe('does not start if', () => {
     const start = (env: Record<string, string>, more: object = {}) =>
       startAdminRig({ env, admin: { port: 0, tokenRef: 'env:SVC_ADMIN' }, ...more })
 
-    it('the token is there', async () => {
+    it('the token is not set', async () => {
       expect((await rejectionOf(start({}))).message).to.match(/^admin\.tokenRef: .*SVC_ADMIN is not set/)
     })
 
-    it('the token is long enough, and does not show it', async () => {
+    it('the token is too short, and does not show it', async () => {
       const { message } = await rejectionOf(start({ SVC_ADMIN: 'hunter2' }))
       expect(message)
         .to.match(/^admin\.tokenRef: .*16 characters/)
         .and.not.contain('hunter2')
     })
 
-    it('the token can be sent, and does not show it', async () => {
+    it('the token has characters that a header cannot carry, and does not show it', async () => {
       const { message } = await rejectionOf(start({ SVC_ADMIN: 'fünfzehn zeichen und mehr' }))
       expect(message)
         .to.match(/^admin\.tokenRef: /)
         .and.not.contain('zeichen')
     })
 
-    it('the token file has the mode of a key file', async () => {
+    it('the token file is outside the directories for keys', async () => {
       const admin = { port: 0, tokenRef: 'file:///etc/hostname' }
       expect((await rejectionOf(start({}, { admin }))).message).to.match(
         /admin\.tokenRef: .*outside the directories/,
       )
     })
 
-    it('its port is free', async () => {
+    it('its port is in use', async () => {
       const holder = createServer().listen(0, '127.0.0.1')
       await new Promise((resolve) => holder.once('listening', resolve))
       const { port } = holder.address() as AddressInfo
@@ -195,7 +195,7 @@ describe('the admin listener', () => {
       expect(error).to.have.property('code', 'EADDRINUSE')
     })
 
-    it('it is not open to a network without a token', () => {
+    it('it would be open to a network without a token', () => {
       const options = {
         port: 0,
         tenant: 'acme',
@@ -209,10 +209,10 @@ describe('the admin listener', () => {
     })
   })
 
-  describe('follows the policy in force', () => {
+  describe('when the policy is reloaded', () => {
     const policy = (admin?: object) => (admin === undefined ? {} : { admin })
 
-    it('to another token', async () => {
+    it('accepts only the token of the new policy', async () => {
       const env = { SVC_ADMIN: adminToken, SVC_NEXT: 'the-next-token-of-the-tests' }
       await using rig = await startAdminRig({ env })
       await rig.gateway.handle.reload(policy({ port: 0, tokenRef: 'env:SVC_NEXT' }))
@@ -221,14 +221,14 @@ describe('the admin listener', () => {
       expect((await rig.admin('/metrics', { headers })).status).to.equal(200)
     })
 
-    it('and stays with the old one when the next has no token that can be read', async () => {
+    it('keeps the old policy if the token of the new one cannot be read', async () => {
       await using rig = await startAdminRig()
       const reload = rig.gateway.handle.reload(policy({ port: 0, tokenRef: 'env:NOWHERE' }))
       expect((await rejectionOf(reload)).message).to.match(/^admin\.tokenRef: /)
       expect((await rig.admin('/metrics')).text).to.match(/^svc_policy_reloads_total\{result="refused"\} 1$/m)
     })
 
-    it('to one without an admin section, and then serves only health checks', async () => {
+    it('serves only health checks if the new policy has no admin section', async () => {
       const admin = { port: 0, tokenRef: 'env:SVC_ADMIN' }
       await using rig = await startAdminRig({ admin: undefined, policyObject: { admin } })
       expect((await rig.admin('/metrics')).status).to.equal(200)
@@ -238,7 +238,7 @@ describe('the admin listener', () => {
       expect((await rig.admin('/healthz')).status).to.equal(200)
     })
 
-    it('but not to another port, and warns', async () => {
+    it('keeps its port and warns if the new policy has another port', async () => {
       await using rig = await startAdminRig()
       await rig.gateway.handle.reload(policy({ port: 65_001, tokenRef: 'env:SVC_ADMIN' }))
       expect((await rig.admin('/metrics')).status).to.equal(200)
@@ -246,7 +246,7 @@ describe('the admin listener', () => {
       expect(warned.map(({ fields }) => fields)).to.deep.include({ settings: ['admin.port'] })
     })
 
-    it('and completes a request under the policy that it began with', async () => {
+    it('completes a request under the policy with which the request began', async () => {
       const seen = { stopped: 0 }
       const service = new TestEscalationService()
       service.open('E1')
@@ -292,10 +292,10 @@ describe('the admin listener', () => {
 
     it('serves metrics until the last call has ended', async () => {
       const asked = signalled()
-      const answer = signalled()
+      const released = signalled()
       await using upstream = await startUpstream((_call, response) => {
         asked.resolve()
-        void answer.happened.then(() => response.end('{}'))
+        void released.happened.then(() => response.end('{}'))
       })
       await using rig = await startAdminRig({ targets: { billing: upstream.url } })
       const call = rig.gateway.invoke('/mcp/billing/refund@1')
@@ -306,7 +306,7 @@ describe('the admin listener', () => {
         .to.match(/^svc_calls_in_flight 1$/m)
         .and.match(/^svc_ready 0$/m)
       expect(headers.get('connection')).to.equal('close')
-      answer.resolve()
+      released.resolve()
       expect((await call).status).to.equal(200)
       await closing
     })

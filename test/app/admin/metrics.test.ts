@@ -20,7 +20,7 @@ async function metrics(rig: AdminRig): Promise<Map<string, Family>> {
 }
 
 describe('the metrics', () => {
-  it('are text that Prometheus reads', async () => {
+  it('are in the Prometheus text format', async () => {
     await using rig = await startAdminRig()
     const { headers, text } = await rig.admin('/metrics')
     expect(headers.get('content-type')).to.equal('text/plain; version=0.0.4; charset=utf-8')
@@ -93,7 +93,7 @@ describe('the metrics', () => {
     )
   })
 
-  it("have no label with a value of a caller's choosing", async () => {
+  it('have no label whose value a caller chooses', async () => {
     await using rig = await startAdminRig()
     const before = (await metrics(rig)).get('svc_calls_total')?.samples.length
     expect(before).to.equal(0)
@@ -154,7 +154,7 @@ describe('the metrics', () => {
     expect(sampled(families, 'svc_audit_append_failures_total')).to.equal(1)
   })
 
-  it('do not use a meter that the user bound', async () => {
+  it('do not use a meter that the application bound', async () => {
     const counted: string[] = []
     const meter: Meter = { count: (name) => void counted.push(name) }
     await using rig = await startAdminRig({
@@ -164,12 +164,12 @@ describe('the metrics', () => {
     expect(sampled(await metrics(rig), 'svc_ready')).to.equal(1)
   })
 
-  it('are kept as plain numbers without a listener', async () => {
+  it('are counted without a listener', async () => {
     await using gateway = await startTestGateway({ targets: { billing: 'http://127.0.0.1:1' } })
     expect(resolve(gateway.handle.container, tokens.Meter)).to.be.instanceOf(Counters)
   })
 
-  it('count reloads, that succeed and that are refused', async () => {
+  it('count successful and refused reloads', async () => {
     await using rig = await startAdminRig()
     await rig.gateway.handle.reload({})
     await rig.gateway.handle.reload({ server: 7 }).catch(() => undefined)
@@ -179,8 +179,8 @@ describe('the metrics', () => {
   })
 })
 
-describe('the meter behind them', () => {
-  it('never throws, and warns once of a name that it cannot show', async () => {
+describe('the meter', () => {
+  it('does not throw for an invalid name, and warns once', async () => {
     const log = keepingLogger()
     const metrics = new GatewayMetrics(log)
     metrics.gauge('a_level', 1)
@@ -197,7 +197,7 @@ describe('the meter behind them', () => {
     expect(sampled(families, 'fine_total')).to.equal(0)
   })
 
-  it('takes no more than 200 names', async () => {
+  it('accepts at most 200 names', async () => {
     const log = keepingLogger()
     const metrics = new GatewayMetrics(log)
     for (let n = 0; n < 1000; n++) metrics.count(`caller_${n}_total`)
@@ -206,7 +206,7 @@ describe('the meter behind them', () => {
     expect(log.lines.length).to.be.within(1, 200)
   })
 
-  it('keeps its first description through every reload', async () => {
+  it('keeps the first description of a metric through reloads', async () => {
     const metrics = new GatewayMetrics(keepingLogger())
     metrics.declare({ a_total: { kind: 'counter', help: 'First.' } })
     metrics.count('a_total')
@@ -217,8 +217,8 @@ describe('the meter behind them', () => {
   })
 })
 
-describe('the server in front of the stages', () => {
-  it('names every metric that it counts', () => {
+describe('the HTTP server', () => {
+  it('declares every metric that it counts', () => {
     const server = fileURLToPath(new URL('../../../../app/http/server.ts', import.meta.url))
     const counted = [...readFileSync(server, 'utf8').matchAll(/\.count\('(\w+)'/g)].map(
       ([, metric]) => metric,
@@ -230,7 +230,7 @@ describe('the server in front of the stages', () => {
 describe('the plugins that ship', () => {
   const root = fileURLToPath(new URL('../../../../plugins', import.meta.url))
   for (const { name, metrics = {} } of builtinPlugins) {
-    it(`name every metric that they count, in \`metrics\`: ${name}`, () => {
+    it(`declare every metric that they count, in \`metrics\`: ${name}`, () => {
       const sources = readdirSync(join(root, name), { recursive: true, encoding: 'utf8' }).filter(
         (file) => file.endsWith('.ts') && !/(^|\/)(dist|node_modules)\//.test(file),
       )

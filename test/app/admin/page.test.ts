@@ -10,7 +10,7 @@ import { adminToken, ask } from './rig.js'
 const page = readFileSync(new URL('../../../../docs/admin.md', import.meta.url), 'utf8')
 
 describe('docs/admin.md', () => {
-  it('has a policy that runs', async () => {
+  it('has a policy with which a gateway starts', async () => {
     await using issuer = await TestIssuer.start()
     await using gateway = await startTestGateway((home) => {
       mkdirSync(join(home, 'keys'))
@@ -32,7 +32,7 @@ describe('docs/admin.md', () => {
     expect((await ask(adminUrl, '/metrics', {})).status).to.equal(401)
   })
 
-  it('names metrics that there are', () => {
+  it('names only metrics that exist', () => {
     const known = [ownMetrics, ...builtinPlugins.map(({ metrics = {} }) => metrics)].flatMap(Object.keys)
     const named = [...page.matchAll(/svc_[a-z_]+/g)].map(([name]) => name.replace(/_bucket$/, ''))
     expect(named.length).to.be.greaterThan(3)

@@ -70,11 +70,11 @@ describe('TLS on the admin listener', () => {
 
   const codeOf = (promise: Promise<unknown>) =>
     promise.then(
-      () => expect.fail('it was answered'),
+      () => expect.fail('the server responded'),
       (error: { code?: string }) => error.code ?? 'none',
     )
 
-  it('is used where the policy has a key and a certificate', async () => {
+  it('is used if the policy has a key and a certificate', async () => {
     await using rig = await startAdminRig({ admin: admin() })
     expect(rig.adminUrl).to.match(/^https:/)
     const { status, text } = await seen(rig, '/metrics', { origin: rig.adminUrl })
@@ -84,7 +84,7 @@ describe('TLS on the admin listener', () => {
     expect(await codeOf(ask(rig.adminUrl.replace('https', 'http'), '/healthz', {}))).not.to.equal('none')
   })
 
-  it('requires client certificates where the policy names an authority for them', async () => {
+  it('requires client certificates if the policy names an authority for them', async () => {
     copyFileSync(authority.root.certFile, join(home, 'clients.crt'))
     await using rig = await startAdminRig({ admin: admin({ clientCa: `file://${home}/clients.crt` }) })
     const { key, cert } = authority.client()
@@ -106,7 +106,7 @@ describe('TLS on the admin listener', () => {
     expect((await rig.own('/readyz')).text).to.match(/admin\.tls\.cert: the certificate expires/)
   })
 
-  it('keeps the gateway from starting with a key of another certificate', async () => {
+  it('prevents a start with a key of another certificate', async () => {
     install({ keyFile: authority.server('other').keyFile, certFile: first.certFile })
     const error = await rejectionOf(startAdminRig({ admin: admin() }))
     expect(error.message).to.match(/^admin\.tls/)

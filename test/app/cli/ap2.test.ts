@@ -50,7 +50,7 @@ describe('svc ap2', () => {
     })
   }
 
-  it('keeps the keys for the next time, readable by their owner only', async () => {
+  it('keeps the keys for the next run, readable only by their owner', async () => {
     const { err } = await make()
     expect(err).to.match(/^created .*; issuer did:key:z/)
     expect(statSync(join(dir.path, 'keys.json')).mode & 0o777).to.equal(0o600)
@@ -61,7 +61,7 @@ describe('svc ap2', () => {
     expect(await make()).to.include({ exit: 1 })
   })
 
-  it('says which check fails, and what comes after it', async () => {
+  it('names the check that fails and the checks that were not made', async () => {
     const file = await written('--header')
     const wrong = await run('inspect', file, '--audience', 'other')
     expect(wrong.exit).to.equal(1)

@@ -46,7 +46,7 @@ describe('svc audit', () => {
       expect((await audit('check-proof', join(dir.path, 'none'), '--keys', keyFile())).code).to.equal(2)
     })
 
-    it('do not take the signature of a key at leaves for which it is not trusted', async () => {
+    it('do not accept the signature of a key for leaves for which it is not trusted', async () => {
       const proof = join(dir.path, 'b.tlog-proof')
       const keys = join(dir.path, 'ranged.pub')
       await audit('prove', dir.path, '--trace-id', 'bb', '--out', proof)

@@ -174,7 +174,7 @@ describe('svc audit report', function () {
     expect((await check('out.json', 'keys')).out).to.include('signed by none of the keys')
   })
 
-  it('is judged by check-report: 0 for intact, 1 for not intact, 2 for all else', async () => {
+  it('makes check-report exit with 0 for an intact log, 1 for a damaged one, 2 for an error', async () => {
     const log = await writeLog()
     await make(log, '--keys', path('keys'))
     const intact = await check('out.json')
@@ -210,7 +210,7 @@ describe('svc audit report', function () {
     expect((await check('no such file')).code).to.equal(2)
   })
 
-  it('repeats no head, and no signature line, that was not checked', async () => {
+  it('contains only heads and signature lines that were checked', async () => {
     const log = path('log')
     mkdirSync(log)
     const built = new LogBuilder(log, { at: '2026-11-18T10:00:00.000Z' })
@@ -246,7 +246,7 @@ describe('svc audit report', function () {
     expect(true1).to.have.length(2)
   })
 
-  it('has a page in which nothing of a record is markup', async () => {
+  it('has a page in which the values of records are escaped', async () => {
     const log = path('log')
     const appender = appenderIn(log)
     await appender.append(envelope({ tenant: '<script>alert("1")</script>' }))

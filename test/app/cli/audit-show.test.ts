@@ -19,7 +19,7 @@ describe('svc audit', () => {
       expect((await audit('show', dir.path)).out).to.equal(readFileSync(join(dir.path, file), 'utf8'))
     })
 
-    it('filters', async () => {
+    it('filters by decision', async () => {
       const { out } = await audit('show', dir.path, '--decision', 'deny')
       expect(
         out
@@ -144,7 +144,7 @@ describe('svc audit', () => {
     })
   })
 
-  it('ends quietly when the reader goes away', async () => {
+  it('ends without an error when the reader closes the pipe', async () => {
     const appender = new SvcAppender({ config: { dir: dir.path, retentionDays: 9999 }, signer })
     await Promise.all(Array.from({ length: 3_000 }, () => appender.append(envelope())))
     await appender.close()

@@ -11,7 +11,7 @@ describe('svc audit', () => {
   const { dir, tamper } = threeRecords()
 
   describe('verify', () => {
-    it('exits 0 on an intact log and says that it vouches for itself', async () => {
+    it('exits 0 on an intact log and says that no other party confirms it', async () => {
       const { out, err, code } = await audit('verify', dir.path)
       expect([err, code]).to.deep.equal(['', 0])
       expect(out).to.include('3 records in 1 files, 3 verified').and.include('vouches for itself')
@@ -26,7 +26,7 @@ describe('svc audit', () => {
       expect(out).to.include('NOT INTACT')
     })
 
-    it('exits 2 on what cannot be judged', async () => {
+    it('exits 2 on a log that cannot be read', async () => {
       const { out, code } = await audit('verify', join(dir.path, 'none'))
       expect(code).to.equal(2)
       expect(out).to.include('cannot be judged: ')
@@ -58,7 +58,7 @@ describe('svc audit', () => {
       expect(report.failures[0]).to.include({ file, line: 2, kind: 'bad_signature' })
     })
 
-    it('checks the tree alone when told to be fast', async () => {
+    it('checks only the tree with --fast', async () => {
       const { out, code } = await audit('verify', dir.path, '--fast')
       expect(code).to.equal(0)
       expect(out)

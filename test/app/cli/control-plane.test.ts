@@ -37,7 +37,7 @@ describe('svc control-plane', () => {
     })
   })
 
-  it('says what to install where the package is missing', async () => {
+  it('names the package to install if it is missing', async () => {
     const said = await run(
       join(installRequired(home.path, 'svc-sdk'), 'bin/svc.js'),
       '--bucket',

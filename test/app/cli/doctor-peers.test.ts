@@ -10,7 +10,7 @@ import { startUpstream } from '../../support/upstream.js'
 
 import { DoctorRig } from './doctor-rig.js'
 
-describe('svc doctor, about what a gateway talks to,', () => {
+describe('svc doctor, about the peers of a gateway,', () => {
   const rig = new DoctorRig()
 
   it('finds an upstream that does not respond, or responds with an error', async () => {
@@ -26,7 +26,7 @@ describe('svc doctor, about what a gateway talks to,', () => {
     )
   })
 
-  it('warns of a clock that is not that of an upstream', async () => {
+  it('warns if the clock differs from that of an upstream', async () => {
     const at = (ms: number) =>
       startUpstream((_call, response) =>
         response.writeHead(200, { date: new Date(Date.now() + ms).toUTCString() }).end(),
@@ -69,7 +69,7 @@ describe('svc doctor, about what a gateway talks to,', () => {
       )
     })
 
-    it('warns where its metadata say otherwise', async () => {
+    it('warns if its metadata contradict the policy', async () => {
       const provider = await startOAuthProvider('read')
       const oidc = { ...provider.oidc, issuer: `${provider.issuer}/` }
       const lines = await rig.about('authn', { authn: { oidc } })
@@ -107,7 +107,7 @@ describe('svc doctor, about what a gateway talks to,', () => {
     expect(bucket.keys).to.deep.equal([])
   })
 
-  it('asks a token endpoint for no token', async () => {
+  it('requests no token from a token endpoint', async () => {
     const issuer = await TestIssuer.start()
     await using endpoint = await startTokenEndpoint()
     const brokers = {
@@ -141,7 +141,7 @@ describe('svc doctor, about what a gateway talks to,', () => {
     expect(rig.upstream.calls.map(({ method }) => method)).to.deep.equal(['HEAD', 'HEAD'])
   })
 
-  it('finds a runtime that does not answer', async () => {
+  it('finds a runtime that does not respond', async () => {
     const runtime = {
       enforcement: { mode: 'remote', remote: { endpoint: 'http://127.0.0.1:1/', apiKeyRef: 'env:SVC_NONE' } },
     }
@@ -151,7 +151,7 @@ describe('svc doctor, about what a gateway talks to,', () => {
     ])
   })
 
-  it('starts each command, lists its tools, and says which of them the policy lets whom use', async () => {
+  it('starts each command and lists its tools with the callers that may use them', async () => {
     const entitlements = {
       default_plan: 'free',
       plans: { free: { allowlist: ['files/echo'] } },

@@ -13,7 +13,7 @@ import { DoctorRig, password } from './doctor-rig.js'
 describe('svc doctor', () => {
   const rig = new DoctorRig()
 
-  describe('on a policy whose parts are all there', () => {
+  describe('on a policy without errors', () => {
     let redis: RedisServer
     let provider: OAuthProvider
 
@@ -81,7 +81,7 @@ describe('svc doctor', () => {
       expect(rig.upstream.calls.map(({ method }) => method)).to.deep.equal(['HEAD'])
     })
 
-    it('does not print a secret, of checks that pass or fail', async () => {
+    it('does not print a secret, whether its checks pass or fail', async () => {
       const works = await rig.run(rig.write(everything()))
       const wrong = redis.url.replace('://', '://:hunter2-wrong@')
       rig.env['SVC_KEY'] = 'hunter2-with\na-line-break'
@@ -119,7 +119,7 @@ describe('svc doctor', () => {
     expect(readdirSync(join(rig.home, 'quotas'))).to.deep.equal(['data.mdb'])
   })
 
-  it('finds a directory that is a file, and a disk with less than it needs', async () => {
+  it('finds a directory that is a file, and a disk without enough space', async () => {
     writeFileSync(join(rig.home, 'log'), '')
     const audit = { gatewayName: 'edge', gatewayVersion: '1', signer: { keyRef: 'file://audit.key' } }
     expect((await rig.about('audit', { audit: { ...audit, dir: 'log' } }))[1]).to.match(
@@ -167,7 +167,7 @@ describe('svc doctor', () => {
     expect(both.map((one) => one.split(' ')[0])).to.deep.equal(['ok', 'error'])
   })
 
-  it('finds certificates that expire, and keys that are not theirs', async () => {
+  it('finds certificates that expire or do not belong to their keys', async () => {
     const authority = new TestAuthority(rig.home)
     const [soon, other] = [authority.server('soon', 3), authority.server('other')]
     const tls = (key: string, cert: string) => ({
@@ -196,7 +196,7 @@ describe('svc doctor', () => {
     ])
   })
 
-  it('reports the mistakes of a policy, and opens nothing then', async () => {
+  it('reports the mistakes of a policy without opening anything', async () => {
     const file = rig.write({ quota: {} })
     const { out, code } = await rig.run(file)
     expect(code).to.equal(1)

@@ -96,7 +96,7 @@ describe('svc escalations', () => {
     expect((await run(['show', id], env)).out).to.match(/^status +approved by votes at .*, used$/m)
   })
 
-  it('approves a long input with the hash of the whole alone, which it prints with the input', async () => {
+  it('approves a long input only with its whole hash, which it prints with the input', async () => {
     await start()
     const long = { amount: 5, note: 'x'.repeat(3000) }
     const response = await (await gateway.invoke(refund, long)).json()
@@ -136,7 +136,7 @@ describe('svc escalations', () => {
     expect(upstream.calls).to.have.length(0)
   })
 
-  it('answers a waiting caller when it is approved', async () => {
+  it('lets a waiting caller continue after an approval', async () => {
     await start()
     const id = await held()
     const waiting = call({ 'x-escalation-id': id, 'x-escalation-wait': '30' })
@@ -145,7 +145,7 @@ describe('svc escalations', () => {
     expect(upstream.calls).to.have.length(1)
   })
 
-  it('lists none, by status and as JSON', async () => {
+  it('lists escalations by status and as JSON', async () => {
     await start()
     expect((await run(['list'], env)).out).to.equal('none that are pending\n')
     expect((await run(['list', '--status', 'all'], env)).out).to.equal('none\n')
@@ -224,16 +224,16 @@ describe('svc escalations', () => {
   })
 })
 
-describe('svc escalations, at an address without an admin listener', () => {
+describe('svc escalations, at the address of another server,', () => {
   let server: Server
-  let answer: (response: ServerResponse) => void
+  let respond: (response: ServerResponse) => void
   const env = (): Env => ({
     SVC_ADMIN_URL: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     SVC_ADMIN_TOKEN: adminToken,
   })
 
   beforeEach(async () => {
-    server = createServer((_request, response) => answer(response)).listen(0, '127.0.0.1')
+    server = createServer((_request, response) => respond(response)).listen(0, '127.0.0.1')
     await new Promise((resolve) => server.once('listening', resolve))
   })
 
@@ -242,7 +242,7 @@ describe('svc escalations, at an address without an admin listener', () => {
     await new Promise((resolve) => server.close(resolve))
   })
 
-  it('takes the token nowhere else', async () => {
+  it('does not send the token to the target of a redirect', async () => {
     let asked = 0
     const elsewhere = createServer((_request, response) => {
       asked++
@@ -250,7 +250,7 @@ describe('svc escalations, at an address without an admin listener', () => {
     }).listen(0, '127.0.0.1')
     await new Promise((resolve) => elsewhere.once('listening', resolve))
     const { port } = elsewhere.address() as AddressInfo
-    answer = (response) => response.writeHead(307, { location: `http://127.0.0.1:${port}/` }).end()
+    respond = (response) => response.writeHead(307, { location: `http://127.0.0.1:${port}/` }).end()
     const { code, err } = await run(['list'], env())
     await new Promise((resolve) => elsewhere.close(resolve))
     expect([code, asked]).to.deep.equal([1, 0])
@@ -258,24 +258,24 @@ describe('svc escalations, at an address without an admin listener', () => {
   })
 
   it('does not show an input if its hash does not match', async () => {
-    answer = (response) => response.setHeader('etag', `"${'0'.repeat(64)}"`).end('{"amount":5}')
+    respond = (response) => response.setHeader('etag', `"${'0'.repeat(64)}"`).end('{"amount":5}')
     const { out, err, code } = await run(['show', 'E1', '--input'], env())
     expect([out, code]).to.deep.equal(['', 1])
     expect(err).to.contain('does not have the hash')
   })
 
-  it('says so when what responses is another', async () => {
-    answer = (response) => response.writeHead(500).end('<h1>oops</h1>')
+  it('reports a server that is not an admin listener', async () => {
+    respond = (response) => response.writeHead(500).end('<h1>oops</h1>')
     expect((await run(['list'], env())).err).to.match(/HTTP 500, not from a gateway/)
-    answer = (response) => response.end('{"escalations":[{}]}')
+    respond = (response) => response.end('{"escalations":[{}]}')
     expect((await run(['list'], env())).err).to.match(
       /the response does not have the form of an admin listener/,
     )
-    answer = (response) => response.socket?.destroy()
+    respond = (response) => response.socket?.destroy()
     expect((await run(['list'], env())).code).to.equal(1)
   })
 
-  it('drives no terminal by what others wrote', async () => {
+  it('prints no control characters from a response', async () => {
     const one = {
       id: 'E1',
       status: 'pending',
@@ -291,13 +291,13 @@ describe('svc escalations, at an address without an admin listener', () => {
       used: false,
       trace_id: '',
     }
-    answer = (response) => response.end(JSON.stringify({ escalations: [one], more: true }))
+    respond = (response) => response.end(JSON.stringify({ escalations: [one], more: true }))
     const listed = await run(['list'], env())
     expect(driving(listed.out)).to.deep.equal([])
     expect(listed.err).to.equal('there are more; --limit shows them\n')
-    answer = (response) => response.end(JSON.stringify(one))
+    respond = (response) => response.end(JSON.stringify(one))
     expect(driving((await run(['show', 'E1'], env())).out)).to.deep.equal([])
-    answer = (response) => response.writeHead(403).end('{"error":"NO","message":"\\u001b[2J"}')
+    respond = (response) => response.writeHead(403).end('{"error":"NO","message":"\\u001b[2J"}')
     expect(driving((await run(['list'], env())).err)).to.deep.equal([])
   })
 })

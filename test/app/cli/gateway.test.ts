@@ -108,13 +108,13 @@ describe('svc gateway', () => {
     const valid = policyOf('http://127.0.0.1:1')
     const cases = [
       [
-        'and names every mistake of a bad policy with its line',
+        'for an invalid policy, and names every mistake with its line',
         `${valid}bogus: 1\n`,
         ['--policy', 'policy.yaml'],
         ['policy.yaml:8:1 bogus: '],
       ],
       [
-        'and names the help when an option is wrong',
+        'for a missing option, and names the help',
         valid,
         [],
         [
@@ -123,13 +123,13 @@ describe('svc gateway', () => {
         ],
       ],
       [
-        'and says why when the policy cannot be read',
+        'for a policy that cannot be read, and names it',
         valid,
         ['--policy', 'nosuch.yaml'],
         ['nosuch.yaml: the policy cannot be read'],
       ],
       [
-        'and says why when the key cannot be read',
+        'for a key that cannot be read, and names it',
         valid.replace('./key', './nokey'),
         ['--policy', 'policy.yaml', '--port', '0'],
         ['audit.signer.keyRef', 'nokey'],
@@ -140,12 +140,7 @@ describe('svc gateway', () => {
         ['--policy', 'policy.yaml', '--workers', '2'],
         ['--workers: not available yet'],
       ],
-      [
-        'for a port that is none',
-        valid,
-        ['--policy', 'policy.yaml', '--port', '99999'],
-        ['expected 0 to 65535'],
-      ],
+      ['for an invalid port', valid, ['--policy', 'policy.yaml', '--port', '99999'], ['expected 0 to 65535']],
     ] as const
     let results: { code: number | null; stderr: string }[]
 

@@ -76,7 +76,7 @@ describe('svc keys rotate and revoke', () => {
 describe('svc audit resume and fork', () => {
   const dir = temporaryDir()
 
-  it('say how a copied directory goes on', async () => {
+  it('continue a copied log as the same log or as a new one', async () => {
     const [log, copy] = ['log', 'copy'].map((name) => join(dir.path, name)) as [string, string]
     const write = async (at: string) => {
       const appender = appenderIn(at)

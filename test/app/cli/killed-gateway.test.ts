@@ -8,7 +8,7 @@ import { Running } from '../../support/gateway-process.js'
 import { signalled } from '../../support/signalled.js'
 import { startUpstream, type TestUpstream } from '../../support/upstream.js'
 
-describe('a gateway killed with calls on their way', () => {
+describe('a gateway that is killed during calls', () => {
   let home: string
   beforeEach(() => {
     home = mkdtempSync(join(tmpdir(), 'svc-test-'))
@@ -60,7 +60,7 @@ authn: { allowUnauthenticated: true }
     await ended
   }
 
-  it('leaves intents that the next gateway records once: an unknown outcome for each call that was sent and has no record', async () => {
+  it('leaves intents, from which the next gateway records an unknown outcome once for each unrecorded call', async () => {
     await killAmid(['delete@1', 'write_quick@1', 'send@2'], 2)
     expect(records().map(({ tool }) => tool)).to.deep.equal(['write_quick@1'])
     await using upstream = await startUpstream()
@@ -80,7 +80,7 @@ authn: { allowUnauthenticated: true }
     expect(readdirSync(join(log(), 'intents'))).to.deep.equal(['.lock'])
   })
 
-  it('leaves what two that start at once record once', async () => {
+  it('leaves intents that two gateways record once if they start at the same time', async () => {
     await killAmid(
       Array.from({ length: 8 }, (_, i) => `delete@${i}`),
       8,

@@ -25,7 +25,7 @@ describe('svc policy check', () => {
     }
   })
 
-  it('prints nothing that came from the environment', async () => {
+  it('does not print values from the environment', async () => {
     for (const name of namesIn('invalid').filter((name) => name.startsWith('env-'))) {
       const { lines } = await policy('check', `${fixtures}invalid/${name}.yaml`)
       expect(lines, name).to.have.length.above(0)
@@ -45,7 +45,7 @@ describe('svc policy check', () => {
     }
   })
 
-  it('warns of what an absent section means, and succeeds', async () => {
+  it('warns of the effect of an absent section, and succeeds', async () => {
     const { lines, exit } = await policy('check', `${fixtures}valid/least.yaml`)
     expect(lines).to.deep.equal([
       'warning: valid/least.yaml:2:1 authn: every call is refused with 401 UNAUTHENTICATED; set authn.oidc (issuer, audience, jwks_uri) to validate tokens, or authn.allowUnauthenticated: true to accept calls without a token',
@@ -79,18 +79,18 @@ describe('svc policy check', () => {
     )
   })
 
-  describe('on ap2.tools.allow', () => {
+  describe('about ap2.tools.allow', () => {
     const tools = ['buy', 'pay', 'Refund', 'search', 'find']
     const cases = [
-      ['names the tools with side effects that it misses', { mode: 'full' }, {}, 'pay, Refund'],
+      ['names the tools with side effects that it omits', { mode: 'full' }, {}, 'pay, Refund'],
       [
-        'asks the rules on side effects',
+        'applies the rules on side effects',
         { mode: 'partial' },
         { 'shop/pay': false, 'shop/find': true },
         'Refund, find',
       ],
-      ['is silent where other tools are not refused', { mode: '' }, {}, undefined],
-      ['is silent where it is absent', { mode: 'full', tools: {} }, {}, undefined],
+      ['does not warn if other tools are allowed', { mode: '' }, {}, undefined],
+      ['does not warn if it is absent', { mode: 'full', tools: {} }, {}, undefined],
     ] as const
     for (const [what, ap2, known, named] of cases) {
       it(what, async () => {
@@ -143,7 +143,7 @@ describe('svc policy check', () => {
     expect(() => startGatewayServer(options)).to.throw(PolicyError, 'no key file at')
   })
 
-  it('warns, as explain does, of rules that say less than they seem to', async () => {
+  it('warns, as explain does, of rules with less effect than expected', async () => {
     const file = `${fixtures}valid/says-less.yaml`
     const { lines, exit } = await policy('check', file)
     const place = 'warning: valid/says-less.yaml:'
@@ -182,7 +182,7 @@ describe('svc policy check', () => {
     expect(await told('--strict', `${fixtures}valid/least.yaml`)).to.include({ ok: false, exit: 1 })
   })
 
-  it('says so when the file cannot be read', async () => {
+  it('reports a file that cannot be read', async () => {
     const { lines, exit } = await policy('check', `${fixtures}valid/none.yaml`)
     expect(lines).to.have.length(1)
     expect(lines[0]).to.match(/^valid\/none\.yaml cannot be read: ENOENT/)
@@ -195,7 +195,7 @@ describe('svc policy explain', () => {
   const explain = (tool: string, ...more: string[]) =>
     policy('explain', file, '--tenant', 'acme', '--server', 'files', '--tool', tool, ...more)
 
-  it('says what every stage would do, in order, and that the call would be sent', async () => {
+  it('prints the decision of every stage in order, and that the call would be sent', async () => {
     const explained = await explain('read@1.2', '--user', 'bob@acme.example')
     const { exit } = explained
     const lines = explained.lines.filter((line) => !/^(?:warning|plugins): /.test(line))
@@ -254,7 +254,7 @@ describe('svc policy explain', () => {
     )
   })
 
-  it("judges by the caller's roles", async () => {
+  it('uses the roles of the caller', async () => {
     const bills = ['explain', file, '--tenant', 'acme', '--server', 'bills', '--tool', 'list@1.0']
     expect((await policy(...bills)).lines.at(-1)).to.include('tool_not_in_allowlist')
     expect((await policy(...bills, '--role', 'clerk', '--role', 'auditor')).lines.at(-1)).to.equal(
@@ -262,7 +262,7 @@ describe('svc policy explain', () => {
     )
   })
 
-  it('says that no target has the name of the server, whatever the stages would decide', async () => {
+  it('reports an unknown server, even if all stages would allow the call', async () => {
     const asked = ['explain', file, '--tenant', 'acme', '--server', 'nope', '--tool', 'list@1.0']
     const lines = (await policy(...asked)).lines.filter((line) => !/^(?:warning|plugins): /.test(line))
     expect(lines).to.have.length(2)
@@ -271,7 +271,7 @@ describe('svc policy explain', () => {
     )
   })
 
-  it('says which plugin, of which version, owns each section', async () => {
+  it('names the plugin and version of each section', async () => {
     const custom = await policy(
       ...['explain', `${fixtures}valid/custom-stage.yaml`, '--tenant', 'acme'],
       ...['--server', 'files', '--tool', 'read'],
@@ -287,7 +287,7 @@ describe('svc policy explain', () => {
     )
   })
 
-  it('judges the idempotency key', async () => {
+  it('uses the idempotency key', async () => {
     using folder = new TemporaryDir()
     const keyed = join(folder.path, 'policy.yaml')
     writeFileSync(
@@ -309,7 +309,7 @@ security: { side_effects: { require_idempotency_key: true } }
     expect(given.lines.at(-1)).to.equal('verdict: would be sent to server "files"')
   })
 
-  it('judges the arguments', async () => {
+  it('uses the arguments', async () => {
     const args = JSON.stringify({ text: 'x'.repeat(70_000) })
     // payload_too_large is found, and this policy's deny_on leaves it out.
     const { lines } = await explain('read@1.2', '--args', args)
@@ -328,7 +328,7 @@ security: { side_effects: { require_idempotency_key: true } }
     )
   })
 
-  it('passes over a stage that explains nothing, and says so', async () => {
+  it('names a stage that has no explanation', async () => {
     const { lines } = await policy(
       ...['explain', `${fixtures}valid/custom-stage.yaml`, '--tenant', 'acme'],
       ...['--server', 'files', '--tool', 'read'],
@@ -358,13 +358,13 @@ security: { side_effects: { require_idempotency_key: true } }
     }
   })
 
-  it('writes nothing', async () => {
+  it('does not write files', async () => {
     const before = readdirSync(`${fixtures}valid`)
     await explain('read@1.2')
     expect(readdirSync(`${fixtures}valid`)).to.deep.equal(before)
   })
 
-  it('explains nothing of a policy with a mistake', async () => {
+  it('refuses a policy with a mistake', async () => {
     const { lines, exit } = await policy(
       ...['explain', `${fixtures}invalid/out-of-range.yaml`, '--tenant', 'acme'],
       ...['--server', 'files', '--tool', 'read'],

@@ -84,7 +84,7 @@ describe('svc stdio with an issuer', function () {
     expect(record?.principal).to.include({ user: 'ada@example.com' })
   })
 
-  it('signs in once where a client starts several servers together', async () => {
+  it('signs in once if a client starts several servers at the same time', async () => {
     await using rig = await SignInRig.start()
     const all = await Promise.all([rig.connect(), rig.connect(), rig.connect()])
     for (const connected of all) await connected[Symbol.asyncDispose]()
@@ -108,7 +108,7 @@ describe('svc stdio with an issuer', function () {
     expect(rig.opened).to.have.length(1)
   })
 
-  it('signs in again where the issuer does not refresh a token any more', async () => {
+  it('signs in again if the issuer no longer refreshes the token', async () => {
     await using rig = await SignInRig.start()
     await (await rig.connect())[Symbol.asyncDispose]()
     const kept = JSON.parse(readFileSync(rig.tokenFile, 'utf8'))
@@ -118,7 +118,7 @@ describe('svc stdio with an issuer', function () {
     expect(rig.opened).to.have.length(2)
   })
 
-  it('says what to configure where the issuer registers no clients', async () => {
+  it('names the setting to configure if the issuer does not register clients', async () => {
     await using rig = await SignInRig.start({ clients: 'registered' })
     const reason = await rig.connect().catch((error: unknown) => error)
     expect(String(reason)).to.contain('authn.oidc.publicClientId')

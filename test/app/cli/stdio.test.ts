@@ -48,7 +48,7 @@ describe('svc stdio', function () {
     expect(calls[0]?.principal).to.deep.equal({ user: 'ada@example.com', roles: ['analyst'] })
   })
 
-  it('has the command in the hash of the policy that records have', async () => {
+  it('includes the command in the policy hash of its records', async () => {
     using gateway = new StdioGateway(
       `${open}targets: { own: { command: ${process.execPath}, args: [${scripted}] } }\n`,
     )
@@ -124,7 +124,7 @@ describe('svc stdio', function () {
       .and.not.equal(Number(pid))
   })
 
-  it('gives its server the variables that are named, and no others', async () => {
+  it('gives its server only the environment variables that are named', async () => {
     using gateway = new StdioGateway(open)
     const env = { TOKEN: 'given', SECRET: 'kept' }
     await using connected = await gateway.connect(['--env', 'TOKEN', ...files()], { env })
@@ -196,7 +196,7 @@ enforcement: { escalate_on: [tool_not_in_allowlist] }
     const env = { SVC_ADMIN: adminToken }
     const admin = (port: number) => `admin: { port: ${port}, tokenRef: env:SVC_ADMIN }\n`
 
-    it('has a call approved by `svc escalations`, also where another process has the admin port', async () => {
+    it('has a call approved by `svc escalations`, also if another process uses the admin port', async () => {
       using gateway = new StdioGateway(`${held}${admin(0)}`)
       await using first = await gateway.connect(files(), { env })
       const adminUrl = await gateway.logged('adminUrl')
@@ -242,7 +242,7 @@ enforcement: { escalate_on: [tool_not_in_allowlist] }
       clientInfo: { name: 'test', version: '1' },
     })
 
-    it('answers the requests before the end of its input, ends with status 0, and leaves no process', async () => {
+    it('responds to all requests before the end of its input, exits with 0, and leaves no process', async () => {
       using gateway = new StdioGateway(open)
       const { child, kept, exit } = start(gateway, files())
       child.stdin.end(
@@ -259,7 +259,7 @@ enforcement: { escalate_on: [tool_not_in_allowlist] }
       await until(() => !pids.some(isAlive))
     })
 
-    it('ends with status 0 after SIGTERM, though a call hangs, and no process is left', async () => {
+    it('exits with 0 after SIGTERM during a call, and leaves no process', async () => {
       using gateway = new StdioGateway(`${open}server: { drainMs: 100 }\n`)
       const { child, kept, exit } = start(gateway, files())
       child.stdin.write(hello + request(2, 'tools/call', { name: 'pid' }))
@@ -282,7 +282,7 @@ enforcement: { escalate_on: [tool_not_in_allowlist] }
       await until(() => !isAlive(pid))
     })
 
-    it('answers a line that is not a message, and keeps the output of modules out of its own', async () => {
+    it('responds to an invalid line with an error, and keeps the output of modules out of its own', async () => {
       using gateway = new StdioGateway(`${open}plugins: [{ use: ./loud.js }]\nloud: {}\n`)
       writeFileSync(join(gateway.home, 'package.json'), '{"type":"module"}')
       writeFileSync(
@@ -316,7 +316,7 @@ export default definePlugin({
       expect(kept.err).to.match(/policy\.yaml:4:\d+ entitlements: /)
     })
 
-    it('asks for the name of a server whose command does not tell', async () => {
+    it('requires a name for a server whose command does not contain one', async () => {
       using gateway = new StdioGateway(open)
       const { child, kept, exit } = start(gateway, ['--', 'node', scripted])
       child.stdin.end()

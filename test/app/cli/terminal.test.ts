@@ -35,8 +35,8 @@ const word = `evil${hidden}${controls}`
 const text = `evil\0${hidden}${controls}\nFORGED`
 const dangerous = /(?!\n)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/u
 
-describe('visible text', () => {
-  it('is the same JSON value, without a character that a terminal acts on or does not show', () => {
+describe('text made visible for a terminal', () => {
+  it('is the same JSON value without control and invisible characters', () => {
     for (let first = 0; first < 0x11_0000; first += 0x800) {
       if (first === 0xd800) continue
       const value = range(first, first + 0x7ff)
@@ -49,7 +49,7 @@ describe('visible text', () => {
   })
 })
 
-describe('what a command prints', () => {
+describe('the output of a command', () => {
   const dir = mkdtempSync(join(tmpdir(), 'svc-terminal-'))
   let log: string
   let admin: Awaited<ReturnType<typeof startUpstream>>
@@ -202,7 +202,7 @@ describe('what a command prints', () => {
     [word],
   ]
 
-  it('has no character that a terminal acts on, whatever a record, policy, mandate or argument contains', async function () {
+  it('has no control characters, whatever a record, policy, mandate or argument contains', async function () {
     this.timeout(120_000)
     await run(['audit', 'prove', inDir('log'), '--trace-id', envelope().trace_id, '--out', inDir('proof')])
     // The first time it says on standard error that it has created the keys.
@@ -227,7 +227,7 @@ describe('what a command prints', () => {
     await Promise.all([worker(), worker(), worker()])
   })
 
-  it('is unchanged for a proof that goes into a file', async () => {
+  it('is not changed for a proof that is written to a file', async () => {
     const args = ['audit', 'prove', inDir('log'), '--trace-id', envelope().trace_id]
     await run([...args, '--out', inDir('kept')])
     expect(await run(args)).to.equal(readFileSync(join(dir, 'kept'), 'utf8'))
@@ -241,7 +241,7 @@ describe('what a command prints', () => {
     expect(JSON.parse(lines)).to.include({ agent: text, msg: text })
   })
 
-  it('leaves a command through io.ts alone', () => {
+  it('is written only by io.ts', () => {
     const folder = fileURLToPath(new URL('../../../../app/cli/', import.meta.url))
     const writing = readdirSync(folder).filter((name) =>
       /process\.std(out|err)\.write|console\./.test(readFileSync(join(folder, name), 'utf8')),

@@ -105,7 +105,7 @@ describe('svc audit witness', function () {
     return errors
   }
 
-  it('lets two companies vouch for a log; one that is shown a fork refuses it, after kill -9 too', async () => {
+  it('lets two companies cosign a log; one refuses a fork, also after kill -9', async () => {
     const { publicKey } = generateKeyFile(path('audit.key'))
     writeFileSync(
       path('logs'),
@@ -162,7 +162,7 @@ describe('svc audit witness', function () {
     expect(err).to.match(/^svc-sdk audit witness: cannot read the logs at .*\/a\/logs: /)
   })
 
-  it('is required with keys that can make the quorum', async () => {
+  it('rejects invalid witness keys and a quorum larger than the number of keys', async () => {
     writeFileSync(path('w.pub'), 'no key\n')
     const wrong = await audit('verify', dir.path, '--witness-keys', path('w.pub'))
     expect([wrong.code, wrong.err]).to.deep.equal([

@@ -88,14 +88,14 @@ describe('a client of 2026-07-28 at /mcp with a server of 2025-11-25', function 
     return response.text()
   }
 
-  it('gets its response where the server pings during the call, and where it asks for what cannot be passed on', async () => {
+  it('gets its response if the server pings during the call, and if the server sends a request that cannot be passed on', async () => {
     const client = await connect2(`${gateway.url}/mcp`)
     expect(await client.callTool({ name: 'old__ping', arguments: {} })).to.deep.include(text('{}'))
     expect(await client.callTool({ name: 'old__roots', arguments: {} })).to.deep.include(text('-32601'))
     await client.close()
   })
 
-  it('need not say who it is', async () => {
+  it('may omit its name and version', async () => {
     expect(await post('old__ping', {})).to.include('"text":"{}"')
   })
 
@@ -111,7 +111,7 @@ describe('a client of 2026-07-28 at /mcp with a server of 2025-11-25', function 
     expect(ids).to.deep.equal([1, 1])
   })
 
-  it('cancels a request at the server when it leaves', async () => {
+  it('cancels its request at the server when it disconnects', async () => {
     const leaving = new AbortController()
     const response = post('old__wait', {}, leaving.signal).catch((error: unknown) => error)
     await began.happened

@@ -34,7 +34,7 @@ async function requestWith(kind: ListKind, nameOf: (index: number) => string) {
   return { request, reads }
 }
 
-describe("the source of a client's name or URI", () => {
+describe('the server of a name or URI', () => {
   const uris = Array.from({ length: 1_000 }, (_, index) => `note://${index}`)
 
   it('is found for many URIs by reading each entry once', async () => {

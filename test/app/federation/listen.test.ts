@@ -5,7 +5,7 @@ import { startSessionServer } from '../../support/tool-servers.js'
 const revision = '2026-07-28'
 const prefix = 'io.modelcontextprotocol/'
 
-describe('a listen at several servers', () => {
+describe('subscriptions/listen at several servers', () => {
   it('names at most 1000 resources, because a server may get a request for each', async () => {
     await using notes = await startSessionServer('notes', () => undefined)
     await using gateway = await startTestGateway({ targets: { notes: notes.url } })

@@ -58,11 +58,11 @@ describe('the listed names of tools', () => {
     { server: 'b', name: 'write' },
   ]
 
-  it('have a prefix if two servers have the same, with prefix: conflict', () => {
+  it('have a prefix if two servers list the same name, with prefix: conflict', () => {
     expect(listedNames(twice, 'conflict')).to.deep.equal(['a__read', 'b__read', 'write'])
   })
 
-  it('are an error if two servers have the same, with prefix: never', () => {
+  it('cause an error if two servers list the same name, with prefix: never', () => {
     expect(() => listedNames(twice, 'never')).to.throw(NameConflict, '"read" is a name at a and b')
     expect(listedNames(twice.slice(1), 'never')).to.deep.equal(['read', 'write'])
   })

@@ -24,7 +24,7 @@ describe('the URIs of resources of several servers', () => {
     }
   })
 
-  it('are wrapped if two servers have the same', () => {
+  it('are wrapped if two servers have the same URI', () => {
     const sources = [
       { server: 'a', name: 'note://1' },
       { server: 'b', name: 'note://1' },

@@ -7,7 +7,7 @@ import { startTestGateway } from '../../support/gateway.js'
 import { startUpstream } from '../../support/upstream.js'
 
 describe("a gateway's log", () => {
-  it('has the origin that the policy gives it, and goes on with a new key after a reload', async () => {
+  it('has the origin of the policy, and continues with a new key after a reload', async () => {
     await using upstream = await startUpstream()
     let home = ''
     const identity = { gatewayName: 'gw', gatewayVersion: '1.0.0' }

@@ -51,7 +51,7 @@ describe('a gateway does not start', () => {
   }
   const own = { environment: 'prod', clientName: 'edge', clientVersion: '1.0.0' }
   for (const key of ['tenant', 'environment', 'clientName', 'clientVersion'] as const) {
-    it(`where ${key} of the records and of their upload differ: both are named`, async () => {
+    it(`if ${key} of the records and of their upload differ, and names both`, async () => {
       const settings = (home: string): GatewaySettings => ({
         targets: {},
         audit: audit(home, {

@@ -83,7 +83,7 @@ describe('the container of a gateway', () => {
     expect((await second.incrDaily('acme', 'tool', 9)).count).to.equal(2)
   })
 
-  it('resolves what code binds, which runs', async () => {
+  it('resolves the parts that code binds, and the gateway uses them', async () => {
     await using upstream = await startUpstream()
     const quotas = new MemoryQuotaAdapter()
     await using gateway = await startTestGateway({
@@ -137,7 +137,7 @@ describe('the container of a gateway', () => {
       { quotas: { adapter: new MemoryQuotaAdapter() }, policyObject: { quotas: { adapter: 'memory' } } },
     ],
     [
-      'a store of keys',
+      'a store of idempotency keys',
       'dedupe.redisUrl',
       'DedupeStore',
       { ...bound(tokens.DedupeStore, new MemoryDedupeStore()), dedupe: { redisUrl: 'redis://127.0.0.1:1' } },
@@ -149,7 +149,7 @@ describe('the container of a gateway', () => {
       { ...bound(tokens.EscalationStore, {} satisfies Partial<EscalationStore>), ...escalating },
     ],
     [
-      'the policy as its judge',
+      'local decisions',
       'runtime.enforcement.mode',
       'DecisionEvaluator',
       { ...bound(tokens.DecisionEvaluator, evaluator), runtime: { enforcement: { mode: 'local' } } },
@@ -164,7 +164,7 @@ describe('the container of a gateway', () => {
       },
     ],
     [
-      'a key',
+      'a signing key',
       'audit.signer.keyRef',
       'Signer',
       {
@@ -173,7 +173,7 @@ describe('the container of a gateway', () => {
       },
     ],
     [
-      'a key for a log that is not its own',
+      'a signing key for a log that code passes',
       'audit.signer',
       'SvcAppender',
       {
@@ -183,7 +183,7 @@ describe('the container of a gateway', () => {
     ],
   ]
   for (const [what, key, token, options] of conflicts) {
-    it(`refuses a policy that chooses ${what} where code binds one: both are named`, () => {
+    it(`refuses a policy that chooses ${what} if code binds one, and names both`, () => {
       const base = {
         port: 0,
         tenant: 'acme',
@@ -230,7 +230,7 @@ describe('the container of a gateway', () => {
     expect(error).to.be.instanceOf(Error)
   })
 
-  it('asks an evaluator that code binds, without a section of the policy', async () => {
+  it('uses an evaluator that code binds, without a section of the policy', async () => {
     await using gateway = await startTestGateway({
       targets: {},
       runtime: {},

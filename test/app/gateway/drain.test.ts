@@ -38,7 +38,7 @@ async function begun(url: string, head: string): Promise<Socket> {
   return socket
 }
 
-/** What is answered when the request is sent to its end. */
+/** Sends the rest of the request and returns what comes back. */
 async function finished(socket: Socket, rest: string): Promise<string> {
   socket.write(rest)
   const pieces: Buffer[] = []
@@ -52,9 +52,9 @@ describe('drain', () => {
     await using upstream = await startUpstream(held.response)
     await using gateway = await startTestGateway({ targets: { files: upstream.url } })
     const running = gateway.invoke('/mcp/files/slow@1')
-    const answer = await held.next()
+    const heldResponse = await held.next()
     const closing = gateway.handle.close()
-    answer.end('done')
+    heldResponse.end('done')
     const response = await running
     expect(await response.text()).to.equal('done')
     expect(response.headers.get('connection')).to.equal('close')
@@ -63,7 +63,7 @@ describe('drain', () => {
     expect((await rejectionOf(gateway.invoke('/mcp/files/slow@1'))).message).to.contain('ECONNREFUSED')
   })
 
-  it('breaks off a call that outlasts the drain, and records it', async () => {
+  it('ends a call that takes longer than the drain, and records it', async () => {
     const held = heldUpstream()
     await using upstream = await startUpstream(held.response)
     await using gateway = await startTestGateway({ targets: { files: upstream.url }, server: { drainMs: 0 } })

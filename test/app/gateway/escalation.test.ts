@@ -112,7 +112,7 @@ describe('a call that needs approval', () => {
     expect(new Set(records.map(({ span_id }) => span_id)).size).to.equal(records.length)
   })
 
-  it('stops waiting when its caller disconnects; the approval stays', async () => {
+  it('stops waiting when its caller disconnects, and stays approved', async () => {
     await using gateway = await start()
     const office = await officeOf(gateway)
     const leaving = new AbortController()
@@ -158,7 +158,7 @@ describe('a call that needs approval', () => {
     await after.handle.close()
   })
 
-  it('stays pending through a reload, and is decided under the rule that opened it', async () => {
+  it('stays pending through a reload, and is decided by the rule that opened it', async () => {
     await using gateway = await start()
     const { escalation_id: id } = await refusalOf(await gateway.invoke(...fetchEvil))
     await gateway.handle.reload({
@@ -176,7 +176,7 @@ describe('a call that needs approval', () => {
     expect((await gateway.invoke(...fetchEvil)).status).to.equal(200)
   })
 
-  it('is denied after the send where it can no longer wait', async () => {
+  it('is denied without waiting after it was sent', async () => {
     await using gateway = await start({
       enforcement: { escalate_on: ['payload_too_large'] },
       security: {
@@ -196,7 +196,7 @@ describe('a call that needs approval', () => {
     })
   })
 
-  it('is refused at load where no reviewer could approve it', () => {
+  it('makes a policy invalid if no reviewer could approve it', () => {
     const options = {
       ...holding({ targets: { files: upstream.url } })('/nowhere'),
       tenant: 'acme',
@@ -253,7 +253,7 @@ describe('an MCP call that needs approval', () => {
     expect(sent).to.have.length(1)
   })
 
-  it('is listed where it needs approval', async () => {
+  it('has its tool in the list of tools', async () => {
     const tools = [{ name: 'echo' }, { name: 'held' }, { name: 'banned' }].map((tool) => ({
       ...tool,
       inputSchema: { type: 'object' },

@@ -29,32 +29,32 @@ describe('a call of the invoke protocol is refused, with a record and nothing se
   }
   const notFound = { code: 'TARGET_NOT_FOUND', status: 404 }
   const bad: [title: string, given: Given][] = [
-    ['what is not JSON', { body: '{"a":' }],
+    ['text that is not JSON', { body: '{"a":' }],
     ['an empty body', { body: '' }],
     ['an array', { body: '[1]' }],
-    ['duplicate members', { body: '{"a":1,"a":2}' }],
-    ['a number no double carries', { body: '{"a":1e999}' }],
+    ['two members of one name', { body: '{"a":1,"a":2}' }],
+    ['a number that a double cannot represent', { body: '{"a":1e999}' }],
     ['a lone surrogate', { body: '{"a":"\\ud800"}' }],
-    ['depth over 512', { body: `{"a":${'['.repeat(600)}${']'.repeat(600)}}` }],
+    ['a nesting depth over 512', { body: `{"a":${'['.repeat(600)}${']'.repeat(600)}}` }],
     ['a compressed body', { headers: { 'content-encoding': 'gzip' } }],
     ['a tool without a version', { path: '/mcp/files/read' }],
-    ['a path out of the server', { path: '/mcp/%2e%2e/read@1' }],
-    ['a tool named like a parent', { path: '/mcp/files/%2e%2e@1' }],
-    ['a broken escape', { path: '/mcp/files/%zz@1' }],
+    ['a path that leaves the server', { path: '/mcp/%2e%2e/read@1' }],
+    ['a tool named like a parent directory', { path: '/mcp/files/%2e%2e@1' }],
+    ['an invalid percent-encoding', { path: '/mcp/files/%zz@1' }],
     ['a NUL in a name', { path: '/mcp/files/a%00b@1' }],
     ['an unknown server', { path: '/mcp/nosuch/read@1', ...notFound }],
     [
-      'an unknown server on a2a',
+      'an unknown server over A2A',
       { path: a2a, body: '{"to":"x","toolAtVersion":"a@1","args":{}}', ...notFound },
     ],
-    ['a2a without arguments', { path: a2a, body: '{"to":"files","toolAtVersion":"a@1"}' }],
+    ['an A2A call without arguments', { path: a2a, body: '{"to":"files","toolAtVersion":"a@1"}' }],
     [
-      'a2a with an unknown member',
+      'an A2A call with an unknown member',
       { path: a2a, body: '{"to":"files","toolAtVersion":"a@1","args":{},"x":1}' },
     ],
-    ['keys that disagree', { headers: { 'idempotency-key': 'a', 'x-idempotency-key': 'b' } }],
+    ['two idempotency keys that differ', { headers: { 'idempotency-key': 'a', 'x-idempotency-key': 'b' } }],
     ['an agent state that is not an object', { headers: { 'x-agent-state': 'MQ' } }],
-    ['a cause that is not a trace id', { headers: { 'x-cause-trace': 'zz' } }],
+    ['a cause that is not a trace ID', { headers: { 'x-cause-trace': 'zz' } }],
     ['another tenant', { headers: { 'x-tenant': 'other' }, code: 'UNAUTHORIZED_TENANT', status: 401 }],
   ]
   for (const [title, { path = read, body = '{}', headers = {}, code = 'BAD_REQUEST', status = 400 }] of bad) {
@@ -92,7 +92,7 @@ describe('a call of the invoke protocol is refused, with a record and nothing se
     })
   }
 
-  it('a body over the cap', async () => {
+  it('a body over the limit', async () => {
     await using gateway = await startTestGateway({
       targets: { files: at.upstream.url },
       server: { maxBodyBytes: 1000 },
@@ -104,7 +104,7 @@ describe('a call of the invoke protocol is refused, with a record and nothing se
     expect(gateway.records()[0]).to.include({ error: 'PAYLOAD_TOO_LARGE' })
   })
 
-  it('a body that breaks off half way', async () => {
+  it('an incomplete body', async () => {
     await using gateway = await startTestGateway({ targets: { files: at.upstream.url } })
     const socket = connect(Number(new URL(gateway.url).port), '127.0.0.1')
     socket.write(`POST ${read} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 50\r\n\r\n{"a":`)
@@ -117,8 +117,8 @@ describe('a call of the invoke protocol is refused, with a record and nothing se
   })
 })
 
-describe('a call of the invoke protocol fails with UPSTREAM_UNREACHABLE where its upstream', () => {
-  it('is dead: nothing was sent', async () => {
+describe('a call of the invoke protocol fails with UPSTREAM_UNREACHABLE if its upstream', () => {
+  it('refuses the connection: the call was not sent', async () => {
     const upstream = await startUpstream()
     await upstream[Symbol.asyncDispose]()
     await using gateway = await startTestGateway({ targets: { files: upstream.url } })
@@ -129,13 +129,16 @@ describe('a call of the invoke protocol fails with UPSTREAM_UNREACHABLE where it
   })
 
   const failures: [how: string, upstream: Parameters<typeof startUpstream>[0]][] = [
-    ['hangs up without a response', (_call, response) => void response.destroy()],
-    ['sends what is not HTTP', (_call, response) => void response.socket?.end('this is not HTTP\r\n\r\n')],
-    ['hangs', () => undefined],
+    ['closes the connection without a response', (_call, response) => void response.destroy()],
+    [
+      'sends text that is not HTTP',
+      (_call, response) => void response.socket?.end('this is not HTTP\r\n\r\n'),
+    ],
+    ['does not respond', () => undefined],
   ]
-  for (const [how, answer] of failures) {
+  for (const [how, respond] of failures) {
     it(`${how}: it is unknown whether the call ran`, async () => {
-      await using upstream = await startUpstream(answer)
+      await using upstream = await startUpstream(respond)
       await using gateway = await startTestGateway({
         targets: { files: upstream.url },
         server: { upstreamTimeoutMs: 500 },

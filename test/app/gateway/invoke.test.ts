@@ -72,7 +72,7 @@ describe('the invoke protocol', () => {
       expect(gateway.records()[0]).to.include({ server: 'files@1.2.0', tool: 'read@1.2.0' })
     }))
 
-  it('forbids browsers to guess the type of a body: whole, streamed, an error of the upstream or its own', () =>
+  it('forbids browsers to guess the type of a body: complete, streamed, or of an error', () =>
     withGateway(
       async (gateway) => {
         for (const tool of ['whole@1', 'events@1', 'broken@1', 'no%20version']) {
@@ -89,7 +89,7 @@ describe('the invoke protocol', () => {
       },
     ))
 
-  it('continues the trace of the caller and names itself as the parent upstream', () =>
+  it('continues the trace of the caller, and is the parent of the upstream span', () =>
     withGateway(async (gateway, upstream) => {
       const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
       const response = await gateway.invoke(
@@ -111,7 +111,7 @@ describe('the invoke protocol', () => {
       })
     }))
 
-  it('starts a trace of its own, without the old state, where the traceparent cannot be read', () =>
+  it('starts a new trace without the old state if the traceparent is invalid', () =>
     withGateway(async (gateway, upstream) => {
       const traceparent = '00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01'
       await gateway.invoke('/mcp/files/read@1', {}, { traceparent, tracestate: 'a=b' })
@@ -119,7 +119,7 @@ describe('the invoke protocol', () => {
       expect(upstream.calls[0]?.headers.traceparent).not.to.contain('0af7651916cd43dd8448eb211c80319c')
     }))
 
-  it('never passes on the authorization, cookies or headers it does not know', () =>
+  it('does not forward the authorization, cookies or unknown headers', () =>
     withGateway(async (gateway, upstream) => {
       await gateway.invoke('/mcp/files/read@1', {}, { cookie: 'a=b', 'x-secret': 'y' })
       expect(upstream.calls[0]?.headers).not.to.have.any.keys('cookie', 'authorization', 'x-secret')
@@ -140,7 +140,7 @@ describe('the invoke protocol', () => {
       },
     ))
 
-  it('asks for an respond without content coding, and passes on the header of one that comes coded', () =>
+  it('requests a response without content coding, and forwards the header of a coded response', () =>
     withGateway(
       async (gateway, upstream) => {
         const response = await gateway.invoke('/mcp/files/read@1')
@@ -155,7 +155,7 @@ describe('the invoke protocol', () => {
       },
     ))
 
-  it('streams an event stream as it comes', () =>
+  it('forwards an event stream without waiting for its end', () =>
     withGateway(
       async (gateway) => {
         const response = await gateway.invoke('/mcp/files/read@1')
@@ -178,13 +178,13 @@ describe('the invoke protocol', () => {
       expect(upstream.calls[0]?.path).to.equal('/invoke/a%2Fb@1')
     }))
 
-  it('answers health and readiness checks', () =>
+  it('responds to health and readiness checks', () =>
     withGateway(async (gateway) => {
       expect((await fetch(`${gateway.url}/healthz`)).status).to.equal(200)
       expect((await fetch(`${gateway.url}/readyz`)).status).to.equal(200)
     }))
 
-  it('does not answer an unreadable request in place of a call that is running', () =>
+  it('does not respond to a malformed request before the call that runs on its connection', () =>
     withGateway(
       async (gateway, upstream) => {
         const socket = connect(Number(new URL(gateway.url).port), '127.0.0.1')

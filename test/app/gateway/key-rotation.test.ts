@@ -35,7 +35,7 @@ describe("the key of a gateway's log", () => {
     return calls
   }
 
-  it('changes under load without a refused call, and witnesses follow', async () => {
+  it('changes under load without a refused call, and witnesses accept the new key', async () => {
     await using upstream = await startUpstream()
     let home = ''
     await using gateway = await startTestGateway((at) => {

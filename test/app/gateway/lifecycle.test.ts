@@ -70,7 +70,7 @@ describe('startGatewayServer', () => {
     expect((await gateway.invoke('/mcp/files/read@1')).status).to.equal(200)
   })
 
-  it('rejects ready() when the port is taken, and says what to do', async () => {
+  it('rejects ready() if the port is in use, and says what to do', async () => {
     const holder = createServer().listen(0, '127.0.0.1')
     await new Promise((resolve) => holder.once('listening', resolve))
     const address = holder.address()
@@ -145,7 +145,7 @@ describe('a log that cannot be written', () => {
     }
   }
 
-  it('withholds the response of a call that ran, and says so', async () => {
+  it('withholds the response of a call that ran, with an error that says so', async () => {
     await using upstream = await startUpstream()
     const appender = failingAppender(() => true)
     await using gateway = await startTestGateway({
@@ -157,7 +157,7 @@ describe('a log that cannot be written', () => {
     expect(await response.json()).to.include({ error: 'OUTCOME_UNRECORDED', sent: true })
   })
 
-  it('stops calls before they are sent while the writer says that it cannot write', async () => {
+  it('refuses calls before they are sent while the writer reports that it cannot write', async () => {
     await using upstream = await startUpstream()
     const appender: Appender = {
       append: () => Promise.reject(new Error('ENOSPC')),
@@ -175,7 +175,7 @@ describe('a log that cannot be written', () => {
     expect((await fetch(`${gateway.url}/readyz`)).status).to.equal(503)
   })
 
-  it('stays ready while the writer warns, and passes the warning on', async () => {
+  it('leaves the gateway ready while the writer warns, and is named in the warnings of /readyz', async () => {
     const appender: Appender = {
       append: async () => undefined,
       status: () => ({ writable: true, warning: 'the disk runs low' }),
@@ -189,7 +189,7 @@ describe('a log that cannot be written', () => {
     expect(await response.json()).to.deep.equal({ status: 'ready', warnings: ['audit: the disk runs low'] })
   })
 
-  it('serves and counts the loss with failure_mode: continue', async () => {
+  it('does not stop calls with failure_mode: continue, and the loss is counted', async () => {
     await using upstream = await startUpstream()
     const counts: string[] = []
     await using gateway = await startTestGateway({

@@ -9,8 +9,8 @@ function connection(remoteAddress: string) {
 
 const none = () => false
 
-describe('connections of one address', () => {
-  it('are admitted up to the cap, and again when one has closed', () => {
+describe('the limit of connections of one address', () => {
+  it('admits connections up to the cap, and again after one has closed', () => {
     const connections = new AddressConnections(2, none)
     const first = connection('192.0.2.1')
     expect(connections.admit(first.socket)).to.equal(true)
@@ -31,7 +31,7 @@ describe('connections of one address', () => {
     expect(connections.admit(connection('::1').socket)).to.equal(true)
   })
 
-  it('are not counted for a proxy', () => {
+  it('does not count the connections of a trusted proxy', () => {
     const connections = new AddressConnections(1, (address) => address === '192.0.2.1')
     for (let i = 0; i < 5; i++) expect(connections.admit(connection('192.0.2.1').socket)).to.equal(true)
   })

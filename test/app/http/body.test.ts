@@ -37,7 +37,7 @@ describe('readBody', () => {
       expect(await refusalOf(readBody(message, 100))).to.have.property('code', 'CANCELLED')
     }))
 
-  it('refuses it also when it had arrived completely', () =>
+  it('refuses a request that had arrived completely if its caller left before it was read', () =>
     afterLeaving('content-length: 2\r\n\r\n{}', async (message) => {
       expect(await refusalOf(readBody(message, 100))).to.have.property('code', 'CANCELLED')
     }))

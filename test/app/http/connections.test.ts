@@ -8,10 +8,10 @@ function socketWith(bytesWritten: number, writableLength: number) {
   return { bytesWritten, writableLength }
 }
 
-describe('Connections', () => {
+describe('the table of connections', () => {
   const limits = { maxRequestsPerConnection: 1_000, writeTimeoutMs: 1_000 }
 
-  it('serves the configured number of requests, and marks the last one', () => {
+  it('serves the configured number of requests of a connection, and marks the last one', () => {
     const connections = new Connections<ReturnType<typeof socketWith>>({
       ...limits,
       maxRequestsPerConnection: 2,
@@ -20,7 +20,7 @@ describe('Connections', () => {
     expect([1, 2, 3].map(() => connections.begin(socket, response))).to.deep.equal(['serve', 'last', 'none'])
   })
 
-  it('takes sixteen requests at a time, and another for each that is answered', () => {
+  it('serves sixteen requests of a connection at a time, and another for each that has ended', () => {
     const connections = new Connections<ReturnType<typeof socketWith>>(limits)
     const socket = socketWith(0, 0)
     for (let i = 0; i < 16; i++) expect(connections.begin(socket, response)).to.equal('serve')
@@ -29,7 +29,7 @@ describe('Connections', () => {
     expect(connections.begin(socket, response)).to.equal('serve')
   })
 
-  it('knows nothing of a connection that has closed', () => {
+  it('removes a connection that has closed', () => {
     const connections = new Connections<ReturnType<typeof socketWith>>(limits)
     const socket = socketWith(100_000, 100_000)
     connections.begin(socket, response)
@@ -39,7 +39,7 @@ describe('Connections', () => {
     expect([...connections.tooSlow(0), ...connections.tooSlow(1e9)]).to.deep.equal([])
   })
 
-  describe('of a client that takes its response', () => {
+  describe('finds a slow client', () => {
     /** Looks once a second at a socket whose client takes so many bytes a second of so many. */
     function secondOfCut(bytes: number, bytesPerSec: number): number | undefined {
       const connections = new Connections<ReturnType<typeof socketWith>>(limits)
@@ -52,21 +52,21 @@ describe('Connections', () => {
       return undefined
     }
 
-    it('not at all: is found when the time-out and a second for each 16 KiB are over', () => {
+    it('if it reads nothing for the time limit and a second for each 16 KiB', () => {
       expect(secondOfCut(16 * 1024, 0)).to.equal(3)
       expect(secondOfCut(10 * 16 * 1024, 0)).to.equal(12)
     })
 
-    it('byte by byte: is found as well', () => {
+    it('if it reads the response byte by byte', () => {
       expect(secondOfCut(10 * 16 * 1024, 1)).to.equal(12)
     })
 
-    it("at a modem's rate: is kept open", () => {
+    it('unless it reads 16 KiB a second', () => {
       expect(secondOfCut(64 * 1024 * 1024, 16 * 1024)).to.equal(undefined)
     })
   })
 
-  it('starts anew for each piece of a response', () => {
+  it('measures the time for each piece of a response anew', () => {
     const connections = new Connections<ReturnType<typeof socketWith>>(limits)
     const socket = socketWith(0, 0)
     connections.begin(socket, response)

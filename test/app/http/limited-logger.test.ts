@@ -2,8 +2,8 @@ import { expect } from 'chai'
 import { LimitedLogger } from 'svc-sdk/internal/http/limited-logger'
 import { keepingLogger } from '../../support/logger.js'
 
-describe('the log of what unidentified callers cause', () => {
-  it('writes ten lines a second, and counts the others', () => {
+describe('the limited logger', () => {
+  it('writes ten lines a second and counts the others', () => {
     let now = 0
     const kept = keepingLogger()
     const logger = new LimitedLogger(kept, { monotonic: () => now })

@@ -18,13 +18,13 @@ const refused = (schema: { safeParse(value: unknown): { success: boolean } }, va
   !schema.safeParse(value).success
 
 describe('the URL under which clients reach the gateway', () => {
-  it('is the one in the policy, whatever a request says', () => {
+  it('is the one in the policy, whatever a request contains', () => {
     const url = new PublicUrl({ publicUrl: 'https://GW.example:443/tools/', trustedProxies: ['0.0.0.0/0'] })
     const headers = { host: 'evil.example', 'x-forwarded-host': 'evil.example' }
     expect(url.of({ headers, socket: { remoteAddress: proxy } })).to.equal('https://gw.example/tools')
   })
 
-  it('is otherwise what the connection and the Host header say', () => {
+  it('is taken from the connection and the Host header if the policy has none', () => {
     expect(reached({})).to.equal('http://inner:8787')
     expect(reached({ host: 'GW.example:443' }, { encrypted: true })).to.equal('https://gw.example')
     expect(reached({ host: '[::1]:8787' })).to.equal('http://[::1]:8787')
@@ -47,7 +47,7 @@ describe('the URL under which clients reach the gateway', () => {
   })
 
   describe('behind a trusted proxy', () => {
-    it('is what x-forwarded-proto and x-forwarded-host say, each for itself', () => {
+    it('is taken from x-forwarded-proto and x-forwarded-host independently', () => {
       const host = 'gw.example'
       expect(reached({ 'x-forwarded-proto': 'https', 'x-forwarded-host': host })).to.equal(
         'https://gw.example',
@@ -61,18 +61,18 @@ describe('the URL under which clients reach the gateway', () => {
       expect(reached(headers)).to.equal('https://gw.example')
     })
 
-    it('is what Forwarded says (RFC 7239)', () => {
+    it('is taken from Forwarded (RFC 7239)', () => {
       const forwarded = 'for="[2001:db8::1]:4711";Proto=https;host="gw.example:8443";by=_edge'
       expect(reached({ forwarded })).to.equal('https://gw.example:8443')
     })
 
-    it('is what the outermost trusted proxy was asked for', () => {
+    it('is the one that the outermost trusted proxy received', () => {
       const forwarded =
         'for=10.0.0.9;host=evil.example, for=192.0.2.7;proto=https;host=gw.example, for=10.0.0.2;proto=http;host=inner'
       expect(reached({ forwarded })).to.equal('https://gw.example')
     })
 
-    it('is unknown where Forwarded is malformed', () => {
+    it('is unknown if Forwarded is malformed', () => {
       const values = [
         '',
         'host',
@@ -88,7 +88,7 @@ describe('the URL under which clients reach the gateway', () => {
       for (const forwarded of values) expect(reached({ forwarded }), forwarded).to.equal(undefined)
     })
 
-    it('is unknown where Forwarded and x-forwarded-* disagree', () => {
+    it('is unknown if Forwarded and x-forwarded-* contradict each other', () => {
       const forwarded = 'proto=https;host=evil.example'
       expect(reached({ forwarded, 'x-forwarded-host': 'gw.example' })).to.equal(undefined)
       expect(reached({ forwarded, 'x-forwarded-proto': 'http' })).to.equal(undefined)
@@ -104,7 +104,7 @@ describe('the URL under which clients reach the gateway', () => {
     })
   })
 
-  it('is not what untrusted clients say', () => {
+  it('is not taken from headers of untrusted clients', () => {
     const said = {
       'x-forwarded-proto': 'https',
       'x-forwarded-host': 'evil.example',
@@ -114,7 +114,7 @@ describe('the URL under which clients reach the gateway', () => {
     expect(reached(said, { trusted: [] })).to.equal('http://inner:8787')
   })
 
-  it('knows a proxy by its address or range, of both families, and IPv4 within IPv6', () => {
+  it('is taken from proxies that are trusted by address or range, of both families, and IPv4 within IPv6', () => {
     const said = { 'x-forwarded-host': 'gw.example' }
     const known = (from: string, trusted: string[]) =>
       reached(said, { from, trusted }) === 'http://gw.example'
@@ -125,7 +125,7 @@ describe('the URL under which clients reach the gateway', () => {
     expect(known('2001:db9::5', ['2001:db8::/32'])).to.equal(false)
   })
 
-  it('is refused at load if it is not a plain base URL', () => {
+  it('makes a policy invalid if it is not a plain base URL', () => {
     const wrong = [
       'gw.example',
       'ftp://gw.example',
@@ -138,7 +138,7 @@ describe('the URL under which clients reach the gateway', () => {
     expect(refused(publicUrlSchema, 'https://gw.example/tools/')).to.equal(false)
   })
 
-  it('is refused at load with proxies that are not addresses', () => {
+  it('makes a policy invalid with trusted proxies that are not addresses', () => {
     const wrong = ['proxy', '10.0.0.0/33', '10.0.0', '::/129', '10.0.0.1/', 'fe80::1%eth0', '10.0.0.0/8/8']
     for (const value of wrong) expect(refused(trustedProxiesSchema, [value]), value).to.equal(true)
     expect(refused(trustedProxiesSchema, ['10.0.0.0/8', '::1', '127.0.0.1'])).to.equal(false)

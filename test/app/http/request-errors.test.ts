@@ -15,7 +15,7 @@ describe('the path of a request', () => {
     ['http://gateway:8787', '/'],
     ['http://gateway:8787?x=1', '/?x=1'],
   ] as const) {
-    it(`of ${url} is ${path}, and the request stays as it was`, () => {
+    it(`of ${url} is ${path}, and the request is not changed`, () => {
       const message = requestFor(url)
       expect(refuseRequest(message, 100, {})).to.equal(undefined)
       expect(requestPath(message)).to.equal(path)

@@ -41,7 +41,7 @@ describe('governed tools of LangChain.js', () => {
     return tool.invoke({ ...call, type: 'tool_call' })
   }
 
-  it('give the model their results, each call on record', async () => {
+  it('give the model their results, with a record for each call', async () => {
     await using rig = new FunctionsRig({ entitlements })
     expect((await ask(rig, 'divide')).content).to.equal('3')
     expect(rig.records()[0]).to.include({ tool: 'divide@unversioned', status: 'ok' })
@@ -99,7 +99,7 @@ describe('governed tools of the OpenAI Agents SDK', () => {
     return model.told
   }
 
-  it('give the model their results, each call on record', async () => {
+  it('give the model their results, with a record for each call', async () => {
     await using rig = new FunctionsRig({ entitlements })
     expect(await ask(rig, 'divide')).to.contain('"3"')
     expect(rig.records()[0]).to.include({ tool: 'divide@unversioned', status: 'ok' })

@@ -69,7 +69,7 @@ describe('governed tools of the AI SDK', () => {
     return { told: toldTo(model), records: rig.records() }
   }
 
-  it('give the model their results, each call on record', async () => {
+  it('give the model their results, with a record for each call', async () => {
     const { told, records } = await ask('refund', { amount: 10 })
     expect(told).to.contain('{"refunded":10}')
     expect(records[0]).to.include({ tool: 'refund@unversioned', status: 'ok' })
@@ -81,13 +81,13 @@ describe('governed tools of the AI SDK', () => {
     expect(records[0]).to.include({ error: 'TOOL_NOT_ALLOWED' })
   })
 
-  it('give the last of what a tool yields', async () => {
+  it('give the last value that a tool yields', async () => {
     expect((await ask('stream', {})).told)
       .to.contain('"ready"')
       .and.not.to.contain('"working"')
   })
 
-  it('stay as they are where they do not run here', () => {
+  it('are not changed if they have no execute function', () => {
     const rig = new FunctionsRig()
     const remote: Tool = tool({ inputSchema: z.object({}) })
     const tools = govern(rig.pipeline, { remote }, { server: 'agent' })

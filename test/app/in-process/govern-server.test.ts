@@ -156,7 +156,7 @@ describe('a governed MCP server', () => {
     expect(rig.ran).to.deep.equal(['add'])
   })
 
-  it('passes on what the server asks its client during a call', async () => {
+  it('forwards requests of the server to its client during a call', async () => {
     await using rig = new ServerRig()
     rig.client.setRequestHandler(ElicitRequestSchema, async () => ({ action: 'decline' }))
     const client = await rig.register().govern().connect()
@@ -202,7 +202,7 @@ describe('a governed MCP server', () => {
     expect(rig.calls()[0]).to.include({ status: 'error', error: 'CANCELLED' })
   })
 
-  it('knows the client that the transport has authenticated', async () => {
+  it('uses the identity that the transport has authenticated', async () => {
     await using rig = new ServerRig()
     rig.register().govern({
       authn: {},
@@ -217,13 +217,13 @@ describe('a governed MCP server', () => {
     expect(rig.records().at(-1)?.['principal']).to.deep.equal({ client_id: 'robot' })
   })
 
-  it('refuses a client that nobody has authenticated', async () => {
+  it('refuses a client that is not authenticated', async () => {
     await using rig = new ServerRig()
     rig.register().govern({ authn: {} })
     expect((await rejectionOf<McpError>(rig.connect())).data).to.include({ error: 'UNAUTHENTICATED' })
   })
 
-  it('is judged by a reloaded policy', async () => {
+  it('follows a reloaded policy', async () => {
     await using rig = new ServerRig()
     const client = await rig.register().govern().connect()
     await rig.governed?.reload({
@@ -234,7 +234,7 @@ describe('a governed MCP server', () => {
 })
 
 describe('an instrumented MCP server', () => {
-  it('lets every call pass and records it in the log that is given', async () => {
+  it('lets every call pass and records it in the given log', async () => {
     await using rig = new ServerRig()
     const signer = LocalDevSigner.fromSeed(new Uint8Array(32).fill(3))
     const appender = new SvcAppender({ config: { dir: rig.dir, retentionDays: 9999 }, signer })
@@ -263,7 +263,7 @@ describe('an instrumented MCP server', () => {
     ['a bad idempotency key', { params: { ...add, _meta: { 'svc/idempotency-key': 7 } } }, 'add@1.2.0'],
     ['a method that is not a method', { method: 'Tools/Call\ud800', params: {} }, 'Tools/Call\ufffd@1.2.0'],
   ] as const) {
-    it(`lets ${what} pass as it came, and records it once`, async () => {
+    it(`lets ${what} pass unchanged, and records it once`, async () => {
       await using rig = new ServerRig()
       const records: Record<string, unknown>[] = []
       const append = async (record: object): Promise<void> => void records.push({ ...record })

@@ -22,7 +22,7 @@ const entitlements = {
 }
 
 describe('a governed function', () => {
-  it('runs with the arguments, and its call is on record', async () => {
+  it('runs with the arguments, and its call is recorded', async () => {
     await using rig = new FunctionsRig()
     const run = governed(rig.pipeline, refund, ({ amount }: { amount: number }) => ({ refunded: amount }))
     expect(await run({ amount: 10 })).to.deep.equal({ refunded: 10 })
@@ -35,7 +35,7 @@ describe('a governed function', () => {
     })
   })
 
-  it('gets a copy of what was judged, in the order of its members', async () => {
+  it('gets a copy of the arguments that the policy checked, in their order', async () => {
     await using rig = new FunctionsRig()
     let seen: unknown
     const run = governed(rig.pipeline, refund, (args: object) => {
@@ -52,7 +52,7 @@ describe('a governed function', () => {
     expect(JSON.stringify(seen)).to.equal('{"z":1,"amount":10}')
   })
 
-  it('does not run when the call is denied: the error has code, reason and trace, and there is a record', async () => {
+  it('does not run if the call is denied: the error has code, reason and trace, and the denial is recorded', async () => {
     await using rig = new FunctionsRig({ entitlements })
     let runs = 0
     const run = governed(rig.pipeline, { ...refund, name: 'wipe' }, () => runs++)
@@ -65,7 +65,7 @@ describe('a governed function', () => {
     expect(rig.records()[0]).to.deep.include({ error: 'TOOL_NOT_ALLOWED', trace_id: error.details.traceId })
   })
 
-  it('has the caller that the program names, in place of a token', async () => {
+  it('has the caller that the program names instead of a token', async () => {
     await using rig = new FunctionsRig({ entitlements, authn: {} })
     const run = governed(rig.pipeline, refund, () => 'done')
     const as = (user: string): CallContext => ({ identity: { tenant: 'acme', user } })
@@ -90,7 +90,7 @@ describe('a governed function', () => {
     expect(runs).to.equal(1)
   })
 
-  it('fails with the error of the function, which is on record as an error', async () => {
+  it('fails with the error of the function, which is recorded as an error', async () => {
     await using rig = new FunctionsRig()
     const error = new RangeError('too much')
     const run = governed(rig.pipeline, refund, () => {
@@ -100,7 +100,7 @@ describe('a governed function', () => {
     expect(rig.records()[0]).to.include({ status: 'error', error: 'UPSTREAM' })
   })
 
-  it('is stopped by a time limit of the policy, though the function goes on', async () => {
+  it('fails at a time limit of the policy, even if the function continues', async () => {
     let expire = (): void => undefined
     await using rig = new FunctionsRig({
       security: { limits: { max_duration_ms: 20 } },
@@ -125,7 +125,7 @@ describe('a governed function', () => {
     expect(signal?.aborted).to.equal(true)
   })
 
-  it('is cancelled by its caller', async () => {
+  it('can be cancelled by its caller', async () => {
     await using rig = new FunctionsRig()
     const cancel = new AbortController()
     const run = governed(rig.pipeline, refund, () => {
@@ -141,7 +141,7 @@ describe('a governed function', () => {
     expect(runs).to.equal(0)
   })
 
-  it('waits for an approval where the caller wants to', async () => {
+  it('waits for an approval if the caller wants to wait', async () => {
     await using rig = new FunctionsRig({
       entitlements: { ...entitlements, tenants: {} },
       security: {
@@ -164,7 +164,7 @@ describe('a governed function', () => {
     expect(rig.records()[0]).to.include({ status: 'error' })
   })
 
-  it('is judged by a reloaded policy, and refused once the pipeline is closed', async () => {
+  it('follows a reloaded policy, and is refused after the pipeline is closed', async () => {
     await using rig = new FunctionsRig()
     const run = governed(rig.pipeline, refund, () => 'done')
     expect(await run({})).to.equal('done')

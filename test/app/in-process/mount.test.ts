@@ -120,7 +120,7 @@ describe('a gateway mounted in', () => {
       { prefix: '/agents' },
     ],
   ] as const) {
-    it(`${name} answers below its prefix, with a record, and leaves other paths alone`, async () => {
+    it(`${name} serves its prefix, with a record, and no other path`, async () => {
       await using rig = await mounted(upstream, serve, options)
       const response = await post(`${rig.url}/agents/mcp/files/read@1`, '{"a":1}')
       expect(response.status).to.equal(200)
@@ -155,7 +155,7 @@ describe('a gateway mounted in', () => {
     expect(rig.records.map(({ mcp_method }) => mcp_method)).to.include('initialize')
   })
 
-  it('a server refuses headers that node drops when they are repeated', async () => {
+  it('a server refuses repeated headers of which Node keeps only the first', async () => {
     await using rig = await mounted(upstream, inExpress)
     const { hostname, port } = new URL(rig.url)
     const { request } = await import('node:http')
@@ -189,7 +189,7 @@ describe('a gateway mounted in', () => {
     expect(upstream.calls).to.have.length(0)
   })
 
-  it('a server says so when a body parser runs before it', async () => {
+  it('a server reports a body parser that has read the body before it', async () => {
     await using rig = await mounted(upstream, async ({ handler }) => {
       const app = express()
       app.use(express.json())

@@ -46,17 +46,17 @@ function lazy(then: Then) {
 }
 
 const succeeding: Record<string, () => unknown> = {
-  'of a library': () => new OtherPromise(false, paid),
-  'of another realm': () => inRealm('Promise.resolve(paid)'),
+  'from a library': () => new OtherPromise(false, paid),
+  'from another realm': () => inRealm('Promise.resolve(paid)'),
   'that is a function': () => Object.assign(() => undefined, { then: (resolve: Settle) => resolve(paid) }),
-  'of a promise of a library': () => Promise.resolve(new OtherPromise(false, paid)),
-  'that runs when it is asked': () => lazy((resolve) => setImmediate(resolve, paid)).query,
+  'that resolves to a promise from a library': () => Promise.resolve(new OtherPromise(false, paid)),
+  'whose work begins with then': () => lazy((resolve) => setImmediate(resolve, paid)).query,
 }
 
 const failing: Record<string, () => unknown> = {
-  'of a library': () => new OtherPromise(true, broken),
-  'of another realm': () => inRealm('Promise.reject(broken)'),
-  'that runs when it is asked': () => lazy((_, reject) => setImmediate(reject, broken)).query,
+  'from a library': () => new OtherPromise(true, broken),
+  'from another realm': () => inRealm('Promise.reject(broken)'),
+  'whose work begins with then': () => lazy((_, reject) => setImmediate(reject, broken)).query,
   'whose then throws': () =>
     lazy(() => {
       throw broken
@@ -88,7 +88,7 @@ describe('the promise of a governed function', () => {
   }
 
   for (const [which, result] of Object.entries(failing)) {
-    it(`${which} that fails is recorded as a failure`, async () => {
+    it(`${which}: its failure is recorded`, async () => {
       await using rig = new FunctionsRig()
       const run = governed<object, unknown>(rig.pipeline, pay, () => result() as PromiseLike<unknown>)
       const error = await run({}).catch((thrown: unknown) => thrown)
@@ -97,7 +97,7 @@ describe('the promise of a governed function', () => {
     })
   }
 
-  it('ends if the call takes too long, though a library made it', async () => {
+  it('ends at the time limit of the call, even if a library made it', async () => {
     await using rig = new FunctionsRig({ security: { limits: { max_duration_ms: 20 } } })
     const never = { then: () => undefined } as unknown as PromiseLike<unknown>
     const run = governed<object, unknown>(rig.pipeline, pay, () => never)
@@ -105,7 +105,7 @@ describe('the promise of a governed function', () => {
     expect(rig.records()[0]).to.include({ error: 'DURATION_EXCEEDED' })
   })
 
-  it('has its then read once and called once', async () => {
+  it('has its then property read once and called once', async () => {
     await using rig = new FunctionsRig()
     const { counts, query } = lazy((resolve) => resolve(paid))
     await governed<object, unknown>(rig.pipeline, pay, () => query)({})

@@ -9,8 +9,8 @@ const secret = `whsec_${Buffer.alloc(32, 7).toString('base64')}`
 const eventsOf = (hook: Webhook) =>
   hook.deliveries.map(({ body }) => JSON.parse(body) as { type: string; data: Record<string, unknown> })
 
-describe('notices of a gateway', () => {
-  it('tell of escalations that open and are decided, without arguments', async () => {
+describe('a gateway notifies webhooks', () => {
+  it('of escalations that open and are decided, without arguments', async () => {
     await using hook = await startWebhook()
     await using upstream = await startUpstream()
     await using gateway = await startTestGateway({
@@ -39,7 +39,7 @@ describe('notices of a gateway', () => {
     })
   })
 
-  it('tell of policies that are put in force and refused', async () => {
+  it('of policies that it loads or refuses', async () => {
     await using hook = await startWebhook()
     await using gateway = await startTestGateway({ targets: {}, notices: [{ url: hook.url }] })
     await gateway.handle.reload({})

@@ -141,7 +141,7 @@ describe('notices to webhooks', () => {
     expect(rig.queued).to.deep.equal([])
   })
 
-  it('do not fill the disk: of more than a thousand, the new ones are dropped, counted and logged', async () => {
+  it('are stored up to one thousand; later ones are dropped, counted and logged', async () => {
     await using rig = new Rig()
     await using hook = await startWebhook((response) => void response.socket?.pause())
     const notices = rig.start([{ url: hook.url }], [3_600_000])
@@ -150,7 +150,7 @@ describe('notices to webhooks', () => {
     expect(rig.counts.get('svc_notices_pending')).to.equal(1_000)
   })
 
-  it('show no secret of the URL in the log', async () => {
+  it('do not show secrets of the URL in the log', async () => {
     await using rig = new Rig()
     await using hook = await startWebhook((response) => response.writeHead(500).end())
     const notices = rig.start([{ url: hook.url }], [3_600_000])
@@ -160,7 +160,7 @@ describe('notices to webhooks', () => {
     expect(JSON.stringify(rig.log.lines)).to.not.contain('secret-in-url')
   })
 
-  it('leave foreign files in their directory alone', async () => {
+  it('do not change other files in their directory', async () => {
     await using rig = new Rig()
     await using hook = await startWebhook()
     const first = rig.start([{ url: hook.url }])

@@ -29,7 +29,7 @@ describe('the admin token', () => {
     }
   })
 
-  it('is another a second after its file has changed', async () => {
+  it('changes within a second after its file has changed', async () => {
     await token.equals('x')
     write('the-second-token-of-it')
     expect(await token.equals('the-first-token-of-it')).to.equal(true)

@@ -31,8 +31,8 @@ const endpoint: Endpoint = {
   encode: () => ({ status: 500, headers: {}, body: '' }),
 }
 
-describe('a call whose request has the head of its response already', () => {
-  it('is refused as rate limited on one connection too many of its tenant', async () => {
+describe('a call whose response has begun', () => {
+  it('is refused as rate limited if its tenant has too many connections', async () => {
     const logger = keepingLogger()
     const limit = new TenantCallLimit(10, 'calls')
     let id = 0

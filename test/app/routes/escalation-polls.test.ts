@@ -29,7 +29,7 @@ describe("GET /escalations/<id> on the gateway's own port", () => {
     expect(headers.get('cache-control')).to.equal('no-store')
   })
 
-  it('knows of no other tenant, in the same words as of an id that is not there', async () => {
+  it('returns the same error for an escalation of another tenant and for an unknown id', async () => {
     await using issuer = await TestIssuer.start()
     await using rig = await startAdminRig(trusting(issuer))
     rig.service.open('E1')
@@ -42,7 +42,7 @@ describe("GET /escalations/<id> on the gateway's own port", () => {
     expect({ ...foreign.json, trace_id: '' }).to.deep.equal({ ...absent.json, trace_id: '' })
   })
 
-  it('authenticates the caller before it looks', async () => {
+  it('authenticates the caller before it looks the escalation up', async () => {
     await using issuer = await TestIssuer.start()
     await using rig = await startAdminRig(trusting(issuer))
     rig.service.open('E1')
@@ -58,7 +58,7 @@ describe("GET /escalations/<id> on the gateway's own port", () => {
     )
   })
 
-  it('gives the holder of a token for one server the escalations on that server', async () => {
+  it('shows the holder of a token for one server only the escalations of that server', async () => {
     await using issuer = await TestIssuer.start()
     const publicUrl = 'https://gateway.example.com'
     await using rig = await startAdminRig({ ...trusting(issuer), server: { publicUrl } })
@@ -73,7 +73,7 @@ describe("GET /escalations/<id> on the gateway's own port", () => {
     expect((await rig.own('/escalations/E1', foreign)).status).to.equal(404)
   })
 
-  it('does not take the admin token for a caller', async () => {
+  it('does not accept the admin token', async () => {
     await using issuer = await TestIssuer.start()
     await using rig = await startAdminRig(trusting(issuer))
     rig.service.open('E1')
@@ -96,20 +96,20 @@ describe("GET /escalations/<id> on the gateway's own port", () => {
     expect(text).to.contain('STORE_UNAVAILABLE').and.not.contain('secret-host')
   })
 
-  it('is not found if nothing escalates, or for an invalid id', async () => {
+  it('returns 404 for an invalid id, and under a policy that escalates nothing', async () => {
     await using rig = await startAdminRig({ plugins: [] })
     for (const id of ['E1', '', 'a/b', 'E%31', 'x'.repeat(129)]) {
       expect((await rig.own(`/escalations/${id}`)).status).to.equal(404)
     }
   })
 
-  it('keeps web pages of elsewhere out', async () => {
+  it('refuses web pages of other origins', async () => {
     await using rig = await startAdminRig()
     rig.service.open('E1')
     expect((await rig.own('/escalations/E1', { origin: 'https://evil.example' })).status).to.equal(403)
   })
 
-  it('makes no record, as nothing was called', async () => {
+  it('writes no record', async () => {
     await using rig = await startAdminRig()
     rig.service.open('E1')
     await rig.own('/escalations/E1')

@@ -3,7 +3,7 @@ import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 
 const ofMcp = 'GET, POST, DELETE'
 
-describe('a request whose path has other HTTP methods', () => {
+describe('a request with a wrong method or content type', () => {
   let gateway: TestGateway
 
   before(async () => {
@@ -19,7 +19,7 @@ describe('a request whose path has other HTTP methods', () => {
     ['/a2a/invoke', ['GET', 'PUT', 'DELETE', 'HEAD'], 'POST'],
   ] as const) {
     for (const method of methods) {
-      it(`is given 405 and the methods of the path: ${method} ${path}`, async () => {
+      it(`gets 405 with the methods of the path: ${method} ${path}`, async () => {
         const response = await fetch(`${gateway.url}${path}`, { method })
         expect(response.status).to.equal(405)
         expect(response.headers.get('allow')).to.equal(allow)
@@ -31,7 +31,7 @@ describe('a request whose path has other HTTP methods', () => {
   }
 
   for (const path of ['/mcp', '/mcp/files']) {
-    it(`is given 415 where its body is declared as text: POST ${path}`, async () => {
+    it(`gets 415 if its body is declared as text: POST ${path}`, async () => {
       const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list' })
       const response = await fetch(`${gateway.url}${path}`, { method: 'POST', body })
       expect(response.status).to.equal(415)

@@ -83,12 +83,12 @@ describe('the metadata of the gateway as a protected resource', () => {
     )
   })
 
-  it('leave the scopes out where none are asked for', async () => {
+  it('omit the scopes if the policy requires no scopes', async () => {
     await start({ authn: { oidc: issuer.oidc } })
     expect((await get(wellKnown)).body).to.not.have.property('scopes_supported')
   })
 
-  it('are not there without an issuer, in the error shape', async () => {
+  it('are not found without an issuer, in the error shape', async () => {
     await start({ authn: { allowUnauthenticated: true } })
     const { status, body } = await get(`${wellKnown}/mcp/files`)
     expect(status).to.equal(404)
@@ -103,7 +103,7 @@ describe('the metadata of the gateway as a protected resource', () => {
     expect(await get(wellKnown, {}, 'HEAD')).to.include({ status: 200, body: '' })
   })
 
-  it('are pointed to by the 401 of both protocols', async () => {
+  it('are named in the 401 of both protocols', async () => {
     const { url } = await start()
     const expected = `Bearer realm="svc", scope="tools files", resource_metadata="${url}${wellKnown}/mcp/files"`
     expect(await challenge()).to.equal(expected)
@@ -113,7 +113,7 @@ describe('the metadata of the gateway as a protected resource', () => {
     )
   })
 
-  it('are pointed to by the 403 of both protocols, which stays HTTP', async () => {
+  it('are named in the 403 of both protocols, which is an HTTP error', async () => {
     const { url } = await start()
     const authorization = `Bearer ${await issuer.sign({ scope: 'tools' })}`
     for (const path of ['/mcp/files', '/mcp/files/read@1.0.0']) {
@@ -133,7 +133,7 @@ describe('the metadata of the gateway as a protected resource', () => {
     expect(record?.principal).to.include({ user: 'ada@example.com' })
   })
 
-  it('have the name that a trusted proxy was asked for, and so have challenges', async () => {
+  it('have the host that a trusted proxy received, as have challenges', async () => {
     await start({ server: { trustedProxies: ['127.0.0.1'] } })
     const headers = { 'x-forwarded-proto': 'https', 'x-forwarded-host': 'gw.example' }
     const { body } = await get(`${wellKnown}/mcp/files`, headers)
@@ -143,7 +143,7 @@ describe('the metadata of the gateway as a protected resource', () => {
     )
   })
 
-  it('ignore forwarded names of untrusted clients', async () => {
+  it('ignore forwarded hosts of untrusted clients', async () => {
     const { url } = await start()
     const headers = {
       'x-forwarded-proto': 'https',
@@ -153,14 +153,14 @@ describe('the metadata of the gateway as a protected resource', () => {
     expect((await get(wellKnown, headers)).body).to.include({ resource: url })
   })
 
-  it('are refused, and left out of challenges, if the proxies contradict themselves', async () => {
+  it('are refused and omitted from challenges if the forwarded headers contradict each other', async () => {
     await start({ server: { trustedProxies: ['127.0.0.1'] } })
     const headers = { 'x-forwarded-host': 'gw.example', forwarded: 'host=evil.example' }
     expect(await get(wellKnown, headers)).to.include({ status: 400 })
     expect(await challenge('/mcp/files', headers)).to.equal('Bearer realm="svc", scope="tools files"')
   })
 
-  it('stand below the path of the public URL too', async () => {
+  it('are below the path of the public URL too', async () => {
     await start({ server: { publicUrl: 'https://example.com/tools/' } })
     const resource = 'https://example.com/tools/mcp/files'
     expect((await get(`${wellKnown}/tools/mcp/files`)).body).to.include({ resource })

@@ -44,7 +44,7 @@ const call = (gateway: TestGateway, headers = {}, body: unknown = {}): Promise<R
   gateway.invoke('/mcp/files/read@1', body, headers)
 
 describe('calls of a tenant in flight', () => {
-  it('beyond the cap are refused, say when to come back, and are recorded', () =>
+  it('beyond the cap are refused with a retry-after header, and recorded', () =>
     withGateway(2, async (gateway, room) => {
       const running = [call(gateway), call(gateway)]
       await room.until(2)
@@ -58,15 +58,15 @@ describe('calls of a tenant in flight', () => {
       expect((await Promise.all(running)).map(({ status }) => status)).to.deep.equal([200, 200])
     }))
 
-  it('are counted exactly: a hundred at once get the cap, and it is free again when they have ended', () =>
+  it('are counted exactly if a hundred arrive at once, and no longer counted after their end', () =>
     withGateway(10, async (gateway, room) => {
       for (let round = 0; round < 3; round++) {
         const responses = Array.from({ length: 100 }, () => call(gateway))
         const refusals: Response[] = []
         let tell = (): void => undefined
         const ninety = new Promise<void>((resolve) => (tell = resolve))
-        for (const answer of responses) {
-          void answer.then((response) => {
+        for (const pending of responses) {
+          void pending.then((response) => {
             if (response.status === 429) refusals.push(response)
             if (refusals.length === 90) tell()
           })
@@ -92,7 +92,7 @@ describe('calls of a tenant in flight', () => {
       expect((await Promise.all(running)).map(({ status }) => status)).to.deep.equal([200, 200])
     }))
 
-  it('count only with a known caller: an unauthenticated call is not counted', () =>
+  it('are counted only if their caller is authenticated', () =>
     withGateway(1, async (gateway, room) => {
       const running = call(gateway)
       await room.until(1)
@@ -134,7 +134,7 @@ describe('calls of a tenant in flight', () => {
     ],
   ]
   for (const [title, run] of endings) {
-    it(`are over when ${title}`, () =>
+    it(`are no longer counted when ${title}`, () =>
       withGateway(1, async (gateway, room) => {
         for (let i = 0; i < 3; i++) await run(gateway, room)
         const next = call(gateway)
@@ -144,7 +144,7 @@ describe('calls of a tenant in flight', () => {
       }))
   }
 
-  it('are counted on through a reload', () =>
+  it('are still counted after a reload', () =>
     withGateway(1, async (gateway, room) => {
       const running = call(gateway)
       await room.until(1)
@@ -154,7 +154,7 @@ describe('calls of a tenant in flight', () => {
       expect((await running).status).to.equal(200)
     }))
 
-  it('are refused over MCP as every call there is', () =>
+  it('are refused over MCP too', () =>
     withGateway(1, async (gateway, room) => {
       const running = call(gateway)
       await room.until(1)

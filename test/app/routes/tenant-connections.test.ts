@@ -64,7 +64,7 @@ describe('connections of a tenant', () => {
     await body(gateway, await issuer.sign({ org: 'one' }), await issuer.sign({ org: 'two' }))
   }
 
-  it('beyond the cap are refused, recorded and closed; those within it go on', () =>
+  it('beyond the cap are refused, recorded and closed; the others stay open', () =>
     withGateway({}, async (gateway, one) => {
       using first = new Client(gateway)
       using second = new Client(gateway)
@@ -74,7 +74,7 @@ describe('connections of a tenant', () => {
       expect((await first.call(one)).status).to.equal(200)
     }))
 
-  it('are the ones on which it made calls, apart from those of another tenant', () =>
+  it('are the connections on which it made calls, apart from those of another tenant', () =>
     withGateway({}, async (gateway, one, two) => {
       using first = new Client(gateway)
       using second = new Client(gateway)
@@ -83,7 +83,7 @@ describe('connections of a tenant', () => {
       expect((await second.call(one)).status).to.equal(429)
     }))
 
-  it('are free again when they have closed', () =>
+  it('are no longer counted after they have closed', () =>
     withGateway({}, async (gateway, one) => {
       using first = new Client(gateway)
       expect((await first.call(one)).status).to.equal(200)

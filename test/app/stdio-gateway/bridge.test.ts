@@ -54,7 +54,7 @@ describe('the bridge from stdio to an endpoint', () => {
     exchange.end()
   }
 
-  it('continues a stream that broke off where it broke off', async () => {
+  it('resumes an interrupted stream after its last event', async () => {
     const result = { jsonrpc: '2.0', id: 1, result: { content: [] } }
     const progress = { jsonrpc: '2.0', method: 'notifications/progress', params: { progress: 1 } }
     start(({ method, headers }, exchange) => {
@@ -66,7 +66,7 @@ describe('the bridge from stdio to an endpoint', () => {
     expect(await responsesTo(ask(1))).to.deep.equal([progress, result])
   })
 
-  it('answers a request whose stream ends for good', async () => {
+  it('responds with an error to a request whose stream cannot be resumed', async () => {
     start(({ method }, exchange) =>
       method === 'POST' ? events(exchange, 'id: 7\ndata:\n\n') : json(exchange, '', 405),
     )
@@ -75,7 +75,7 @@ describe('the bridge from stdio to an endpoint', () => {
     ])
   })
 
-  it('responds with the refusals that come over HTTP alone', async () => {
+  it('responds with refusals that are only HTTP errors', async () => {
     const refusal = { error: 'UNAUTHENTICATED', message: 'A bearer token is required.' }
     start((_received, exchange) => json(exchange, JSON.stringify(refusal), 401))
     expect(await responsesTo(ask(1))).to.deep.equal([
@@ -89,7 +89,7 @@ describe('the bridge from stdio to an endpoint', () => {
     expect(await responsesTo(ask(1))).to.deep.equal([{ jsonrpc: '2.0', id: 1, error }])
   })
 
-  it('gets another token once, and passes on the refusal of that one', async () => {
+  it('gets another token once, and passes the refusal of the second token on', async () => {
     let token = 'first'
     const credentials = {
       authorization: async () => token,
@@ -117,7 +117,7 @@ describe('the bridge from stdio to an endpoint', () => {
     expect(written.join('')).to.not.contain('\n')
   })
 
-  it('begins one other session where its own has ended, and sends the messages again', async () => {
+  it('opens one new session after its session has ended, and sends the messages again', async () => {
     let sessions = 0
     const handshake = { jsonrpc: '2.0', id: 1, method: 'initialize', params: {} }
     start(({ method, headers, body }, exchange) => {

@@ -5,7 +5,7 @@ import { LineGateway } from 'svc-sdk/internal/stdio-gateway/line-gateway'
 import { recordingTo } from '../../support/gateway.js'
 import { rejectionOf } from '../../support/rejection.js'
 
-describe('the gateway of one client', () => {
+describe('the gateway of one client over stdio', () => {
   function startGateway(name: string | undefined, targets: Record<string, string> = {}): LineGateway {
     const settings = recordingTo({ append: async () => undefined })
     const quotas = { adapter: 'memory' } as const
@@ -38,7 +38,7 @@ describe('the gateway of one client', () => {
     })
   }
 
-  it('does not tell its client what failed inside', async () => {
+  it('does not show internal errors to its client', async () => {
     const gateway = startGateway(undefined)
     await gateway.ready()
     const { signal } = new AbortController()

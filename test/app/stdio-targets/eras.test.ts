@@ -77,7 +77,7 @@ for (const [era, mode] of [
       })
     })
 
-    it('gets progress with its own token, and nothing of another', async () => {
+    it('gets progress with its own token, and none of another client', async () => {
       await withStdio(scriptedTarget(mode), async (gateway) => {
         const params = { name: 'progress', arguments: {}, _meta: {} }
         const response = await fetch(`${gateway.url}/mcp/files`, {
@@ -103,7 +103,7 @@ for (const [era, mode] of [
       })
     })
 
-    it('listens to changes, under the id of its own request', async () => {
+    it('gets list changes under the id of its own request', async () => {
       await withStdio(scriptedTarget(mode), async (gateway) => {
         const leaving = new AbortController()
         const notifications = {
@@ -139,7 +139,7 @@ for (const [era, mode] of [
 }
 
 describe('a client of the handshake before a process of 2026-07-28', () => {
-  it('shakes hands, lists and calls tools, and is pinged', async () => {
+  it('completes the handshake, lists and calls tools, and gets pings', async () => {
     await withStdio(scriptedTarget('stateless'), async (gateway) => {
       await using client = await connect(gateway)
       expect(client.getServerVersion()).to.deep.equal({ name: 'scripted', version: '3.1.0' })
@@ -163,11 +163,11 @@ describe('a client of the handshake before a process of 2026-07-28', () => {
     })
   })
 
-  it('gets an error where the server asks for input', async () => {
+  it('gets an error if the server requests input', async () => {
     await withStdio(scriptedTarget('stateless'), async (gateway) => {
       await using client = await connect(gateway)
-      const fault = await say(client, 'input').catch((error: unknown) => String(error))
-      expect(fault).to.include('only clients of 2026-07-28 can give')
+      const error = await say(client, 'input').catch((error: unknown) => String(error))
+      expect(error).to.include('only clients of 2026-07-28 can give')
     })
   })
 })

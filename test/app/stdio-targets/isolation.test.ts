@@ -18,7 +18,7 @@ describe('a process of one MCP session', () => {
     })
   })
 
-  it('may ask its client, and send it log messages', async () => {
+  it('may send requests and log messages to its client', async () => {
     await withStdio(target, async (gateway) => {
       const logged: unknown[] = []
       await using client = await connect(gateway, {
@@ -44,7 +44,7 @@ describe('a process of one MCP session', () => {
     })
   })
 
-  it('takes the session with it when it exits', async () => {
+  it('ends the session when it exits', async () => {
     await withStdio(target, async (gateway) => {
       const client = await connect(gateway)
       await say(client, 'exit').catch(() => undefined)
@@ -54,7 +54,7 @@ describe('a process of one MCP session', () => {
     })
   })
 
-  it('is refused to a client whose handshake the server refuses, and to nobody else', async () => {
+  it('is refused to a client whose handshake the server refuses, and to no other client', async () => {
     await withStdio({ ...target, restart: { limit: 1 } }, async (gateway) => {
       const refused = await fetch(`${gateway.url}/mcp/files`, {
         method: 'POST',
@@ -72,7 +72,7 @@ describe('a process of one MCP session', () => {
     })
   })
 
-  it('counts towards a limit: another starts when a client has left', async () => {
+  it('counts towards a limit, and no longer after its client has left', async () => {
     await withStdio({ ...target, max_processes: 1 }, async (gateway) => {
       const gone = await connect(gateway)
       const pid = Number(await say(gone, 'pid'))
@@ -101,7 +101,7 @@ describe('a process of one caller', () => {
   })
   after(() => issuer[Symbol.asyncDispose]())
 
-  it('is shared by the sessions of that caller, and by nobody else', async () => {
+  it('is shared only by the sessions of that caller', async () => {
     const bearer = async (claims: Record<string, unknown> = {}) => ({
       headers: { authorization: `Bearer ${await issuer.sign(claims)}` },
     })
@@ -119,7 +119,7 @@ describe('a process of one caller', () => {
     )
   })
 
-  it('makes room for that of another, and starts again in the same session', async () => {
+  it('is stopped for the process of another caller, and starts again in the same session', async () => {
     const one = { headers: { authorization: `Bearer ${await issuer.sign()}` } }
     const bob = await issuer.sign({ sub: 'bob', email: 'bob@example.com' })
     await withStdio(
@@ -142,7 +142,7 @@ describe('a process of one caller', () => {
 })
 
 describe('a process that several clients share', () => {
-  it('offers no logging, and its questions and log messages reach nobody', async () => {
+  it('does not offer logging, and its requests and log messages do not reach clients', async () => {
     await withStdio(scriptedTarget(), async (gateway) => {
       const heard: unknown[] = []
       await using client = await connect(gateway, {

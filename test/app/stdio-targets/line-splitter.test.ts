@@ -15,19 +15,19 @@ describe('the output of a server over stdio', () => {
     ])
   })
 
-  it('keeps characters whole that two chunks share', () => {
+  it('keeps characters that two chunks share', () => {
     const [first, second] = [Buffer.from('ä\n').subarray(0, 1), Buffer.from('ä\n').subarray(1)]
     const splitter = new LineSplitter(100)
     expect([...splitter.push(first), ...splitter.push(second)]).to.deep.equal(['ä'])
   })
 
-  it('may have no line over the cap', () => {
+  it('fails on a line over the limit', () => {
     const splitter = new LineSplitter(4)
     expect(linesOf(splitter, 'four\n')).to.deep.equal(['four'])
     expect(() => linesOf(splitter, 'fi', 've!')).to.throw(LineTooLong)
   })
 
-  it('is cut at the cap on request', () => {
+  it('is truncated at the limit on request', () => {
     expect(linesOf(new LineSplitter(4, true), 'longer', ' still\nnext\n')).to.deep.equal(['long', 'next'])
   })
 })

@@ -9,7 +9,7 @@ async function textsOf(stream: MessageStream, maxBytes?: number): Promise<string
 }
 
 describe('a stream of messages to a client', () => {
-  it('takes no message after its end, and ends cleanly', async () => {
+  it('accepts no message after its end, and ends without an error', async () => {
     const stream = new MessageStream(() => undefined)
     expect(stream.offer({ n: 1 })).to.equal(true)
     stream.end({ n: 2 }, '{ "n": 2 }')
@@ -26,7 +26,7 @@ describe('a stream of messages to a client', () => {
     expect((await textsOf(stream)).slice(1)).to.deep.equal(['{"n":2}'])
   })
 
-  it('tells of a reader that stops, and fails with the reason of an abort', async () => {
+  it('reports a reader that stops, and fails with the reason of an abort', async () => {
     let closed = 0
     const left = new MessageStream(() => void closed++)
     left.offer({ n: 1 })
@@ -39,7 +39,7 @@ describe('a stream of messages to a client', () => {
     expect(closed).to.equal(2)
   })
 
-  it('fails over the bytes that one response may have, and tells that its reader has stopped', async () => {
+  it('fails if a response has too many bytes, and reports that its reader has stopped', async () => {
     const { happened: closed, resolve: close } = signalled()
     const stream = new MessageStream(() => close())
     for (let n = 0; n < 3; n++) stream.offer({ n })

@@ -131,7 +131,7 @@ describe('a pinned package', function () {
     expect(readdirSync(folder())).to.deep.equal(['lock'])
   })
 
-  it('is not run where what the registry serves differs from the lock', async () => {
+  it('is not run if the package of the registry differs from the lock', async () => {
     await run(async (gateway) => {
       expect(await echo(gateway)).to.include('"hi"')
     })
@@ -149,7 +149,7 @@ describe('a pinned package', function () {
     })
   })
 
-  it('is not installed any further, and leaves nothing, when the gateway stops', async () => {
+  it('is no longer installed, and leaves no files, when the gateway stops', async () => {
     const npm = join(home, 'bin', 'npm')
     const pidFile = join(home, 'pid')
     mkdirSync(join(home, 'bin'))

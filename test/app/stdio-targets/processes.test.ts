@@ -28,7 +28,7 @@ describe('the process of a target', () => {
     })
   })
 
-  it('ends with the gateway, and so does what it left behind', async () => {
+  it('ends with the gateway, as do its child processes', async () => {
     const pids: number[] = []
     await withStdio(scriptedTarget(), async (gateway) => {
       await using client = await connect(gateway)
@@ -38,7 +38,7 @@ describe('the process of a target', () => {
     await until(() => !pids.some(isAlive))
   })
 
-  it('ends with a gateway that is killed, and so does what it left behind', async () => {
+  it('ends with a gateway that is killed, as do its child processes', async () => {
     using home = new TemporaryDir()
     generateKeyFile(join(home.path, 'key'))
     const policy = {
@@ -65,7 +65,7 @@ describe('the process of a target', () => {
     await client.close()
   })
 
-  it('keeps running through a reload that leaves its command as it is, and ends where the command is gone', async () => {
+  it('keeps running after a reload with the same command, and ends after one without it', async () => {
     const target = scriptedTarget()
     await withStdio(target, async (gateway) => {
       const client = await connect(gateway)
@@ -80,7 +80,7 @@ describe('the process of a target', () => {
     })
   })
 
-  it('starts again by itself where it starts with the gateway', async () => {
+  it('starts again without a call if it starts with the gateway', async () => {
     await withStdio(scriptedTarget('', { start: 'at_start' }), async (gateway) => {
       const started = () =>
         gateway.log.lines.filter(({ message }) => message === 'the MCP server has started')
@@ -90,7 +90,7 @@ describe('the process of a target', () => {
     })
   })
 
-  it('is named by /readyz while it should run and does not', async () => {
+  it('is named by /readyz while it is not running', async () => {
     const restart = { base_ms: 0, limit: 2 }
     await withStdio(scriptedTarget('exit', { start: 'at_start', restart }), async (gateway) => {
       const readiness = async () => {
@@ -106,7 +106,7 @@ describe('the process of a target', () => {
     })
   })
 
-  it('is stopped when nobody has used it for the time that the policy says, and starts again with the next call', async () => {
+  it('is stopped after the idle time of the policy, and starts again with the next call', async () => {
     await withStdio(scriptedTarget('', { idle_ms: 50 }), async (gateway) => {
       const pid = async () => {
         const response = (await (await gateway.invoke('/mcp/files/pid@3.1.0')).json()) as {
@@ -134,7 +134,7 @@ describe('the process of a target', () => {
     })
   })
 
-  it('waits longer after each failure, gives up at the limit, and says why in the log alone', async () => {
+  it('waits longer after each failure, and stays stopped at the limit; only the log has the reason', async () => {
     process.env['SVC_TEST_SECRET'] = 'the-secret'
     const env = { TOKEN: 'env:SVC_TEST_SECRET' }
     const restart = { base_ms: 0, limit: 3 }
@@ -167,7 +167,7 @@ describe('the process of a target', () => {
     }
   })
 
-  it('is reported as not running where its command is not found, which the log names and the response does not', async () => {
+  it('is reported as not running if its command is not found, which only the log names', async () => {
     await withStdio(scriptedTarget('', { command: 'no-such-program' }), async (gateway) => {
       const response = await gateway.invoke('/mcp/files/echo@1')
       expect(await response.text())
@@ -190,7 +190,7 @@ describe('the process of a target', () => {
     }
   })
 
-  it('may take long to start', async () => {
+  it('may take a long time to start', async () => {
     using home = new TemporaryDir()
     const ready = join(home.path, 'ready')
     await withStdio(scriptedTarget(`wait=${ready}`), async (gateway) => {
@@ -201,7 +201,7 @@ describe('the process of a target', () => {
     })
   })
 
-  it('may print what is no message', async () => {
+  it('may print lines that are not messages', async () => {
     await withStdio(scriptedTarget(), async (gateway) => {
       await using client = await connect(gateway)
       expect(await say(client, 'rubbish')).to.equal('after rubbish')
@@ -209,7 +209,7 @@ describe('the process of a target', () => {
     })
   })
 
-  it('may flood standard error: the log gets few of the lines, and no secret', async () => {
+  it('may flood standard error, of which the log gets few lines and no secrets', async () => {
     process.env['SVC_TEST_SECRET'] = 'the-secret'
     try {
       await withStdio(scriptedTarget('', { env: { TOKEN: 'env:SVC_TEST_SECRET' } }), async (gateway) => {
@@ -225,7 +225,7 @@ describe('the process of a target', () => {
     }
   })
 
-  it('has no value in the log that the policy took from the environment', async () => {
+  it('does not write values of the environment to the log', async () => {
     process.env['SVC_TEST_SECRET'] = 'the-secret'
     const reference = `\${env:SVC_TEST_SECRET}`
     const { args = [], ...target } = scriptedTarget()
@@ -279,7 +279,7 @@ describe('the process of a target', () => {
     )
   })
 
-  it('works on a number of requests at a time; others wait', async () => {
+  it('serves a limited number of requests at a time; others wait', async () => {
     await withStdio(scriptedTarget('', { max_concurrent: 2 }), async (gateway) => {
       await using client = await connect(gateway)
       const held = say(client, 'hold')

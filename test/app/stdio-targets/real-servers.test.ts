@@ -58,7 +58,7 @@ describe('servers of the registry over stdio', function () {
     expect(recordOf('read_text_file')).to.include({ server: `filesystem@${version}`, status: 'error' })
   })
 
-  it('memory keeps what it is told, for all clients', async () => {
+  it('memory keeps a graph for all clients', async () => {
     await using writer = await connect(gateway, { server: 'memory' })
     await using reader = await connect(gateway, { server: 'memory' })
     const entities = [{ name: 'Ada', entityType: 'person', observations: ['wrote the first program'] }]
@@ -66,7 +66,7 @@ describe('servers of the registry over stdio', function () {
     expect(await say(reader, 'search_nodes', { query: 'Ada' })).to.include('wrote the first program')
   })
 
-  it('everything works for long, with progress, and reads resources', async () => {
+  it('everything runs a long operation with progress, and reads resources', async () => {
     await using client = await connect(gateway, { server: 'everything' })
     const progress: number[] = []
     const call = { name: 'trigger-long-running-operation', arguments: { duration: 1, steps: 4 } }
@@ -98,13 +98,13 @@ describe('servers of the registry over stdio', function () {
     })
   }
 
-  it('time tells the time', async () => {
+  it('time returns the time', async () => {
     await using client = await connect(gateway, { server: 'time' })
     expect(await say(client, 'current_time', { format: 'YYYY-MM-DD' })).to.match(/\d{4}-\d{2}-\d{2}/)
     expect(recordOf('current_time')).to.include({ status: 'ok' })
   })
 
-  it('are one server behind /mcp, each call on record under its own', async () => {
+  it('are one server at /mcp, and calls are recorded under the name of their server', async () => {
     await using client = await connect(gateway, { server: '' })
     const names = (await client.listTools()).tools.map((tool) => tool.name)
     expect(names).to.include.members([
@@ -117,7 +117,7 @@ describe('servers of the registry over stdio', function () {
     expect(recordOf('read_text_file')).to.include({ status: 'ok' })
   })
 
-  it('tell clients of 2026-07-28 what they tell others', async () => {
+  it('serve clients of 2026-07-28 and older clients alike', async () => {
     const meta = {
       'io.modelcontextprotocol/protocolVersion': '2026-07-28',
       'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1' },

@@ -14,12 +14,12 @@ describe('the text of a response', () => {
     ['{"id":"a\\"b","error":{"code":1}}', '{"id":"mine","error":{"code":1}}'],
   ]
   for (const [text, expected] of changed) {
-    it(`gets the id of the client and stays as it is: ${text}`, () => {
+    it(`gets the id of the client and is otherwise unchanged: ${text}`, () => {
       expect(withId(text, 'mine')).to.equal(expected)
     })
   }
 
-  it('is not changed where it has no id of its own, or two', () => {
+  it('is not changed if it has no id, or two', () => {
     expect(withId('{"result":{"id":7}}', 'mine')).to.equal(undefined)
     expect(withId('{"id":7,"id":8}', 'mine')).to.equal(undefined)
   })

@@ -7,7 +7,7 @@ function limitAt(rules: { base_ms: number; max_ms: number; limit: number }) {
 }
 
 describe('the restarts of a server over stdio', () => {
-  it('wait from the second failure in a row on, twice as long each time, up to the longest wait', () => {
+  it('wait after the second consecutive failure, twice as long each time, up to a maximum', () => {
     const { limit } = limitAt({ base_ms: 100, max_ms: 350, limit: 10 })
     const waits = [1, 2, 3, 4, 5].map(() => {
       limit.failed('it exited')
@@ -27,14 +27,14 @@ describe('the restarts of a server over stdio', () => {
     expect(limit.refusal()).to.equal(undefined)
   })
 
-  it('begin anew after a process that ran for long', () => {
+  it('wait less again after a process has run for long', () => {
     const { limit } = limitAt({ base_ms: 100, max_ms: 1_000, limit: 10 })
     for (const ranMs of [10, 10, 10]) limit.failed('it exited', ranMs)
     limit.failed('it exited', 60_000)
     expect(limit.waitMs).to.equal(0)
   })
 
-  it('end at the limit of starts without a handshake', () => {
+  it('stop at the limit of starts without a handshake', () => {
     const { clock, limit } = limitAt({ base_ms: 0, max_ms: 0, limit: 2 })
     for (const _attempt of [1, 2, 3]) limit.failed('it exited', 10)
     expect(limit.isExhausted).to.equal(false)

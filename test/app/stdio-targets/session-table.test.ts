@@ -21,7 +21,7 @@ describe('the sessions of a server over stdio', () => {
   })
   after(() => issuer[Symbol.asyncDispose]())
 
-  it('are limited for each caller: an idle one ends for a new one, which is refused if none is idle', async () => {
+  it('are limited for each caller; a new one ends an idle one, or is refused', async () => {
     const alice = `Bearer ${await issuer.sign()}`
     const bob = `Bearer ${await issuer.sign({ sub: 'bob', email: 'bob@example.com' })}`
     await withStdio(

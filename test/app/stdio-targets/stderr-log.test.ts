@@ -12,12 +12,12 @@ describe('the log of standard error', () => {
     return logger.lines[0]?.fields['stderr']
   }
 
-  it('has no line of a secret of several lines', () => {
+  it('contains no line of a secret of several lines', () => {
     const key = ['-----BEGIN KEY-----', 'c2VjcmV0LWJ5dGVz', '-----END KEY-----'].join('\n')
     expect(shown({ KEY: key }, 'using c2VjcmV0LWJ5dGVz')).to.equal('using [KEY]')
   })
 
-  it('has no rest of a secret that begins with another', () => {
+  it('contains no part of a secret that begins with another secret', () => {
     expect(shown({ USER_ID: 'ada', TOKEN: 'ada-4711' }, 'refused ada-4711 of ada')).to.equal(
       'refused [TOKEN] of [USER_ID]',
     )

@@ -19,7 +19,7 @@ function raw(
 }
 
 describe('a target that is a command', () => {
-  it('is an MCP server over Streamable HTTP for its clients, and on record under its tools and version', async () => {
+  it('is an MCP server over Streamable HTTP for its clients, and is recorded with tool and version', async () => {
     await withStdio(scriptedTarget(), async (gateway) => {
       await using client = await connect(gateway)
       expect(client.getServerVersion()).to.deep.equal({ name: 'scripted', version: '3.1.0' })
@@ -51,14 +51,14 @@ describe('a target that is a command', () => {
     )
   })
 
-  it('answers the invoke protocol too', async () => {
+  it('serves the invoke protocol too', async () => {
     await withStdio(scriptedTarget(), async (gateway) => {
       const response = await gateway.invoke('/mcp/files/echo@3.1.0', { said: 'hello' })
       expect(await response.json()).to.deep.equal({ content: [{ type: 'text', text: 'hello' }] })
     })
   })
 
-  it('is one process for all clients, whose progress does not reach another', async () => {
+  it('is one process for all clients, each of which gets only its own progress', async () => {
     await withStdio(scriptedTarget(), async (gateway) => {
       await using one = await connect(gateway)
       await using other = await connect(gateway)
@@ -73,7 +73,7 @@ describe('a target that is a command', () => {
     })
   })
 
-  it('tells clients of changed lists, and of the resources that they subscribed to', async () => {
+  it('notifies clients of changed lists and of resources that they subscribed to', async () => {
     await withStdio(scriptedTarget(), async (gateway) => {
       await using subscriber = await connect(gateway)
       await using other = await connect(gateway)
@@ -95,7 +95,7 @@ describe('a target that is a command', () => {
     })
   })
 
-  it('gives its process of the environment only the few variables that programs need, and those of the policy', async () => {
+  it('gives its process only the usual environment variables and those of the policy', async () => {
     process.env['SVC_TEST_SECRET'] = 's3cret-of-the-gateway'
     const env = { LEVEL: 'debug', TOKEN: 'env:SVC_TEST_SECRET' }
     try {
@@ -111,7 +111,7 @@ describe('a target that is a command', () => {
     }
   })
 
-  it('learns that a client has cancelled a request', async () => {
+  it('is notified when a client cancels a request', async () => {
     await withStdio(scriptedTarget(), async (gateway) => {
       await using client = await connect(gateway)
       const leaving = new AbortController()
@@ -125,7 +125,7 @@ describe('a target that is a command', () => {
     })
   })
 
-  it('passes on results as the server wrote them', async () => {
+  it('passes results on unchanged', async () => {
     await withStdio(scriptedTarget(), async (gateway) => {
       const response = await gateway.invoke('/mcp/files/echo@3.1.0', { said: 'first' })
       expect(response.status).to.equal(200)
@@ -156,7 +156,7 @@ describe('a target that is a command', () => {
     })
   })
 
-  it('is not known under a session that it did not begin', async () => {
+  it('refuses a session that it did not begin', async () => {
     await withStdio(scriptedTarget(), async (gateway) => {
       const post = (headers: Record<string, string>) => raw(gateway, { id: 1, method: 'tools/list' }, headers)
       expect((await post({})).status).to.equal(400)

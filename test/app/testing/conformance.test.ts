@@ -29,7 +29,7 @@ async function failures(plugin: Plugin, options: ConformanceOptions = {}): Promi
   return failed
 }
 
-/** A stage that answers calls properly, with a life cycle of its own. */
+/** A stage that passes every call on, with these life cycle methods. */
 function living(life: Partial<Stage>): Stage {
   return { handle: (_call, next) => next(), ...life }
 }
@@ -67,27 +67,31 @@ describe('the plugin conformance suite', () => {
   const broken: [mistake: string, plugin: Plugin, title: RegExp][] = [
     ['a name that no section can have', { ...sound, name: 'My-Stage' }, /named like a section/],
     ['a version that is not semver', { ...sound, version: '1.2' }, /version of its own/],
-    ['a contract of the past', { ...sound, core: '^0.9.0' }, /range of the contract/],
-    ['a range that is none', { ...sound, core: 'latest' }, /range of the contract/],
-    ['a schema that swallows anything', { ...sound, schema: z.looseObject({}) }, /key that it does not know/],
-    ['a schema that needs no mapping', { ...sound, schema: z.any() }, /not a mapping/],
+    ['a contract of an older version', { ...sound, core: '^0.9.0' }, /range of the contract/],
+    ['an invalid range', { ...sound, core: 'latest' }, /range of the contract/],
     [
-      'defaults that are no configuration',
+      'a schema that accepts unknown keys',
+      { ...sound, schema: z.looseObject({}) },
+      /key that it does not know/,
+    ],
+    ['a schema that accepts other values than mappings', { ...sound, schema: z.any() }, /not a mapping/],
+    [
+      'defaults that are not a valid configuration',
       { ...sound, schema: z.strictObject({ level: z.number() }) },
       /its defaults/,
     ],
     [
-      'a stop that needs a start',
+      'a stop that fails without a start',
       { ...sound, create: () => living({ stop: () => Promise.reject(new Error('not started')) }) },
       /without having been started/,
     ],
     [
-      'a resource opened at creation',
+      'a resource that is opened at creation',
       { ...sound, create: (_c, { resources }) => leasing(resources) },
       /opens nothing/,
     ],
     [
-      'a resource never let go',
+      'a resource that is not released',
       {
         ...sound,
         create: (_c, { resources }) =>
@@ -99,20 +103,24 @@ describe('the plugin conformance suite', () => {
       },
       /lets go of every shared resource/,
     ],
-    misbehaving('no outcome', async (_call, next) => void (await next()), /returns an outcome/),
+    misbehaving('a missing outcome', async (_call, next) => void (await next()), /returns an outcome/),
     misbehaving('an outcome of another shape', () => ({ status: 200, body: 'done' }), /returns an outcome/),
-    misbehaving('a response whose body is a text', () => ({ ...ok, body: 'done' }), /returns an outcome/),
-    misbehaving('an error', () => Promise.reject(new Error('boom')), /throws no error/),
-    misbehaving('an error where the call was denied', failsUnlessCompleted, /throws no error/),
+    misbehaving('a response whose body is a string', () => ({ ...ok, body: 'done' }), /returns an outcome/),
+    misbehaving('a thrown error', () => Promise.reject(new Error('boom')), /throws no error/),
+    misbehaving('an error that is thrown if the call is denied', failsUnlessCompleted, /throws no error/),
     misbehaving('a change of the request', changesRequest, /throws no error/),
     misbehaving(
       'a change of the outcome',
       async (_call, next) => Object.assign(await next(), ok),
       /throws no error/,
     ),
-    misbehaving('a second next()', async (_call, next) => [await next(), await next()][0], /at most once/),
     misbehaving(
-      'a next() that it does not wait for',
+      'a second call of next()',
+      async (_call, next) => [await next(), await next()][0],
+      /at most once/,
+    ),
+    misbehaving(
+      'a next() that is not awaited',
       (_call, next) => [next(), ok][1],
       /waits for what it returns/,
     ),
@@ -186,7 +194,7 @@ describe('the plugin conformance suite', () => {
     expect(await failures(once)).to.deep.equal(['starts again after a stop'])
   })
 
-  it('fills the slots of a plugin’s own through `fill`', async () => {
+  it('fills the slots of the plugin through `fill`', async () => {
     const own = slot<string>('own')
     const reader: Plugin = {
       ...sound,

@@ -9,8 +9,8 @@ import { TlsRig } from './rig.js'
 describe('the certificate of a gateway', () => {
   const rig = new TlsRig()
 
-  describe('reloads changed files', () => {
-    it('on a reload', () =>
+  describe('changes with its files', () => {
+    it('when the policy is reloaded', () =>
       rig.withSite({}, async ({ gateway, install }) => {
         expect(await rig.nameShown(gateway)).to.equal('first')
         install(rig.second)
@@ -18,14 +18,14 @@ describe('the certificate of a gateway', () => {
         expect(await rig.nameShown(gateway)).to.equal('second')
       }))
 
-    it('by itself', () =>
+    it('without a reload, after the check interval', () =>
       rig.withSite({ checkIntervalMs: 10 }, async ({ gateway, install }) => {
         install(rig.second)
         while ((await rig.nameShown(gateway)) !== 'second');
         expect(gateway.log.lines.at(-1)).to.include({ level: 'info', message: 'certificate updated' })
       }))
 
-    it('and keeps open connections', () =>
+    it('and open connections stay open', () =>
       rig.withSite({}, async ({ gateway, install }) => {
         const socket = await rig.shake(gateway)
         socket.write('GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n')
@@ -37,7 +37,7 @@ describe('the certificate of a gateway', () => {
         expect((await hearOut(socket)).statuses).to.deep.equal([200])
       }))
 
-    it('under load, without losing a call', () =>
+    it('and no call fails under load', () =>
       rig.withSite({}, async ({ gateway, install }) => {
         const failures: unknown[] = []
         const seen = new Set<string>()
@@ -48,12 +48,12 @@ describe('the certificate of a gateway', () => {
             pipelining: keepAlive ? 1 : 0,
           })
           while (!done) {
-            const answer = undiciFetch(`${gateway.url}/mcp/files/read@1`, {
+            const fetching = undiciFetch(`${gateway.url}/mcp/files/read@1`, {
               method: 'POST',
               body: '{}',
               dispatcher,
             }).then(async (response) => [response.status, await response.text()] as const)
-            const [status] = await answer.catch((error: unknown) => [error])
+            const [status] = await fetching.catch((error: unknown) => [error])
             if (status !== 200) failures.push(status)
           }
           await dispatcher.close()
@@ -71,36 +71,36 @@ describe('the certificate of a gateway', () => {
       }))
   })
 
-  describe('keeps the certificate in use, warns in /readyz and recovers, when a changed file is not valid:', () => {
+  describe('stays in use, with a warning in /readyz until the files are valid again, if the files hold', () => {
     const wrongs: readonly (readonly [
       title: string,
       certificate: () => Pick<Certificate, 'key' | 'cert'>,
       message: string,
     ])[] = [
       [
-        'key and certificate that do not belong together',
+        'a certificate that does not belong to the key',
         () => ({ key: rig.first.key, cert: rig.second.cert }),
         'tls.cert: the certificate does not belong to tls.key',
       ],
       [
-        'a key that is none',
+        'a key that is not PEM',
         () => ({ key: 'no key', cert: rig.second.cert }),
         'tls.key: not a private key in PEM without a passphrase',
       ],
       [
-        'a certificate that is none',
+        'a certificate that is not PEM',
         () => ({ key: rig.second.key, cert: 'none' }),
         'tls.cert: no certificate in PEM',
       ],
       [
-        'a certificate cut short',
+        'a truncated certificate',
         () => ({
           key: rig.second.key,
           cert: `${rig.second.cert.slice(0, 200)}\n-----END CERTIFICATE-----`,
         }),
         'tls.cert: holds a certificate that cannot be read',
       ],
-      ['an empty file', () => ({ key: rig.second.key, cert: '' }), 'tls.crt is empty'],
+      ['an empty certificate file', () => ({ key: rig.second.key, cert: '' }), 'tls.crt is empty'],
     ]
     for (const [title, certificate, message] of wrongs) {
       it(title, () =>
@@ -133,7 +133,7 @@ describe('the certificate of a gateway', () => {
       }))
   })
 
-  it('warns of a certificate that ends soon', async () => {
+  it('causes a warning if it expires soon', async () => {
     const ending = rig.authority.server('ending', 3)
     await rig.withSite({}, async ({ gateway, install }) => {
       expect(await rig.readiness(gateway)).to.deep.equal({ status: 'ready' })
@@ -145,7 +145,7 @@ describe('the certificate of a gateway', () => {
     })
   })
 
-  it('says which settings of a new policy wait for the next start', () =>
+  it('waits for the next start if a reload changes its setting, which the log names', () =>
     rig.withSite({}, async ({ gateway }) => {
       await gateway.handle.reload({ server: { maxBodyBytes: 1 } })
       const told = gateway.log.lines.filter(({ message }) => message.includes('at the next start'))

@@ -18,7 +18,7 @@ import { type TlsOptions, TlsRig } from './rig.js'
 describe('TLS on the port of the gateway', () => {
   const rig = new TlsRig()
 
-  it('serves a real MCP client that knows the authority', async () => {
+  it('serves an MCP client that trusts the authority', async () => {
     await using server = await startEverything()
     await rig.withSite(
       {},
@@ -45,7 +45,7 @@ describe('TLS on the port of the gateway', () => {
     )
   })
 
-  it('is not trusted by a client that does not know the authority', () =>
+  it('is rejected by a client that does not trust the authority', () =>
     rig.withSite({}, async ({ gateway }) => {
       expect(await rejectionOf(rig.shake(gateway, { ca: [] }))).to.have.property(
         'code',
@@ -53,7 +53,7 @@ describe('TLS on the port of the gateway', () => {
       )
     }))
 
-  it('accepts 1.2 and 1.3 and nothing older', () =>
+  it('accepts TLS 1.2 and 1.3 and no older version', () =>
     rig.withSite({}, async ({ gateway }) => {
       for (const version of ['TLSv1.2', 'TLSv1.3'] as const) {
         const socket = await rig.shake(gateway, { minVersion: version, maxVersion: version })
@@ -67,7 +67,7 @@ describe('TLS on the port of the gateway', () => {
       )
     }))
 
-  it('accepts only 1.3 where the policy says so', () =>
+  it('accepts only TLS 1.3 if the policy requires it', () =>
     rig.withSite({ minVersion: 'TLSv1.3' }, async ({ gateway }) => {
       expect(await rig.statusOf(gateway)).to.equal(200)
       expect(await rejectionOf(rig.shake(gateway, { maxVersion: 'TLSv1.2' }))).to.have.property(
@@ -76,7 +76,7 @@ describe('TLS on the port of the gateway', () => {
       )
     }))
 
-  it('shakes hands once on a connection', () =>
+  it('refuses renegotiation', () =>
     rig.withSite({}, async ({ gateway, install }) => {
       const again = async (): Promise<Error | null> => {
         const socket = await rig.shake(gateway, { maxVersion: 'TLSv1.2' })
@@ -93,7 +93,7 @@ describe('TLS on the port of the gateway', () => {
       expect(await again()).to.be.instanceOf(Error)
     }))
 
-  it('agrees on HTTP/1.1 and on no other protocol', () =>
+  it('negotiates HTTP/1.1 and no other protocol', () =>
     rig.withSite({}, async ({ gateway }) => {
       const socket = await rig.shake(gateway, { ALPNProtocols: ['h2', 'http/1.1'] })
       expect(socket.alpnProtocol).to.equal('http/1.1')
@@ -101,7 +101,7 @@ describe('TLS on the port of the gateway', () => {
       await rejectionOf(rig.shake(gateway, { ALPNProtocols: ['h2'] }))
     }))
 
-  it('hangs up on plain HTTP, on garbage and on a handshake that does not go on', async () => {
+  it('closes the connection on plain HTTP, on garbage and on a stalled handshake', async () => {
     await using gateway = await startTestGateway({
       targets: {},
       server: {
@@ -126,12 +126,12 @@ describe('TLS on the port of the gateway', () => {
   describe('with a client authority', () => {
     const clientCa = 'file://set-by-the-site'
 
-    it('accepts clients with a certificate of it', () =>
+    it('accepts a client with a certificate of that authority', () =>
       rig.withSite({ clientCa }, async ({ gateway }) => {
         expect(await rig.statusOf(gateway, { key: rig.client.key, cert: rig.client.cert })).to.equal(200)
       }))
 
-    it('refuses others: no certificate, one of another authority, one of a server', () =>
+    it('refuses a client without a certificate, with one of another authority, or with one for a server', () =>
       rig.withSite({ clientCa }, async ({ gateway }) => {
         const stranger = new TestAuthority(mkdtempSync(join(rig.home, 'other-')), 'Other Root').client()
         const shown: ConnectionOptions[] = [
@@ -149,7 +149,7 @@ describe('TLS on the port of the gateway', () => {
         expect(gateway.records()).to.deep.equal([])
       }))
 
-    it('forgets an authority that is replaced, also for clients that resume a session', () =>
+    it('refuses certificates of a replaced authority, also in a resumed TLS session', () =>
       rig.withSite({ clientCa }, async ({ gateway, installClientCa }) => {
         const known = { key: rig.client.key, cert: rig.client.cert, maxVersion: 'TLSv1.2' } as const
         const socket = await rig.shake(gateway, known)
@@ -168,7 +168,7 @@ describe('TLS on the port of the gateway', () => {
       }))
   })
 
-  describe('does not start', () => {
+  describe('prevents the start of the gateway', () => {
     const start = (tls: Partial<TlsOptions>): Promise<Error> =>
       rejectionOf(
         startTestGateway({
@@ -184,13 +184,13 @@ describe('TLS on the port of the gateway', () => {
         }),
       )
 
-    it('with a certificate of another key', async () => {
+    it('if the certificate belongs to another key', async () => {
       expect((await start({ key: `file://${rig.second.keyFile}` })).message).to.contain(
         'the certificate does not belong to tls.key',
       )
     })
 
-    it('with a file that is not there, or lies where no keys may lie', async () => {
+    it('if the key file does not exist or is outside the directories for keys', async () => {
       expect((await start({ key: `file://${join(rig.home, 'nosuch')}` })).message).to.match(
         /server\.tls\.key: there is no key file/,
       )
@@ -199,7 +199,7 @@ describe('TLS on the port of the gateway', () => {
       )
     })
 
-    it('with a key that anyone may overwrite', async () => {
+    it('if the key file is writable by everyone', async () => {
       const open = join(rig.home, 'open.key')
       copyFileSync(rig.first.keyFile, open)
       chmodSync(open, 0o666)
@@ -207,7 +207,7 @@ describe('TLS on the port of the gateway', () => {
     })
   })
 
-  it("is reported for a request without a dispatcher: node's own https", () =>
+  it('serves a client that uses node:https', () =>
     rig.withSite({}, async ({ gateway }) => {
       const status = await new Promise((resolve, reject) => {
         httpsRequest(`${gateway.url}/healthz`, { ca: rig.authority.root.cert, agent: false }, (response) => {

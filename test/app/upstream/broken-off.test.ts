@@ -5,7 +5,7 @@ import { signalled } from '../../support/signalled.js'
 import { startUpstream } from '../../support/upstream.js'
 
 describe('a stream from upstream', () => {
-  it('that is interrupted before it is read ends upstream, and its reader gets the error', async () => {
+  it('is closed if it is aborted before it is read, and its reader gets the reason', async () => {
     const { happened: left, resolve: gone } = signalled()
     await using upstream = await startUpstream((_call, response) => {
       response.on('close', () => gone())

@@ -1,4 +1,4 @@
-// Where calls may go is the policy's word alone: an upstream cannot send the gateway elsewhere.
+// Only the policy decides to which servers calls go: an upstream cannot redirect the gateway.
 import { expect } from 'chai'
 import { startTestGateway } from '../../support/gateway.js'
 import { startUpstream } from '../../support/upstream.js'
@@ -13,7 +13,7 @@ describe('a redirect by an upstream', () => {
       await using gateway = await startTestGateway({ targets: { files: upstream.url } })
       const invoked = await gateway.invoke('/mcp/files/read@1')
       expect(invoked.status).to.equal(status)
-      // Nor is the caller told where it would have led.
+      // The caller does not learn the target of the redirect either.
       expect(invoked.headers.has('location')).to.equal(false)
       const ping = { jsonrpc: '2.0', id: 1, method: 'ping' }
       const asked = await gateway.invoke('/mcp/files', ping, {
@@ -27,7 +27,7 @@ describe('a redirect by an upstream', () => {
     })
   }
 
-  it('is not followed to a server that speaks MCP either, by calls of the invoke protocol', async () => {
+  it('is not followed to an MCP server by calls of the invoke protocol', async () => {
     await using inside = await startUpstream()
     await using upstream = await startUpstream((_call, response) => {
       response.writeHead(307, { location: `${inside.url}/mcp` }).end()
@@ -40,7 +40,7 @@ describe('a redirect by an upstream', () => {
     expect(upstream.calls).not.to.have.length(0)
   })
 
-  it('of a name in the path does not escape the target', async () => {
+  it('to a path in the name of a tool does not leave the target', async () => {
     await using upstream = await startUpstream()
     await using gateway = await startTestGateway({ targets: { files: `${upstream.url}/base` } })
     for (const name of ['%2F%2Fevil.example%2Fx', '%40evil.example', '%3Fq', '%23f', '%5c%5cevil.example']) {

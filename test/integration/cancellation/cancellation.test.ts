@@ -38,8 +38,8 @@ const givenUp: Ending = { sent: true, recorded: ['CANCELLED'], counted: true }
 
 function expected(face: Face, point: Point, event: Event): Ending {
   // Of a client that has left, nothing more can be read.
-  if (event === 'leave' && face.readsLate === true && unreadPoints.has(point)) return notSent
-  const isCancelled = event === 'cancel' || (event === 'leave' && face.cancels === 'leaving')
+  if (event === 'a disconnect' && face.readsLate === true && unreadPoints.has(point)) return notSent
+  const isCancelled = event === 'a cancellation' || (event === 'a disconnect' && face.cancels === 'leaving')
   if (!isCancelled || point === 'responded') return ok
   return point === 'upstream' ? givenUp : notSent
 }
@@ -154,12 +154,12 @@ describe('a call that is ended while it waits', function () {
 
   const facesOf = (event: Event) =>
     faces.filter(({ name, cancels }) => {
-      if (event === 'cancel') return cancels === 'message'
-      return event === 'nothing' || !(name.startsWith('svc stdio') || name === 'governServer')
+      if (event === 'a cancellation') return cancels === 'message'
+      return event === 'no event' || !(name.startsWith('svc stdio') || name === 'governServer')
     })
 
-  for (const event of ['nothing', 'cancel', 'leave'] as const) {
-    it(`by ${event}: is sent or not, and recorded as such`, async () => {
+  for (const event of ['no event', 'a cancellation', 'a disconnect'] as const) {
+    it(`by ${event} is recorded as sent only if it was sent`, async () => {
       const wrong: string[] = []
       for (const face of facesOf(event)) {
         for (const point of points) {
@@ -174,7 +174,7 @@ describe('a call that is ended while it waits', function () {
   }
 
   for (const point of [...unsentPoints, 'upstream'] as const) {
-    it(`by a drain at ${point}: is sent or not, and recorded as such`, async () => {
+    it(`by a drain at ${point} is recorded as sent only if it was sent`, async () => {
       const recorded: AuditEnvelope[] = []
       const { rest } = server.targets
       const draining = await startTestGateway({

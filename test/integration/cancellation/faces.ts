@@ -36,11 +36,11 @@ export interface Face {
 }
 
 /** What may end a call. */
-export type Event = 'nothing' | 'cancel' | 'leave'
+export type Event = 'no event' | 'a cancellation' | 'a disconnect'
 
 export async function happen(event: Event, made: Made, call: Call): Promise<void> {
-  if (event === 'cancel') await made.cancel()
-  if (event !== 'leave') return
+  if (event === 'a cancellation') await made.cancel()
+  if (event !== 'a disconnect') return
   const left = new Promise<void>((resolve) => call.onDisconnect(resolve))
   made.leave()
   await left
@@ -236,7 +236,7 @@ export function stdioFace(
         ended,
         async cancel() {
           tell({ method: 'notifications/cancelled', params: { requestId: id } })
-          // The client gets nothing for it: what it asks next is answered after it was read.
+          // A cancellation has no response; the gateway has read it when it responds to later requests.
           for (let round = 0; round < 2; round++) {
             const ping = lastId++
             const pong = responded(ping)

@@ -61,7 +61,7 @@ class Held {
   }
 }
 
-describe('a call that is ended while it really waits', function () {
+describe('a call that ends while it waits', function () {
   this.timeout(120_000)
   const gates = new Gates()
   const records: AuditEnvelope[] = []
@@ -193,7 +193,7 @@ describe('a call that is ended while it really waits', function () {
       const aborted = new Promise<void>((resolve) => call.abortState.addEventListener('abort', resolve))
       await Promise.race([happen(event, made, call), aborted])
       await over()
-      if (event === 'nothing') await made.ended
+      if (event === 'no event') await made.ended
       const own = () =>
         records.filter(({ trace_id, server: name }) => trace_id === trace && !name.startsWith('gw@'))
       await until(() => own().length >= (face.name === 'the second of a batch' ? 2 : 1))
@@ -211,25 +211,25 @@ describe('a call that is ended while it really waits', function () {
   }
 
   const cases: readonly [wait: keyof typeof waits, face: keyof typeof facesOf, event: Event][] = [
-    ['the runtime', 'a session', 'cancel'],
-    ['the runtime', 'several servers', 'cancel'],
-    ['the runtime', 'the second of a batch', 'cancel'],
-    ['the runtime', '2026-07-28', 'leave'],
-    ['the runtime', 'svc stdio', 'cancel'],
-    ['the runtime', 'governServer', 'cancel'],
-    ['an approval', 'a session', 'cancel'],
-    ['an approval', 'a session', 'leave'],
-    ['an approval', '2026-07-28', 'leave'],
-    ['an approval', 'invoke', 'leave'],
-    ['a token', 'a session', 'cancel'],
-    ['a token', '2026-07-28', 'leave'],
+    ['the runtime', 'a session', 'a cancellation'],
+    ['the runtime', 'several servers', 'a cancellation'],
+    ['the runtime', 'the second of a batch', 'a cancellation'],
+    ['the runtime', '2026-07-28', 'a disconnect'],
+    ['the runtime', 'svc stdio', 'a cancellation'],
+    ['the runtime', 'governServer', 'a cancellation'],
+    ['an approval', 'a session', 'a cancellation'],
+    ['an approval', 'a session', 'a disconnect'],
+    ['an approval', '2026-07-28', 'a disconnect'],
+    ['an approval', 'invoke', 'a disconnect'],
+    ['a token', 'a session', 'a cancellation'],
+    ['a token', '2026-07-28', 'a disconnect'],
   ]
   for (const [wait, face, event] of cases) {
-    it(`for ${wait}, by ${event} at ${face}: is not sent, and recorded as cancelled`, async () => {
+    it(`for ${wait}, by ${event} over ${face}, is not sent, and recorded as cancelled`, async () => {
       const others = face === 'the second of a batch' ? [null] : []
       const found = await ended(waits[wait], facesOf[face], event)
       expect(found()).to.deep.equal({ sent: false, errors: ['CANCELLED', ...others].sort() })
-      const control = await ended(waits[wait], facesOf[face], 'nothing')
+      const control = await ended(waits[wait], facesOf[face], 'no event')
       expect(control(), 'not ended').to.deep.equal({ sent: true, errors: [null, ...others] })
     })
   }

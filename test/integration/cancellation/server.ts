@@ -37,17 +37,17 @@ export async function startPayServer(gates: Gates): Promise<PayServer> {
       response.writeHead(202).end()
       return
     }
-    const answer = (result: unknown) => json(response, { jsonrpc: '2.0', id: message['id'], result })
+    const sendResult = (result: unknown) => json(response, { jsonrpc: '2.0', id: message['id'], result })
     const isModern = path === '/modern'
     const extra = isModern ? { resultType: 'complete', ttlMs: 1000, cacheScope: 'private' } : {}
     if (message['method'] === 'tools/call') {
       const { arguments: args } = message['params'] as { arguments: { n: unknown } }
       paid.push(args.n)
       await gates.atUpstream()
-      answer({ ...extra, content: [{ type: 'text', text: 'paid' }] })
-    } else if (message['method'] === 'tools/list') answer({ ...extra, tools })
-    else if (message['method'] === 'initialize' && !isModern) answer(info)
-    else if (message['method'] === 'server/discover' && isModern) answer(modern)
+      sendResult({ ...extra, content: [{ type: 'text', text: 'paid' }] })
+    } else if (message['method'] === 'tools/list') sendResult({ ...extra, tools })
+    else if (message['method'] === 'initialize' && !isModern) sendResult(info)
+    else if (message['method'] === 'server/discover' && isModern) sendResult(modern)
     else {
       const error = { code: -32601, message: 'Method not found' }
       json(response, { jsonrpc: '2.0', id: message['id'], error }, isModern ? 400 : 200)

@@ -14,7 +14,7 @@ describe('a custom stage that misbehaves', () => {
   })
   after(() => experiment[Symbol.asyncDispose]())
 
-  it('leaves one true record: what was executed is recorded as sent, counted and allowed', async () => {
+  it('has one correct record per call: a call that ran is recorded as sent, counted and allowed', async () => {
     const cases = allCases()
     const chance = new Chance(seed)
     const runs = propertyRuns(500)

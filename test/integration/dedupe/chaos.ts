@@ -1,7 +1,7 @@
 // `npm run chaos:dedupe`: many rounds of each error. Prints the seed, the rounds and the results.
 import { randomInt } from 'node:crypto'
 import { parseArgs } from 'node:util'
-import { type Fault, GATEWAYS, injectFaults } from './errors.js'
+import { type Fault, GATEWAYS, injectFaults } from './faults.js'
 import { Fleet, type StoreName } from './fleet.js'
 
 const stores: readonly StoreName[] = ['redis', 'lmdb']

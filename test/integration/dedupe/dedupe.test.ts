@@ -1,7 +1,7 @@
 // A sample of each error. A failure names the seed; `npm run chaos:dedupe` repeats it, and runs a hundred rounds of each.
 import { randomInt } from 'node:crypto'
 import { expect } from 'chai'
-import { GATEWAYS, injectFaults } from './errors.js'
+import { GATEWAYS, injectFaults } from './faults.js'
 import { Fleet } from './fleet.js'
 
 for (const store of ['redis', 'lmdb'] as const) {
@@ -17,7 +17,7 @@ for (const store of ['redis', 'lmdb'] as const) {
 
     after(() => fleet[Symbol.asyncDispose]())
 
-    it('ask the upstream once for 200 duplicates that come at once', async () => {
+    it('call the upstream once for 200 simultaneous duplicates', async () => {
       fleet.upstreamMs = () => 50
       const responses = await Promise.all(
         Array.from({ length: 200 }, (_, i) => fleet.call(i % GATEWAYS, 'one')),
@@ -29,17 +29,17 @@ for (const store of ['redis', 'lmdb'] as const) {
       expect(fleet.upstream.calls).to.have.lengthOf(1)
     })
 
-    it('never ask it twice when one is killed in the middle of a call', async () => {
+    it('do not call it twice if a gateway is killed during a call', async () => {
       await injectFaults(fleet, 'kill', 1, randomInt(2 ** 30))
     })
 
-    it('never ask it twice when one is stopped until its leases are over', async () => {
+    it('do not call it twice if a gateway is stopped until its leases expire', async () => {
       await injectFaults(fleet, 'pause', 1, randomInt(2 ** 30))
     })
 
     if (store !== 'redis') return
 
-    it('never ask it twice when their store is killed in the middle of a call', async () => {
+    it('do not call it twice if their store is killed during a call', async () => {
       await injectFaults(fleet, 'store', 1, randomInt(2 ** 30))
     })
   })

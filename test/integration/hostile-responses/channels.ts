@@ -10,7 +10,7 @@ export interface Channel {
   /** The request of the caller. */
   readonly method: 'POST' | 'GET'
   readonly path: string
-  /** The JSON-RPC method that the server responds with the shape; undefined on the invoke face. */
+  /** The JSON-RPC method whose response has the hostile shape; undefined on the invoke face. */
   readonly rpc?: string
   readonly body?: object
 }

@@ -21,7 +21,7 @@ describe('a gateway with a small heap', function () {
     { channel: 'a process over stdio', shape: 'an id that is an array' },
   ]
   for (const one of sample) {
-    it(`lives and serves others while a server sends ${one.shape} by ${one.channel}`, async () => {
+    it(`keeps serving other calls while a server sends ${one.shape} by ${one.channel}`, async () => {
       expect(allCases).to.deep.include(one)
       const { statuses, longestMs } = await attack(one, bytes)
       expect(statuses).to.not.include(undefined)

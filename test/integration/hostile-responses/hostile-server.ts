@@ -1,4 +1,4 @@
-// Servers that behave, but for one request, which they respond with a shape.
+// Servers that behave correctly except for one request, whose response has a hostile shape.
 import { createServer, type ServerResponse } from 'node:http'
 import { listenOnLoopback } from '../../support/loopback.js'
 import type { Place } from './shapes.js'
@@ -29,7 +29,7 @@ export async function startHostileServer(): Promise<HostileServer> {
     message.once('end', () => {
       const text = Buffer.concat(pieces).toString()
       const request = text === '' ? undefined : (JSON.parse(text) as Request)
-      void answer(hostile.attack, target, message.method ?? '', request, response)
+      void respond(hostile.attack, target, message.method ?? '', request, response)
     })
   })
   const listening = await listenOnLoopback(server)
@@ -41,7 +41,7 @@ export async function startHostileServer(): Promise<HostileServer> {
   return hostile
 }
 
-async function answer(
+async function respond(
   attack: Attack | undefined,
   target: string | undefined,
   method: string,

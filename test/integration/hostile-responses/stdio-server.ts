@@ -1,4 +1,4 @@
-// node stdio-server.js SHAPE BYTES: an MCP server over stdio that answers every tool call with the shape.
+// node stdio-server.js SHAPE BYTES: an MCP server over stdio that responds to every tool call with the shape.
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { around } from './hostile-server.js'

@@ -30,7 +30,7 @@ describe('MCP streams that are open at the same time', function () {
     for (const stream of streams) stream.destroy()
   })
 
-  it('pass an event on soon after its upstream has sent it', async () => {
+  it('forward an event within the time limit of the test', async () => {
     const upstreams: ServerResponse[] = []
     await using server = await startStreamServer((response) => upstreams.push(response))
     await using gateway = await startTestGateway({ targets: { server: server.url } })
@@ -53,7 +53,7 @@ describe('MCP streams that are open at the same time', function () {
     expect(through).to.be.below(directly + 20)
   })
 
-  it('do not wait for each other: a slow client stalls only its own upstream', async () => {
+  it('are independent: a slow client stalls only its own upstream', async () => {
     const upstreams = new Map<string, ServerResponse>()
     await using server = await startStreamServer((response, session) => upstreams.set(session, response))
     await using gateway = await startMeasuredGateway(server.url)

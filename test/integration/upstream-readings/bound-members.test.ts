@@ -6,8 +6,8 @@ import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { startUpstream, type TestUpstream } from '../../support/upstream.js'
 import { compareBoundMembers } from './bound-members.js'
 
-describe('a member that a rule bounds', () => {
-  it('is what every program behind the gateway reads as that member', () => {
+describe('a member of the arguments that a rule limits', () => {
+  it('is the member that every upstream reads under that name', () => {
     const { sent } = compareBoundMembers(Number(process.env['SVC_SEED'] ?? 1), 2_000)
     // Else nothing was compared.
     expect(sent).to.be.greaterThan(150)
@@ -30,7 +30,7 @@ describe('a member that a rule bounds', () => {
       await upstream[Symbol.asyncDispose]()
     })
 
-    async function answer(path: string, body: JsonObject, headers: Record<string, string> = {}) {
+    async function invoke(path: string, body: JsonObject, headers: Record<string, string> = {}) {
       const before = upstream.calls.length
       const response = await gateway.invoke(path, body, headers)
       const { error, denial_reason: reason } = (await response.json()) as Record<string, unknown>
@@ -41,7 +41,7 @@ describe('a member that a rule bounds', () => {
       const issuedAt = Math.floor(Date.now() / 1000)
       const mandates = await issueMandates('chain', { ...issuance, issuedAt })
       const key = { 'idempotency-key': `k-${Math.random()}` }
-      return answer('/mcp/shop/buy@1.0.0', body, { 'x-ap2-bundle': canonicalize({ ...mandates }), ...key })
+      return invoke('/mcp/shop/buy@1.0.0', body, { 'x-ap2-bundle': canonicalize({ ...mandates }), ...key })
     }
 
     const [shoe, lace] = args.lines
@@ -64,12 +64,12 @@ describe('a member that a rule bounds', () => {
       ],
     ]
     for (const [what, body] of mismatches) {
-      it(`is not ${what}: the mandate does not cover it`, async () => {
+      it(`is refused with ${what}, which the mandate does not cover`, async () => {
         expect(await buy(body)).to.deep.equal({ status: 403, why: 'ap2_cart_mismatch', sent: 0 })
       })
     }
 
-    it('may stand beside any other members, and beside names that differ in case elsewhere', async () => {
+    it('may have other members beside it, also members elsewhere whose names differ in case', async () => {
       const body = {
         ...args,
         files: { 'README.md': 'a', 'readme.md': 'b' },
@@ -97,14 +97,14 @@ describe('a member that a rule bounds', () => {
       [{ Method: 'get' }, { status: 200, sent: 1 }],
     ]
     for (const [body, expected] of methods) {
-      it(`is found in ${JSON.stringify(body)}`, async () => {
-        expect(await answer('/mcp/web/fetch@1.0.0', body)).to.include(expected)
+      it(`is read in ${JSON.stringify(body)}`, async () => {
+        expect(await invoke('/mcp/web/fetch@1.0.0', body)).to.include(expected)
       })
     }
 
-    it('is not looked for if the policy says without it whether the tool has side effects', async () => {
+    it('is not checked if the policy states whether the tool has side effects', async () => {
       const both = { method: 'GET', METHOD: 'DELETE' }
-      expect(await answer('/mcp/web/known@1.0.0', both)).to.include({ status: 200, sent: 1 })
+      expect(await invoke('/mcp/web/known@1.0.0', both)).to.include({ status: 200, sent: 1 })
     })
   })
 })

@@ -75,7 +75,7 @@ export class ReadersGateway implements AsyncDisposable {
   #sent = new Map<string, Message>()
   #records = new Map<string, Recorded[]>()
 
-  /** `answer` makes the response of an upstream from the body of the request to it. */
+  /** `response` makes the response of an upstream from the body of the request to it. */
   constructor(
     response: (body: string) => string = respondTo,
     policyObject: Record<string, unknown> = policy,

@@ -43,8 +43,8 @@ const rules: Readonly<Record<string, readonly [policy: Record<string, unknown>, 
   ],
 }
 
-describe('the tool that a server runs', () => {
-  it('was allowed, limited and mandated under the name that the server read', async () => {
+describe('the name of a tool', () => {
+  it('is checked by the policy as the server reads it', async () => {
     const { requests, sent } = await compareNames(SEED, 2_000)
     // Else nothing was compared.
     expect(sent / requests, `SVC_SEED=${SEED}`).to.be.greaterThan(0.05)
@@ -57,7 +57,7 @@ describe('the tool that a server runs', () => {
   }
 
   for (const [what, [policy, why]] of Object.entries(rules)) {
-    it(`${what}, whatever name in a path a server could take for it, and in a message one that folds to it`, async () => {
+    it(`${what}, in each spelling that a server may read as that name`, async () => {
       await using gateway = await new ReadersGateway(undefined, policy, new FakeClock()).start()
       for (const name of ['refund', 'Refund', 'refund%20.', 're%E2%80%8Bfund', '%EF%BD%92efund']) {
         expect(await invoke(gateway, `billing/${name}@1.0.0`), name).to.equal(why)
@@ -70,7 +70,7 @@ describe('the tool that a server runs', () => {
     })
   }
 
-  it('counts under one name, however callers write it', async () => {
+  it('has one counter for all its spellings', async () => {
     const policy = policyWith({ per_tool: { refund: { calls_per_day: 3 } } })
     await using gateway = await new ReadersGateway(undefined, policy, new FakeClock()).start()
     for (const name of ['refund', 'Refund', 'refund%40x'])
@@ -93,13 +93,13 @@ describe('the tool that a server runs', () => {
     ['billing/a%40b%40c%40d%40e%40f@1.0.0', {}, 'BAD_REQUEST'],
     ['billing/x%2F..%40y@1.0.0', {}, 'BAD_REQUEST'],
   ] as const) {
-    it(`${path} with ${JSON.stringify(lists)}: ${why}`, async () => {
+    it(`gets ${why} as ${path} with ${JSON.stringify(lists)}`, async () => {
       await using gateway = await new ReadersGateway(undefined, policyWith(lists)).start()
       expect(await invoke(gateway, path)).to.equal(why)
     })
   }
 
-  it('has an allowed version in every place where a server may read it', async () => {
+  it('is checked for a second version that a server may read', async () => {
     const policy = policyWith({}, { security: { allow_versions: { billing: ['1.*'] } } })
     await using gateway = await new ReadersGateway(undefined, policy).start()
     expect(await invoke(gateway, 'billing/refund@1.0.0')).to.equal(200)

@@ -3,20 +3,20 @@ import { compareReadings, error, ReadersGateway } from './experiment.js'
 import { compareMembers } from './members.js'
 import type { GeneratedRequest } from './requests.js'
 
-describe('what programs behind the gateway read', () => {
+describe('a request that an upstream reads', () => {
   let gateway: ReadersGateway
   before(async () => {
     gateway = await new ReadersGateway().start()
   })
   after(() => gateway[Symbol.asyncDispose]())
 
-  it('is what the record names and the policy allows', async () => {
+  it('names the tool that was recorded and allowed', async () => {
     const { requests, sent } = await compareReadings(1, 3_000)
     // Else nothing was compared.
     expect(sent / requests).to.be.greaterThan(0.05)
   })
 
-  it('is the same to every JSON parser, in requests and responses, and what the record hashes', async () => {
+  it('has the same value in every JSON parser, as has the response, and the hash of the record is of that value', async () => {
     const { sent } = await compareMembers(1, 750)
     expect(sent).to.be.greaterThan(150)
   })
@@ -44,7 +44,7 @@ describe('what programs behind the gateway read', () => {
     ['an encoded dot in a path', { face: 'resource', text: 'https://public.example/%2e%2e/admin' }],
   ]
   for (const [what, request] of refused) {
-    it(`is not ${what}: refused with one record, and not sent`, async () => {
+    it(`is refused with one record, and not sent, with ${what}`, async () => {
       const reading = await gateway.read(request)
       expect(reading.sent).to.equal(undefined)
       expect(reading.records).to.equal(1)
@@ -65,7 +65,7 @@ describe('what programs behind the gateway read', () => {
     ['a name in NFC', { face: 'tool', text: 'get_é' }],
     ['a URI with spaces', { face: 'resource', text: 'file:///srv/public/a%20b' }],
   ] as const) {
-    it(`is ${what}`, async () => {
+    it(`is sent with ${what}`, async () => {
       const reading = await gateway.read(request)
       expect(reading.status).to.equal(200)
       expect(reading.sent).to.not.equal(undefined)

@@ -109,7 +109,7 @@ describe('requests with inserted, removed and changed bytes', () => {
     await upstream[Symbol.asyncDispose]()
   })
 
-  it('are given HTTP or not at all, and only calls are sent upstream', async function () {
+  it('get an HTTP response or none, and only calls are sent upstream', async function () {
     this.timeout(propertyRuns(60_000))
     const one = fc.asyncProperty(fc.array(attack, { minLength: 100, maxLength: 100 }), async (attacks) => {
       upstream.calls.splice(0)

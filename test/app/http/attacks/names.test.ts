@@ -26,7 +26,7 @@ async function statusFor(
   return statuses[0]
 }
 
-describe('the names a gateway responses to', () => {
+describe('the Host header of a request', () => {
   const cases: readonly (readonly [
     title: string,
     server: ServerOptions,
@@ -34,7 +34,7 @@ describe('the names a gateway responses to', () => {
     unknown: readonly string[],
   ])[] = [
     [
-      'on loopback: those of this machine',
+      'names this machine, if the gateway listens on loopback',
       {},
       ['127.0.0.1', '127.0.0.1:8787', 'localhost', 'LOCALHOST:1', '127.1.2.3', '[::1]', '[::1]:80'],
       [
@@ -51,7 +51,7 @@ describe('the names a gateway responses to', () => {
       ],
     ],
     [
-      'on loopback, with more listed: those as well',
+      'names this machine or a listed host, if the gateway on loopback lists hosts',
       { allowedHosts: ['gateway.internal', '*.example.com', 'other.example:8443'] },
       [
         'localhost',
@@ -70,37 +70,43 @@ describe('the names a gateway responses to', () => {
       ],
     ],
     [
-      'elsewhere: addresses, and what is listed',
+      'is an address or a listed host, if the gateway listens on a network',
       { host: '0.0.0.0', allowedHosts: ['gateway.internal'] },
       ['127.0.0.1', '10.0.0.1:80', '[2001:db8::1]', 'localhost', 'gateway.internal'],
       ['evil.example', '1.2.3.4.evil.example', 'gateway'],
     ],
     [
-      'behind a proxy: that under which clients reach it',
+      'names the public URL or this machine, if the gateway is behind a proxy',
       { publicUrl: 'https://Mcp.Example.com:8443/base' },
       ['mcp.example.com', 'mcp.example.com:8443', 'mcp.example.com:8787', 'localhost'],
       ['example.com', 'a.mcp.example.com'],
     ],
-    ['with an asterisk: any', { allowedHosts: ['*'] }, ['evil.example', 'localhost', '10.0.0.1'], []],
+    [
+      'may be any, if the gateway allows all hosts with an asterisk',
+      { allowedHosts: ['*'] },
+      ['evil.example', 'localhost', '10.0.0.1'],
+      [],
+    ],
   ]
   for (const [title, server, known, unknown] of cases) {
-    it(`are, ${title}`, () =>
+    it(title, () =>
       withGateway(server, async (gateway) => {
         for (const host of known) expect(await statusFor(gateway, host), host).to.equal(200)
         for (const host of unknown) expect(await statusFor(gateway, host), host).to.equal(400)
-        // What was answered before is no reason to respond again.
+        // An accepted host before does not change the refusal.
         for (const host of unknown) expect(await statusFor(gateway, host), host).to.equal(400)
-      }))
+      }),
+    )
   }
 
-  it('are asked for on every path, before anything else', () =>
+  it('is checked on every path, before anything else', () =>
     withGateway({}, async (gateway) => {
       for (const path of ['/healthz', '/readyz', '/mcp/files', '/escalations/1', '/nosuch']) {
         expect(await statusFor(gateway, 'evil.example', path), path).to.equal(400)
       }
     }))
 
-  it('follow a reload', () =>
+  it('is checked against the hosts of a reloaded policy', () =>
     withGateway({}, async (gateway) => {
       expect(await statusFor(gateway, 'gateway.internal')).to.equal(400)
       await gateway.handle.reload({ server: { allowedHosts: ['gateway.internal'] } })
@@ -109,7 +115,7 @@ describe('the names a gateway responses to', () => {
       expect(await statusFor(gateway, 'gateway.internal')).to.equal(400)
     }))
 
-  it('are named, with the key to set, in the refusal of another Host', () =>
+  it('is named, with the policy key to set, in the refusal', () =>
     withGateway({}, async (gateway) => {
       const response = await gateway.invoke('/mcp/files/read@1', {}, { host: 'gateway.internal' })
       expect(response.status).to.equal(400)
@@ -118,7 +124,7 @@ describe('the names a gateway responses to', () => {
     }))
 })
 
-describe('web pages', () => {
+describe('a web page', () => {
   const local = 'http://localhost:6274'
   const evil = 'https://evil.example'
   const app = 'https://app.example.com'
@@ -127,17 +133,17 @@ describe('web pages', () => {
     return response.status
   }
 
-  it('of this machine may call a gateway that listens on loopback', () =>
+  it('of this machine may call a gateway on loopback', () =>
     withGateway({}, async (gateway) => {
       expect(await call(gateway, { origin: local })).to.equal(200)
     }))
 
-  it('of no machine in particular may not call a gateway that others reach', () =>
+  it('of this machine may not call a gateway that listens on all addresses', () =>
     withGateway({ host: '0.0.0.0' }, async (gateway) => {
       expect(await call(gateway, { origin: local })).to.equal(403)
     }))
 
-  it('of other origins may not call without a token, however the origin is written', () =>
+  it('of another origin may not call without a token, however the origin is written', () =>
     withGateway({}, async (gateway) => {
       const origins = [
         evil,
@@ -152,13 +158,13 @@ describe('web pages', () => {
       expect(records).to.deep.equal(origins.map(() => ['TOOL_NOT_ALLOWED', 'deny']))
     }))
 
-  it('of the gateway’s own origin may call', () =>
+  it('of the origin of the public URL may call', () =>
     withGateway({ publicUrl: 'https://mcp.example.com/base' }, async (gateway) => {
       expect(await call(gateway, { origin: 'https://mcp.example.com' })).to.equal(200)
       expect(await call(gateway, { origin: 'http://mcp.example.com' })).to.equal(403)
     }))
 
-  it('of listed origins may call, and then no others, token or not', () =>
+  it('of a listed origin may call, and one of another origin may not', () =>
     withGateway({ allowedOrigins: [app] }, async (gateway) => {
       expect(await call(gateway, { origin: app })).to.equal(200)
       expect(await call(gateway, { origin: `${app}:8443` })).to.equal(403)
@@ -176,7 +182,7 @@ describe('web pages', () => {
       },
     })
 
-  it('that are listed may read answers: preflight and response have CORS headers', () =>
+  it('of a listed origin gets CORS headers in the preflight and in each response', () =>
     withGateway({ allowedOrigins: [app] }, async (gateway) => {
       const asked = await preflight(gateway, app)
       expect(asked.status).to.equal(204)
@@ -197,7 +203,7 @@ describe('web pages', () => {
       expect(refused.headers.get('access-control-allow-origin')).to.equal(app)
     }))
 
-  it('that are not listed get no CORS headers from anything', () =>
+  it('of another origin gets no CORS headers', () =>
     withGateway({ allowedOrigins: [app] }, async (gateway) => {
       for (const origin of [evil, local, 'null']) {
         const asked = await preflight(gateway, origin)

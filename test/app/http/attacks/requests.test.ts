@@ -44,14 +44,14 @@ describe('unusual requests', () => {
     ['an unknown method', `FETCH ${here} HTTP/1.1\r\n${host}\r\n`, 400, 0],
     ['a method in small letters', `get /healthz HTTP/1.1\r\n${host}\r\n`, 400, 0],
     ['HTTP/0.9', 'GET /healthz\r\n\r\n', 400, 0],
-    ['HTTP/1.0 without Host', 'GET /healthz HTTP/1.0\r\n\r\n', 200, 0],
+    ['HTTP/1.0 without a Host header', 'GET /healthz HTTP/1.0\r\n\r\n', 200, 0],
     ['HTTP/1.2', `GET /healthz HTTP/1.2\r\n${host}\r\n`, 400, 0],
     ['a version in small letters', `GET /healthz http/1.1\r\n${host}\r\n`, 400, 0],
     ['the preface of HTTP/2', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 400, 0],
     ['the beginning of TLS', '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03', 400, 0],
-    ['no Host', `GET /healthz HTTP/1.1\r\n\r\n`, 400, 0],
-    ['an empty Host', `GET /healthz HTTP/1.1\r\nhost:\r\n\r\n`, 400, 0],
-    ['two Hosts', `GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\nhost: 127.0.0.1\r\n\r\n`, 400, 0],
+    ['no Host header', `GET /healthz HTTP/1.1\r\n\r\n`, 400, 0],
+    ['an empty Host header', `GET /healthz HTTP/1.1\r\nhost:\r\n\r\n`, 400, 0],
+    ['two Host headers', `GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\nhost: 127.0.0.1\r\n\r\n`, 400, 0],
     ['a Host with a user', `GET /healthz HTTP/1.1\r\nhost: a@127.0.0.1\r\n\r\n`, 400, 0],
     ['a Host with a path', `GET /healthz HTTP/1.1\r\nhost: 127.0.0.1/x\r\n\r\n`, 400, 0],
     ['an idempotency key given twice', post(here, 'idempotency-key: a\r\nidempotency-key: a\r\n'), 400, 0],
@@ -81,7 +81,7 @@ describe('unusual requests', () => {
     ['headers over the size', post(here, `a: ${'b'.repeat(16_384)}\r\n`), 400, 0],
   ]
   for (const [title, request, status, calls] of responses) {
-    it(`answers ${title} with ${status}`, async () => {
+    it(`returns ${status} for ${title}`, async () => {
       const { statuses, text } = await sendRaw(at.gateway.url, request)
       expect(statuses).to.deep.equal([status])
       if (status >= 400) expect(text).to.match(/\r\nx-trace-id: [0-9a-f]{32}\r\n/i)

@@ -66,7 +66,7 @@ describe('slow clients', () => {
       expect(statuses).to.deep.equal([200])
     }))
 
-  it('does not wait until a refused client closes its half', () =>
+  it('closes the connection of a refused client without waiting for the client', () =>
     withGateway({}, async (gateway) => {
       const socket = connect({ port: Number(new URL(gateway.url).port), allowHalfOpen: true })
       const hearing = new Promise((resolve) => socket.once('end', resolve))
@@ -125,7 +125,7 @@ describe('a client that never reads its response', () => {
     socket.destroy()
   })
 
-  it('loses its connection also when the responses are whole', async () => {
+  it('loses its connection also if the responses are not streamed', async () => {
     await using upstream = await startUpstream((_call, response) => response.end(Buffer.alloc(1_000_000)))
     const { logger, closed } = closingLogger()
     await using gateway = await startTestGateway({
@@ -165,7 +165,7 @@ describe('a client that never reads its response', () => {
 describe('a client that is refused while it sends', () => {
   const start = `${head}authorization: Bearer none\r\ncontent-length: 500000\r\n\r\n`
 
-  it('is answered when it has sent all, and keeps its connection', () =>
+  it('gets the response after it has sent its body, and keeps its connection', () =>
     withGateway({}, async (gateway) => {
       const socket = await dial(gateway.url)
       const responded = new Promise((resolve) => socket.once('data', resolve))
@@ -179,7 +179,7 @@ describe('a client that is refused while it sends', () => {
       expect((await hearOut(socket)).statuses).to.deep.equal([200])
     }))
 
-  it('is answered when it stops or sends without end, and loses its connection', () =>
+  it('gets the response and loses its connection if it stops or sends without end', () =>
     withGateway({}, async (gateway) => {
       const endless = start.replace('content-length: 500000', 'transfer-encoding: chunked')
       const chunk = `${(50_000).toString(16)}\r\n${'x'.repeat(50_000)}\r\n`
@@ -196,7 +196,7 @@ describe('a client that is refused while it sends', () => {
 })
 
 describe('a client with many requests', () => {
-  it('loses its connection when it sends hundreds of requests and waits for no response', () =>
+  it('loses its connection if it sends hundreds of requests without waiting for a response', () =>
     withGateway(
       { drainMs: 0 },
       async (gateway, upstream) => {
@@ -207,7 +207,7 @@ describe('a client with many requests', () => {
       () => undefined,
     ))
 
-  it('may send several requests at once, which are answered in order', () =>
+  it('may send several requests at once, and gets the responses in their order', () =>
     withGateway({}, async (gateway) => {
       const numbered = Array.from({ length: 16 }, (_, i) => {
         const body = `{"n":${i}}`
@@ -219,7 +219,7 @@ describe('a client with many requests', () => {
       expect(seen).to.deep.equal(numbered.map((_, i) => i))
     }))
 
-  it('gets a new connection after so many requests', () =>
+  it('must open a new connection after the configured number of requests', () =>
     withGateway({ maxRequestsPerConnection: 2 }, async (gateway, upstream) => {
       const { statuses, text } = await sendRaw(gateway.url, call.repeat(3))
       expect(statuses).to.deep.equal([200, 200])

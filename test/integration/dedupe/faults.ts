@@ -1,4 +1,4 @@
-// Rounds in which duplicates arrive at several gateways and an error happens at a random moment: the upstream must never
+// Rounds in which duplicates arrive at several gateways and a fault is injected at a random moment: the upstream must never
 // receive a key twice, and every key must reach a definite outcome.
 import { expect } from 'chai'
 import { Chance } from '../../support/chance.js'
@@ -19,7 +19,7 @@ export interface Figures {
 export const GATEWAYS = 3
 const CALLERS = 6
 
-/** Milliseconds: longest work of the upstream, latest moment of the error, duration of a pause. */
+/** Milliseconds: longest work of the upstream, latest moment of the fault, duration of a pause. */
 const MAX_WORK = 30
 const MAX_DELAY = 60
 const PAUSE = 1500
@@ -33,7 +33,7 @@ const MAX_WAIT = 20_000
  */
 export async function injectFaults(
   fleet: Fleet,
-  error: Fault,
+  fault: Fault,
   count: number,
   seed: number,
 ): Promise<Figures> {
@@ -43,7 +43,7 @@ export async function injectFaults(
   for (let each = seed; each < seed + count; each++) {
     chance = new Chance(each)
     try {
-      await round(fleet, chance, { error, key: `${error}-${each}` }, figures)
+      await round(fleet, chance, { fault, key: `${fault}-${each}` }, figures)
     } catch (cause) {
       const reason = cause instanceof Error ? cause.message : String(cause)
       throw new Error(`the round with seed ${each} failed: ${reason}`, { cause })
@@ -56,18 +56,18 @@ export async function injectFaults(
 }
 
 interface Round {
-  readonly error: Fault
+  readonly fault: Fault
   readonly key: string
 }
 
-async function round(fleet: Fleet, chance: Chance, { error, key }: Round, figures: Figures): Promise<void> {
+async function round(fleet: Fleet, chance: Chance, { fault, key }: Round, figures: Figures): Promise<void> {
   const victim = chance.int(0, GATEWAYS - 1)
   const at = chance.int(0, MAX_DELAY)
   let broken = 0
   const callers = Array.from({ length: CALLERS }, (_, caller) =>
     callUntilDefinite(fleet, { key, first: caller % GATEWAYS, after: chance.int(0, 20) }, () => broken++),
   )
-  const injected = pause(at).then(() => inject(fleet, error, victim))
+  const injected = pause(at).then(() => inject(fleet, fault, victim))
   const responses = await Promise.all(callers)
   await injected
   // A duplicate after the round.
@@ -80,8 +80,8 @@ async function round(fleet: Fleet, chance: Chance, { error, key }: Round, figure
   if (broken > 0 && responses.some(({ mark }) => mark === 'first')) figures.received++
 }
 
-function inject(fleet: Fleet, error: Fault, victim: number): Promise<void> {
-  switch (error) {
+function inject(fleet: Fleet, fault: Fault, victim: number): Promise<void> {
+  switch (fault) {
     case 'kill':
       return fleet.replace(victim)
     case 'pause':
