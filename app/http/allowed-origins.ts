@@ -51,14 +51,18 @@ export class AllowedOrigins {
   }
 
   /**
-   * Adds CORS headers for a listed origin (Fetch, "CORS protocol"). True if the request was a preflight, whose response
-   * is then complete.
+   * Adds CORS headers for a listed origin, or for any if the resource is public (Fetch, "CORS protocol"). True if the
+   * request was a preflight, whose response is then complete.
    */
-  respondToBrowser({ method, headers }: IncomingMessage, response: ServerResponse): boolean {
+  respondToBrowser(
+    { method, headers }: IncomingMessage,
+    response: ServerResponse,
+    isPublic: boolean,
+  ): boolean {
     const { origin } = headers
-    if (origin === undefined || !this.#listed.has(origin)) return false
-    response.setHeader('access-control-allow-origin', origin)
-    response.setHeader('vary', 'origin')
+    if (origin === undefined || !(isPublic || this.#listed.has(origin))) return false
+    response.setHeader('access-control-allow-origin', isPublic ? '*' : origin)
+    if (!isPublic) response.setHeader('vary', 'origin')
     // The asterisk means every header only in responses without credentials; the gateway has no cookies.
     response.setHeader('access-control-expose-headers', '*')
     if (method !== 'OPTIONS' || headers['access-control-request-method'] === undefined) return false

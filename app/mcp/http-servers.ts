@@ -1,5 +1,5 @@
 // MCP servers over Streamable HTTP: the only place where a server's bytes become messages.
-import { readEvent, type SseEvent, SseSplitter } from '@svc/core/http'
+import { readEvent, type SseEvent, SseSplitter, withKnownFields } from '@svc/core/http'
 import { MAX_COST } from '@svc/core/json'
 import { EVENT_STREAM_TYPE, JSON_TYPE, mediaType } from '../http/media-type.js'
 import { discard } from '../upstream/discard.js'
@@ -62,8 +62,10 @@ async function* eventsIn(
   }
 }
 
-function eventIn(frame: Uint8Array): McpEvent {
-  const event = fieldsOf(frame)
+function eventIn(given: Uint8Array): McpEvent {
+  const event = fieldsOf(given)
+  // A field whose name begins with another byte order mark is data to clients that drop that one.
+  const frame = event.hasOtherFields ? withKnownFields(given) : given
   const message = messageIn(event)
   return message === undefined ? { frame, id: event.id } : { frame, id: event.id, message, text: event.data }
 }

@@ -1,4 +1,4 @@
-// Names and numbers of the Model Context Protocol, revisions 2025-03-26 to 2026-07-28.
+// Names and numbers of the Model Context Protocol, revisions 2024-11-05 to 2026-07-28.
 
 /** JSON-RPC 2.0 §5.1, and MCP (2026-07-28, "Error Codes"). */
 export const rpcCodes = {
@@ -34,7 +34,12 @@ export const BATCH_REVISION = '2025-03-26'
 export const HANDSHAKE_REVISION = '2025-11-25'
 
 /** The revisions with the handshake that the gateway speaks, oldest first. */
-export const handshakeRevisions: readonly string[] = [BATCH_REVISION, '2025-06-18', HANDSHAKE_REVISION]
+export const handshakeRevisions: readonly string[] = [
+  '2024-11-05',
+  BATCH_REVISION,
+  '2025-06-18',
+  HANDSHAKE_REVISION,
+]
 
 /** Requests that only revisions with sessions have. */
 export const sessionMethods: ReadonlySet<unknown> = new Set([

@@ -1,6 +1,7 @@
 // Decides once where a request goes: to health, metadata, an escalation's status, or a call.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { denied, type ErrorCode, isRefusal, type MaybePromise, Refusal } from '@svc/core'
+import { metadataPath } from '@svc/core/http'
 import type { Pipeline } from '@svc/core/pipeline'
 import type { Federation } from '../federation/federation.js'
 import type { ServerCalls } from '../federation/server-calls.js'
@@ -46,8 +47,11 @@ export class Router {
     const policy = this.#parts.activePolicy()
     // An open connection would delay the drain.
     if (this.#parts.draining()) response.setHeader('connection', 'close')
-    if (policy.origins.respondToBrowser(message, response)) return
-    const route = routeOf(message.method ?? '', requestPath(message))
+    const path = requestPath(message)
+    // Any page may learn where tokens come from (RFC 9728); only a listed one may use them.
+    const isPublic = metadataPath(path) !== undefined
+    if (policy.origins.respondToBrowser(message, response, isPublic)) return
+    const route = routeOf(message.method ?? '', path)
     const exchange = new HttpClientExchange(message, response)
     switch (route.kind) {
       case 'invoke':

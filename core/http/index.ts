@@ -11,5 +11,5 @@ export {
   type ResourceMetadata,
   resourceUrl,
 } from './protected-resource.js'
-export { eventOf, readEvent, type SseEvent, withData, withIds } from './sse/event.js'
+export { eventOf, readEvent, type SseEvent, withData, withIds, withKnownFields } from './sse/event.js'
 export { type SseBlock, SseOverflow, SseSplitter } from './sse/splitter.js'

@@ -1,4 +1,4 @@
-// Releases of the MCP SDK 1.x of three ages: each speaks another revision as its newest.
+// Releases of the MCP SDK 1.x of four ages: each speaks another revision as its newest.
 import { createRequire } from 'node:module'
 
 type ClientModule = typeof import('@modelcontextprotocol/sdk/client/index.js')
@@ -6,6 +6,8 @@ type ClientTransportModule = typeof import('@modelcontextprotocol/sdk/client/str
 type ServerModule = typeof import('@modelcontextprotocol/sdk/server/mcp.js')
 type CompletableModule = typeof import('@modelcontextprotocol/sdk/server/completable.js')
 type ServerTransportModule = typeof import('@modelcontextprotocol/sdk/server/streamableHttp.js')
+type StdioModules = typeof import('@modelcontextprotocol/sdk/client/stdio.js') &
+  typeof import('@modelcontextprotocol/sdk/server/stdio.js')
 type TypesModule = typeof import('@modelcontextprotocol/sdk/types.js')
 
 /** Typed as the present release; what the tests use of it is in the older ones too. */
@@ -29,13 +31,15 @@ export type Sdk = ClientModule &
 
 /** The entry of each release, by the newest revision that it speaks. */
 const releases = {
-  '2025-03-26': import.meta.resolve('mcp-sdk-1.12/types.js'),
-  '2025-06-18': import.meta.resolve('mcp-sdk-1.17/types.js'),
-  '2025-11-25': import.meta.resolve('@modelcontextprotocol/sdk/types.js'),
+  '2024-11-05': () => import.meta.resolve('mcp-sdk-1.10/types.js'),
+  '2025-03-26': () => import.meta.resolve('mcp-sdk-1.12/types.js'),
+  '2025-06-18': () => import.meta.resolve('mcp-sdk-1.17/types.js'),
+  '2025-11-25': () => import.meta.resolve('@modelcontextprotocol/sdk/types.js'),
 } as const
 
 export type HandshakeRevision = keyof typeof releases
 
+/** Those whose release has all that the tests' server does: the release of 2024-11-05 gives its tools no progress, for example. */
 export const handshakeRevisions: readonly HandshakeRevision[] = ['2025-03-26', '2025-06-18', '2025-11-25']
 
 const modules = [
@@ -49,11 +53,19 @@ const modules = [
 
 /** The release whose newest revision this is, with the zod that it was written for. */
 export async function sdkOf(revision: HandshakeRevision): Promise<Sdk> {
-  const entry = releases[revision]
+  const entry = releases[revision]()
   const parts: object[] = await Promise.all(modules.map((path) => import(new URL(path, entry).href)))
   const sdk: Sdk = Object.assign({}, createRequire(entry)('zod'), ...parts)
   if (sdk.LATEST_PROTOCOL_VERSION !== revision) {
     throw new Error(`the release for ${revision} speaks ${sdk.LATEST_PROTOCOL_VERSION}`)
   }
   return sdk
+}
+
+/** The transports over stdio of that release. */
+export async function stdioOf(revision: HandshakeRevision): Promise<StdioModules> {
+  const parts = ['client/stdio.js', 'server/stdio.js'].map(
+    (path): Promise<object> => import(new URL(path, releases[revision]()).href),
+  )
+  return Object.assign({}, ...(await Promise.all(parts)))
 }

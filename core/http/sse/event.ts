@@ -6,7 +6,12 @@ export interface SseEvent {
   /** Empty if the event has no data. */
   readonly data: string
   readonly id: string | null
+  /** Whether it has lines of fields that the standard does not know. */
+  readonly hasOtherFields: boolean
 }
+
+/** A comment and a blank line have the empty name. */
+const knownFields: ReadonlySet<string> = new Set(['', 'data', 'event', 'id', 'retry'])
 
 const lineEnd = /\r\n|\r|\n/
 const lineEnds = /\r\n|\r|\n/g
@@ -16,13 +21,15 @@ export function readEvent(bytes: Uint8Array): SseEvent {
   let type = ''
   let id: string | null = null
   const data: string[] = []
+  let hasOtherFields = false
   for (const line of linesOf(bytes)) {
     const { name, value } = fieldOf(line)
     if (name === 'data') data.push(value)
     else if (name === 'event') type = value
     else if (name === 'id' && !value.includes('\0')) id = value
+    else if (!knownFields.has(name)) hasOtherFields = true
   }
-  return { type: type === '' ? 'message' : type, data: data.join('\n'), id }
+  return { type: type === '' ? 'message' : type, data: data.join('\n'), id, hasOtherFields }
 }
 
 /** The event with `data` in place of its data; id, type and retry lines are unchanged. */
@@ -42,6 +49,15 @@ export function withIds(bytes: Uint8Array, change: (id: string) => string): Uint
     return `id: ${change(value)}`
   })
   return isSame ? bytes : Buffer.from(lines.join('\n'))
+}
+
+/** The event without lines of fields that the standard does not know. Throws like `readEvent`. */
+export function withKnownFields(bytes: Uint8Array): Uint8Array {
+  return Buffer.from(
+    linesOf(bytes)
+      .filter((line) => knownFields.has(fieldOf(line).name))
+      .join('\n'),
+  )
 }
 
 /** An event of the gateway itself. */

@@ -44,6 +44,31 @@ describe('the metadata of the gateway as a protected resource', () => {
     return response.headers.get('www-authenticate')
   }
 
+  it('is open to web pages of any origin, with the header that clients of MCP send, and nothing else is', async () => {
+    const origin = 'https://elsewhere.example'
+    await start({ server: { allowedOrigins: ['https://app.example.com'] } })
+    const asked = { origin, 'access-control-request-method': 'GET' }
+    for (const path of [wellKnown, `${wellKnown}/mcp`, `${wellKnown}/mcp/files`]) {
+      const read = await get(path, { origin })
+      expect(read.status).to.equal(200)
+      const preflight = await get(
+        path,
+        { ...asked, 'access-control-request-headers': 'mcp-protocol-version' },
+        'OPTIONS',
+      )
+      expect(preflight.status).to.equal(204)
+      expect(preflight.headers.get('access-control-allow-headers')).to.equal('authorization, *')
+      for (const { headers } of [read, preflight])
+        expect(headers.get('access-control-allow-origin')).to.equal('*')
+    }
+    for (const path of ['/mcp', '/healthz', '/.well-known/other']) {
+      for (const method of ['GET', 'OPTIONS']) {
+        const { headers } = await get(path, asked, method)
+        expect(headers.has('access-control-allow-origin')).to.equal(false)
+      }
+    }
+  })
+
   it('names the resource, the issuer, the scopes and how tokens are sent, for the gateway and each server', async () => {
     const { url } = await start()
     const whole = await get(wellKnown)
