@@ -11,8 +11,9 @@ const built = (path) => import(new URL(`../${path}`, import.meta.url))
 const { errorTable } = await built('core/dist/index.js')
 const { defaultOrder, keysReference } = await built('core/dist/policy/index.js')
 const { hostSchema } = await built('app/dist/policy/config.js')
-const { noticeMetrics, ownMetrics, serverMetrics } = await built('app/dist/metrics/metric-table.js')
-const { stdioMetrics } = await built('app/dist/stdio-targets/supervisor.js')
+const { noticeMetrics, ownMetrics, serverMetrics, stdioMetrics } = await built(
+  'app/dist/metrics/metric-table.js',
+)
 const { builtinPlugins } = await built('app/dist/gateway/plugins.js')
 
 // Imported without mocha, these register their statements and run nothing.

@@ -41,8 +41,8 @@ export class Policies {
     const built = this.#builder.build(policy, dispatchFromSlot)
     const next = new ActivePolicy(built, policy.host, { authorizer, calls: this.#calls })
     await built.pipeline.start()
+    await this.#stdio?.add(policy.host.targets, this.#builder.stdioPlace(policy))
     built.takeOver()
-    this.#stdio?.add(policy.host.targets, this.#builder.stdioPlace(policy))
     const old = this.#current
     this.#current = next
     this.#targets = policy.host.targets

@@ -48,3 +48,11 @@ export const noticeMetrics = {
   },
   svc_notices_pending: { kind: 'gauge', help: 'Notices that wait for their delivery.' },
 } as const satisfies Record<string, MetricEntry>
+
+// The metrics of targets that are commands.
+export const stdioMetrics = {
+  svc_stdio_server_failures_total: {
+    kind: 'counter',
+    help: 'Processes of targets that are commands which did not start, or exited without being stopped; the log has the reasons.',
+  },
+} as const satisfies Record<string, MetricEntry>

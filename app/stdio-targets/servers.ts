@@ -2,8 +2,8 @@
 import type { McpRequest, McpResponse, McpServers } from '../mcp/servers.js'
 import { UpstreamError } from '../upstream/response.js'
 import { stdioTargetsOf, type Targets } from './config.js'
-import { StdioEndpoint, type StdioEndpointParts } from './endpoint.js'
-import { Launcher, type StdioPlace } from './launcher.js'
+import type { StdioEndpoint, StdioEndpointParts } from './endpoint.js'
+import type { StdioPlace } from './launcher.js'
 
 export interface StdioServersParts extends Omit<StdioEndpointParts, 'name' | 'target' | 'launcher'> {
   /** Sends to all other targets. */
@@ -19,10 +19,14 @@ export class StdioServers implements McpServers {
     this.#parts = parts
   }
 
-  /** Adds the commands of a policy, and starts those that start with the gateway. */
-  add(targets: Targets, place: StdioPlace): void {
+  /** Adds the commands of a policy, and starts those that start with the gateway. Loads its code for the first. */
+  async add(targets: Targets, place: StdioPlace): Promise<void> {
     const { http: _, ...parts } = this.#parts
-    for (const [address, { server, target }] of stdioTargetsOf(targets)) {
+    const commands = stdioTargetsOf(targets)
+    if (commands.size === 0) return
+    const { StdioEndpoint } = await import('./endpoint.js')
+    const { Launcher } = await import('./launcher.js')
+    for (const [address, { server, target }] of commands) {
       const known = this.#endpoints.get(address)
       known?.forgetFailures()
       const endpoint =

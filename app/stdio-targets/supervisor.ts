@@ -1,5 +1,5 @@
 // Supervises the process of a server: at most one at a time, started when it is needed, restarted after it failed.
-import type { Clock, Logger, Meter, MetricEntry, Refusal } from '@svc/core'
+import type { Clock, Logger, Meter, Refusal } from '@svc/core'
 import { isTooCostly, MAX_COST, messageOf, outermostMembers, parseJsonObject } from '@svc/core/json'
 import {
   type ClientFacts,
@@ -17,14 +17,6 @@ import type { RestartLimit } from './restart-limit.js'
 import { RpcChannel } from './rpc-channel.js'
 import { ServerProcess } from './server-process.js'
 import { StderrLog } from './stderr-log.js'
-
-/** The source of docs/reference/metrics.md. */
-export const stdioMetrics = {
-  svc_stdio_server_failures_total: {
-    kind: 'counter',
-    help: 'Processes of targets that are commands which did not start, or exited without being stopped; the log has the reasons.',
-  },
-} as const satisfies Record<string, MetricEntry>
 
 export interface SupervisorParts {
   /** The name in `targets`. */

@@ -24,9 +24,8 @@ import { IssuerKeys, pinnedKeys } from './keys/issuer-keys.js'
 import { mandateReasons } from './mandate/error.js'
 import { checkSection } from './policy-check.js'
 import { Requirement } from './requirement.js'
-import { Ap2Stage } from './stage.js'
+import { Ap2Stage, type Verification } from './stage.js'
 import { useStore } from './use-hold.js'
-import { Verifier } from './verify/verifier.js'
 
 export const ap2Plugin = definePlugin({
   name: 'ap2',
@@ -81,7 +80,11 @@ function stageOf(config: Ap2Config, context: PluginContext): Stage {
   return new Ap2Stage({
     requirement: new Requirement(config),
     headers,
-    verifier: new Verifier(rules, keys, clock),
+    verification: async (): Promise<Verification> => {
+      const { parsePresented: parse } = await import('./parse-mandates.js')
+      const { Verifier } = await import('./verify/verifier.js')
+      return { parse, verifier: new Verifier(rules, keys, clock) }
+    },
     keys,
     web,
     store: useStore(context),

@@ -25,17 +25,24 @@ import { isJsonObject, type JsonObject, membersLike } from '@svc/core/json'
 import type { DidWeb } from './keys/did-web.js'
 import type { IssuerKeys } from './keys/issuer-keys.js'
 import { MandateError, type MandateReason } from './mandate/error.js'
-import { type HeaderNames, parsePresented, presentedValues } from './presented.js'
+import type { parsePresented } from './parse-mandates.js'
+import { type HeaderNames, presentedValues } from './presented.js'
 import { unverifiedReport, verifiedReport } from './report.js'
 import { explainMandates, type Requirement } from './requirement.js'
 import { keyClaim, type Reservation, UseHold, type UseStore, unavailable, useClaims } from './use-hold.js'
 import { checkArguments } from './verify/arguments.js'
 import type { VerifiedMandate, Verifier } from './verify/verifier.js'
 
+export interface Verification {
+  readonly parse: typeof parsePresented
+  readonly verifier: Verifier
+}
+
 interface Ap2StageParts {
   readonly requirement: Requirement
   readonly headers: HeaderNames
-  readonly verifier: Verifier
+  /** Loads the code that reads mandates, which most calls do not have. */
+  readonly verification: () => Promise<Verification>
   readonly keys: IssuerKeys
   /** Closed with the stage. */
   readonly web: DidWeb
@@ -59,6 +66,7 @@ const wasUsed = 'the mandate was used by another call'
 
 export class Ap2Stage implements Stage {
   #parts: Ap2StageParts
+  #verification: Promise<Verification> | undefined
 
   constructor(parts: Ap2StageParts) {
     this.#parts = parts
@@ -119,14 +127,16 @@ export class Ap2Stage implements Stage {
 
   /** Undefined if the call has no mandate and needs none. Rejects with `MandateError`. */
   async #verify(call: Call, request: CallRequest): Promise<Verified | undefined> {
-    const { requirement, headers, verifier, audiences } = this.#parts
+    const { requirement, headers, verification, audiences } = this.#parts
     const values = presentedValues(call.headers, metaOf(request), headers)
     const isRequired = requirement.isRequired(call, request)
     if (values.size === 0) {
       if (!isRequired) return undefined
       throw new MandateError('ap2_missing', 'the call needs a mandate, and has none')
     }
-    const { signed, unsignedIntents } = await parsePresented(values.values())
+    this.#verification ??= verification()
+    const { parse, verifier } = await this.#verification
+    const { signed, unsignedIntents } = await parse(values.values())
     const verified = await verifier.verify(signed, audiences(request.server))
     const authorizes = verified.some(({ kind }) => kind !== 'intent')
     if (isRequired && !authorizes) {

@@ -1,6 +1,7 @@
 // Reads an issuer's key set and selects the keys that can verify signatures.
 import { canonicalize, isJsonObject } from '@svc/core/json'
-import { type CryptoKey, importJWK, type JWK } from 'jose'
+import type { CryptoKey, JWK } from 'jose'
+import { importJWK } from 'jose/key/import'
 import type { SignatureAlgorithm } from './config.js'
 
 const maxKeys = 100

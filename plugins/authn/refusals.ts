@@ -1,7 +1,7 @@
 // Refusals. They name what is wrong with the token or its header, and never quote the token.
 import { Refusal } from '@svc/core'
 import { bearerTokenIn } from '@svc/core/http'
-import { errors } from 'jose'
+import * as errors from 'jose/errors'
 
 export function unauthenticated(message: string): Refusal {
   return new Refusal('UNAUTHENTICATED', message)

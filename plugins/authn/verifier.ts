@@ -1,6 +1,9 @@
 // Verifies a token: signature, issuer, audience and validity period. jose does all cryptography.
 import { type Clock, isRefusal, type Refusal } from '@svc/core'
-import { decodeProtectedHeader, errors, type JWTPayload, jwtVerify } from 'jose'
+import type { JWTPayload } from 'jose'
+import { decodeProtectedHeader } from 'jose/decode/protected_header'
+import * as errors from 'jose/errors'
+import { jwtVerify } from 'jose/jwt/verify'
 import type { Audiences } from './audience.js'
 import { identityOf, scopesOf } from './claims.js'
 import type { OidcConfig, SignatureAlgorithm } from './config.js'

@@ -6,7 +6,7 @@ import {
   type JsonWebKey,
   randomBytes,
 } from 'node:crypto'
-import { CompactSign } from 'jose'
+import { CompactSign } from 'jose/jws/compact/sign'
 import { encodeMultikey, type PublicJwk, publicJwkOf } from '../keys/verification-key.js'
 import { digestOf } from '../mandate/jwt.js'
 

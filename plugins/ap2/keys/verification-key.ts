@@ -1,7 +1,8 @@
 // Public keys of issuers, as DID documents and key sets name them, and signatures by them. jose does all cryptography.
 import { createPublicKey } from 'node:crypto'
 import { isJsonObject } from '@svc/core/json'
-import { compactVerify, importJWK } from 'jose'
+import { compactVerify } from 'jose/jws/compact/verify'
+import { importJWK } from 'jose/key/import'
 import type { Jwt } from '../mandate/jwt.js'
 
 export interface PublicJwk {

@@ -4,7 +4,7 @@ import { type Issuance, type IssuedBundle, issueMandates, type MandateShape } fr
 import { didJwk, didKey } from '@svc/plugin-ap2/internal/keys/did-method'
 import { IssuerKeys, type IssuerRules } from '@svc/plugin-ap2/internal/keys/issuer-keys'
 import { MandateError, type MandateReason } from '@svc/plugin-ap2/internal/mandate/error'
-import { parsePresented } from '@svc/plugin-ap2/internal/presented'
+import { parsePresented } from '@svc/plugin-ap2/internal/parse-mandates'
 import { type VerifiedMandate, Verifier, type VerifierRules } from '@svc/plugin-ap2/internal/verify/verifier'
 import { FakeClock } from 'svc-sdk/testing'
 import { issuance, issuer } from './purchase.js'

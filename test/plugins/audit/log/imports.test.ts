@@ -1,10 +1,7 @@
-import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
-import { dirname, join, relative } from 'node:path'
+import { dirname, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { generateKeyFile } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
-import { TemporaryDir } from '../../../support/temporary-dir.js'
 
 const root = fileURLToPath(new URL('../../../../..', import.meta.url))
 
@@ -78,36 +75,5 @@ describe('the threads of the audit log', () => {
         path.startsWith('tools') ? ['core/dist/json', 'core/dist/match'] : [],
       )
     }
-  })
-})
-
-/** Prints the address of each module that is loaded. */
-const listing = `import { writeSync } from 'node:fs'
-export const load = (url, context, next) => {
-  writeSync(1, url + '\\n')
-  return next(url, context)
-}`
-const asUrl = (code: string) => `data:text/javascript,${encodeURIComponent(code)}`
-
-const recordsOneCall = (dir: string) => `import { startGatewayServer } from 'svc-sdk'
-const gateway = startGatewayServer({
-  port: 0, tenant: 'acme', targets: { none: 'http://127.0.0.1:1' }, sec0Dir: ${JSON.stringify(join(dir, 'state'))},
-  audit: { gatewayName: 'gw', gatewayVersion: '1.0.0', dir: ${JSON.stringify(join(dir, 'audit'))}, signer: { keyRef: ${JSON.stringify(`file://${join(dir, 'key')}`)} } },
-  quotas: { adapter: 'memory' }, entitlements: 'open', authn: { allowUnauthenticated: true },
-})
-const { url } = await gateway.ready()
-await fetch(url + '/invoke/none/none', { method: 'POST', body: '{}' })
-await gateway.close()`
-
-describe('a gateway that records a call', () => {
-  it('loads none of the tools of the log', () => {
-    using dir = new TemporaryDir()
-    generateKeyFile(join(dir.path, 'key'))
-    const register = `import { register } from 'node:module'\nregister(${JSON.stringify(asUrl(listing))})`
-    const flags = ['--import', asUrl(register), '--input-type=module', '--eval', recordsOneCall(dir.path)]
-    const cwd = new URL('.', import.meta.url)
-    const loaded = execFileSync(process.execPath, flags, { cwd, encoding: 'utf8' }).split('\n')
-    expect(loaded.some((url) => url.endsWith('plugins/audit/dist/log/seal/sealer.js'))).to.equal(true)
-    expect(loaded.filter((url) => url.includes('plugins/audit/dist/log/tools/'))).to.deep.equal([])
   })
 })

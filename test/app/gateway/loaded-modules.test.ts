@@ -1,0 +1,55 @@
+import { execFileSync } from 'node:child_process'
+import { join } from 'node:path'
+import { generateKeyFile } from '@svc/plugin-audit/log'
+import { expect } from 'chai'
+import { TemporaryDir } from '../../support/temporary-dir.js'
+
+/** Prints the address of each module that is loaded. */
+const listing = `import { writeSync } from 'node:fs'
+export const load = (url, context, next) => {
+  writeSync(1, url + '\\n')
+  return next(url, context)
+}`
+const asUrl = (code: string) => `data:text/javascript,${encodeURIComponent(code)}`
+
+const recordsOneCall = (dir: string) => `import { startGatewayServer } from 'svc-sdk'
+const gateway = startGatewayServer({
+  port: 0, tenant: 'acme', targets: { none: 'http://127.0.0.1:1' }, sec0Dir: ${JSON.stringify(join(dir, 'state'))},
+  audit: { gatewayName: 'gw', gatewayVersion: '1.0.0', dir: ${JSON.stringify(join(dir, 'audit'))}, signer: { keyRef: ${JSON.stringify(`file://${join(dir, 'key')}`)} } },
+  quotas: { adapter: 'memory' }, entitlements: 'open', authn: { allowUnauthenticated: true },
+})
+const { url } = await gateway.ready()
+await fetch(url + '/invoke/none/none', { method: 'POST', body: '{}' })
+await gateway.close()`
+
+/** With HTTP targets and the sections that every gateway has. */
+describe('a gateway that records a call', () => {
+  let loaded: readonly string[] = []
+
+  before(() => {
+    using dir = new TemporaryDir()
+    generateKeyFile(join(dir.path, 'key'))
+    const register = `import { register } from 'node:module'\nregister(${JSON.stringify(asUrl(listing))})`
+    const flags = ['--import', asUrl(register), '--input-type=module', '--eval', recordsOneCall(dir.path)]
+    const cwd = new URL('.', import.meta.url)
+    const printed = execFileSync(process.execPath, flags, { cwd, encoding: 'utf8' }).split('\n')
+    loaded = [...new Set(printed.filter((url) => url.startsWith('file:')))]
+  })
+
+  it('loads at most 600 modules', () => {
+    expect(loaded.some((url) => url.endsWith('plugins/audit/dist/log/seal/sealer.js'))).to.equal(true)
+    expect(loaded.length).to.be.within(400, 600)
+  })
+
+  for (const [what, part] of [
+    ['the tools of the log', 'plugins/audit/dist/log/tools/'],
+    ['what runs servers over stdio', 'app/dist/stdio-targets/endpoint.js'],
+    ['what reads mandates', '@sd-jwt/core/'],
+    ['what decrypts tokens', 'jose/dist/webapi/jwe/'],
+    ['several servers as one', 'app/dist/federation/'],
+    ['the client of Redis', 'node_modules/ioredis/'],
+  ] as const)
+    it(`loads nothing of ${what}, which it does not use`, () => {
+      expect(loaded.filter((url) => url.includes(part))).to.deep.equal([])
+    })
+})
