@@ -1,7 +1,6 @@
 // `svc audit fetch`: restores an uploaded log, from a control plane or from its bucket.
 import { AuditError } from '@svc/plugin-audit/log'
-import { controlPlaneSource, fetchLog, type ObjectSource, readKeys } from '@svc/plugin-audit/tools'
-import { readTextFile } from './audit-files.js'
+import { controlPlaneSource, fetchLog, type ObjectSource, readInput, readKeys } from '@svc/plugin-audit/tools'
 import { loadControlPlane } from './control-plane.js'
 import type { CliIo } from './io.js'
 
@@ -67,7 +66,8 @@ async function controlPlane(
 
 /** Reads the key from a file or the environment, as other users of a machine see the arguments of a command. */
 async function apiKey({ keyFile }: FetchArguments, env: Environment): Promise<string> {
-  const key = keyFile === undefined ? env['SVC_AUDIT_KEY'] : (await readTextFile(keyFile, 'API key')).trim()
+  const key =
+    keyFile === undefined ? env['SVC_AUDIT_KEY'] : (await readInput(keyFile, 'API key')).toString().trim()
   if (key === undefined || key === '') {
     throw new AuditError('read_failed', 'the API key is missing: set SVC_AUDIT_KEY, or give --key-file')
   }

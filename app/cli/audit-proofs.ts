@@ -8,10 +8,11 @@ import {
   type ProofJudgement,
   proveRecord,
   proveRecords,
+  readInput,
   readKeys,
   vkeysOfLog,
 } from '@svc/plugin-audit/tools'
-import { readTextFile, writeText } from './audit-files.js'
+import { writeText } from './audit-files.js'
 import type { CliIo } from './io.js'
 
 export interface ProveArguments extends LogFilter {
@@ -43,7 +44,7 @@ export interface CheckProofArguments {
 
 export async function checkProofFile(file: string, options: CheckProofArguments, io: CliIo): Promise<void> {
   const keys = await readKeys(options.keys)
-  const judged = checkProofs(await readTextFile(file, 'proof'), keys)
+  const judged = checkProofs((await readInput(file, 'proof')).toString(), keys)
   const isProven = judged.length > 0 && judged.every(({ valid }) => valid)
   io.exit(isProven ? 0 : 1)
   if (options.json) {
@@ -77,7 +78,9 @@ export async function consistency(
   { dir, keys, json }: ConsistencyArguments,
   io: CliIo,
 ): Promise<void> {
-  const [first, second] = [await readTextFile(older, 'checkpoint'), await readTextFile(newer, 'checkpoint')]
+  const [first = '', second = ''] = await Promise.all(
+    [older, newer].map(async (file) => String(await readInput(file, 'checkpoint'))),
+  )
   const judged = await checkConsistency(dir, first, second, await readKeys(keys))
   io.exit(judged.consistent ? 0 : 1)
   if (json) await io.out(`${JSON.stringify(judged, null, 2)}\n`)

@@ -1,8 +1,15 @@
 // `svc audit report`: a signed report on a range of days, as JSON and as a page.
 import { isJsonObject, visibleInLine } from '@svc/core/json'
 import { AuditError, type Hold as LegalHold } from '@svc/plugin-audit/log'
-import { auditReport, checkReport, readKeys, reportPage, signReport } from '@svc/plugin-audit/tools'
-import { readTextFile, signerIn, writeText } from './audit-files.js'
+import {
+  auditReport,
+  checkReport,
+  readInput,
+  readKeys,
+  reportPage,
+  signReport,
+} from '@svc/plugin-audit/tools'
+import { signerIn, writeText } from './audit-files.js'
 import { VERDICT_EXIT, witnessPolicy } from './audit-verify.js'
 import type { CliIo } from './io.js'
 
@@ -52,7 +59,7 @@ export async function report(dir: string, options: ReportArguments, io: CliIo): 
 }
 
 export async function checkReportFile(file: string, options: { keys: string }, io: CliIo): Promise<void> {
-  const judged = checkReport(await readTextFile(file, 'report'), await readKeys(options.keys))
+  const judged = checkReport((await readInput(file, 'report')).toString(), await readKeys(options.keys))
   if (!judged.valid) {
     io.exit(REFUTED)
     await io.out(`NOT A REPORT OF THESE KEYS: ${judged.reason}\n`)

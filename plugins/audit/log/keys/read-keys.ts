@@ -1,9 +1,8 @@
 // The keys for verification: public key lines, each with the leaves for which it is trusted if it is not for all, or a
 // signing key file whose public half is used.
 
-import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { messageOf } from '@svc/core/json'
+import { readInput } from '../files/read-input.js'
 import { AuditError, SignerKeyError, systemCode } from '../format/errors.js'
 import { PUBLIC_KEYS_FILE } from '../format/paths.js'
 import { LocalDevSigner } from './local-dev-signer.js'
@@ -29,12 +28,7 @@ export async function readKeys(path: string): Promise<TrustedKey[]> {
  * @throws {AuditError} `read_failed`, or {SignerKeyError} naming the line that is not a key.
  */
 export async function readKeyLines<T>(path: string, parse: (line: string) => T): Promise<T[]> {
-  let text: string
-  try {
-    text = await readFile(path, 'utf8')
-  } catch (cause) {
-    throw new AuditError('read_failed', `cannot read the keys at ${path}: ${messageOf(cause)}`, cause)
-  }
+  const text = (await readInput(path, 'keys')).toString()
   const keys = text.split('\n').flatMap((whole, index) => {
     const line = whole.trim()
     if (line === '' || line.startsWith('#')) return []

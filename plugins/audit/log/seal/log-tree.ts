@@ -198,7 +198,7 @@ export class LogTree {
     const note = await signNote(text, origin, signers)
     const day = dayOfInstant(clock.now()) ?? ''
     const isStale = (newest: readonly NotePiece[]) => newest.some((piece) => this.#isAsNew(piece))
-    const keys = this.state.keys.all()
+    const keys = this.state.keys.allAt(undefined)
     // Another process may have added a key since.
     const isOfLog = ({ note }: NotePiece) => !this.#isCurrent() || isVerified(note, origin, keys)
     await appendNote(this.#parts, origin, checkpointFile(day), note, { isStale, isOfLog })

@@ -1,8 +1,16 @@
 // The keys of a log and the leaves for which each is trusted. Keys enter by the genesis and by `key` lines, and leave
 // by `key` and `revoke` lines; the leaf's index decides, never a time.
 
-import { publicKeyLine, type SignatureVerifier, verifierFromLine } from '../keys/public-key.js'
+import {
+  publicKeyLine,
+  type SignatureVerifier,
+  type TrustedKey,
+  verifierFromLine,
+} from '../keys/public-key.js'
+import { hasSigned } from '../keys/signed-json.js'
 import type { JournalLine, KeySpan } from './journal-line.js'
+
+const ALL = [0, Number.POSITIVE_INFINITY] as const
 
 interface Entry {
   readonly key: SignatureVerifier
@@ -27,10 +35,19 @@ export class KeyHistory {
     return history
   }
 
-  /** The key, if it is trusted for `leaf`. */
-  at(keyId: string, leaf: number): SignatureVerifier | undefined {
-    const entry = this.#entries.get(keyId)
-    return entry !== undefined && entry.from <= leaf && leaf < entry.until ? entry.key : undefined
+  /** The keys that are trusted before a journal says more. */
+  static ofTrusted(keys: readonly TrustedKey[]): KeyHistory {
+    const history = new KeyHistory()
+    for (const key of keys) {
+      const [from, until] = key.leaves ?? ALL
+      history.#entries.set(key.keyId, { key, from, until, by: null })
+    }
+    return history
+  }
+
+  /** Ids of the keys that are or were of the log. */
+  get ids(): string[] {
+    return [...this.#entries.keys()]
   }
 
   /** Whether the key is or was one of the log. */
@@ -38,25 +55,60 @@ export class KeyHistory {
     return this.#entries.has(keyId)
   }
 
-  /** All keys that are trusted for `leaf`. */
-  allAt(leaf: number): SignatureVerifier[] {
-    return [...this.#entries.values()]
-      .filter(({ from, until }) => from <= leaf && leaf < until)
-      .map(({ key }) => key)
+  /** The key if it may sign `leaf`; for `undefined`, a line whose leaf is not known, if it may sign any. */
+  at(keyId: string, leaf: number | undefined): SignatureVerifier | undefined {
+    const entry = this.#entries.get(keyId)
+    return entry !== undefined && isIn(entry, leaf) ? entry.key : undefined
   }
 
-  /** All keys that are or were of the log. */
-  all(): SignatureVerifier[] {
-    return [...this.#entries.values()].map(({ key }) => key)
+  /** All keys that may sign `leaf`; for `undefined`, all keys. */
+  allAt(leaf: number | undefined): SignatureVerifier[] {
+    return [...this.#entries.values()].filter((entry) => isIn(entry, leaf)).map(({ key }) => key)
   }
 
   /** All keys, as a seal states them. */
   spans(): KeySpan[] {
-    return [...this.#entries.values()]
-      .map(({ key, from, until, by }): KeySpan => {
-        return [publicKeyLine(key.publicKey), from, until === Infinity ? null : until, by]
-      })
-      .sort(([keyA, fromA], [keyB, fromB]) => fromA - fromB || (keyA < keyB ? -1 : 1))
+    return this.#sorted().map(({ key, from, until, by }) => {
+      return [publicKeyLine(key.publicKey), from, until === Infinity ? null : until, by]
+    })
+  }
+
+  /** The keys that no line of the journal introduced. */
+  given(): KeyHistory {
+    return KeyHistory.of(this.spans().filter(([, , , by]) => by === null))
+  }
+
+  /**
+   * The keys that lead back to one of `given`: those among them, for no more leaves than they say, and those that a key
+   * introduced while it was trusted.
+   */
+  trustedBy(given: readonly TrustedKey[]): KeyHistory {
+    const leavesOf = new Map(given.map(({ keyId, leaves }) => [keyId, leaves ?? ALL]))
+    const trusted = new KeyHistory()
+    for (const { key, from, until, by } of this.#sorted()) {
+      const isIntroduced = by !== null && trusted.at(by, from - 1) !== undefined
+      const leaves = leavesOf.get(key.keyId) ?? (isIntroduced ? ALL : undefined)
+      if (leaves === undefined) continue
+      const span = { from: Math.max(from, leaves[0]), until: Math.min(until, leaves[1]) }
+      trusted.#entries.set(key.keyId, { key, ...span, by })
+    }
+    return trusted
+  }
+
+  /**
+   * Takes the effect of a line, if it is allowed, from a journal whose other lines need not be there. A genesis is signed
+   * by its own key and begins the history.
+   *
+   * @returns whether a key that is trusted at its leaf has signed the line.
+   */
+  takeSigned(line: JournalLine): boolean {
+    const isGenesis = line.kind === 'genesis'
+    const signers = isGenesis ? KeyHistory.of([[line.key, 0, null, null]]) : this
+    const signer = signers.at(line.key_id, line.leaf)
+    if (signer === undefined || !hasSigned(line, signer)) return false
+    if (isGenesis) this.#entries.clear()
+    if (this.whyNot(line) === undefined) this.apply(line)
+    return true
   }
 
   /** Why the effect of `line` is not allowed; undefined if it is. */
@@ -105,4 +157,14 @@ export class KeyHistory {
     for (const [id, { by, from }] of this.#entries)
       if (by === keyId && from - 1 >= until) this.#leave(id, from)
   }
+
+  #sorted(): Entry[] {
+    return [...this.#entries.values()].sort((a, b) => {
+      return a.from - b.from || (publicKeyLine(a.key.publicKey) < publicKeyLine(b.key.publicKey) ? -1 : 1)
+    })
+  }
+}
+
+function isIn({ from, until }: Entry, leaf: number | undefined): boolean {
+  return leaf === undefined || (from <= leaf && leaf < until)
 }

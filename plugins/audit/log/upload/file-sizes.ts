@@ -91,6 +91,6 @@ function sealedBytes(
   const place = parseTreePath(path)
   if (place !== undefined) return treeFileBytes(place.level, place.file, size)
   if (origin === undefined) return undefined
-  const all = keys.all()
+  const all = keys.allAt(undefined)
   return endOfNotes(nodeFileSystem, join(dir, path), origin, ({ note }) => isVerified(note, origin, all))
 }

@@ -26,7 +26,6 @@ import {
   SEAL_LOCK_FILE,
 } from '../format/paths.js'
 import { type SignatureVerifier, verifierFromLine } from '../keys/public-key.js'
-import { hasSigned } from '../keys/signed-json.js'
 import { newestCheckpoint } from '../tree/checkpoint-file.js'
 import { digestToBase64, isParent } from '../tree/journal-codec.js'
 import { journalLines, readGenesis } from '../tree/journal-file.js'
@@ -94,7 +93,7 @@ function newestHead(port: FileSystem, dir: string): ParentHead | undefined {
   const origin = readGenesis(port, dir)?.origin ?? originOfCheckpoints(port, dir)
   if (origin === undefined) return undefined
   const stated = keysOfJournal(port, dir)
-  const keysAt = stated.all().length > 0 ? (leaf: number) => stated.allAt(leaf) : () => storedKeys(port, dir)
+  const keysAt = stated.ids.length > 0 ? (leaf: number) => stated.allAt(leaf) : () => storedKeys(port, dir)
   const head = newestCheckpoint(port, dir, origin, (note, { size }) => {
     return isVerified(note, origin, keysAt(size - 1))
   })?.head
@@ -103,15 +102,10 @@ function newestHead(port: FileSystem, dir: string): ParentHead | undefined {
 
 /** The keys in lines of the journal with valid signatures. */
 function keysOfJournal(port: FileSystem, dir: string): KeyHistory {
-  let keys = new KeyHistory()
+  const keys = new KeyHistory()
   for (const { line, start } of journalLines(port, dir, 0, Infinity)) {
-    if (line === undefined || line.kind === 'seal') continue
-    const isFirst = line.kind === 'genesis' && start === 0
-    const signers = isFirst ? KeyHistory.of([[line.key, 0, null, null]]) : keys
-    const signer = signers.at(line.key_id, line.leaf)
-    if (signer === undefined || !hasSigned(line, signer)) continue
-    if (isFirst) keys = signers
-    else if (keys.whyNot(line) === undefined) keys.apply(line)
+    if (line === undefined || line.kind === 'seal' || (line.kind === 'genesis' && start > 0)) continue
+    keys.takeSigned(line)
   }
   return keys
 }

@@ -11,10 +11,10 @@ import type { Head } from '../../tree/checkpoint.js'
 import { newestCheckpoint } from '../../tree/checkpoint-file.js'
 import { digestToBase64 } from '../../tree/journal-codec.js'
 import { endOfLeaf, readGenesis } from '../../tree/journal-file.js'
+import { KeyHistory } from '../../tree/key-history.js'
 import { shortLogId } from '../../tree/record-place.js'
 import { parseTreePath } from '../../tree/tree-layout.js'
 import { journalFacts, type Removal } from '../verify/journal-facts.js'
-import { spansOf, TrustedKeys, trustedSpans } from '../verify/trusted-keys.js'
 import { type FileJudge, joinFile, type NamedObject, objectsByFile } from './joined-file.js'
 import { checkpointJudge, coverJudge, DailyJudge, JournalJudge, treeJudge } from './judges.js'
 import type { ObjectSource } from './object-source.js'
@@ -128,9 +128,9 @@ function treeFiles(files: Files, id: string | undefined): Files {
 async function statedBy(dir: string, given: readonly TrustedKey[] | undefined) {
   const path = join(dir, JOURNAL_FILE)
   if (!existsSync(path))
-    return { keys: new TrustedKeys(spansOf(given ?? [])), removals: new Map<string, Removal>() }
-  const { spans, removals } = await journalFacts(path, Number.POSITIVE_INFINITY, [])
-  return { keys: new TrustedKeys(given === undefined ? spans : trustedSpans(spans, given)), removals }
+    return { keys: KeyHistory.ofTrusted(given ?? []), removals: new Map<string, Removal>() }
+  const { keys, removals } = await journalFacts(path)
+  return { keys: given === undefined ? keys : keys.trustedBy(given), removals }
 }
 
 /** Removes journal lines that were uploaded after the checkpoints were listed. */

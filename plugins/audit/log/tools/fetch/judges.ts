@@ -4,7 +4,6 @@
 import { createHash } from 'node:crypto'
 import { objectIn } from '../../format/stored-record.js'
 import type { SignatureVerifier, TrustedKey } from '../../keys/public-key.js'
-import { hasSigned } from '../../keys/signed-json.js'
 import { leafHash } from '../../merkle/tree-hash.js'
 import { parseCheckpoint } from '../../tree/checkpoint.js'
 import { parseJournalLine } from '../../tree/journal-codec.js'
@@ -15,7 +14,6 @@ import { recordPlace, shortLogId } from '../../tree/record-place.js'
 import type { PlacedRange } from '../../tree/seal-ranges.js'
 import { checkLine } from '../verify/check-line.js'
 import { signatureFailure } from '../verify/checkpoint-check.js'
-import type { TrustedKeys } from '../verify/trusted-keys.js'
 import type { FileJudge, Piece } from './joined-file.js'
 import type { SealedLeaves } from './sealed-leaves.js'
 
@@ -61,8 +59,8 @@ export class JournalJudge implements FileJudge {
     const keys = KeyHistory.of(this.#keys.spans())
     for (const raw of linesIn(bytes)) {
       const line = parseJournalLine(raw)
-      if (line === undefined || !follows(line, last, isContested) || !this.#isSigned(line, keys)) return false
-      if (keys.whyNot(line) === undefined) keys.apply(line)
+      if (line === undefined || !follows(line, last, isContested) || !this.#isOwn(line)) return false
+      if (!keys.takeSigned(line)) return false
       last = line
     }
     this.#last = last
@@ -70,15 +68,10 @@ export class JournalJudge implements FileJudge {
     return true
   }
 
-  #isSigned(line: JournalLine, keys: KeyHistory): boolean {
-    if (line.kind !== 'genesis') {
-      const key = keys.at(line.key_id, line.leaf)
-      return key !== undefined && hasSigned(line, key)
-    }
-    if (line.leaf !== 0 || shortLogId(line.log_id) !== this.#id) return false
+  #isOwn(line: JournalLine): boolean {
+    if (line.kind !== 'genesis') return true
     const isGiven = this.#given?.some(({ keyId }) => keyId === line.key_id) ?? true
-    const own = KeyHistory.of([[line.key, 0, null, null]]).at(line.key_id, 0)
-    return isGiven && own !== undefined && hasSigned(line, own)
+    return isGiven && line.leaf === 0 && shortLogId(line.log_id) === this.#id
   }
 }
 
@@ -94,7 +87,7 @@ function follows(line: JournalLine, last: JournalLine | undefined, isExact: bool
  * Accepts checkpoints that a key of the log has signed. Others may be in the same object: a writer uploads its whole
  * file.
  */
-export function checkpointJudge(origin: string, keys: TrustedKeys): FileJudge {
+export function checkpointJudge(origin: string, keys: KeyHistory): FileJudge {
   const signed = (bytes: Buffer) =>
     [...notePieces(bytes, `${origin}\n`)].flatMap(({ note, torn, text }) => {
       const head = note === undefined ? undefined : parseCheckpoint(note.text)
@@ -129,7 +122,7 @@ export const treeJudge: FileJudge = {
  */
 export class DailyJudge implements FileJudge {
   readonly #log: { readonly day: string; readonly logId: string | undefined; readonly sealed: SealedLeaves }
-  readonly #keys: TrustedKeys
+  readonly #keys: KeyHistory
   /** One past the last number of each session. */
   #next: ReadonlyMap<string, number> = new Map()
   #walk: RangeWalk
@@ -138,7 +131,7 @@ export class DailyJudge implements FileJudge {
   /** @param log `logId` is undefined for a log without a journal, whose records name no log. */
   constructor(
     log: { readonly day: string; readonly logId: string | undefined; readonly sealed: SealedLeaves },
-    keys: TrustedKeys,
+    keys: KeyHistory,
   ) {
     this.#log = log
     this.#keys = keys

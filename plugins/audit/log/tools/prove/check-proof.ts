@@ -5,9 +5,9 @@ import type { TrustedKey } from '../../keys/public-key.js'
 import { verifyInclusion } from '../../merkle/proof.js'
 import { leafHash } from '../../merkle/tree-hash.js'
 import { parseCheckpoint } from '../../tree/checkpoint.js'
+import { KeyHistory } from '../../tree/key-history.js'
 import { judgeNote, parseNote } from '../../tree/note.js'
 import { checkLine } from '../verify/check-line.js'
-import { spansOf, TrustedKeys } from '../verify/trusted-keys.js'
 import { parseProof, splitProofs } from './proof-text.js'
 
 export type ProofJudgement =
@@ -35,7 +35,7 @@ export function checkProof(text: string, keys: Iterable<TrustedKey>): ProofJudge
   const note = parseNote(proof.checkpoint)
   const checkpoint = note === undefined ? undefined : parseCheckpoint(note.text)
   if (note === undefined || checkpoint === undefined) return invalid('it holds no checkpoint of an audit log')
-  const known = new TrustedKeys(spansOf([...keys]))
+  const known = KeyHistory.ofTrusted([...keys])
   const { origin, size, root } = checkpoint
   const judged = judgeNote(note, origin, known.allAt(size - 1))
   if (judged.kind === 'unknown_key') {

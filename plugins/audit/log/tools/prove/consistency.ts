@@ -5,10 +5,10 @@ import type { TrustedKey } from '../../keys/public-key.js'
 import { consistencyRanges, verifyConsistency } from '../../merkle/proof.js'
 import type { Digest } from '../../merkle/tree-hash.js'
 import { type Head, parseCheckpoint } from '../../tree/checkpoint.js'
+import { KeyHistory } from '../../tree/key-history.js'
 import { parseNote } from '../../tree/note.js'
 import { rootsOf } from '../../tree/tree-store.js'
 import { signatureFailure } from '../verify/checkpoint-check.js'
-import { spansOf, TrustedKeys } from '../verify/trusted-keys.js'
 
 export type Consistency =
   | {
@@ -34,7 +34,7 @@ export function checkConsistency(
   newer: string,
   keys: readonly TrustedKey[],
 ): Consistency {
-  const known = new TrustedKeys(spansOf(keys))
+  const known = KeyHistory.ofTrusted(keys)
   const [first, second] = [open(older, known), open(newer, known)]
   if (typeof first === 'string') return inconsistent(`the older checkpoint ${first}`)
   if (typeof second === 'string') return inconsistent(`the newer checkpoint ${second}`)
@@ -52,7 +52,7 @@ export function checkConsistency(
 }
 
 /** The head, or the reason why the text is not a signed one. */
-function open(text: string, keys: TrustedKeys): Head | string {
+function open(text: string, keys: KeyHistory): Head | string {
   const note = parseNote(text)
   const head = note === undefined ? undefined : parseCheckpoint(note.text)
   if (note === undefined || head === undefined) return 'is not a checkpoint of an audit log'

@@ -12,11 +12,10 @@ import { leafHash } from '../../merkle/tree-hash.js'
 import type { Head } from '../../tree/checkpoint.js'
 import { newestCheckpoint, type StoredCheckpoint } from '../../tree/checkpoint-file.js'
 import { readGenesis } from '../../tree/journal-file.js'
-import { judgeNote, type Note } from '../../tree/note.js'
+import { isVerified, type Note } from '../../tree/note.js'
 import { rootsOf } from '../../tree/tree-store.js'
 import { compileFilter, type LogFilter } from '../read/filter.js'
 import { journalFacts } from '../verify/journal-facts.js'
-import { TrustedKeys } from '../verify/trusted-keys.js'
 import { proofText } from './proof-text.js'
 import { type LinePosition, leavesOf } from './record-leaves.js'
 
@@ -78,17 +77,11 @@ async function prove(dir: string, matches: readonly Match[]): Promise<string> {
 /** The newest checkpoint that a key of the log has signed: a proof must not repeat another one. */
 async function checkpointOf(dir: string): Promise<StoredCheckpoint> {
   const genesis = readGenesis(nodeFileSystem, dir)
-  const keys = new TrustedKeys(genesis === undefined ? [] : await spansOfLog(dir))
-  const isSigned = (note: Note, head: Head) =>
-    judgeNote(note, head.origin, keys.allAt(head.size - 1)).kind === 'verified'
-  const newest =
-    genesis === undefined ? undefined : newestCheckpoint(nodeFileSystem, dir, genesis.origin, isSigned)
+  const keys = genesis && (await journalFacts(join(dir, JOURNAL_FILE))).keys
+  const isSigned = (note: Note, head: Head) => isVerified(note, head.origin, keys?.allAt(head.size - 1) ?? [])
+  const newest = genesis && newestCheckpoint(nodeFileSystem, dir, genesis.origin, isSigned)
   if (newest !== undefined) return newest
   throw new AuditError('not_sealed', `the log at ${dir} has no checkpoint`)
-}
-
-async function spansOfLog(dir: string) {
-  return (await journalFacts(join(dir, JOURNAL_FILE), Number.POSITIVE_INFINITY, [])).spans
 }
 
 function proofOf(

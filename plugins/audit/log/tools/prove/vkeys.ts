@@ -19,14 +19,16 @@ import { journalFacts } from '../verify/journal-facts.js'
 export async function vkeysOfLog(dir: string): Promise<string[]> {
   const path = join(dir, JOURNAL_FILE)
   const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0
-  const facts = size === 0 ? undefined : await journalFacts(path, size, [])
+  const facts = size === 0 ? undefined : await journalFacts(path, size)
   if (facts?.genesis === undefined) {
     throw new AuditError('read_failed', `the log at ${dir} has no journal with a valid genesis`)
   }
   const { origin } = facts.genesis
-  return facts.spans.flatMap(([line, , until]) =>
-    until === null ? [formatVkey(origin, ED25519_TYPE, verifierFromLine(line).publicKey)] : [],
-  )
+  return facts.keys
+    .spans()
+    .flatMap(([line, , until]) =>
+      until === null ? [formatVkey(origin, ED25519_TYPE, verifierFromLine(line).publicKey)] : [],
+    )
 }
 
 /** Reads the verifier keys of witnesses. @throws as `readKeyLines`, and {SignerKeyError} if a key stands twice. */

@@ -3,14 +3,12 @@
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { JOURNAL_FILE } from '../../format/paths.js'
-import { publicKeyLine } from '../../keys/public-key.js'
 import { keysOfLog } from '../../keys/read-keys.js'
-import type { KeySpan } from '../../tree/journal-line.js'
+import { KeyHistory } from '../../tree/key-history.js'
 import { shortLogId } from '../../tree/record-place.js'
 import { checkLine } from '../verify/check-line.js'
 import { journalFacts } from '../verify/journal-facts.js'
 import type { FailureKind } from '../verify/report.js'
-import { TrustedKeys } from '../verify/trusted-keys.js'
 
 /** Why the stored line of a day is not a record of the log; undefined if it is. */
 export type RecordCheck = (line: Buffer, day: string) => FailureKind | undefined
@@ -19,11 +17,8 @@ export type RecordCheck = (line: Buffer, day: string) => FailureKind | undefined
 export async function recordCheck(dir: string): Promise<RecordCheck | undefined> {
   const path = join(dir, JOURNAL_FILE)
   const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0
-  const given = (await keysOfLog(dir)).map(({ publicKey }): KeySpan => {
-    return [publicKeyLine(publicKey), 0, null, null]
-  })
-  const facts = size === 0 ? undefined : await journalFacts(path, size, given)
-  const keys = new TrustedKeys(facts?.spans ?? given)
+  const keys = KeyHistory.ofTrusted(await keysOfLog(dir))
+  const facts = size === 0 ? undefined : await journalFacts(path, size, keys)
   const logId = facts?.logId === undefined ? undefined : shortLogId(facts.logId)
   if (keys.ids.length === 0) return undefined
   return (line, day) => checkLine(line, { keys, logId, day }, undefined).failure?.kind

@@ -145,7 +145,7 @@ export async function auditReport(dir: string, options: AuditReportOptions): Pro
 async function factsOf(dir: string): Promise<JournalFacts | undefined> {
   const path = join(dir, JOURNAL_FILE)
   const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0
-  return size === 0 ? undefined : journalFacts(path, size, [])
+  return size === 0 ? undefined : journalFacts(path, size)
 }
 
 function identityOf(

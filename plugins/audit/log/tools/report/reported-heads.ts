@@ -3,11 +3,11 @@
 
 import { dayOfCheckpointFile } from '../../format/paths.js'
 import { judgeCosignature } from '../../tree/cosignature.js'
+import type { KeyHistory } from '../../tree/key-history.js'
 import { formatNote, judgeNote } from '../../tree/note.js'
 import type { NamedKey } from '../../tree/vkey.js'
 import { type OnCheckpoint, signatureFailure } from '../verify/checkpoint-check.js'
 import type { KeptCheckpoint } from '../verify/checkpoint-walk.js'
-import type { TrustedKeys } from '../verify/trusted-keys.js'
 import type { WitnessedHeads } from './witnessed-heads.js'
 
 interface Range {
@@ -43,7 +43,7 @@ export class ReportedHeads {
     return [this.#first, this.#last].flatMap((note) => note ?? [])
   }
 
-  #checkedPart({ note: { text, signatures }, origin, size }: KeptCheckpoint, keys: TrustedKeys): string {
+  #checkedPart({ note: { text, signatures }, origin, size }: KeptCheckpoint, keys: KeyHistory): string {
     const known = keys.allAt(size - 1)
     const checked = signatures.filter((signed) => {
       const note = { text, signatures: [signed] }

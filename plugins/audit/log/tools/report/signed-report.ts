@@ -12,8 +12,8 @@ import {
 import { AuditError } from '../../format/errors.js'
 import type { TrustedKey } from '../../keys/public-key.js'
 import { signatureOf } from '../../keys/signed-json.js'
+import { KeyHistory } from '../../tree/key-history.js'
 import type { VerifyReport } from '../verify/report.js'
-import { spansOf, TrustedKeys } from '../verify/trusted-keys.js'
 import type { AuditReport } from './audit-report.js'
 
 const SIGNATURE_PREFIX = 'ed25519:'
@@ -65,7 +65,7 @@ export function checkReport(text: string, keys: readonly TrustedKey[]): ReportJu
   }
   // A member that stands twice, or white space, is not what was signed: another reader may take the other member.
   if (!isCanonical(signed, text)) return invalid('the report is not in the form in which it was signed')
-  const known = new TrustedKeys(spansOf(keys))
+  const known = KeyHistory.ofTrusted(keys)
   const key = typeof keyId === 'string' ? known.at(keyId, lastLeafOf(verification)) : undefined
   if (key === undefined) {
     const isKnown = typeof keyId === 'string' && known.has(keyId)

@@ -1,7 +1,6 @@
 // Heads that were kept elsewhere, with which the log is compared.
 
-import { readFile } from 'node:fs/promises'
-import { messageOf } from '@svc/core/json'
+import { readInput } from '../../files/read-input.js'
 import { AuditError } from '../../format/errors.js'
 import { JOURNAL_FILE } from '../../format/paths.js'
 import { parseCheckpoint } from '../../tree/checkpoint.js'
@@ -16,12 +15,7 @@ import type { Context } from './context.js'
  * @throws {AuditError} `read_failed` if the file holds none.
  */
 export async function headsKeptElsewhere(path: string): Promise<KeptCheckpoint[]> {
-  let bytes: Buffer
-  try {
-    bytes = await readFile(path)
-  } catch (cause) {
-    throw new AuditError('read_failed', `cannot read the checkpoint at ${path}: ${messageOf(cause)}`, cause)
-  }
+  const bytes = await readInput(path, 'checkpoint')
   const end = bytes.indexOf('\n') + 1
   const heads = [...notePieces(bytes, bytes.toString('utf8', 0, end))].flatMap(({ note, line }) => {
     const head = note === undefined ? undefined : parseCheckpoint(note.text)

@@ -13,8 +13,8 @@ import { utcDayOf } from '../../format/day.js'
 import { lineText } from '../../format/stored-record.js'
 import { SIGNATURE_BYTES } from '../../keys/ed25519.js'
 import { isKeyId } from '../../tree/journal-codec.js'
+import type { KeyHistory } from '../../tree/key-history.js'
 import type { FailureKind } from './report.js'
-import type { TrustedKeys } from './trusted-keys.js'
 
 export interface LineFailure {
   readonly kind: FailureKind
@@ -32,7 +32,7 @@ const signatureSpace = Buffer.allocUnsafeSlow(SIGNATURE_BYTES)
 
 /** The expected context of a line. */
 export interface LineContext {
-  readonly keys: TrustedKeys
+  readonly keys: KeyHistory
   /** Day of the file; undefined for a line outside daily files. */
   readonly day?: string | undefined
   /** First digits of the log's id; undefined for a log without one. */

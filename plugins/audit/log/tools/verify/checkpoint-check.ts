@@ -2,6 +2,7 @@
 
 import { JOURNAL_FILE } from '../../format/paths.js'
 import { digestToBase64 } from '../../tree/journal-codec.js'
+import type { KeyHistory } from '../../tree/key-history.js'
 import { judgeNote, signersOf } from '../../tree/note.js'
 import type { CheckpointWalk, KeptCheckpoint } from './checkpoint-walk.js'
 import type { ClockCheck } from './clock-check.js'
@@ -11,10 +12,9 @@ import type { JournalEntry } from './journal-walk.js'
 import { MissingCheckpoints } from './missing-checkpoints.js'
 import type { FailureKind } from './report.js'
 import type { Claim, Mark } from './tree-check.js'
-import type { TrustedKeys } from './trusted-keys.js'
 
 /** Called for each checkpoint that agrees with the tree. Its own signature may be unchecked: `signatureFailure`. */
-export type OnCheckpoint = (checkpoint: KeptCheckpoint, keys: TrustedKeys) => void
+export type OnCheckpoint = (checkpoint: KeptCheckpoint, keys: KeyHistory) => void
 
 export interface CheckpointParts {
   readonly walk: CheckpointWalk
@@ -205,7 +205,7 @@ export class CheckpointCheck {
 /** Why the checkpoint's signature does not count; undefined if it does. */
 export function signatureFailure(
   { note, origin, size }: Omit<KeptCheckpoint, 'file' | 'line'>,
-  keys: TrustedKeys,
+  keys: KeyHistory,
 ): FailureKind | undefined {
   const { kind } = judgeNote(note, origin, keys.allAt(size - 1))
   if (kind === 'verified') return undefined

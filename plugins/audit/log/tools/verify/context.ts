@@ -1,14 +1,14 @@
 // The context that the parts of one verification share.
 
+import type { KeyHistory } from '../../tree/key-history.js'
 import type { Findings } from './findings.js'
 import type { Inventory } from './inventory.js'
 import type { JournalFacts } from './journal-facts.js'
 import type { ScanPool } from './scan-pool.js'
-import type { TrustedKeys } from './trusted-keys.js'
 
 export interface Context extends Inventory {
   readonly dir: string
-  readonly keys: TrustedKeys
+  readonly keys: KeyHistory
   /** Undefined if there is no journal. */
   readonly facts: JournalFacts | undefined
   readonly pool: ScanPool

@@ -1,10 +1,9 @@
-// The journal's statements about the whole log: its identity, its keys and removed days. They are read first, because
-// a later line may withdraw a key or a day.
+// The journal's statements about the whole log: its identity, its keys and removed days. They are read before the tree,
+// because a line may withdraw a key or a day from leaves that stand before it.
 
 import { lineBlocksOf } from '../../files/lines.js'
-import { hasSigned } from '../../keys/signed-json.js'
 import { parseJournalLine } from '../../tree/journal-codec.js'
-import type { JournalLine, KeySpan, LineOf } from '../../tree/journal-line.js'
+import type { LineOf } from '../../tree/journal-line.js'
 import { KeyHistory } from '../../tree/key-history.js'
 
 export interface Removal {
@@ -18,7 +17,7 @@ export interface JournalFacts {
   /** Id of the log in the first line that can be read. */
   readonly logId: string | undefined
   /** Every key that a valid line introduced. */
-  readonly spans: readonly KeySpan[]
+  readonly keys: KeyHistory
   readonly removals: ReadonlyMap<string, Removal>
   /** The retention in force at the end. */
   readonly retentionDays: number | undefined
@@ -27,14 +26,13 @@ export interface JournalFacts {
 /**
  * Reads the first `size` bytes of the journal. Lines with a wrong signature are skipped.
  *
- * @param given keys that are trusted if the genesis is missing.
+ * @param keys are trusted if the genesis is missing; the keys of the log join them.
  */
 export async function journalFacts(
   path: string,
-  size: number,
-  given: readonly KeySpan[],
+  size = Number.POSITIVE_INFINITY,
+  keys = new KeyHistory(),
 ): Promise<JournalFacts> {
-  let history = KeyHistory.of(given)
   const removals = new Map<string, Removal>()
   let genesis: LineOf<'genesis'> | undefined
   let logId: string | undefined
@@ -45,27 +43,16 @@ export async function journalFacts(
       offset += bytes.length + 1
       if (offset > size || !complete) break
       const line = parseJournalLine(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length))
-      if (line === undefined) continue
-      logId ??= line.log_id
+      logId ??= line?.log_id
       // Nearly all lines are seals, which state none of this.
-      if (line.kind === 'seal' || line.log_id !== logId || !isSigned(line, history)) continue
-      if (line.kind === 'genesis') {
-        if (number > 1) continue
-        genesis = line
-        history = new KeyHistory()
-      }
+      if (line === undefined || line.kind === 'seal' || line.log_id !== logId) continue
+      if ((line.kind === 'genesis' && number > 1) || !keys.takeSigned(line)) continue
+      if (line.kind === 'genesis') genesis = line
       if (line.kind === 'genesis') retentionDays = line.retention_days
       if (line.kind === 'retention') retentionDays = line.days
       if (line.kind === 'remove') removals.set(line.day, { number, line })
-      if (history.whyNot(line) === undefined) history.apply(line)
     }
     if (offset > size) break
   }
-  return { genesis, logId, spans: history.spans(), removals, retentionDays }
-}
-
-function isSigned(line: JournalLine, history: KeyHistory): boolean {
-  const own = line.kind === 'genesis' ? KeyHistory.of([[line.key, 0, null, null]]) : history
-  const key = own.at(line.key_id, line.leaf)
-  return key !== undefined && hasSigned(line, key)
+  return { genesis, logId, keys, removals, retentionDays }
 }

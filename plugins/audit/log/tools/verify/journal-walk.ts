@@ -8,7 +8,6 @@ import { type Digest, leafHash } from '../../merkle/tree-hash.js'
 import { parseJournalLine } from '../../tree/journal-codec.js'
 import type { JournalLine } from '../../tree/journal-line.js'
 import { JournalState } from '../../tree/journal-state.js'
-import { KeyHistory } from '../../tree/key-history.js'
 import { type PlacedRange, placeRanges } from '../../tree/seal-ranges.js'
 import { checkLine } from './check-line.js'
 import type { Context } from './context.js'
@@ -175,7 +174,7 @@ export class JournalWalk {
       const message = 'the first journal line is not a genesis'
       if (state.logId === '' && !this.#isDamaged) this.fail(number, 'missing_genesis', message)
       state.logId = line.log_id
-      state.keys = KeyHistory.of(this.#context.keys.spans.filter(([, , , by]) => by === null))
+      state.keys = this.#context.keys.given()
     } else if (state.size > 0 && line.log_id !== state.logId) {
       report('foreign', `the journal line is of log ${line.log_id}`)
       return undefined

@@ -7,10 +7,10 @@ import { ReadAhead } from '../../files/read-ahead.js'
 import { objectIn } from '../../format/stored-record.js'
 import { LeafRange } from '../../merkle/leaf-range.js'
 import { type Digest, leafHashWithin } from '../../merkle/tree-hash.js'
+import type { KeyHistory } from '../../tree/key-history.js'
 import type { PlacedRange } from '../../tree/seal-ranges.js'
 import { checkLine, type LineFailure } from './check-line.js'
 import { type NumberRun, RunCollector } from './sequences.js'
-import type { TrustedKeys } from './trusted-keys.js'
 
 const NEWLINE = 0x0a
 
@@ -51,7 +51,7 @@ export interface ChunkResult {
 }
 
 export interface ScanContext {
-  readonly keys: TrustedKeys
+  readonly keys: KeyHistory
   /** The log's id as records have it; undefined for a log without an id. */
   readonly logId: string | undefined
 }

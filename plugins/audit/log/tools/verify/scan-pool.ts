@@ -38,7 +38,7 @@ export function scanPool(
   threads = availableParallelism(),
 ): ScanPool {
   if (totalBytes < MIN_BYTES_FOR_THREADS || threads < 2) return localScan(context)
-  const workerData: ScanWorkerData = { spans: context.keys.spans, logId: context.logId }
+  const workerData: ScanWorkerData = { spans: context.keys.spans(), logId: context.logId }
   const workers = Array.from({ length: threads }, () => {
     const worker = startWorker(new URL('./scan-worker.js', import.meta.url), { workerData })
     return { thread: new Thread<ScanMethods>(worker, {}, () => undefined), jobs: 0 }

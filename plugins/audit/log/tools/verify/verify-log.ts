@@ -7,6 +7,7 @@ import { systemCode } from '../../format/errors.js'
 import { JOURNAL_FILE } from '../../format/paths.js'
 import type { TrustedKey } from '../../keys/public-key.js'
 import { keysOfLog } from '../../keys/read-keys.js'
+import { KeyHistory } from '../../tree/key-history.js'
 import { shortLogId } from '../../tree/record-place.js'
 import { headsKeptElsewhere, headsOf } from './against.js'
 import { checkAgents } from './agent-check.js'
@@ -22,7 +23,6 @@ import { type JournalFacts, journalFacts } from './journal-facts.js'
 import { LogCheck } from './log-check.js'
 import type { VerifyFailure, VerifyReport } from './report.js'
 import { scanPool } from './scan-pool.js'
-import { spansOf, TrustedKeys, trustedSpans } from './trusted-keys.js'
 
 // Retention may remove a day while it is read; then everything is read again.
 const MAX_ATTEMPTS = 10
@@ -100,12 +100,11 @@ export async function verifyFiles(
   const unjudged = (reason: string) => findings.report({ verdict: 'cannot_be_judged', reason }, stated)
   if (typeof inventory === 'string') return unjudged(inventory)
   const given = options.keys ?? (await keysOfLog(dir))
-  const spans = spansOf(given)
   const { journalSize, sizes } = inventory
+  const own = KeyHistory.ofTrusted(given)
   const facts =
-    journalSize === undefined ? undefined : await journalFacts(join(dir, JOURNAL_FILE), journalSize, spans)
-  const known = facts?.spans ?? spans
-  const keys = new TrustedKeys(selfVouched ? known : trustedSpans(known, given))
+    journalSize === undefined ? undefined : await journalFacts(join(dir, JOURNAL_FILE), journalSize, own)
+  const keys = selfVouched ? own : own.trustedBy(given)
   if (keys.ids.length === 0 && given.length === 0) return unjudged('no public key is known')
   const totalBytes = [...sizes.values()].reduce((sum, size) => sum + size, 0)
   const logId = facts?.logId === undefined ? undefined : shortLogId(facts.logId)
@@ -118,7 +117,7 @@ export async function verifyFiles(
       facts === undefined
         ? await checkUnsealed(context, options)
         : await check(context, facts, options, heads)
-    const identity = { ...stated, keys: keys.ids, keySpans: keys.spans }
+    const identity = { ...stated, keys: keys.ids, keySpans: keys.spans() }
     return findings.report(findings.verdict(judged), { ...identity, ...result })
   } finally {
     await pool.close()

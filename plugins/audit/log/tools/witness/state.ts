@@ -5,12 +5,15 @@
 import { hash } from 'node:crypto'
 import { join } from 'node:path'
 import {
+  APPEND_CREATE,
   DIRECTORY_MODE,
   FILE_MODE,
   type FileSystem,
   READ_WRITE_CREATE,
-  readExisting,
-  syncDirectorySync,
+  readTextFile,
+  replaceFile,
+  sizeOf,
+  withFile,
   writeFully,
 } from '../../files/file-system.js'
 import { tryLock } from '../../files/kernel-lock.js'
@@ -91,8 +94,9 @@ export class WitnessState {
     if (state?.signed !== signed) {
       throw new AuditError('write_failed', `the cosigned checkpoint of ${head.origin} cannot be read again`)
     }
-    for (const copy of COPIES) this.#replace(`${originHash(head.origin)}.${copy}`, signed)
-    syncDirectorySync(this.#port, this.#dir)
+    for (const copy of COPIES) {
+      replaceFile(this.#port, join(this.#dir, `${originHash(head.origin)}.${copy}`), Buffer.from(signed))
+    }
     this.#latest.set(head.origin, state)
   }
 
@@ -104,17 +108,13 @@ export class WitnessState {
   keepFork({ head, signed }: Cosigned, forked: Cosigned): boolean {
     const port = this.#port
     const file = join(this.#dir, `${originHash(head.origin)}.conflicts`)
-    const fd = port.openSync(file, READ_WRITE_CREATE, FILE_MODE)
-    try {
-      const { size } = port.fstatSync(fd)
-      const bytes = Buffer.from(signed + forked.signed)
-      if (size + bytes.length > MAX_CONFLICT_BYTES) return false
-      if (readText(port, fd).includes(checkpointText(forked.head))) return false
-      writeFully(port, fd, bytes, 0, bytes.length, size)
+    const bytes = Buffer.from(signed + forked.signed)
+    if ((sizeOf(port, file) ?? 0) + bytes.length > MAX_CONFLICT_BYTES) return false
+    if (readTextFile(port, file)?.includes(checkpointText(forked.head))) return false
+    withFile(port, file, APPEND_CREATE, (fd) => {
+      writeFully(port, fd, bytes)
       port.fsyncSync(fd)
-    } finally {
-      port.closeSync(fd)
-    }
+    })
     return true
   }
 
@@ -123,23 +123,7 @@ export class WitnessState {
   }
 
   #texts(name: string): (string | undefined)[] {
-    return COPIES.map((copy) =>
-      readExisting(this.#port, join(this.#dir, `${name}.${copy}`), (fd) => readText(this.#port, fd)),
-    )
-  }
-
-  #replace(name: string, text: string): void {
-    const port = this.#port
-    const file = join(this.#dir, name)
-    const fd = port.openSync(`${file}.new`, READ_WRITE_CREATE, FILE_MODE)
-    try {
-      port.ftruncateSync(fd, 0)
-      writeFully(port, fd, Buffer.from(text), 0, Buffer.byteLength(text), 0)
-      port.fsyncSync(fd)
-    } finally {
-      port.closeSync(fd)
-    }
-    port.renameSync(`${file}.new`, file)
+    return COPIES.map((copy) => readTextFile(this.#port, join(this.#dir, `${name}.${copy}`)))
   }
 
   /** The state in the form in which it is stored, whatever the number of signature lines that the text has. */
@@ -161,10 +145,4 @@ function newestOf(states: readonly (Cosigned | undefined)[]): Cosigned | undefin
 /** Lower-case hexadecimal SHA-256. */
 export function originHash(origin: string): string {
   return hash('sha256', origin, 'hex')
-}
-
-function readText(port: FileSystem, fd: number): string {
-  const bytes = Buffer.alloc(port.fstatSync(fd).size)
-  const got = port.readSync(fd, bytes, 0, bytes.length, 0)
-  return bytes.toString('utf8', 0, got)
 }

@@ -1,6 +1,6 @@
 import { startWorker, Thread } from '@svc/plugin-audit/internal/log/thread/thread'
 import { scanPool } from '@svc/plugin-audit/internal/log/tools/verify/scan-pool'
-import { TrustedKeys } from '@svc/plugin-audit/internal/log/tools/verify/trusted-keys'
+import { KeyHistory } from '@svc/plugin-audit/internal/log/tree/key-history'
 import { expect } from 'chai'
 import { rejectionOf } from '../../../../support/rejection.js'
 import type { SumsMethods } from './sums-worker.js'
@@ -46,7 +46,7 @@ describe('the threads that scan a log', () => {
     const leave = `import { isMainThread } from 'node:worker_threads'; if (!isMainThread) process.exit(3)`
     const { execArgv } = process
     process.execArgv = [...execArgv, '--import', `data:text/javascript,${encodeURIComponent(leave)}`]
-    const pool = scanPool({ keys: new TrustedKeys([]), logId: undefined }, 8_388_608, 2)
+    const pool = scanPool({ keys: new KeyHistory(), logId: undefined }, 8_388_608, 2)
     process.execArgv = execArgv
     try {
       const scans = Array.from({ length: 5 }, () => rejectionOf<Error & { code?: unknown }>(pool.scan([])))
