@@ -1,7 +1,7 @@
 // Describes several servers as one to a client: their merged capabilities, and the instructions of each server.
 import { isJsonObject } from '@svc/core/json'
 import type { Implementation } from '../mcp/implementation.js'
-import { isStateless, META_SERVER_INFO, STATELESS_REVISION } from '../mcp/protocol.js'
+import { isStateless, META_SERVER_INFO, STATELESS_REVISION, TASKS_EXTENSION } from '../mcp/protocol.js'
 import { uncached } from '../mcp/revision-translation.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import type { ServerResult } from './client-request.js'
@@ -50,11 +50,17 @@ function descriptionOf(links: readonly ServerResult<ServerLink>[], revision: str
 /** The capabilities of a server that a client of `revision` can use. */
 function capabilitiesFor({ capabilities, isStateless: isOwn }: ServerLink, revision: string): Fields {
   if (isOwn === isStateless(revision)) return capabilities
-  const { tasks: _tasks, resources, ...passing } = capabilities
+  // Each kind of revision has tasks of its own form.
+  const { tasks: _tasks, resources, extensions, ...others } = capabilities
+  const passing = isJsonObject(extensions) ? { ...others, extensions: withoutTasks(extensions) } : others
   if (!isJsonObject(resources)) return passing
-  const { subscribe, ...others } = resources
+  const { subscribe, ...lists } = resources
   // Requests to subscribe exist only in sessions.
-  return { ...passing, resources: isOwn ? others : { subscribe, ...others } }
+  return { ...passing, resources: isOwn ? lists : { subscribe, ...lists } }
+}
+
+function withoutTasks({ [TASKS_EXTENSION]: _tasks, ...others }: Fields): Fields {
+  return others
 }
 
 /** The members of both objects. Objects of one name are merged; of other values, the first that is truthy counts. */

@@ -10,6 +10,7 @@ import { isStateless, rpcCodes, sessionMethods } from '../mcp/protocol.js'
 import { toStatelessResult } from '../mcp/revision-translation.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import { LISTEN_METHOD } from '../mcp/subject.js'
+import { checkTasksDeclared } from '../mcp/tasks.js'
 import type { CancellableRequest } from './cancellable-request.js'
 import { wholeList } from './catalog.js'
 import { ask, type ClientRequest, linkTo, onUsableServers, ownMessage } from './client-request.js'
@@ -38,6 +39,7 @@ export async function respondToRequest(
   if ((isStateless(revision) ? sessionMethods : statelessMethods).has(message.method)) {
     throw new McpRefusal(rpcCodes.methodNotFound, 'No such method in this revision.')
   }
+  if (isStateless(revision)) checkTasksDeclared(message.method, message.params)
   if (message.method === LISTEN_METHOD) return respondToListen(request, message, client, keepAliveMs)
   const route = routerOf(message.method)
   if (route === undefined) return respondLocally(request, message, client, serverInfo)
@@ -125,7 +127,6 @@ async function listedTasks(request: ClientRequest, { cursor }: JsonObject): Prom
   })
   const tasks = results.flatMap((result) => {
     if (!('value' in result)) return []
-    for (const { taskId } of result.value.entries) request.session.tasks.add(result.server, taskId)
     return result.value.entries
   })
   const { page, nextCursor } = pageOf(tasks, cursor, ({ taskId }) => taskId)

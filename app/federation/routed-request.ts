@@ -1,12 +1,5 @@
 // Routes a request to one server: replaces the client's names by the server's own, and passes the response on.
-import {
-  type Call,
-  isStream,
-  type Outcome,
-  Refusal,
-  type ResponseChunk,
-  type ResponseStream,
-} from '@svc/core'
+import { type Call, isStream, type Outcome, type ResponseChunk, type ResponseStream } from '@svc/core'
 import { isJsonObject, type JsonObject } from '@svc/core/json'
 import type { ClientExchange } from '../http/client-exchange.js'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
@@ -14,6 +7,7 @@ import { writeOutcome } from '../http/write-outcome.js'
 import { invalidParams } from '../mcp/mcp-refusal.js'
 import type { RpcRequest } from '../mcp/message.js'
 import { isStateless } from '../mcp/protocol.js'
+import { taskOfClientId } from '../mcp/session-binding.js'
 import type { CancellableRequest } from './cancellable-request.js'
 import { sourceOfName, sourceOfUri } from './catalog.js'
 import { type ClientRequest, serverRequest, withLink } from './client-request.js'
@@ -72,10 +66,10 @@ async function byReference(request: ClientRequest, message: RpcRequest): Promise
   return routedTo(source, message, { ref: { ...ref, [isPrompt ? 'name' : 'uri']: source.name } })
 }
 
-async function byTask({ session, servers }: ClientRequest, { whole, params }: RpcRequest): Promise<Routed> {
-  const server = session.tasks.of(textOf(params, 'taskId'))
+async function byTask({ servers }: ClientRequest, { whole, params }: RpcRequest): Promise<Routed> {
+  const server = taskOfClientId(textOf(params, 'taskId'))?.server
   if (server !== undefined && servers.includes(server)) return { server, message: whole }
-  throw new Refusal('TARGET_NOT_FOUND', 'There is no such task of this client.')
+  throw invalidParams('There is no such task of this caller.')
 }
 
 function routedTo({ server }: EntrySource, { whole, params }: RpcRequest, own: JsonObject): Routed {

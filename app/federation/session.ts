@@ -1,10 +1,10 @@
-// The state that the gateway keeps for one client of several servers: its links, lists, requests, subscriptions and tasks.
+// The state that the gateway keeps for one client of several servers: its links, lists, requests and subscriptions.
 import type { Clock } from '@svc/core'
 import { isJsonObject, type JsonObject } from '@svc/core/json'
 import { BoundedMap } from '@svc/core/store'
 import { RESOURCE_UPDATED } from '../mcp/change-notifications.js'
 import type { ClientFacts } from '../mcp/handshake.js'
-import { MAX_NAME, MAX_URI } from '../mcp/name-limits.js'
+import { MAX_URI } from '../mcp/name-limits.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import { ServerSessions } from '../mcp/server-sessions.js'
 import { CancellableRequests } from './cancellable-request.js'
@@ -29,7 +29,6 @@ export class FederationSession {
   usable: UsableServers | undefined
   readonly running = new CancellableRequests()
   readonly subscribed = new SubscribedUris()
-  readonly tasks = new TaskServers()
   /** The params of the client's last `logging/setLevel`. */
   logLevel: JsonObject | undefined
   #ownIds = 0
@@ -47,24 +46,8 @@ export class FederationSession {
   }
 }
 
-/** Limits for one client, beyond which the entry that was added first is removed. */
+/** Limit for one client, beyond which the entry that was added first is removed. */
 const maxUris = 1_000
-const maxTasks = 1_000
-/** Length of a client's task id: a tag, the tool in base64url, the server's id. */
-const maxId = 3 * MAX_NAME
-
-/** The servers of a client's tasks, whose ids do not name them. */
-class TaskServers {
-  #servers = new BoundedMap<string, string>(maxTasks)
-
-  add(server: string, taskId: unknown): void {
-    if (typeof taskId === 'string' && taskId.length <= maxId) this.#servers.set(taskId, server)
-  }
-
-  of(taskId: string): string | undefined {
-    return this.#servers.get(taskId)
-  }
-}
 
 /** Resources that a client subscribes to by another URI than the server's. */
 export class SubscribedUris {

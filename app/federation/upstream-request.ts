@@ -1,6 +1,6 @@
 // Translates a client's message to a request in the server's revision, and the server's response back.
 import type { IncomingHttpHeaders } from 'node:http'
-import { isJsonObject, type JsonObject } from '@svc/core/json'
+import type { JsonObject } from '@svc/core/json'
 import { LAST_EVENT_ID_HEADER, PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
 import type { Translation } from '../mcp/exchange.js'
 import { type ClientFacts, metaOfClient, sessionHeaders } from '../mcp/handshake.js'
@@ -9,7 +9,6 @@ import { PARAM_PREFIX } from '../mcp/param-headers.js'
 import { isStateless, STATELESS_REVISION } from '../mcp/protocol.js'
 import { requestFor, responseFrom } from '../mcp/revision-translation.js'
 import { headersOfRequest } from '../mcp/stateless-request.js'
-import { createdTaskId } from '../mcp/tasks.js'
 import { withClientIds } from './server-ids.js'
 import type { ServerLink } from './server-link.js'
 import { listsChangedBy } from './server-lists.js'
@@ -53,18 +52,14 @@ export function requestTo(
  */
 export function translationFrom(
   link: ServerLink,
-  { client, lists, tasks }: FederationSession,
+  { client, lists }: FederationSession,
   method: string | undefined,
   respond: (id: RequestId, method: unknown) => Promise<void>,
 ): Translation {
   const isClientStateless = isStateless(client.revision)
   return {
     isClientStateless,
-    response(response) {
-      const { result } = response
-      if (isJsonObject(result)) tasks.add(link.server, createdTaskId(result))
-      return responseFrom(link, isClientStateless, response, method)
-    },
+    response: (response) => responseFrom(link, isClientStateless, response, method),
     message(message) {
       const { method: sent, id } = message
       if (id === undefined) lists.changed(link.server, listsChangedBy(String(sent)))

@@ -10,7 +10,8 @@ import {
 } from '@svc/core'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
 import { lastEventIdOf, type McpExchange } from './exchange.js'
-import { checkedReference } from './request.js'
+import { invalidParams } from './mcp-refusal.js'
+import { checkedReference, keepProtocolError } from './request.js'
 import type { LearningCaches } from './response-filter.js'
 import type { BoundTask } from './session-binding.js'
 import { LISTEN_METHOD, resourceSubscriptions } from './subject.js'
@@ -54,7 +55,9 @@ export class AccessChecks {
     const { sessions, versions, tasks } = this.#caches
     return after(sessions(), (binding) => {
       if (!binding.isBoundTask(call, task)) {
-        return denied('TARGET_NOT_FOUND', 'There is no such task of this caller.')
+        const refusal = invalidParams('There is no such task of this caller.')
+        keepProtocolError(exchange, refusal)
+        throw refusal
       }
       return after(versions.of(exchange.upstream(), exchange.credential), (version) => {
         const reference = checkedReference(exchange.server, 'tool', task.tool, version)

@@ -48,7 +48,12 @@ export const sessionMethods: ReadonlySet<unknown> = new Set([
   'logging/setLevel',
   'resources/subscribe',
   'resources/unsubscribe',
+  'tasks/result',
+  'tasks/list',
 ])
+
+/** The extension of 2026-07-28 that has tasks (SEP-2663). */
+export const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks'
 
 export const META_PROTOCOL_VERSION = 'io.modelcontextprotocol/protocolVersion'
 export const META_SERVER_INFO = 'io.modelcontextprotocol/serverInfo'

@@ -41,14 +41,29 @@ export function boundSessionId(tag: string, id: string): string {
 /** A task of a tool call, with the tag that came with its id. */
 export interface BoundTask {
   readonly tag: string
+  readonly server: string
   readonly tool: string
   /** The server's own id. */
   readonly id: string
 }
 
-/** The client's id of a task: a tag, the tool in base64url, the server's id. */
-export function clientTaskId({ tag, tool, id }: BoundTask): string {
-  return `${tag}.${Buffer.from(tool).toString('base64url')}.${id}`
+/** The client's id of a task: a tag, the server and the tool in base64url, the server's id. */
+export function clientTaskId({ tag, server, tool, id }: BoundTask): string {
+  const [encodedServer, encodedTool] = [server, tool].map((name) => Buffer.from(name).toString('base64url'))
+  return `${tag}.${encodedServer}.${encodedTool}.${id}`
+}
+
+const clientTaskForm = /^([A-Za-z0-9_-]{22})\.([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\.(.+)$/s
+
+/** The task of a client's id, whose tag is not checked; undefined for an id of another form. */
+export function taskOfClientId(given: string): BoundTask | undefined {
+  const [, tag, server, tool, id] = clientTaskForm.exec(given) ?? []
+  if (tag === undefined || server === undefined || tool === undefined || id === undefined) return undefined
+  return { tag, server: decoded(server), tool: decoded(tool), id }
+}
+
+function decoded(name: string): string {
+  return Buffer.from(name, 'base64url').toString()
 }
 
 /** The values from which a tag was computed. */
@@ -87,11 +102,11 @@ export class SessionBinding {
   }
 
   bindTask(call: Call, tool: string, id: string): BoundTask {
-    return { tag: this.#tagOf(call, 'task', tool, id), tool, id }
+    return { tag: this.#tagOf(call, 'task', tool, id), server: call.target.server, tool, id }
   }
 
-  isBoundTask(call: Call, { tag, tool, id }: BoundTask): boolean {
-    return isEqual(tag, this.#tagOf(call, 'task', tool, id))
+  isBoundTask(call: Call, { tag, server, tool, id }: BoundTask): boolean {
+    return server === call.target.server && isEqual(tag, this.#tagOf(call, 'task', tool, id))
   }
 
   #tagOf(call: Call, ...parts: readonly string[]): string {

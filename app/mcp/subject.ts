@@ -6,6 +6,7 @@ import { inspectedParams, type ParamNames } from './inspected-params.js'
 import { invalidParams, invalidRequest, McpRefusal } from './mcp-refusal.js'
 import { checkConfusables, type MemberNames, type Message, memberNames } from './message.js'
 import { rpcCodes } from './protocol.js'
+import { checkTasksDeclared } from './tasks.js'
 
 export interface MessageSubject {
   readonly kind: RequestKind
@@ -57,6 +58,14 @@ function readBy(method: string, names: readonly string[]): [string, MemberNames]
   return [method, memberNames('_meta', ...names)]
 }
 
+/** Methods that 2026-07-28 has not, of those that name a resource or a task, with what replaces them. */
+const successors: ReadonlyMap<string, string> = new Map([
+  ['resources/subscribe', LISTEN_METHOD],
+  ['resources/unsubscribe', LISTEN_METHOD],
+  ['tasks/result', 'tasks/get'],
+  ['tasks/list', 'tasks/get'],
+])
+
 const guardedSkeletons = new Set([...Object.keys(guarded), LISTEN_METHOD, ...taskMethods].map(methodSkeleton))
 
 /** The same limit as in references, because records contain refused names. */
@@ -69,20 +78,19 @@ export interface SubjectRules {
   readonly isStateless: boolean
 }
 
-/** The subscription methods of a session; `subscriptions/listen` replaces them from 2026-07-28 on. */
-const sessionMethods = ['resources/subscribe', 'resources/unsubscribe']
-
 /** Throws `McpRefusal` for a message that servers could read differently as a guarded method. */
 export function messageSubject(message: Message, { passParams, isStateless }: SubjectRules): MessageSubject {
   if (message.type === 'response')
     return { kind: 'protocol', method: null, name: 'response', args: responseArguments(message.whole) }
   const { method, params } = message
-  if (isStateless && sessionMethods.includes(method)) {
+  const successor = isStateless ? successors.get(method) : undefined
+  if (successor !== undefined) {
     throw new McpRefusal(
       rpcCodes.methodNotFound,
-      'No such method in this revision; subscriptions/listen replaces it.',
+      `No such method in this revision; ${successor} replaces it.`,
     )
   }
+  if (isStateless) checkTasksDeclared(method, params)
   checkConfusables(params, membersRead.get(method) ?? metaRead)
   const known = Object.hasOwn(guarded, method) ? guarded[method] : undefined
   if (known === undefined) {

@@ -1,12 +1,14 @@
-// Binds MCP tasks to the caller whose tool call began them. The client's task id is a tag, the tool and the server's own id,
-// so that another caller cannot use it.
+// Binds MCP tasks to the caller whose tool call began them. The client's task id is a tag, the server, the tool and the
+// server's own id, so that another caller cannot use it, and any gateway finds the server.
 import { type Call, Refusal, type SharedMap } from '@svc/core'
 import { isJsonObject, type JsonObject } from '@svc/core/json'
 import { z } from 'zod'
+import { McpRefusal } from './mcp-refusal.js'
 import type { Message } from './message.js'
 import { MAX_NAME } from './name-limits.js'
+import { META_CLIENT_CAPABILITIES, rpcCodes, TASKS_EXTENSION } from './protocol.js'
 import type { Fields } from './rpc-response.js'
-import { type BoundTask, clientTaskId, type SessionBinding } from './session-binding.js'
+import { type BoundTask, clientTaskId, type SessionBinding, taskOfClientId } from './session-binding.js'
 import { type SharedState, tenantOf, unlessDown } from './shared-state.js'
 
 export const TASKS_PREFIX = 'tasks/'
@@ -19,8 +21,17 @@ const maxKnown = 10_000
 /** A week, in milliseconds, after which a task that was not used is no longer listed. */
 const knownMs = 604_800_000
 
-/** A tag, the tool in base64url, the server's id. */
-const boundId = /^([A-Za-z0-9_-]{22})\.([A-Za-z0-9_-]+)\.(.+)$/s
+/** Throws `McpRefusal` if a request of 2026-07-28 is about a task, and its client does not declare that it knows tasks. */
+export function checkTasksDeclared(method: string, { _meta: meta }: JsonObject): void {
+  if (!method.startsWith(TASKS_PREFIX)) return
+  const capabilities = isJsonObject(meta) ? meta[META_CLIENT_CAPABILITIES] : undefined
+  const extensions = isJsonObject(capabilities) ? capabilities['extensions'] : undefined
+  if (isJsonObject(extensions) && extensions[TASKS_EXTENSION] !== undefined) return
+  throw new McpRefusal(rpcCodes.missingCapability, `The client does not declare ${TASKS_EXTENSION}.`, {
+    status: 400,
+    data: { requiredCapabilities: { extensions: { [TASKS_EXTENSION]: {} } } },
+  })
+}
 
 /** The message with the server's own task ids, and the tasks that it names; a tag is empty if the id had none. */
 export function splitTaskIds(message: Message): { message: Message; tasks: readonly BoundTask[] } {
@@ -28,7 +39,8 @@ export function splitTaskIds(message: Message): { message: Message; tasks: reado
   if (message.type === 'response') {
     const { result } = message.whole
     // A client may have tasks of its own, whose ids stay.
-    if (!isJsonObject(result) || !boundId.test(String(relatedId(result)))) return { message, tasks }
+    if (!isJsonObject(result) || taskOfClientId(relatedId(result) ?? '') === undefined)
+      return { message, tasks }
     const whole = { ...message.whole, result: withRelated(result, (id) => split(id, tasks)) }
     return { message: { ...message, whole }, tasks }
   }
@@ -43,9 +55,9 @@ export function splitTaskIds(message: Message): { message: Message; tasks: reado
 }
 
 function split(given: string, tasks: BoundTask[]): string {
-  const [, tag = '', tool = '', id = given] = boundId.exec(given) ?? []
-  tasks.push({ tag, tool: Buffer.from(tool, 'base64url').toString(), id })
-  return id
+  const task = taskOfClientId(given) ?? { tag: '', server: '', tool: '', id: given }
+  tasks.push(task)
+  return task.id
 }
 
 /** The tasks that the gateways know, for lists and notifications, whose task ids have no tag. */
@@ -69,7 +81,7 @@ export class KnownTasks {
         const entry = kept[at]
         if (entry === undefined) return []
         const [tag, tool] = entrySchema.parse(JSON.parse(entry))
-        return [[id, { tag, tool, id }]]
+        return [[id, { tag, server: call.target.server, tool, id }]]
       }),
     )
   }

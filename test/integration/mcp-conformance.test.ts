@@ -8,7 +8,10 @@ import { expect } from 'chai'
 import { startTestGateway } from '../support/gateway.js'
 import { STATELESS, startServerOfEachRevision } from '../support/mcp-revisions.js'
 import { type McpRoutes, startMcpRoutes } from '../support/mcp-routes.js'
+import { startRedis } from '../support/redis.js'
+import { startRoundRobin } from '../support/round-robin.js'
 import { runtimes } from '../support/runtimes.js'
+import { startTaskServer } from '../support/task-server.js'
 import { TemporaryDir } from '../support/temporary-dir.js'
 
 const newest = fileURLToPath(import.meta.resolve('@modelcontextprotocol/conformance/dist/index.js'))
@@ -76,4 +79,29 @@ describe('the conformance suites of MCP', function () {
       expect(direct).to.include.members(ending(among, ': FAILURE'))
     })
   }
+
+  it('have no failure in the scenarios of tasks with two gateways, at one server and at several', async () => {
+    await using redis = await startRedis()
+    await using server = await startTaskServer()
+    const targets = { server: server.url }
+    const quotas = { adapter: 'redis', redisUrl: redis.url }
+    const settings = { targets, quotas, federation: { prefix: 'never' } } as const
+    await using first = await startTestGateway(settings)
+    await using second = await startTestGateway(settings)
+    await using balancer = await startRoundRobin([first.url, second.url])
+    const ways = [`${balancer.url}/mcp/server`, `${balancer.url}/mcp`]
+    const results = await Promise.all(ways.map((url) => resultsOf(newest, url, [])))
+    for (const [at, all] of results.entries()) {
+      const ofTasks = all.filter((check) => /^\S*tasks-/.test(check))
+      // The suite itself skips one.
+      expect(
+        ofTasks.filter((check) => !/: (?:SUCCESS|SKIPPED)$/.test(check)),
+        ways[at],
+      ).to.deep.equal([])
+      expect(
+        ofTasks.filter((check) => check.endsWith(': SUCCESS')),
+        ways[at],
+      ).to.have.length(44)
+    }
+  })
 })

@@ -32,7 +32,7 @@ describe('tasks of several servers at /mcp', function () {
       .map(({ server }) => server)
     expect(servers).to.include.members(['everything@2.0.0', 'again@2.0.0'])
     const error = await tasks.getTask('unknown').catch((reason: unknown) => reason)
-    expect(error).to.have.property('code', 404)
+    expect(error).to.have.property('code', -32602)
     await client.close()
   })
 })

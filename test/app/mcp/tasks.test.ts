@@ -15,9 +15,22 @@ import {
 import type { TestUpstream } from '../../support/upstream.js'
 
 const RELATED = 'io.modelcontextprotocol/related-task'
-const forms = /^[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]+\.t-\d+$/
+/** A tag, the server, the tool, the server's own id. */
+const forms = /^[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.t-\d+$/
+const REVISION = '2026-07-28'
 
 type Params = Record<string, unknown>
+
+const undeclared = {
+  'io.modelcontextprotocol/protocolVersion': REVISION,
+  'io.modelcontextprotocol/clientCapabilities': {},
+}
+const declaring = {
+  ...undeclared,
+  'io.modelcontextprotocol/clientCapabilities': { extensions: { 'io.modelcontextprotocol/tasks': {} } },
+}
+
+const statelessHeaders = (method: string) => ({ 'mcp-protocol-version': REVISION, 'mcp-method': method })
 
 describe('MCP tasks', () => {
   let issuer: TestIssuer
@@ -136,12 +149,12 @@ describe('MCP tasks', () => {
       for (const method of methods) {
         for (const id of [taskId, 't-1', `${tag}.t-1`, ['t-1'], { taskId }]) {
           const response = await other.ask(method, { taskId: id })
-          expect(response, `${method} ${String(id)}`).to.have.nested.property('error.code', 404)
+          expect(response, `${method} ${String(id)}`).to.have.nested.property('error.code', -32602)
         }
       }
     }
     expect(asked).to.have.length(0)
-    expect(gateway.records().at(-1)).to.include({ error: 'TARGET_NOT_FOUND', mcp_method: 'tasks/anything' })
+    expect(gateway.records().at(-1)).to.include({ error: 'BAD_REQUEST', mcp_method: 'tasks/anything' })
   })
 
   it('are listed only to their caller', async () => {
@@ -182,13 +195,31 @@ describe('MCP tasks', () => {
   it('are named to the server by its own id in headers and in related messages', async () => {
     const ada = await caller()
     const taskId = await ada.begin()
-    const meta = { 'io.modelcontextprotocol/protocolVersion': '2026-07-28' }
-    const headers = { 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'tasks/get', 'mcp-name': taskId }
-    expect(await ada.ask('tasks/get', { taskId, _meta: meta }, headers)).to.have.property('result')
+    const headers = { ...statelessHeaders('tasks/get'), 'mcp-name': taskId }
+    expect(await ada.ask('tasks/get', { taskId, _meta: declaring }, headers)).to.have.property('result')
     expect(upstream.calls.at(-1)?.headers).to.include({ 'mcp-name': 't-1' })
     await ada.ask('tools/call', { name: 'report', _meta: { [RELATED]: { taskId } } })
     expect(upstream.calls.at(-1)?.body).to.include(`{"taskId":"t-1"}`)
     const foreign = { name: 'report', _meta: { [RELATED]: { taskId: 't-1' } } }
-    expect(await ada.ask('tools/call', foreign)).to.have.nested.property('error.code', 404)
+    expect(await ada.ask('tools/call', foreign)).to.have.nested.property('error.code', -32602)
   })
+
+  for (const [method, meta, code, what] of [
+    ['tasks/get', declaring, -32602, 'it is unknown'],
+    ['tasks/get', undeclared, -32021, 'its client does not declare the extension'],
+    ['tasks/update', undeclared, -32021, 'its client does not declare the extension'],
+    ['tasks/cancel', undeclared, -32021, 'its client does not declare the extension'],
+    ['tasks/result', undeclared, -32601, 'the revision has no such method'],
+    ['tasks/list', undeclared, -32601, 'the revision has no such method'],
+  ] as const) {
+    it(`of 2026-07-28 are refused with ${code} if ${what}: ${method}`, async () => {
+      const ada = await caller()
+      const { error } = await ada.ask(method, { taskId: 't-1', _meta: meta }, statelessHeaders(method))
+      expect(error).to.include({ code })
+      expect(asked).to.have.length(0)
+      const extensions = { 'io.modelcontextprotocol/tasks': {} }
+      const required = code === -32021 ? { extensions } : undefined
+      expect((error as { data: Params }).data['requiredCapabilities']).to.deep.equal(required)
+    })
+  }
 })

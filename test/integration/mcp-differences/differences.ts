@@ -98,11 +98,18 @@ const rows: readonly Row[] = [
     'a server could resolve the name to another one',
   ],
   [
-    revisions,
+    sessions,
     /^no such task$/,
-    /^(?:200|404) 1 -32601$/,
-    /^200 1 404$/,
-    "another caller's task is not found",
+    /^200 1 -32601$/,
+    /^200 1 -32602$/,
+    "another caller's task is not found, which this server without tasks does not say",
+  ],
+  [
+    stateless,
+    /^no such task$/,
+    /^404 1 -32601$/,
+    /^400 1 -32021$/,
+    'the client does not declare the extension, which this server does not have',
   ],
 
   // Ids and bodies.
