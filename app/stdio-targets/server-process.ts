@@ -5,6 +5,7 @@ import { randomUUID } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
 import type { Readable, Writable } from 'node:stream'
+import { lineBudget, lineCost, lineWindowMs } from '../budget/process-budgets.js'
 import { LineSplitter, LineTooLong } from './line-splitter.js'
 
 const RUN_VARIABLE = 'SVC_STDIO_RUN'
@@ -19,6 +20,8 @@ export interface Launch {
 }
 
 export interface ProcessLimits {
+  /** The server whose part of the budget for lines is used. */
+  readonly server: string
   readonly maxLineBytes: number
   /** Time from the end of its input to SIGTERM, and from there to SIGKILL. */
   readonly stopTimeoutMs: number
@@ -94,8 +97,10 @@ export class ServerProcess {
     // The exit of the process says more than a broken pipe.
     this.#stdin.on('error', () => undefined)
     child.stdio[3]?.on('error', () => undefined)
-    this.#readLines(existing(child.stdout), new LineSplitter(limits.maxLineBytes), listener.onLine)
-    this.#readLines(existing(child.stderr), new LineSplitter(maxErrorLine, true), listener.onErrorLine)
+    const read = Promise.all([
+      this.#readLines(existing(child.stdout), new LineSplitter(limits.maxLineBytes), listener.onLine),
+      this.#readLines(existing(child.stderr), new LineSplitter(maxErrorLine, true), listener.onErrorLine),
+    ])
     child.once('error', (error) => this.#finish(`it cannot be started: ${error.message}`))
     child.once('exit', (code, signal) => {
       // Ends processes that the server left behind, and the shell that watches the gateway.
@@ -103,7 +108,7 @@ export class ServerProcess {
       const killed = killMarked(run)
       const reason = describeExit(code, signal)
       const finish = (): void => void killed.then(() => this.#finish(reason))
-      child.once('close', finish)
+      void read.then(finish)
       setTimeout(finish, drainMs).unref()
     })
   }
@@ -149,18 +154,22 @@ export class ServerProcess {
     }
   }
 
-  #readLines(stream: Readable, lines: LineSplitter, onLine: (line: string) => void): void {
-    stream.on('data', (chunk: Buffer) => {
-      try {
-        for (const line of lines.push(chunk)) onLine(line)
-      } catch (error) {
-        if (!(error instanceof LineTooLong)) throw error
-        stream.destroy()
-        this.#listener.onLineTooLong()
-        this.kill(`it wrote ${error.message}`)
+  /** Reads lines as the budget allows; meanwhile the process waits for its output to be read. Resolves at the end. */
+  async #readLines(stream: Readable, lines: LineSplitter, onLine: (line: string) => void): Promise<void> {
+    const user = { owner: this.#limits.server }
+    try {
+      for await (const chunk of chunksOf(stream)) {
+        for (const line of lines.push(chunk)) {
+          const free = lineBudget.spend(user, line.length + lineCost, lineWindowMs)
+          if (free !== undefined) await free
+          onLine(line)
+        }
       }
-    })
-    stream.on('error', () => undefined)
+    } catch (error) {
+      if (!(error instanceof LineTooLong)) throw error
+      this.#listener.onLineTooLong()
+      this.kill(`it wrote ${error.message}`)
+    }
   }
 
   #finish(reason: string): void {
@@ -190,6 +199,15 @@ export class ServerProcess {
 function existing<T>(stream: T | null): T {
   if (stream === null) throw new TypeError('the process has no pipe')
   return stream
+}
+
+/** Ends at an error of the stream: the exit of the process says more than a broken pipe. */
+async function* chunksOf(stream: Readable): AsyncGenerator<Buffer> {
+  try {
+    yield* stream as AsyncIterable<Buffer>
+  } catch (error) {
+    if (!stream.destroyed) throw error
+  }
 }
 
 function describeExit(code: number | null, signal: NodeJS.Signals | null): string {

@@ -165,7 +165,7 @@ export class Supervisor {
     const maxLineBytes = Math.min(this.#parts.maxMessageBytes, MAX_COST)
     const started = new ServerProcess(
       launch,
-      { maxLineBytes, stopTimeoutMs: target.stop_timeout_ms },
+      { server: name, maxLineBytes, stopTimeoutMs: target.stop_timeout_ms },
       {
         onLine: (line) => receive(line, channel, stderr),
         onLineTooLong: () => {

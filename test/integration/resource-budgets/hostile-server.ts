@@ -2,12 +2,14 @@
 import { createServer, type ServerResponse } from 'node:http'
 import { listenOnLoopback } from '../../support/loopback.js'
 import type { Place } from './shapes.js'
+import { pieceByPiece } from './writing.js'
 
 /** What the next attack sends. */
 interface Attack {
   /** The JSON-RPC method that is given the text; undefined for any POST. */
   readonly rpc: string | undefined
   readonly place: Place
+  readonly pauseMs: number
   text(): Iterable<string>
 }
 
@@ -48,16 +50,22 @@ async function respond(
   request: Request,
   response: ServerResponse,
 ): Promise<void> {
+  const write = (pieces: Iterable<string>) => pieceByPiece(response, pieces, attack?.pauseMs ?? 0)
   if (target === 'plain' || target === 'good') {
     response.writeHead(200, { 'content-type': 'application/json' })
-    if (target === 'plain' && attack !== undefined) await write(response, attack.text())
+    if (target === 'plain' && attack !== undefined) await write(attack.text())
     response.end(target === 'good' ? '{"isGood":true}' : '')
     return
   }
   if (method === 'GET' && target === 'stream' && attack !== undefined) {
     response.writeHead(200, { 'content-type': 'text/event-stream' })
-    await write(response, ['data: {"jsonrpc":"2.0","method":"notifications/message","params":{"data":'])
-    await write(response, asData(attack.text()))
+    if (attack.place === 'lines') {
+      await write(asEvents(attack.text()))
+      response.end()
+      return
+    }
+    await write(['data: {"jsonrpc":"2.0","method":"notifications/message","params":{"data":'])
+    await write(asData(attack.text()))
     response.end('}}\n\n')
     return
   }
@@ -70,17 +78,22 @@ async function respond(
     return
   }
   const isAttacked = attack !== undefined && attack.rpc === request.method
+  const whole = JSON.stringify({ jsonrpc: '2.0', id: request.id, result: resultOf(request.method) })
   if (!isAttacked) {
     const headers = { 'content-type': 'application/json', 'mcp-session-id': 'session' }
-    const whole = { jsonrpc: '2.0', id: request.id, result: resultOf(request.method) }
-    response.writeHead(200, headers).end(JSON.stringify(whole))
+    response.writeHead(200, headers).end(whole)
     return
   }
   const isEvent = target === 'events'
-  const [open, close] = around(attack.place, request.id)
   response.writeHead(200, { 'content-type': isEvent ? 'text/event-stream' : 'application/json' })
-  await write(response, [isEvent ? 'data: ' : '', open])
-  await write(response, isEvent ? asData(attack.text()) : attack.text())
+  if (attack.place === 'lines') {
+    await write(asEvents(attack.text()))
+    response.end(`data: ${whole}\n\n`)
+    return
+  }
+  const [open, close] = around(attack.place, request.id)
+  await write([isEvent ? 'data: ' : '', open])
+  await write(isEvent ? asData(attack.text()) : attack.text())
   response.end(`${close}${isEvent ? '\n\n' : ''}`)
 }
 
@@ -111,16 +124,7 @@ function* asData(pieces: Iterable<string>): Iterable<string> {
   for (const piece of pieces) yield piece.replaceAll('\n', '\ndata:')
 }
 
-async function write(response: ServerResponse, pieces: Iterable<string>): Promise<void> {
-  for (const piece of pieces) {
-    if (response.destroyed) return
-    if (response.write(piece)) continue
-    await new Promise<void>((resolve) => {
-      const done = (): void => {
-        response.off('drain', done).off('close', done)
-        resolve()
-      }
-      response.once('drain', done).once('close', done)
-    })
-  }
+/** Each line is an event. */
+function* asEvents(pieces: Iterable<string>): Iterable<string> {
+  for (const piece of pieces) yield piece.replace(/^(.+)$/gm, 'data: $1\n')
 }

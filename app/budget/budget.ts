@@ -1,0 +1,175 @@
+// Divides a limited amount, of bytes or of requests at a time, between owners such as tenants and servers, and an owner's
+// part between its members, such as the callers of a tenant: what one uses up, another still has.
+import type { Abortable, MaybePromise } from '@svc/core'
+
+/** Who uses a part of a budget. */
+export interface BudgetUser {
+  readonly owner: string
+  /** One of those that share the owner's part. */
+  readonly member?: string | undefined
+}
+
+export interface BudgetLimits {
+  readonly limit: number
+  /** What one owner may use; by default the whole. */
+  readonly limitOfOwner?: number
+  /** What one member may use; by default what its owner may. */
+  readonly limitOfMember?: number
+}
+
+export interface BudgetUse {
+  readonly used: number
+  readonly limit: number
+  /** What the owner that uses most has. */
+  readonly largest: number
+  readonly waiting: number
+}
+
+interface Waiting {
+  readonly user: BudgetUser
+  readonly amount: number
+  go(release: () => void): void
+}
+
+export class Budget {
+  #limits: Required<BudgetLimits>
+  #used = 0
+  /** What owners use; those that use nothing have no entry. */
+  #ofOwner = new Map<string, number>()
+  #ofMember = new Map<string, number>()
+  /** The oldest first. */
+  #waiting = new Set<Waiting>()
+  #expiring: (() => void)[] = []
+
+  constructor({ limit, limitOfOwner = limit, limitOfMember = limitOfOwner }: BudgetLimits) {
+    this.#limits = { limit, limitOfOwner, limitOfMember }
+  }
+
+  get use(): BudgetUse {
+    return {
+      used: this.#used,
+      limit: this.#limits.limit,
+      largest: Math.max(0, ...this.#ofOwner.values()),
+      waiting: this.#waiting.size,
+    }
+  }
+
+  /** The function that gives the amount back; undefined if there is not as much, or if others wait for it. */
+  takeNow(user: BudgetUser, amount: number): (() => void) | undefined {
+    const counted = this.#counted(amount)
+    const isFree = this.#mayTake(user, counted) && this.#fits(counted)
+    return isFree && this.#next() === undefined ? this.#take(user, counted) : undefined
+  }
+
+  /**
+   * Resolves with the function that gives the amount back. Of those that wait, the owner that uses least is served first,
+   * and of its members the one that uses least. An amount over a limit counts as the limit. Rejects with the signal's
+   * reason if it aborts first.
+   */
+  take(user: BudgetUser, amount: number, signal?: Abortable): Promise<() => void> {
+    return new Promise((resolve, reject) => {
+      const leave = (): void => {
+        this.#waiting.delete(waiting)
+        reject(signal?.reason)
+        // A smaller amount may fit.
+        this.#serve()
+      }
+      const waiting: Waiting = {
+        user,
+        amount: this.#counted(amount),
+        go(release) {
+          signal?.removeEventListener('abort', leave)
+          resolve(release)
+        },
+      }
+      signal?.addEventListener('abort', leave)
+      this.#waiting.add(waiting)
+      this.#serve()
+    })
+  }
+
+  /** Takes the amount for `ms` milliseconds; a promise if it must wait. */
+  spend(user: BudgetUser, amount: number, ms: number): MaybePromise<void> {
+    const release = this.takeNow(user, amount)
+    if (release === undefined) return this.take(user, amount).then((later) => this.#expire(later, ms))
+    this.#expire(release, ms)
+  }
+
+  #expire(release: () => void, ms: number): void {
+    this.#expiring.push(release)
+    // One timer for all that is spent meanwhile.
+    if (this.#expiring.length > 1) return
+    setTimeout(() => {
+      for (const one of this.#expiring.splice(0)) one()
+    }, ms)
+  }
+
+  #counted(amount: number): number {
+    const { limit, limitOfOwner, limitOfMember } = this.#limits
+    return Math.min(amount, limit, limitOfOwner, limitOfMember)
+  }
+
+  #fits(amount: number): boolean {
+    return this.#used + amount <= this.#limits.limit
+  }
+
+  #mayTake(user: BudgetUser, amount: number): boolean {
+    const { limitOfOwner, limitOfMember } = this.#limits
+    const ofOwner = this.#ofOwner.get(user.owner) ?? 0
+    return ofOwner + amount <= limitOfOwner && this.#usedBy(user) + amount <= limitOfMember
+  }
+
+  #usedBy(user: BudgetUser): number {
+    return this.#ofMember.get(memberKey(user)) ?? 0
+  }
+
+  #take(user: BudgetUser, amount: number): () => void {
+    this.#change(user, amount)
+    let isHeld = true
+    return () => {
+      if (!isHeld) return
+      isHeld = false
+      this.#change(user, -amount)
+      this.#serve()
+    }
+  }
+
+  #change(user: BudgetUser, by: number): void {
+    this.#used += by
+    add(this.#ofOwner, user.owner, by)
+    add(this.#ofMember, memberKey(user), by)
+  }
+
+  /** Of those whose owner and member may have more, the one to be served first. */
+  #next(): Waiting | undefined {
+    let next: Waiting | undefined
+    let least: readonly [ofOwner: number, ofMember: number] = [Number.POSITIVE_INFINITY, 0]
+    for (const waiting of this.#waiting) {
+      const { user, amount } = waiting
+      if (!this.#mayTake(user, amount)) continue
+      const ofOwner = this.#ofOwner.get(user.owner) ?? 0
+      const ofMember = this.#usedBy(user)
+      if (ofOwner > least[0] || (ofOwner === least[0] && ofMember >= least[1] && next !== undefined)) continue
+      next = waiting
+      least = [ofOwner, ofMember]
+    }
+    return next
+  }
+
+  #serve(): void {
+    for (let next = this.#next(); next !== undefined && this.#fits(next.amount); next = this.#next()) {
+      this.#waiting.delete(next)
+      next.go(this.#take(next.user, next.amount))
+    }
+  }
+}
+
+function memberKey({ owner, member = '' }: BudgetUser): string {
+  return JSON.stringify([owner, member])
+}
+
+function add(amounts: Map<string, number>, key: string, by: number): void {
+  const amount = (amounts.get(key) ?? 0) + by
+  if (amount > 0) amounts.set(key, amount)
+  else amounts.delete(key)
+}

@@ -1,0 +1,45 @@
+// A gateway with a small heap in its own process.
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import { leashed } from '../../support/leash.js'
+import type { Used } from './gateway-process.js'
+
+const heapMb = 256
+
+export interface MeasuredGateway extends AsyncDisposable {
+  readonly url: string
+  /** Rejects when the process ends. */
+  readonly died: Promise<never>
+  /** What it has used since the last question. */
+  used(): Promise<Used>
+}
+
+export async function startMeasuredGateway(targets: object, oidc: object): Promise<MeasuredGateway> {
+  const module = fileURLToPath(new URL('./gateway-process.js', import.meta.url))
+  const execArgv = [`--max-old-space-size=${heapMb}`, '--expose-gc', '--conditions=svc-internal']
+  const child = leashed(
+    fork(module, [JSON.stringify(targets), JSON.stringify(oidc)], { execArgv, silent: true }),
+  )
+  const exit = once(child, 'exit')
+  const died = exit.then(([code, signal]) => {
+    throw new Error(`the gateway ended with ${code ?? signal}`)
+  })
+  died.catch(() => undefined)
+  const said = async (): Promise<unknown> => (await Promise.race([once(child, 'message'), died]))[0]
+  const url = String(await said())
+  return {
+    url,
+    died,
+    async used() {
+      const response = said()
+      child.send('used')
+      return (await response) as Used
+    },
+    async [Symbol.asyncDispose]() {
+      if (child.exitCode !== null || child.signalCode !== null) return
+      child.kill('SIGKILL')
+      await exit
+    },
+  }
+}
