@@ -1,6 +1,6 @@
 // `svc audit report`: a signed report on a range of days, as JSON and as a page.
 import { isJsonObject, visibleInLine } from '@svc/core/json'
-import { AuditError, type Hold as LegalHold } from '@svc/plugin-audit/log'
+import { AuditError, type LegalHold } from '@svc/plugin-audit/log'
 import {
   auditReport,
   checkReport,

@@ -14,10 +14,10 @@ export interface Hold {
   readonly isLast?: true
 }
 
-type Phase = 'stages' | 'dispatch' | 'committing' | 'sending' | 'dispatched' | 'settled'
+type CallPhase = 'stages' | 'dispatch' | 'committing' | 'sending' | 'dispatched' | 'settled'
 
 export class CallProgress {
-  #phase: Phase = 'stages'
+  #phase: CallPhase = 'stages'
   #sent: Sent = 'no'
   #isSentStated = false
   #holds: Hold[] = []

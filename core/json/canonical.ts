@@ -2,7 +2,7 @@
 // it is a single traversal that allocates only its result.
 
 import { type CanonicalJsonCode, CanonicalJsonError } from './errors.js'
-import { placeOf, type Shape, sortedShape } from './shape.js'
+import { type ObjectShape, placeOf, sortedShape } from './shape.js'
 
 const MAX_DEPTH = 512
 // The frequent paths concatenate strings: V8 converts each value of a template, even if it is a string.
@@ -125,7 +125,7 @@ function writeArray(items: readonly unknown[], depth: number): string {
  */
 function writeMembers(
   object: Record<string, unknown>,
-  { keys, labels, nextLabels, nextOpenings }: Shape,
+  { keys, labels, nextLabels, nextOpenings }: ObjectShape,
   from: number,
   to: number,
   depth: number,
@@ -216,7 +216,7 @@ export function canonicalizeAround(
 }
 
 /** The position in the shape of a member that the object must not have. */
-function placeOutside(shape: Shape, object: object, name: string): number {
+function placeOutside(shape: ObjectShape, object: object, name: string): number {
   const place = placeOf(shape, name)
   if (shape.keys[place] === name) throw new Violation('reserved_member').within(object, name)
   return place

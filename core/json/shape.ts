@@ -1,7 +1,7 @@
 // The members of an object in canonical order. A gateway serialises few shapes many times, so the order and the quoted
 // names of recent shapes are cached: a hit costs one comparison per member.
 
-export interface Shape {
+export interface ObjectShape {
   /** Own enumerable string keys, sorted by UTF-16 code units (RFC 8785 §3.2.3). */
   readonly keys: readonly string[]
   /** `"key":`, quoted, for each of `keys`. */
@@ -14,7 +14,7 @@ export interface Shape {
   places: Map<string, number> | undefined
 }
 
-interface Known extends Shape {
+interface Known extends ObjectShape {
   readonly given: readonly string[]
 }
 
@@ -23,11 +23,11 @@ const SLOTS = 512
 const MAX_KEYS = 48
 const MAX_KEY_LENGTH = 48
 
-const EMPTY: Shape = { keys: [], labels: [], nextLabels: [], nextOpenings: [], places: undefined }
+const EMPTY: ObjectShape = { keys: [], labels: [], nextLabels: [], nextOpenings: [], places: undefined }
 
 const known: (Known | undefined)[] = new Array<Known | undefined>(SLOTS).fill(undefined)
 
-export function sortedShape(object: object, quote: (key: string) => string): Shape {
+export function sortedShape(object: object, quote: (key: string) => string): ObjectShape {
   const given = Object.keys(object)
   const count = given.length
   if (count === 0) return EMPTY
@@ -41,7 +41,7 @@ export function sortedShape(object: object, quote: (key: string) => string): Sha
 }
 
 /** The index of the first key that is not before `name`. The result is cached, so `name` must be one of a few. */
-export function placeOf(shape: Shape, name: string): number {
+export function placeOf(shape: ObjectShape, name: string): number {
   shape.places ??= new Map()
   let place = shape.places.get(name)
   if (place === undefined) {
@@ -72,7 +72,7 @@ function same(left: readonly string[], right: readonly string[], count: number):
   return true
 }
 
-function order(given: readonly string[], quote: (key: string) => string): Shape {
+function order(given: readonly string[], quote: (key: string) => string): ObjectShape {
   let sorted = true
   for (let i = 1; i < given.length && sorted; i++) sorted = (given[i - 1] as string) < (given[i] as string)
   const keys = sorted ? given : [...given].sort()

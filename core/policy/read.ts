@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { mistakeAt, type Origin } from './diagnostic.js'
 import { type Secret, substitute } from './environment.js'
 import { type Env, type MapEntry, type MapNode, membersOf, type PolicyNode, pathOfMember } from './node.js'
-import { catchallOf, keysOf, listedValues, scalarsOf, shapeOf, unwrapped } from './schema-kind.js'
+import { catchallOf, keysOf, listedValues, nodeKindOf, scalarsOf, unwrapped } from './schema-kind.js'
 import { knownKey, nearest } from './spelling.js'
 import type { Diagnostic } from './types.js'
 
@@ -177,7 +177,7 @@ function converted(value: string, types: ReadonlySet<string>): unknown {
 function optionFor(node: PolicyNode, options: readonly Schema[]): number {
   // Scalars have no keys to convert; the union itself reports everything that it accepts.
   if (node.kind === 'scalar') return -1
-  const fitting = options.flatMap((option, index) => (shapeOf(option) === node.kind ? [index] : []))
+  const fitting = options.flatMap((option, index) => (nodeKindOf(option) === node.kind ? [index] : []))
   if (fitting.length === 0 || node.kind === 'list') return fitting[0] ?? -1
   const scored = fitting.map((index) => ({ index, score: score(node, options[index]) }))
   return scored.reduce((best, other) => (other.score > best.score ? other : best)).index

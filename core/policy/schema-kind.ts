@@ -40,15 +40,15 @@ export function catchallOf(schema: z.core.$ZodObject): Schema | undefined {
   return catchall === undefined || catchall instanceof z.core.$ZodNever ? undefined : catchall
 }
 
-export type Shape = 'map' | 'list' | 'scalar'
+export type NodeKind = 'map' | 'list' | 'scalar'
 
 /** The kind of node that a schema accepts; undefined if it accepts any. */
-export function shapeOf(schema: Schema): Shape | undefined {
+export function nodeKindOf(schema: Schema): NodeKind | undefined {
   const inner = unwrapped(schema)
   if (inner instanceof z.core.$ZodObject || inner instanceof z.core.$ZodRecord) return 'map'
   if (inner instanceof z.core.$ZodArray || inner instanceof z.core.$ZodTuple) return 'list'
   if (inner instanceof z.core.$ZodUnion) {
-    const shapes = new Set(inner._zod.def.options.map(shapeOf))
+    const shapes = new Set(inner._zod.def.options.map(nodeKindOf))
     return shapes.size === 1 ? [...shapes][0] : undefined
   }
   const isOpen =

@@ -8,7 +8,7 @@ import { parsePresented } from './parse-mandates.js'
 import { isBundle, objectOf, presentedValues } from './presented.js'
 import type { SignedMandate } from './verify/signed-mandate.js'
 import { ChainMandate } from './verify/v02-mandate.js'
-import { type CheckName, checks, Verifier } from './verify/verifier.js'
+import { type CheckName, checks, MandateVerifier } from './verify/verifier.js'
 
 export interface InspectOptions {
   readonly clock: Clock
@@ -76,7 +76,11 @@ async function errorOf(
     pinned: new Map(),
     methods: { key: didKey, jwk: didJwk, ...methods },
   })
-  const verifier = new Verifier({ algorithms: new Set(['ES256', 'ES384', 'EdDSA']), skewSec }, keys, clock)
+  const verifier = new MandateVerifier(
+    { algorithms: new Set(['ES256', 'ES384', 'EdDSA']), skewSec },
+    keys,
+    clock,
+  )
   try {
     await verifier.verify(signed, new Set(audiences ?? signed.flatMap(ownAudiences)), onCheck)
     return undefined

@@ -23,7 +23,7 @@ import { DidWeb } from './keys/did-web.js'
 import { IssuerKeys, pinnedKeys } from './keys/issuer-keys.js'
 import { mandateReasons } from './mandate/error.js'
 import { checkSection } from './policy-check.js'
-import { Requirement } from './requirement.js'
+import { MandateRequirement } from './requirement.js'
 import { Ap2Stage, type Verification } from './stage.js'
 import { useStore } from './use-hold.js'
 
@@ -78,12 +78,12 @@ function stageOf(config: Ap2Config, context: PluginContext): Stage {
   const rules = { algorithms: new Set<string>(trust.algorithms), skewSec: trust.clockSkewSec }
   const own = publicUrl === undefined ? [] : [publicUrl]
   return new Ap2Stage({
-    requirement: new Requirement(config),
+    requirement: new MandateRequirement(config),
     headers,
     verification: async (): Promise<Verification> => {
       const { parsePresented: parse } = await import('./parse-mandates.js')
-      const { Verifier } = await import('./verify/verifier.js')
-      return { parse, verifier: new Verifier(rules, keys, clock) }
+      const { MandateVerifier } = await import('./verify/verifier.js')
+      return { parse, verifier: new MandateVerifier(rules, keys, clock) }
     },
     keys,
     web,

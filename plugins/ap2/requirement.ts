@@ -19,15 +19,15 @@ import type { Ap2Config } from './config.js'
 import type { IssuerKeys } from './keys/issuer-keys.js'
 import type { MandateReason } from './mandate/error.js'
 import type { HeaderNames } from './presented.js'
-import type { Binding } from './verify/arguments.js'
+import type { ArgumentBinding } from './verify/arguments.js'
 
 type Judged = Pick<CallRequest, 'kind' | 'name' | 'reference' | 'readings' | 'args'>
 
-export class Requirement {
+export class MandateRequirement {
   readonly mode: Ap2Config['mode']
   #forSideEffects: boolean
   #tools: PatternSet | undefined
-  #bindings: PatternMap<Binding>
+  #bindings: PatternMap<ArgumentBinding>
 
   constructor({ mode, requireForSideEffects, tools }: Ap2Config) {
     this.mode = mode
@@ -83,7 +83,7 @@ export class Requirement {
   }
 
   /** The most specific binding of each reading; undefined for a reading without one. */
-  bindingsOf({ readings }: CallRequest): ReadonlySet<Binding | undefined> {
+  bindingsOf({ readings }: CallRequest): ReadonlySet<ArgumentBinding | undefined> {
     const found = this.#bindings.lookup(readings).map((matches) => matches[0]?.value)
     // Looked up as written and folded, so that a name that differs from a bound one only in its fold has the same
     // binding.
@@ -98,7 +98,7 @@ export class Requirement {
 }
 
 interface ExplainedParts {
-  readonly requirement: Requirement
+  readonly requirement: MandateRequirement
   readonly headers: HeaderNames
   readonly keys: IssuerKeys
 }
@@ -137,7 +137,7 @@ export function explainMandates(
   if (isRequired) say('assumes a valid mandate for these arguments')
 }
 
-function describeBinding(binding: Binding | undefined): string {
+function describeBinding(binding: ArgumentBinding | undefined): string {
   return binding === undefined
     ? 'ap2.tools.bind has no entry for the tool: a mandate that bounds its arguments is refused'
     : `compared with the mandate: ${Object.entries(binding)

@@ -28,18 +28,18 @@ import { MandateError, type MandateReason } from './mandate/error.js'
 import type { parsePresented } from './parse-mandates.js'
 import { type HeaderNames, presentedValues } from './presented.js'
 import { unverifiedReport, verifiedReport } from './report.js'
-import { explainMandates, type Requirement } from './requirement.js'
+import { explainMandates, type MandateRequirement } from './requirement.js'
 import { keyClaim, type Reservation, UseHold, type UseStore, unavailable, useClaims } from './use-hold.js'
 import { checkArguments } from './verify/arguments.js'
-import type { VerifiedMandate, Verifier } from './verify/verifier.js'
+import type { MandateVerifier, VerifiedMandate } from './verify/verifier.js'
 
 export interface Verification {
   readonly parse: typeof parsePresented
-  readonly verifier: Verifier
+  readonly verifier: MandateVerifier
 }
 
 interface Ap2StageParts {
-  readonly requirement: Requirement
+  readonly requirement: MandateRequirement
   readonly headers: HeaderNames
   /** Loads the code that reads mandates, which most calls do not have. */
   readonly verification: () => Promise<Verification>

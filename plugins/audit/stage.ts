@@ -152,7 +152,7 @@ export class AuditStage implements Stage {
     if (intent !== undefined) call.hold(intent)
     const payloads = this.#payloads
     if (payloads === undefined) return next()
-    return after(next(), (outcome) => payloads.observe(call, outcome))
+    return after(next(), (outcome) => payloads.capture(call, outcome))
   }
 
   async explain(call: Call, next: Next, say: (line: string) => void): Promise<Outcome> {

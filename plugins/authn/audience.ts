@@ -7,7 +7,7 @@ import { ReferenceInputError } from '@svc/core/match'
 export type AllowedServers = ReadonlySet<string> | undefined
 
 /** The endpoints of a gateway, by the names in their paths. */
-export interface Endpoints {
+export interface EndpointNames {
   readonly servers: readonly string[]
   /** Group name → its servers. */
   readonly groups: Readonly<Record<string, readonly string[]>>
@@ -22,7 +22,7 @@ export class Audiences {
   #servers = new Map<string, readonly string[]>()
   #gateway: Set<string>
 
-  constructor(audience: string, publicUrl: string | undefined, { servers, groups }: Endpoints) {
+  constructor(audience: string, publicUrl: string | undefined, { servers, groups }: EndpointNames) {
     this.#gateway = new Set([audience])
     if (publicUrl === undefined) return
     this.#gateway.add(publicUrl).add(`${publicUrl}${ALL_SERVERS_PATH}`)

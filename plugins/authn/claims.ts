@@ -7,14 +7,14 @@ import { quote } from './refusals.js'
 /** Maximum length of a tenant, user, subject, client, role or node, in UTF-16 units. */
 const maxLength = 256
 
-export type Claims = Readonly<Record<string, unknown>>
+export type TokenClaims = Readonly<Record<string, unknown>>
 type ClaimNames = Pick<
   OidcConfig,
   'tenantClaim' | 'userClaim' | 'rolesClaim' | 'subjectClaim' | 'clientIdClaim' | 'nodeClaim'
 >
 
 /** Throws `Refusal`: `UNAUTHORIZED_TENANT` for the tenant claim, else `UNAUTHENTICATED`. */
-export function identityOf(claims: Claims, names: ClaimNames): Identity {
+export function identityOf(claims: TokenClaims, names: ClaimNames): Identity {
   const tenant = tenantOf(claims, names.tenantClaim)
   const user = text(claims, names.userClaim)
   const userId = text(claims, names.subjectClaim)
@@ -45,19 +45,19 @@ export function identityOf(claims: Claims, names: ClaimNames): Identity {
 }
 
 /** The claim of that name, else the value at the dotted path, as in `realm_access.roles`. */
-function claim(claims: Claims, name: string): unknown {
+function claim(claims: TokenClaims, name: string): unknown {
   if (Object.hasOwn(claims, name)) return claims[name]
   if (!name.includes('.')) return undefined
   let at: unknown = claims
   for (const step of name.split('.')) {
     if (typeof at !== 'object' || at === null || Array.isArray(at) || !Object.hasOwn(at, step))
       return undefined
-    at = (at as Claims)[step]
+    at = (at as TokenClaims)[step]
   }
   return at
 }
 
-function tenantOf(claims: Claims, name: string): string {
+function tenantOf(claims: TokenClaims, name: string): string {
   const value = claim(claims, name)
   if (value === undefined || value === null) {
     throw new Refusal(
@@ -73,13 +73,13 @@ function tenantOf(claims: Claims, name: string): string {
 }
 
 /** The client that the token was issued to. */
-function clientOf(claims: Claims, name: string | undefined): string | undefined {
+function clientOf(claims: TokenClaims, name: string | undefined): string | undefined {
   const named = name === undefined ? undefined : text(claims, name)
   return named ?? text(claims, 'azp') ?? text(claims, 'client_id')
 }
 
 /** An optional claim, which must be a string. */
-function text(claims: Claims, name: string): string | undefined {
+function text(claims: TokenClaims, name: string): string | undefined {
   const value = claim(claims, name)
   if (value === undefined || value === null) return undefined
   const error = errorOf(value)
@@ -87,17 +87,17 @@ function text(claims: Claims, name: string): string | undefined {
   return value as string
 }
 
-function rolesOf(claims: Claims, name: string): string[] {
+function rolesOf(claims: TokenClaims, name: string): string[] {
   return namesOf(claims, name, 'roles')
 }
 
 /** Throws `Refusal` if the claim has the wrong type. */
-export function scopesOf(claims: Claims, name: string): ReadonlySet<string> {
+export function scopesOf(claims: TokenClaims, name: string): ReadonlySet<string> {
   return new Set(namesOf(claims, name, 'scopes'))
 }
 
 /** A list of names, or one string of names separated by spaces, as OAuth's `scope` (RFC 6749 §3.3). */
-function namesOf(claims: Claims, name: string, what: string): string[] {
+function namesOf(claims: TokenClaims, name: string, what: string): string[] {
   const value = claim(claims, name)
   if (value === undefined || value === null) return []
   const list: unknown[] = typeof value === 'string' ? value.split(' ').filter((role) => role !== '') : []

@@ -14,7 +14,7 @@ import {
 } from '@svc/core'
 import { canonicalize } from '@svc/core/json'
 import { unknownServers } from '@svc/core/policy'
-import type { Endpoints } from './audience.js'
+import type { EndpointNames } from './audience.js'
 import { type AuthnConfig, authnSchema, type OidcConfig } from './config.js'
 import { checkIssuer } from './doctor.js'
 import { HttpJwksSource, jwksSource } from './jwks-source.js'
@@ -84,7 +84,7 @@ function closed({ oidc, allowUnauthenticated, stdioCaller }: AuthnConfig): Confi
   return [{ path: ['authn'], message, severity: 'warning' }]
 }
 
-function endpointsOf({ targets, groups = {} }: PluginContext): Endpoints {
+function endpointsOf({ targets, groups = {} }: PluginContext): EndpointNames {
   return { servers: Object.keys(targets).sort(), groups }
 }
 

@@ -18,7 +18,7 @@ import {
 } from '@svc/core'
 import type { DescribeResource } from '@svc/core/http'
 import { AccessCheck, tenantMismatch } from './access-check.js'
-import { Audiences, type Endpoints } from './audience.js'
+import { Audiences, type EndpointNames } from './audience.js'
 import type { AuthnConfig, ScopesConfig } from './config.js'
 import { type KeyCache, KeysUnavailableError } from './key-cache.js'
 import { bearerToken, CacheableRefusal, quote } from './refusals.js'
@@ -49,7 +49,7 @@ interface AuthnStageOptions {
   /** The gateway's URL for clients, if the policy has one. */
   readonly publicUrl: string | undefined
   /** The targets and groups. */
-  readonly endpoints: Endpoints
+  readonly endpoints: EndpointNames
   /** Opens the caches; called at start, and only with `oidc`. */
   lease(oidc: NonNullable<AuthnConfig['oidc']>): AuthnLeases
 }

@@ -24,7 +24,7 @@ type End = { readonly response: Uint8Array | null | undefined } | 'released'
 const MAX_ATTEMPTS = 30
 const MAX_UNSAVED = 1000
 
-export class Claims {
+export class RunningClaims {
   #store: DedupeStore
   #queue: WaitQueue
   #running = new Set<DedupeClaim>()
@@ -134,10 +134,10 @@ export class Claims {
 
 /** The claim of one call as a hold: marked as sent directly before the first byte, freed if the call was not sent. */
 export class ClaimHold implements Hold {
-  #claims: Claims
+  #claims: RunningClaims
   #claim: DedupeClaim
 
-  constructor(claims: Claims, claim: DedupeClaim) {
+  constructor(claims: RunningClaims, claim: DedupeClaim) {
     this.#claims = claims
     this.#claim = claim
   }

@@ -18,7 +18,7 @@ import {
   type Stage,
 } from '@svc/core'
 import type { StoreResource } from '@svc/core/store'
-import { ClaimHold, type ClaimRule, Claims, claimOf } from './claims.js'
+import { ClaimHold, type ClaimRule, claimOf, RunningClaims } from './claims.js'
 import type { DedupeConfig } from './config.js'
 import { decodeResponse, ResponseRecorder, replayOf, type StoredResponse } from './response-recorder.js'
 import { withRpcId } from './rpc-id.js'
@@ -29,7 +29,7 @@ export class DedupeStage implements Stage {
   #store: StoreResource<DedupeStore>
   #rule: ClaimRule
   #meter: Meter | undefined
-  #claims: Claims | undefined
+  #claims: RunningClaims | undefined
 
   constructor(
     config: DedupeConfig,
@@ -109,7 +109,7 @@ export class DedupeStage implements Stage {
     return result.response === null ? undefined : decodeResponse(result.response)
   }
 
-  async #claim(call: Call, claims: Claims, claim: DedupeClaim): Promise<DedupeClaimResult> {
+  async #claim(call: Call, claims: RunningClaims, claim: DedupeClaim): Promise<DedupeClaimResult> {
     const { duplicatePolicy, waitSec } = this.#config
     const result = await claims.claim(claim)
     if (result.state !== 'in_flight' || duplicatePolicy === 'reject') return result
@@ -117,7 +117,7 @@ export class DedupeStage implements Stage {
     return await claims.wait(claim, deadline)
   }
 
-  async #run(call: Call, claims: Claims, claim: DedupeClaim, next: Next): Promise<Outcome> {
+  async #run(call: Call, claims: RunningClaims, claim: DedupeClaim, next: Next): Promise<Outcome> {
     const { maxResponseKb, waitSec } = this.#config
     call.set(idempotency, 'first')
     call.hold(new ClaimHold(claims, claim))
@@ -131,7 +131,7 @@ export class DedupeStage implements Stage {
   }
 
   async #end(
-    claims: Claims,
+    claims: RunningClaims,
     claim: DedupeClaim,
     recorder: ResponseRecorder,
     settlement: Settlement,
@@ -179,15 +179,15 @@ export class DedupeStage implements Stage {
     )
   }
 
-  #running(): Claims {
+  #running(): RunningClaims {
     if (this.#claims === undefined) throw new Error('the dedupe stage has not started')
     return this.#claims
   }
 
-  #attachClaims(): Claims {
+  #attachClaims(): RunningClaims {
     const { leaseMs } = this.#rule
     return this.#store.attach(`claims ${leaseMs} ${this.#config.timeoutMs}`, () => {
-      const claims = new Claims(this.#store.running, leaseMs)
+      const claims = new RunningClaims(this.#store.running, leaseMs)
       return { value: claims, close: () => claims.close() }
     })
   }

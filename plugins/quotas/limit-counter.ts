@@ -41,7 +41,7 @@ export class LimitCounter {
       () =>
         after(this.#store.incrDaily(tenant, key, limit), ({ count, resetAt }) => {
           // When the store goes down, the local count continues from here.
-          this.#local?.observe(tenant, key, Math.min(count, limit))
+          this.#local?.raiseTo(tenant, key, Math.min(count, limit))
           const instant = instantOf(resetAt)
           const refund = () => this.#refund(tenant, key, instant - 1)
           return { count, resetAt: instant, refund: this.#store.refundDaily && refund }

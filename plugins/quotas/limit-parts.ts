@@ -30,7 +30,7 @@ export type LimitPart = RatePart | DayPart
 const known = new WeakMap<readonly Limit[], readonly LimitPart[]>()
 
 /** The parts in the order of counting: first all rates, as a call that a rate refuses must not count for the day. */
-export function partsOf(limits: readonly Limit[]): readonly LimitPart[] {
+export function limitPartsOf(limits: readonly Limit[]): readonly LimitPart[] {
   let parts = known.get(limits)
   if (parts === undefined) {
     parts = split(limits)

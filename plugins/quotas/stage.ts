@@ -18,7 +18,7 @@ import type { StoreResource } from '@svc/core/store'
 import { CallCount } from './call-count.js'
 import type { QuotasConfig } from './config.js'
 import { LimitCounter } from './limit-counter.js'
-import { describeLimit, partsOf } from './limit-parts.js'
+import { describeLimit, limitPartsOf } from './limit-parts.js'
 import { MemoryCounts } from './store/memory/counts.js'
 import type { QuotaStore } from './store/token-bucket.js'
 
@@ -82,7 +82,7 @@ export class QuotasStage implements Stage {
     const { clock } = this.#store
     const count = new CallCount(call, { counter: this.#running(), tenant: this.#tenantOf(call), clock })
     const refused = attempt(
-      () => count.take(partsOf(apply)),
+      () => count.take(limitPartsOf(apply)),
       (cause) =>
         failed('STORE_UNAVAILABLE', 'The quota store cannot be asked, so the call was not sent.', {
           cause,

@@ -14,7 +14,7 @@ import { KeyReader } from '@svc/core/secret'
 import type { RemoteConfig, RuntimeConfig } from './config.js'
 import { CircuitBreaker } from './evaluation/circuit-breaker.js'
 import { GuardedEvaluator, RequestSlots } from './evaluation/guarded-evaluator.js'
-import { apiKeySource, Endpoint, RemoteEvaluator } from './remote/evaluator.js'
+import { apiKeySource, RemoteEvaluator, RuntimeClient } from './remote/evaluator.js'
 import type { EvaluationSource } from './stage.js'
 
 const defaultTimeoutMs = 2000
@@ -102,7 +102,7 @@ function remoteEvaluator(
     connect: () => {
       checkKeyRef(remote, reader)
       const lease = context.resources.acquire(`runtime ${canonicalize({ url: url.href, timeoutMs })}`, () => {
-        const endpoint = new Endpoint(url, timeoutMs)
+        const endpoint = new RuntimeClient(url, timeoutMs)
         return { value: { endpoint, breaker: createBreaker(context) }, close: () => endpoint.close() }
       })
       const { endpoint, breaker } = lease.value

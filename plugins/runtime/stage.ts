@@ -17,7 +17,7 @@ import { type GuardedEvaluator, principalOf } from './evaluation/guarded-evaluat
 import type { Decision } from './evaluation/obligations.js'
 import { evaluationRequest, type RequestOptions } from './evaluation/request.js'
 import { redactOutcome } from './redact/outcome.js'
-import { describeRule, type OutputRule } from './redact/rule.js'
+import { describeOutputRule, type OutputRule } from './redact/rule.js'
 
 export interface EvaluationSource {
   /** The evaluator while the stage runs. */
@@ -139,7 +139,7 @@ function setJudgement(
 /** Explains in the record why its digest differs from that of the upstream's response. */
 function addRedactionFinding(call: Call, redactions: readonly OutputRule[]): void {
   if (redactions.length === 0) return
-  const detail = `the runtime requires redaction of ${redactions.map(describeRule).join(', then ')}`
+  const detail = `the runtime requires redaction of ${redactions.map(describeOutputRule).join(', then ')}`
   call.addFinding({ reason: OUTPUT_REDACTED, stage: 'runtime', level: 'gateway', detail })
 }
 

@@ -5,7 +5,7 @@ import { messageOf } from '@svc/core/json'
 import { MandateError } from '../mandate/error.js'
 import type { Jwt } from '../mandate/jwt.js'
 import { type DidMethod, didOfUrl, methodOf } from './did-method.js'
-import { fitsAlgorithm, readKeySet, type VerificationKey } from './verification-key.js'
+import { fitsAlgorithm, keysOfJwkSet, type VerificationKey } from './verification-key.js'
 
 export interface IssuerRules {
   /** The allowed methods; absent: every method that has a resolver. */
@@ -124,7 +124,7 @@ export function pinnedKeys(
     Object.entries(issuers).map(([issuer, { keys, file }]) => {
       const set: unknown =
         file === undefined ? { keys } : JSON.parse(readFileSync(resolve(baseDir, file), 'utf8'))
-      const found = readKeySet(set)
+      const found = keysOfJwkSet(set)
       if (found === undefined || found.length === 0) {
         throw new Error(`${file ?? 'keys'} has no public key for ES256, ES384 or EdDSA`)
       }

@@ -49,7 +49,7 @@ export function fitsAlgorithm({ crv, alg }: PublicJwk, algorithm: string): boole
 }
 
 /** The keys of a JWK Set (RFC 7517 §5); undefined if the value is not one. */
-export function readKeySet(value: unknown): VerificationKey[] | undefined {
+export function keysOfJwkSet(value: unknown): VerificationKey[] | undefined {
   if (!isJsonObject(value) || !Array.isArray(value['keys'])) return undefined
   return value['keys'].flatMap((entry: unknown) => {
     const jwk = publicJwkOf(entry)

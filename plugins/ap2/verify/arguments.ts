@@ -45,7 +45,7 @@ export const bindingSchema = z
     'Where the arguments have what mandates bound; a call is refused if a mandate bounds more, or if no mandate bounds one of these.',
   )
 
-export type Binding = z.output<typeof bindingSchema>
+export type ArgumentBinding = z.output<typeof bindingSchema>
 type Place = z.output<typeof place>
 
 /**
@@ -86,7 +86,7 @@ const names = ['total', ...texts, 'items'] as const satisfies readonly (keyof Te
 export function checkArguments(
   mandates: readonly Terms[],
   args: JsonValue,
-  binding: Binding | undefined,
+  binding: ArgumentBinding | undefined,
 ): void {
   for (const terms of mandates) checkTerms(terms, args, binding)
   const free = names.find(
@@ -100,7 +100,7 @@ export function checkArguments(
   }
 }
 
-function checkTerms(terms: Terms, args: JsonValue, binding: Binding | undefined): void {
+function checkTerms(terms: Terms, args: JsonValue, binding: ArgumentBinding | undefined): void {
   for (const name of texts) {
     const expected = terms[name]
     const place = binding?.[name]
@@ -122,7 +122,11 @@ function textAt(place: Place, args: JsonValue): JsonValue | undefined {
   return typeof place === 'string' ? valueAt(place, args) : place.is
 }
 
-function totalAt({ total = '', totalUnit }: Binding, args: JsonValue, currency: string): number | undefined {
+function totalAt(
+  { total = '', totalUnit }: ArgumentBinding,
+  args: JsonValue,
+  currency: string,
+): number | undefined {
   const value = valueAt(total, args)
   if (typeof value !== 'number' && typeof value !== 'string') return undefined
   if (totalUnit === 'major') return minorUnitsOf(value, currency)
@@ -130,7 +134,7 @@ function totalAt({ total = '', totalUnit }: Binding, args: JsonValue, currency: 
 }
 
 function itemsAt(
-  place: NonNullable<Binding['items']>,
+  place: NonNullable<ArgumentBinding['items']>,
   args: JsonValue,
 ): ReadonlyMap<string, number> | undefined {
   const { list, id, quantity } =

@@ -1,6 +1,6 @@
 // Whether the items of a checkout are exactly those that an open mandate requires: a maximum flow from the requirements
 // to the items that they accept.
-export interface Requirement {
+export interface ItemRequirement {
   readonly accepted: ReadonlySet<string>
   readonly quantity: number
 }
@@ -8,7 +8,7 @@ export interface Requirement {
 /** `items` maps item ids to quantities. */
 export function meetsRequirements(
   items: ReadonlyMap<string, number>,
-  requirements: readonly Requirement[],
+  requirements: readonly ItemRequirement[],
 ): boolean {
   const wanted = requirements.reduce((sum, { quantity }) => sum + quantity, 0)
   const given = [...items.values()].reduce((sum, quantity) => sum + quantity, 0)
@@ -16,7 +16,7 @@ export function meetsRequirements(
 }
 
 /** Edmonds and Karp's algorithm; `assigned[r].get(item)` is the flow from a requirement to an item. */
-function maximumFlow(items: ReadonlyMap<string, number>, requirements: readonly Requirement[]): number {
+function maximumFlow(items: ReadonlyMap<string, number>, requirements: readonly ItemRequirement[]): number {
   const assigned = requirements.map(() => new Map<string, number>())
   const free = new Map(items)
   let flow = 0
@@ -32,7 +32,7 @@ function maximumFlow(items: ReadonlyMap<string, number>, requirements: readonly 
 }
 
 interface Flow {
-  readonly requirements: readonly Requirement[]
+  readonly requirements: readonly ItemRequirement[]
   readonly assigned: readonly Map<string, number>[]
   readonly free: Map<string, number>
 }

@@ -52,7 +52,7 @@ interface Checked {
 /** Runs after each check that a mandate has passed. */
 type OnCheck = (mandate: SignedMandate, check: CheckName) => void
 
-export class Verifier {
+export class MandateVerifier {
   #rules: VerifierRules
   #keys: IssuerKeys
   #clock: Clock

@@ -3,7 +3,7 @@
 export type { WitnessConfig } from './cosigning/config.js'
 export type { FileSystem } from './files/file-system.js'
 export { tryLock } from './files/kernel-lock.js'
-export type { LegalHold as Hold } from './format/day.js'
+export type { LegalHold } from './format/day.js'
 export type { AuditEnvelope, RawPayloadRecord, SignedEnvelope } from './format/envelope.js'
 export { AuditBackpressureError, AuditError, type AuditErrorCode, SignerKeyError } from './format/errors.js'
 export { generateKeyFile } from './keys/key-file.js'

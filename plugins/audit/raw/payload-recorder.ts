@@ -43,7 +43,7 @@ export class PayloadRecorder {
   }
 
   /** Returns the outcome; copies the start of its stream, if it has one, as it passes. */
-  observe(call: Call, outcome: Outcome): Outcome {
+  capture(call: Call, outcome: Outcome): Outcome {
     if (outcome.kind !== 'completed' || !isStream(outcome.body)) return outcome
     const payload = new StreamedPayload(windowBytes(this.#parts.previewBytes))
     this.#streamed.set(call, payload)

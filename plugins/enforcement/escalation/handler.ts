@@ -24,7 +24,7 @@ import { ApprovalHold, alreadyUsed, neverSent } from './approval-hold.js'
 import type { EscalationEvents } from './events.js'
 import type { EscalationRepository, NewEscalation } from './repository.js'
 import { appliesTo, approvalStateOf, covers, decided, type StoredEscalation } from './stored-escalation.js'
-import { callerOf } from './voting-service.js'
+import { hashesOfNames } from './voting-service.js'
 
 /** Characters of the arguments that reviewers see. */
 const MAX_SHOWN_ARGS = 2000
@@ -192,7 +192,7 @@ export class EscalationHandler {
       ...(isTruncated ? { wholeSha256: sha256Hex(shown) } : {}),
       principal: name === undefined ? 'nobody known' : (redacts?.pseudonym(name) ?? name),
       personKey: personKeyOf(caller),
-      caller: callerOf(id, caller),
+      caller: hashesOfNames(id, caller),
       reasons,
       ...(detail === '' ? {} : { detail: redacts?.text(detail) ?? detail }),
       severity: severity ?? (isSideEffecting(request, call.get(sideEffects)) ? 'high' : 'medium'),

@@ -162,14 +162,14 @@ function checkInputSeen({ args, wholeSha256 }: StoredEscalation, { vote, inputSh
 const ADMIN = 'admin'
 
 /** Hashes of a caller's names; empty for a caller without a token. */
-export function callerOf(id: string, caller: Identity): string[] {
+export function hashesOfNames(id: string, caller: Identity): string[] {
   return personNamesOf(caller).map((name) => sha256Hex(`user\n${id}\n${name}`))
 }
 
 /** Hashes of a reviewer's names. */
 function personOf(id: string, reviewer: Reviewer): string[] {
   if (reviewer.kind === 'admin') return [sha256Hex(`${ADMIN}\n${id}`)]
-  return callerOf(id, reviewer.identity)
+  return hashesOfNames(id, reviewer.identity)
 }
 
 /**

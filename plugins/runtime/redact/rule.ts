@@ -131,7 +131,7 @@ export function rulesFor(rules: readonly OutputRule[], bytes: number): readonly 
 }
 
 /** The description for findings in the record. */
-export function describeRule({ isAll, params }: OutputRule): string {
+export function describeOutputRule({ isAll, params }: OutputRule): string {
   if (isAll) return 'everything'
   const { paths = [], patterns = [] } = params
   const names = patterns.map((pattern) => (typeof pattern === 'string' ? pattern : 'a literal'))

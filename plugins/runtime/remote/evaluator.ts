@@ -13,7 +13,7 @@ const gatewayStatuses = new Set([401, 404, 405, 407])
 const largeRequestBytes = 64 * 1024
 
 interface RemoteEvaluatorOptions {
-  readonly endpoint: Pick<Endpoint, 'post'>
+  readonly endpoint: Pick<RuntimeClient, 'post'>
   readonly apiKey: ApiKeySource
   /** Names in lower case. */
   readonly headers: Readonly<Record<string, string>>
@@ -153,7 +153,7 @@ async function read(reader: KeyReader, ref: string): Promise<string> {
 const MAX_RESPONSE_BYTES = 64 * 1024
 const MAX_CONNECTIONS = 64
 
-export class Endpoint {
+export class RuntimeClient {
   #client: HttpClient
   #url: URL
 

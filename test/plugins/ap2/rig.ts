@@ -5,7 +5,11 @@ import { didJwk, didKey } from '@svc/plugin-ap2/internal/keys/did-method'
 import { IssuerKeys, type IssuerRules } from '@svc/plugin-ap2/internal/keys/issuer-keys'
 import { MandateError, type MandateReason } from '@svc/plugin-ap2/internal/mandate/error'
 import { parsePresented } from '@svc/plugin-ap2/internal/parse-mandates'
-import { type VerifiedMandate, Verifier, type VerifierRules } from '@svc/plugin-ap2/internal/verify/verifier'
+import {
+  MandateVerifier,
+  type VerifiedMandate,
+  type VerifierRules,
+} from '@svc/plugin-ap2/internal/verify/verifier'
 import { FakeClock } from 'svc-sdk/testing'
 import { issuance, issuer } from './purchase.js'
 
@@ -22,12 +26,12 @@ interface Rules extends Partial<IssuerRules>, Partial<VerifierRules> {
   readonly clock?: FakeClock
 }
 
-function verifierOf(rules: Rules = {}): Verifier {
+function verifierOf(rules: Rules = {}): MandateVerifier {
   const { allowed = new Set([issuer.did]), didMethods, pinned = new Map(), methods } = rules
   const builtin = { key: didKey, jwk: didJwk }
   const keys = new IssuerKeys({ allowed, didMethods, pinned, methods: methods ?? builtin })
   const algorithms = rules.algorithms ?? new Set(['ES256', 'ES384', 'EdDSA'])
-  return new Verifier({ algorithms, skewSec: rules.skewSec ?? 30 }, keys, rules.clock ?? clock)
+  return new MandateVerifier({ algorithms, skewSec: rules.skewSec ?? 30 }, keys, rules.clock ?? clock)
 }
 
 /** The verified mandates. Rejects with `MandateError`. */

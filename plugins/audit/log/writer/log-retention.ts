@@ -24,7 +24,7 @@ interface RetentionParts {
 }
 
 /** The log whose files are removed. */
-interface OpenLog {
+interface RetainedLog {
   readonly lock: DirectoryLock
   /** Undefined if checkpoints are off. */
   readonly sealer: Sealer | undefined
@@ -51,7 +51,7 @@ export class LogRetention {
    * Removes what has expired, now and daily. If other processes append to the journal all the time, the daily check
    * does.
    */
-  async start(log: OpenLog): Promise<void> {
+  async start(log: RetainedLog): Promise<void> {
     try {
       await this.#removeExpired(log)
     } catch (error) {
@@ -74,7 +74,7 @@ export class LogRetention {
    * @param uploaded returns how many bytes of a file the store has.
    * @returns the removed paths, relative to the directory.
    */
-  async removeUploaded(log: OpenLog, uploaded: (path: string) => number): Promise<string[]> {
+  async removeUploaded(log: RetainedLog, uploaded: (path: string) => number): Promise<string[]> {
     const { port, config, clock, logger } = this.#parts
     const { retentionDays } = config
     const today = dayOfInstant(clock.now())
@@ -92,7 +92,7 @@ export class LogRetention {
     return this.#remove(log, find)
   }
 
-  async #removeDaily(log: OpenLog): Promise<void> {
+  async #removeDaily(log: RetainedLog): Promise<void> {
     if (dayOfInstant(this.#parts.clock.now()) === this.#retainedOn) return
     try {
       await this.#removeExpired(log)
@@ -101,7 +101,7 @@ export class LogRetention {
     }
   }
 
-  async #removeExpired(log: OpenLog): Promise<void> {
+  async #removeExpired(log: RetainedLog): Promise<void> {
     const { port, config, clock } = this.#parts
     const today = dayOfInstant(clock.now())
     // With an upload, only the process that uploads knows which files may be removed.
@@ -114,7 +114,7 @@ export class LogRetention {
   }
 
   /** Removes what `find` returns; if checkpoints are on, after a signed statement of the removal. */
-  async #remove(log: OpenLog, find: () => string[]): Promise<string[]> {
+  async #remove(log: RetainedLog, find: () => string[]): Promise<string[]> {
     const { port, config, logger } = this.#parts
     const days = [...new Set(find().map(dayOfPath))]
     if (days.length === 0) return []
@@ -132,7 +132,10 @@ export class LogRetention {
   }
 
   /** The days that may be removed: those whose removal is stated in the journal, if there is one. */
-  async #state({ lock, sealer, cosigning }: OpenLog, days: readonly string[]): Promise<readonly string[]> {
+  async #state(
+    { lock, sealer, cosigning }: RetainedLog,
+    days: readonly string[],
+  ): Promise<readonly string[]> {
     if (sealer === undefined) return days
     const { port, config, clock, logger, onAsyncError } = this.#parts
     const { stateRemoval } = await import('../seal/removal.js')

@@ -72,7 +72,7 @@ export class MemoryCounts implements QuotaStore {
   }
 
   /** Raises the count to `count`, the last one of another store, unless there is no room; never lowers it. */
-  observe(tenant: string, tool: string, count: number, now = this.#now()): void {
+  raiseTo(tenant: string, tool: string, count: number, now = this.#now()): void {
     const day = dayOf(now)
     const key = countKey(day, tenant, tool)
     const entry = this.#counts.get(key)

@@ -9,7 +9,7 @@ import type { Context } from './context.js'
 import { Covers } from './covers.js'
 import type { DayChecks, RangeState } from './day-checks.js'
 import { type JournalEntry, JournalWalk } from './journal-walk.js'
-import { type Part, partsOf } from './parts.js'
+import { type Part, treePartsOf } from './parts.js'
 import { type Agreement, type Claim, type Mark, TreeCheck } from './tree-check.js'
 
 /** Lines between two multiples of it are in memory until the newest signatures among them are checked. */
@@ -45,7 +45,7 @@ export class LogCheck {
   }
 
   async run(): Promise<void> {
-    for await (const parts of partsOf(this.#context, this.#walk)) {
+    for await (const parts of treePartsOf(this.#context, this.#walk)) {
       for (const part of parts) this.#take(part)
     }
     this.#confirm()

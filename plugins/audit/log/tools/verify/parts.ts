@@ -24,7 +24,7 @@ export interface Part {
 const MAX_PARTS = 1_000
 
 /** The parts in blocks. */
-export async function* partsOf(
+export async function* treePartsOf(
   context: Context,
   walk: JournalWalk,
 ): AsyncGenerator<readonly Part[], void, void> {

@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { nodeFileSystem } from '@svc/plugin-audit/internal/log/files/file-system'
-import { type Hold as LegalHold, verifierFromPublicKey } from '@svc/plugin-audit/log'
+import { type LegalHold, verifierFromPublicKey } from '@svc/plugin-audit/log'
 import { verifyLog } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
 import { temporaryDir } from '../../../../support/temporary-dir.js'
