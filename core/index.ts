@@ -86,7 +86,7 @@ export {
   sideEffects,
   type TrustedCaller,
   trustedCaller,
-  type UsedResource,
+  type RequestedResource as UsedResource,
   verdict,
 } from './call/slots.js'
 export type { ToolAnnotations } from './call/tool-annotations.js'

@@ -46,7 +46,7 @@ function tools(tools: readonly ToolStats[]): string {
   return table([[...headings, 'P50 \u2588 P90 \u2593 P99 \u2591'], ...rows], [1, 2, 3, 4, 5, 6, 7])
 }
 
-/** Full up to the median, lighter up to the 90th and the 99th percentile. */
+/** A bar that is solid up to the median, and lighter up to the 90th and the 99th percentile. */
 function bar({ p50, p90, p99 }: ToolStats, slowest: number): string {
   const cells = (ms: number): number => (slowest === 0 ? 0 : Math.round((ms / slowest) * BAR_CELLS))
   return '\u2588'.repeat(cells(p50)).padEnd(cells(p90), '\u2593').padEnd(cells(p99), '\u2591')

@@ -1,12 +1,12 @@
-// How commands read the values of options, and how they end if they cannot do what they are for.
+// Reads the values of options of commands, and ends a command that fails.
 import { messageOf, visibleInLine } from '@svc/core/json'
 import { type Command, InvalidArgumentError } from 'commander'
 import type { CliIo } from './io.js'
 
 const FAILED = 1
 /**
- * Exit code of commands that judge, of which 0 and 1 are the verdicts: nothing was judged, since the log cannot be read
- * or the command was called wrongly.
+ * Exit code of commands whose codes 0 and 1 are verdicts: there is no verdict, because the log cannot be read or the
+ * arguments of the command are wrong.
  */
 export const UNDECIDED = 2
 

@@ -13,7 +13,7 @@ import {
 import { parseJson } from '@svc/core/json'
 import { parseToolSegment } from '@svc/core/match'
 import { type CallControl, compose, type PlacedStage } from '@svc/core/pipeline'
-import type { EffectivePolicy } from '@svc/core/policy'
+import type { Policy } from '../gateway/builder.js'
 import type { HostConfig } from '../policy/config.js'
 import { unsent, unsentCall } from '../policy/unsent-call.js'
 import { addressesOf } from '../stdio-targets/config.js'
@@ -31,8 +31,6 @@ export interface ExplainedCall {
   readonly args: string
   readonly idempotencyKey?: string
 }
-
-type Policy = EffectivePolicy<HostConfig>
 
 /** The explanation as lines, the verdict last. Throws what a plugin's `create` throws. */
 export async function explainCall(policy: Policy, asked: ExplainedCall, baseDir: string): Promise<string[]> {
@@ -52,7 +50,7 @@ export async function explainCall(policy: Policy, asked: ExplainedCall, baseDir:
     `plugins: ${policy.plugins.map((plugin) => describePlugin(plugin, policy)).join(', ')}`,
   )
   const unknown = unknownServer(asked.server, policy.host)
-  // As in a gateway, such a call reaches no stage that judges it.
+  // A gateway refuses such a call before the stages too.
   const outcome = unknown ?? (await compose(stages, () => Promise.resolve(unsent))(control))
   lines.push(told.verdict(outcome, call))
   return lines

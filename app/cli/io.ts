@@ -6,7 +6,7 @@ export interface CliIo {
   /**
    * Waits while the reader is slow.
    *
-   * @param isFile - For bytes whose hash must stay, such as a proof: they change only on a terminal.
+   * @param isFile - Set for bytes whose hash must not change, such as a proof: they are changed only on a terminal.
    */
   out(text: string, isFile?: true): Promise<void>
   err(text: string): void
@@ -34,7 +34,7 @@ export function ioOf({ stdout, stderr, exit }: Streams): CliIo {
 
 let guarded = false
 
-/** Standard output and error of this process. A reader that goes away (`| head`) ends it quietly. */
+/** Standard output and error of this process. If its reader closes the pipe (`| head`), the process ends without an error. */
 export function processIo(): CliIo {
   if (!guarded) {
     guarded = true

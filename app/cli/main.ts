@@ -40,13 +40,13 @@ try {
 /** An error in a command's options names the command's help. Commander prints like the commands. */
 function prepare(command: Command, path: string): void {
   command.configureOutput({ writeOut: (text) => void io.out(text), writeErr: (text) => io.err(text) })
-  command.showHelpAfterError(`(${path} --help tells what it takes)`)
+  command.showHelpAfterError(`(${path} --help lists the options)`)
   for (const one of command.commands) prepare(one, `${path} ${one.name()}`)
 }
 
 /**
- * Only the command of this name, as loading the others takes time; none for the version, and all of them for the help
- * and for another word.
+ * Loads only the command of this name, because loading the others takes time: no command for the version, and all
+ * commands for the help and for an unknown name.
  */
 function needed(name = ''): readonly (() => Promise<Command>)[] {
   if (name === '--version' || name === '-V') return []

@@ -24,8 +24,8 @@ import 'reflect-metadata'
 import { pluginContext } from '../gateway/plugin-context.js'
 
 /**
- * A file that cannot be read is a mistake of the policy; so is a key file if `checksFiles` is true. `found` has the
- * other mistakes.
+ * A policy file that cannot be read is a mistake of the policy, and so is a key file if `checksFiles` is true. `found`
+ * adds mistakes that were found before.
  */
 export async function loadPolicyFile(
   file: string,

@@ -1,5 +1,5 @@
-// For `svc policy check`: the tools of reachable servers that rules of the policy refuse, whoever calls them. A pattern
-// that forgot a tool shows here before its first call does.
+// Finds for `svc policy check` the tools of reachable servers that the policy refuses to every caller, so that a pattern
+// that omits a tool is found before the first call.
 import { type ConfigConflict, type PluginContext, policyTokens, resolveOptional } from '@svc/core'
 import type { EffectivePolicy } from '@svc/core/policy'
 import type { HostConfig } from '../policy/config.js'

@@ -2,21 +2,18 @@
 // them.
 import { type DoctorCheck, type PluginContext, resolve, tokens } from '@svc/core'
 import { messageOf } from '@svc/core/json'
-import type { EffectivePolicy } from '@svc/core/policy'
 import { KeyReader } from '@svc/core/secret'
+import type { Policy } from '../gateway/builder.js'
 import { serverVersionIn } from '../mcp/handshake.js'
 import { gatewayImplementation } from '../mcp/implementation.js'
 import { toolNames } from '../mcp/list-pages.js'
 import { ownClientFacts } from '../mcp/own-requests.js'
 import { UNVERSIONED } from '../mcp/server-versions.js'
-import type { HostConfig } from '../policy/config.js'
 import { type StdioTarget, stdioTargetsOf } from '../stdio-targets/config.js'
 import { StdioEndpoint } from '../stdio-targets/endpoint.js'
 import { Launcher } from '../stdio-targets/launcher.js'
 import type { SectionChecks } from './doctor.js'
 import { accessTo } from './tool-access.js'
-
-type Policy = EffectivePolicy<HostConfig>
 
 /** Time for listing the tools and, if the package is pinned, for its installation, beside the start of the server. */
 const listMs = 10_000

@@ -1,13 +1,9 @@
-// Lists which tools of a server a policy lets each tenant use: the stages' explanations of a `tools/list`, without
-// effects.
+// Lists which tools of a server a policy lets each tenant use, by the stages' explanations of a `tools/list`.
 import { callRequest, identity, type PluginContext, resolveOptional, services } from '@svc/core'
 import { type CallControl, compose, type PlacedStage } from '@svc/core/pipeline'
-import type { EffectivePolicy } from '@svc/core/policy'
+import type { Policy } from '../gateway/builder.js'
 import { toolReference } from '../mcp/tool-reference.js'
-import type { HostConfig } from '../policy/config.js'
 import { unsent, unsentCall } from '../policy/unsent-call.js'
-
-type Policy = EffectivePolicy<HostConfig>
 
 /** The tools of one server. */
 export interface ListedTools {
@@ -15,8 +11,8 @@ export interface ListedTools {
   readonly version: string
   readonly names: readonly string[]
 }
+
 /** The access of one group of callers: a tenant, or all without an entry. Users and roles of a tenant may have more. */
-/** The access of one group of callers: a tenant, or all without an entry. A tenant's users and roles may have others. */
 interface ToolAccess {
   readonly who: string
   readonly usable: readonly string[]

@@ -97,7 +97,7 @@ export class ReviewerEscalations {
     } catch (error) {
       if (!isVoteError(error)) throw error
       const { code, reason } = voteErrors[error.code]
-      // Another vote may just have decided it, so the current status is read.
+      // Another vote may have decided it in the meantime, so the current status is read.
       const now = error.code === 'DECIDED' ? await asked(() => this.#service.find(id)) : undefined
       return denied(code, error.message, refusalOf(id, now?.status ?? status, reason))
     }

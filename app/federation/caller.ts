@@ -1,6 +1,12 @@
 // Identifies the caller of an endpoint of several servers, and the servers that its token is for.
 import type { IncomingHttpHeaders } from 'node:http'
-import { type Identity, principalKeyOf, resolveOptional, services, type UsedResource } from '@svc/core'
+import {
+  type Identity,
+  principalKeyOf,
+  type UsedResource as RequestedResource,
+  resolveOptional,
+  services,
+} from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
 import { normalized } from '@svc/core/match'
 import type { ActivePolicy } from '../policy/active-policy.js'
@@ -23,7 +29,7 @@ const restricting = ['authorization', 'x-tenant', 'x-node-id', 'x-agent-ref']
 /** Rejects with `Refusal`. */
 export async function identifyCaller(
   headers: IncomingHttpHeaders,
-  used: UsedResource,
+  used: RequestedResource,
   policy: ActivePolicy,
 ): Promise<Caller> {
   policy.origins.check(headers)

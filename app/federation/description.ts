@@ -16,7 +16,12 @@ export function mergedInitializeResult(
   serverInfo: Implementation,
   protocolVersion: string,
 ): Fields {
-  return { protocolVersion, serverInfo, ...descriptionOf(links, protocolVersion), ...metaOf(links) }
+  return {
+    protocolVersion,
+    serverInfo,
+    ...descriptionOf(links, protocolVersion),
+    ...metaWithUnavailable(links),
+  }
 }
 
 /** The result of `server/discover`. */
@@ -29,7 +34,7 @@ export function mergedDiscoverResult(
     supportedVersions: [STATELESS_REVISION],
     ...descriptionOf(links, STATELESS_REVISION),
     ...uncached,
-    ...metaOf(links, { [META_SERVER_INFO]: serverInfo }),
+    ...metaWithUnavailable(links, { [META_SERVER_INFO]: serverInfo }),
   }
 }
 
@@ -74,7 +79,7 @@ function merged(a: Fields, b: Fields): Fields {
 }
 
 /** The member `_meta` that names the servers which are unavailable; absent if it would be empty. */
-export function metaOf(
+export function metaWithUnavailable(
   results: readonly ServerResult<unknown>[],
   more: Fields = {},
 ): { readonly _meta?: Fields } {

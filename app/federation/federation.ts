@@ -7,10 +7,10 @@ import {
   isRefusal,
   type Logger,
   Refusal,
+  type UsedResource as RequestedResource,
   requestedResource,
   resolveOptional,
   services,
-  type UsedResource,
 } from '@svc/core'
 import { canonicalize, sha256Hex } from '@svc/core/json'
 import { traceOf } from '../http/call-headers.js'
@@ -48,7 +48,7 @@ export interface FederationParts {
 export interface Incoming {
   readonly exchange: ClientExchange
   readonly method: McpExchange['method']
-  readonly used: UsedResource
+  readonly used: RequestedResource
   readonly policy: ActivePolicy
   readonly calls: ServerCalls
 }
@@ -199,7 +199,7 @@ async function endSession({ session, calls, ownHeaders, config }: ClientRequest)
 }
 
 /** Makes challenges name the endpoint that the client uses. */
-function ofResource(calls: ServerCalls, used: UsedResource): ServerCalls {
+function ofResource(calls: ServerCalls, used: RequestedResource): ServerCalls {
   return {
     ...calls,
     run: (request, respond) =>

@@ -76,7 +76,7 @@ export async function respondToListen(
   }
 }
 
-interface Listening {
+interface ListenContext {
   readonly request: ClientRequest
   readonly id: RpcRequest['id']
   readonly stream: ClientStream
@@ -86,7 +86,7 @@ interface Listening {
 }
 
 /** Resolves once the server has opened its stream, with its part of the filter; undefined if it opens none. */
-async function listenAt(link: ServerLink, listening: Listening): Promise<Fulfilled | undefined> {
+async function listenAt(link: ServerLink, listening: ListenContext): Promise<Fulfilled | undefined> {
   const { request, id, stream, flows, wanted, subscribed } = listening
   const own = subscribed.filter(({ source }) => source.server === link.server)
   const uris = new SubscribedUris()

@@ -15,7 +15,7 @@ import type { CancellableRequest } from './cancellable-request.js'
 import { wholeList } from './catalog.js'
 import { ask, type ClientRequest, linkTo, onUsableServers, ownMessage } from './client-request.js'
 import { pageOf } from './cursor.js'
-import { mergedDiscoverResult, mergedInitializeResult, metaOf } from './description.js'
+import { mergedDiscoverResult, mergedInitializeResult, metaWithUnavailable } from './description.js'
 import { respondToListen } from './listen.js'
 import { forwardRouted, routerOf } from './routed-request.js'
 import { type ListKind, listForms, readList } from './server-lists.js'
@@ -110,7 +110,7 @@ function listed(kind: ListKind): LocalMethod {
     const result = {
       [kind]: page,
       ...(nextCursor === undefined ? {} : { nextCursor }),
-      ...metaOf(results),
+      ...metaWithUnavailable(results),
     }
     const { revision } = request.session.client
     return isStateless(revision) ? toStatelessResult(result, listForms[kind].method, serverInfo) : result
@@ -130,7 +130,7 @@ async function listedTasks(request: ClientRequest, { cursor }: JsonObject): Prom
     return result.value.entries
   })
   const { page, nextCursor } = pageOf(tasks, cursor, ({ taskId }) => taskId)
-  return { tasks: page, ...(nextCursor === undefined ? {} : { nextCursor }), ...metaOf(results) }
+  return { tasks: page, ...(nextCursor === undefined ? {} : { nextCursor }), ...metaWithUnavailable(results) }
 }
 
 /** Sets the level at the servers that log; servers that are linked later get it then. */

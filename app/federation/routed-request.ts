@@ -22,16 +22,16 @@ interface Routed {
   readonly message: JsonObject
 }
 
-type Router = (request: ClientRequest, message: RpcRequest) => Promise<Routed>
+type RequestRouter = (request: ClientRequest, message: RpcRequest) => Promise<Routed>
 
-const byUri: Router = async (request, message) => {
+const byUri: RequestRouter = async (request, message) => {
   const uri = textOf(message.params, 'uri')
   const source = await sourceOfUri(request, uri)
   if (message.method === 'resources/subscribe') request.session.subscribed.add(source, uri)
   return routedTo(source, message, { uri: source.name })
 }
 
-const routers: Readonly<Record<string, Router>> = {
+const routers: Readonly<Record<string, RequestRouter>> = {
   'tools/call': byName('tools'),
   'prompts/get': byName('prompts'),
   'resources/read': byUri,
@@ -45,11 +45,11 @@ const routers: Readonly<Record<string, Router>> = {
 }
 
 /** The router of a method; undefined for methods that do not name an entry of a server. */
-export function routerOf(method: string): Router | undefined {
+export function routerOf(method: string): RequestRouter | undefined {
   return Object.hasOwn(routers, method) ? routers[method] : undefined
 }
 
-function byName(kind: 'tools' | 'prompts'): Router {
+function byName(kind: 'tools' | 'prompts'): RequestRouter {
   return async (request, message) => {
     const source = await sourceOfName(request, kind, textOf(message.params, 'name'))
     return routedTo(source, message, { name: source.name })

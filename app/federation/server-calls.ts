@@ -1,6 +1,14 @@
 // Requests to single servers on behalf of a request to several: each is a call, as a request to /mcp/<server> is.
 import type { IncomingHttpHeaders } from 'node:http'
-import type { Call, Denied, Failed, MaybePromise, Outcome, Refusal, UsedResource } from '@svc/core'
+import type {
+  Call,
+  Denied,
+  Failed,
+  MaybePromise,
+  Outcome,
+  Refusal,
+  UsedResource as RequestedResource,
+} from '@svc/core'
 import type { JsonObject } from '@svc/core/json'
 import type { CallControl } from '@svc/core/pipeline'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
@@ -38,7 +46,7 @@ export interface ServerCalls {
     respond: (control: CallControl, outcome: Outcome, encoding: Encoding) => MaybePromise<void>,
   ): Promise<void>
   /** Records the refusal of a request that reaches no server, and responds with it. */
-  refuse(refusal: Refusal, exchange: McpExchange, used: UsedResource): Promise<void>
+  refuse(refusal: Refusal, exchange: McpExchange, used: RequestedResource): Promise<void>
 }
 
 /** The response of one server, read whole. */

@@ -48,7 +48,7 @@ export function requestTo(
 
 /**
  * Translates the server's messages for the client; `method` is that of the request. `respond` responds to the server's
- * requests where the client gets none.
+ * requests if the client gets none.
  */
 export function translationFrom(
   link: ServerLink,

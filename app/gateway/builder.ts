@@ -37,7 +37,7 @@ import { pluginContext } from './plugin-context.js'
 
 export type Policy = EffectivePolicy<HostConfig>
 
-/** What a gateway of a special kind changes in each valid policy. */
+/** The changes that a special kind of gateway makes to each valid policy. */
 export interface PolicyAdaptation {
   host(host: HostConfig): HostConfig
   /** The hash for records, made from that of the policy. */
@@ -99,7 +99,7 @@ export class GatewayBuilder {
     return this.#first.host
   }
 
-  /** The user's bindings and what runs now, for users. */
+  /** The bindings of the user and of the running pipeline. */
   get container(): DependencyContainer {
     return this.#running.container
   }
@@ -164,7 +164,7 @@ export class GatewayBuilder {
     return { ...result.policy, host: adaptHost(host), sha256: digest(sha256) }
   }
 
-  /** Who may do what on the admin listener. Rejects where the admin token cannot be had. */
+  /** Decides what clients of the admin listener may do. Rejects if the admin token cannot be read. */
   async authorizer({ host, container }: Policy): Promise<AdminAuthorizer | undefined> {
     if (host.admin === undefined) return undefined
     const { tokenRef } = host.admin

@@ -25,8 +25,8 @@ export function createContainer(): DependencyContainer {
 }
 
 /**
- * What `handle.container` is: the user's bindings and, for the tokens that plugins own, what runs now. A reload
- * changes what these resolve to.
+ * The container behind `handle.container`: the user's bindings and, for the tokens that plugins own, the running parts.
+ * A reload changes what these resolve to.
  */
 export class RunningContainer {
   readonly container: DependencyContainer
@@ -46,7 +46,7 @@ export class RunningContainer {
   }
 }
 
-/** `isWatched`: there is an admin listener, so the counts are for Prometheus. */
+/** `isWatched`: whether an admin listener shows the counts to Prometheus. */
 export function bindDefaults(container: DependencyContainer, isWatched: boolean): void {
   bindDefault(container, tokens.Clock, { useValue: systemClock })
   bindBetweenPlugins(container)
@@ -109,7 +109,7 @@ export class Counters implements Meter {
 }
 
 /**
- * Writes synchronously, so that the last lines are out before the process is.
+ * Writes synchronously, so that the last lines are written before the process ends.
  *
  * @param destination - A file or the number of an open one.
  */

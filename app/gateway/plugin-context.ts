@@ -1,4 +1,4 @@
-// Facts for plugins about the policy they run under: for a gateway, and for commands that only explain or check one.
+// Gives plugins the facts of the policy under which they run, in a gateway and in commands that explain or check a policy.
 import { resolve } from 'node:path'
 import type { PluginContext } from '@svc/core'
 import type { EffectivePolicy } from '@svc/core/policy'

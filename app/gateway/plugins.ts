@@ -1,4 +1,4 @@
-// The list of the plugins that ship, and what one gets from another, as plugins import only core.
+// The list of the plugins that ship, and the parts that they get from each other, as plugins import only core.
 import { bindDefault, type SectionsOf } from '@svc/core'
 import { ap2Plugin, usedMandateStore } from '@svc/plugin-ap2'
 import { auditPlugin } from '@svc/plugin-audit'

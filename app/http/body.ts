@@ -78,18 +78,18 @@ function incompleteBody({ socket }: IncomingMessage, cause?: unknown): Refusal {
     : new Refusal('BAD_REQUEST', message, { cause })
 }
 
-/** Limits on reading and dropping a body that nobody needs. */
+/** Limits on reading and dropping a body that is not needed. */
 const skipBytes = 1_048_576
 const skipMs = 1_000
 
 /**
- * Reads and drops a body that nobody needs, if it is short and comes soon: a client that is still sending when the
+ * Reads and drops a body that is not needed, if it is short and fast: a client that is still sending when the
  * connection closes may lose its response (RFC 9112 §9.6). Resolves at the end or at a limit; never rejects.
  */
 export function skipBody(message: IncomingMessage): Promise<void> {
   const { headers } = message
   const isExpected = headers.expect === undefined && Number(headers['content-length'] ?? 0) <= skipBytes
-  // A reader that has begun has refused the rest.
+  // If reading has begun, its reader has refused the rest.
   if (message.complete || message.destroyed || !isExpected || message.listenerCount('data') > 0) {
     return Promise.resolve()
   }

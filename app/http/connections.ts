@@ -20,7 +20,7 @@ interface ConnectionLimits {
   readonly writeTimeoutMs: number
 }
 
-interface Connection {
+interface ClientConnection {
   requests: number
   /** Requests without a complete response. */
   pending: number
@@ -29,7 +29,7 @@ interface Connection {
   backlog: Backlog | undefined
 }
 
-/** What the client had not read at some moment. */
+/** The bytes that the client had not read at one moment. */
 interface Backlog {
   /** The backlog is read when the connection has sent this many bytes in all. */
   readonly upTo: number
@@ -44,7 +44,7 @@ type Written = Pick<Socket, 'bytesWritten' | 'writableLength'>
 
 export class Connections<S extends Written = Socket> {
   #limits: ConnectionLimits
-  #open = new Map<S, Connection>()
+  #open = new Map<S, ClientConnection>()
 
   constructor(limits: ConnectionLimits) {
     this.#limits = limits

@@ -2,7 +2,7 @@
 import { slot } from '@svc/core'
 import { EVENT_STREAM_TYPE } from './media-type.js'
 
-/** Headers of a stream that the gateway begins itself: nothing on the way may keep its events, or change them. */
+/** Headers of a stream that the gateway begins itself: they forbid proxies to buffer or change its events. */
 export const eventStreamHeaders = {
   'content-type': EVENT_STREAM_TYPE,
   'cache-control': 'no-cache, no-transform',

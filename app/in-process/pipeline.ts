@@ -44,7 +44,7 @@ export function createPipeline(config: GatewaySettings): EmbeddedPipeline {
 
 export class InProcessPipeline implements EmbeddedPipeline {
   readonly container: DependencyContainer
-  /** The bindings and the host's part of the policy, for what is built on this class. */
+  /** The bindings and the host's part of the policy, for the code that uses this class. */
   readonly builder: GatewayBuilder
   #policies: Promise<Policies> | undefined
   #closing: Promise<void> | undefined

@@ -28,7 +28,7 @@ interface Learned {
 export interface Translation {
   /** Whether the client is of a revision without sessions: it resumes no stream, and cancels a request by leaving. */
   readonly isClientStateless: boolean
-  /** The client's id of the request, where the server gets another one. */
+  /** The client's id of the request, if the server gets another one. */
   readonly clientId?: RequestId
   /** The response to the request. */
   response(response: Fields): Fields
@@ -67,7 +67,7 @@ export interface McpExchange extends ExchangeHead {
   message: Message | undefined
   /** The JSON of `message`, if the gateway has written it. */
   text?: string
-  /** The client's id of the request, also where its message is not valid. */
+  /** The client's id of the request, even if its message is not valid. */
   id: RequestId | undefined
   /** Set if the request breaks the protocol. */
   protocolError: ProtocolError | undefined

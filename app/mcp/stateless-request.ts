@@ -16,7 +16,7 @@ import {
 export function clientMeta(clientInfo: JsonValue, capabilities: JsonValue = {}): JsonObject {
   return {
     [META_PROTOCOL_VERSION]: STATELESS_REVISION,
-    // Optional, and refused where it is not valid.
+    // Optional, and refused if it is not valid.
     ...(isImplementation(clientInfo) ? { [META_CLIENT_INFO]: clientInfo } : {}),
     [META_CLIENT_CAPABILITIES]: capabilities,
   }

@@ -1,5 +1,12 @@
 // One policy in force: its pipeline and targets. A reload creates the next; a call ends under the policy it began with.
-import { type Call, isPending, type MaybePromise, type Outcome, Refusal, type UsedResource } from '@svc/core'
+import {
+  type Call,
+  isPending,
+  type MaybePromise,
+  type Outcome,
+  Refusal,
+  type UsedResource as RequestedResource,
+} from '@svc/core'
 import { ALL_SERVERS_PATH, resourceUrl } from '@svc/core/http'
 import type { CallControl, Pipeline } from '@svc/core/pipeline'
 import type { DependencyContainer } from 'tsyringe'
@@ -77,12 +84,12 @@ export class ActivePolicy {
   }
 
   /** The endpoint of /mcp. */
-  get allServers(): UsedResource {
+  get allServers(): RequestedResource {
     return { path: ALL_SERVERS_PATH, servers: this.federation.servers ?? [...this.#targets.keys()] }
   }
 
   /** The endpoint of a group; undefined if no group has this name. */
-  group(name: string): UsedResource | undefined {
+  group(name: string): RequestedResource | undefined {
     const { groups } = this.federation
     const servers = Object.hasOwn(groups, name) ? groups[name] : undefined
     return servers === undefined ? undefined : { path: resourceUrl('', name), servers }

@@ -34,7 +34,7 @@ export class AdminAuthorizer {
     return this.#knowsUsers !== true
   }
 
-  /** The escalations that a reviewer may see; undefined for a user who is not a reviewer and in no set. */
+  /** The escalations that a reviewer may see; undefined for a user who is neither a reviewer nor in a set. */
   scopeOf(reviewer: Reviewer): VisibleScope | undefined {
     if (reviewer.kind === 'admin') return { isAll: true, tenant: undefined, sets: new Set() }
     const { identity } = reviewer

@@ -1,4 +1,5 @@
-// What plugins need of the host's part of a policy, where its paths start, and which settings a reload changes.
+// Reads from a policy what plugins need of the host's part, the base of relative paths, and the settings that a reload
+// changes.
 import { resolve } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import type { PluginContext, PolicyHost } from '@svc/core'
@@ -52,7 +53,7 @@ export function settingsRequiringRestart(running: HostConfig, next: HostConfig):
   ]
 }
 
-/** A reload changes the token and the reviewers, but neither whether nor on which address the listener listens. */
+/** A reload changes the token and the reviewers, but does not open, close or move the listener. */
 function changedAdminSettings(running: HostConfig['admin'], next: HostConfig['admin']): string[] {
   if (running === undefined || next === undefined) return running === next ? [] : ['admin']
   const settings = ['port', 'host', 'tls'] as const

@@ -24,7 +24,7 @@ import { batchResponse, type MessageOutcome } from '../mcp/batch.js'
 import { LISTEN_METHOD } from '../mcp/subject.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 import { dispatch } from '../upstream/dispatch-slot.js'
-import type { BatchEndpoints, Endpoint, MessageEndpoint } from './endpoints.js'
+import type { BatchEndpoints, CallEndpoint, MessageEndpoint } from './endpoints.js'
 import type { TenantCallLimit, TenantConnections } from './tenant-limits.js'
 
 export interface CallHandlerParts {
@@ -63,7 +63,7 @@ export class CallHandler {
     this.#parts = parts
   }
 
-  handle(exchange: ClientExchange, endpoint: Endpoint, policy: ActivePolicy): Promise<void> {
+  handle(exchange: ClientExchange, endpoint: CallEndpoint, policy: ActivePolicy): Promise<void> {
     return this.run(exchange, endpoint, policy, (control, outcome) => {
       const { call } = control
       const { http } = exchange
@@ -108,7 +108,7 @@ export class CallHandler {
   /** Runs one call; the stages do not stop before `respond` has resolved. */
   run(
     exchange: ClientExchange,
-    endpoint: Endpoint,
+    endpoint: CallEndpoint,
     policy: ActivePolicy,
     respond: (control: CallControl, outcome: Outcome) => MaybePromise<void>,
   ): Promise<void> {
@@ -134,7 +134,7 @@ export class CallHandler {
 
   #call(
     exchange: ClientExchange,
-    endpoint: Endpoint,
+    endpoint: CallEndpoint,
     { origins, publicUrl }: ActivePolicy,
     counted: Counted,
   ): CallControl {

@@ -12,9 +12,9 @@ import {
   type MaybePromise,
   type Outcome,
   type Refusal,
+  type UsedResource as RequestedResource,
   requestedResource,
   resolveOptional,
-  type UsedResource,
 } from '@svc/core'
 import type { CallControl } from '@svc/core/pipeline'
 import type { ServerRequest } from '../federation/server-calls.js'
@@ -34,7 +34,7 @@ import { type Invocation, readA2a, readInvoke, type ToolName, validName } from '
 import type { Route } from './route.js'
 
 /** A request as a call: what its head says, and how to read, send and refuse it. */
-export interface Endpoint {
+export interface CallEndpoint {
   readonly protocol: CallProtocol
   readonly headers: IncomingHttpHeaders
   readonly target: CallTarget
@@ -52,7 +52,7 @@ export interface Endpoint {
 }
 
 /** One message of a batch. */
-export interface MessageEndpoint extends Endpoint {
+export interface MessageEndpoint extends CallEndpoint {
   /** The part of the response that belongs to this message. */
   response(outcome: Outcome, call: Call): Promise<MessageOutcome>
 }
@@ -62,7 +62,7 @@ export interface BatchEndpoints {
   readonly others: readonly MessageEndpoint[]
 }
 
-export interface EndpointsParts {
+export interface CallEndpointsParts {
   readonly maxBodyBytes: number
   readonly mcp: McpProxy
   readonly upstream: UpstreamDispatcher
@@ -71,10 +71,10 @@ export interface EndpointsParts {
 /** An MCP endpoint of one server, and the method of a request to it. */
 type ServerEndpoint = Pick<ServerRequest, 'server' | 'method'>
 
-export class Endpoints {
-  #parts: EndpointsParts
+export class CallEndpoints {
+  #parts: CallEndpointsParts
 
-  constructor(parts: EndpointsParts) {
+  constructor(parts: CallEndpointsParts) {
     this.#parts = parts
   }
 
@@ -82,7 +82,7 @@ export class Endpoints {
     message: IncomingMessage,
     route: Extract<Route, { kind: 'invoke' }>,
     policy: ActivePolicy,
-  ): Endpoint {
+  ): CallEndpoint {
     return {
       headers: message.headers,
       protocol: 'invoke',
@@ -98,7 +98,7 @@ export class Endpoints {
     }
   }
 
-  a2a(message: IncomingMessage, policy: ActivePolicy): Endpoint {
+  a2a(message: IncomingMessage, policy: ActivePolicy): CallEndpoint {
     return {
       headers: message.headers,
       protocol: 'a2a',
@@ -113,7 +113,7 @@ export class Endpoints {
     }
   }
 
-  mcp(client: ClientExchange, route: ServerEndpoint, policy: ActivePolicy): Endpoint {
+  mcp(client: ClientExchange, route: ServerEndpoint, policy: ActivePolicy): CallEndpoint {
     const { maxBodyBytes } = this.#parts
     // Without a spread: properties after one would give each request a hidden class of its own.
     const request = {
@@ -162,8 +162,8 @@ export class Endpoints {
     }
   }
 
-  /** For a request to several servers that reaches none of them: it is recorded with its refusal. */
-  refusedExchange(exchange: McpExchange, refusal: Refusal, used: UsedResource): Endpoint {
+  /** The endpoint of a request to several servers that reaches none of them: it is recorded with its refusal. */
+  refusedExchange(exchange: McpExchange, refusal: Refusal, used: RequestedResource): CallEndpoint {
     const { mcp } = this.#parts
     const { message, method, headers } = exchange
     const mcpMethod = message === undefined || message.type === 'response' ? null : message.method
@@ -221,8 +221,8 @@ export class Endpoints {
     }
   }
 
-  /** For a malformed path: the call is recorded with its refusal. */
-  refused(message: IncomingMessage, refusal: Refusal, policy: ActivePolicy): Endpoint {
+  /** The endpoint of a malformed path: the call is recorded with its refusal. */
+  refused(message: IncomingMessage, refusal: Refusal, policy: ActivePolicy): CallEndpoint {
     return {
       headers: message.headers,
       protocol: 'invoke',
@@ -233,7 +233,7 @@ export class Endpoints {
     }
   }
 
-  #toolDispatch(policy: ActivePolicy): Endpoint['dispatch'] {
+  #toolDispatch(policy: ActivePolicy): CallEndpoint['dispatch'] {
     return (call, control) =>
       after(call.request(), ({ server }) => {
         const { mcp, upstream } = this.#parts

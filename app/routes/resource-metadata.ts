@@ -1,5 +1,5 @@
 // Responds to GET /.well-known/oauth-protected-resource… (RFC 9728 §3): which issuer gives tokens for this gateway.
-import { Refusal, resolveOptional, services, type UsedResource } from '@svc/core'
+import { Refusal, type UsedResource as RequestedResource, resolveOptional, services } from '@svc/core'
 import { ALL_SERVERS_PATH, resourceUrl } from '@svc/core/http'
 import { parseNameSegment, ReferenceInputError } from '@svc/core/match'
 import type { RequestOrigin } from '../http/public-url.js'
@@ -35,7 +35,7 @@ export function resourceMetadata(
 }
 
 /** Throws `Refusal`. */
-function resourceAt(path: string, policy: ActivePolicy): UsedResource {
+function resourceAt(path: string, policy: ActivePolicy): RequestedResource {
   if (path === '' || path === '/') return { path: '', servers: [] }
   if (path === ALL_SERVERS_PATH) return policy.allServers
   const name = nameIn(path)

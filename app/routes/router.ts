@@ -11,12 +11,12 @@ import { type BufferedResponse, writeRefusal, writeWhole } from '../http/respons
 import { gatewayImplementation } from '../mcp/implementation.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 import { CallHandler, type CallHandlerParts } from './call-handler.js'
-import { Endpoints, type EndpointsParts } from './endpoints.js'
+import { CallEndpoints, type CallEndpointsParts } from './endpoints.js'
 import { respondToEscalationPoll } from './escalation-polls.js'
 import { resourceMetadata } from './resource-metadata.js'
 import { type Route, routeOf } from './route.js'
 
-interface RouterParts extends CallHandlerParts, EndpointsParts {
+interface RouterParts extends CallHandlerParts, CallEndpointsParts {
   /** Silence of a stream after which its client gets a comment, in milliseconds. */
   readonly keepAliveMs: number
   /** The policy in force at this moment. */
@@ -33,13 +33,13 @@ type PlainRoute = Exclude<Route, { kind: 'invoke' | 'a2a' | 'mcp' | 'bad' | 'met
 
 export class Router {
   #parts: RouterParts
-  #endpoints: Endpoints
+  #endpoints: CallEndpoints
   #calls: CallHandler
   #federation: Promise<Federation> | undefined
 
   constructor(parts: RouterParts) {
     this.#parts = parts
-    this.#endpoints = new Endpoints(parts)
+    this.#endpoints = new CallEndpoints(parts)
     this.#calls = new CallHandler(parts)
   }
 

@@ -36,7 +36,7 @@ export interface ServerCommand {
   readonly env: readonly string[]
 }
 
-/** The command as a target, run where this process runs. */
+/** The command as a target, with the working directory of this process. */
 function commandTarget({ command, args, env }: ServerCommand): StdioTarget {
   return stdioTargetSchema.parse({
     command: /[/\\]/.test(command) ? resolve(command) : command,

@@ -109,7 +109,7 @@ export class StdioEndpoint {
     const id = request.headers[SESSION_ID_HEADER]
     const { message } = request
     if (message !== undefined && isWithoutSession(message)) {
-      return respondStateless(message, this.#shared(this.#callerOf(request)), exchange)
+      return respondStateless(message, this.#shared(this.#callerKey(request)), exchange)
     }
     if (message?.['method'] === 'initialize' && !isResponse(message)) return this.#begin(message, exchange)
     if (typeof id !== 'string')
@@ -167,7 +167,7 @@ export class StdioEndpoint {
     // The gateway's own requests have no caller.
     const principal = request.caller?.()
     this.#sessions.makeRoom(principal)
-    const caller = this.#callerOf(request)
+    const caller = this.#callerKey(request)
     const server =
       this.#parts.target.isolate === 'session'
         ? this.#pool.of(`session ${id}`, () => {
@@ -200,7 +200,7 @@ export class StdioEndpoint {
     return new StdioServer({ ...this.#parts, ...parts, limit, makeRoom: () => this.#pool.makeRoom() })
   }
 
-  #callerOf({ caller }: McpRequest): string {
+  #callerKey({ caller }: McpRequest): string {
     return this.#parts.target.isolate === 'gateway' ? '' : (caller?.() ?? '')
   }
 }

@@ -1,4 +1,4 @@
-// The promises of every plugin, as a list of tests: run it over yours, as we run it over ours.
+// The promises of the plugin contract as a list of tests, which the plugins that ship pass as well.
 import { strict as assert } from 'node:assert'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -267,7 +267,7 @@ interface Attempt {
   readonly asked: number
   /** Whether the stage returned before `next()` had ended. */
   readonly isInside: boolean
-  /** The error of the stage that no stage may make. */
+  /** An error of the stage that breaks the contract. */
   readonly stageError: string | undefined
 }
 
@@ -382,7 +382,7 @@ function written({ validConfig = {} }: ConformanceOptions, directory: string): u
   return typeof validConfig === 'function' ? validConfig(directory) : validConfig
 }
 
-/** Fills what earlier stages would have left on the call, unless this stage leaves it itself. */
+/** Fills the slots that earlier stages would have filled, except those that this stage fills. */
 function fillSlots(plugin: Plugin, { fill }: ConformanceOptions, control: CallControl): CallControl {
   const { call } = control
   const own = new Set((plugin.provides ?? []).map(({ index }) => index))

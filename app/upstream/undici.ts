@@ -76,7 +76,7 @@ interface ExchangeLimits {
   readonly idleMs: number | undefined
 }
 
-interface Listener {
+interface ExchangeListener {
   onSent(): void
   readonly onHead: (() => void) | undefined
   resolve(response: UpstreamResponse): void
@@ -88,7 +88,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   #signal: Abortable
   #limits: ExchangeLimits
   #idle: NodeJS.Timeout | undefined
-  #listener: Listener
+  #listener: ExchangeListener
   #controller: Dispatcher.DispatchController | undefined
   #onAbort = (): void => this.#controller?.abort(asError(this.#signal.reason))
   #sent = false
@@ -99,7 +99,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   #size = 0
   #stream: Readable | undefined
 
-  constructor(signal: Abortable, limits: ExchangeLimits, listener: Listener) {
+  constructor(signal: Abortable, limits: ExchangeLimits, listener: ExchangeListener) {
     this.#signal = signal
     this.#limits = limits
     this.#listener = listener

@@ -83,7 +83,7 @@ function readResponses(socket: Socket, done: () => void, fail: (error: Error) =>
     if (end === -1) return
     const head = got.toString('latin1', 0, end)
     const length = /\r\ncontent-length: *(\d+)/i.exec(head)?.[1]
-    if (length === undefined) return fail(new Error(`an respond without content-length:\n${head}`))
+    if (length === undefined) return fail(new Error(`a response without content-length:\n${head}`))
     if (got.length < end + 4 + Number(length)) return
     if (!head.startsWith('HTTP/1.1 200')) return fail(new Error(`not served:\n${got.toString('latin1')}`))
     held = undefined

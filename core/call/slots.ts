@@ -53,7 +53,7 @@ export interface Limit {
 export const publicBaseUrl = slot<() => string | undefined>('publicBaseUrl')
 
 /** The endpoint of several servers that the caller used, as an OAuth resource (RFC 8707). */
-export interface UsedResource {
+export interface RequestedResource {
   /** The path of its URL, below the URL of the gateway. */
   readonly path: string
   /** The names of its servers. */
@@ -61,7 +61,7 @@ export interface UsedResource {
 }
 
 /** Set by the HTTP layer if the caller did not use the endpoint of the call's server. */
-export const requestedResource = slot<UsedResource>('requestedResource')
+export const requestedResource = slot<RequestedResource>('requestedResource')
 export const identity = slot<Identity>('identity')
 /** Set by a program that embeds the pipeline and has authenticated the caller: authn takes it in place of a token. */
 export const trustedCaller = slot<TrustedCaller>('trustedCaller')

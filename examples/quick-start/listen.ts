@@ -1,8 +1,8 @@
-// Listens on a fixed port, or on a free one where that is in use, so that the first start does not fail.
+// Listens on a fixed port, or on a free one if that is in use, so that the first start does not fail.
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-/** Listens on loopback, on a free port where `port` is in use, and returns the port. */
+/** Listens on loopback, on a free port if `port` is in use, and returns the port. */
 export async function listen(server: Server, port: number): Promise<number> {
   try {
     await listenOn(server, port)

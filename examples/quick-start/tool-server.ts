@@ -20,7 +20,7 @@ export interface ToolServer {
   close(): Promise<void>
 }
 
-/** Listens on loopback, on `port`; on a free port where that one is in use or 0. */
+/** Listens on loopback, on `port`, or on a free port if that one is in use or 0. */
 export async function startToolServer(port = 0): Promise<ToolServer> {
   const billing = createBillingService()
   const sessions = new Map<string, StreamableHTTPServerTransport>()

@@ -96,7 +96,7 @@ export class GovernedConnection implements Interceptor {
     if (this.#parts.recordsOnly) return this.#record(control, message, deliver)
     deliveries.expect(call.abortState, (judged) => this.#exchange(call, judged, deliver))
     const outcome = await pipeline.run(control, (_call, running) => proxy.dispatch(running))
-    // The client waits for no response to what it has cancelled (2025-11-25, "Cancellation").
+    // A client does not wait for the response to a request that it has cancelled (2025-11-25, "Cancellation").
     if (!isRequest(message) || (outcome.kind !== 'completed' && outcome.code === 'CANCELLED')) return
     const { id } = message
     const { response } = await proxy.readOutcome(exchange, outcome, call)

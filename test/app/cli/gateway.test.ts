@@ -119,7 +119,7 @@ describe('svc gateway', () => {
         [],
         [
           "required option '--policy <file>' not specified",
-          '(npx svc-sdk gateway --help tells what it takes)',
+          '(npx svc-sdk gateway --help lists the options)',
         ],
       ],
       [

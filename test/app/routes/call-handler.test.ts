@@ -7,7 +7,7 @@ import { HttpClientExchange } from 'svc-sdk/internal/http/client-exchange'
 import { ActivePolicy } from 'svc-sdk/internal/policy/active-policy'
 import { hostSchema } from 'svc-sdk/internal/policy/config'
 import { CallHandler } from 'svc-sdk/internal/routes/call-handler'
-import type { Endpoint } from 'svc-sdk/internal/routes/endpoints'
+import type { CallEndpoint } from 'svc-sdk/internal/routes/endpoints'
 import { TenantCallLimit, TenantConnections } from 'svc-sdk/internal/routes/tenant-limits'
 import { container as root } from 'tsyringe'
 import { keepingLogger } from '../../support/logger.js'
@@ -22,7 +22,7 @@ const request = callRequest({
   idempotencyKey: null,
 })
 
-const endpoint: Endpoint = {
+const endpoint: CallEndpoint = {
   protocol: 'mcp',
   headers: {},
   target: { server: 'files', serverVersion: '1', tool: 'read', toolVersion: '1', mcpMethod: null },
