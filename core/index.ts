@@ -79,6 +79,7 @@ export {
   mandates,
   mcpFacts,
   publicBaseUrl,
+  type RequestedResource as UsedResource,
   redactor,
   requestedResource,
   responseChange,
@@ -86,7 +87,6 @@ export {
   sideEffects,
   type TrustedCaller,
   trustedCaller,
-  type RequestedResource as UsedResource,
   verdict,
 } from './call/slots.js'
 export type { ToolAnnotations } from './call/tool-annotations.js'

@@ -117,10 +117,7 @@ describe('svc gateway', () => {
         'for a missing option, and names the help',
         valid,
         [],
-        [
-          "required option '--policy <file>' not specified",
-          '(npx svc-sdk gateway --help lists the options)',
-        ],
+        ["required option '--policy <file>' not specified", '(npx svc-sdk gateway --help lists the options)'],
       ],
       [
         'for a policy that cannot be read, and names it',
