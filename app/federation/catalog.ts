@@ -1,9 +1,9 @@
 // Merges the lists of a client's servers, and finds the server of a name or URI that the client uses.
 import { Refusal } from '@svc/core'
-import { isJsonObject } from '@svc/core/json'
 import { capabilityOf } from '../mcp/handshake.js'
 import { noList, type ServerList } from '../mcp/list-pages.js'
 import { invalidParams } from '../mcp/mcp-refusal.js'
+import { metaOf } from '../mcp/meta.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import {
   ask,
@@ -121,9 +121,8 @@ function namesOf(
 }
 
 function shownEntry(kind: ListKind, source: EntrySource, entry: Fields, name: string): Fields {
-  const { _meta } = entry
   const meta = {
-    ...(isJsonObject(_meta) ? _meta : {}),
+    ...metaOf(entry),
     [META_SERVER]: source.server,
     [META_NAME]: source.name,
   }

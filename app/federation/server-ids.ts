@@ -2,6 +2,7 @@
 // equal, so a client gets each with the name of its server.
 import { isJsonObject, type JsonObject, type JsonValue, parseJsonObject } from '@svc/core/json'
 import { isRequestId, type Message, type RequestId } from '../mcp/message.js'
+import { metaOf, withMeta } from '../mcp/meta.js'
 import type { Fields } from '../mcp/rpc-response.js'
 
 /** A server's message with ids for the client. */
@@ -12,10 +13,9 @@ export function withClientIds(server: string, message: Fields): Fields {
   if (method === 'notifications/cancelled') {
     return { ...named, params: { ...params, requestId: clientId(server, params['requestId']) } }
   }
-  const { _meta } = params
-  if (id === undefined || !isJsonObject(_meta) || _meta['progressToken'] === undefined) return named
-  const meta = { ..._meta, progressToken: clientId(server, _meta['progressToken']) }
-  return { ...named, params: { ...params, _meta: meta } }
+  const { progressToken } = metaOf(params)
+  if (id === undefined || progressToken === undefined) return named
+  return withMeta(named, { progressToken: clientId(server, progressToken) })
 }
 
 function clientId(server: string, id: unknown): string {

@@ -42,7 +42,7 @@ export async function openLink(server: string, client: ClientFacts, parts: LinkP
     const request = {
       server,
       method: 'POST',
-      headers: { ...parts.headers, 'content-type': 'application/json', ...headers },
+      headers: { ...parts.headers, ...headers },
       message: { jsonrpc: '2.0', ...message },
     } as const
     const reply = await replyTo(parts.calls, request, parts.timeoutMs)

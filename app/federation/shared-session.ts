@@ -1,8 +1,9 @@
 // Requests of clients without sessions (2026-07-28) in a session of a server. Clients of one identity share it and begin
 // with the same ids, so a request has an id of the gateway's own there, which is also its token for progress.
-import { isJsonObject, type JsonObject } from '@svc/core/json'
+import { isJsonObject } from '@svc/core/json'
 import type { ClientExchange } from '../http/client-exchange.js'
 import { isRequestId } from '../mcp/message.js'
+import { metaOf, withMeta } from '../mcp/meta.js'
 import { isStateless } from '../mcp/protocol.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import type { ClientRequest, TranslatedRequest } from './client-request.js'
@@ -18,7 +19,7 @@ export function isShared({ session }: ClientRequest, link: ServerLink): boolean 
 export function withOwnId(request: TranslatedRequest, id: string): TranslatedRequest {
   const { message, translation } = request
   const { id: clientId } = message
-  const token = tokenIn(message)
+  const { progressToken: token } = metaOf(message['params'])
   const own = token === undefined ? message : withMeta(message, { progressToken: id })
   return {
     ...request,
@@ -35,17 +36,6 @@ export function withOwnId(request: TranslatedRequest, id: string): TranslatedReq
       },
     },
   }
-}
-
-function tokenIn({ params }: JsonObject): unknown {
-  const meta = isJsonObject(params) ? params['_meta'] : undefined
-  return isJsonObject(meta) ? meta['progressToken'] : undefined
-}
-
-function withMeta(message: JsonObject, members: JsonObject): JsonObject {
-  const params = isJsonObject(message['params']) ? message['params'] : {}
-  const meta = isJsonObject(params['_meta']) ? params['_meta'] : {}
-  return { ...message, params: { ...params, _meta: { ...meta, ...members } } }
 }
 
 function progressIn({ method, params }: Fields): Fields | undefined {

@@ -1,7 +1,8 @@
 // Subscription ids in notifications, and event ids that name their server, so that a client can resume that server's stream.
 import { withIds } from '@svc/core/http'
-import { isJsonObject, parseJsonObject } from '@svc/core/json'
+import { parseJsonObject } from '@svc/core/json'
 import { SUBSCRIPTIONS_ACKNOWLEDGED } from '../mcp/change-notifications.js'
+import { metaOf, replaceMeta } from '../mcp/meta.js'
 import { META_SUBSCRIPTION_ID } from '../mcp/protocol.js'
 import type { Fields } from '../mcp/rpc-response.js'
 
@@ -14,12 +15,8 @@ export function isOfSubscription({ method }: Fields): boolean {
 
 /** The message with the subscription `id`, or without one if it is undefined. */
 export function withSubscription(message: Fields, id: string | number | undefined): Fields {
-  const params = isJsonObject(message['params']) ? message['params'] : {}
-  const meta = isJsonObject(params['_meta']) ? params['_meta'] : {}
-  const { [META_SUBSCRIPTION_ID]: _own, ...others } = meta
-  const named = id === undefined ? others : { ...others, [META_SUBSCRIPTION_ID]: id }
-  const { _meta, ...rest } = params
-  return { ...message, params: Object.keys(named).length === 0 ? rest : { ...rest, _meta: named } }
+  const { [META_SUBSCRIPTION_ID]: _own, ...others } = metaOf(message['params'])
+  return replaceMeta(message, id === undefined ? others : { ...others, [META_SUBSCRIPTION_ID]: id })
 }
 
 /** The event with an id that names the server. */

@@ -6,9 +6,8 @@ import type { Translation } from '../mcp/exchange.js'
 import { type ClientFacts, metaOfClient, sessionHeaders } from '../mcp/handshake.js'
 import { isRequestId, type RequestId } from '../mcp/message.js'
 import { PARAM_PREFIX } from '../mcp/param-headers.js'
-import { isStateless, STATELESS_REVISION } from '../mcp/protocol.js'
+import { isStateless } from '../mcp/protocol.js'
 import { requestFor, responseFrom } from '../mcp/revision-translation.js'
-import { headersOfRequest } from '../mcp/stateless-request.js'
 import { withClientIds } from './server-ids.js'
 import type { ServerLink } from './server-link.js'
 import { listsChangedBy } from './server-lists.js'
@@ -38,12 +37,12 @@ export function requestTo(
   message: JsonObject,
   clientHeaders: IncomingHttpHeaders,
 ): { readonly headers: IncomingHttpHeaders; readonly message: JsonObject } {
-  const headers = { ...without(clientHeaders, exchangeHeaders), 'content-type': 'application/json' }
-  const written = requestFor(link, isStateless(client.revision), message, () => metaOfClient(client))
-  if (!link.isStateless)
-    return { headers: { ...withoutParamHeaders(headers), ...sessionHeaders(link) }, message: written }
-  const repeated = headersOfRequest(STATELESS_REVISION, String(written['method']), written['params'])
-  return { headers: { ...headers, ...repeated }, message: written }
+  const kept = without(clientHeaders, exchangeHeaders)
+  const headers = { ...(link.isStateless ? kept : withoutParamHeaders(kept)), ...sessionHeaders(link) }
+  return {
+    headers,
+    message: requestFor(link, isStateless(client.revision), message, () => metaOfClient(client)),
+  }
 }
 
 /**

@@ -11,10 +11,10 @@ import {
 } from '@svc/core'
 import { LAST_EVENT_ID_HEADER, PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
 import type { Message, RequestId } from './message.js'
+import { revisionIn } from './meta.js'
 import { isStateless, type ProtocolError } from './protocol.js'
 import type { Fields } from './rpc-response.js'
 import { type BoundTask, boundSessionId, clientTaskId } from './session-binding.js'
-import { revisionIn } from './stateless-request.js'
 
 interface Learned {
   /** The id of the response, if it is on the stream of another request. */

@@ -4,10 +4,10 @@ import { isJsonObject, type JsonObject, type JsonValue } from '@svc/core/json'
 import { isVersion } from '@svc/core/match'
 import { PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
 import { gatewayImplementation, isImplementation } from './implementation.js'
+import { clientMeta, metaOf } from './meta.js'
 import { MAX_NAME } from './name-limits.js'
 import { HANDSHAKE_REVISION, isStateless, META_SERVER_INFO, STATELESS_REVISION } from './protocol.js'
 import type { Fields } from './rpc-response.js'
-import { clientMeta, headersOfRequest } from './stateless-request.js'
 
 const maxVersion = 256
 
@@ -129,8 +129,8 @@ function describedIn({ capabilities, instructions, ...result }: Fields): ServerD
   }
 }
 
-function serverInfoIn({ serverInfo, _meta: meta }: Fields): Fields {
-  const info = serverInfo ?? (isJsonObject(meta) ? meta[META_SERVER_INFO] : undefined)
+function serverInfoIn(result: Fields): Fields {
+  const info = result['serverInfo'] ?? metaOf(result)[META_SERVER_INFO]
   return isJsonObject(info) ? info : {}
 }
 
@@ -168,12 +168,8 @@ export function ownRequest(
   client: ClientFacts,
   { params = {}, ...request }: OwnMessage,
 ): { readonly message: OwnMessage; readonly headers: Record<string, string> } {
-  if (!session.isStateless) return { message: { ...request, params }, headers: sessionHeaders(session) }
-  const sent = { ...params, _meta: metaOfClient(client) }
-  return {
-    message: { ...request, params: sent },
-    headers: headersOfRequest(session.revision, request.method, sent),
-  }
+  const sent = session.isStateless ? { ...params, _meta: metaOfClient(client) } : params
+  return { message: { ...request, params: sent }, headers: sessionHeaders(session) }
 }
 
 export function sessionHeaders({ sessionId, revision }: ServerSession): Record<string, string> {

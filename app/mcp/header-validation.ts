@@ -1,13 +1,13 @@
 // Headers that repeat parts of a message must agree with it, or a router and the server could see different calls
 // (2026-07-28, Streamable HTTP, "Server Validation").
 import type { IncomingHttpHeaders } from 'node:http'
-import { isJsonObject } from '@svc/core/json'
 import { PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
 import { JSON_TYPE, mediaType } from '../http/media-type.js'
 import type { ExchangeHead } from './exchange.js'
 import { decoded, mismatch, single } from './header-text.js'
 import { invalidParams, McpRefusal } from './mcp-refusal.js'
 import type { Message } from './message.js'
+import { metaOf } from './meta.js'
 import { checkParamHeaders } from './param-headers.js'
 import { isStateless, META_PROTOCOL_VERSION, rpcCodes } from './protocol.js'
 
@@ -76,8 +76,7 @@ export function validateHeaders(headers: IncomingHttpHeaders, message: Message):
 /** Whether the revision is one without sessions. */
 function checkVersion(headers: IncomingHttpHeaders, message: Message): boolean {
   const header = single(headers, PROTOCOL_VERSION_HEADER)
-  const meta = message.type === 'response' ? undefined : message.params['_meta']
-  const inBody = isJsonObject(meta) ? meta[META_PROTOCOL_VERSION] : undefined
+  const inBody = message.type === 'response' ? undefined : metaOf(message.params)[META_PROTOCOL_VERSION]
   const stateless = inBody !== undefined || (header !== undefined && isStateless(header))
   if (stateless && inBody === undefined && message.type === 'request' && message.method !== 'initialize') {
     throw new McpRefusal(rpcCodes.invalidParams, `_meta["${META_PROTOCOL_VERSION}"] is missing.`, {

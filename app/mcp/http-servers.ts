@@ -1,11 +1,16 @@
 // MCP servers over Streamable HTTP: the only place where a server's bytes become messages.
 import { readEvent, type SseEvent, SseSplitter, withKnownFields } from '@svc/core/http'
-import { MAX_COST } from '@svc/core/json'
+import { isJsonObject, type JsonObject, MAX_COST } from '@svc/core/json'
+import { PROTOCOL_VERSION_HEADER } from '../http/header-names.js'
 import { EVENT_STREAM_TYPE, JSON_TYPE, mediaType } from '../http/media-type.js'
 import { discard } from '../upstream/discard.js'
 import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
 import type { UpstreamResponse } from '../upstream/response.js'
 import { limitBody } from '../upstream/response-limit.js'
+import { decoded, encoded } from './header-text.js'
+import { nameSources } from './header-validation.js'
+import { revisionIn } from './meta.js'
+import { isStateless } from './protocol.js'
 import { type Fields, isResponse, ProtocolViolation, readServerMessage } from './rpc-response.js'
 import {
   type McpEvent,
@@ -39,8 +44,25 @@ export class HttpServers implements McpServers {
 function completed({ message, headers }: McpRequest): McpRequest['headers'] {
   headers['accept'] ??= ACCEPT
   headers['accept-encoding'] ??= 'identity'
-  if (message !== undefined) headers['content-type'] ??= JSON_TYPE
+  if (message === undefined) return headers
+  headers['content-type'] ??= JSON_TYPE
+  repeatMembers(message, headers)
   return headers
+}
+
+/** From 2026-07-28 on, headers repeat parts of a request (Streamable HTTP, "Request Metadata"). */
+function repeatMembers({ id, method, params }: JsonObject, headers: McpRequest['headers']): void {
+  const revision = id === undefined ? undefined : revisionIn(params)
+  const isStatelessRequest = revision !== undefined && isStateless(revision)
+  const { 'mcp-name': given } = headers
+  if (typeof method !== 'string' || !(isStatelessRequest || given !== undefined)) return
+  const source = nameSources.get(method)
+  const name = source !== undefined && isJsonObject(params) ? params[source] : undefined
+  // A client's header has the client's id of a task.
+  const isSame = typeof given === 'string' && decoded(given, 'mcp-name') === name
+  if (typeof name === 'string' && !isSame) headers['mcp-name'] = encoded(name)
+  if (isStatelessRequest)
+    Object.assign(headers, { [PROTOCOL_VERSION_HEADER]: revision, 'mcp-method': method })
 }
 
 function responseOf({ status, headers, body }: UpstreamResponse): McpResponse {

@@ -1,5 +1,13 @@
-// The `_meta` of a message's params, of a result or of an entry of a list.
+// The `_meta` of a message's params, of a result or of an entry of a list. In 2026-07-28 it has the client of each request
+// ("Request Metadata").
 import { isJsonObject, type JsonObject, type JsonValue } from '@svc/core/json'
+import { isImplementation } from './implementation.js'
+import {
+  META_CLIENT_CAPABILITIES,
+  META_CLIENT_INFO,
+  META_PROTOCOL_VERSION,
+  STATELESS_REVISION,
+} from './protocol.js'
 import type { Fields } from './rpc-response.js'
 
 /** Empty if there is none. */
@@ -20,4 +28,20 @@ export function replaceMeta<M extends Fields>(message: M, meta: Fields): M {
 /** The message with these members in its `_meta`. */
 export function withMeta<M extends Fields>(message: M, members: Fields): M {
   return replaceMeta(message, { ...metaOf(message['params']), ...members })
+}
+
+/** The members of `_meta` by which a request says of which client it is. */
+export function clientMeta(clientInfo: JsonValue, capabilities: JsonValue = {}): JsonObject {
+  return {
+    [META_PROTOCOL_VERSION]: STATELESS_REVISION,
+    // Optional, and refused if it is not valid.
+    ...(isImplementation(clientInfo) ? { [META_CLIENT_INFO]: clientInfo } : {}),
+    [META_CLIENT_CAPABILITIES]: capabilities,
+  }
+}
+
+/** The revision in the `_meta` of params, which only requests without a session have. */
+export function revisionIn(params: unknown): string | undefined {
+  const { [META_PROTOCOL_VERSION]: revision } = metaOf(params)
+  return typeof revision === 'string' ? revision : undefined
 }

@@ -8,7 +8,7 @@ import {
   type RequestKind,
   requestReference,
 } from '@svc/core'
-import { canonicalize, isJsonObject, type JsonValue } from '@svc/core/json'
+import { canonicalize, type JsonValue } from '@svc/core/json'
 import { ReferenceInputError } from '@svc/core/match'
 import type { CallControl } from '@svc/core/pipeline'
 import { idempotencyKeyOf, isIdempotencyKey, keyExpected } from '../http/call-headers.js'
@@ -17,6 +17,7 @@ import { isStatelessExchange, type McpExchange } from './exchange.js'
 import { checkContentType, checkRequestHead } from './header-validation.js'
 import { invalidParams, McpRefusal } from './mcp-refusal.js'
 import { idOf, type Message, parseJsonBody, readMessage } from './message.js'
+import { metaOf } from './meta.js'
 import { MAX_NAME } from './name-limits.js'
 import { META_ESCALATION_ID, META_IDEMPOTENCY_KEY } from './protocol.js'
 import { type ServerVersions, UNVERSIONED } from './server-versions.js'
@@ -174,8 +175,7 @@ function roundOf(message: Message | undefined): string | undefined {
 
 function inMeta(message: Message | undefined, name: string): JsonValue | undefined {
   if (message === undefined || message.type === 'response') return undefined
-  const meta = message.params['_meta']
-  return isJsonObject(meta) ? meta[name] : undefined
+  return metaOf(message.params)[name]
 }
 
 /** Throws `McpRefusal` for a name that can have no reference. */

@@ -3,6 +3,7 @@
 import { isJsonObject, type JsonObject } from '@svc/core/json'
 import type { ServerDescription, ServerSession } from './handshake.js'
 import { isListing } from './listing.js'
+import { metaOf, replaceMeta, withMeta } from './meta.js'
 import {
   HANDSHAKE_REVISION,
   handshakeRevisions,
@@ -45,7 +46,7 @@ export function requestFor(
   meta: () => JsonObject = () => ({}),
 ): JsonObject {
   if (server.isStateless === isClientStateless) return request
-  return server.isStateless ? toStatelessRequest(request, meta()) : toHandshakeRequest(request)
+  return server.isStateless ? withMeta(request, meta()) : toHandshakeRequest(request)
 }
 
 /** The server's response in the client's form; `method` is that of the request. */
@@ -63,18 +64,9 @@ export function responseFrom(
 
 /** A request of 2026-07-28 for a server of an older revision. */
 function toHandshakeRequest(request: JsonObject): JsonObject {
-  const { params } = request
-  if (!isJsonObject(params) || !isJsonObject(params['_meta'])) return request
-  const { _meta, ...rest } = params
-  const kept = Object.entries(_meta).filter(([name]) => !statelessMembers.has(name))
-  return { ...request, params: kept.length === 0 ? rest : { ...rest, _meta: Object.fromEntries(kept) } }
-}
-
-/** A request of an older revision for a server of 2026-07-28; `own` are the members of `_meta` that it must have. */
-function toStatelessRequest(request: JsonObject, own: JsonObject): JsonObject {
-  const params = isJsonObject(request['params']) ? request['params'] : {}
-  const meta = isJsonObject(params['_meta']) ? params['_meta'] : {}
-  return { ...request, params: { ...params, _meta: { ...meta, ...own } } }
+  const members = Object.entries(metaOf(request['params']))
+  const kept = members.filter(([name]) => !statelessMembers.has(name))
+  return kept.length === members.length ? request : replaceMeta(request, Object.fromEntries(kept))
 }
 
 /** The response of a server of an older revision for a client of 2026-07-28; `method` is that of the request. */
@@ -89,13 +81,12 @@ function toStatelessResponse(response: Fields, method: unknown, serverInfo: unkn
 }
 
 export function toStatelessResult(result: Fields, method: unknown, serverInfo: unknown): Fields {
-  const meta = isJsonObject(result['_meta']) ? result['_meta'] : {}
   const isCacheable = isListing(result) || method === 'resources/read'
   return {
     ...(isCacheable ? uncached : {}),
     ...result,
     resultType: 'complete',
-    _meta: { ...meta, ...(isJsonObject(serverInfo) ? { [META_SERVER_INFO]: serverInfo } : {}) },
+    _meta: { ...metaOf(result), ...(isJsonObject(serverInfo) ? { [META_SERVER_INFO]: serverInfo } : {}) },
   }
 }
 

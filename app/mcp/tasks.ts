@@ -5,6 +5,7 @@ import { isJsonObject, type JsonObject } from '@svc/core/json'
 import { z } from 'zod'
 import { McpRefusal } from './mcp-refusal.js'
 import type { Message } from './message.js'
+import { metaOf } from './meta.js'
 import { MAX_NAME } from './name-limits.js'
 import { META_CLIENT_CAPABILITIES, rpcCodes, TASKS_EXTENSION } from './protocol.js'
 import type { Fields } from './rpc-response.js'
@@ -194,16 +195,15 @@ export function isStatus(method: unknown): boolean {
   return typeof method === 'string' && method.startsWith(`notifications/${TASKS_PREFIX}`)
 }
 
-function relatedId({ _meta }: Fields): string | undefined {
-  const related = isJsonObject(_meta) ? _meta[RELATED] : undefined
+function relatedId(fields: Fields): string | undefined {
+  const { [RELATED]: related } = metaOf(fields)
   const id = isJsonObject(related) ? related['taskId'] : undefined
   return typeof id === 'string' ? id : undefined
 }
 
 function withRelated<T extends Fields>(fields: T, change: (id: string) => string): T {
-  const { _meta } = fields
   const id = relatedId(fields)
-  const related = isJsonObject(_meta) ? _meta[RELATED] : undefined
-  if (id === undefined || !isJsonObject(_meta) || !isJsonObject(related)) return fields
-  return { ...fields, _meta: { ..._meta, [RELATED]: { ...related, taskId: change(id) } } }
+  const { [RELATED]: related, ...others } = metaOf(fields)
+  if (id === undefined || !isJsonObject(related)) return fields
+  return { ...fields, _meta: { ...others, [RELATED]: { ...related, taskId: change(id) } } }
 }

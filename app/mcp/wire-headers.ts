@@ -3,11 +3,7 @@ import type { ResponseHeaders } from '@svc/core'
 import { LAST_EVENT_ID_HEADER, PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
 import { EVENT_STREAM_TYPE } from '../http/media-type.js'
 import { lastEventIdOf, type McpExchange } from './exchange.js'
-import { encoded } from './header-text.js'
 import { PARAM_PREFIX } from './param-headers.js'
-import { isStateless } from './protocol.js'
-import { headersOfRequest, revisionIn } from './stateless-request.js'
-import { TASKS_PREFIX } from './tasks.js'
 
 /** Headers that are passed on unchanged, after a check of those that repeat the body. */
 const toUpstream = [SESSION_ID_HEADER, PROTOCOL_VERSION_HEADER, 'mcp-method', 'mcp-name']
@@ -28,28 +24,9 @@ export function addHeadersUpstream(headers: Record<string, string>, exchange: Mc
   headers['accept'] = acceptOf(exchange)
   for (const name of toUpstream) copy(headers, name, exchange.headers[name])
   copy(headers, LAST_EVENT_ID_HEADER, lastEventIdOf(exchange))
-  const { message, tasks, isHeaderless } = exchange
-  if (isHeaderless === true) Object.assign(headers, headersRepeating(message))
-  // The client's header has the client's task id.
-  if (exchange.headers['mcp-name'] !== undefined && tasks[0] !== undefined && isOfTask(message)) {
-    headers['mcp-name'] = encoded(tasks[0].id)
-  }
   for (const name in exchange.headers) {
     if (name.startsWith(PARAM_PREFIX)) copy(headers, name, exchange.headers[name])
   }
-}
-
-/** The headers that a request of a revision without sessions needs, for a client that sent none. */
-function headersRepeating(message: McpExchange['message']): Record<string, string> {
-  if (message?.type !== 'request') return {}
-  const revision = revisionIn(message.params)
-  return revision !== undefined && isStateless(revision)
-    ? headersOfRequest(revision, message.method, message.params)
-    : {}
-}
-
-function isOfTask(message: McpExchange['message']): boolean {
-  return message !== undefined && message.type !== 'response' && message.method.startsWith(TASKS_PREFIX)
 }
 
 export function headersToClient(from: ResponseHeaders): ResponseHeaders {

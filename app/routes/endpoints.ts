@@ -148,7 +148,7 @@ export class CallEndpoints {
   server(request: ServerRequest, policy: ActivePolicy): MessageEndpoint {
     const { message: value, onCall, onJudged } = request
     const body = value === null ? null : writtenBody(value)
-    const endpoint = this.#messageEndpoint(request, policy, async () => body)
+    const endpoint = this.#messageEndpoint({ ...request, isHeaderless: true }, policy, async () => body)
     return {
       ...endpoint,
       dispatch(call, control) {

@@ -2,10 +2,10 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '@svc/core/json'
 import { McpRefusal } from '../mcp/mcp-refusal.js'
 import { idOf, parseJsonBody, type RequestId } from '../mcp/message.js'
+import { revisionIn } from '../mcp/meta.js'
 import { isStateless } from '../mcp/protocol.js'
 import type { RequestBody } from '../mcp/request.js'
 import type { Fields } from '../mcp/rpc-response.js'
-import { revisionIn } from '../mcp/stateless-request.js'
 
 export interface ClientLine {
   /** The bytes of a line without a message: the gateway refuses it. */

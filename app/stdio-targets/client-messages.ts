@@ -1,5 +1,6 @@
 // Forwards messages of a client to a process of either era: in a session (to 2025-11-25), or one by one (2026-07-28).
 import { isJsonObject, type JsonObject } from '@svc/core/json'
+import { clientMeta, revisionIn } from '../mcp/meta.js'
 import {
   handshakeRevisions,
   META_LOG_LEVEL,
@@ -11,7 +12,6 @@ import { requestFor, responseFrom } from '../mcp/revision-translation.js'
 import { methodNotFound, rpcError, statusOfStateless } from '../mcp/rpc-error.js'
 import { type Fields, isResponse } from '../mcp/rpc-response.js'
 import { type McpResponse, messageResponse, noMessage } from '../mcp/servers.js'
-import { clientMeta, revisionIn } from '../mcp/stateless-request.js'
 import { LISTEN_METHOD } from '../mcp/subject.js'
 import type { ClientSession } from './client-session.js'
 import { discoverResult } from './description.js'

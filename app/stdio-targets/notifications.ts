@@ -11,9 +11,9 @@ import {
   SUBSCRIPTIONS_ACKNOWLEDGED,
 } from '../mcp/change-notifications.js'
 import type { ServerDescription } from '../mcp/handshake.js'
+import { clientMeta } from '../mcp/meta.js'
 import { META_SUBSCRIPTION_ID } from '../mcp/protocol.js'
 import type { Fields } from '../mcp/rpc-response.js'
-import { clientMeta } from '../mcp/stateless-request.js'
 import { LISTEN_METHOD, resourceSubscriptions } from '../mcp/subject.js'
 import { MessageStream } from './message-stream.js'
 import type { RpcChannel } from './rpc-channel.js'
