@@ -2,7 +2,7 @@
 import { callRequest, identity, type PluginContext, resolveOptional, services } from '@svc/core'
 import { type CallControl, compose, type PlacedStage } from '@svc/core/pipeline'
 import type { Policy } from '../gateway/builder.js'
-import { toolReference } from '../mcp/tool-reference.js'
+import { listedReference } from '../mcp/references.js'
 import { unsent, unsentCall } from '../policy/unsent-call.js'
 
 /** The tools of one server. */
@@ -48,7 +48,7 @@ export async function refusalsOf(
   const { call } = control
   await compose(stagesOf(policy, judging, context), () => Promise.resolve(unsent))(control)
   return names.flatMap((tool) => {
-    const reference = toolReference(server, tool, version)
+    const reference = listedReference(server, 'tool', tool, version)
     const denial = reference === undefined ? undefined : call.denialOf(reference, 'tool')
     return denial === undefined ? [] : [{ tool, reason: denial.reason }]
   })
@@ -77,7 +77,7 @@ async function usableBy(
   const outcome = await compose(stages, () => Promise.resolve(unsent))(control)
   if (outcome.kind !== 'completed') return []
   return names.filter((tool) => {
-    const reference = toolReference(server, tool, version)
+    const reference = listedReference(server, 'tool', tool, version)
     return reference !== undefined && call.mayRequest(reference, 'tool')
   })
 }

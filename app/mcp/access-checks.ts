@@ -11,7 +11,7 @@ import {
 import { SESSION_ID_HEADER } from '../http/header-names.js'
 import { lastEventIdOf, type McpExchange } from './exchange.js'
 import { invalidParams } from './mcp-refusal.js'
-import { checkedReference, keepProtocolError } from './request.js'
+import { checkedReference } from './references.js'
 import type { LearningCaches } from './response-filter.js'
 import type { BoundTask } from './session-binding.js'
 import { LISTEN_METHOD, resourceSubscriptions } from './subject.js'

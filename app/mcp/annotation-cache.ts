@@ -4,8 +4,8 @@ import { isJsonObject } from '@svc/core/json'
 import { formatReference } from '@svc/core/match'
 import { targetOf } from '../upstream/target.js'
 import { LearnedValues } from './learned-values.js'
+import { listedReference } from './references.js'
 import type { SharedState } from './shared-state.js'
-import { toolReference } from './tool-reference.js'
 
 /** How long an annotation counts after the server last sent it, in milliseconds. */
 const annotationTtlMs = 3_600_000
@@ -59,7 +59,7 @@ export class AnnotationCache implements ToolAnnotations {
     const tools: unknown = isJsonObject(result) ? result['tools'] : undefined
     if (!this.#isUsed || !Array.isArray(tools)) return
     const facts = [...annotationsIn(tools)].flatMap(([name, changes]): [string, string][] => {
-      const reference = toolReference(server, name, version)
+      const reference = listedReference(server, 'tool', name, version)
       return reference === undefined ? [] : [[reference, String(changes ?? 'none')]]
     })
     await this.#learned.learn(upstream.href, facts)

@@ -1,15 +1,6 @@
 // Reads the request of an exchange in the form that the stages judge.
-import {
-  after,
-  attempt,
-  type CallRequest,
-  callRequest,
-  type MaybePromise,
-  type RequestKind,
-  requestReference,
-} from '@svc/core'
+import { after, attempt, type CallRequest, callRequest, type MaybePromise } from '@svc/core'
 import { canonicalize, type JsonValue } from '@svc/core/json'
-import { ReferenceInputError } from '@svc/core/match'
 import type { CallControl } from '@svc/core/pipeline'
 import { idempotencyKeyOf, isIdempotencyKey, keyExpected } from '../http/call-headers.js'
 import type { ParsedBody } from '../http/client-exchange.js'
@@ -18,8 +9,8 @@ import { checkContentType, checkRequestHead } from './header-validation.js'
 import { invalidParams, McpRefusal } from './mcp-refusal.js'
 import { idOf, type Message, parseJsonBody, readMessage } from './message.js'
 import { metaOf } from './meta.js'
-import { MAX_NAME } from './name-limits.js'
 import { META_ESCALATION_ID, META_IDEMPOTENCY_KEY } from './protocol.js'
+import { validName } from './references.js'
 import { type ServerVersions, UNVERSIONED } from './server-versions.js'
 import { type MessageSubject, messageSubject } from './subject.js'
 import { splitTaskIds } from './tasks.js'
@@ -176,20 +167,4 @@ function roundOf(message: Message | undefined): string | undefined {
 function inMeta(message: Message | undefined, name: string): JsonValue | undefined {
   if (message === undefined || message.type === 'response') return undefined
   return metaOf(message.params)[name]
-}
-
-/** Throws `McpRefusal` for a name that can have no reference. */
-export function checkedReference(server: string, kind: RequestKind, name: string, version: string): string {
-  if (kind !== 'resource' && name.length > MAX_NAME) throw invalidParams('Bad name: it is too long.')
-  return validName(() => requestReference({ server, kind, name, version }))
-}
-
-/** The result of `build`; throws `McpRefusal` for a name that can have no reference. */
-function validName<T>(build: () => T): T {
-  try {
-    return build()
-  } catch (cause) {
-    if (cause instanceof ReferenceInputError) throw invalidParams(`Bad name: ${cause.message}.`, { cause })
-    throw cause
-  }
 }

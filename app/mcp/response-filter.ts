@@ -6,8 +6,7 @@ import type { AnnotationCache } from './annotation-cache.js'
 import { isStatelessExchange, type McpExchange } from './exchange.js'
 import { hasServerInfo, serverVersionIn } from './handshake.js'
 import { filterListing, forOneCaller, isListing } from './listing.js'
-import { McpRefusal } from './mcp-refusal.js'
-import { checkedReference } from './request.js'
+import { listedReference } from './references.js'
 import type { Fields } from './rpc-response.js'
 import type { ServerVersions } from './server-versions.js'
 import type { SessionBinding } from './session-binding.js'
@@ -131,22 +130,7 @@ export class ResponseFilter {
   }
 
   #mayRequest(kind: CallRequest['kind'], name: string, version: string): boolean {
-    const reference = validReference(this.#exchange.server, kind, name, version)
+    const reference = listedReference(this.#exchange.server, kind, name, version)
     return reference !== undefined && this.#control.call.mayRequest(reference, kind)
-  }
-}
-
-/** Undefined for a name that cannot be part of a reference, and so is not listed. */
-function validReference(
-  server: string,
-  kind: CallRequest['kind'],
-  name: string,
-  version: string,
-): string | undefined {
-  try {
-    return checkedReference(server, kind, name, version)
-  } catch (error) {
-    if (error instanceof McpRefusal) return undefined
-    throw error
   }
 }

@@ -1,5 +1,6 @@
 // Forwards messages of a client to a process of either era: in a session (to 2025-11-25), or one by one (2026-07-28).
 import { isJsonObject, type JsonObject } from '@svc/core/json'
+import type { ServerDescription, ServerSession } from '../mcp/handshake.js'
 import { clientMeta, revisionIn } from '../mcp/meta.js'
 import {
   handshakeRevisions,
@@ -19,37 +20,42 @@ import { type DispatchedRequest, forward } from './forward.js'
 import type { StdioServer } from './stdio-server.js'
 import type { Connection } from './supervisor.js'
 
-/** Rejects with `UpstreamError`, or with the reason of the signal. */
-export async function respondInSession(
+/** `session` is undefined for a client of 2026-07-28. Rejects with `UpstreamError`, or with the reason of the signal. */
+export async function respond(
   message: JsonObject,
-  session: ClientSession,
+  stdio: StdioServer,
+  session: ClientSession | undefined,
   exchange: DispatchedRequest,
 ): Promise<McpResponse> {
-  const connection = await session.server.connection(exchange.request.signal)
-  if (isResponse(message) || message['id'] === undefined) {
-    accept(message, session, connection)
-    exchange.onSent()
+  const { request, onSent } = exchange
+  const connection = await stdio.connection(request.signal)
+  const { id, method } = message
+  if (isResponse(message) || id === undefined) {
+    // Without a session, a disconnect cancels a request, and the protocol has no notifications of clients over HTTP.
+    if (session !== undefined) accept(message, session, connection)
+    onSent()
     return noMessage(202)
   }
-  const own = ownResponse(message, session, connection)
-  if (own !== undefined) {
-    exchange.onSent()
-    exchange.request.onHead?.()
-    return messageResponse({ message: own })
-  }
   const { server } = connection
-  return forward(session.server, connection, exchange, {
-    message: requestFor(server, false, message, () => protocolMeta(session)),
+  const isStateless = session === undefined
+  const statusOf = isStateless ? statusOfStateless : () => 200
+  const own = isStateless ? statelessResponse(message, server) : sessionResponse(message, session, server)
+  const opensStream = isStateless && method === LISTEN_METHOD
+  if (opensStream || own !== undefined) {
+    onSent()
+    request.onHead?.()
+    if (own !== undefined) return messageResponse({ message: own }, statusOf(own))
+    return stdio.notifications.listen(message, server, request.signal)
+  }
+  return forward(stdio, connection, exchange, {
+    message: requestFor(server, isStateless, message, () => protocolMeta(session)),
     translate: (response) => {
-      const shown = responseFrom(server, false, response, message['method'])
-      noteSubscription(message, shown, session)
+      const shown = responseFrom(server, isStateless, response, method)
+      if (session !== undefined && 'result' in shown) noteSubscription(message, session)
       return shown
     },
-    statusOf: () => 200,
-    track: (running) => {
-      session.running.set(message['id'], running)
-      return () => session.running.delete(message['id'])
-    },
+    statusOf,
+    running: session?.running,
   })
 }
 
@@ -63,14 +69,13 @@ function accept(message: Fields, session: ClientSession, { channel, server }: Co
 }
 
 /** The response to a request that the process need not, or must not, see; undefined for others. */
-function ownResponse(
-  request: JsonObject,
+function sessionResponse(
+  { id, method, params }: JsonObject,
   session: ClientSession,
-  { server }: Connection,
+  server: ServerSession,
 ): Fields | undefined {
-  const { id, method, params } = request
   const done = { jsonrpc: '2.0', id, result: {} }
-  const uri = isJsonObject(params) && typeof params['uri'] === 'string' ? params['uri'] : undefined
+  const { uri, level } = isJsonObject(params) ? params : {}
   switch (method) {
     case 'ping':
       return done
@@ -78,14 +83,14 @@ function ownResponse(
       // The level is the process's, and log messages do not say whose request they are about.
       if (!session.server.isExclusive) return methodNotFound(id, method)
       if (!server.isStateless) return undefined
-      session.logLevel = isJsonObject(params) ? params['level'] : undefined
+      session.logLevel = level
       return done
     case 'resources/subscribe':
-      if (uri === undefined || !server.isStateless) return undefined
+      if (typeof uri !== 'string' || !server.isStateless) return undefined
       session.subscribe(uri, false)
       return done
     case 'resources/unsubscribe':
-      if (uri === undefined) return undefined
+      if (typeof uri !== 'string') return undefined
       session.unsubscribe(uri)
       return done
     default:
@@ -93,54 +98,28 @@ function ownResponse(
   }
 }
 
-function noteSubscription({ method, params }: Fields, response: Fields, session: ClientSession): void {
-  if (method !== 'resources/subscribe' || !('result' in response) || !isJsonObject(params)) return
+/** As `sessionResponse`, for a request of 2026-07-28. */
+function statelessResponse(
+  { id, method, params }: JsonObject,
+  server: ServerDescription,
+): Fields | undefined {
+  const requested = revisionIn(params)
+  if (requested !== STATELESS_REVISION) {
+    const supported = [...handshakeRevisions, STATELESS_REVISION]
+    const data = { supported, requested }
+    return rpcError(id, rpcCodes.unsupportedVersion, 'Unsupported protocol version', data)
+  }
+  if (sessionMethods.has(method)) return methodNotFound(id, method)
+  return method === 'server/discover' ? { jsonrpc: '2.0', id, result: discoverResult(server) } : undefined
+}
+
+/** The process has accepted a subscription of the client. */
+function noteSubscription({ method, params }: Fields, session: ClientSession): void {
+  if (method !== 'resources/subscribe' || !isJsonObject(params)) return
   if (typeof params['uri'] === 'string') session.subscribe(params['uri'], true)
 }
 
-function protocolMeta(session: ClientSession): JsonObject {
-  const { clientInfo, logLevel } = session
+function protocolMeta(session: ClientSession | undefined): JsonObject {
+  const { clientInfo = null, logLevel } = session ?? {}
   return { ...clientMeta(clientInfo), ...(logLevel === undefined ? {} : { [META_LOG_LEVEL]: logLevel }) }
-}
-
-/** Rejects with `UpstreamError`, or with the reason of the signal. */
-export async function respondStateless(
-  message: JsonObject,
-  stdio: StdioServer,
-  exchange: DispatchedRequest,
-): Promise<McpResponse> {
-  const connection = await stdio.connection(exchange.request.signal)
-  const { server } = connection
-  const { id, method } = message
-  const own = (response: Fields): McpResponse => {
-    exchange.onSent()
-    exchange.request.onHead?.()
-    return messageResponse({ message: response }, statusOfStateless(response))
-  }
-  // A disconnect cancels a request; the protocol has no notifications of clients over HTTP.
-  if (id === undefined) {
-    exchange.onSent()
-    return noMessage(202)
-  }
-  const requested = revisionIn(message['params'])
-  if (requested !== STATELESS_REVISION) {
-    const supported = [...handshakeRevisions, STATELESS_REVISION]
-    return own(
-      rpcError(id, rpcCodes.unsupportedVersion, 'Unsupported protocol version', { supported, requested }),
-    )
-  }
-  if (sessionMethods.has(method)) return own(methodNotFound(id, method))
-  if (method === LISTEN_METHOD) {
-    exchange.onSent()
-    exchange.request.onHead?.()
-    return stdio.notifications.listen(message, server, exchange.request.signal)
-  }
-  if (method === 'server/discover') {
-    return own({ jsonrpc: '2.0', id, result: discoverResult(server) })
-  }
-  return forward(stdio, connection, exchange, {
-    message: requestFor(server, true, message),
-    translate: (response) => responseFrom(server, true, response, method),
-    statusOf: statusOfStateless,
-  })
 }

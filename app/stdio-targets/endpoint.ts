@@ -14,7 +14,7 @@ import { type Fields, isResponse } from '../mcp/rpc-response.js'
 import { type McpRequest, type McpResponse, messageResponse, noMessage } from '../mcp/servers.js'
 import { SessionTable } from '../mcp/session-table.js'
 import { isUpstreamError } from '../upstream/response.js'
-import { respondInSession, respondStateless } from './client-messages.js'
+import { respond } from './client-messages.js'
 import { ClientSession } from './client-session.js'
 import type { StdioTarget } from './config.js'
 import { initializeResult, sharedCapabilities } from './description.js'
@@ -109,7 +109,7 @@ export class StdioEndpoint {
     const id = request.headers[SESSION_ID_HEADER]
     const { message } = request
     if (message !== undefined && isWithoutSession(message)) {
-      return respondStateless(message, this.#shared(this.#callerKey(request)), exchange)
+      return respond(message, this.#shared(this.#callerKey(request)), undefined, exchange)
     }
     if (message?.['method'] === 'initialize' && !isResponse(message)) return this.#begin(message, exchange)
     if (typeof id !== 'string')
@@ -120,7 +120,7 @@ export class StdioEndpoint {
       await this.#end(session)
       return noMessage(204)
     }
-    if (message !== undefined) return respondInSession(message, session, exchange)
+    if (message !== undefined) return respond(message, session.server, session, exchange)
     await session.server.connection(request.signal)
     onSent()
     return session.open(request.signal)
@@ -132,10 +132,7 @@ export class StdioEndpoint {
 
   async close(): Promise<void> {
     this.#isClosed = true
-    for (const session of this.#sessions.all()) {
-      this.#sessions.delete(session.id)
-      session.end()
-    }
+    await Promise.all(this.#sessions.all().map((session) => this.#end(session)))
     await this.#pool.close()
     await this.#parts.launcher.close()
   }

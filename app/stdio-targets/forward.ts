@@ -25,8 +25,8 @@ export interface Forwarding {
   /** Gives the response as the client gets it. */
   readonly translate: (response: Fields) => Fields
   readonly statusOf: (response: Fields) => number
-  /** Called when the request is sent; the returned function, when it has settled. */
-  readonly track?: (running: ForwardedRequest) => () => void
+  /** The running requests of the client's session, by their ids. */
+  readonly running?: Map<unknown, ForwardedRequest> | undefined
 }
 
 /** Rejects with `UpstreamError`, or with the reason of the signal. */
@@ -43,13 +43,13 @@ export async function forward(
     throw signal.reason
   }
   let cancel: (reason: string) => void = () => undefined
-  let untrack: () => void = () => undefined
+  const { message } = forwarding
   const abort = (): void => running.fail(signal.reason, 'the caller has cancelled the request')
   const acceptsEvents = String(headers['accept'] ?? EVENT_STREAM_TYPE).includes(EVENT_STREAM_TYPE)
   const running = new ForwardedRequest(forwarding, acceptsEvents, (reason) => {
     clearTimeout(timer)
     signal.removeEventListener('abort', abort)
-    untrack()
+    forwarding.running?.delete(message['id'])
     release()
     if (reason !== undefined) cancel(reason)
   })
@@ -59,8 +59,8 @@ export async function forward(
   }, responseTimeoutMs)
   signal.addEventListener('abort', abort)
   onSent()
-  untrack = forwarding.track?.(running) ?? untrack
-  cancel = connection.channel.request(withTraceHeaders(forwarding.message, headers), running)
+  forwarding.running?.set(message['id'], running)
+  cancel = connection.channel.request(withTraceHeaders(message, headers), running)
   const response = await running.begun
   clearTimeout(timer)
   onHead?.()
