@@ -1,4 +1,7 @@
 // A stream of notifications to a client, into which the streams of several servers are merged.
+import { setMaxListeners } from 'node:events'
+import { setTimeout as delay } from 'node:timers/promises'
+import { abortable, type MaybePromise } from '@svc/core'
 import type { ClientExchange } from '../http/client-exchange.js'
 import { eventStreamHeaders } from '../http/event-stream-rules.js'
 
@@ -10,30 +13,27 @@ export class ClientStream {
   #exchange: ClientExchange
   #keepAlive: NodeJS.Timeout
   #begin: () => void = () => undefined
-  #close: () => void = () => undefined
-  #listeners = new Set<() => void>()
-  #isOpen = true
+  #closing = new AbortController()
 
   constructor(exchange: ClientExchange, keepAliveMs: number) {
     this.#exchange = exchange
     this.begun = new Promise((resolve) => {
       this.#begin = resolve
     })
-    this.closed = new Promise((resolve) => {
-      this.#close = resolve
-    })
+    setMaxListeners(0, this.#closing.signal)
+    this.closed = new Promise((resolve) => this.onClose(resolve))
     this.#keepAlive = setInterval(() => exchange.isBegun && exchange.keepAlive(), keepAliveMs).unref()
     exchange.onDisconnect(() => this.#stop())
     if (exchange.isDisconnected) this.#stop()
   }
 
   get isOpen(): boolean {
-    return this.#isOpen
+    return !this.#closing.signal.aborted
   }
 
   /** Writes the head, once, and then `first`. */
   begin(first?: Uint8Array): void {
-    if (this.#exchange.isBegun || !this.#isOpen) return
+    if (this.#exchange.isBegun || !this.isOpen) return
     this.#exchange.begin(200, eventStreamHeaders)
     if (first !== undefined) void this.#exchange.write(first)
     this.#begin()
@@ -41,57 +41,44 @@ export class ClientStream {
 
   /** Waits for the head. Resolves when more may be written. */
   async write(bytes: Uint8Array): Promise<void> {
-    if (!this.#exchange.isBegun) await Promise.race([this.begun, this.closed])
-    if (!this.#isOpen || bytes.byteLength === 0) return
+    if (!this.#exchange.isBegun) await this.#whileOpen(this.begun)
+    if (!this.isOpen || bytes.byteLength === 0) return
     this.#keepAlive.refresh()
-    const unread = this.#exchange.write(bytes)
-    if (unread === undefined) return
-    await this.#until((resume) => {
-      void unread.then(resume)
-      return () => undefined
-    })
+    await this.#whileOpen(this.#exchange.write(bytes))
   }
 
   /** Resolves after `ms`, or when the stream closes. */
-  async pause(ms: number): Promise<void> {
-    await this.#until((resume) => {
-      const timer = setTimeout(resume, ms).unref()
-      return () => clearTimeout(timer)
-    })
+  pause(ms: number): Promise<void> {
+    return this.#whileOpen(delay(ms, undefined, { ref: false, signal: this.#closing.signal }))
   }
 
   /** Runs `listener` when the stream closes, at once if it has. Returns a function that removes the listener. */
   onClose(listener: () => void): () => void {
-    if (!this.#isOpen) listener()
-    else this.#listeners.add(listener)
-    return () => this.#listeners.delete(listener)
+    const { signal } = this.#closing
+    if (signal.aborted) listener()
+    else signal.addEventListener('abort', listener)
+    return () => signal.removeEventListener('abort', listener)
   }
 
   end(): void {
-    if (!this.#isOpen) return
+    if (!this.isOpen) return
     this.#stop()
     this.#exchange.end()
   }
 
-  async #until(wait: (resume: () => void) => () => void): Promise<void> {
-    await new Promise<void>((resolve) => {
-      const done = (): void => {
-        stopWaiting()
-        stopListening()
-        resolve()
-      }
-      let stopListening: () => unknown = () => undefined
-      const stopWaiting = wait(done)
-      stopListening = this.onClose(done)
-    })
+  /** Resolves when `work` does, or when the stream closes. */
+  async #whileOpen(work: MaybePromise<void>): Promise<void> {
+    if (work === undefined) return
+    try {
+      await abortable(this.#closing.signal, work)
+    } catch (error) {
+      if (this.isOpen) throw error
+    }
   }
 
   #stop(): void {
-    if (!this.#isOpen) return
-    this.#isOpen = false
     clearInterval(this.#keepAlive)
-    this.#close()
-    for (const listener of [...this.#listeners]) listener()
+    this.#closing.abort()
   }
 }
 
