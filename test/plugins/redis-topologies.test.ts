@@ -198,7 +198,7 @@ describe('stores in Redis', function () {
 
     // In a suite of its own: those run last, and the first primary is gone after it.
     describe('that loses a primary', () => {
-      it('go on with the replica, and what that had, when a primary dies', async () => {
+      it('continue with the replica and its data when a primary dies', async () => {
         const [first] = cluster.nodes
         const opened: RedisStore[] = []
         for (const [name, { tagOf }] of Object.entries(redisStores)) {

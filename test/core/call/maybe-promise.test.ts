@@ -1,8 +1,8 @@
 import { attempt, firstResult, isPending, after as onceThere } from '@svc/core'
 import { expect } from 'chai'
 
-describe('values that may have to be waited for', () => {
-  it('are used at once if they are there', async () => {
+describe('values that may be promises', () => {
+  it('are used at once if they are not promises', async () => {
     expect(onceThere(1, (n) => n + 1)).to.equal(2)
     const later = onceThere(Promise.resolve(1), (n) => n + 1)
     expect(isPending(later)).to.equal(true)

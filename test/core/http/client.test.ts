@@ -49,7 +49,7 @@ describe('the HTTP client of the gateway', () => {
     expect((await client().send(url, { maxBytes: 0 })).status).to.equal(302)
   })
 
-  it('ends at its time, also in the middle of a body', async () => {
+  it('ends at its time limit, even in the middle of a body', async () => {
     const url = await serve((_request, response) => response.write('begun'))
     const error = await errorOf(client().send(url, { timeoutMs: 50, maxBytes: 100 }))
     expect([error.code, error.isConnectError]).to.deep.equal(['TIMEOUT', false])

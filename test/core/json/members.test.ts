@@ -27,7 +27,7 @@ describe('the members of an object that programs may take for a name', () => {
     expect(membersLike(JSON.parse('{"__proto__":1}'), '__Proto__')).to.deep.equal(['__proto__'])
   })
 
-  it('are several at any depth, or not', () => {
+  it('are found if an object at any depth has two', () => {
     expect(hasMembersAlike([{ a: { b: 1, c: [{ ſ: 1, S: 2 }] } }])).to.equal(true)
     expect(hasMembersAlike([{ a: { b: 1, c: [{ s: 1 }, { S: 2 }] } }, 'a', null, 1])).to.equal(false)
   })

@@ -147,7 +147,7 @@ const cases = fc.array(reference, { minLength: 1, maxLength: 6 }).chain((referen
 )
 
 describe('a pattern set', () => {
-  it('matches where the naive rule does', () => {
+  it('matches what a naive implementation matches', () => {
     fc.assert(
       fc.property(cases, ({ references, patterns }) => {
         const set = compilePatternSet(patterns)

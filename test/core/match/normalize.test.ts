@@ -5,7 +5,7 @@ import fc from 'fast-check'
 const MARK = '\u0301'
 
 describe('normalization', () => {
-  it('gives what the language gives, but for long runs of marks', () => {
+  it('equals String.normalize except for long runs of marks', () => {
     const part = fc.constantFrom(
       'e',
       ' ',
@@ -26,7 +26,7 @@ describe('normalization', () => {
     )
   })
 
-  it('looks for long runs in the time of one look at each mark', () => {
+  it('finds long runs in linear time', () => {
     const fastest = (marks: number): number => {
       const text = `e${MARK.repeat(marks)}`.repeat(2 ** 18 / (marks + 1))
       const times = Array.from({ length: 5 }, () => {
@@ -40,13 +40,13 @@ describe('normalization', () => {
     expect(fastest(29)).to.be.lessThan(6 * fastest(1))
   })
 
-  it('gives what the language gives between long runs of marks, and keeps every mark', () => {
+  it('equals String.normalize between long runs of marks, and keeps every mark', () => {
     const pile = `e${MARK.repeat(100)}`
     const folded = normalized(`ﬃ${pile}ｶﾞ ﬀ`, 'NFKC')
     expect(folded).to.equal(`ffie${MARK.repeat(100)}ガ ff`.replace(`e${MARK}`, 'é'))
   })
 
-  it('counts as piled up more than 30 marks in a row, those among them that NFKC makes', () => {
+  it('counts as piled up more than 30 marks in a row, including those that NFKC makes', () => {
     expect(hasPiledUpMarks(`${MARK.repeat(30)}e${MARK.repeat(30)}`)).to.equal(false)
     expect(hasPiledUpMarks(MARK.repeat(31))).to.equal(true)
     expect(hasPiledUpMarks(`${MARK}\uff9e`.repeat(16))).to.equal(true)

@@ -246,7 +246,7 @@ describe('a part of a stage that never ends', () => {
     })
   }
 
-  it('is not taken for a wait for a person or for the upstream: that goes on after the caller has left', async () => {
+  it('is ended after the caller has left, unlike a wait for a person or for the upstream', async () => {
     const clock = sinon.useFakeTimers({
       toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval'],
     })

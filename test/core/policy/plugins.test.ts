@@ -98,7 +98,7 @@ describe('the order of stages', () => {
     ])
   })
 
-  it('has what reports findings before the verdict', () => {
+  it('has no stage that reports findings after the verdict', () => {
     const judge = plugin('judge', z.strictObject({}), { phase: 'decision' })
     const counter = plugin('counter', z.strictObject({}), { phase: 'metering' })
     const late = plugin('late', z.strictObject({}))

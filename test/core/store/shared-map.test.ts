@@ -58,7 +58,7 @@ function suite(title: string, create: (given: MapBounds) => SharedMap): void {
       expect(await map.get('g', ['a'])).to.deep.equal([undefined])
     })
 
-    it('has no more values in a group than it may: the one set longest ago goes', async () => {
+    it('removes the value that was set longest ago if a group is full', async () => {
       const map = create(bounds)
       for (const name of ['a', 'b', 'c']) {
         await map.set('g', [[name, name]])

@@ -138,7 +138,7 @@ describe('an amount in major units', () => {
     }
   })
 
-  it('gives the minor units again', () => {
+  it('has the minor units that it was made from', () => {
     fc.assert(
       fc.property(fc.nat(), (minor) => {
         expect(minorUnitsOf((minor / 100).toFixed(2), 'EUR')).to.equal(minor)

@@ -202,7 +202,7 @@ describe('a gateway with mandates', () => {
     expect(await pay({})).to.equal(undefined)
   })
 
-  it('lets no card through for which no mandate was presented', async () => {
+  it('refuses a card for which no mandate was presented', async () => {
     await start()
     const issuedAt = Math.floor(Date.now() / 1000)
     const { checkout } = await issueMandates('jws', { ...issuance, issuedAt })

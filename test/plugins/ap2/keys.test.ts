@@ -211,7 +211,7 @@ describe('did:web', () => {
     expect(await web.resolve(did)).to.have.lengthOf(2)
   })
 
-  it('refuses redirects, documents that are too large, of another id, or no JSON', async () => {
+  it('refuses redirects, documents that are too large, of another id, or not JSON', async () => {
     const did = `did:web:${host}`
     const refused: readonly (readonly [RegExp, object])[] = [
       [/responded with 302; redirects are not followed/, { status: 302, headers: { location: '/other' } }],
@@ -229,7 +229,7 @@ describe('did:web', () => {
     expect(asked).to.not.include('/other')
   })
 
-  it('refuses a server that hangs after its time', async () => {
+  it('refuses a server that does not respond within the time limit', async () => {
     responses['/.well-known/did.json'] = () => 'hang'
     await web.close()
     web = resolver({ timeoutMs: 100 })

@@ -89,7 +89,7 @@ describe('agent runs that callers make up', () => {
     makeCall({ caller: { tenant }, agent: { nodeId: `n${run}`, agentRef: `r${run}` } })
   const refusal = denied('TOOL_NOT_ALLOWED', 'no')
 
-  it('are in the records of a tenant, ten thousand new ones and one more each second', async () => {
+  it('are recorded for a tenant up to ten thousand new ones, and one more each second', async () => {
     await using rig = new AuditRig()
     const { records } = rig
     const run = await rig.runner()

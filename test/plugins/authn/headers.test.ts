@@ -86,7 +86,7 @@ describe('authn: headers', () => {
       expect(why(await sendWith(stage, headers))).to.equal(`UNAUTHENTICATED: ${malformed}`)
     })
 
-    it('is refused when a parser gives two', async () => {
+    it('is refused when the HTTP parser gives two values', async () => {
       const stage = await rig.stage()
       const token = `Bearer ${await rig.issuer.sign()}`
       const headers = { authorization: [token, token] as unknown as string }

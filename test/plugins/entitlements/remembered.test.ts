@@ -42,7 +42,7 @@ describe('entitlements: remembered decisions', () => {
     }
   })
 
-  it('are bounded, and right once they were forgotten', async () => {
+  it('are limited in number, and correct after they were evicted', async () => {
     const before = await decide({ roles: ['ops'] }, 'drop')
     for (let i = 0; i < 300; i++) await decide({ roles: ['ops'] }, `tool-${i}`)
     const after = await decide({ roles: ['ops'] }, 'drop')

@@ -96,7 +96,7 @@ describe('callers of a gateway with a remote runtime', () => {
     })
   }
 
-  it('are each stopped at the first own failure if the runtime fails for three and decides for none', async () => {
+  it('are each stopped at their own first failure if the runtime fails for three and decides for none', async () => {
     await using calls = await new EvaluatedCalls().begin({
       runtime: failingOn((response) => respond(response, 500, {})),
       failureMode: 'local',

@@ -156,7 +156,7 @@ describe('a call whose input the runtime refuses', () => {
     }
   }
 
-  it('is not one if the gateway itself is refused: failureMode decides', async () => {
+  it('is decided by failureMode if the runtime refuses the gateway itself', async () => {
     for (const status of [401, 404, 405, 407]) {
       await using calls = await new EvaluatedCalls().begin({
         runtime: (response) => respond(response, status, {}),

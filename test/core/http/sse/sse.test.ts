@@ -96,7 +96,7 @@ describe('the event stream splitter', () => {
     expect(unfinished).to.equal(8)
   })
 
-  it('drops a byte order mark at the begin of the stream alone, as clients do', () => {
+  it('drops a byte order mark at the beginning of the stream alone, as clients do', () => {
     const stream = Buffer.from('\ufeffdata: 1\n\n\ufeffdata: 2\n\n')
     for (let cut = 0; cut <= stream.length; cut++) {
       const { blocks } = split([stream.subarray(0, cut), stream.subarray(cut)])

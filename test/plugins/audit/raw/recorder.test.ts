@@ -95,7 +95,7 @@ describe('raw payloads', () => {
     ])
   })
 
-  it('observe a stream without changing it', async () => {
+  it('copy a stream without changing it', async () => {
     const { payloads, run, stop } = await start()
     const outcome = await run(
       makeCall(),

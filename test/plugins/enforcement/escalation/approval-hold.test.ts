@@ -29,14 +29,14 @@ describe('an approval', () => {
     return { kind: 'completed', status: 200, headers: {}, body: new Uint8Array() }
   }
 
-  it('is not spent on a call that a stage behind refuses', async () => {
+  it('is not used by a call that an inner stage refuses', async () => {
     expect(summaryOf(await rig.through(rig.make(), notSent))).to.deep.equal({ code: 'RATE_LIMITED' })
     expect(await isUsed()).to.equal(false)
     expect(names()).to.deep.equal([])
     expect(summaryOf(await rig.call())).to.deep.equal({ code: 'sent' })
   })
 
-  it('is given back when it was spent and the call not sent after all', async () => {
+  it('is returned if it was used and the call was not sent', async () => {
     const call = rig.make()
     const outcome = await rig.through(call, async () => {
       expect(await controlOf(call).commitHolds()).to.equal(undefined)
@@ -50,7 +50,7 @@ describe('an approval', () => {
     expect(summaryOf(await rig.call())).to.deep.equal({ code: 'sent' })
   })
 
-  it('lets one of many identical calls at once through', async () => {
+  it('lets one of many concurrent identical calls through', async () => {
     const outcomes = await Promise.all(Array.from({ length: 10 }, () => rig.call()))
     expect(outcomes.filter((outcome) => summaryOf(outcome).code === 'sent')).to.have.length(1)
     expect(rig.sent).to.have.length(1)
@@ -60,7 +60,7 @@ describe('an approval', () => {
     expect(await isUsed()).to.equal(true)
   })
 
-  it('is not given back by a call that did not spend it', async () => {
+  it('is not returned by a call that did not use it', async () => {
     const late = rig.make()
     await rig.through(late, async () => {
       expect(summaryOf(await rig.call())).to.deep.equal({ code: 'sent' })
@@ -72,7 +72,7 @@ describe('an approval', () => {
     expect(await isUsed()).to.equal(true)
   })
 
-  it('is not given back by a call that may have spent it, if another call did', async () => {
+  it('is not returned by a call that may have used it, if another call used it', async () => {
     const memory = new MemoryEscalationStore()
     let isDown = false
     const replace: EscalationStore['replace'] = (entry) =>
@@ -99,7 +99,7 @@ describe('an approval', () => {
       expect(summaryOf(await rig.call({ request }))).to.deep.equal({ code: 'sent' })
     })
 
-    it('lets the call with the same key come to the stored response, by id and without', async () => {
+    it('lets a call with the same key reach the stored response, with and without the id', async () => {
       const replay: Outcome = {
         kind: 'completed',
         status: 200,
@@ -113,7 +113,7 @@ describe('an approval', () => {
       expect(names()).to.deep.equal(['escalations/use'])
     })
 
-    it('does not let it be sent again', async () => {
+    it('does not let the call be sent again', async () => {
       const call = rig.make({ request })
       expect(summaryOf(await rig.through(call, send(call)))).to.deep.equal({
         code: 'ESCALATION_REJECTED',
@@ -124,7 +124,7 @@ describe('an approval', () => {
       expect(await isUsed()).to.equal(true)
     })
 
-    it('says what to do if no response is kept: the same key would meet it again, another is put to people', async () => {
+    it('says what escalates again if no response is stored: another key, or a call without the id', async () => {
       const call = rig.make({ request })
       expect(await rig.through(call, send(call)))
         .to.have.property('message')
@@ -144,7 +144,7 @@ describe('an approval', () => {
       })
     })
 
-    it('does not count for another key or for none', async () => {
+    it('does not apply to another key, or to a call without one', async () => {
       for (const other of [{ idempotencyKey: 'k-2' }, { idempotencyKey: null }]) {
         const headers = { 'x-escalation-id': id }
         expect(summaryOf(await rig.call({ request: other, headers }))).to.include({

@@ -11,7 +11,7 @@ describe('a call that escalates', () => {
 
   afterEach(() => rig[Symbol.asyncDispose]())
 
-  it('waits for a person, and says which escalation decides of it', async () => {
+  it('is refused as pending, and names its escalation', async () => {
     const outcome = await rig.call()
     expect(outcome).to.deep.include({
       kind: 'denied',
@@ -40,14 +40,14 @@ describe('a call that escalates', () => {
     expect(rig.sent).to.deep.equal([])
   })
 
-  it('has the same escalation each time it comes while people decide', async () => {
+  it('has the same escalation each time while that is pending', async () => {
     const first = idOf(await rig.call())
     expect(idOf(await rig.call())).to.equal(first)
     expect(idOf(await rig.call({ headers: { 'x-escalation-id': first } }))).to.equal(first)
     expect(await rig.service.list({ limit: 10 })).to.have.length(1)
   })
 
-  it('has another for other arguments, another tool and another caller', async () => {
+  it('has another escalation for other arguments, another tool and another caller', async () => {
     const ids = [
       idOf(await rig.call()),
       idOf(await rig.call({ args: { a: 1 } })),
@@ -58,7 +58,7 @@ describe('a call that escalates', () => {
     expect(new Set(ids).size).to.equal(5)
   })
 
-  it('has another for another method on the same prompt or resource, and none for a tool over another protocol', async () => {
+  it('has another escalation for another method on a resource, and the same one for a tool over either protocol', async () => {
     const opened = async (request: Partial<CallRequest>) => idOf(await rig.call({ request }))
     const methods = ['resources/read', 'resources/subscribe', 'completion/complete']
     const ids = await Promise.all(methods.map((method) => opened({ kind: 'resource', method })))
@@ -66,7 +66,7 @@ describe('a call that escalates', () => {
     expect(await opened({ method: 'tools/call' })).to.equal(await opened({ method: null }))
   })
 
-  it('is let through once when it was approved, with the id and without', async () => {
+  it('is sent once after its approval, with and without the id', async () => {
     for (const named of [true, false]) {
       const id = idOf(await rig.call())
       await rig.service.vote(id, reviewer('ann'), { vote: 'approve' })
@@ -85,7 +85,7 @@ describe('a call that escalates', () => {
     expect(rig.sent).to.have.length(4)
   })
 
-  it('is refused while the rejection stands, and put to people again after it', async () => {
+  it('is refused while the rejection is valid, and escalates again after that', async () => {
     const id = idOf(await rig.call())
     await rig.service.vote(id, reviewer('ann'), { vote: 'reject' })
     expect(summaryOf(await rig.call())).to.deep.equal({ code: 'ESCALATION_REJECTED', id, status: 'rejected' })
@@ -98,7 +98,7 @@ describe('a call that escalates', () => {
     })
   })
 
-  it('finds that its approval has lapsed', async () => {
+  it('is refused after its approval has expired', async () => {
     const id = idOf(await rig.call())
     rig.clock.advance(MINUTE)
     await rig.service.vote(id, reviewer('ann'), { vote: 'approve' })
@@ -111,7 +111,7 @@ describe('a call that escalates', () => {
     expect(idOf(await rig.call())).to.not.equal(id)
   })
 
-  it('is let through to the end of the time for it', async () => {
+  it('is sent until its approval expires', async () => {
     const id = idOf(await rig.call())
     await rig.service.vote(id, reviewer('ann'), { vote: 'approve' })
     rig.clock.advance(TTL - 1)
@@ -129,7 +129,7 @@ describe('a call that escalates', () => {
     expect(summaryOf(await rig.call())).to.include({ code: 'ESCALATION_PENDING' })
   })
 
-  it('is refused an escalation that is not its own', async () => {
+  it('is refused with the id of the escalation of another call', async () => {
     const id = idOf(await rig.call())
     await rig.service.vote(id, reviewer('ann'), { vote: 'approve' })
     const headers = { 'x-escalation-id': id }
@@ -147,7 +147,7 @@ describe('a call that escalates', () => {
     expect(rig.sent).to.deep.equal([])
   })
 
-  it('is put to people again when it escalates for more than they approved', async () => {
+  it('escalates again for reasons that the approval does not cover', async () => {
     await using wide = await startRig({ section: { escalate_on: ['egress_violation', 'fs_violation'] } })
     const id = idOf(await wide.call())
     await wide.service.vote(id, reviewer('ann'), { vote: 'approve' })
@@ -158,13 +158,13 @@ describe('a call that escalates', () => {
     expect(wide.sent).to.deep.equal([])
   })
 
-  it('may name its escalation if an MCP request does', async () => {
+  it('may name its escalation within an MCP request', async () => {
     const id = idOf(await rig.call())
     await rig.service.vote(id, reviewer('ann'), { vote: 'approve' })
     expect(summaryOf(await rig.call({ request: { escalationId: id } }))).to.deep.equal({ code: 'sent' })
   })
 
-  it('is refused if 20 calls of its caller wait already', async () => {
+  it('is refused if 20 calls of its caller are pending', async () => {
     for (let n = 0; n < 20; n++) await rig.call({ args: { n } })
     const outcome = await rig.call({ args: { n: 20 } })
     expect(outcome).to.deep.include({ code: 'RATE_LIMITED', headers: { 'retry-after': '60' } })
@@ -177,7 +177,7 @@ describe('a call that escalates', () => {
     expect(summaryOf(await rig.call({ args: { n: 20 } }))).to.include({ code: 'ESCALATION_PENDING' })
   })
 
-  it('counts for its person, through every client', async () => {
+  it('counts as pending for its person, whichever client sends it', async () => {
     const through = (client: string, n: number) =>
       rig.call({ caller: { ...caller, client, clientId: client }, args: { n } })
     for (let n = 0; n < 20; n++) await through(`app-${n}`, n)
@@ -189,7 +189,7 @@ describe('a call that escalates', () => {
     }
   })
 
-  it('is found among many: newest first, by tenant and status', async () => {
+  it('is listed among others, newest first, by tenant and status', async () => {
     for (let n = 0; n < 130; n++) {
       const by = {
         ...caller,
@@ -212,7 +212,7 @@ describe('a call that escalates', () => {
     expect(await rig.service.list({ limit: 999, status: 'pending', tenant: 'globex' })).to.have.length(64)
   })
 
-  it('leaves its escalation to its record', async () => {
+  it('has its escalation in a slot, for its record', async () => {
     const call: Call = rig.make()
     const outcome = await rig.stage.handle(call, () => Promise.reject(new Error('it is not sent')))
     expect(call.need(escalation)).to.deep.equal({ id: idOf(outcome), status: 'pending' })
@@ -229,7 +229,7 @@ describe('a call that escalates', () => {
     })
   })
 
-  it('shows people its arguments, cut if they are long, or not at all', async () => {
+  it('shows reviewers its arguments, truncated if they are long, or not at all', async () => {
     const long = await rig.service.find(idOf(await rig.call({ args: { text: 'x'.repeat(5000) } })))
     expect(long?.args)
       .to.match(/^\{"text":"x+…$/)
@@ -267,7 +267,7 @@ describe('a call that does not escalate', () => {
     expect(rig.events).to.deep.equal([])
   })
 
-  it('has found nothing', async () => {
+  it('is sent without findings', async () => {
     await using rig = await startRig()
     expect(summaryOf(await rig.call({ findings: [] }))).to.deep.equal({ code: 'sent' })
   })

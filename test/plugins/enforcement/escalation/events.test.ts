@@ -53,7 +53,7 @@ describe('the steps of an escalation', () => {
     }
   })
 
-  it('are recorded of one that its strategy approves at once', async () => {
+  it('are recorded for an escalation that its strategy approves at once', async () => {
     await using rig = await startRig({ rule: { strategy: 'auto_allow' } })
     expect(summaryOf(await rig.call())).to.deep.equal({ code: 'sent' })
     expect(summaryOf(await rig.call())).to.deep.equal({ code: 'sent' })
@@ -135,7 +135,7 @@ describe('the steps of an escalation', () => {
     expect(summaryOf(await rig.call())).to.deep.equal({ code: 'sent' })
   })
 
-  it('tell of a vote that came too late to count', async () => {
+  it('include a vote that came too late to count', async () => {
     let meanwhile: (() => Promise<unknown>) | undefined
     await using rig = await startRig({
       record: async ({ name }) => {
@@ -157,8 +157,8 @@ describe('the steps of an escalation', () => {
   })
 })
 
-describe('the figures of escalations', () => {
-  it('tell how many there were, and what became of them', async () => {
+describe('the metrics of escalations', () => {
+  it('count how many were opened, decided and used', async () => {
     await using rig = await startRig({ rule: { timeoutAction: 'auto_approve' } })
     const id = async (n: number) => idOf(await rig.call({ args: { n } }))
     await rig.service.vote(await id(1), reviewer('ann'), { vote: 'approve' })

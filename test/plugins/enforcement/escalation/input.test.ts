@@ -131,7 +131,7 @@ describe('the input of an escalation', () => {
     expect(await codeOf(failing.service.vote(id, ann, approving(sha256Hex(whole))))).to.equal('counted')
   })
 
-  it('is refused beyond the bytes that a caller may have waiting', async () => {
+  it('is refused beyond the bytes of pending inputs that a caller may have', async () => {
     const large = (n: number) => ({ args: { n, text: 'x'.repeat(3_000_000) } })
     expect(summaryOf(await rig.call(large(1)))).to.include({ code: 'ESCALATION_PENDING' })
     expect(summaryOf(await rig.call(large(2)))).to.deep.equal({ code: 'RATE_LIMITED' })

@@ -143,10 +143,10 @@ async function run(
   expect(summaryOf(await one.call({ findings: [] }))).to.deep.equal({ code: 'sent' })
 }
 
-describe('people, callers and time, on two gateways', () => {
+describe('votes, calls and time in any order, on two gateways', () => {
   const batches = fc.array(fc.array(action, { minLength: 1, maxLength: 4 }), { maxLength: 12 })
 
-  it('let no call through without its approval, and each approval but once: in memory', async () => {
+  it('let no call through without its approval, and use each approval once: in memory', async () => {
     await fc.assert(
       fc.asyncProperty(rules, batches, async (rule, steps) => {
         const store = new MemoryEscalationStore()
@@ -165,7 +165,7 @@ describe('people, callers and time, on two gateways', () => {
 
     after(() => server[Symbol.asyncDispose]())
 
-    it('let no call through without its approval, and each approval but once', async () => {
+    it('let no call through without its approval, and use each approval once', async () => {
       await fc.assert(
         fc.asyncProperty(rules, batches, async (rule, steps) => {
           await server.send('FLUSHALL')

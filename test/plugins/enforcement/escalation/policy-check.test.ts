@@ -16,7 +16,7 @@ const prefix = 'security.side_effects.human_escalation'
 const alone = 'without authn.oidc only the admin token votes, which is one person without roles'
 const host = { reviewers: { roles: ['reviewer'], approvalSets: {} } }
 
-describe('an escalation rule that nothing could come to', () => {
+describe('an escalation rule that applies to no call', () => {
   it('is found if no reason escalates and no runtime is asked', () => {
     for (const section of [{}, { escalate_on: [] }]) {
       expect(said({}, { knowsUsers: true, host }, section)).to.deep.equal([
@@ -84,7 +84,7 @@ describe('an escalation rule that nobody could satisfy', () => {
     expect(said({ strategy: 'auto_allow' }, {})).to.deep.equal([])
   })
 
-  it('is warned of if nothing escalates', () => {
+  it('causes a warning if nothing escalates', () => {
     const check = (section: object) => checkSection(enforcementPlugin, section)
     expect(check({ escalate_on: ['egress_violation'] })).to.deep.equal([
       'warning enforcement.escalate_on: nothing escalates without security.side_effects.approve_high_risk: true',

@@ -169,7 +169,7 @@ describe('votes on an escalation', () => {
 
     beforeEach(() => open({ rule: { approvalSetId: 'security', minApprovals: 5 }, policy }))
 
-    it('are its members’ to cast, by user, subject or role, of whatever tenant', async () => {
+    it('may be cast by its members, by user, subject or role, of any tenant', async () => {
       await cast(reviewer('ann'))
       await cast(reviewer('bob'))
       await cast(reviewer('dan', ['secops']))
@@ -219,7 +219,7 @@ describe('votes on an escalation', () => {
   })
 })
 
-describe('no order of votes', () => {
+describe('votes in any order', () => {
   const roles = ['legal', 'ops', 'dev']
   const someRoles = fc.subarray(roles)
   const votes = fc.array(
@@ -238,7 +238,7 @@ describe('no order of votes', () => {
     vetoRoles: someRoles,
   })
 
-  it('passes a call that lacks its quorum or a role, or has a veto, and none is lost or counted twice', async () => {
+  it('approve no call that lacks its quorum or a role, or has a veto, and none is lost or counted twice', async () => {
     await fc.assert(
       fc.asyncProperty(rules, votes, fc.boolean(), async (given, ballots, isConcurrent) => {
         const quorum = given.strategy === 'human_quorum' ? given : rule

@@ -56,7 +56,7 @@ describe('a caller who waits', () => {
     expect(codes.sort()).to.deep.equal(['ESCALATION_REJECTED', 'ESCALATION_REJECTED', 'sent'])
   })
 
-  it('is not let through for more than people saw', async () => {
+  it('is refused for reasons that the reviewers did not see', async () => {
     const section = { escalate_on: ['egress_violation', 'fs_violation'] }
     await using rig = await startRig({ section })
     const id = idOf(await rig.call())
@@ -66,7 +66,7 @@ describe('a caller who waits', () => {
     expect(rig.sent).to.deep.equal([])
   })
 
-  it('hears of a decision that another gateway took', async () => {
+  it('gets a decision that was made on another gateway', async () => {
     const store = new MemoryEscalationStore()
     const clock = new FakeClock()
     await using here = await startRig({ store, clock })
@@ -76,7 +76,7 @@ describe('a caller who waits', () => {
     expect(summaryOf(await calling)).to.deep.equal({ code: 'sent' })
   })
 
-  it('hears of the end of the time', async () => {
+  it('gets the decision at the time-out', async () => {
     await using rig = await startRig({ rule: { timeoutAction: 'auto_approve' } })
     const calling = rig.call({ headers })
     await pendingId(rig)
@@ -154,14 +154,14 @@ describe('a caller who waits', () => {
       expect(await waited('2')).to.be.within(2000, 2050)
     })
 
-    it('waits no longer than the policy lets it', async () => {
+    it('waits no longer than the policy allows', async () => {
       expect(await waited('999999999', { escalations: { adapter: 'memory', maxWaitSec: 3 } })).to.be.within(
         3000,
         3050,
       )
     })
 
-    it('does not wait if the policy does not let it', async () => {
+    it('does not wait if the policy does not allow it', async () => {
       const section = { escalations: { adapter: 'memory', maxWaitSec: 0 } }
       expect(await waited('5', section)).to.be.within(0, 50)
     })
@@ -191,7 +191,7 @@ describe('the scheduler', () => {
     expect(expired(rig)).to.have.length(1)
   })
 
-  it('tries again what could not be recorded', async () => {
+  it('retries a decision that could not be recorded', async () => {
     let isDown = true
     await using rig = await startRig({
       record: ({ name }) => {
@@ -232,7 +232,7 @@ describe('several gateways on one store', () => {
     expect(expired.map(({ escalationId }) => escalationId).sort()).to.deep.equal([...ids].sort())
   })
 
-  it('lose no vote that is cast at once on both, and let one call through', async () => {
+  it('lose no vote when both get one at the same time, and let one call through', async () => {
     const clock = new FakeClock()
     const rule = { minApprovals: 6 }
     await using one = await startRig({ clock, rule, context: { stateDir: dir.path } })
@@ -252,7 +252,7 @@ describe('several gateways on one store', () => {
     expect(outcomes.filter((outcome) => summaryOf(outcome).code === 'sent')).to.have.length(1)
   })
 
-  it('go on where one that has ended left off', async () => {
+  it('continue the escalations of one that has ended', async () => {
     const clock = new FakeClock()
     const before = await open(clock)
     const id = idOf(await before.call())

@@ -29,7 +29,7 @@ describe('lmdb escalation store', () => {
 
   afterEach(() => rmSync(dir, { recursive: true }))
 
-  it('forgets nothing when it is closed and opened again', async () => {
+  it('keeps its entries when it is closed and opened again', async () => {
     const store = new LmdbEscalationStore(dir)
     await store.open(entry('a'), none)
     await store.replace(entry('a', { version: 2 }))

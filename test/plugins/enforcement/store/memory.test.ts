@@ -8,7 +8,7 @@ escalationStoreSuite('memory', async () => ({
 }))
 
 describe('memory escalation store', () => {
-  it('refuses further entries rather than forget one that waits', async () => {
+  it('refuses further entries instead of dropping a pending one', async () => {
     const store = new MemoryEscalationStore({ maxEntries: 2 })
     const conditions = { replaces: undefined, maxPending: 20, maxInputBytes: 9, now: entry('').createdAt }
     await store.open(entry('a'), conditions)

@@ -40,7 +40,7 @@ describe('redis', () => {
       for (const store of [one, two, other]) await store.close()
     })
 
-    it('leaves no keys of entries that it has forgotten', async () => {
+    it('leaves no keys of deleted entries', async () => {
       const store = await open()
       await store.open(entry('a', { forgetAt: none.now + 1 }), none)
       await store.due(none.now + 1, 9)
@@ -48,7 +48,7 @@ describe('redis', () => {
       await store.close()
     })
 
-    it('says that nothing is there to be asked', async () => {
+    it('rejects and reports it while Redis cannot be reached', async () => {
       const store = new RedisEscalationStore({ url: 'redis://127.0.0.1:1', connectTimeoutMs: 100 })
       const [opening] = await Promise.allSettled([store.connect(signal)])
       expect(opening).to.have.property('status', 'rejected')

@@ -50,7 +50,7 @@ export function escalationStoreSuite(name: string, open: () => Promise<OpenStore
         expect(await store.latest('of b')).to.equal(undefined)
       })
 
-      it('is the newest of its fingerprint, if its opener knew the one before', async () => {
+      it('is the newest of its fingerprint if its opener has read the one before', async () => {
         await store.open(entry('a', { fingerprint: 'f' }), none)
         const next = entry('b', { fingerprint: 'f' })
         expect(await store.open(next, none)).to.equal('raced')
@@ -62,7 +62,7 @@ export function escalationStoreSuite(name: string, open: () => Promise<OpenStore
         expect(await store.open(entry('c'), { ...none, replaces: 'a' })).to.equal('raced')
       })
 
-      it('does not take the place of one that has its id', async () => {
+      it('does not replace an entry with its id', async () => {
         await store.open(entry('a'), none)
         const other = entry('a', { fingerprint: 'f', body: 'other' })
         expect(await store.open(other, none)).to.equal('raced')
@@ -91,7 +91,7 @@ export function escalationStoreSuite(name: string, open: () => Promise<OpenStore
         expect(await store.open(entry('b'), at(NOON + 1000))).to.equal('opened')
       })
 
-      it('is replaced by the next version of it alone', async () => {
+      it('is replaced only by its next version', async () => {
         await store.open(entry('a'), none)
         const second = entry('a', { version: 2, body: 'second' })
         expect(await store.replace(entry('a', { version: 3 }))).to.equal(false)
@@ -104,7 +104,7 @@ export function escalationStoreSuite(name: string, open: () => Promise<OpenStore
         expect(await store.get('b')).to.equal(undefined)
       })
 
-      it('is removed in the version that was meant alone', async () => {
+      it('is removed only in the given version', async () => {
         await store.open(entry('a'), none)
         await store.open(entry('b', { fingerprint: 'of a' }), { ...none, replaces: 'a' })
         expect(await store.remove(entry('b', { version: 2 }))).to.equal(false)
@@ -139,7 +139,7 @@ export function escalationStoreSuite(name: string, open: () => Promise<OpenStore
         expect(await store.get('a')).to.include({ version: 3 })
       })
 
-      it('goes with its entry', async () => {
+      it('is deleted with its entry', async () => {
         await store.open(entry('a'), none, '{}')
         await store.remove(entry('a'))
         expect(await store.input('a')).to.equal(undefined)
@@ -159,7 +159,7 @@ export function escalationStoreSuite(name: string, open: () => Promise<OpenStore
         expect(await store.open(entry('b'), none, 'x')).to.equal('opened')
       })
 
-      it('is kept whatever text and however long it is', async () => {
+      it('is kept whatever its text and length', async () => {
         const text = `"\ud83d\ude00\n\u0000${'x'.repeat(4_000_000)}`
         await store.open(entry('a'), none, text)
         expect((await store.input('a')) === text).to.equal(true)
@@ -167,7 +167,7 @@ export function escalationStoreSuite(name: string, open: () => Promise<OpenStore
     })
 
     describe('entries whose time is over', () => {
-      it('are returned, the longest over first, while they are pending', async () => {
+      it('are returned while they are pending, the earliest first', async () => {
         await store.open(entry('a', { dueAt: NOON + 30 }), none)
         await store.open(entry('b', { dueAt: NOON + 10 }), none)
         await store.open(entry('c', { dueAt: NOON + 20 }), none)
@@ -191,7 +191,7 @@ export function escalationStoreSuite(name: string, open: () => Promise<OpenStore
     })
 
     describe('entries that are no longer needed', () => {
-      it('are forgotten as new ones come', async () => {
+      it('are deleted as new ones are added', async () => {
         await store.open(entry('a', { forgetAt: NOON + 1 }), none)
         await store.open(entry('b', { forgetAt: NOON + 3 }), none)
         await store.open(entry('c', { forgetAt: NOON + 99 }), { ...none, now: NOON + 2 })
@@ -200,7 +200,7 @@ export function escalationStoreSuite(name: string, open: () => Promise<OpenStore
         expect(ids(await store.page(undefined, 9))).to.deep.equal(['c', 'b'])
       })
 
-      it('are forgotten as others become due, and hold no place of their principal', async () => {
+      it('are deleted as others become due, and do not count for their principal', async () => {
         await store.open(entry('a', { forgetAt: NOON + 1, dueAt: NOON + 9 }), none)
         expect(ids(await store.due(NOON + 9, 9))).to.deep.equal([])
         expect(await store.get('a')).to.equal(undefined)
@@ -214,7 +214,7 @@ export function escalationStoreSuite(name: string, open: () => Promise<OpenStore
         expect(await store.get('a')).to.include({ version: 2 })
       })
 
-      it('leave their fingerprint to a newer one', async () => {
+      it('leave a newer entry of their fingerprint in place', async () => {
         await store.open(entry('a', { fingerprint: 'f', forgetAt: NOON + 1 }), none)
         await store.open(entry('b', { fingerprint: 'f' }), { ...none, replaces: 'a' })
         await store.due(NOON + 2, 9)
@@ -224,7 +224,7 @@ export function escalationStoreSuite(name: string, open: () => Promise<OpenStore
     })
 
     describe('pages', () => {
-      it('hold the newest first, and go on behind the last one seen', async () => {
+      it('begin with the newest entry, and continue after the last one of the page before', async () => {
         for (const [id, age] of Object.entries({ a: 3, b: 1, c: 2, d: 1, e: 1 })) {
           await store.open(entry(id, { createdAt: NOON - age }), none)
         }
@@ -236,7 +236,7 @@ export function escalationStoreSuite(name: string, open: () => Promise<OpenStore
         expect(await store.page(entry('a', { createdAt: NOON - 3 }), 2)).to.deep.equal([])
       })
 
-      it('go on behind one that is gone', async () => {
+      it('continue after an entry that is deleted', async () => {
         for (const [id, age] of Object.entries({ a: 2, b: 1, c: 0 })) {
           await store.open(entry(id, { createdAt: NOON - age }), none)
         }
@@ -246,7 +246,7 @@ export function escalationStoreSuite(name: string, open: () => Promise<OpenStore
       })
     })
 
-    it('lets one of many changes at once through', async () => {
+    it('applies one of many concurrent changes', async () => {
       await store.open(entry('a'), none)
       const changes = await Promise.all(
         Array.from({ length: 20 }, (_, i) => store.replace(entry('a', { version: 2, body: `${i}` }))),
@@ -255,7 +255,7 @@ export function escalationStoreSuite(name: string, open: () => Promise<OpenStore
       expect((await store.get('a'))?.body).to.equal(`${changes.indexOf(true)}`)
     })
 
-    it('lets one of many openings of the same call at once through', async () => {
+    it('opens one of many concurrent entries of one call', async () => {
       const openings = await Promise.all(
         Array.from({ length: 20 }, (_, i) => store.open(entry(`e${i}`, { fingerprint: 'f' }), none)),
       )
@@ -263,7 +263,7 @@ export function escalationStoreSuite(name: string, open: () => Promise<OpenStore
       expect((await store.latest('f'))?.id).to.equal(`e${openings.indexOf('opened')}`)
     })
 
-    it('keeps whatever text there is', async () => {
+    it('keeps any text', async () => {
       let n = 0
       await fc.assert(
         fc.asyncProperty(fc.string({ unit: 'grapheme', maxLength: 200 }), async (text) => {

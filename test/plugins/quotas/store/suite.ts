@@ -181,7 +181,7 @@ export function quotaAdapterSuite(name: string, open: () => Promise<OpenAdapter>
         expect((await take(NOON + 1000, 1, 1)).tokens).to.be.at.least(0)
       })
 
-      it('say when a token will be there, and it is', async () => {
+      it('say when a token will be available, and it is then', async () => {
         await take(NOON, 0.3, 1)
         const { tokens, resetAt } = await take(NOON + 100, 0.3, 1)
         expect(tokens).to.be.lessThan(0)
@@ -190,7 +190,7 @@ export function quotaAdapterSuite(name: string, open: () => Promise<OpenAdapter>
         expect((await take(Number(resetAt), 0.3, 1)).tokens).to.be.at.least(0)
       })
 
-      it('earn nothing from time that runs backwards', async () => {
+      it('gain no tokens when the clock goes back', async () => {
         await take(NOON, 1, 1)
         expect((await take(NOON - 60_000, 1, 1)).tokens).to.be.lessThan(0)
         expect((await take(NOON + 999, 1, 1)).tokens).to.be.lessThan(0)

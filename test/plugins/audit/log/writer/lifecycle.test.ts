@@ -78,7 +78,7 @@ describe('SvcAppender', () => {
       ['an unknown one, with a warning', 0x1badface, ['warn 0x1badface']],
       ['ext4, without', 0xef53, []],
     ] as const) {
-      it(`is none on a file system that is ${name}`, async () => {
+      it(`is not one on a file system that is ${name}`, async () => {
         const logger = memoryLogger()
         const fileSystem = diskWith({ statfsSync: () => ({ type, bavail: 2 ** 40, bsize: 4096 }) })
         const appender = appenderIn(dir.path, { fileSystem, logger })

@@ -71,7 +71,7 @@ describe('readLog', () => {
 })
 
 describe('a bound that is not a time', () => {
-  it('is refused, quoted, with the accepted forms', async () => {
+  it('is refused with its text and the accepted forms', async () => {
     const reading = readLog('.', { since: 'yesterday' }).next()
     const error = await rejectionOf(reading)
     expect(error.message).to.match(

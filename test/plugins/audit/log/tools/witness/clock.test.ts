@@ -62,7 +62,7 @@ describe('the time of witnesses', () => {
       expect(await setBacks(by)).to.deep.equal([['ahead', 'agrees']])
     })
 
-    it('but not without an asked or a given witness', async () => {
+    it('but not without a witness that was asked or given', async () => {
       const by = [await start('a', { clock: time })]
       await write([], 0)
       await write([], -HOUR)
@@ -78,7 +78,7 @@ describe('the time of witnesses', () => {
       ])
     })
 
-    it('and does not take a correction of a minute for a step', async () => {
+    it('but does not count a correction of a minute as a step', async () => {
       await write([], 0)
       await write([], -60_000)
       expect(await setBacks([])).to.deep.equal([])
