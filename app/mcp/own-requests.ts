@@ -1,10 +1,13 @@
 // Sends the gateway's own requests to MCP servers, and reads the responses.
 import { isRefusal } from '@svc/core'
 import { SseOverflow } from '@svc/core/http'
+import type { JsonObject } from '@svc/core/json'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
 import type { ClientFacts, SendOwn, ServerReply } from './handshake.js'
 import type { Implementation } from './implementation.js'
+import { isRequestId } from './message.js'
 import { HANDSHAKE_REVISION } from './protocol.js'
+import { responseWithoutClient } from './rpc-error.js'
 import { type Fields, isResponse, ProtocolViolation } from './rpc-response.js'
 import type { McpRequest, McpResponse, McpServers } from './servers.js'
 
@@ -36,10 +39,13 @@ export function sendingOwn(send: Send, maxBytes: number): SendOwn<OwnReply> {
   return async (message, headers) => {
     const response = await send({ method: 'POST', headers, message: { jsonrpc: '2.0', ...message } })
     const { [SESSION_ID_HEADER]: id } = response.headers
-    const head = { status: response.status, sessionId: typeof id === 'string' ? id : undefined }
+    const sessionId = typeof id === 'string' ? id : undefined
+    const head = { status: response.status, sessionId }
+    const inSession = sessionId === undefined ? headers : { ...headers, [SESSION_ID_HEADER]: sessionId }
     try {
       if (message.id === undefined) return head
-      return { ...head, result: (await responseIn(response, maxBytes))?.['result'] }
+      const respond = responding(send, inSession)
+      return { ...head, result: (await responseIn(response, maxBytes, respond))?.['result'] }
     } catch (error) {
       if (error instanceof ProtocolViolation || error instanceof SseOverflow) return { ...head, error }
       if (isRefusal(error) && error.code === 'PAYLOAD_TOO_LARGE') return { ...head, error }
@@ -55,12 +61,30 @@ export function ownClientFacts(clientInfo: Implementation): ClientFacts {
   return { revision: HANDSHAKE_REVISION, capabilities: {}, clientInfo }
 }
 
-/** Undefined if there is none. Rejects with `ProtocolViolation`, `SseOverflow`, `Refusal` or `UpstreamError`. */
-export async function responseIn(response: McpResponse, maxBytes: number): Promise<Fields | undefined> {
+/** Sends a response to a server's request. Rejects as the dispatcher does. */
+export type Respond = (response: JsonObject) => Promise<void>
+
+/** Responds by `send` with the headers of the session. */
+export function responding(send: Send, headers: Record<string, string>): Respond {
+  return async (message) => (await send({ method: 'POST', headers, message })).discard()
+}
+
+/**
+ * Undefined if there is none. `respond` gets the response to each request that the server sends before. Rejects with
+ * `ProtocolViolation`, `SseOverflow`, `Refusal` or `UpstreamError`.
+ */
+export async function responseIn(
+  response: McpResponse,
+  maxBytes: number,
+  respond: Respond,
+): Promise<Fields | undefined> {
   if (response.form === 'other') return undefined
   if (response.form !== 'events') return (await response.message(maxBytes)).message
   for await (const { message } of response.events({ maxBytes })) {
-    if (message !== undefined && isResponse(message)) return message
+    if (message === undefined) continue
+    if (isResponse(message)) return message
+    const { id, method } = message
+    if (isRequestId(id)) await respond(responseWithoutClient(id, method))
   }
   return undefined
 }

@@ -1,5 +1,6 @@
 // Calls the tools of MCP servers for callers of the invoke protocol: sends a `tools/call` and returns its result.
 import {
+  type Abortable,
   abortable,
   type Call,
   type CallRequest,
@@ -16,10 +17,19 @@ import { upstreamHeaders } from '../upstream/headers.js'
 import { outcomeOfError } from '../upstream/invoke.js'
 import { isUpstreamError, UpstreamError } from '../upstream/response.js'
 import { callerKey, sendCall, sendWith } from '../upstream/send.js'
-import { isOtherEra, ownRequest, performHandshake, type ServerSession, withoutSession } from './handshake.js'
+import {
+  isOtherEra,
+  ownRequest,
+  performHandshake,
+  type ServerSession,
+  sessionHeaders,
+  withoutSession,
+} from './handshake.js'
 import {
   type OwnRequestParts,
   ownClientFacts,
+  type Respond,
+  responding,
   responseIn,
   type Send,
   sendingOwn,
@@ -75,8 +85,13 @@ export class McpToolClient {
         await this.#sessions.drop(owner, session)
         control.retries++
       }
-      const response = await inSession(open, drop, (one) => this.#send(control, upstream, request, one))
-      return await this.#outcomeOf(response)
+      let used: ServerSession = withoutSession
+      const response = await inSession(open, drop, (one) => {
+        used = one
+        return this.#send(control, upstream, request, one)
+      })
+      const send = this.#ownSend(call, upstream, call.abortState)
+      return await this.#outcomeOf(response, responding(send, sessionHeaders(used)))
     } catch (error) {
       return outcomeOfError(control, error)
     }
@@ -125,25 +140,28 @@ export class McpToolClient {
 
   /** Sends the requests of a handshake. They are not part of the call, because other calls may wait for them. */
   #handshakeSend(call: Call, upstream: URL): Send {
-    const { servers, timeoutMs } = this.#parts
     return (head) => {
-      const signal = AbortSignal.timeout(timeoutMs)
-      const caller = (): string => callerKey(call)
-      const send = (one: McpRequest) => servers.send(upstream, one, uncounted)
-      return sendWith(call.get(credential), { ...head, caller, signal }, send, uncounted).catch(
-        (error: unknown) => {
-          // Whatever the handshake's error, the call itself was not sent.
-          if (isUpstreamError(error)) throw new UpstreamError(error.message, 'no', { cause: error.cause })
-          if (signal.aborted) throw new UpstreamError('The MCP server opened no session in time.', 'no')
-          throw error
-        },
-      )
+      const signal = AbortSignal.timeout(this.#parts.timeoutMs)
+      const send = this.#ownSend(call, upstream, signal)
+      return send(head).catch((error: unknown) => {
+        // Whatever the handshake's error, the call itself was not sent.
+        if (isUpstreamError(error)) throw new UpstreamError(error.message, 'no', { cause: error.cause })
+        if (signal.aborted) throw new UpstreamError('The MCP server opened no session in time.', 'no')
+        throw error
+      })
     }
   }
 
-  async #outcomeOf(response: McpResponse): Promise<Outcome> {
+  /** Sends messages of the gateway's own with the credential of the call. */
+  #ownSend(call: Call, upstream: URL, signal: Abortable): Send {
+    const caller = (): string => callerKey(call)
+    const send = (one: McpRequest) => this.#parts.servers.send(upstream, one, uncounted)
+    return (head) => sendWith(call.get(credential), { ...head, caller, signal }, send, uncounted)
+  }
+
+  async #outcomeOf(response: McpResponse, respond: Respond): Promise<Outcome> {
     try {
-      return await this.#read(response)
+      return await this.#read(response, respond)
     } catch (error) {
       return failureOf(error)
     } finally {
@@ -151,13 +169,13 @@ export class McpToolClient {
     }
   }
 
-  async #read(response: McpResponse): Promise<Outcome> {
+  async #read(response: McpResponse, respond: Respond): Promise<Outcome> {
     const { status, headers } = response
     const { maxBytes } = this.#parts
     checkHead(response)
     if (status >= 400 && response.form !== 'events')
       return completedWith(status, headers['content-type'], await response.bytes(maxBytes))
-    const message = await responseIn(response, maxBytes)
+    const message = await responseIn(response, maxBytes, respond)
     if (message === undefined) {
       return failed('UPSTREAM_UNREACHABLE', 'The upstream sent no JSON-RPC response.')
     }

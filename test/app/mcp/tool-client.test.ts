@@ -1,10 +1,12 @@
 // The invoke protocol in front of MCP servers: targets of the form mcp+http(s)://….
 import type { ServerResponse } from 'node:http'
+import { EmptyResultSchema, ListRootsResultSchema } from '@modelcontextprotocol/sdk/types.js'
 import { sha256Hex } from '@svc/core/json'
 import { expect } from 'chai'
 import { type EverythingServer, startEverything } from '../../support/everything.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { events, info, json, type Message } from '../../support/mcp-server.js'
+import { startSessionServer } from '../../support/tool-servers.js'
 import { startUpstream, type TestUpstream, type UpstreamCall } from '../../support/upstream.js'
 
 describe('the invoke protocol in front of a real MCP server', () => {
@@ -39,6 +41,20 @@ describe('the invoke protocol in front of a real MCP server', () => {
       output_sha256: sha256Hex(text),
     })
     expect((await invoke(`echo@${version}`, { message: 'again' })).status).to.equal(200)
+  })
+
+  it('gets responses to what it requests during a call', async () => {
+    await using asking = await startSessionServer('asking', (sdk) => {
+      sdk.registerTool('ask', {}, async ({ sendRequest }) => {
+        const pong = await sendRequest({ method: 'ping' }, EmptyResultSchema)
+        const roots = sendRequest({ method: 'roots/list' }, ListRootsResultSchema)
+        const code = await roots.catch((error) => error.code)
+        return { content: [{ type: 'text', text: JSON.stringify([pong, code]) }] }
+      })
+    })
+    await using through = await startTestGateway({ targets: { asking: `mcp+${asking.url}` } })
+    const response = await through.invoke('/mcp/asking/ask@unversioned', {})
+    expect(await response.json()).to.deep.equal({ content: [{ type: 'text', text: '[{},-32601]' }] })
   })
 
   it('is called by a2a too', async () => {
