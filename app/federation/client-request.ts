@@ -7,7 +7,6 @@ import { capabilityOf, metaOfClient } from '../mcp/handshake.js'
 import type { Message } from '../mcp/message.js'
 import { isStateless } from '../mcp/protocol.js'
 import { responseWithoutClient } from '../mcp/rpc-error.js'
-import type { Fields } from '../mcp/rpc-response.js'
 import { inSession } from '../mcp/server-sessions.js'
 import { UNVERSIONED } from '../mcp/server-versions.js'
 import type { FederationConfig } from '../policy/federation-config.js'
@@ -134,8 +133,17 @@ export async function ask(
   const { calls, ownHeaders, config } = request
   return withLink(request, server, hooks, (link) => {
     const { translation, ...sent } = serverRequest({ ...request, headers: ownHeaders }, link, message)
-    // The gateway reads the untranslated response, which tells how long a list may be kept.
-    const asWritten = { ...translation, response: (response: Fields) => response }
+    const asWritten: Translation = {
+      ...translation,
+      // The gateway reads the untranslated response, which tells how long a list may be kept.
+      response: (response) => response,
+      // The client does not get this stream.
+      async message(sent) {
+        const shown = await translation.message(sent)
+        if (shown !== undefined) request.session.keep(shown)
+        return undefined
+      },
+    }
     return replyTo(calls, { ...sent, translation: asWritten, ...hooks }, config.list_timeout_ms)
   })
 }

@@ -1,4 +1,5 @@
 // The GET stream of a client's session, with the notifications of all its servers.
+import { eventOf } from '@svc/core/http'
 import type { ClientExchange } from '../http/client-exchange.js'
 import { LAST_EVENT_ID_HEADER } from '../http/header-names.js'
 import { allChanges } from '../mcp/change-notifications.js'
@@ -32,12 +33,16 @@ export async function openSessionStream(
     const opened = (): void => stream.begin()
     flows.add(keepOpen({ request, link, stream, filter: allChanges, show, opened, lastEventId }))
   }
+  const stopDelivering = session.deliverBy((changes) => {
+    for (const change of changes) flows.add(stream.write(eventOf(JSON.stringify(change))))
+  })
   const links = await session.links.open()
   const stopAttaching = session.links.onOpen(attach)
   for (const link of links) attach(link)
   await Promise.race([stream.begun, stream.closed, flows.ended()])
   if (client.isBegun) await stream.closed
   stopAttaching()
+  stopDelivering()
   // Status 405 means that the server has no such stream (Streamable HTTP).
   if (stream.isOpen) client.whole({ status: 405, headers: { allow: 'POST, DELETE' }, body: '' })
   await flows.end()

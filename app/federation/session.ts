@@ -2,7 +2,7 @@
 import type { Clock } from '@svc/core'
 import { isJsonObject, type JsonObject } from '@svc/core/json'
 import { BoundedMap } from '@svc/core/store'
-import { RESOURCE_UPDATED } from '../mcp/change-notifications.js'
+import { KeptChanges, RESOURCE_UPDATED } from '../mcp/change-notifications.js'
 import type { ClientFacts } from '../mcp/handshake.js'
 import { MAX_URI } from '../mcp/name-limits.js'
 import type { Fields } from '../mcp/rpc-response.js'
@@ -31,6 +31,9 @@ export class FederationSession {
   readonly subscribed = new SubscribedUris()
   /** The params of the client's last `logging/setLevel`. */
   logLevel: JsonObject | undefined
+  #kept = new KeptChanges()
+  /** Writes kept changes to the stream that the client opened last. */
+  #deliver: ((changes: readonly Fields[]) => void) | undefined
   #ownIds = 0
 
   constructor(id: string, client: ClientFacts, clock: Clock) {
@@ -38,6 +41,21 @@ export class FederationSession {
     this.client = client
     this.links = new ServerSessions(clock)
     this.lists = new ListCache(clock)
+  }
+
+  /** Keeps a change of a list that came on a stream which the client does not get. */
+  keep(message: Fields): void {
+    this.#kept.add(message)
+    this.#deliver?.(this.#kept.take())
+  }
+
+  /** Delivers changes by `deliver`, and those that are kept at once. Returns a function that stops it. */
+  deliverBy(deliver: (changes: readonly Fields[]) => void): () => void {
+    this.#deliver = deliver
+    deliver(this.#kept.take())
+    return () => {
+      if (this.#deliver === deliver) this.#deliver = undefined
+    }
   }
 
   /** The id of the gateway's next own request, as ids must be unique in a server's session. */

@@ -10,6 +10,25 @@ export const listChanges = [
   { flag: 'resourcesListChanged', method: 'notifications/resources/list_changed', capability: 'resources' },
 ] as const
 
+const listMethods: ReadonlySet<unknown> = new Set(listChanges.map(({ method }) => method))
+
+/** The changes of lists that a client did not get, as it had no stream. */
+export class KeptChanges {
+  #methods = new Set<unknown>()
+
+  /** Keeps a notification that a list has changed, once. */
+  add({ method }: Fields): void {
+    if (listMethods.has(method)) this.#methods.add(method)
+  }
+
+  /** Removes and returns the notifications. */
+  take(): Fields[] {
+    const kept = [...this.#methods].map((method) => ({ jsonrpc: '2.0', method }))
+    this.#methods.clear()
+    return kept
+  }
+}
+
 export const RESOURCE_UPDATED = 'notifications/resources/updated'
 
 /** The first message on the stream of `subscriptions/listen`. */

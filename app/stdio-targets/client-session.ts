@@ -1,7 +1,7 @@
 // A client's session with a server over stdio: its running requests, subscriptions and streams.
 import type { Abortable } from '@svc/core'
 import type { JsonValue } from '@svc/core/json'
-import { allChanges } from '../mcp/change-notifications.js'
+import { allChanges, KeptChanges } from '../mcp/change-notifications.js'
 import type { McpResponse, ReceivedMessage } from '../mcp/servers.js'
 import type { ForwardedRequest } from './forward.js'
 import type { MessageStream } from './message-stream.js'
@@ -21,6 +21,8 @@ export class ClientSession {
   /** The level that the client has set; requests to a process of 2026-07-28 each name it. */
   logLevel: JsonValue | undefined
   #streams = new Set<MessageStream>()
+  #kept = new KeptChanges()
+  #hasEnded = false
   #waiting: ReceivedMessage[] = []
 
   constructor(id: string, server: StdioServer, clientInfo: JsonValue) {
@@ -28,6 +30,7 @@ export class ClientSession {
     this.server = server
     this.clientInfo = clientInfo
     server.sessions++
+    server.notifications.kept.add(this.#kept)
   }
 
   /** Whether neither a request nor a stream is open. */
@@ -38,9 +41,15 @@ export class ClientSession {
   /** Opens a stream of what the server sends by itself (GET). */
   open(signal: Abortable): McpResponse {
     const filter = () => ({ ...allChanges, resourceSubscriptions: [...this.uris] })
-    const closed = (): void => void this.#streams.delete(stream)
-    const stream = this.server.notifications.open({ filter }, closed, signal)
+    const { notifications } = this.server
+    const closed = (): void => {
+      this.#streams.delete(stream)
+      if (this.#streams.size === 0 && !this.#hasEnded) notifications.kept.add(this.#kept)
+    }
+    const stream = notifications.open({ filter }, closed, signal)
     this.#streams.add(stream)
+    notifications.kept.delete(this.#kept)
+    for (const change of this.#kept.take()) stream.offer(change)
     for (const received of this.#waiting.splice(0)) stream.offer(received.message, received.text)
     return stream
   }
@@ -66,6 +75,8 @@ export class ClientSession {
 
   /** Ends its streams and subscriptions, and cancels what runs. */
   end(): void {
+    this.#hasEnded = true
+    this.server.notifications.kept.delete(this.#kept)
     for (const request of [...this.running.values()]) request.cancel('the session has ended')
     for (const uri of [...this.uris]) this.unsubscribe(uri)
     for (const stream of this.#streams) stream.end()

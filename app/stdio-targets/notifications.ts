@@ -6,6 +6,7 @@ import {
   allChanges,
   fulfillable,
   isWanted,
+  type KeptChanges,
   listChanges,
   RESOURCE_UPDATED,
   SUBSCRIPTIONS_ACKNOWLEDGED,
@@ -33,6 +34,8 @@ const changes: ReadonlySet<unknown> = new Set([RESOURCE_UPDATED, ...listChanges.
 export class Notifications {
   #clientInfo: JsonValue
   #streams = new Map<MessageStream, ChangeStream>()
+  /** Those of sessions that have no stream at the moment. */
+  readonly kept = new Set<KeptChanges>()
   /** The number of subscriptions by URI. */
   #uris = new Map<string, number>()
   #connection: Connection | undefined
@@ -113,6 +116,7 @@ export class Notifications {
     if (typeof method !== 'string' || !changes.has(method)) return false
     const { _meta, ...rest } = isJsonObject(params) ? params : {}
     const change = { jsonrpc: '2.0', method, params: rest }
+    for (const kept of this.kept) kept.add(change)
     for (const [stream, { filter, stamp }] of this.#streams)
       if (isWanted(change, filter())) stream.offer({ ...change, params: { ...rest, ...stamp } })
     return true

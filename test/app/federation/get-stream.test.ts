@@ -1,10 +1,15 @@
-import { CreateMessageRequestSchema, ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js'
+import {
+  CreateMessageRequestSchema,
+  ElicitRequestSchema,
+  ListPromptsRequestSchema,
+} from '@modelcontextprotocol/sdk/types.js'
 import { expect } from 'chai'
 import { z } from 'zod'
 import { startEverything } from '../../support/everything.js'
 import { startTestGateway } from '../../support/gateway.js'
 import { startResumableServer } from '../../support/resumable-server.js'
 import { connect1 } from '../../support/sdk-clients.js'
+import { scriptedTarget } from '../../support/stdio-target.js'
 import { startSessionServer, startStatelessServer } from '../../support/tool-servers.js'
 
 import { capabilities, done, sessionTools } from './session-tools.js'
@@ -57,6 +62,41 @@ describe('the GET stream at /mcp', () => {
     })
     expect(response.status).to.equal(405)
     expect(response.headers.get('allow')).to.equal('POST, DELETE')
+  })
+
+  for (const [path, tool] of [
+    ['/mcp/files', 'changed'],
+    ['/mcp', 'files__changed'],
+  ] as const) {
+    it(`begins with the changes of lists since the session began, of a server over stdio at ${path}`, async () => {
+      await using gateway = await startTestGateway({ targets: { files: scriptedTarget() } })
+      const url = `${gateway.url}${path}`
+      const session = await begin(url)
+      const call = { method: 'tools/call', params: { name: tool, arguments: {} } }
+      await (await post(url, { jsonrpc: '2.0', id: 1, ...call }, session)).text()
+      const headers = { accept: 'text/event-stream', ...session }
+      const stream = await fetch(url, { headers, signal: AbortSignal.timeout(10_000) })
+      expect(await readUntil(stream, 'list_changed')).to.include('notifications/tools/list_changed')
+    })
+  }
+
+  it('begins with a change that came with a response to the gateway itself', async () => {
+    await using one = await startSessionServer(
+      'one',
+      ({ server }) =>
+        server.setRequestHandler(ListPromptsRequestSchema, async (_request, { sendNotification }) => {
+          await sendNotification({ method: 'notifications/tools/list_changed' })
+          return { prompts: [] }
+        }),
+      { prompts: {}, tools: { listChanged: true } },
+    )
+    await using gateway = await startTestGateway({ targets: { one: one.url } })
+    const url = `${gateway.url}/mcp`
+    const session = await begin(url)
+    await (await post(url, { jsonrpc: '2.0', id: 1, method: 'prompts/list' }, session)).text()
+    const headers = { accept: 'text/event-stream', ...session }
+    const stream = await fetch(url, { headers, signal: AbortSignal.timeout(10_000) })
+    expect(await readUntil(stream, 'list_changed')).to.include('notifications/tools/list_changed')
   })
 
   it('ends when the policy is replaced, and when the gateway closes', async () => {
