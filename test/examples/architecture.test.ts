@@ -1,4 +1,4 @@
-// docs/architecture.md names files and folders; this test checks that they exist.
+// docs/architecture.md and the READMEs of plugins name files and folders; this test checks that they exist.
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -36,5 +36,20 @@ describe('docs/architecture.md', () => {
         .map(({ name }) => `${parent}/${name}/`),
     )
     expect(folders.filter((folder) => !paths.includes(folder))).to.deep.equal([])
+  })
+})
+
+describe('the README of a plugin', () => {
+  it('names files and folders that exist', () => {
+    const missing = readdirSync(join(root, 'plugins')).flatMap((plugin) => {
+      const readme = readFileSync(join(root, 'plugins', plugin, 'README.md'), 'utf8')
+      const named = [...readme.matchAll(/`([\w./-]+(?:\.ts|\/))`/g)].map(([, path = '']) => path)
+      const files = readdirSync(join(root, 'plugins', plugin), { recursive: true, encoding: 'utf8' })
+      return named
+        .filter((path) => !existsSync(join(root, path)))
+        .filter((path) => !files.some((file) => `/${file}`.endsWith(`/${path.replace(/\/$/, '')}`)))
+        .map((path) => `${plugin}: ${path}`)
+    })
+    expect(missing).to.deep.equal([])
   })
 })
