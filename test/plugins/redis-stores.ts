@@ -11,7 +11,7 @@ export interface RedisStore {
   ready(): string | undefined
   /** Writes something under the key; rejects if the store does. */
   write(): Promise<void>
-  /** Whether that is there. */
+  /** Whether something is stored under the key. */
   has(): Promise<boolean>
   close(): Promise<void>
 }

@@ -1,4 +1,4 @@
-// A process that uses every store at a URL, and prints what came of it by name: authorities are trusted by process.
+// A process that uses every store at a URL, and prints the results by name: authorities are trusted by process.
 import { redisStores } from './redis-stores.js'
 
 const url = process.argv[2] ?? ''

@@ -49,7 +49,7 @@ export class LogBuilder {
   /** The writer's clock. */
   at: string
   signer: LocalDevSigner
-  /** Those that sign checkpoints. */
+  /** The keys that sign checkpoints. */
   checkpointSigners: LocalDevSigner[]
   /** What a removal states in place of the truth. */
   removed: { lines?: number; cover?: Buffer; more?: object } = {}

@@ -39,7 +39,7 @@ export async function startBucket(): Promise<Bucket> {
       message.method === 'PUT'
         ? put(message, response, bucket, { behind, checksums })
         : read(message, response, { behind, checksums })
-    // One at a time: between looking and putting nobody else may put.
+    // PUTs run one at a time, so that none comes between the HEAD and the PUT of another.
     turn = turn.then(serve).catch((error: unknown) => response.destroy(error as Error))
   })
   await new Promise<void>((resolve) => front.listen(0, address, resolve))

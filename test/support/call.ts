@@ -25,7 +25,7 @@ export function kept(control: CallControl): Call {
   return control.call
 }
 
-/** Of a call that `makeCall` or `kept` returned. */
+/** The control of a call that `makeCall` or `kept` returned. */
 export function controlOf(call: Call): CallControl {
   const control = controls.get(call)
   if (control === undefined) throw new Error('the call is not kept')

@@ -8,7 +8,7 @@ export interface ProviderOptions {
   /** The audience of a token that is requested for none. */
   readonly resource: string
   readonly clientId: string
-  /** Beside the client that gets access tokens. */
+  /** Clients beside the one that gets access tokens. */
   readonly otherClients?: readonly Record<string, unknown>[]
   readonly claims: Record<string, unknown>
 }

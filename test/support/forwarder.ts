@@ -6,7 +6,7 @@ export interface Forwarder extends AsyncDisposable {
   readonly url: string
 }
 
-/** `to` is asked for each request. */
+/** `to` is called for each request. */
 export function startForwarder(to: () => string): Promise<Forwarder> {
   const server = createServer((message, response) => {
     const url = new URL(message.url ?? '/', to())

@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net'
 
 interface Listening extends AsyncDisposable {
   readonly port: number
-  /** Without a path. */
+  /** The origin, without a path. */
   readonly url: string
 }
 

@@ -32,9 +32,9 @@ export interface Asking {
   /** The message; text is sent as it is. */
   readonly body?: unknown
   readonly rules?: readonly ReferenceRule[]
-  /** Fails the record. */
+  /** The error with which the record fails. */
   readonly unrecordable?: boolean
-  /** Done to the call before it runs, as a stage may. */
+  /** Called with the call before it runs, as a stage would be. */
   readonly prepare?: (call: Call) => void
 }
 

@@ -39,7 +39,7 @@ const releases = {
 
 export type HandshakeRevision = keyof typeof releases
 
-/** Those whose release has all that the tests' server does: the release of 2024-11-05 gives its tools no progress, for example. */
+/** The revisions whose release has every feature of the tests' server. The tools of 2024-11-05 cannot report progress, for example. */
 export const handshakeRevisions: readonly HandshakeRevision[] = ['2025-03-26', '2025-06-18', '2025-11-25']
 
 const modules = [

@@ -1,9 +1,9 @@
-// What gateways know together of MCP, in tests without gateways.
+// The MCP state that gateways share, for tests without gateways.
 import type { Clock, OpenSharedStore } from '@svc/core'
 import { SharedState } from 'svc-sdk/internal/mcp/shared-state'
 import { keepingLogger } from './logger.js'
 
-/** That of one gateway, or of all that open `store`. */
+/** The state of one gateway, or of all that open `store`. */
 export function mcpState(clock: Clock, store?: OpenSharedStore): SharedState {
   return new SharedState(() => store, clock, keepingLogger())
 }

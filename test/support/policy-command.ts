@@ -1,6 +1,6 @@
 // Runs `svc policy` in process and keeps what it prints.
 
-// Not among what `svc-sdk` exports to users: they have it as `svc`.
+// `svc-sdk` does not export it: users run `svc`.
 import { policyCommand } from 'svc-sdk/internal/cli/policy'
 
 export interface Printed {

@@ -1,4 +1,4 @@
-// An MCP server over stdio, as good or as bad as a test needs it. Arguments: `stateless` for a server of 2026-07-28 alone,
+// An MCP server over stdio that fails as a test requires. Arguments: `stateless` for a server of 2026-07-28 alone,
 // `silent`, `rubbish`, `exit`, `wait=FILE` for how it starts. Its tools are named after what they do.
 import { spawn } from 'node:child_process'
 import { existsSync, writeFileSync } from 'node:fs'
@@ -44,14 +44,14 @@ const tools: Record<string, (args: Fields, meta: Fields, id: unknown) => Fields 
     process.stdout.write('x'.repeat(3_000_000))
     return text('never read')
   },
-  // Of the group, but with no pipe to its parent.
+  // A child of the same process group, without a pipe to its parent.
   fork: () => {
     const child = spawn(process.execPath, ['-e', 'process.on("SIGTERM",()=>{});setInterval(()=>{},1000)'], {
       stdio: 'ignore',
     })
     return text(String(child.pid))
   },
-  // Outside the group, in a session of its own.
+  // A child outside the group, in a session of its own.
   escape: () => {
     const child = spawn(process.execPath, ['-e', 'setInterval(()=>{},1000)'], {
       stdio: 'ignore',
@@ -89,7 +89,7 @@ const tools: Record<string, (args: Fields, meta: Fields, id: unknown) => Fields 
     return text(JSON.stringify(await responded))
   },
 }
-/** Up to 2025-11-25 for all, from 2026-07-28 on for each stream that wants it. */
+/** Sends the notification: up to 2025-11-25 once, from 2026-07-28 on to each stream that asked for it. */
 function change(filter: string, method: string, params: Fields): void {
   if (mode !== 'stateless') send({ method, params })
   for (const [id, wanted] of listening) {

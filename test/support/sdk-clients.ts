@@ -1,4 +1,4 @@
-// Clients of the protocol's own SDKs, as they come.
+// Clients of the protocol's own SDKs, unchanged.
 import { Client as Client2, StreamableHTTPClientTransport as Transport2 } from '@modelcontextprotocol/client'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'

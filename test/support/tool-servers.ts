@@ -14,7 +14,7 @@ interface SdkServer extends AsyncDisposable {
 export interface SessionServer extends SdkServer {
   /** One for each open session. */
   readonly sessions: ReadonlyMap<string, McpServer>
-  /** As if the server had been started anew. */
+  /** Ends all sessions, as a restart of the server does. */
   forgetSessions(): void
   /** Refuses connections, until `up`. */
   down(): Promise<void>

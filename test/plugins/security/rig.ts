@@ -17,7 +17,7 @@ export function securityStage(section: object): Stage {
 export interface Sections {
   readonly security: object
   readonly enforcement?: object
-  /** Between security and enforcement. */
+  /** Stages between security and enforcement. */
   readonly between?: PlacedStage
 }
 

@@ -250,7 +250,7 @@ async function perform(store: DedupeStore, act: Act, claim: DedupeClaim): Promis
   }
 }
 
-/** The same, told as a story: one key, whose it is, and since when. */
+/** A model of one key: its phase, its owner and its times. */
 class Model {
   now = 0
   #owner: string | undefined

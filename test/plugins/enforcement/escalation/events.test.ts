@@ -12,7 +12,7 @@ const lines = (rig: EscalationRig) =>
     return error === undefined ? text : `${text} ${error}`
   })
 
-/** An rig whose log refuses the steps named here, while they are. */
+/** A rig whose log refuses the steps in this set. */
 async function withLog(refused: Set<string>, rule = {}): Promise<EscalationRig> {
   return startRig({
     rule,

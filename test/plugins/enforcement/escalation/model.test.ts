@@ -1,5 +1,5 @@
-// Whatever callers, reviewers and time do on two gateways that share a store: no call is sent without an approval of
-// its own, each approval lets one call through, and the log tells the whole story.
+// In any order of calls, votes and time on two gateways that share a store, no call is sent without an approval of
+// its own, each approval lets one call through, and the log has every step.
 import { type GatewayEvent, isVoteError } from '@svc/core'
 import { MemoryEscalationStore } from '@svc/plugin-enforcement'
 import { RedisEscalationStore } from '@svc/plugin-enforcement/redis'
@@ -19,7 +19,7 @@ const action = fc.oneof(
     arbitrary: fc.record({
       kind: fc.constant('call' as const),
       gateway,
-      /** Which of two calls. */
+      /** The number of the call, of two. */
       n: fc.integer({ min: 0, max: 1 }),
       key: fc.constantFrom(null, 'k1', 'k2'),
       isSent: fc.boolean(),
@@ -33,7 +33,7 @@ const action = fc.oneof(
       by: fc.integer({ min: 0, max: 4 }),
       vote: fc.constantFrom('approve' as const, 'approve' as const, 'reject' as const),
       roles: fc.subarray(roles),
-      /** Which of the escalations that are there. */
+      /** The number of the escalation, of those that exist. */
       on: fc.nat({ max: 3 }),
     }),
   },

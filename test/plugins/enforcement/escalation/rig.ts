@@ -64,7 +64,7 @@ export interface RigOptions {
   readonly store?: EscalationStore
   readonly clock?: FakeClock
   readonly context?: Partial<PluginContext>
-  /** Told of each event before it counts as recorded. */
+  /** Called with each event before it counts as recorded. */
   readonly record?: (event: GatewayEvent) => Promise<void> | void
   readonly redactor?: Redactor
 }
@@ -83,7 +83,7 @@ export interface EscalationRig extends AsyncDisposable {
   /** The calls that reached the upstream. */
   readonly sent: Call[]
   call(options?: CallOptions): Promise<Outcome>
-  /** Through the stage, but not sent by this: as by a stage behind it. */
+  /** Sends the call through the stage to `next`, in place of the upstream of this rig. */
   through(call: Call, next: () => Promise<Outcome>): Promise<Outcome>
   make(options?: CallOptions): Call
 }
@@ -98,7 +98,7 @@ export async function startRig(options: RigOptions = {}): Promise<EscalationRig>
     knowsUsers: true,
     ...options.policy,
   })
-  // Those of two rigs must differ.
+  // The ids of two rigs must differ.
   const hex = (bytes: number) => randomBytes(bytes).toString('hex')
   rig.bind(services.record, async (event) => {
     await options.record?.(event)

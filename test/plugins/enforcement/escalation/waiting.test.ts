@@ -132,7 +132,7 @@ describe('a caller who waits', () => {
 
     afterEach(() => timers.restore())
 
-    /** How long the call waited, in milliseconds, for nobody. */
+    /** Milliseconds that the call waited for a decision that did not come. */
     async function waited(wait: string, section: object = {}): Promise<number> {
       await using rig = await startRig({ section })
       let isOver = false

@@ -85,7 +85,7 @@ describe('lmdb quota adapter', () => {
     }
     await at(NOON, 500, 'first')
     await at(NOON + 3 * DAY, 500, 'second')
-    // What is left of the first day's would be counted on: it is gone.
+    // The counts of the first day are deleted; one that was left would be continued.
     const counted = await Promise.all(
       Array.from({ length: 500 }, (_, i) => adapter.incrDaily(`first${i}`, 'a', 5, NOON)),
     )

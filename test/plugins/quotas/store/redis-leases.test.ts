@@ -65,7 +65,7 @@ describe('redis leases', () => {
       Array.from({ length: 3000 }, (_, i) => ten[i % 10]!.incrDaily('t', 'a', 1234)),
     )
     const through = responses.filter(({ count }) => count <= 1234).length
-    // Of what some hold the others may see none, but never is one too many let through.
+    // Calls in the batch of one adapter may stay unused, but the limit is never exceeded.
     expect(through).to.be.at.most(1234).and.at.least(1100)
     expect(await counted()).to.be.at.most(1234)
   })
@@ -108,7 +108,7 @@ describe('redis leases', () => {
     const adapter = await open(10)
     await adapter.incrDaily('t', 'a', 1000)
     clock.advance(60_000)
-    // A new batch behind the first, whose rest is then given back.
+    // The second batch replaces the first one, whose unused calls are refunded.
     expect((await adapter.incrDaily('t', 'a', 1000)).count).to.equal(11)
     await adapter.endBatches()
     expect(await counted()).to.equal(11)

@@ -6,7 +6,7 @@ import { decide, type Setup, startSetup } from '../gateway.js'
 export type Tool = (call: UpstreamCall, response: ServerResponse) => void
 
 export interface RedactionCase {
-  /** Of the obligation `redact_output`. */
+  /** Parameters of the obligation `redact_output`. */
   readonly params?: object
   readonly tool: Tool
 }
