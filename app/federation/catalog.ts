@@ -5,6 +5,7 @@ import { noList, type ServerList } from '../mcp/list-pages.js'
 import { invalidParams } from '../mcp/mcp-refusal.js'
 import { metaOf } from '../mcp/meta.js'
 import type { Fields } from '../mcp/rpc-response.js'
+import { hasApps, isForAppsAlone, toolOfApp, withInterface } from './apps.js'
 import {
   ask,
   type CallHooks,
@@ -53,7 +54,9 @@ export async function wholeList(
     if ('value' in result && result.value.isCut)
       request.logMissing(result.server, 'Its list is too long to be kept.')
   }
-  const listed = entriesOf(results, kind)
+  const all = entriesOf(results, kind)
+  const isModelAlone = kind === 'tools' && !hasApps(request.session)
+  const listed = isModelAlone ? all.filter(({ entry }) => !isForAppsAlone(entry)) : all
   const templates = kind === 'resources' ? await listsOf(request, 'resourceTemplates') : []
   const names = namesOf(request, kind, listed, entriesOf(templates, 'resourceTemplates'))
   const entries = listed.map(({ source, entry }, index) =>
@@ -120,7 +123,8 @@ function namesOf(
   }
 }
 
-function shownEntry(kind: ListKind, source: EntrySource, entry: Fields, name: string): Fields {
+function shownEntry(kind: ListKind, source: EntrySource, own: Fields, name: string): Fields {
+  const entry = kind === 'tools' ? withInterface(source, own) : own
   const meta = {
     ...metaOf(entry),
     [META_SERVER]: source.server,
@@ -156,7 +160,12 @@ export async function sourceOfName(
   const [found, ...others] = needsList(name, prefix)
     ? await firstFound(request, kind, (index) => index.sourcesOf(name, prefix))
     : []
-  if (found === undefined) throw invalidParams(await describeUnknown(request, kind, name))
+  if (found === undefined) {
+    const ofApp =
+      kind === 'tools' && hasApps(request.session) ? toolOfApp(name, await listsOf(request, kind)) : undefined
+    if (ofApp !== undefined) return ofApp
+    throw invalidParams(await describeUnknown(request, kind, name))
+  }
   if (others.length > 0) {
     const named = [found, ...others].map(({ server }) => server)
     throw conflict(new NameConflict(name, named))

@@ -17,6 +17,7 @@ export class ListIndex {
   /** The entries that have a name, each once. */
   readonly listed: readonly Listed[]
   #sources: ReadonlyMap<string, EntrySource>
+  #entries: ReadonlyMap<string, Fields> | undefined
   #byPrefixed: ReadonlyMap<string, EntrySource> | undefined
   #byBare: ReadonlyMap<string, EntrySource> | undefined
   #templates: readonly Template[] | undefined
@@ -41,6 +42,12 @@ export class ListIndex {
   /** Whether the server lists exactly this name. */
   has(name: string): boolean {
     return this.#sources.has(name)
+  }
+
+  /** The entry of exactly this name. */
+  entryOf(name: string): Fields | undefined {
+    this.#entries ??= new Map(this.listed.map(({ source, entry }) => [source.name, entry]))
+    return this.#entries.get(name)
   }
 
   /** The tools or prompts that a client may mean by `name`; in the mode `conflict`, it may have a prefix or not. */

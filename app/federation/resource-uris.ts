@@ -1,21 +1,35 @@
 // Resources keep the URIs of their servers, because results of tools name them too. If two servers list one URI, each entry
 // is listed below the name of its server instead.
+import { UI_SCHEME } from '../mcp/ui-resources.js'
 import type { EntrySource } from './names.js'
 
 const SCHEME = 'svc:'
+/** Clients refuse an interface of a tool whose URI has another scheme (MCP Apps). */
+const UI_WRAPPER = `${UI_SCHEME}svc/`
 
-/** `svc:<server>/<uri>`, for URIs and templates. */
+/** `svc:<server>/<uri>`, for URIs and templates; `ui://svc/<server>/<rest>` for `ui://<rest>`. */
 export function wrappedUri({ server, name }: EntrySource): string {
-  return `${SCHEME}${encodeURIComponent(server)}/${name}`
+  const segment = encodeURIComponent(server)
+  return isInterface(name)
+    ? `${UI_WRAPPER}${segment}/${name.slice(UI_SCHEME.length)}`
+    : `${SCHEME}${segment}/${name}`
 }
 
 /** The server and its own URI; undefined for a URI that is not wrapped. */
 export function sourceOfWrapped(uri: string): EntrySource | undefined {
-  if (!uri.startsWith(SCHEME)) return undefined
-  const slash = uri.indexOf('/')
-  const segment = slash < 0 ? '' : uri.slice(SCHEME.length, slash)
+  const wrapper = [SCHEME, UI_WRAPPER].find((begin) => uri.startsWith(begin))
+  if (wrapper === undefined) return undefined
+  const slash = uri.indexOf('/', wrapper.length)
+  const segment = slash < 0 ? '' : uri.slice(wrapper.length, slash)
   const server = decodedSegment(segment)
-  return server === undefined || server === '' ? undefined : { server, name: uri.slice(slash + 1) }
+  if (server === undefined || server === '') return undefined
+  const rest = uri.slice(slash + 1)
+  return { server, name: wrapper === UI_WRAPPER ? `${UI_SCHEME}${rest}` : rest }
+}
+
+/** Interfaces of tools are always listed below the names of their servers, as servers need not list them. */
+export function isInterface(uri: string): boolean {
+  return uri.startsWith(UI_SCHEME)
 }
 
 function decodedSegment(segment: string): string | undefined {
@@ -52,7 +66,9 @@ export function listedUris(
     )
   }
   return sources.map((source) =>
-    (servers.get(source.name)?.size ?? 0) > 1 || isOfEarlier(source) ? wrappedUri(source) : source.name,
+    isInterface(source.name) || (servers.get(source.name)?.size ?? 0) > 1 || isOfEarlier(source)
+      ? wrappedUri(source)
+      : source.name,
   )
 }
 

@@ -4,14 +4,18 @@ import { isJsonObject, type JsonObject } from '@svc/core/json'
 import type { ClientExchange } from '../http/client-exchange.js'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
 import { writeOutcome } from '../http/write-outcome.js'
+import type { Translation } from '../mcp/exchange.js'
 import { invalidParams } from '../mcp/mcp-refusal.js'
 import type { RpcRequest } from '../mcp/message.js'
 import { isStateless } from '../mcp/protocol.js'
+import type { Fields } from '../mcp/rpc-response.js'
 import { taskOfClientId } from '../mcp/session-binding.js'
+import { withUri } from './apps.js'
 import type { CancellableRequest } from './cancellable-request.js'
 import { sourceOfName, sourceOfUri } from './catalog.js'
 import { type ClientRequest, serverRequest, withLink } from './client-request.js'
 import type { EntrySource } from './names.js'
+import { isInterface } from './resource-uris.js'
 import { type ServerLink, ServerUnavailable } from './server-link.js'
 import { cancelOnLeave, isShared, withOwnId } from './shared-session.js'
 import { withClientEventId } from './subscription-events.js'
@@ -20,6 +24,8 @@ import { withClientEventId } from './subscription-events.js'
 interface Routed {
   readonly server: string
   readonly message: JsonObject
+  /** The response in the words of the client. */
+  readonly shown?: (response: Fields) => Fields
 }
 
 type RequestRouter = (request: ClientRequest, message: RpcRequest) => Promise<Routed>
@@ -28,7 +34,9 @@ const byUri: RequestRouter = async (request, message) => {
   const uri = textOf(message.params, 'uri')
   const source = await sourceOfUri(request, uri)
   if (message.method === 'resources/subscribe') request.session.subscribed.add(source, uri)
-  return routedTo(source, message, { uri: source.name })
+  const routed = routedTo(source, message, { uri: source.name })
+  if (!isInterface(uri)) return routed
+  return { ...routed, shown: (response) => withUri(response, source.name, uri) }
 }
 
 const routers: Readonly<Record<string, RequestRouter>> = {
@@ -85,7 +93,7 @@ function textOf(params: JsonObject, member: string): string {
 /** Sends the request to its server, and writes the response. */
 export async function forwardRouted(
   request: ClientRequest,
-  { server, message }: Routed,
+  { server, message, shown = (response) => response }: Routed,
   client: ClientExchange,
   cancellable?: CancellableRequest,
 ): Promise<void> {
@@ -94,7 +102,12 @@ export async function forwardRouted(
     const mayRepeat = ++attempts === 1 && link.sessionId !== undefined
     let status = 200
     const onCall = (call: Call): void => cancellable?.begin(call, server)
-    const sent = serverRequest(request, link, message)
+    const { translation, ...own } = serverRequest(request, link, message)
+    const named: Translation = {
+      ...translation,
+      response: (response) => shown(translation.response(response)),
+    }
+    const sent = { ...own, translation: named }
     const ownId = isShared(request, link) ? request.session.nextOwnId() : undefined
     const sending = { ...(ownId === undefined ? sent : withOwnId(sent, ownId)), onCall }
     const settled = ownId === undefined ? undefined : cancelOnLeave(request, link, ownId, client)

@@ -6,7 +6,13 @@ import { PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names
 import { gatewayImplementation, isImplementation } from './implementation.js'
 import { clientMeta, metaOf } from './meta.js'
 import { MAX_NAME } from './name-limits.js'
-import { HANDSHAKE_REVISION, isStateless, META_SERVER_INFO, STATELESS_REVISION } from './protocol.js'
+import {
+  HANDSHAKE_REVISION,
+  isStateless,
+  META_SERVER_INFO,
+  STATELESS_REVISION,
+  UI_EXTENSION,
+} from './protocol.js'
 import type { Fields } from './rpc-response.js'
 
 const maxVersion = 256
@@ -88,8 +94,7 @@ async function initialize<Reply extends ServerReply>(
   const isSame = !isStateless(own)
   const params = {
     protocolVersion: isSame ? own : HANDSHAKE_REVISION,
-    // Servers' requests to a client cannot be translated between the eras.
-    capabilities: isSame ? capabilities : {},
+    capabilities: isSame ? capabilities : passingCapabilities(capabilities),
     // It is optional in requests without a session only.
     clientInfo: isImplementation(clientInfo) ? clientInfo : gatewayImplementation,
   }
@@ -159,7 +164,14 @@ export function capabilityOf({ capabilities }: ServerDescription, name: string):
 
 /** The `_meta` that describes the client in a request without a session. */
 export function metaOfClient({ revision, capabilities, clientInfo }: ClientFacts): JsonObject {
-  return clientMeta(clientInfo, isStateless(revision) ? capabilities : {})
+  return clientMeta(clientInfo, isStateless(revision) ? capabilities : passingCapabilities(capabilities))
+}
+
+/** The client's capabilities for a server of the other era: servers' requests to a client cannot be translated. */
+export function passingCapabilities(capabilities: JsonValue): JsonObject {
+  const extensions = isJsonObject(capabilities) ? capabilities['extensions'] : undefined
+  const ui = isJsonObject(extensions) ? extensions[UI_EXTENSION] : undefined
+  return isJsonObject(ui) ? { extensions: { [UI_EXTENSION]: ui } } : {}
 }
 
 /** A request in the form of the session's revision, and its headers. */

@@ -62,6 +62,9 @@ export const META_CLIENT_CAPABILITIES = 'io.modelcontextprotocol/clientCapabilit
 export const META_LOG_LEVEL = 'io.modelcontextprotocol/logLevel'
 export const META_SUBSCRIPTION_ID = 'io.modelcontextprotocol/subscriptionId'
 
+/** The extension by which clients show interfaces of tools (MCP Apps), in every revision. */
+export const UI_EXTENSION = 'io.modelcontextprotocol/ui'
+
 /** The idempotency key, in place of its header. */
 export const META_IDEMPOTENCY_KEY = 'svc/idempotency-key'
 

@@ -40,6 +40,7 @@ import { LISTEN_METHOD } from './subject.js'
 import { KnownTasks } from './tasks.js'
 import { McpToolClient } from './tool-client.js'
 import { withTrace } from './trace-context.js'
+import { UiResources } from './ui-resources.js'
 import { addHeadersUpstream } from './wire-headers.js'
 import { withoutWithheld } from './withheld-meta.js'
 
@@ -82,6 +83,7 @@ export class McpProxy {
     this.#versions = new ServerVersions(versionProbe(own), state, clock)
     this.#caches = {
       versions: this.#versions,
+      interfaces: new UiResources(state, clock),
       annotations,
       tasks: this.#tasks,
       sessions: () => this.#parts.sessions(),
@@ -98,6 +100,7 @@ export class McpProxy {
       readRequest(control, exchange, body, {
         versions: this.#versions,
         passParams,
+        interfaces: this.#caches.interfaces,
         begin: () => this.#running.begin(control.call, exchange),
       }),
       (request) => {

@@ -15,6 +15,7 @@ import { type ServerVersions, UNVERSIONED } from './server-versions.js'
 import { type MessageSubject, messageSubject } from './subject.js'
 import { splitTaskIds } from './tasks.js'
 import { continueTrace } from './trace-context.js'
+import type { UiResources } from './ui-resources.js'
 
 const maxId = 1024
 
@@ -22,6 +23,8 @@ export interface RequestRules {
   readonly versions: ServerVersions
   /** Params of guarded methods that the policy passes, beside those of the protocol. */
   readonly passParams: readonly string[]
+  /** The interfaces of tools, which who may use the tools may read. */
+  readonly interfaces: UiResources
   /** Runs when the message is read. */
   begin(): MaybePromise<void>
 }
@@ -61,7 +64,7 @@ function read(
   control: CallControl,
   exchange: McpExchange,
   body: RequestBody | null,
-  { versions, passParams, begin }: RequestRules,
+  { versions, passParams, interfaces, begin }: RequestRules,
 ): MaybePromise<CallRequest> {
   const { server } = exchange
   const subject =
@@ -75,10 +78,11 @@ function read(
   const { message } = exchange
   const round = roundOf(message)
   const isGuarded = subject.kind !== 'protocol'
-  const version = after(begin(), () =>
+  const { kind, method, name, args, params } = subject
+  const begun = after(begin(), () => (kind === 'resource' ? interfaces.refresh(upstream, name) : undefined))
+  const version = after(begun, () =>
     isGuarded ? versions.of(upstream, exchange.credential) : (versions.known(upstream) ?? UNVERSIONED),
   )
-  const { kind, method, name, args, params } = subject
   const rpcId = message?.type === 'request' ? exchange.id : undefined
   return after(version, (known) => {
     control.refineTarget({ serverVersion: known, toolVersion: known })
@@ -95,6 +99,8 @@ function read(
       escalationId,
       rpcId,
       round,
+      shownBy:
+        kind === 'resource' ? interfaces.shownBy({ server, upstream, version: known }, name) : undefined,
     }
     return validName(() => callRequest(init))
   })

@@ -11,12 +11,14 @@ import type { Fields } from './rpc-response.js'
 import type { ServerVersions } from './server-versions.js'
 import type { SessionBinding } from './session-binding.js'
 import { createdTaskId, isStatus, type KnownTasks, namesTasks, TaskIds } from './tasks.js'
+import type { UiResources } from './ui-resources.js'
 
 /** The caches that learn from the responses of servers. */
 export interface LearningCaches {
   readonly versions: ServerVersions
   readonly annotations: AnnotationCache
   readonly tasks: KnownTasks
+  readonly interfaces: UiResources
   /** Rejects if the key cannot be read. */
   sessions(): MaybePromise<SessionBinding>
 }
@@ -121,7 +123,9 @@ export class ResponseFilter {
   async #learnTools(version: string, result: unknown): Promise<void> {
     if (this.#request.method !== 'tools/list') return
     const { server, upstream } = this.#exchange
-    await this.#caches.annotations.learn({ server, upstream: upstream(), version }, result)
+    const source = { server, upstream: upstream(), version }
+    await this.#caches.annotations.learn(source, result)
+    await this.#caches.interfaces.learn(source, result)
   }
 
   /** Refines the target of the record, which is written after the response was read. */
@@ -130,7 +134,13 @@ export class ResponseFilter {
   }
 
   #mayRequest(kind: CallRequest['kind'], name: string, version: string): boolean {
-    const reference = listedReference(this.#exchange.server, kind, name, version)
-    return reference !== undefined && this.#control.call.mayRequest(reference, kind)
+    const { server, upstream } = this.#exchange
+    const reference = listedReference(server, kind, name, version)
+    if (reference === undefined) return false
+    const shownBy =
+      kind === 'resource'
+        ? this.#caches.interfaces.shownBy({ server, upstream: upstream(), version }, name)
+        : undefined
+    return this.#control.call.mayRequest(reference, kind, shownBy)
   }
 }

@@ -146,13 +146,13 @@ export class Call {
   }
 
   /** True if the reference may be used, or may be used after an approval. */
-  mayRequest(reference: string, kind: RequestKind): boolean {
-    return this.denialOf(reference, kind) === undefined
+  mayRequest(reference: string, kind: RequestKind, shownBy?: readonly string[]): boolean {
+    return this.denialOf(reference, kind, shownBy) === undefined
   }
 
   /** The first finding of a rule that denies the reference. */
-  denialOf(reference: string, kind: RequestKind): Finding | undefined {
-    return this.#control.judgement.findingOn(reference, kind, this.get(verdict), ['deny'])
+  denialOf(reference: string, kind: RequestKind, shownBy?: readonly string[]): Finding | undefined {
+    return this.#control.judgement.findingOn(reference, kind, this.get(verdict), ['deny'], shownBy)
   }
 
   /** Throws if the call is being sent, or has ended: a hold would be neither committed nor released. */

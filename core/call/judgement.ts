@@ -10,8 +10,12 @@ import {
 import { type Denied, type Failed, failed, type Sent } from './outcome.js'
 import type { RequestKind } from './request.js'
 
-/** Returns a finding for a reference that must not be used. */
-export type ReferenceRule = (reference: string, kind: RequestKind) => Finding | undefined
+/** Returns a finding for a reference that must not be used. `shownBy` is that of a request. */
+export type ReferenceRule = (
+  reference: string,
+  kind: RequestKind,
+  shownBy?: readonly string[],
+) => Finding | undefined
 
 export class Judgement {
   readonly findings: Finding[] = []
@@ -68,9 +72,10 @@ export class Judgement {
     kind: RequestKind,
     verdict: Verdict | undefined,
     effects: readonly Effect[],
+    shownBy?: readonly string[],
   ): Finding | undefined {
     for (const rule of this.#rules) {
-      const finding = rule(reference, kind)
+      const finding = rule(reference, kind, shownBy)
       if (finding === undefined) continue
       if (effects.includes(verdict === undefined ? 'deny' : effectOf(finding, verdict))) return finding
     }

@@ -44,10 +44,12 @@ export interface CallRequest {
    * is a separate request with the same arguments.
    */
   readonly round?: string
+  /** The references of the tools whose user interface the resource is (MCP Apps): who may use one of them may read it. */
+  readonly shownBy?: readonly string[]
 }
 
 type DerivedField = 'reference' | 'readings' | 'canonicalArgs' | 'canonicalParams'
-type OptionalField = 'params' | 'escalationId' | 'rpcId' | 'round'
+type OptionalField = 'params' | 'escalationId' | 'rpcId' | 'round' | 'shownBy'
 
 /** A request without its derived fields; `bytes` defaults to the size of the canonical arguments. */
 export type CallRequestInit = Omit<CallRequest, DerivedField | OptionalField | 'bytes'> & {
@@ -85,6 +87,7 @@ export function callRequest(init: CallRequestInit): CallRequest {
   if (init.escalationId !== undefined) request.escalationId = init.escalationId
   if (init.rpcId !== undefined) request.rpcId = init.rpcId
   if (init.round !== undefined) request.round = init.round
+  if (init.shownBy !== undefined) request.shownBy = init.shownBy
   return frozen(request)
 }
 

@@ -27,7 +27,7 @@ interface Decision {
 export class Entitlement {
   readonly grants: readonly Grant[]
   /** The rule for `call.addReferenceRule`. */
-  readonly rule: ReferenceRule = (reference, kind) => this.#check([reference], kind)
+  readonly rule: ReferenceRule = (reference, kind, shownBy) => this.#check([reference], kind, shownBy)
   readonly #plan: ToolLimits
   /** The grants whose allowlists apply. */
   readonly allowing: readonly Grant[]
@@ -44,13 +44,18 @@ export class Entitlement {
   }
 
   /** The result is cached, as callers repeat their calls. A reload of the policy makes new entitlements. */
-  decisionOn({ reference, readings, kind }: Pick<CallRequest, 'reference' | 'readings' | 'kind'>): Decision {
+  decisionOn({
+    reference,
+    readings,
+    kind,
+    shownBy,
+  }: Pick<CallRequest, 'reference' | 'readings' | 'kind' | 'shownBy'>): Decision {
     // Over MCP the same reference may have no other readings.
-    const isRemembered = readings.length === 1
+    const isRemembered = readings.length === 1 && shownBy === undefined
     const known = isRemembered ? this.#decisions.get(reference) : undefined
     if (known !== undefined) return known
     const decision = {
-      finding: this.#check(readings, kind),
+      finding: this.#check(readings, kind, shownBy),
       limits: kind === 'protocol' ? NONE : limitsOf(readings, this.#plan, this.grants),
     }
     if (!isRemembered || reference.length > MAX_REMEMBERED_LENGTH) return decision
@@ -59,13 +64,18 @@ export class Entitlement {
     return decision
   }
 
-  #check(readings: readonly string[], kind: RequestKind): Finding | undefined {
+  #check(
+    readings: readonly string[],
+    kind: RequestKind,
+    shownBy: readonly string[] = [],
+  ): Finding | undefined {
     const [reference = ''] = readings
     if (kind === 'protocol') return this.#checkServer(serverOf(reference))
     for (const grant of this.grants) {
       const denied = grant.deny?.set.findReading(readings)
       if (denied !== undefined) return deniedBy(grant, describeReading(denied, reference))
     }
+    if (shownBy.some((tool) => this.#check([tool], 'tool') === undefined)) return undefined
     for (const reading of readings) {
       if (!this.allowing.some(({ allow }) => allow?.set.matches(reading)))
         return this.#notAllowed(describeReading(reading, reference))
