@@ -1,6 +1,6 @@
-// Writes docs/reference from what the code says: the policy's keys from the schemas, the codes from the error
-// table, the metrics from theirs; and docs/contract.md from the statements that test/contract checks. `--check` writes
-// nothing and fails when a file is out of date.
+// Generates docs/reference from the code: the policy's keys from the schemas, the codes from the error table, the metrics
+// from their tables; and docs/contract.md from the statements that test/contract checks. `--check` writes nothing and fails
+// if a file is out of date.
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { dirname, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'

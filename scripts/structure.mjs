@@ -1,6 +1,6 @@
-// Checks what no linter knows of this repository: folders that import each other in a circle, packages that import
-// what they may not, sections named outside their plugins, classes recognised across packages by `instanceof`, tsconfig
-// references, the casing of keys, and how many names are exported.
+// Checks the rules of this repository that no linter has: cycles of imports between folders, forbidden imports between
+// packages, sections named outside their plugins, classes recognised across packages by `instanceof`, tsconfig references,
+// the casing of keys, and the number of exported names.
 import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
@@ -185,7 +185,7 @@ function checkSectionNames() {
   }
 }
 
-/** What programs and plugins import is chosen name by name, and each name is a promise. */
+/** The exports for programs and plugins are listed name by name, because each name is a promise. */
 function checkContract() {
   const { exports } = JSON.parse(read('app/package.json'))
   const entries = Object.values(exports).flatMap(({ types }) => types?.replace('./dist', 'app') ?? [])

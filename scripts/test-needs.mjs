@@ -1,5 +1,5 @@
-// Installs what the tests start and `npm ci` does not bring: programs of the system, and other versions of Node. Says
-// what before it does; with SVC_TEST_INSTALL=no it installs nothing. What is missing then, the tests fail without.
+// Installs the programs that the tests start and `npm ci` does not install: programs of the system, and other versions of
+// Node. Prints their names first; with SVC_TEST_INSTALL=no it installs nothing, and tests without their programs fail.
 import { spawnSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'

@@ -53,7 +53,7 @@ const CKM_EDDSA = 0x1057
 
 const SIGNATURE_BYTES = 64
 const PUBLIC_KEY_BYTES = 32
-/** What stands before the 32 bytes in a SubjectPublicKeyInfo (RFC 8410). */
+/** The bytes before the key in a SubjectPublicKeyInfo (RFC 8410). */
 const SPKI_PREFIX = Buffer.from('302a300506032b6570032100', 'hex')
 
 /** `close()` it after the log. */
@@ -71,7 +71,7 @@ export class Pkcs11Signer implements Signer {
   /** @throws {Error} without this token, this key pair, or with a wrong PIN. */
   constructor(pkcs11: Pkcs11, { module, token, key, pin, sessions = 4 }: TokenKey) {
     pkcs11.load(module)
-    // Without it the library may be called by one thread only, and `C_SignAsync` has several.
+    // Without this flag only one thread may call the library, and `C_SignAsync` uses several.
     pkcs11.C_Initialize({ flags: CKF_OS_LOCKING_OK })
     try {
       const slot = pkcs11

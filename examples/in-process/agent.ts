@@ -1,5 +1,4 @@
-// A loop as agents have it, over functions behind a policy. The "model" is a script; what it is told is what a model
-// would be.
+// The loop of an agent over functions behind a policy. The "model" is a script that gets the same messages as a model.
 import { readFileSync } from 'node:fs'
 import { createPipeline, governed, isGovernanceError } from 'svc-sdk'
 

@@ -69,7 +69,7 @@ async function connect(url: string): Promise<Client> {
   return client
 }
 
-/** How many steps failed: none or one, as the steps after a failed one build on it. */
+/** The number of failed steps: none or one, as later steps depend on it. */
 async function walk(stage: Tour, steps: readonly Step[]): Promise<number> {
   for (const [at, { title, run }] of steps.entries()) {
     console.log(`\n${at + 1}. ${title}`)
@@ -84,7 +84,7 @@ async function walk(stage: Tour, steps: readonly Step[]): Promise<number> {
   return 0
 }
 
-/** Closes in reverse; how many did not close. */
+/** Closes the parts in reverse order; returns the number that did not close. */
 async function closeAll(): Promise<number> {
   let failed = 0
   for (const [what, close] of closers.reverse()) {

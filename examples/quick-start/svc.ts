@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url'
 
 export const svcProgram = fileURLToPath(new URL('../bin/svc.js', import.meta.resolve('svc-sdk')))
 
-/** Runs it to the end. `output` holds what it printed, errors included. */
+/** Runs it to the end. `output` is its standard output and error. */
 export function svc(...args: string[]): Promise<{ exit: number; output: string }> {
   return new Promise((resolve, reject) => {
     execFile(process.execPath, [svcProgram, ...args], (error, stdout, stderr) => {

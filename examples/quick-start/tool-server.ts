@@ -13,7 +13,7 @@ const PATH = '/billing'
 const MAX_BODY_BYTES = 1_048_576
 
 export interface ToolServer {
-  /** What goes into `targets` of the policy. */
+  /** The URL for `targets` of the policy. */
   readonly url: string
   /** Numbers of the invoices that were refunded. */
   readonly refunds: readonly string[]

@@ -16,7 +16,7 @@ export interface EvaluatorOptions {
 }
 
 export interface Evaluator {
-  /** What goes into `runtime.enforcement.remote.endpoint` of the policy. */
+  /** The URL for `runtime.enforcement.remote.endpoint` of the policy. */
   readonly url: string
   /** The requests, the oldest first. */
   readonly requests: readonly EvaluateRequest[]

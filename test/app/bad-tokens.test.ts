@@ -1,5 +1,5 @@
-// What a caller may send in place of a good token, through a whole gateway: each is refused with its own reason, nothing
-// of it reaches the upstream, and each leaves one record that tells neither the token nor who it claims to be.
+// Sends bad tokens to a whole gateway: each is refused with its own reason, nothing reaches the upstream, and each leaves
+// one record, which contains neither the token nor the identity that it claims.
 import { request } from 'node:http'
 import { expect } from 'chai'
 import { exportJWK, generateKeyPair } from 'jose'
@@ -15,7 +15,7 @@ interface HttpResponse {
   readonly challenge: string | undefined
 }
 
-/** Headers go out as they are given: two of a name are two lines. */
+/** Headers are sent unchanged: two of one name are two lines. */
 function post(url: string, authorization: string | string[]): Promise<HttpResponse> {
   return new Promise((resolve, reject) => {
     const sending = request(url + path, { method: 'POST' })
@@ -49,7 +49,7 @@ describe('authentication with a bad token', () => {
     issuer = await TestIssuer.start()
     lure = await TestIssuer.start()
     upstream = await startUpstream((_call, response) => void response.end('{}'))
-    // Unauthenticated calls are let in: a bad token must be worth less than none.
+    // Unauthenticated calls are allowed, so a bad token must not be treated as a missing one.
     gateway = await startTestGateway({
       targets: { files: upstream.url },
       authn: { oidc: issuer.oidc, allowUnauthenticated: true },

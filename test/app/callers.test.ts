@@ -1,4 +1,5 @@
-// Who a caller is: the person, who may not approve their own call, and the principal, to whom things belong.
+// The identity of a caller: the person, who may not approve their own call, and the principal, which owns sessions,
+// idempotency keys and escalations.
 import { expect } from 'chai'
 import type { GatewaySettings } from 'svc-sdk'
 import { startTestGateway, type TestGateway } from '../support/gateway.js'

@@ -80,7 +80,7 @@ describe('idempotency keys in Redis', () => {
     const first = await gateway.invoke(PAY, {}, key)
     expect([first.status, await first.text()]).to.deep.equal([200, 'ran'])
     expect((await gateway.invoke(PAY, {}, key)).status).to.equal(503)
-    // It has forgotten everything, and is told the response again.
+    // Redis has lost all data, and the gateway writes the response again.
     await redis.restart()
     await redis.send('ACL', 'SETUSER', 'gateway', 'on', `>${PASSWORD}`, '~svc:dedupe:*', '+@all')
     await until(async () => Number(await redis.send('DBSIZE')) === 1)

@@ -8,7 +8,7 @@ import { startUpstream, type TestUpstream, type UpstreamCall } from '../support/
 const READ = '/mcp/files/write@1.0.0'
 const key = { 'idempotency-key': 'order-7' }
 
-/** What a test makes of a call at the upstream; echoes where it says nothing. */
+/** The response of the upstream to a call; by default it describes the call. */
 type HttpResponse = (response: ServerResponse, call: UpstreamCall) => void
 
 describe('calls with an idempotency key', () => {
@@ -221,7 +221,7 @@ describe('calls with an idempotency key', () => {
       await gateway.handle.reload(limited(1))
       expect((await gateway.invoke(READ, {}, key)).headers.get('x-dedupe')).to.equal('first')
       const replay = await gateway.invoke(READ, {}, key)
-      // A replay costs no quota, and tells none.
+      // A replay is not counted by quotas, and has no header about them.
       expect(replay.headers.get('x-dedupe')).to.equal('replay')
       expect(replay.headers.has('x-quota-remaining')).to.equal(false)
     })

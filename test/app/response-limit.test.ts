@@ -19,7 +19,7 @@ const maxResponseBytes = 2_000
 const big = 'x'.repeat(5_000)
 const server = { maxResponseBytes }
 
-/** A call that is made twice with one idempotency key, and how its upstream responses. */
+/** A call that is made twice with one idempotency key, and the response of its upstream. */
 interface Face {
   readonly path: string
   readonly body: (said: string) => object
@@ -37,7 +37,7 @@ const toolCall = (said: string, name = 'echo'): object => ({
 const inJson = (id: unknown, response: ServerResponse): void => json(response, result({ id }, { big }))
 const inEvent = (id: unknown, response: ServerResponse): void =>
   events(response, event(result({ id }, { big })))
-/** Each event is small; together they are over the cap. */
+/** Each event is small, and all together are over the limit. */
 const inEvents = (id: unknown, response: ServerResponse): void => {
   const note = event({ jsonrpc: '2.0', method: 'notifications/message', params: { data: 'x'.repeat(600) } })
   events(response, note, note, note, note, event(result({ id }, {})))
@@ -222,7 +222,7 @@ describe('a response over server.maxResponseBytes', function () {
     try {
       for await (const piece of response.body ?? []) text += Buffer.from(piece).toString()
     } catch {
-      // It breaks off at the large one.
+      // The stream breaks off at the large event.
     }
     expect(text.length).to.be.greaterThan(4 * maxResponseBytes)
     expect(text).to.not.contain(big)

@@ -13,7 +13,7 @@ import { conformance, FakeClock } from 'svc-sdk/testing'
 import { keepingLogger } from '../support/logger.js'
 import { rejectionOf } from '../support/rejection.js'
 
-// Where the compiled module is, as a policy of the example names it.
+// The path of the compiled module, as the policy of the example names it.
 const exampleDir = dirname(
   dirname(fileURLToPath(import.meta.resolve('@svc/example-custom-stage/change-freeze'))),
 )
@@ -78,7 +78,7 @@ describe('the example of a custom stage', () => {
       ].join('\n')
     }
 
-    /** Audit goes to `append`, as code may have it: the records are what these tests look at. */
+    /** Starts a gateway whose records go to an array, which the tests check. */
     async function start(policyYaml: string, now: number): Promise<{ url: string; records: object[] }> {
       const records: object[] = []
       gateway = startGatewayServer({

@@ -1,4 +1,4 @@
-// The statements of docs/analysis.md, run as they are on a log.
+// Runs the statements of docs/analysis.md unchanged on a log.
 import { appendFileSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
@@ -46,11 +46,11 @@ describe('the recipes of docs/analysis.md', function () {
     ]
     for (const record of records) await appender.append(envelope(record))
     await appender.close()
-    // As a writer that died leaves it.
+    // A writer that is killed leaves such a line.
     appendFileSync(join(log, `audit-${DAY}.ndjson`), '{"agentRef":nu')
     instance = await DuckDBInstance.create(':memory:')
     connection = await instance.connect()
-    // Relative paths are those of the process, which other tests share.
+    // Relative paths start from the directory of the process, which other tests share.
     for (const statement of recipes.get('The records as a table') ?? []) await run(statement)
   })
   afterEach(() => {

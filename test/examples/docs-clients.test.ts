@@ -1,4 +1,4 @@
-// docs/clients.md: every entry of its snippets is started as it stands there, with the paths and URLs of the test.
+// Starts every entry of the snippets in docs/clients.md, with the paths and URLs of the test.
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -27,7 +27,7 @@ interface Entry {
   readonly args?: string[]
   readonly env?: Record<string, string>
   readonly url?: string
-  /** Each client has the id of its OAuth client elsewhere. */
+  /** Each client has the id of its OAuth client in another member. */
   readonly oauth?: { readonly clientId?: string; readonly client_id?: string }
   readonly auth?: { readonly CLIENT_ID?: string }
 }
@@ -49,7 +49,7 @@ describe('docs/clients.md', function () {
   let forwarder: Forwarder
   let gateway: ReturnType<typeof startGatewayServer>
   let gatewayUrl: string
-  /** In place of the fixed one of the page. */
+  /** Replaces the fixed port of the page. */
   let callbackPort: number
 
   before(async () => {
@@ -58,7 +58,7 @@ describe('docs/clients.md', function () {
     forwarder = await startForwarder(() => gatewayUrl)
     mkdirSync(join(home, 'notes'))
     writeFileSync(join(home, 'notes', 'note.txt'), 'remember the milk')
-    // So that npx finds the packages in the directory of the policy.
+    // Here npx finds the packages in the directory of the policy.
     symlinkSync(fromRoot('node_modules'), join(home, 'node_modules'))
     writeFileSync(join(home, 'package.json'), '{}')
     generateKeyFile(join(home, 'audit.key'))
@@ -82,7 +82,7 @@ describe('docs/clients.md', function () {
     rmSync(home, { recursive: true, force: true })
   })
 
-  /** The text of the page with what is elsewhere in a test. */
+  /** The text of the page with the paths and URLs of the test. */
   function here(text: string): string {
     return text
       .replaceAll('https://gateway.example.com', forwarder.url)
@@ -141,7 +141,7 @@ describe('docs/clients.md', function () {
       it(`has an entry "${server}" for ${name} that works`, async () => {
         const client = await connect(entry)
         try {
-          // Of several servers, the names have the server's before them.
+          // With several servers, a name begins with that of its server.
           const names = (await client.listTools()).tools.map((tool) => tool.name)
           expect(names.map((tool) => tool.split('__').at(-1))).to.have.members([
             'read_text_file',

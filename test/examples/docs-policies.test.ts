@@ -1,4 +1,4 @@
-// The policies that the pages of the docs show, loaded as they stand there.
+// Loads the policies that the docs show.
 import { execFile } from 'node:child_process'
 import { createHmac } from 'node:crypto'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -24,7 +24,7 @@ const pages = [
 describe('the policies of the docs', () => {
   const home = temporaryDir()
 
-  /** `args` name the policy as in the directory of the policy. */
+  /** `args` are those of a shell in the directory of the policy. */
   async function run(...args: string[]): Promise<readonly string[]> {
     const own = args.map((arg) => (arg.endsWith('.yaml') ? join(home.path, arg) : arg))
     return (await runPolicy(own)).lines.map((line) => line.replaceAll(`${home.path}/`, ''))

@@ -1,4 +1,4 @@
-// What docs/server.md shows, run as it stands there.
+// Runs the policies and commands that docs/server.md shows.
 import { execFileSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { type RequestOptions, request } from 'node:https'

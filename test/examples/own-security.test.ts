@@ -5,7 +5,7 @@ import { z } from 'zod'
 import { startTestGateway } from '../support/gateway.js'
 import { startUpstream } from '../support/upstream.js'
 
-/** As in docs/writing-a-stage.md. */
+/** The replacement that docs/writing-a-stage.md shows. */
 const around = definePlugin({
   ...securityPlugin,
   version: '2.0.0',
@@ -27,7 +27,7 @@ const around = definePlugin({
   },
 })
 
-/** A stage of its own, with the rules on arguments of the built-in one. */
+/** A custom stage that uses the rules on arguments of the built-in one. */
 const rulesOnly = definePlugin({
   name: 'security',
   version: '3.0.0',

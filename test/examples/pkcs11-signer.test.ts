@@ -41,7 +41,7 @@ function makeKey(pkcs11: KeyMaker, token: string, label: string): void {
   pkcs11.C_Finalize()
 }
 
-// `npm test` installs both where it can; see scripts/test-needs.mjs.
+// `npm test` installs both if it can; see scripts/test-needs.mjs.
 if (library !== undefined && existsSync(binding)) {
   describe('a signer whose key is in a PKCS#11 token', () => {
     const { PKCS11 }: { PKCS11: new () => KeyMaker } = createRequire(folder)('pkcs11js')

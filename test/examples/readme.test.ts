@@ -1,4 +1,4 @@
-// What the README and the docs show is run as it stands there.
+// Runs the programs that the README and the docs show.
 import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'

@@ -1,4 +1,4 @@
-// examples/runtime-evaluator as its README shows it: its rules, and its policy.
+// Runs examples/runtime-evaluator with its rules and its policy, as its README shows.
 import { copyFileSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,4 +1,4 @@
-// docs/threat-model.md names controls and tests; this sees that they are there, so that the page cannot rot.
+// docs/threat-model.md names controls and tests; this test checks that they exist.
 import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'

@@ -1,4 +1,4 @@
-// The stage with which docs/writing-a-stage.md begins, as it is written there.
+// Runs the stage with which docs/writing-a-stage.md begins.
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'

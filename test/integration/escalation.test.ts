@@ -1,4 +1,4 @@
-// Two gateways, each a process of its own, on one store: a caller waits at one, people vote at the other.
+// Two gateway processes share a store: a caller waits at one, reviewers vote at the other.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -94,7 +94,7 @@ describe('escalations at two gateway processes', function () {
     expect(racing.filter(({ status }) => status === 200)).to.have.length(1)
     expect(upstream.calls).to.have.length(2)
 
-    // One that is killed takes nothing of what waits with it.
+    // A gateway that is killed loses no pending escalation.
     const last = String((await call(here, 3)).json['escalation_id'])
     first.child.kill('SIGKILL')
     await first.exit

@@ -63,7 +63,7 @@ function unlessRefused(act: () => unknown): void {
 
 const repeated = (piece: string) => piece.repeat(LENGTH / piece.length)
 
-/** What normalization changes, or may move: all other characters are copied. */
+/** The characters that normalization changes or may move; all others are copied. */
 const changing: string[] = []
 for (let code = 0x80; code < 0x110000; code++) {
   if (code >= 0xd800 && code < 0xe000) continue

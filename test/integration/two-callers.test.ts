@@ -1,5 +1,5 @@
-// Two callers × the states that they share: whatever the input of one causes, the other gets what it gets alone, and waits
-// no longer. Other tests do the same for the runtime's circuit breaker and for the keys of brokers.
+// Two callers share a state of the gateway: whatever one sends, the other gets the same response as without the first, and
+// waits no longer. Other tests do the same for the runtime's circuit breaker and for the keys of brokers.
 import { expect } from 'chai'
 import type { GatewaySettings } from 'svc-sdk'
 import { Chance } from '../support/chance.js'
@@ -10,7 +10,7 @@ import { startUpstream, type TestUpstream } from '../support/upstream.js'
 
 const seed = Number(process.env['SVC_SEED'] ?? 1)
 const rounds = 8
-/** Far below every time limit of the gateways here. */
+/** A wait far below every time limit of these gateways. */
 const maxWaitMs = 5_000
 
 /** One caller at one gateway. */
@@ -26,7 +26,7 @@ class Caller {
     this.#claims = claims
   }
 
-  /** Another one each time, so that no cache knows it. */
+  /** A new token for each call, so that no cache has it. */
   token(header: Record<string, unknown> = {}, over: Record<string, unknown> = {}): Promise<string> {
     return this.#issuer.sign({ ...this.#claims, jti: String(this.#serial++), ...over }, { header })
   }
@@ -59,13 +59,13 @@ class Caller {
 }
 
 interface Shared {
-  /** What both callers share. `upstream` is a tool server. */
+  /** The state that both callers share. `upstream` is a tool server. */
   readonly options: (upstream: string, issuer: TestIssuer) => GatewaySettings
-  /** One input of the one. Not awaited where it may wait. */
+  /** Sends one input of the first caller; does not wait for calls that may hang. */
   readonly eve: (eve: Caller, chance: Chance, issuer: TestIssuer) => Promise<unknown>
-  /** What the other does, and gets. */
+  /** A call of the other caller, and its result. */
   readonly bob: (bob: Caller, round: number) => Promise<string>
-  /** Claims of the other; of the same tenant where not given. */
+  /** Claims of the other caller; by default it has the same tenant. */
   readonly bobClaims?: Record<string, unknown>
 }
 

@@ -1,4 +1,4 @@
-// scripts/manifests.mjs, run on small workspaces that are right but for one thing.
+// Runs scripts/manifests.mjs on small workspaces that have one mistake each.
 import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'

@@ -37,7 +37,7 @@ export async function run(
   cwd: string,
   env: Readonly<Record<string, string>> = {},
 ): Promise<{ stdout: string; stderr: string }> {
-  // No coverage: what runs here is installed, not built in this checkout.
+  // There is no coverage, because the programs are installed, not built in this checkout.
   const { NODE_V8_COVERAGE: _, ...inherited } = process.env
   try {
     return await execute(program, args, { cwd, env: { ...inherited, ...env }, maxBuffer: 2 ** 26 })
@@ -47,7 +47,7 @@ export async function run(
   }
 }
 
-/** The part of npm that the tests use, with a cache of its own. Flags win over whatever the machine's npm is set to. */
+/** The part of npm that the tests use, with its own cache. The flags override the settings of the machine's npm. */
 export class Npm {
   readonly #flags: readonly string[]
 
@@ -56,7 +56,7 @@ export class Npm {
     this.#flags = ['--registry', registry, token, '--cache', cache, '--no-audit', '--no-fund']
   }
 
-  /** What npm warned of; empty when it found nothing to correct. */
+  /** The warnings of npm; empty if it corrected nothing. */
   async publish(cwd: string, workspaces: readonly string[] = []): Promise<string[]> {
     const named = workspaces.flatMap((folder) => ['--workspace', folder])
     const { stderr } = await run('npm', ['publish', ...this.#flags, ...named], cwd)
@@ -72,7 +72,7 @@ export interface Registry extends AsyncDisposable {
   readonly url: string
 }
 
-/** Fetches what it does not hold from the registry that npm uses on this machine. */
+/** Fetches missing packages from the registry that npm uses on this machine. */
 export async function startRegistry(storage: string): Promise<Registry> {
   const { stdout: uplink } = await run('npm', ['config', 'get', 'registry'], root)
   const script = fileURLToPath(new URL('./registry-process.js', import.meta.url))

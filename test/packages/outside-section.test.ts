@@ -1,5 +1,5 @@
-// A section from outside the repository, packed like any package, that brings its own copy of core: slots, tokens and
-// refusals of both copies agree, and the command knows its schema, its place and what it explains.
+// A plugin from outside the repository, packed like any package, with its own copy of core: slots, tokens and refusals of
+// both copies are compatible, and the command knows its schema, its place and its explanation.
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

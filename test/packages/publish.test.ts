@@ -1,5 +1,5 @@
-// The packages as people get them: published to a registry, installed from there into an empty project, and used on
-// every version of Node that is supported.
+// Publishes the packages to a registry, installs them from there into an empty project, and uses them on every supported
+// version of Node.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
@@ -50,7 +50,7 @@ describe('the published packages', function () {
     await rm(home, { recursive: true })
   })
 
-  /** The command, without leave to install it. */
+  /** Runs the command, which npx must not install. */
   const svc = (args: string[], env?: { PATH: string }) =>
     run('npx', ['--no', '--', 'svc-sdk', ...args], project, env)
 
@@ -219,7 +219,7 @@ describe('the published packages', function () {
   })
 
   describe('contain examples that are separate projects', () => {
-    /** As the pages say: copied out of the package, installed and built there. */
+    /** Copies the example out of the package, and installs and builds it there, as the pages say. */
     const copyExample = async (name: string) => {
       const folder = join(home, name)
       await cp(join(project, 'node_modules/svc-sdk/examples', name), folder, { recursive: true })
@@ -271,7 +271,7 @@ describe('the published packages', function () {
       let smoke: ReturnType<typeof run>
       let command: ReturnType<typeof run>
 
-      // At the same time, as each takes a second of one core.
+      // The processes run at the same time, as each takes a second of one core.
       before(async () => {
         smoke = run(runtime.node, ['smoke.mjs', await mkdtemp(join(home, 'state-'))], project)
         command = svc(['policy', 'check', 'policy.yaml'], pathOf(runtime))

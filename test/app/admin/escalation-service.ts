@@ -1,4 +1,4 @@
-// A service in memory, offered by a stage of the test's own, for what the listeners make of escalations.
+// An escalation service in memory, which a stage of the test binds.
 import {
   bindDefault,
   definePlugin,
@@ -21,7 +21,7 @@ export class TestEscalationService implements EscalationService {
   isDown = false
   #now = Date.UTC(2026, 0, 2, 3, 4, 5)
 
-  /** Opens one of tenant `acme`; what is given is over that. */
+  /** Opens an escalation of the tenant `acme`, with the given members. */
   open(id: string, given: Partial<Escalation> = {}): Escalation {
     const opened: Escalation = {
       id,
@@ -103,7 +103,7 @@ export class TestEscalationService implements EscalationService {
   }
 }
 
-/** A stage that stands before enforcement and offers the service; `seen` is called whenever it is asked for. */
+/** A plugin whose stage binds the service; `seen` counts the stops of the stage. */
 export function escalationServicePlugin(
   service: EscalationService,
   seen: { stopped: number } = { stopped: 0 },

@@ -1,10 +1,10 @@
-// Whatever is sent to the admin listener without a token: it is told that the gateway is alive, or refused.
+// Requests without a token at the admin listener get the gateway's health or a refusal.
 import { connect } from 'node:net'
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { type AdminRig, ask, startAdminRig } from './rig.js'
 
-/** Sends `text` as it is, and gives all that comes back until the connection closes. */
+/** Sends `text` unchanged, and returns what the connection returns until it closes. */
 function raw(url: string, text: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const { hostname, port } = new URL(url)

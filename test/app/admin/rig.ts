@@ -1,4 +1,4 @@
-// A gateway with an admin listener, a service in memory behind it, and short ways to ask both ports.
+// A gateway with an admin listener and an escalation service in memory, and functions for requests to both ports.
 import { request } from 'node:http'
 import type { GatewaySettings } from 'svc-sdk'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
@@ -11,7 +11,7 @@ export interface HttpResponse {
   readonly status: number
   readonly headers: Headers
   readonly text: string
-  /** Parsed; throws where the body is not JSON. */
+  /** The parsed body; throws if it is not JSON. */
   readonly json: Record<string, unknown>
 }
 
@@ -25,11 +25,11 @@ export interface AdminRig extends AsyncDisposable {
   readonly gateway: TestGateway
   readonly adminUrl: string
   readonly service: TestEscalationService
-  /** Asks the admin listener, with the admin token unless headers say otherwise. */
+  /** Sends a request to the admin listener, with the admin token unless headers are given. */
   admin(path: string, asking?: Asking): Promise<HttpResponse>
-  /** Casts a vote; as the admin where no bearer is given. */
+  /** Casts a vote, with the admin token if no bearer token is given. */
   vote(id: string, vote: unknown, bearer?: string): Promise<HttpResponse>
-  /** Asks the gateway's own port. */
+  /** Sends a request to the gateway's own port. */
   own(path: string, headers?: Record<string, string>): Promise<HttpResponse>
 }
 
@@ -66,7 +66,7 @@ export function trusting(issuer: TestIssuer): Partial<GatewaySettings> {
   return { authn: { oidc: issuer.oidc } }
 }
 
-/** Unlike fetch it sends any header as it is given, Host too. */
+/** Unlike fetch, it sends any header unchanged, also Host. */
 export function ask(
   base: string,
   path: string,

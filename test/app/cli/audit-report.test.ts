@@ -28,7 +28,7 @@ describe('svc audit report', function () {
 
   const auditor = () => LocalDevSigner.fromKeyRef(`file://${path('auditor')}`)
 
-  /** One removed day, one with records of two tenants, one without. */
+  /** Writes a removed day, a day with records of two tenants, and a day without records. */
   async function writeLog(): Promise<string> {
     const log = path('log')
     const clock = fixedClock('2026-11-18T12:00:00Z')
@@ -226,7 +226,7 @@ describe('svc audit report', function () {
     const stranger = `\u2014 ${built.origin} ${toBase64(new Uint8Array(68).fill(7))}\n`
     const file = join(log, 'audit-2026-11-18.checkpoint')
     const honest = readFileSync(file, 'utf8')
-    // Of an old checkpoint, which later ones vouch for: of the first, one signature is forged, and a line is added to others.
+    // One signature of the first checkpoint is forged, and a line is added to the others; later checkpoints confirm them.
     const forged = honest
       .split(/(?<=\n)(?=svc-audit)/)
       .map((note, i) => (i === 0 ? note.replace(/.{20}(?=.{8}\n$)/, 'A'.repeat(20)) : note))

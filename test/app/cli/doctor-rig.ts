@@ -79,7 +79,7 @@ export class DoctorRig {
     return response
   }
 
-  /** What there is about a section, as `severity message`. */
+  /** The checks of a section, as `severity message`. */
   async about(section: string, more: Record<string, unknown> = {}): Promise<string[]> {
     const found = (await this.checks(more)).checks.filter((check) => check.section === section)
     return found.map(({ severity, message }) => `${severity} ${message}`)

@@ -17,7 +17,7 @@ type Env = Record<string, string>
 
 const run = (args: readonly string[], env: Env = {}) => runCommand((io) => escalationsCommand(io, env), args)
 
-/** What in a text could drive a terminal, line feeds apart. */
+/** Control characters that a terminal acts on, except line feeds. */
 function driving(text: string): string[] {
   return text.match(/(?!\n)[\p{Cc}\p{Cf}]/gu) ?? []
 }
@@ -49,7 +49,7 @@ describe('svc escalations', () => {
 
   const call = (headers: Record<string, string> = {}) => gateway.invoke(refund, { amount: 5 }, headers)
 
-  /** Opens an escalation and gives its id. */
+  /** Opens an escalation and returns its id. */
   async function held(headers: Record<string, string> = {}): Promise<string> {
     const response = (await (await call(headers)).json()) as Record<string, unknown>
     expect(response).to.include({ error: 'ESCALATION_PENDING', escalation_status: 'pending' })

@@ -34,7 +34,7 @@ describe('svc gateway', () => {
 
   const invoke = (url: string | undefined) => fetch(`${url}/mcp/files/read@1`, { method: 'POST', body: '{}' })
 
-  it('says where it listens, serves, and exits with 0 after SIGTERM', async () => {
+  it('prints its URL, serves, and exits with 0 after SIGTERM', async () => {
     await using upstream = await startUpstream()
     writeFileSync(policy, policyOf(upstream.url))
     await using gateway = new Running(['--policy', policy, '--port', '0', '--dir', join(home, 'state')])
@@ -141,7 +141,7 @@ describe('svc gateway', () => {
     ] as const
     let results: { code: number | null; stderr: string }[]
 
-    // At the same time, as each process takes a second of one core.
+    // The processes run at the same time, as each takes a second of one core.
     before(async () => {
       results = await Promise.all(
         cases.map(async ([, text, args]) => {

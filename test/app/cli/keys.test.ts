@@ -43,7 +43,7 @@ describe('svc keys rotate and revoke', () => {
     const first = generateKeyFile(old)
     const second = generateKeyFile(next)
     const write = async (key: string) => {
-      // The commands have the time of the system, and so has the log: a day between them would be a leaf of its own.
+      // The log uses the system time like the commands, because another day would have a separate leaf.
       const clock = { now: () => Date.now(), monotonic: () => performance.now() }
       const appender = appenderIn(log, { clock, signer: LocalDevSigner.fromKeyRef(`file://${key}`) })
       await appender.append(envelope({ ts: new Date().toISOString() })).finally(() => appender.close())

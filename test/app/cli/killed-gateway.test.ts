@@ -41,7 +41,7 @@ authn: { allowUnauthenticated: true }
     return new Running(['--policy', policy, '--port', '0', '--dir', join(home, 'state')])
   }
 
-  /** Sends these calls, waits until `arriving` of them are with the upstream, and kills the gateway. */
+  /** Sends these calls, waits until `arriving` of them have reached the upstream, and kills the gateway. */
   async function killAmid(paths: readonly string[], arriving: number): Promise<void> {
     let arrived = 0
     const { happened: waiting, resolve: allArrived } = signalled()

@@ -11,7 +11,7 @@ const source = fileURLToPath(new URL('../../../fixtures/policies/', import.meta.
 /** A copy of the policies with the key files that the valid ones name. */
 export const fixtures = `${mkdtempSync(join(tmpdir(), 'svc-policies-'))}/`
 cpSync(source, fixtures, { recursive: true })
-// For the custom plugins, which import packages.
+// The custom plugins import packages.
 symlinkSync(fileURLToPath(new URL('../../../../node_modules', import.meta.url)), `${fixtures}node_modules`)
 process.once('exit', () => rmSync(fixtures, { recursive: true }))
 const keys = ['keys/audit.key', 'keys/files', 'keys/client.pem', 'tls/gateway.key', 'tls/gateway.crt']

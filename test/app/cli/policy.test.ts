@@ -311,7 +311,7 @@ security: { side_effects: { require_idempotency_key: true } }
 
   it('uses the arguments', async () => {
     const args = JSON.stringify({ text: 'x'.repeat(70_000) })
-    // payload_too_large is found, and this policy's deny_on leaves it out.
+    // The finding payload_too_large is not in this policy's deny_on.
     const { lines } = await explain('read@1.2', '--args', args)
     expect(lines.join('\n')).to.include('payload_too_large')
     expect(lines.at(-1)).to.equal('verdict: would be sent to server "files"')

@@ -1,4 +1,4 @@
-// `svc stdio` signs its user in: a program on PATH stands for the browser, the issuer is real.
+// `svc stdio` signs its user in: a program on PATH replaces the browser, and the issuer is real.
 import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'

@@ -71,7 +71,7 @@ describe('svc stdio', function () {
     const { client, transport } = connected
     client.setRequestHandler(ElicitRequestSchema, () => ({ action: 'accept', content: { name: 'Ada' } }))
     expect(JSON.parse(await say(client, 'ask'))).to.deep.equal({ action: 'accept', content: { name: 'Ada' } })
-    // The SDK gives up a progress handler with the response, which may come with the last report.
+    // The SDK removes a progress handler when the response arrives, which may be at the same time as the last report.
     const seen: unknown[] = []
     const { onmessage } = transport
     transport.onmessage = (message) => {

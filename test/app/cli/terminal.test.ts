@@ -1,4 +1,4 @@
-// What callers, servers and files choose cannot drive the terminal of whoever reads what a command prints.
+// Text that callers, servers and files choose cannot control the terminal on which a command prints it.
 import { execFile } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -30,7 +30,7 @@ const marks = [
 ].join('')
 const hidden = marks + range(0x7f, 0x9f)
 const controls = range(1, 9) + range(0xb, 0x1f)
-/** In an argument of a process and in a file's name. */
+/** Text for an argument of a process and for a file's name. */
 const word = `evil${hidden}${controls}`
 const text = `evil\0${hidden}${controls}\nFORGED`
 const dangerous = /(?!\n)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/u
@@ -205,7 +205,7 @@ describe('the output of a command', () => {
   it('has no control characters, whatever a record, policy, mandate or argument contains', async function () {
     this.timeout(120_000)
     await run(['audit', 'prove', inDir('log'), '--trace-id', envelope().trace_id, '--out', inDir('proof')])
-    // The first time it says on standard error that it has created the keys.
+    // The first run reports on standard error that it has created the keys.
     await run(mandate)
     writeFileSync(
       join(dir, 'made'),

@@ -127,7 +127,7 @@ describe('svc audit witness', function () {
     cpSync(log, fork, { recursive: true })
     await resumeLog(fork)
     expect(await write(log, [a])).to.deep.equal([])
-    // The fork is first shown to the witness that has not seen how the log went on.
+    // The fork is first sent to the witness that has not seen the newer heads of the log.
     expect(await write(fork, [b], '13')).to.deep.equal([])
     expect(await write(log, [a, b])).to.have.length(1)
     await stop(a.child, 'SIGKILL')
@@ -136,7 +136,7 @@ describe('svc audit witness', function () {
     const refused = await write(fork, [again, b], '14')
     expect(refused).to.have.length(1)
     expect(refused[0]).to.match(/^the witness a\.example\/w did not cosign: .*(422|has fewer)/)
-    // Both vouch for what came before the fork only.
+    // Both witnesses confirm only what came before the fork.
     const cosigned = async (at: string, ...more: string[]) =>
       JSON.parse((await verify(at, '--json', ...more)).out).cosigned
     const common = await cosigned(log)
@@ -144,7 +144,7 @@ describe('svc audit witness', function () {
     expect(await cosigned(fork)).to.deep.equal(common)
     expect((await cosigned(log, '--quorum', '1')).by).to.deep.equal(['a.example/w'])
     expect((await cosigned(fork, '--quorum', '1')).by).to.deep.equal(['b.example/w'])
-    // What a witness serves is a head that was kept elsewhere.
+    // The head that a witness serves can be used as a head kept elsewhere.
     const hash = originHash('audit.example.com/prod')
     const response = await fetch(`${again.url}/${hash}/checkpoint`)
     writeFileSync(path('head'), await response.text())

@@ -1,4 +1,4 @@
-// What code binds, what the policy says, and what the container resolves while the gateway runs.
+// The container resolves what code binds and what the policy in force configures.
 import {
   type Appender,
   bind,

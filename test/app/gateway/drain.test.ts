@@ -8,7 +8,7 @@ import { rejectionOf } from '../../support/rejection.js'
 import { signalled } from '../../support/signalled.js'
 import { startUpstream } from '../../support/upstream.js'
 
-/** A stage of the user's own that lets calls pass when the test says so. */
+/** A custom stage that holds calls until the test lets them pass. */
 function turnstile() {
   const { happened: opened, resolve: open } = signalled()
   const { happened: arrived, resolve: arrive } = signalled()
@@ -31,7 +31,7 @@ function turnstile() {
   return { plugin, arrived, open }
 }
 
-/** A connection whose request has begun: the gateway takes it for one that is in use. */
+/** A connection whose request has begun, so that the gateway counts it as in use. */
 async function begun(url: string, head: string): Promise<Socket> {
   const socket = connect(Number(new URL(url).port), '127.0.0.1')
   await new Promise((resolve) => socket.write(head, resolve))

@@ -1,4 +1,4 @@
-// A call is held for people, decided by them, and served exactly once: through the ports of a whole gateway.
+// A call waits for reviewers, is decided by them, and is served exactly once, through the ports of a whole gateway.
 import type { SignedEnvelope } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { type GatewaySettings, startGatewayServer } from 'svc-sdk'

@@ -55,7 +55,7 @@ describe("the key of a gateway's log", () => {
       gateway.handle.reload({ audit: { ...identity, dir: gateway.dir, signer, log } })
 
     let calls = await calling(gateway, async () => {
-      // The order of docs/witness.md: the new key enters, both sign, the old one leaves.
+      // docs/witness.md gives this order: the new key is added, both sign, the old one is removed.
       await rotateKey(gateway.dir, { from, to })
       await reload({ keyRef: `file://${newKey}`, retiringKeyRef: `file://${oldKey}` })
       for (let served = 0; served < 50; served++) await gateway.invoke('/mcp/files/read@1')

@@ -9,7 +9,7 @@ const initialize = {
   params: { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'test', version: '1.0.0' } },
 }
 
-/** Opens a session and the GET stream on which a client listens for what the server has to say. */
+/** Opens a session and the GET stream on which a client gets the messages of the server. */
 async function listen(url: string): Promise<Response> {
   const headers = { accept: 'application/json, text/event-stream', 'content-type': 'application/json' }
   const opened = await fetch(url, { method: 'POST', headers, body: JSON.stringify(initialize) })
@@ -24,7 +24,7 @@ describe('a stream on which a client only listens', () => {
     try {
       await using gateway = await startTestGateway({
         targets: { billing: tools.url },
-        // Longer than this test may take: waiting for the stream would fail it.
+        // This is longer than the test may take, so that waiting for the stream would fail.
         server: { drainMs: 60_000 },
       })
       const stream = await listen(`${gateway.url}/mcp/billing`)

@@ -7,10 +7,10 @@ import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { startUpstream } from '../../support/upstream.js'
 
 const IN_FLIGHT = 64
-// Rounds within which so many calls at once have long been one batch.
+// The number of rounds within which so many simultaneous calls become one batch.
 const PATIENCE = 200
 
-/** A signer that counts the threads that it gave its key to. */
+/** A signer that counts the threads that got its key. */
 function countingSigner() {
   const signer = LocalDevSigner.fromSeed(new Uint8Array(32).fill(7))
   const counting = {

@@ -6,7 +6,7 @@ import { expect } from 'chai'
 import { readBody } from 'svc-sdk/internal/http/body'
 import { rejectionOf } from '../../support/rejection.js'
 
-/** Hands `use` a request as the server has it once its caller has sent `text` and left. */
+/** Calls `use` with the server's request after its caller has sent `text` and disconnected. */
 async function afterLeaving(text: string, use: (message: IncomingMessage) => Promise<void>): Promise<void> {
   const server = createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')

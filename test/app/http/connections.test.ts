@@ -3,7 +3,7 @@ import { Connections } from 'svc-sdk/internal/http/connections'
 
 const response = { headersSent: false }
 
-/** A socket to which so much was written and by which so much was not taken. */
+/** A socket with this number of bytes written, and of bytes that its client has not read. */
 function socketWith(bytesWritten: number, writableLength: number) {
   return { bytesWritten, writableLength }
 }
@@ -40,7 +40,7 @@ describe('the table of connections', () => {
   })
 
   describe('finds a slow client', () => {
-    /** Looks once a second at a socket whose client takes so many bytes a second of so many. */
+    /** The second in which a client is found that reads `bytes` at `bytesPerSec`; undefined if it is not found. */
     function secondOfCut(bytes: number, bytesPerSec: number): number | undefined {
       const connections = new Connections<ReturnType<typeof socketWith>>(limits)
       const socket = socketWith(bytes, bytes)
@@ -71,7 +71,7 @@ describe('the table of connections', () => {
     const socket = socketWith(0, 0)
     connections.begin(socket, response)
     for (let second = 0; second < 100; second++) {
-      // Always a piece on its way, always another one.
+      // There is always a piece that the client has not read, and always another one.
       socket.bytesWritten += 1_000
       socket.writableLength = 1_000
       expect([...connections.tooSlow(second * 1_000)]).to.deep.equal([])

@@ -4,7 +4,7 @@ import { PublicUrl, publicUrlSchema, trustedProxiesSchema } from 'svc-sdk/intern
 
 const proxy = '10.0.0.1'
 
-/** What a gateway that trusts these proxies takes for its URL. */
+/** The public URL of a gateway that trusts these proxies. */
 function reached(
   headers: IncomingHttpHeaders,
   { from = proxy, trusted = ['10.0.0.0/8'], encrypted = false } = {},

@@ -28,7 +28,7 @@ function divideAs(rig: FunctionsRig, name: string) {
 }
 
 describe('governed tools of LangChain.js', () => {
-  /** What the model is told, where it has called the tool. */
+  /** The result of the tool that the model gets. */
   async function ask(rig: FunctionsRig, name: string): Promise<ToolMessage> {
     const divide = divideAs(rig, name)
     const tool = langchainTool((args) => divide(args), { name, description: 'divides', schema })
@@ -55,7 +55,7 @@ describe('governed tools of LangChain.js', () => {
   })
 })
 
-/** Calls one tool, then ends with what it was told of it. */
+/** Calls one tool, then ends with the text of its result. */
 class ScriptedModel implements Model {
   readonly #name: string
   told = ''

@@ -34,7 +34,7 @@ function scripted(toolName: string, input: object): MockLanguageModelV3 {
   })
 }
 
-/** The results of tools that the model was told in its second round. */
+/** The results of tools that the model gets in its second round. */
 function toldTo(model: MockLanguageModelV3): string {
   const messages = model.doGenerateCalls[1]?.prompt.filter(({ role }) => role === 'tool')
   return JSON.stringify(messages)

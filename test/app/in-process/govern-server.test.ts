@@ -29,7 +29,7 @@ class ServerRig implements AsyncDisposable {
   readonly server = new McpServer({ name: 'calc', version: '1.2.0' })
   readonly client = new Client({ name: 'test', version: '1' }, { capabilities: { elicitation: {} } })
   governed: GovernedServer | undefined
-  /** What the tools were called with. */
+  /** The arguments of the calls of the tools. */
   readonly ran: string[] = []
 
   register(): this {
@@ -81,7 +81,7 @@ class ServerRig implements AsyncDisposable {
     return this
   }
 
-  /** `authInfo` is what the transport says of the client. */
+  /** `authInfo` is the client that the transport has authenticated. */
   async connect(authInfo?: AuthInfo): Promise<Client> {
     const [ours, theirs] = InMemoryTransport.createLinkedPair()
     const send = theirs.send.bind(theirs)
@@ -289,7 +289,7 @@ describe('an instrumented MCP server', () => {
 
 describe('a governed server whose contextOf throws', () => {
   for (const allowUnauthenticated of [true, false]) {
-    it(`refuses the message with a response and a record, ${allowUnauthenticated ? 'also where' : 'and where not'} anybody may call`, async () => {
+    it(`refuses the message with a response and a record, with allowUnauthenticated: ${allowUnauthenticated}`, async () => {
       await using rig = new ServerRig()
       let fails = false
       const contextOf = () => {

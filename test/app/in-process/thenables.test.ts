@@ -12,7 +12,7 @@ const pay = { server: 'billing', name: 'pay' }
 const paid = { paid: 10 }
 const broken = new Error('the bank is closed')
 
-/** As Bluebird: a class with a `then` of its own, which calls back later. */
+/** A promise as Bluebird has it: a class with its own `then`, which calls back later. */
 class OtherPromise {
   readonly #outcome: readonly [isFailed: boolean, value: unknown]
 

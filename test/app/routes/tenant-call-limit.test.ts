@@ -4,7 +4,7 @@ import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { TestIssuer } from '../../support/issuer.js'
 import { startUpstream } from '../../support/upstream.js'
 
-/** An upstream that keeps calls waiting until the test lets them go. */
+/** An upstream that responds to calls only when the test lets it. */
 function waitingRoom() {
   const waiting: ServerResponse[] = []
   let arrived = (): void => undefined

@@ -1,4 +1,4 @@
-// The bridge of `svc stdio` against an endpoint of the test's, which answers as few servers do.
+// The bridge of `svc stdio` against an endpoint of the test, which sends unusual responses.
 import { expect } from 'chai'
 import type { ClientExchange } from 'svc-sdk/internal/http/client-exchange'
 import { Bridge } from 'svc-sdk/internal/stdio-gateway/bridge'
@@ -39,7 +39,7 @@ describe('the bridge from stdio to an endpoint', () => {
 
   const ask = (id: number) => ({ jsonrpc: '2.0', id, method: 'tools/call', params: { name: 'echo' } })
 
-  /** What the client gets for `message`. */
+  /** The messages that the client gets for `message`. */
   async function responsesTo(message: unknown): Promise<unknown[]> {
     bridge.receive(JSON.stringify(message))
     await bridge.idle()

@@ -15,7 +15,7 @@ const messageOf = (promise: Promise<unknown>): Promise<string> =>
     (error: unknown) => String(error),
   )
 
-/** For a reload: everything else comes from the options. */
+/** The policy of a reload; everything else comes from the options. */
 const policyOf = (targets: object): Record<string, unknown> => ({ targets })
 
 describe('the process of a target', () => {

@@ -47,7 +47,7 @@ const changesRequest: Handle = async (call, next) => {
   return next()
 }
 
-/** As in JavaScript, where nothing checks what a stage returns. */
+/** A handler in JavaScript, where no compiler checks what a stage returns. */
 type Handle = (call: Call, next: Next) => unknown
 
 function misbehaving(mistake: string, handle: Handle, title: RegExp): [string, Plugin, RegExp] {

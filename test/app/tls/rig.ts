@@ -13,7 +13,7 @@ export type TlsOptions = NonNullable<NonNullable<GatewaySettings['server']>['tls
 
 export interface Site {
   readonly gateway: TestGateway
-  /** Puts a certificate in place of the gateway's; the reload is the test's to ask for. */
+  /** Replaces the files of the gateway's certificate; the test reloads them. */
   install(certificate: Pick<Certificate, 'key' | 'cert'>): void
   installClientCa(pem: string): void
 }
@@ -71,7 +71,7 @@ export class TlsRig {
     await body({ gateway, install, installClientCa: (pem) => writeFileSync(ca, pem) })
   }
 
-  /** Resolves when the handshake is over; TLS 1.3 tells a client later that it is refused. */
+  /** Resolves after the handshake; with TLS 1.3, a client learns later that it is refused. */
   async shake(gateway: TestGateway, options: ConnectionOptions = {}): Promise<TLSSocket> {
     const socket = connect({
       port: Number(new URL(gateway.url).port),

@@ -105,7 +105,7 @@ describe('TLS on the port of the gateway', () => {
     await using gateway = await startTestGateway({
       targets: {},
       server: {
-        // A busy machine needs its time for the handshake that goes on.
+        // A busy machine needs this time for a handshake.
         headersTimeoutMs: 500,
         tls: { key: `file://${rig.first.keyFile}`, cert: `file://${rig.first.certFile}`, dirs: [rig.home] },
       },

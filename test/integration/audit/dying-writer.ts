@@ -15,7 +15,7 @@ import { type Experiment, eachRound, type Figures } from './experiment.js'
 const HOUR = 3_600_000
 const FIRST = '2026-11-18'
 const SECOND = '2026-11-19'
-// About the number of calls of a whole run that change the disk; a few runs end before they die.
+// About the number of disk changes of a whole run; a few runs end before the writer dies.
 const CALLS = 40
 
 export const dyingWriter: Experiment = {
@@ -38,7 +38,7 @@ async function round(chance: Chance, dir: string): Promise<Figures> {
   await append(after, 2, SECOND)
   await after.close()
   const { checkpoints, sealed, lines, size } = sealedLog(dir)
-  // Every checkpoint that was ever written is one of the tree, and is still there.
+  // Every checkpoint that was ever written belongs to the tree, and still exists.
   const now = checkpoints.map(({ size, root }) => `${size} ${root}`)
   expect(now).to.include.members(before)
   expect(Math.max(...checkpoints.map((checkpoint) => checkpoint.size))).to.equal(size)

@@ -49,7 +49,7 @@ export async function eachRound(
 /** Fails unless the log is intact, sealed to its last record, and without torn lines. */
 export async function expectIntact(dir: string, by: LocalDevSigner = signer): Promise<VerifyReport> {
   const report = await verifyLog(dir, { keys: [verifierFromPublicKey(by.publicKey)] })
-  // Checked first, because its message says the most.
+  // This is checked first, because its message is the most specific.
   expect(report.failures).to.deep.equal([])
   expect(report).to.deep.include({ verdict: 'intact', tornTails: [], unsealed: 0 })
   expect(report.checkpoints).to.be.greaterThan(0)

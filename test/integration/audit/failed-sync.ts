@@ -48,7 +48,7 @@ async function round(chance: Chance, dir: string): Promise<Figures> {
   expect(failing.count, 'syncs that failed').to.equal(1)
   expect(rejected + errors.length, 'the failure is reported').to.be.greaterThan(0)
 
-  // A failed sync of the last checkpoint is made good by the next opening.
+  // The next opening repairs a failed sync of the last checkpoint.
   const after = appenderIn(dir)
   await after.ready()
   await after.close()

@@ -42,7 +42,7 @@ async function round(chance: Chance, dir: string): Promise<Figures> {
       days.set(ts.slice(0, 10), [...(days.get(ts.slice(0, 10)) ?? []), record.span_id])
       return appender.append(record)
     })
-    // Now and then the other writer's burst comes in while this one is being written.
+    // Sometimes the burst of the other writer begins during this one.
     if (chance.int(0, 2) > 0) await Promise.all(written)
     else void Promise.all(written).catch((error: Error) => errors.push(error))
     if (chance.int(0, 3) === 0) await appender.seal()

@@ -1,5 +1,5 @@
-// Every moment of a call × a cancellation, a disconnect or a drain, at every face: what was ended before it was sent is not
-// sent, and the record says what happened.
+// Ends calls at every point by a cancellation, a disconnect or a drain, over every face: a call that ends before it is sent
+// is not sent, and its record says so.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -21,10 +21,10 @@ import {
 import { Gates, type Point, points, unsentPoints } from './gates.js'
 import { type PayServer, startPayServer } from './server.js'
 
-/** Before the body of a request is read. */
+/** The points before the body of a request is read. */
 const unreadPoints: ReadonlySet<Point> = new Set(['before authn', 'authentication'])
 
-/** What came of one call. */
+/** The outcome of one call. */
 interface Ending {
   readonly sent: boolean
   /** The error of each of its records, null for success. */
@@ -37,14 +37,14 @@ const notSent: Ending = { sent: false, recorded: ['CANCELLED'], counted: false }
 const givenUp: Ending = { sent: true, recorded: ['CANCELLED'], counted: true }
 
 function expected(face: Face, point: Point, event: Event): Ending {
-  // Of a client that has left, nothing more can be read.
+  // Nothing more can be read from a client that has disconnected.
   if (event === 'a disconnect' && face.readsLate === true && unreadPoints.has(point)) return notSent
   const isCancelled = event === 'a cancellation' || (event === 'a disconnect' && face.cancels === 'leaving')
   if (!isCancelled || point === 'responded') return ok
   return point === 'upstream' ? givenUp : notSent
 }
 
-/** Until the gateway stops waiting for calls. */
+/** The time until the gateway stops waiting for calls. */
 const drainMs = 30
 
 describe('a call that is ended while it waits', function () {
@@ -132,11 +132,11 @@ describe('a call that is ended while it waits', function () {
     }
     const settled = Promise.race([
       new Promise<void>((resolve) => call.afterSettle(() => resolve())),
-      // Else a call that does not end stops all others.
+      // Without a limit, a call that does not end would stop all others.
       delay(3_000, undefined, { ref: false }),
     ])
     await happen(event, made, call)
-    // What waits at the upstream ends without its response.
+    // A call that waits at the upstream ends without its response.
     if (point === 'upstream' && expected(face, point, event) === givenUp) await settled
     held.open()
     await settled

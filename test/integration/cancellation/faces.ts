@@ -48,7 +48,7 @@ export async function happen(event: Event, made: Made, call: Call): Promise<void
 
 let lastId = 100
 
-/** Each request has a connection of its own: one that another client left may close under it. */
+/** Each request has its own connection, because a connection that another client has left may close. */
 function send(
   url: string,
   headers: Record<string, string>,
@@ -89,11 +89,11 @@ interface OverHttp {
   readonly path: string
   readonly tool?: string
   readonly kind?: 'session' | 'plain' | 'stateless' | 'batch' | 'second'
-  /** With every request. */
+  /** Headers of every request. */
   readonly headers?: Record<string, string>
 }
 
-/** MCP over HTTP, of each kind of revision. */
+/** A client of MCP over HTTP, of each kind of revision. */
 export function mcpFace(
   gatewayUrl: string,
   { name, path, tool = 'pay', kind = 'session', headers: always = {} }: OverHttp,
@@ -134,7 +134,7 @@ export function mcpFace(
         session = typeof id === 'string' ? { 'mcp-session-id': id } : {}
         await post({ jsonrpc: '2.0', method: 'notifications/initialized' })
       }
-      // At several servers this opens the links, whose requests must not stop at the points.
+      // At several servers this opens the sessions at the servers, whose requests must not stop at the points.
       await post(
         { jsonrpc: '2.0', id: 2, method: 'tools/list', params: withMeta({}) },
         standard('tools/list'),
@@ -180,7 +180,7 @@ export function invokeFace(
   }
 }
 
-/** `svc stdio`, without its process. */
+/** `svc stdio` without a process of its own. */
 export function stdioFace(
   name: string,
   options: Omit<GatewaySettings, 'port'>,

@@ -16,7 +16,7 @@ export const unsentPoints = [
   'credential',
 ] as const
 
-/** Also those after the send: while the upstream works, and when its response is on the way out. */
+/** All points, also those after the send: during the work of the upstream, and before the response is written. */
 export const points = [...unsentPoints, 'upstream', 'responded'] as const
 export type Point = (typeof points)[number]
 

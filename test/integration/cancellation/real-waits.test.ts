@@ -1,5 +1,5 @@
-// What calls really wait for × what may end them: for the runtime, for an approval, for a token of the gateway, for the
-// first call under their idempotency key; also as the second message of a batch. When the wait is over nothing is sent.
+// Calls wait for the runtime, for an approval, for a token of the gateway, or for the first call with their idempotency
+// key, and a cancellation or a disconnect ends them. Nothing is sent when the wait is over.
 import type { AuditEnvelope } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import type { GatewaySettings } from 'svc-sdk'
@@ -30,12 +30,12 @@ const tokenType = {
 
 const adminToken = 'admin-token-of-the-test-0123456789'
 
-/** What a call waits for, in a gateway of its own. */
+/** Something that a call waits for, in a separate gateway. */
 interface Wait {
   readonly options: () => GatewaySettings
-  /** Asked for again when the connection is open. */
+  /** The headers, which are computed again when the connection is open. */
   readonly headers?: () => Promise<Record<string, string>>
-  /** To be called before the call. Resolves when it waits, with what ends the wait as if nothing had happened. */
+  /** To be called before the call. Resolves when the call waits, with a function that ends the wait normally. */
   begin(n: string, gateway: TestGateway | undefined): Promise<() => unknown>
 }
 
@@ -153,7 +153,7 @@ describe('a call that ends while it waits', function () {
         env: { SECRET: 's' },
         brokers: { rest: broker(), session: broker(), modern: broker() },
       }),
-      // Another one each time, so that no exchanged token is used again.
+      // Each call has another token, so that no exchanged token is used again.
       headers: async () => ({ authorization: `Bearer ${await issuer.sign()}` }),
       begin: () => atEndpoint.next(),
     },
@@ -205,7 +205,7 @@ describe('a call that ends while it waits', function () {
       })
     } finally {
       await face.close?.()
-      // What is still under way would be sent until then.
+      // A call that was not cancelled would be sent until then.
       await gateway[Symbol.asyncDispose]()
     }
   }

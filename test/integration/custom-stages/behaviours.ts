@@ -12,13 +12,13 @@ import {
   slot,
 } from '@svc/core'
 
-/** Written in JavaScript, a stage may return anything, and change anything that it can reach. */
+/** A stage in JavaScript, which may return any value, and change any object that it can reach. */
 type Behaviour = (call: Call, next: Next, late: (work: () => unknown) => void) => unknown
 
 export const REASON = 'probe_found'
 const finding: Finding = { reason: REASON, stage: 'probe' }
 
-/** A stage that reports, and then what it does with `next`. */
+/** Reports a finding, and returns the `next` that the behaviour gets. */
 type Reporting = (call: Call, next: Next, late: (work: () => unknown) => void) => Next
 
 export const reportings: Readonly<Record<string, Reporting>> = {
@@ -67,7 +67,7 @@ function after(call: Call, next: Next, found: Finding): Next {
   }
 }
 
-/** What a stage may return or throw in place of an outcome of its own. */
+/** The values that a stage may return or throw instead of an outcome. */
 const values: Readonly<Record<string, () => unknown>> = {
   undefined: () => undefined,
   null: () => null,
@@ -244,7 +244,7 @@ const others: Readonly<Record<string, Behaviour>> = {
   'has chunks that are not bytes': async (_call, next) => withBody(await next(), () => ({ bytes: 'text' })),
 }
 
-/** What a stage in JavaScript does with a member that the types do not have. */
+/** Calls a member that the types do not have, as a stage in JavaScript can. */
 function reach(call: Call, name: string, ...given: unknown[]): unknown {
   return Reflect.apply(Reflect.get(call, name), call, given)
 }
@@ -253,7 +253,7 @@ const settlement = { outcome: own(), status: 200, sent: 'yes', bytes: 3, digest:
 
 const never = new Promise<never>(() => undefined)
 
-/** What does not end by itself, nor by an abort: the caller leaves. */
+/** Behaviours that end neither by themselves nor by an abort: the caller disconnects. */
 export const endless: ReadonlyMap<string, Behaviour> = new Map(
   Object.entries<Behaviour>({
     // biome-ignore lint/suspicious/noThenProperty: a promise of another library

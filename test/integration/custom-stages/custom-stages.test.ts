@@ -4,7 +4,7 @@ import { propertyRuns } from '../../support/property-runs.js'
 import { endless } from './behaviours.js'
 import { allCases, type Case, StagesExperiment } from './experiment.js'
 
-/** Another sample: SVC_SEED=2. */
+/** SVC_SEED=2 runs another sample. */
 const seed = Number(process.env['SVC_SEED'] ?? 1)
 
 describe('a custom stage that misbehaves', () => {
@@ -30,7 +30,7 @@ describe('a custom stage that misbehaves', () => {
         if (found.length > 0) wrong.push({ one, found })
       }
     }
-    // They take the time limits of the pipeline, and nothing else: they run beside the others.
+    // These cases only wait for the time limits of the pipeline, so they run beside the others.
     const idle = allCases(endless.keys())
     const waiting = Array.from({ length: 24 }, () => [idle[chance.int(0, idle.length - 1)]])
     const queue = chosen.values()

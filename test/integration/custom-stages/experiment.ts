@@ -1,5 +1,5 @@
-// A gateway with a custom stage at each position, and what came of one call: at the upstream, in the record, in the
-// counts, and for the client. `wrongOf` compares them.
+// Runs a call through a gateway with a custom stage at each position, and compares what the upstream, the record, the
+// counts and the client say about it.
 import { request as httpRequest } from 'node:http'
 import type { Call, Next, Outcome, Plugin, QuotaAdapter } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
@@ -31,7 +31,7 @@ export interface Case {
   readonly behaviour: string
 }
 
-/** Every case of these behaviours, in an order that a number of it names for ever. */
+/** Every case of these behaviours, in a fixed order. */
 export function allCases(names: Iterable<string> = behaviours.keys()): Case[] {
   const cases: Case[] = []
   for (const behaviour of names)
@@ -45,15 +45,15 @@ export function allCases(names: Iterable<string> = behaviours.keys()): Case[] {
 interface Reply {
   readonly status: number
   readonly body: Buffer
-  /** False where the connection ended before the body did. */
+  /** False if the connection ended before the body. */
   readonly isWhole: boolean
 }
 
-/** A case, with what it left. */
+/** A case and its results. */
 interface Trial {
   readonly tool: string
   readonly trial: Case
-  /** Runs when the call has ended, for what the stage does then. */
+  /** Runs the late actions of the stage after the call has ended. */
   readonly late: (() => unknown)[]
 }
 
@@ -125,7 +125,7 @@ export class StagesExperiment implements AsyncDisposable {
     const reply = await this.#post(trial, tool, isEndless ? LEAVES_MS : 5000)
     if (isEndless) await this.#recorded(tool)
     await new Promise(setImmediate)
-    // What it throws then is an error of the stage's own.
+    // An error in a late action concerns only the stage.
     for (const work of late)
       await Promise.resolve()
         .then(work)
@@ -236,7 +236,7 @@ function toolOf({ path }: UpstreamCall): string {
   return path.slice('/invoke/'.length).split('@')[0] ?? ''
 }
 
-/** Everything in which upstream, record, counts and client differ. */
+/** The differences between upstream, record, counts and client. */
 function* compare(
   { position, reporting, mode, behaviour }: Case,
   reply: Reply | undefined,

@@ -1,4 +1,4 @@
-// `npm run chaos:dedupe`: many rounds of each error. Prints the seed, the rounds and the results.
+// `npm run chaos:dedupe`: many rounds of each fault. Prints the seed, the rounds and the results.
 import { randomInt } from 'node:crypto'
 import { parseArgs } from 'node:util'
 import { type Fault, GATEWAYS, injectFaults } from './faults.js'

@@ -1,4 +1,4 @@
-// A sample of each error. A failure names the seed; `npm run chaos:dedupe` repeats it, and runs a hundred rounds of each.
+// A sample of each fault. A failure names the seed; `npm run chaos:dedupe` repeats it, and runs a hundred rounds of each.
 import { randomInt } from 'node:crypto'
 import { expect } from 'chai'
 import { GATEWAYS, injectFaults } from './faults.js'

@@ -49,7 +49,7 @@ export async function injectFaults(
       throw new Error(`the round with seed ${each} failed: ${reason}`, { cause })
     }
   }
-  // A lapsed lease may not let a call out later either.
+  // An expired lease must not let a call be sent later either.
   const keys = fleet.upstream.calls.map(({ headers }) => String(headers['idempotency-key']))
   expect(new Set(keys).size, 'keys that ran twice').to.equal(keys.length)
   return figures
@@ -70,7 +70,7 @@ async function round(fleet: Fleet, chance: Chance, { fault, key }: Round, figure
   const injected = pause(at).then(() => inject(fleet, fault, victim))
   const responses = await Promise.all(callers)
   await injected
-  // A duplicate after the round.
+  // A duplicate follows after the round.
   responses.push(await callUntilDefinite(fleet, { key, first: victim, after: 0 }, () => undefined))
   judge(responses, fleet.runs(key))
   if (broken > 0) figures.broken++
@@ -98,7 +98,7 @@ function judge(responses: readonly HttpResponse[], runs: number): void {
   expect(new Set(served.map(({ body }) => body)).size).to.be.at.most(1)
   if (served.length > 0) expect(runs).to.equal(1)
   expect(served.filter(({ mark }) => mark === 'first').length).to.be.at.most(1)
-  // The only other outcome.
+  // There is only one other outcome.
   for (const { status, body } of responses) {
     if (status !== 200) expect(JSON.parse(body)).to.include({ error: 'IDEMPOTENT_OUTCOME_UNKNOWN' })
   }

@@ -31,7 +31,7 @@ export function requestsOf(revision: Revision): Requests {
   const places: Readonly<Record<string, string>> = {
     '{list}': valid,
     '{second}': String(request(call).body),
-    // The rest after the id.
+    // The part after the id.
     '{call}': valid.slice(valid.indexOf('"method"'), -1),
   }
   const fill = (body: string | Buffer): string | Buffer =>

@@ -7,7 +7,7 @@ import type { GatewaySettings } from 'svc-sdk'
 import { governServer } from 'svc-sdk/mcp'
 import { piecesOf, type Writer, type Writing } from './writing.js'
 
-/** What a client got: the bytes of a response, or the results that it parsed. */
+/** The response that a client got: its bytes, or the results that it parsed. */
 type Got = { readonly bytes: Buffer } | { readonly results: readonly unknown[] }
 
 export interface Face {

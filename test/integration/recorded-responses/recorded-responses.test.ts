@@ -1,4 +1,4 @@
-// What a client's parser yields is what the record hashes, over every face.
+// The record hashes the value that a client's parser yields, over every face.
 import { createServer } from 'node:http'
 import { canonicalize, sha256Hex } from '@svc/core/json'
 import type { SignedEnvelope } from '@svc/plugin-audit/log'

@@ -3,7 +3,7 @@ import { Chance } from '../../support/chance.js'
 
 export const seed = Number(process.env['SVC_SEED'] ?? 1)
 
-/** What some reader takes for the end of a line, or drops. */
+/** Characters that some reader takes for the end of a line, or drops. */
 const separators: readonly [string, ...string[]] = [
   ...(['\n', '\r', '\r\n', '\n\n', '\u2028', '\u2029', '\u0085', '\v', '\f', '\0'] as const),
   ...(['\u001f', '\u001e', '\u007f', '\ufeff', '\u00a0', '\u200b', '\u202e', '\t', ' '] as const),

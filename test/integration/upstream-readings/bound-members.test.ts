@@ -9,7 +9,7 @@ import { compareBoundMembers } from './bound-members.js'
 describe('a member of the arguments that a rule limits', () => {
   it('is the member that every upstream reads under that name', () => {
     const { sent } = compareBoundMembers(Number(process.env['SVC_SEED'] ?? 1), 2_000)
-    // Else nothing was compared.
+    // Otherwise nothing was compared.
     expect(sent).to.be.greaterThan(150)
   })
 

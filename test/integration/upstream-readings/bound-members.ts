@@ -1,5 +1,5 @@
-// Generates arguments in which a member that a rule bounds is written in several ways. What the rules let pass is given
-// to the readers: each must read what was allowed.
+// Generates arguments in which a member that a rule limits is written in several ways. Each reader must read from the
+// arguments that the rules allow the value that was allowed.
 import { isRefusal, isSideEffecting } from '@svc/core'
 import { type JsonObject, type JsonValue, parseJson } from '@svc/core/json'
 import { MandateError } from '@svc/plugin-ap2/internal/mandate/error'
@@ -7,7 +7,7 @@ import { bindingSchema, checkArguments } from '@svc/plugin-ap2/internal/verify/a
 import { Chance } from '../../support/chance.js'
 import { memberReaders } from './member-readers.js'
 
-/** Names that a reader may take for others: by case, by compatibility, by composition. */
+/** Names that a reader may equate: by case, by compatibility, by composition. */
 const names = ['amount', 'task', 'Prix', 'é', 'ﬁ', 'ᾳ', 'straße', 'ID', 'İx', 'a/b'] as const
 
 const variants: readonly [(name: string) => string, ...((name: string) => string)[]] = [
@@ -37,14 +37,14 @@ function written(chance: Chance, name: string, honest: JsonValue, other: JsonVal
 
 interface Case {
   readonly args: JsonValue
-  /** What is wrong if the arguments are let pass: the reader and what it reads. */
+  /** The reader that reads a value which is not allowed, and that value; undefined if there is none. */
   readonly wrong: string | undefined
   readonly isAllowed: boolean
 }
 
 const text = (value: unknown) => JSON.stringify(value)
 
-/** Mandates for 1999, for one item whose quantity may be left out, and for a card; of which one may be missing. */
+/** Mandates for the amount 1999, for one item whose quantity may be absent, and for a card; one of them may be missing. */
 function mandateCase(seed: number): Case {
   const chance = new Chance(seed)
   const [outer, inner, list, id, count] = Array.from({ length: 5 }, () => chance.pick(names)) as [
@@ -105,7 +105,7 @@ function mandateCase(seed: number): Case {
 
 const safe = ['GET', 'get', 'HEAD', 'OPTIONS']
 
-/** A tool that is not named for an effect, with a `method`. */
+/** A tool with a `method`, whose name does not state an effect. */
 function methodCase(seed: number): Case {
   const chance = new Chance(seed)
   const args = parseJson(
@@ -131,8 +131,8 @@ function methodCase(seed: number): Case {
 }
 
 /**
- * Throws for the first arguments that a reader reads as what was not allowed, with the number that makes them again.
- * `sent`: how many of the kind of case of which fewer were let pass.
+ * Throws for the first arguments in which a reader finds a value that was not allowed, with the number that generates
+ * them. `sent` is the number of allowed arguments, for the kind of rule that allowed fewer.
  */
 export function compareBoundMembers(seed: number, requests: number): { sent: number } {
   const allowed = { mandateCase: 0, methodCase: 0 }

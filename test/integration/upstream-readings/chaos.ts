@@ -1,4 +1,4 @@
-// `npm run chaos:requests`: the differential tests in full. Prints the seed and what came of it.
+// `npm run chaos:requests`: the differential tests in full. Prints the seed and the results.
 import { randomInt } from 'node:crypto'
 import { parseArgs } from 'node:util'
 import { compareBoundMembers } from './bound-members.js'

@@ -1,5 +1,5 @@
-// Sends generated requests through a whole gateway, whose dispatcher gives what it would send to the readers. Whatever
-// one of them runs must be what the record names, and what the policy allows.
+// Sends generated requests through a whole gateway, whose dispatcher gives the forwarded requests to the readers. Each
+// tool or resource that a reader runs or opens must be the one that the record names and the policy allows.
 import { bind, type Clock, tokens } from '@svc/core'
 import { startGatewayServer } from 'svc-sdk'
 import { upstreamDispatcher } from 'svc-sdk/internal/upstream/dispatcher'
@@ -11,11 +11,11 @@ import { type GeneratedRequest, requestOf } from './requests.js'
 
 export interface Summary {
   readonly requests: number
-  /** Those of which something was sent. */
+  /** The number of requests that were forwarded. */
   readonly sent: number
 }
 
-/** What became of one request. */
+/** The outcome of one request. */
 export interface Reading {
   readonly status: number
   readonly body: string
@@ -75,7 +75,7 @@ export class ReadersGateway implements AsyncDisposable {
   #sent = new Map<string, Message>()
   #records = new Map<string, Recorded[]>()
 
-  /** `response` makes the response of an upstream from the body of the request to it. */
+  /** `response` returns the response of an upstream to a request with this body. */
   constructor(
     response: (body: string) => string = respondTo,
     policyObject: Record<string, unknown> = policy,
@@ -187,7 +187,7 @@ function messageOf({ face, text }: GeneratedRequest): Message {
   return { path: '/mcp/files', body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }) }
 }
 
-/** What is wrong with a reading; undefined where nothing is. */
+/** The error in a reading; undefined if there is none. */
 export function error({ face }: GeneratedRequest, reading: Reading): string | undefined {
   const { sent, recorded, records } = reading
   if (records !== 1) return `${records} records`
@@ -234,13 +234,13 @@ function uriError(uri: string, recorded: string): string | undefined {
   return undefined
 }
 
-/** The path without what names a part of a resource: a query where there are servers, a fragment where it is sent. */
+/** The path without the part that does not name the resource: a query if the scheme has hosts, or a fragment. */
 function resourceIn(origin: string, path: string): string {
   if (origin.startsWith('file:')) return path
   return path.replace(origin.startsWith('demo:') ? /[?#].*$/s : /\?.*$/s, '')
 }
 
-/** Throws for the first request that a reader reads differently, with the number that makes it again. */
+/** Throws for the first request that a reader reads differently, with the number that generates it. */
 export async function compareReadings(seed: number, requests: number): Promise<Summary> {
   await using gateway = await new ReadersGateway().start()
   let sent = 0

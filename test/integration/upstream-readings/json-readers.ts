@@ -1,6 +1,6 @@
-// JSON parsers that differ in which of two members of one name they take.
+// JSON parsers that differ in which of two members of one name they use.
 
-/** What a parser made of the text; objects are maps, so that every name is a plain one. */
+/** The value that a parser returns; objects are maps, so that no name is special. */
 export type Read = string | number | boolean | null | readonly Read[] | ReadonlyMap<string, Read>
 
 const token = /[ \t\n\r]*([[\]{}:,]|"(?:[^"\\]|\\.)*"|[^[\]{}:,"\s]+)/gy

@@ -1,4 +1,5 @@
-// How programs find a member by its name: they differ in which names they take for it, and in which of two they take.
+// Functions that find a member by its name as programs do, which differ in the names that they equate and in which of two
+// members they use.
 import { type Read, takingLast } from './json-readers.js'
 
 type SameName = (written: string, wanted: string) => boolean
@@ -17,7 +18,7 @@ function equalsIgnoreCase(written: string, wanted: string): boolean {
   )(written, wanted)
 }
 
-/** Of one letter, one letter. */
+/** The case mapping of one letter to one letter. */
 function lower(letter: string): string {
   return letter.toLowerCase().slice(0, 1)
 }
@@ -39,7 +40,7 @@ const sameNames: Readonly<Record<string, SameName>> = {
   trimmed: by((name) => name.trim()),
 }
 
-/** What a program reads at a place, given as names and array indices; undefined where it finds nothing. */
+/** The value that a program reads at a path of names and array indices; undefined if it finds none. */
 export type MemberReader = (text: string, place: readonly (string | number)[]) => Read | undefined
 
 export const memberReaders: ReadonlyArray<readonly [string, MemberReader]> = Object.entries(

@@ -1,5 +1,5 @@
-// Sends generated JSON through a whole gateway, in requests and in responses. What was forwarded must be the same to every
-// parser, and the record must hash it.
+// Sends generated JSON through a whole gateway, in requests and in responses. Every parser must read the same value from
+// the forwarded text, and the record must hash that value.
 import { createHash } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
 import { Chance } from '../../support/chance.js'
@@ -20,7 +20,7 @@ const strings = [
 ] as const
 const extras = ['inputResponses', 'requestState', 'task', 'extra', '_meta', 'arguments', 'name'] as const
 
-/** Any JSON value, sometimes with what two parsers read differently. */
+/** Any JSON value, sometimes with a part that two parsers read differently. */
 function value(chance: Chance, depth: number): string {
   const dice = chance.int(0, depth > 2 ? 3 : 6)
   if (dice === 0) return chance.pick(numbers)
@@ -64,7 +64,7 @@ function responseOf(chance: Chance, request: string): string {
   return `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":{"content":[],"structuredContent":${object(chance, 0)}}${again}}`
 }
 
-/** RFC 8785, for what the generator makes. */
+/** RFC 8785 for the values of the generator. */
 function canonical(read: Read): string {
   if (read instanceof Map) {
     const members = [...read].sort(([left], [right]) => (left < right ? -1 : 1))
@@ -78,7 +78,7 @@ function sha256(text: string): string {
   return createHash('sha256').update(text).digest('hex')
 }
 
-/** What the record is to hash of the body that an upstream got. */
+/** The value that the record must hash for the body that an upstream got. */
 function judged(body: Read): Read {
   if (!(body instanceof Map) || !body.has('jsonrpc')) return body
   const params = new Map(body.get('params') as ReadonlyMap<string, Read>)
@@ -122,7 +122,7 @@ function wrong(
   return undefined
 }
 
-/** Throws for the first message that is wrong, with the number that makes it again. */
+/** Throws for the first message that is wrong, with the number that generates it. */
 export async function compareMembers(seed: number, requests: number): Promise<{ sent: number }> {
   let current = new Chance(seed)
   await using gateway = await new ReadersGateway((body) => responseOf(current, body)).start()

@@ -1,7 +1,7 @@
-// How programs behind the gateway find the tool for a name that they were sent: by its text, or after they have
-// split, composed, folded or trimmed it.
+// Functions that find the tool for a name as programs behind the gateway do: by its text, or after they have split,
+// composed, folded or trimmed it.
 
-/** What a program takes from what it was sent: a tool and, where the text has one, a version. */
+/** The tool that a program reads from a text, with the version if the text has one. */
 export interface ToolRead {
   readonly tool: string
   readonly version: string | undefined
@@ -46,7 +46,7 @@ const splits: Readonly<Record<string, Split>> = {
 
 export type NameReader = (text: string) => ToolRead[]
 
-/** Of `<tool>@<version>` in a path, once it is decoded. */
+/** Readers of `<tool>@<version>` in a decoded path. */
 export const segmentReaders: ReadonlyArray<readonly [string, NameReader]> = Object.entries(splits).flatMap(
   ([where, split]) =>
     Object.entries(changes).flatMap(
@@ -60,7 +60,7 @@ export const segmentReaders: ReadonlyArray<readonly [string, NameReader]> = Obje
     ),
 )
 
-/** Of a name in a message. */
+/** Readers of a name in a message. */
 export const messageReaders: ReadonlyArray<readonly [string, NameReader]> = Object.entries(changes).map(
   ([how, change]) => [how, (name) => [{ tool: change(name), version: undefined }]],
 )

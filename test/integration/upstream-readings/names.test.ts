@@ -7,7 +7,7 @@ const SEED = Number(process.env['SVC_SEED'] ?? 1)
 
 type Lists = { allowlist?: readonly string[]; denylist?: readonly string[]; per_tool?: object }
 
-/** A policy in which `other` says what it says of the tool `refund`. */
+/** A policy in which `rules` and `other` concern the tool `refund`. */
 function policyWith(lists: Lists, other: object = {}): Record<string, unknown> {
   const acme = { plan: 'free', allowlist: ['*'], ...lists }
   return {
@@ -46,7 +46,7 @@ const rules: Readonly<Record<string, readonly [policy: Record<string, unknown>, 
 describe('the name of a tool', () => {
   it('is checked by the policy as the server reads it', async () => {
     const { requests, sent } = await compareNames(SEED, 2_000)
-    // Else nothing was compared.
+    // Otherwise nothing was compared.
     expect(sent / requests, `SVC_SEED=${SEED}`).to.be.greaterThan(0.05)
   })
 

@@ -1,5 +1,5 @@
-// Sends generated names under generated policies through a whole gateway. Whatever tool a reader runs must have been
-// allowed under the name that it read, and have been limited and mandated as that name is.
+// Sends generated names under generated policies through a whole gateway. Each tool that a reader runs must have passed the
+// allowlist, the limit and the mandate for the name that the reader read.
 import { FakeClock } from 'svc-sdk/testing'
 import { Chance } from '../../support/chance.js'
 import { ReadersGateway, type Reading, type Summary } from './experiment.js'
@@ -9,7 +9,7 @@ import type { GeneratedRequest } from './requests.js'
 const tools = ['refund', 'pay_invoice', 'task', 'report.v2', 'straße', 'send_mail'] as const
 type Tool = (typeof tools)[number]
 
-/** What a policy says of a tool; the calls have no token, no mandate and no idempotency key. */
+/** The rules of a policy for a tool; the calls have no token, no mandate and no idempotency key. */
 type Rule =
   | { readonly kind: 'free' | 'denied' | 'scope' | 'mandate' | 'key' }
   | { readonly kind: 'denied_version'; readonly version: string }
@@ -133,7 +133,7 @@ function requestOf(chance: Chance): GeneratedRequest {
   return { face, text }
 }
 
-/** What each reader takes from what was sent. */
+/** The tools that the readers read from the forwarded request. */
 function* readsOf({ sent }: Reading): Generator<readonly [string, ToolRead]> {
   if (sent === undefined) return
   const segment = /^\/billing\/invoke\/(.*)$/s.exec(sent.path)?.[1]
@@ -179,7 +179,7 @@ function wrong(
 
 const NAMES_PER_POLICY = 150
 
-/** Throws for the first name that a reader reads differently, with the number of its policy, which makes it again. */
+/** Throws for the first name that a reader reads differently, with the number of its policy, which generates it. */
 export async function compareNames(seed: number, requests: number): Promise<Summary> {
   let sent = 0
   const policies = Math.ceil(requests / NAMES_PER_POLICY)
@@ -191,7 +191,7 @@ export async function compareNames(seed: number, requests: number): Promise<Summ
     await using gateway = await new ReadersGateway(undefined, sectionsOf(policy), clock).start()
     for (let i = 0; i < NAMES_PER_POLICY; i++) {
       const request = requestOf(chance)
-      // Slower than what counts as a flood, of which only a part has records of its own.
+      // The rate is below a flood, of which only a part has separate records.
       clock.advance(100)
       const reading = await gateway.read(request)
       if (reading.sent !== undefined) sent++

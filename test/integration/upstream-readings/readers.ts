@@ -1,14 +1,14 @@
-// How programs behind the gateway read what it sends: a path of the invoke protocol, a name or a URI over MCP. Each
-// reader returns what the program would run or open.
+// Functions that read a request as programs behind the gateway do: a path of the invoke protocol, or a name or a URI over
+// MCP. Each returns the tools or the resource that the program would run or open.
 
-/** `name@version` of the tools that a server behind `path` may run; empty where it responds with 404. */
+/** `name@version` of the tools that a server behind `path` may run; empty if it responds with 404. */
 export type PathReader = (path: string) => string[]
-/** What a program opens for the URI; undefined where it refuses it. */
+/** The resource that a program opens for the URI; undefined if it refuses the URI. */
 export type UriReader = (uri: string) => string | undefined
 
 const INVOKE = '/billing/invoke/'
 
-/** One decoding as Python's `unquote`: bytes that are no UTF-8 become U+FFFD, a malformed escape stays. */
+/** Decodes once like Python's `unquote`: bytes that are not UTF-8 become U+FFFD, a malformed escape stays. */
 export function unquote(text: string): string {
   return text.replace(/(?:%[0-9A-Fa-f]{2})+/g, (run) =>
     Buffer.from(run.replaceAll('%', ''), 'hex').toString(),
@@ -91,12 +91,12 @@ export const uriReaders: Readonly<Record<string, UriReader>> = {
 function python(uri: string, read: (path: string) => string): string {
   const [, scheme = '', authority = '', path = ''] = COMPONENTS.exec(uri.trim()) ?? []
   const opened = read(path)
-  // A client of HTTP keeps the slash at the end.
+  // An HTTP client keeps the slash at the end.
   const end = scheme.toLowerCase() !== 'file' && opened.endsWith('/') && normpath(opened) !== '/' ? '/' : ''
   return `${scheme.toLowerCase()}://${hostOf(scheme, authority)}${normpath(opened)}${end}`
 }
 
-/** RFC 3986 §6.2.2 and §6.2.3 where the scheme has hosts; other authorities are names of the server's own. */
+/** RFC 3986 §6.2.2 and §6.2.3 for schemes with hosts; other authorities are names that only the server knows. */
 function hostOf(scheme: string, authority: string): string {
   const named = authority.slice(authority.lastIndexOf('@') + 1)
   if (!/^(?:https?|file)$/i.test(scheme)) return named

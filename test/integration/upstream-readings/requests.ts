@@ -1,4 +1,4 @@
-// Requests that try to be one thing for the gateway and another for the program behind it.
+// Requests that the gateway and the program behind it may read as different tools or resources.
 import { Chance } from '../../support/chance.js'
 
 type Face = 'invoke' | 'a2a' | 'invoke-mcp' | 'a2a-mcp' | 'tool' | 'prompt' | 'resource'
@@ -52,7 +52,7 @@ const noise = [
   '%u002e',
 ] as const
 
-/** The same number makes the same request. */
+/** Generates a request; the same number generates the same request. */
 export function requestOf(seed: number): GeneratedRequest {
   const chance = new Chance(seed)
   const face = chance.pick(faces)
@@ -62,7 +62,7 @@ export function requestOf(seed: number): GeneratedRequest {
   return { face, text: `${name}${chance.pick(ats)}${detour(chance, chance.pick(versions))}` }
 }
 
-/** The text, often with a way out of it to another tool. */
+/** The text, often with a detour to another tool. */
 function detour(chance: Chance, text: string): string {
   const dice = chance.int(0, 9)
   if (dice < 5) return text

@@ -12,7 +12,7 @@ describe('a request that an upstream reads', () => {
 
   it('names the tool that was recorded and allowed', async () => {
     const { requests, sent } = await compareReadings(1, 3_000)
-    // Else nothing was compared.
+    // Otherwise nothing was compared.
     expect(sent / requests).to.be.greaterThan(0.05)
   })
 

@@ -94,7 +94,7 @@ describe('requests with inserted, removed and changed bytes', () => {
     upstream = await startUpstream()
     gateway = await startTestGateway({
       targets: { files: upstream.url },
-      // So that each request ends, whatever part is missing.
+      // Short limits end each request, whatever part is missing.
       server: {
         headersTimeoutMs: 20,
         requestTimeoutMs: 40,
@@ -129,7 +129,7 @@ describe('requests with inserted, removed and changed bytes', () => {
   })
 })
 
-/** Complete responds with correct lengths, and not more of them than requests. */
+/** Expects complete responses with correct lengths, and not more responses than requests. */
 function expectResponses(text: string, sent: string): void {
   let rest = text
   let count = 0

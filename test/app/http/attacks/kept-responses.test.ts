@@ -1,4 +1,4 @@
-// One caller after the response that was kept for another.
+// A caller tries to get the response that was stored for another caller.
 import { expect } from 'chai'
 import { startTestGateway } from '../../../support/gateway.js'
 import { TestIssuer } from '../../../support/issuer.js'

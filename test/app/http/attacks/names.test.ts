@@ -13,7 +13,7 @@ async function withGateway(server: ServerOptions, body: (gateway: TestGateway) =
   await body(gateway)
 }
 
-/** Sends by the address, whatever the request says. */
+/** Connects to the gateway's address, whatever the Host header names. */
 async function statusFor(
   gateway: TestGateway,
   host: string,

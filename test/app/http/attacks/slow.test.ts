@@ -135,7 +135,7 @@ describe('a client that never reads its response', () => {
     })
     const socket = (await dial(gateway.url)).pause()
     socket.on('error', () => undefined)
-    // More than the buffers of both sides hold.
+    // The responses are larger than the buffers of both sides.
     for (let i = 0; i < 16; i++) socket.write(call)
     expect(await closed).to.equal('the client does not read its response')
     socket.destroy()
@@ -143,7 +143,7 @@ describe('a client that never reads its response', () => {
 
   it('keeps its connection while it waits for a slow tool or a silent stream', () =>
     withGateway(
-      // Enough for a request to come over a connection just made, and less than its response takes.
+      // A request over a new connection arrives within this time, and its response takes longer.
       { writeTimeoutMs: 500, keepAliveTimeoutMs: 500 },
       async (gateway) => {
         const responses = await Promise.all(
