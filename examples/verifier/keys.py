@@ -56,7 +56,7 @@ def key_lines(path):
 def read_keys(path):
     """
     The keys of a file of public key lines, each with the first leaf that it may sign and the first that it may not, which
-    may follow in the line; a ValueError names a line that is none.
+    may follow in the line; a ValueError names a line that is not a key.
     """
     keys = {}
     for number, line in key_lines(path):

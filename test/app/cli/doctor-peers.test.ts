@@ -126,7 +126,7 @@ describe('svc doctor, about the peers of a gateway,', () => {
   })
 
   it('finds a webhook with a private name, one that responds, and an invalid secret', async () => {
-    rig.env['SVC_HOOK'] = 'hunter2 is no base64'
+    rig.env['SVC_HOOK'] = 'hunter2 is not base64'
     const lines = await rig.about('notices', {
       notices: [
         { url: 'https://localhost.localdomain/' },

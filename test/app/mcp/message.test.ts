@@ -102,7 +102,7 @@ describe('a message of an MCP client', () => {
     ['is not JSON-RPC 2.0', '{"id":1,"method":"ping"}'],
     ['has an id that is null', '{"jsonrpc":"2.0","id":null,"method":"ping"}'],
     ['has an id that is a fraction', '{"jsonrpc":"2.0","id":1.5,"method":"ping"}'],
-    ['has a method that is no name', '{"jsonrpc":"2.0","id":1,"method":["tools/call"]}'],
+    ['has a method that is not a string', '{"jsonrpc":"2.0","id":1,"method":["tools/call"]}'],
     ['is request and response at once', '{"jsonrpc":"2.0","id":1,"method":"ping","result":{}}'],
     ['is neither', '{"jsonrpc":"2.0","id":1}'],
     ['has result and error', '{"jsonrpc":"2.0","id":1,"result":{},"error":{}}'],

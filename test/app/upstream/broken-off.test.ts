@@ -26,7 +26,7 @@ describe('a stream from upstream', () => {
     const reason = new Refusal('DURATION_EXCEEDED', 'Too long.')
     stop.abort(reason)
     await left
-    if (body instanceof Uint8Array) throw new Error('the response is no stream')
+    if (body instanceof Uint8Array) throw new Error('the response is not a stream')
     const told = await body[Symbol.asyncIterator]()
       .next()
       .then(

@@ -161,7 +161,7 @@ const rows: readonly Row[] = [
   [revisions, /^half a surrogate pair$/, /^200 "\\ud800" result$/, /^200 "\\ud800" -32602$/, ambiguous],
   [
     revisions,
-    /^bytes that are no UTF-8$/,
+    /^bytes that are not UTF-8$/,
     /^(?:200|400) "\ufffd" -3260[12]$/,
     /^400 null -32700$/,
     ambiguous,
@@ -191,7 +191,7 @@ const rows: readonly Row[] = [
   ],
   [
     withBatches,
-    /^a batch (?:in a batch|with what is no message)$/,
+    /^a batch (?:in a batch|with a part that is not a message)$/,
     /^400 null -32700$/,
     /^200 \[(?:1 result, )?null -32600\]$/,
     'each message gets its own response (JSON-RPC 2.0 §6)',
@@ -206,7 +206,7 @@ const rows: readonly Row[] = [
   ],
   [
     withoutBatches,
-    /^a batch (?:in a batch|with what is no message)$/,
+    /^a batch (?:in a batch|with a part that is not a message)$/,
     /^400 null -32700$/,
     /^400 null -32600$/,
     noBatches,

@@ -189,7 +189,7 @@ function sessionsOnly(revision: HandshakeRevision, request: (message: Message) =
   const handshakes: Readonly<Record<string, Json | undefined>> = {
     'an initialize': hello,
     'an initialize with an older revision': { ...hello, protocolVersion: '2024-10-07' },
-    'an initialize with a revision that is none': { ...hello, protocolVersion: 'none' },
+    'an initialize with an unknown revision': { ...hello, protocolVersion: 'none' },
     'an initialize with a number as revision': { ...hello, protocolVersion: 1 },
     'an initialize without capabilities': { protocolVersion: revision, clientInfo: hello.clientInfo },
     'an initialize without params': undefined,
@@ -252,7 +252,7 @@ function statelessOnly(): Requests {
     'a call with its name in base64': withHeaders({
       'mcp-name': `=?base64?${Buffer.from('test_simple_text').toString('base64')}?=`,
     }),
-    'a call with base64 that is none': withHeaders({ 'mcp-name': '=?base64?*?=' }),
+    'a call with invalid base64': withHeaders({ 'mcp-name': '=?base64?*?=' }),
     'a call with a param header': withHeaders({ 'mcp-param-a': '1' }),
     'a call without _meta': withMeta(undefined),
     'a call with null as _meta': withMeta(null),
@@ -265,7 +265,7 @@ function statelessOnly(): Requests {
       ...meta,
       'io.modelcontextprotocol/protocolVersion': '2025-11-25',
     }),
-    'a call with a version that is none': withMeta({
+    'a call with an unknown version': withMeta({
       ...meta,
       'io.modelcontextprotocol/protocolVersion': 'none',
     }),
@@ -275,7 +275,7 @@ function statelessOnly(): Requests {
     'a listen': listen({ toolsListChanged: true }),
     'a listen to nothing': listen({}),
     'a listen to a resource': listen({ resourceSubscriptions: ['test://static-text'] }),
-    'a listen to what is no URI': listen({ resourceSubscriptions: [1] }),
+    'a listen to a URI that is a number': listen({ resourceSubscriptions: [1] }),
     'a listen without its filter': listen(undefined),
   }
 }

@@ -37,7 +37,7 @@ describe('framing', () => {
       'chunked in HTTP/1.0',
       `POST /mcp/files/read@1 HTTP/1.0\r\nhost: 127.0.0.1\r\nconnection: keep-alive\r\n${chunked}\r\n${body}${smuggled}`,
     ],
-    ['a chunk size that is no number', `${start}${chunked}\r\nzz\r\n{}\r\n0\r\n\r\n`],
+    ['a chunk size that is not a number', `${start}${chunked}\r\nzz\r\n{}\r\n0\r\n\r\n`],
     ['a chunk size with a prefix', `${start}${chunked}\r\n0x2\r\n{}\r\n0\r\n\r\n`],
     ['a negative chunk size', `${start}${chunked}\r\n-2\r\n{}\r\n0\r\n\r\n`],
     ['a space after the chunk size', `${start}${chunked}\r\n2 \r\n{}\r\n0\r\n\r\n`],

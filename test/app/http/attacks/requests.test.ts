@@ -56,7 +56,7 @@ describe('unusual requests', () => {
     ['a Host with a path', `GET /healthz HTTP/1.1\r\nhost: 127.0.0.1/x\r\n\r\n`, 400, 0],
     ['an idempotency key given twice', post(here, 'idempotency-key: a\r\nidempotency-key: a\r\n'), 400, 0],
     ['an idempotency key that holds a comma', post(here, 'idempotency-key: a, a\r\n'), 200, 1],
-    ['an idempotency key that is no ASCII', post(here, 'idempotency-key: \xe9\r\n'), 400, 0],
+    ['an idempotency key that is not ASCII', post(here, 'idempotency-key: \xe9\r\n'), 400, 0],
     ['an idempotency key that holds a tab', post(here, 'idempotency-key: a\tb\r\n'), 400, 0],
     ['a node given twice', post(here, 'x-node-id: a\r\nx-node-id: b\r\n'), 400, 0],
     ['an agent given twice', post(here, 'x-agent-ref: a\r\nX-Agent-Ref: b\r\n'), 400, 0],
