@@ -73,7 +73,7 @@ export function createMcpProxy(
     clock,
     ids: resolve(container, tokens.Ids),
     annotations,
-    limits: { maxResponseBytes: server.maxResponseBytes },
+    maxResponseBytes: server.maxResponseBytes,
     streams: {
       keepAliveMs: server.mcp.keep_alive_ms,
       abandonedMs: server.mcp.abandoned_ms,

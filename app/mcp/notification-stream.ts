@@ -10,7 +10,7 @@ import { checkResponse, failureOf, isResponse } from './rpc-response.js'
 import { hasMessage, type McpEvent } from './servers.js'
 import { showEvent } from './shown-messages.js'
 
-export interface NotificationStreamParts {
+interface NotificationStreamParts {
   readonly events: AsyncIterable<McpEvent>
   /** The id of the request that opened the stream; undefined on a GET. */
   readonly id: RequestId | undefined
@@ -19,38 +19,32 @@ export interface NotificationStreamParts {
   encodeError(outcome: Failed): string
 }
 
-export class NotificationStream implements ResponseStream {
-  #parts: NotificationStreamParts
-  #isUnrecorded = false
+export function notificationStream(parts: NotificationStreamParts): ResponseStream {
+  return { [Symbol.asyncIterator]: () => chunksOf(parts) }
+}
 
-  constructor(parts: NotificationStreamParts) {
-    this.#parts = parts
+async function* chunksOf(parts: NotificationStreamParts): AsyncGenerator<ResponseChunk> {
+  let isUnrecorded = false
+  const instead = (outcome: Failed): Uint8Array => {
+    isUnrecorded = true
+    return eventOf(parts.encodeError(outcome))
   }
+  yield { bytes: new Uint8Array(), response: { digest: null, instead } }
+  if (isUnrecorded) return
+  try {
+    for await (const event of parts.events) yield await passed(event, parts)
+  } catch (error) {
+    const { code, message } = failureOf(error)
+    throw new Refusal(code, message, { cause: error })
+  }
+}
 
-  async *[Symbol.asyncIterator](): AsyncGenerator<ResponseChunk> {
-    yield this.#opening()
-    if (this.#isUnrecorded) return
-    try {
-      for await (const event of this.#parts.events) yield await this.#passed(event)
-    } catch (error) {
-      const { code, message } = failureOf(error)
-      throw new Refusal(code, message, { cause: error })
-    }
-  }
-
-  #opening(): ResponseChunk {
-    const instead = (outcome: Failed): Uint8Array => {
-      this.#isUnrecorded = true
-      return eventOf(this.#parts.encodeError(outcome))
-    }
-    return { bytes: new Uint8Array(), response: { digest: null, instead } }
-  }
-
-  async #passed(event: McpEvent): Promise<ResponseChunk> {
-    const { id, filter, resumedResponses } = this.#parts
-    if (!hasMessage(event) || !isResponse(event.message)) return passedEvent(event, filter)
-    if (id === undefined) return resumedResponses.chunkOf(event)
-    checkResponse(event.message, id)
-    return { bytes: showEvent(event, await filter.response(event.message)).bytes }
-  }
+async function passed(
+  event: McpEvent,
+  { id, filter, resumedResponses }: NotificationStreamParts,
+): Promise<ResponseChunk> {
+  if (!hasMessage(event) || !isResponse(event.message)) return passedEvent(event, filter)
+  if (id === undefined) return resumedResponses.chunkOf(event)
+  checkResponse(event.message, id)
+  return { bytes: showEvent(event, await filter.response(event.message)).bytes }
 }

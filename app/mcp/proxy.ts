@@ -23,20 +23,18 @@ import { type CallObservers, callerKey, sendCall } from '../upstream/send.js'
 import { AccessChecks } from './access-checks.js'
 import type { AnnotationCache } from './annotation-cache.js'
 import { type MessageOutcome, readMessageOutcome } from './batch.js'
-import { type Denials, encodeRefusal, refusalMessage } from './encode-refusal.js'
-import { disconnectCancels, isStatelessExchange, type McpExchange, mcpExchange } from './exchange.js'
+import { type Denials, encodeRefusal } from './encode-refusal.js'
+import { type McpExchange, mcpExchange } from './exchange.js'
 import type { Implementation } from './implementation.js'
 import { type RequestBody, readRequest } from './request.js'
-import { type LearningCaches, ResponseFilter } from './response-filter.js'
-import { outcomeOfResponse, type ResponseContext, type ResponseLimits } from './response-outcome.js'
+import type { LearningCaches } from './response-filter.js'
+import { outcomeOfResponse, type ResponseParts } from './response-outcome.js'
 import { ResumableCalls } from './resumable-calls.js'
-import { ResumedResponses, type ResumedResponsesParts } from './resumed-responses.js'
 import { RunningCalls } from './running-calls.js'
 import { ServerVersions, versionProbe } from './server-versions.js'
 import type { McpRequest, McpResponse, McpServers } from './servers.js'
 import { boundSessionId, type SessionBinding } from './session-binding.js'
 import type { SharedState } from './shared-state.js'
-import { LISTEN_METHOD } from './subject.js'
 import { KnownTasks } from './tasks.js'
 import { McpToolClient } from './tool-client.js'
 import { withTrace } from './trace-context.js'
@@ -50,7 +48,8 @@ export interface McpProxyOptions {
   readonly ids: Ids
   readonly state: SharedState
   readonly annotations: AnnotationCache
-  readonly limits: ResponseLimits
+  /** Size of the response to one call, and of each event of a notification stream. */
+  readonly maxResponseBytes: number
   readonly streams: EventStreamRules
   /** The name that servers see in requests for their version. */
   readonly client: Implementation
@@ -66,30 +65,27 @@ export interface McpProxyOptions {
 export class McpProxy {
   #parts: McpProxyOptions
   #versions: ServerVersions
-  #caches: LearningCaches
   #access: AccessChecks
-  /** Parts for responses that come on other streams than their call's. */
-  #resumed: ResumedResponsesParts
+  #responses: ResponseParts
   #running: RunningCalls
   #tools: McpToolClient
-  #tasks: KnownTasks
 
   constructor(parts: McpProxyOptions) {
     this.#parts = parts
-    const { servers, client, limits, clock, ids, annotations, state, streams, probeTimeoutMs } = parts
-    this.#tasks = new KnownTasks(state)
+    const { servers, client, maxResponseBytes, clock, ids, annotations, state, streams, denials } = parts
     this.#running = new RunningCalls(state, clock, streams.abandonedMs)
-    const own = { servers, client, timeoutMs: probeTimeoutMs, maxBytes: limits.maxResponseBytes }
+    const own = { servers, client, timeoutMs: parts.probeTimeoutMs, maxBytes: maxResponseBytes }
     this.#versions = new ServerVersions(versionProbe(own), state, clock)
-    this.#caches = {
+    const caches: LearningCaches = {
       versions: this.#versions,
       interfaces: new UiResources(state, clock),
       annotations,
-      tasks: this.#tasks,
+      tasks: new KnownTasks(state),
       sessions: () => this.#parts.sessions(),
     }
-    this.#access = new AccessChecks(this.#caches)
-    this.#resumed = { resumableCalls: new ResumableCalls(state, clock), caches: this.#caches, clock, ids }
+    this.#access = new AccessChecks(caches)
+    const resumableCalls = new ResumableCalls(state, clock)
+    this.#responses = { resumableCalls, caches, clock, ids, maxResponseBytes, denials }
     this.#tools = new McpToolClient(own, clock)
   }
 
@@ -100,7 +96,7 @@ export class McpProxy {
       readRequest(control, exchange, body, {
         versions: this.#versions,
         passParams,
-        interfaces: this.#caches.interfaces,
+        interfaces: this.#responses.caches.interfaces,
         begin: () => this.#running.begin(control.call, exchange),
       }),
       (request) => {
@@ -175,9 +171,8 @@ export class McpProxy {
     sending: McpRequest & CallObservers,
   ): MaybePromise<Outcome> {
     const outcomeFor = (response: McpResponse): MaybePromise<Outcome> =>
-      after(
-        outcomeOfResponse(response, this.#responseContext(control, exchange, request), this.#parts.limits),
-        (outcome) => this.#toClient(control.call, exchange, outcome),
+      after(outcomeOfResponse(response, { control, exchange, request }, this.#responses), (outcome) =>
+        this.#toClient(control.call, exchange, outcome),
       )
     return attempt(
       () => after(sendCall(control, this.#parts.servers, exchange.upstream(), sending), outcomeFor),
@@ -197,28 +192,6 @@ export class McpProxy {
 
   readOutcome(exchange: McpExchange, outcome: Outcome, call: Call): Promise<MessageOutcome> {
     return readMessageOutcome(exchange, outcome, call, this.#parts.denials)
-  }
-
-  #responseContext(control: CallControl, exchange: McpExchange, request: CallRequest): ResponseContext {
-    const { call } = control
-    const { method, message } = exchange
-    const id = message?.type === 'request' ? message.id : undefined
-    const isNotificationStream = method === 'GET' || request.method === LISTEN_METHOD
-    return {
-      method,
-      id,
-      isNotificationStream,
-      drainWhenAbandoned: !isNotificationStream && !disconnectCancels(exchange),
-      filter: new ResponseFilter(control, request, exchange, this.#caches),
-      isCancelled: () => exchange.isCancelled === true,
-      encodeError: (outcome) => JSON.stringify(refusalMessage(exchange, outcome, call, this.#parts.denials)),
-      resumedResponses: () => new ResumedResponses(control, exchange, this.#resumed),
-      resumptionOf: (requestId, begun) =>
-        this.#resumed.resumableCalls.resumption(call, exchange, request, {
-          session: resumableSession(exchange, begun),
-          id: requestId,
-        }),
-    }
   }
 
   /** Replaces the server's session id by the client's. */
@@ -245,11 +218,4 @@ const accepted: Outcome = {
   headers: {},
   body: new Uint8Array(),
   digest: null,
-}
-
-/** The server's id of the session whose streams the client may resume; undefined if it may not resume any. */
-function resumableSession(exchange: McpExchange, begun: unknown): unknown {
-  const { translation, isInBatch = false } = exchange
-  if (isInBatch || translation?.isClientStateless === true || isStatelessExchange(exchange)) return undefined
-  return exchange.headers[SESSION_ID_HEADER] ?? begun
 }

@@ -2,52 +2,59 @@
 import {
   after,
   attempt,
+  type CallRequest,
   type Completed,
-  type Denied,
   type Failed,
   type MaybePromise,
   type Outcome,
 } from '@svc/core'
+import type { CallControl } from '@svc/core/pipeline'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
 import { EVENT_STREAM_TYPE, mediaType } from '../http/media-type.js'
+import { type Denials, refusalMessage } from './encode-refusal.js'
+import { disconnectCancels, isStatelessExchange, type McpExchange } from './exchange.js'
 import type { RequestId } from './message.js'
-import { NotificationStream } from './notification-stream.js'
-import type { ResponseFilter } from './response-filter.js'
-import { McpResponseStream, type Resumption } from './response-stream.js'
-import type { ResumedResponses } from './resumed-responses.js'
+import { notificationStream } from './notification-stream.js'
+import { ResponseFilter } from './response-filter.js'
+import { McpResponseStream } from './response-stream.js'
+import { ResumedResponses, type ResumedResponsesParts } from './resumed-responses.js'
 import { checkResponse, failureOf, isResponse, ProtocolViolation, recordedResult } from './rpc-response.js'
 import type { EventsResponse, McpResponse, WholeResponse } from './servers.js'
 import { showMessage } from './shown-messages.js'
+import { LISTEN_METHOD } from './subject.js'
 import { headersToClient } from './wire-headers.js'
 
-export interface ResponseLimits {
+/** What the handling of responses needs beside the response and its call. */
+export interface ResponseParts extends ResumedResponsesParts {
   /** Size of the response to one call, and of each event of a notification stream. */
   readonly maxResponseBytes: number
+  readonly denials: Denials
 }
 
-/** The request that a response belongs to, and how its response is handled. */
-export interface ResponseContext {
-  readonly method: 'POST' | 'GET' | 'DELETE'
+/** The call that a response belongs to. */
+export interface RespondedCall {
+  readonly control: CallControl
+  readonly exchange: McpExchange
+  readonly request: CallRequest
+}
+
+interface Context extends RespondedCall {
   /** The id of the request that waits for a response; undefined for notifications and responses. */
   readonly id: RequestId | undefined
-  readonly isNotificationStream: boolean
-  readonly drainWhenAbandoned: boolean
   readonly filter: ResponseFilter
-  isCancelled(): boolean
-  encodeError(outcome: Denied | Failed): string
-  resumedResponses(): ResumedResponses
-  /** `begun` is the session that the response begins, if any. */
-  resumptionOf(id: RequestId, begun: unknown): Resumption
+  readonly parts: ResponseParts
 }
 
 /** Throws or rejects only for internal errors; a response that breaks the protocol is a failure of the upstream. */
 export function outcomeOfResponse(
   response: McpResponse,
-  context: ResponseContext,
-  limits: ResponseLimits,
+  { control, exchange, request }: RespondedCall,
+  parts: ResponseParts,
 ): MaybePromise<Outcome> {
+  const id = exchange.message?.type === 'request' ? exchange.message.id : undefined
+  const filter = new ResponseFilter(control, request, exchange, parts.caches)
   return attempt(
-    () => read(response, context, limits),
+    () => read(response, { control, exchange, request, id, filter, parts }),
     (error) => {
       const outcome = failureOf(error)
       return response.discard().then(() => outcome)
@@ -64,36 +71,31 @@ export function checkHead({ status, headers }: McpResponse): void {
     throw new ProtocolViolation('The upstream sent a content coding that was not requested.')
 }
 
-function read(
-  response: McpResponse,
-  context: ResponseContext,
-  limits: ResponseLimits,
-): MaybePromise<Outcome> {
+function read(response: McpResponse, context: Context): MaybePromise<Outcome> {
   checkHead(response)
-  const { id, method } = context
-  if (response.status >= 400 && response.form !== 'events')
-    return refusedByUpstream(response, context, limits)
+  const { id } = context
+  const { method } = context.exchange
+  if (response.status >= 400 && response.form !== 'events') return refusedByUpstream(response, context)
   if (id === undefined && method !== 'GET') {
     // The response to a notification is 202 without a body, so a client does not wait for a body.
     return response.discard().then(() => completed(response, new Uint8Array(), { digest: null }, false))
   }
-  if (response.form === 'events') return streamed(response, context, limits)
+  if (response.form === 'events') return streamed(response, context)
   if (id === undefined)
     throw new ProtocolViolation('The upstream responded to a GET with something other than events.')
   if (response.form !== 'message')
     throw new ProtocolViolation('The upstream responded with neither JSON nor events.')
-  return bufferedOutcome(response, context, id, limits)
+  return bufferedOutcome(response, context, id)
 }
 
 function bufferedOutcome(
   response: WholeResponse,
-  context: ResponseContext,
+  { filter, parts }: Context,
   id: RequestId,
-  { maxResponseBytes }: ResponseLimits,
 ): MaybePromise<Outcome> {
-  return after(response.message(maxResponseBytes), (received) => {
+  return after(response.message(parts.maxResponseBytes), (received) => {
     checkResponse(received.message, id)
-    return after(context.filter.response(received.message), (filtered) =>
+    return after(filter.response(received.message), (filtered) =>
       completed(response, showMessage(received, filtered), recordedResult(filtered)),
     )
   })
@@ -102,8 +104,7 @@ function bufferedOutcome(
 /** Passes 4xx and 5xx on, with lists filtered. */
 async function refusedByUpstream(
   response: WholeResponse,
-  { filter }: ResponseContext,
-  { maxResponseBytes }: ResponseLimits,
+  { filter, parts: { maxResponseBytes } }: Context,
 ): Promise<Outcome> {
   if (mediaType(response.headers['content-type']) === EVENT_STREAM_TYPE)
     throw new ProtocolViolation('The upstream sent an error as a stream of events.')
@@ -126,29 +127,39 @@ async function messageIfAny(response: WholeResponse, maxBytes: number): Promise<
 
 type Received = Awaited<ReturnType<WholeResponse['message']>>
 
-function streamed(response: EventsResponse, context: ResponseContext, limits: ResponseLimits): Completed {
-  const { id, isNotificationStream, drainWhenAbandoned, filter } = context
-  const maxEventBytes = limits.maxResponseBytes
-  const encodeError = (outcome: Failed): string => context.encodeError(outcome)
-  const stream =
-    id === undefined || isNotificationStream
-      ? new NotificationStream({
-          events: response.events({ maxEventBytes }),
-          id,
-          filter,
-          resumedResponses: context.resumedResponses(),
-          encodeError,
-        })
-      : new McpResponseStream({
-          events: response.events({ maxEventBytes, maxBytes: limits.maxResponseBytes }),
-          id,
-          drainWhenAbandoned,
-          filter,
-          resumption: context.resumptionOf(id, response.headers[SESSION_ID_HEADER]),
-          isCancelled: () => context.isCancelled(),
-          encodeError,
-        })
+function streamed(response: EventsResponse, context: Context): Completed {
+  const { control, exchange, request, id, filter, parts } = context
+  const { call } = control
+  const { maxResponseBytes } = parts
+  const encodeError = (outcome: Failed): string =>
+    JSON.stringify(refusalMessage(exchange, outcome, call, parts.denials))
+  if (id === undefined || request.method === LISTEN_METHOD) {
+    const events = response.events({ maxEventBytes: maxResponseBytes })
+    const resumedResponses = new ResumedResponses(control, exchange, parts)
+    const stream = notificationStream({ events, id, filter, resumedResponses, encodeError })
+    return completed(response, stream, { digest: null })
+  }
+  const session = resumableSession(exchange, response.headers[SESSION_ID_HEADER])
+  const stream = new McpResponseStream({
+    events: response.events({ maxEventBytes: maxResponseBytes, maxBytes: maxResponseBytes }),
+    id,
+    drainWhenAbandoned: !disconnectCancels(exchange),
+    filter,
+    resumption: parts.resumableCalls.resumption(call, exchange, request, { session, id }),
+    isCancelled: () => exchange.isCancelled === true,
+    encodeError,
+  })
   return completed(response, stream, { digest: null })
+}
+
+/**
+ * The server's id of the session whose streams the client may resume; undefined if it may not resume any. `begun` is the
+ * session that the response begins, if any.
+ */
+function resumableSession(exchange: McpExchange, begun: unknown): unknown {
+  const { translation, isInBatch = false } = exchange
+  if (isInBatch || translation?.isClientStateless === true || isStatelessExchange(exchange)) return undefined
+  return exchange.headers[SESSION_ID_HEADER] ?? begun
 }
 
 function completed(

@@ -95,7 +95,7 @@ export class TestProxy implements AsyncDisposable {
       ids: { traceId: () => '0'.repeat(32), spanId: () => '0'.repeat(16) },
       state,
       annotations: new AnnotationCache(state, clock),
-      limits: { maxResponseBytes: maxBytes },
+      maxResponseBytes: maxBytes,
       streams: { keepAliveMs: 15_000, abandonedMs: 30_000, abandonedBytes: 1_000_000 },
       client: { name: 'svc-test', version: '1.0.0' },
       probeTimeoutMs,

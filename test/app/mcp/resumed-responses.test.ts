@@ -114,7 +114,7 @@ describe('a response on a GET stream', () => {
   it('begins a task of its caller', () =>
     withProxy(responding(result({ id: 1 }, { task: { taskId: 'own-id' } })), async (proxy) => {
       await proxy.response({ body: callEcho, headers })
-      expect((await proxy.response(resume)).text).to.match(/"taskId":"[\w-]{22}\.ZWNobw\.own-id"/)
+      expect((await proxy.response(resume)).text).to.match(/"taskId":"[\w-]{22}\.[\w-]+\.ZWNobw\.own-id"/)
     }))
 })
 
