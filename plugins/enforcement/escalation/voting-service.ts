@@ -189,7 +189,7 @@ function errorOf(
   const { approvalSetId } = value.rule
   if (reviewer.kind === 'admin') {
     if (resolveOptional(container, policyTokens.knowsUsers) === true)
-      return 'Where users are known, the admin token has no vote.'
+      return 'The admin token has no vote, because users are known.'
     return approvalSetId === undefined ? undefined : 'The admin token is in no approval set.'
   }
   const { identity } = reviewer

@@ -40,7 +40,7 @@ describe('callers of a gateway with a remote runtime', () => {
         for (let i = 0; i < 12; i++) {
           const burst = i === 0 ? 70 : chance.int(0, 6)
           for (let j = 0; j < burst; j++) poisoned.push(calls.call('eve', { poison: true, j }))
-          // Where each failure is quick, some have ended before the other caller's call, and some have not.
+          // If each failure is quick, some have ended before the other caller's call, and some have not.
           if (chance.next() < 0.5 && how !== 'does not respond') await Promise.all(poisoned.splice(0))
           const payee = chance.pick(['bob', 'mallory'])
           const { isSent, refusal, findings, elapsedMs } = await calls.call('ada', { payee })
