@@ -77,7 +77,7 @@ export class WriteBatch {
   }
 
   /** Marks its numbers as lost. */
-  lose(): void {
+  markLost(): void {
     this.isLost = true
     this.onLost()
   }

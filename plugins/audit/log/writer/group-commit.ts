@@ -154,7 +154,7 @@ export class GroupCommit {
       await queue.file.sync()
     } catch (error) {
       // Its lines are in the file, so that later batches follow no gap unless the disk loses them.
-      batch.lose()
+      batch.markLost()
       return asAuditError(error)
     }
     this.#parts.status.lastSyncMs = this.#parts.monotonic() - start
@@ -185,7 +185,7 @@ export class GroupCommit {
 function markLost([queue, batch]: QueuedBatch): void {
   if (batch.isLost) return
   queue.failures++
-  batch.lose()
+  batch.markLost()
 }
 
 function asAuditError(error: unknown): AuditError {

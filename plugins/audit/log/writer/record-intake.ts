@@ -122,7 +122,7 @@ export class RecordIntake {
     try {
       return this.#place(envelope, day, { number, lost, text: sequence.members(number, lost) })
     } catch (error) {
-      sequence.lose(day, [...lost, number])
+      sequence.markLost(day, [...lost, number])
       throw error
     }
   }
@@ -185,7 +185,7 @@ export class RecordIntake {
       this.#number(batch, day, numbers)
       return this.#enqueue(batch, start, agent)
     } catch (error) {
-      this.#sequence?.lose(day, numbers)
+      this.#sequence?.markLost(day, numbers)
       throw this.#signerFailed(error)
     }
   }
@@ -233,7 +233,7 @@ export class RecordIntake {
   #number(batch: WriteBatch, day: string, numbers: readonly number[]): void {
     if (numbers.length === 0) return
     for (const number of numbers) batch.numbers.push(number)
-    batch.onLost = () => this.#sequence?.lose(day, batch.numbers)
+    batch.onLost = () => this.#sequence?.markLost(day, batch.numbers)
   }
 
   #signed(add: () => unknown): void {

@@ -41,7 +41,7 @@ export class RecordSequence {
   }
 
   /** The next record of the day names these numbers. */
-  lose(day: string, numbers: readonly number[]): void {
+  markLost(day: string, numbers: readonly number[]): void {
     this.#days.get(day)?.lost.push(...numbers)
   }
 }
