@@ -2,7 +2,8 @@
 // also the name of the key.
 
 import type { Digest } from '../merkle/tree-hash.js'
-import { digestFromBase64, digestToBase64, isOrigin } from './journal-codec.js'
+import { digestFromBase64, digestToBase64 } from './journal-codec.js'
+import { isOrigin } from './journal-line.js'
 
 const COUNT = /^(?:0|[1-9]\d{0,15})$/
 

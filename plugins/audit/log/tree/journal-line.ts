@@ -1,4 +1,10 @@
-// The lines of `audit.journal`. Each is a leaf of the log's tree and states what the tree holds before it.
+// The lines of `audit.journal`: their members, and the types of these. Each line is a leaf of the log's tree and states
+// what the tree holds before it.
+
+import { isJsonObject } from '@svc/core/json'
+import { dayOfInstant } from '../format/day.js'
+import { SignerKeyError } from '../format/errors.js'
+import { verifierFromLine } from '../keys/public-key.js'
 
 /** `[day, start, end, lines]`: the bytes `[start, end)` of a day's log, which are `lines` whole lines. */
 export type SealRange = readonly [day: string, start: number, end: number, lines: number]
@@ -6,106 +12,156 @@ export type SealRange = readonly [day: string, start: number, end: number, lines
 /** A public key line, the first leaf that it may sign, the first that it may not, the id of the key that introduced it. */
 export type KeySpan = readonly [key: string, from: number, until: number | null, by: string | null]
 
-/** The newest head of the log that a fork continues. */
+/** The newest head of the log that a fork continues; `root` is base64. */
 export interface ParentHead {
   readonly origin: string
   readonly size: number
-  /** Base64. */
   readonly root: string
 }
 
-interface GenesisBody {
-  readonly kind: 'genesis'
-  /** Version of the directory's format. */
-  readonly format: 1
-  readonly origin: string
-  readonly retention_days: number
-  /** `ed25519:<base64>`: the first key of the log. */
-  readonly key: string
-  readonly parent?: ParentHead
+type Check<T> = (value: unknown) => value is T
+type Valued<C> = C extends Check<infer T> ? T : never
+
+const LOG_ID = /^[0-9a-f]{32}$/
+const KEY_ID = /^ed25519:[0-9a-f]{64}$/
+/**
+ * A checkpoint's origin, which is also its key's name: no space, no plus sign, no control character. It has a dot, so
+ * no other line of a note is like it.
+ */
+const ORIGIN = /^(?=[^.]*\.)[^\s+\p{Cc}]{1,255}$/u
+/** The strict base64 of 32 bytes, which has no stray bits in its last character. */
+const DIGEST = /^[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=$/
+/** The time in an instant of the years 0000 to 9999 with milliseconds; the day comes before it. */
+const TIME = /^T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{3}Z$/
+const DAY_LENGTH = 10
+
+const isText = (pattern: RegExp): Check<string> => {
+  return (value): value is string => typeof value === 'string' && pattern.test(value)
+}
+/** Whether `value` can be the origin of a log. */
+export const isOrigin = isText(ORIGIN)
+/** Whether `value` has the form of the id of a public key. */
+export const isKeyId = isText(KEY_ID)
+/** Whether `value` is the strict base64 of 32 bytes. */
+export const isDigest = isText(DIGEST)
+// A log has many journal lines a day.
+let lastDay = ''
+export const isDay: Check<string> = (value): value is string => {
+  if (typeof value !== 'string') return false
+  if (value === lastDay) return true
+  if (dayOfInstant(Date.parse(`${value}T00:00Z`)) !== value) return false
+  lastDay = value
+  return true
+}
+/** ISO 8601 in UTC with milliseconds. */
+export const isInstant: Check<string> = (value): value is string => {
+  return typeof value === 'string' && isDay(value.slice(0, DAY_LENGTH)) && TIME.test(value.slice(DAY_LENGTH))
+}
+const isCount: Check<number> = (value): value is number =>
+  typeof value === 'number' && Number.isSafeInteger(value) && value >= 0
+const isRetention: Check<number> = (value): value is number => typeof value === 'number' && value >= 1
+const isOne: Check<1> = (value) => value === 1
+const isString: Check<string> = (value) => typeof value === 'string'
+/** `ed25519:<base64>`. */
+const isPublicKey: Check<string> = (value): value is string => {
+  if (typeof value !== 'string') return false
+  try {
+    verifierFromLine(value)
+    return true
+  } catch (error) {
+    if (error instanceof SignerKeyError) return false
+    throw error
+  }
+}
+/** Whether `value` is the head of a parent. */
+export const isParent: Check<ParentHead> = (value): value is ParentHead => {
+  return isJsonObject(value) && isOrigin(value['origin']) && isCount(value['size']) && isDigest(value['root'])
+}
+const optional = <T>(check: Check<T>): Check<T | undefined> => {
+  return (value) => value === undefined || check(value)
+}
+const orNull = <T>(check: Check<T>): Check<T | null> => {
+  return (value) => value === null || check(value)
+}
+const isListOf = <T extends readonly unknown[]>(
+  ...checks: { readonly [At in keyof T]: Check<T[At]> }
+): Check<readonly T[]> => {
+  const isItem = (value: unknown) =>
+    Array.isArray(value) && value.length === checks.length && checks.every((check, at) => check(value[at]))
+  return (value): value is readonly T[] => Array.isArray(value) && value.every(isItem)
 }
 
-export interface SealBody {
-  readonly kind: 'seal'
-  readonly ranges: readonly SealRange[]
-  // The first seal of an hour has all of these, other seals none. They repeat what the lines before state, so that a
-  // writer need not read them all.
-  /** Sealed bytes of every day that is not removed, after this line. */
-  readonly ends?: readonly (readonly [day: string, end: number])[]
-  /** Every key of the log so far. */
-  readonly keys?: readonly KeySpan[]
-  /** The retention in force. */
-  readonly retention_days?: number
-  /** `at` of the first journal line after the last step of more than 36 hours. */
-  readonly since?: string
-}
-
-interface RemoveBody {
-  readonly kind: 'remove'
-  readonly day: string
-  /** Records of the day. */
-  readonly lines: number
-  /** Base64 of the SHA-256 of `audit-<day>.cover`. */
-  readonly cover: string
-}
-
-interface ErrorBody {
-  readonly kind: 'fault'
-  readonly day: string
-  /** Bytes of the day that were sealed. */
-  readonly sealed: number
-  /** Bytes of its whole lines that were found. */
-  readonly found: number
-  /** Offset at which sealing of the day continues. */
-  readonly resume: number
-}
-
-interface KeyBody {
-  readonly kind: 'key'
-  /** A key that enters: `ed25519:<base64>`, valid from the next leaf on. */
-  readonly key?: string
-  /** Id of a key that leaves. */
-  readonly retired?: string
-  /** The first leaf at which `retired` is not trusted; after this line. */
-  readonly until?: number
-}
-
-interface RevokeBody {
-  readonly kind: 'revoke'
-  /** Id of the key. */
-  readonly revoked: string
-  /** The first leaf at which it is not trusted; may lie before this line. */
-  readonly until: number
-}
-
-interface RetentionBody {
-  readonly kind: 'retention'
-  /** The retention from this line on: a removal of a younger day is a failure. */
-  readonly days: number
-}
-
-export type JournalBody =
-  | GenesisBody
-  | SealBody
-  | RemoveBody
-  | ErrorBody
-  | KeyBody
-  | RevokeBody
-  | RetentionBody
-
-export interface JournalPlace {
-  /** 32 hexadecimal digits. */
-  readonly log_id: string
+const COMMON = {
+  journal: isOne,
+  log_id: isText(LOG_ID),
   /** Index of this line in the tree. */
-  readonly leaf: number
-  /** Base64 of the root over the leaves before this line. */
-  readonly root: string
-  /** ISO 8601 in UTC with milliseconds. */
-  readonly at: string
-  readonly key_id: string
+  leaf: isCount,
+  /** The root over the leaves before this line. */
+  root: isDigest,
+  at: isInstant,
+  key_id: isKeyId,
+  sig: isString,
 }
 
-export type UnsignedJournalLine = { readonly journal: 1 } & JournalPlace & JournalBody
-export type JournalLine = UnsignedJournalLine & { readonly sig: string }
-export type JournalKind = JournalBody['kind']
+const MEMBERS = {
+  genesis: {
+    /** Version of the directory's format. */
+    format: isOne,
+    origin: isOrigin,
+    retention_days: isRetention,
+    /** The first key of the log. */
+    key: isPublicKey,
+    parent: optional(isParent),
+  },
+  seal: {
+    ranges: isListOf<SealRange>(isDay, isCount, isCount, isCount),
+    // The first seal of an hour has all of these, other seals none. They repeat what the lines before state, so that a
+    // writer need not read them all.
+    /** Sealed bytes of every day that is not removed, after this line. */
+    ends: optional(isListOf<readonly [day: string, end: number]>(isDay, isCount)),
+    /** Every key of the log so far. */
+    keys: optional(isListOf<KeySpan>(isPublicKey, isCount, orNull(isCount), orNull(isKeyId))),
+    /** The retention in force. */
+    retention_days: optional(isRetention),
+    /** `at` of the first journal line after the last step of more than 36 hours. */
+    since: optional(isInstant),
+  },
+  /** The records of a day, and the SHA-256 of `audit-<day>.cover`. */
+  remove: { day: isDay, lines: isCount, cover: isDigest },
+  /** Bytes of the day that were sealed, those of whole lines that were found, and the offset at which sealing continues. */
+  fault: { day: isDay, sealed: isCount, found: isCount, resume: isCount },
+  /** A key that enters at the next leaf; a key that leaves, and the first leaf at which it is not trusted, after this line. */
+  key: { key: optional(isPublicKey), retired: optional(isKeyId), until: optional(isCount) },
+  /** A key, and the first leaf at which it is not trusted, which may lie before this line. */
+  revoke: { revoked: isKeyId, until: isCount },
+  /** The retention from this line on: a removal of a younger day is a failure. */
+  retention: { days: isRetention },
+}
+
+type OptionalIn<M> = { [N in keyof M]: undefined extends Valued<M[N]> ? N : never }[keyof M]
+type ValuesOf<M> = { readonly [N in Exclude<keyof M, OptionalIn<M>>]: Valued<M[N]> } & {
+  readonly [N in OptionalIn<M>]?: Exclude<Valued<M[N]>, undefined>
+}
+
+export type JournalKind = keyof typeof MEMBERS
+type BodyOf<K extends JournalKind> = { readonly kind: K } & ValuesOf<(typeof MEMBERS)[K]>
+export type JournalBody = { [K in JournalKind]: BodyOf<K> }[JournalKind]
+export type SealBody = BodyOf<'seal'>
+export type JournalLine = ValuesOf<typeof COMMON> & JournalBody
+export type UnsignedJournalLine = ValuesOf<Omit<typeof COMMON, 'sig'>> & JournalBody
 export type LineOf<K extends JournalKind> = Extract<JournalLine, { kind: K }>
+
+const CHECKS = new Map(
+  Object.entries(MEMBERS).map(([kind, members]) => [kind, Object.entries({ ...COMMON, ...members })]),
+)
+
+/** Whether the members are those of a journal line. Unknown members are ignored. */
+export function isJournalLine(
+  value: Record<string, unknown>,
+): value is Record<string, unknown> & JournalLine {
+  const { kind, key, retired, until } = value
+  const checks = typeof kind === 'string' ? CHECKS.get(kind) : undefined
+  if (checks === undefined || !checks.every(([name, check]) => check(value[name]))) return false
+  if (kind !== 'key') return true
+  return (key !== undefined || retired !== undefined) && (retired === undefined) === (until === undefined)
+}

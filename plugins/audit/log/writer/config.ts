@@ -8,7 +8,7 @@ import type { LegalHold } from '../format/day.js'
 import { AuditError } from '../format/errors.js'
 import { keyIdOf } from '../keys/public-key.js'
 import type { StartWorker } from '../signing/signing-thread.js'
-import { isDay, isOrigin } from '../tree/journal-codec.js'
+import { isDay, isOrigin } from '../tree/journal-line.js'
 import { checkPresign, type PresignConfig } from '../upload/presign.js'
 import type { UploadLimits } from '../upload/uploader.js'
 

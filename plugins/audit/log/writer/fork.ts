@@ -27,9 +27,9 @@ import {
 } from '../format/paths.js'
 import { type SignatureVerifier, verifierFromLine } from '../keys/public-key.js'
 import { newestCheckpoint } from '../tree/checkpoint-file.js'
-import { digestToBase64, isParent } from '../tree/journal-codec.js'
+import { digestToBase64 } from '../tree/journal-codec.js'
 import { journalLines, readGenesis } from '../tree/journal-file.js'
-import type { ParentHead } from '../tree/journal-line.js'
+import { isParent, type ParentHead } from '../tree/journal-line.js'
 import { KeyHistory } from '../tree/key-history.js'
 import { isVerified } from '../tree/note.js'
 

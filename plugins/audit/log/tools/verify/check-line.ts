@@ -12,7 +12,7 @@ import {
 import { utcDayOf } from '../../format/day.js'
 import { lineText } from '../../format/stored-record.js'
 import { SIGNATURE_BYTES } from '../../keys/ed25519.js'
-import { isKeyId } from '../../tree/journal-codec.js'
+import { isKeyId } from '../../tree/journal-line.js'
 import type { KeyHistory } from '../../tree/key-history.js'
 import type { FailureKind } from './report.js'
 
