@@ -13,7 +13,7 @@ import { notePieces } from '../../tree/note-file.js'
 import { recordPlace, shortLogId } from '../../tree/record-place.js'
 import type { PlacedRange } from '../../tree/seal-ranges.js'
 import { checkLine } from '../verify/check-line.js'
-import { signatureFailure } from '../verify/checkpoint-check.js'
+import { signatureFailure } from '../verify/checkpoint-walk.js'
 import type { FileJudge, Piece } from './joined-file.js'
 import type { SealedLeaves } from './sealed-leaves.js'
 

@@ -8,7 +8,7 @@ import { type Head, parseCheckpoint } from '../../tree/checkpoint.js'
 import { KeyHistory } from '../../tree/key-history.js'
 import { parseNote } from '../../tree/note.js'
 import { rootsOf } from '../../tree/tree-store.js'
-import { signatureFailure } from '../verify/checkpoint-check.js'
+import { signatureFailure } from '../verify/checkpoint-walk.js'
 
 export type Consistency =
   | {

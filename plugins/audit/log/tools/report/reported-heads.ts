@@ -6,8 +6,8 @@ import { judgeCosignature } from '../../tree/cosignature.js'
 import type { KeyHistory } from '../../tree/key-history.js'
 import { formatNote, judgeNote } from '../../tree/note.js'
 import type { NamedKey } from '../../tree/vkey.js'
-import { type OnCheckpoint, signatureFailure } from '../verify/checkpoint-check.js'
-import type { KeptCheckpoint } from '../verify/checkpoint-walk.js'
+import type { OnCheckpoint } from '../verify/checkpoint-check.js'
+import { type KeptCheckpoint, signatureFailure } from '../verify/checkpoint-walk.js'
 import type { WitnessedHeads } from './witnessed-heads.js'
 
 interface Range {

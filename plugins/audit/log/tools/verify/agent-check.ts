@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { linesOf } from '../../files/lines.js'
 import { agentLog, dailyLog } from '../../format/paths.js'
 import { objectIn } from '../../format/stored-record.js'
-import type { Context } from './context.js'
+import type { Context } from './inventory.js'
 
 interface Expected {
   lines: number

@@ -3,15 +3,13 @@
 import { JOURNAL_FILE } from '../../format/paths.js'
 import { digestToBase64 } from '../../tree/journal-codec.js'
 import type { KeyHistory } from '../../tree/key-history.js'
-import { judgeNote, signersOf } from '../../tree/note.js'
-import type { CheckpointWalk, KeptCheckpoint } from './checkpoint-walk.js'
-import type { ClockCheck } from './clock-check.js'
-import type { Context } from './context.js'
-import type { CosignedHeadSearch } from './cosigned-head.js'
+import { signersOf } from '../../tree/note.js'
+import { type CheckpointWalk, type KeptCheckpoint, signatureFailure } from './checkpoint-walk.js'
+import type { Context } from './inventory.js'
 import type { JournalEntry } from './journal-walk.js'
 import { MissingCheckpoints } from './missing-checkpoints.js'
-import type { FailureKind } from './report.js'
 import type { Claim, Mark } from './tree-check.js'
+import type { ClockCheck, CosignedHeadSearch } from './witnesses.js'
 
 /** Called for each checkpoint that agrees with the tree. Its own signature may be unchecked: `signatureFailure`. */
 export type OnCheckpoint = (checkpoint: KeptCheckpoint, keys: KeyHistory) => void
@@ -200,16 +198,4 @@ export class CheckpointCheck {
     this.#unsigned.add(checkpoint)
     return false
   }
-}
-
-/** Why the checkpoint's signature does not count; undefined if it does. */
-export function signatureFailure(
-  { note, origin, size }: Omit<KeptCheckpoint, 'file' | 'line'>,
-  keys: KeyHistory,
-): FailureKind | undefined {
-  const { kind } = judgeNote(note, origin, keys.allAt(size - 1))
-  if (kind === 'verified') return undefined
-  if (kind === 'bad_signature') return kind
-  const byAny = judgeNote(note, origin, keys.allAt(undefined)).kind
-  return byAny === 'verified' ? 'revoked_key' : byAny
 }

@@ -1,13 +1,17 @@
-// The checkpoints of a log in the order of their sizes. A clock that was set back puts later ones into an earlier day's
-// file, so files are merged by size. Only files that are in use are in memory, and of an ordered one only its bytes.
+// The checkpoints of a log in the order of their sizes, and heads that were kept elsewhere. A clock that was set back puts
+// later checkpoints into an earlier day's file, so files are merged by size. Only files that are in use are in memory.
 
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { checkpointFile } from '../../format/paths.js'
+import { readInput } from '../../files/read-input.js'
+import { AuditError } from '../../format/errors.js'
+import { checkpointFile, JOURNAL_FILE } from '../../format/paths.js'
 import { type Head, parseCheckpoint } from '../../tree/checkpoint.js'
-import type { Note } from '../../tree/note.js'
+import type { KeyHistory } from '../../tree/key-history.js'
+import { judgeNote, type Note } from '../../tree/note.js'
 import { notePieces } from '../../tree/note-file.js'
-import type { Context } from './context.js'
+import type { Context } from './inventory.js'
+import type { FailureKind } from './report.js'
 
 export interface KeptCheckpoint extends Head {
   readonly file: string
@@ -18,23 +22,22 @@ export interface KeptCheckpoint extends Head {
 
 const SIZE_DIGITS = 16
 
-/** A file with notes that are not read yet. */
+/** The notes of a file from the smallest size on, and whether they ascend. */
 interface WaitingFile {
   readonly day: string
-  /** The smallest size. */
-  readonly first: number
+  readonly least: number
   readonly isOrdered: boolean
 }
 
 interface OpenFile {
   readonly notes: Iterator<KeptCheckpoint, void, void>
-  next: KeptCheckpoint | undefined
+  next: KeptCheckpoint
 }
 
 export class CheckpointWalk {
   readonly #context: Context
   readonly #origin: string
-  /** The waiting files by their smallest size, descending. */
+  /** The files that are not read yet by their smallest size, descending. */
   readonly #waiting: WaitingFile[]
   #open: OpenFile[] = []
 
@@ -43,49 +46,46 @@ export class CheckpointWalk {
     this.#origin = origin
     this.#waiting = [...context.checkpoints.keys()]
       .map((day) => this.#survey(day))
-      .sort((a, b) => b.first - a.first || (a.day < b.day ? 1 : -1))
+      .sort((a, b) => b.least - a.least || (a.day < b.day ? 1 : -1))
   }
 
   /** The checkpoints whose size is at most `size`, in order, each once. */
   *upTo(size: number): Generator<KeptCheckpoint, void, void> {
     for (;;) {
-      for (let file = this.#waiting.at(-1); file && file.first <= size; file = this.#waiting.at(-1)) {
+      for (let file = this.#waiting.at(-1); file && file.least <= size; file = this.#waiting.at(-1)) {
         this.#waiting.pop()
-        this.#openFile(file)
+        const parsed = this.#parse(file.day)
+        // Of two writers, one may write its checkpoint after the other has written a larger one.
+        const notes = file.isOrdered ? parsed : [...parsed].sort((a, b) => a.size - b.size).values()
+        const { value } = notes.next()
+        if (value) this.#open.push({ notes, next: value })
       }
-      let least: OpenFile | undefined
-      for (const file of this.#open) if (sizeOf(file) < sizeOf(least)) least = file
-      const note = least?.next
-      if (least === undefined || note === undefined || note.size > size) return
-      least.next = least.notes.next().value ?? undefined
-      if (least.next === undefined) this.#open = this.#open.filter((file) => file !== least)
-      yield note
+      const [first, ...others] = this.#open
+      if (first === undefined) return
+      const least = others.reduce((one, other) => (other.next.size < one.next.size ? other : one), first)
+      const { next } = least
+      if (next.size > size) return
+      const { value } = least.notes.next()
+      if (value) least.next = value
+      else this.#open = this.#open.filter((file) => file !== least)
+      yield next
     }
-  }
-
-  #openFile(file: WaitingFile): void {
-    const parsed = this.#parse(file.day)
-    // Of two writers, one may write its checkpoint after the other has written a larger one.
-    const notes = file.isOrdered ? parsed : [...parsed].sort((a, b) => a.size - b.size).values()
-    this.#open.push({ notes, next: notes.next().value ?? undefined })
   }
 
   /** Reads the sizes without parsing the checkpoints. */
   #survey(day: string): WaitingFile {
     const bytes = this.#bytes(day)
     const origin = Buffer.from(`${this.#origin}\n`)
-    let first = Number.POSITIVE_INFINITY
-    let last = 0
-    let isOrdered = true
+    let [least, last, isOrdered] = [Number.POSITIVE_INFINITY, 0, true]
     for (let at = bytes.indexOf(origin); at >= 0; at = bytes.indexOf(origin, at + origin.length)) {
       const start = at + origin.length
       const size = Number.parseInt(bytes.toString('latin1', start, start + SIZE_DIGITS), 10) || 0
       isOrdered &&= size >= last
       last = size
-      first = Math.min(first, size)
+      least = Math.min(least, size)
     }
     // A file without a checkpoint is read, and its failures reported, at once.
-    return { day, first: Number.isFinite(first) ? first : 0, isOrdered }
+    return { day, least: Number.isFinite(least) ? least : 0, isOrdered }
   }
 
   #bytes(day: string): Buffer {
@@ -98,7 +98,7 @@ export class CheckpointWalk {
     const file = checkpointFile(day)
     const bytes = this.#bytes(day)
     for (const { note, torn, line, offset } of notePieces(bytes, `${this.#origin}\n`)) {
-      const head = note === undefined ? undefined : parseCheckpoint(note.text)
+      const head = note && parseCheckpoint(note.text)
       const fail = (message: string) => findings.fail(file, line, 'bad_checkpoint', message)
       if (torn) findings.torn(file, line, bytes.length - offset, 'checkpoint')
       else if (note === undefined || head === undefined) fail('not a checkpoint')
@@ -108,6 +108,49 @@ export class CheckpointWalk {
   }
 }
 
-function sizeOf(file: OpenFile | undefined): number {
-  return file?.next?.size ?? Number.POSITIVE_INFINITY
+/** Why the checkpoint's signature does not count; undefined if it does. */
+export function signatureFailure(
+  { note, origin, size }: Omit<KeptCheckpoint, 'file' | 'line'>,
+  keys: KeyHistory,
+): FailureKind | undefined {
+  const { kind } = judgeNote(note, origin, keys.allAt(size - 1))
+  if (kind === 'verified') return undefined
+  if (kind === 'bad_signature') return kind
+  const byAny = judgeNote(note, origin, keys.allAt(undefined)).kind
+  return byAny === 'verified' ? 'revoked_key' : byAny
+}
+
+/**
+ * The checkpoints in a file that was kept elsewhere: one, or as many as an uploaded object holds.
+ *
+ * @throws {AuditError} `read_failed` if the file holds none.
+ */
+export async function headsKeptElsewhere(path: string): Promise<KeptCheckpoint[]> {
+  const bytes = await readInput(path, 'checkpoint')
+  const end = bytes.indexOf('\n') + 1
+  const heads = [...notePieces(bytes, bytes.toString('utf8', 0, end))].flatMap(({ note, line }) => {
+    const head = note && parseCheckpoint(note.text)
+    return note === undefined || head === undefined ? [] : [{ ...head, note, line, file: path }]
+  })
+  if (heads.length === 0) throw new AuditError('read_failed', `${path} holds no checkpoint`)
+  return heads
+}
+
+/** The heads of the log `origin` that a trusted key signed; others become findings. */
+export function headsOf(
+  heads: readonly KeptCheckpoint[],
+  origin: string,
+  { keys, findings }: Context,
+): KeptCheckpoint[] {
+  return heads.filter((head) => {
+    if (head.origin !== origin) {
+      const message = `it is a checkpoint of ${head.origin}, this log is ${origin}`
+      findings.fail(JOURNAL_FILE, 0, 'wrong_origin', message)
+      return false
+    }
+    const kind = signatureFailure(head, keys)
+    if (kind === undefined) return true
+    findings.fail(head.file, head.line, kind, 'the signature of the head is not that of a trusted key')
+    return false
+  })
 }

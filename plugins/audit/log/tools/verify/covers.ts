@@ -9,7 +9,7 @@ import { alignedSubtrees } from '../../merkle/aligned-subtrees.js'
 import type { SubtreeRoot } from '../../merkle/leaf-range.js'
 import { DIGEST_BYTES, digestFromBytes } from '../../merkle/tree-hash.js'
 import type { PlacedRange } from '../../tree/seal-ranges.js'
-import type { Context } from './context.js'
+import type { Context } from './inventory.js'
 import type { Removal } from './journal-facts.js'
 
 interface Cover {

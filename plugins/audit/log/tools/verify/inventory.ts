@@ -14,7 +14,11 @@ import {
   PUBLIC_KEYS_FILE,
 } from '../../format/paths.js'
 import { parseCheckpoint } from '../../tree/checkpoint.js'
+import type { KeyHistory } from '../../tree/key-history.js'
 import { HASH_BYTES, HASHES_PER_FILE, parseTreePath } from '../../tree/tree-layout.js'
+import type { Findings } from './findings.js'
+import type { JournalFacts } from './journal-facts.js'
+import type { ScanPool } from './scan-pool.js'
 
 /** Files over this size are not read as a whole; no writer makes one. */
 const MAX_WHOLE_BYTES = 268_435_456
@@ -29,6 +33,19 @@ export interface Inventory {
   readonly coveredSize: number
   /** Size of each daily log. */
   readonly sizes: ReadonlyMap<string, number>
+}
+
+/** What the parts of one verification share. */
+export interface Context extends Inventory {
+  readonly dir: string
+  readonly keys: KeyHistory
+  /** Undefined if there is no journal. */
+  readonly facts: JournalFacts | undefined
+  readonly pool: ScanPool
+  /** Whether each record is checked by itself. */
+  readonly judged: boolean
+  readonly findings: Findings
+  readonly onBytes: (bytes: number) => void
 }
 
 /** @returns a text that says why nothing can be judged, in place of the files. */

@@ -10,7 +10,7 @@ import type { JournalLine } from '../../tree/journal-line.js'
 import { JournalState } from '../../tree/journal-state.js'
 import { type PlacedRange, placeRanges } from '../../tree/seal-ranges.js'
 import { checkLine } from './check-line.js'
-import type { Context } from './context.js'
+import type { Context } from './inventory.js'
 import type { FailureKind } from './report.js'
 
 export interface JournalEntry {

@@ -1,19 +1,20 @@
 // One pass over the tree: journal lines and the ranges that they seal, compared with every signed root.
 
+import { join } from 'node:path'
 import { dailyLog, JOURNAL_FILE } from '../../format/paths.js'
-import { alignedSubtrees } from '../../merkle/aligned-subtrees.js'
-import type { SubtreeRoot } from '../../merkle/leaf-range.js'
 import { digestFromBase64 } from '../../tree/journal-codec.js'
 import type { CheckpointCheck } from './checkpoint-check.js'
-import type { Context } from './context.js'
 import { Covers } from './covers.js'
 import type { DayChecks, RangeState } from './day-checks.js'
+import type { Context } from './inventory.js'
 import { type JournalEntry, JournalWalk } from './journal-walk.js'
-import { type Part, treePartsOf } from './parts.js'
-import { type Agreement, type Claim, type Mark, TreeCheck } from './tree-check.js'
+import type { Chunk, ChunkResult } from './scan-chunk.js'
+import { inOrder } from './scan-pool.js'
+import { type Agreement, type Claim, type Mark, type Part, TreeCheck } from './tree-check.js'
 
 /** Lines between two multiples of it are in memory until the newest signatures among them are checked. */
 const LEAVES_PER_RUN = 256
+const PARTS_PER_JOB = 1_000
 
 interface States {
   readonly changed: RangeState
@@ -45,8 +46,15 @@ export class LogCheck {
   }
 
   async run(): Promise<void> {
-    for await (const parts of treePartsOf(this.#context, this.#walk)) {
-      for (const part of parts) this.#take(part)
+    const { pool, sizes } = this.#context
+    for await (const { parts, scanned } of inOrder(this.#jobs(), pool.width)) {
+      const results = (await scanned).values()
+      for (const part of parts) {
+        const { entry, range } = part
+        if (range !== undefined && sizes.has(range.day)) part.scan = results.next().value ?? undefined
+        if (entry === undefined) this.#take(part)
+        else this.#takeLine(part, entry)
+      }
     }
     this.#confirm()
     this.#finish()
@@ -55,16 +63,44 @@ export class LogCheck {
     await this.#days.finish(this.#walk.isIncomplete ? undefined : this.#size)
   }
 
-  #take(part: Part): void {
-    const { entry, range, scan } = part
-    if (entry !== undefined) {
-      this.#takeLine(part, entry)
-      return
+  /** The parts in jobs of about equal size, the scans of their ranges under way. */
+  async *#jobs(): AsyncGenerator<{ parts: Part[]; scanned: Promise<ChunkResult[]> }, void, void> {
+    const { dir, pool, judged, sizes } = this.#context
+    let [parts, chunks, bytes, last]: [Part[], Chunk[], number, number] = [[], [], 0, 0]
+    const take = () => {
+      const job = { parts, scanned: chunks.length === 0 ? Promise.resolve([]) : pool.scan(chunks) }
+      parts = []
+      chunks = []
+      bytes = 0
+      return job
     }
-    if (range !== undefined && scan !== undefined) {
-      part.subtrees = scan.whole ? subtreesOf(part, scan.hashes) : undefined
-      this.#context.onBytes(range.end - range.start)
-    } else if (range !== undefined) part.subtrees = this.#covers.next(range)
+    for await (const entries of this.#walk.entries()) {
+      for (const entry of entries) {
+        const { first, leaf } = entry
+        if (first > last) parts.push({ first: last, end: first })
+        for (const range of entry.ranges) {
+          const { day, start } = range
+          parts.push({ first: range.leaf, end: range.leaf + range.lines, range })
+          const size = sizes.get(day)
+          if (size !== undefined) {
+            const end = Math.max(start, Math.min(range.end, size))
+            chunks.push({ path: join(dir, dailyLog(day)), day, start, end, judged, range })
+            bytes += end - start
+          }
+          if (bytes >= pool.jobBytes) yield take()
+        }
+        last = leaf + 1
+        parts.push({ first: leaf, end: last, entry })
+        if (parts.length >= PARTS_PER_JOB) yield take()
+      }
+    }
+    yield take()
+  }
+
+  #take(part: Part): void {
+    const { range, scan } = part
+    part.subtrees = scan === undefined ? range && this.#covers.next(range) : scan.subtrees
+    if (range !== undefined && scan !== undefined) this.#context.onBytes(range.end - range.start)
     this.#tree.add(part)
   }
 
@@ -76,8 +112,7 @@ export class LogCheck {
     this.#run = run
     const refuted = () =>
       this.#walk.fail(number, 'inconsistent', 'its root is not that of the leaves before it')
-    const root = digestFromBase64(line.root) ?? ''
-    const mark = this.#settle({ size: leaf, root, isSigned, refuted })
+    const mark = this.#settle({ size: leaf, root: digestFromBase64(line.root) ?? '', isSigned, refuted })
     part.subtrees = [{ root: hash, level: 0 }]
     this.#tree.add(part)
     this.#checkpoints.take(entry, mark, (claim) => this.#settle(claim))
@@ -131,25 +166,18 @@ export class LogCheck {
 
   /** Reports the parts that no signed root has confirmed. */
   #finish(): void {
-    const { parts, from, disputed } = this.#tree.finish()
+    const { parts, from, disputed } = this.#tree
     const broken = new Set(parts.filter(({ subtrees }) => subtrees === undefined))
     const [claim] = disputed
-    if (claim !== undefined && broken.size === 0) this.#reportAltered(parts, from, claim.size)
+    if (claim !== undefined && broken.size === 0) {
+      const { findings } = this.#context
+      const message = `a line among the leaves ${from} to ${claim.size - 1} differs from what was sealed, and the tree does not show which`
+      findings.tampered('altered', claim.size - from)
+      const day = parts.find(({ range }) => range !== undefined)?.range?.day
+      const place = day === undefined ? JOURNAL_FILE : dailyLog(day)
+      findings.fail(place, day === undefined ? 0 : this.#days.linesBefore(day) + 1, 'altered', message)
+    }
     const isConfirmed = claim === undefined && broken.size === 0
     this.#commit({ parts, changed: broken }, isConfirmed ? CONFIRMED : UNCONFIRMED)
   }
-
-  #reportAltered(parts: readonly Part[], from: number, to: number): void {
-    const { findings } = this.#context
-    const message = `a line among the leaves ${from} to ${to - 1} differs from what was sealed, and the tree does not show which`
-    findings.tampered('altered', to - from)
-    const day = parts.find(({ range }) => range !== undefined)?.range?.day
-    const [file, line] =
-      day === undefined ? [JOURNAL_FILE, 0] : [dailyLog(day), this.#days.linesBefore(day) + 1]
-    findings.fail(file, line, 'altered', message)
-  }
-}
-
-function subtreesOf({ first, end }: Part, hashes: readonly string[]): SubtreeRoot[] {
-  return alignedSubtrees(first, end).map(({ level }, at) => ({ root: hashes[at] ?? '', level }))
 }

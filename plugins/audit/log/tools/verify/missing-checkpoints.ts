@@ -2,7 +2,7 @@
 
 import { daysBetween } from '../../format/day.js'
 import { checkpointFile, JOURNAL_FILE } from '../../format/paths.js'
-import type { Context } from './context.js'
+import type { Context } from './inventory.js'
 import type { JournalEntry } from './journal-walk.js'
 
 interface Unnoted {

@@ -5,7 +5,7 @@ import { closeSync, openSync } from 'node:fs'
 import { MAX_LINE_BYTES, tooLong } from '../../files/lines.js'
 import { ReadAhead } from '../../files/read-ahead.js'
 import { objectIn } from '../../format/stored-record.js'
-import { LeafRange } from '../../merkle/leaf-range.js'
+import { LeafRange, type SubtreeRoot } from '../../merkle/leaf-range.js'
 import { type Digest, leafHashWithin } from '../../merkle/tree-hash.js'
 import type { KeyHistory } from '../../tree/key-history.js'
 import type { PlacedRange } from '../../tree/seal-ranges.js'
@@ -36,10 +36,10 @@ export interface IndexedFailure extends LineFailure {
 export interface ChunkResult {
   /** Number of records, including a last one without newline unless it is torn. */
   readonly lines: number
-  /** Hashes of the lines; for a range, of its aligned subtrees. */
+  /** Leaves of the lines that are not of a range. */
   readonly hashes: readonly Digest[]
-  /** Whether a range consists of exactly its lines. */
-  readonly whole: boolean
+  /** The subtrees of a range; undefined if it does not consist of exactly its lines. */
+  readonly subtrees: readonly SubtreeRoot[] | undefined
   readonly failures: readonly IndexedFailure[]
   /** Sequence numbers, if records are checked. */
   readonly runs: readonly NumberRun[]
@@ -115,8 +115,16 @@ function scanChunk(file: ReadAhead, chunk: Chunk, { keys, logId }: ScanContext):
   }
   const { runs, lost } = sequences.finish()
   const whole = count === range?.lines && tornBytes === 0 && bytes.length - 1 === range.end - range.start
-  const hashes = tree === undefined ? leaves : tree.subtrees.map(({ root }) => root)
-  return { lines: count, hashes, whole, failures, runs, lost, namesLog, tornBytes }
+  return {
+    lines: count,
+    hashes: leaves,
+    subtrees: whole ? tree?.subtrees : undefined,
+    failures,
+    runs,
+    lost,
+    namesLog,
+    tornBytes,
+  }
 }
 
 /** A writer that dies leaves the start of a line. A complete record with more bytes was edited instead. */

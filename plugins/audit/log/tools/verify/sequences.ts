@@ -7,7 +7,7 @@ import { dailyLog } from '../../format/paths.js'
 import { objectIn } from '../../format/stored-record.js'
 import { recordPlace } from '../../tree/record-place.js'
 import type { LineFailure } from './check-line.js'
-import type { Context } from './context.js'
+import type { Context } from './inventory.js'
 
 /** Consecutive numbers of one session, in the order of the log. */
 export interface NumberRun {

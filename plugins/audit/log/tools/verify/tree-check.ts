@@ -1,13 +1,27 @@
 // Joins the hashes of ranges and journal lines and compares the roots with the signed ones. If they differ, the
 // stored leaves, if they lead to the signed root, show which ranges and lines have changed.
 
-import { LeafRange } from '../../merkle/leaf-range.js'
+import { LeafRange, type SubtreeRoot } from '../../merkle/leaf-range.js'
 import type { Digest } from '../../merkle/tree-hash.js'
+import type { PlacedRange } from '../../tree/seal-ranges.js'
 import { storedLeaves } from '../../tree/tree-store.js'
-import type { Part } from './parts.js'
+import type { JournalEntry } from './journal-walk.js'
+import type { ChunkResult } from './scan-chunk.js'
 
 // Beyond this the rest of the log is not compared, so that memory stays bounded.
 const MAX_PARTS = 100_000
+
+/** Consecutive leaves: a journal line, a sealed range, or neither if no journal line covers them. */
+export interface Part {
+  readonly first: number
+  readonly end: number
+  readonly entry?: JournalEntry
+  readonly range?: PlacedRange
+  /** The scan of a range whose file exists. */
+  scan?: ChunkResult | undefined
+  /** Roots of the leaves on disk; undefined if these are missing or are not the stated number of whole lines. */
+  subtrees?: readonly SubtreeRoot[] | undefined
+}
 
 /** A root over the leaves `[0, size)`. */
 export interface Claim {
@@ -39,7 +53,7 @@ export class TreeCheck {
   #current: LeafRange | undefined = new LeafRange()
   /** The stored leaves since `#agreed`; undefined while they are not needed. */
   #stored: LeafRange | undefined
-  #parts: Part[] = []
+  readonly #parts: Part[] = []
   /** Number of parts before `#parts`. */
   #agreedParts = 0
   #disputed: Claim[] = []
@@ -47,6 +61,21 @@ export class TreeCheck {
 
   constructor(dir: string) {
     this.#dir = dir
+  }
+
+  /** The parts since the last signed root that agreed. */
+  get parts(): readonly Part[] {
+    return this.#parts
+  }
+
+  /** Their first leaf. */
+  get from(): number {
+    return this.#agreed.end
+  }
+
+  /** The signed claims that differ. */
+  get disputed(): readonly Claim[] {
+    return this.#disputed
   }
 
   /** Adds the leaves that follow. */
@@ -78,9 +107,8 @@ export class TreeCheck {
       claim.refuted()
       return undefined
     }
-    const stored = this.#stored ?? this.#agreed.copy()
-    this.#stored = stored
-    this.#appendStored(stored, claim.size)
+    this.#stored ??= this.#agreed.copy()
+    const stored = this.#appendStored(this.#stored, claim.size)
     if (stored.end !== claim.size || stored.root() !== claim.root) {
       this.#disputed.push(claim)
       return undefined
@@ -90,37 +118,26 @@ export class TreeCheck {
     return { parts, changed: new Set(parts.filter((part) => !this.#isStored(part))) }
   }
 
-  /** The parts since the last signed root that agreed, and the claims that differ. */
-  finish(): {
-    readonly parts: readonly Part[]
-    readonly from: number
-    readonly disputed: readonly Claim[]
-  } {
-    return { parts: this.#parts, from: this.#agreed.end, disputed: this.#disputed }
-  }
-
   /** Returns the next `count` parts, which `range` covers. */
   #agree(range: LeafRange, count: number): Part[] {
-    const [refuted, open] = [this.#disputed.filter(({ size }) => size <= range.end), this.#disputed]
-    this.#disputed = open.filter(({ size }) => size > range.end)
-    for (const claim of refuted) claim.refuted()
+    const disputed = this.#disputed
+    this.#disputed = disputed.filter(({ size }) => size > range.end)
+    for (const claim of disputed) if (claim.size <= range.end) claim.refuted()
     this.#agreedParts += count
     this.#agreed = range
     this.#stored = undefined
     return this.#parts.splice(0, count)
   }
 
-  #appendStored(range: LeafRange, end: number): void {
+  #appendStored(range: LeafRange, end: number): LeafRange {
     for (const leaves of storedLeaves(this.#dir, range.end, end))
       for (const leaf of leaves) range.append(leaf)
+    return range
   }
 
   #isStored({ first, end, subtrees }: Part): boolean {
-    const stored = new LeafRange(first)
-    if (subtrees !== undefined) this.#appendStored(stored, end)
-    return (
-      stored.subtrees.length === subtrees?.length &&
-      stored.subtrees.every(({ root }, at) => root === subtrees[at]?.root)
-    )
+    if (subtrees === undefined) return false
+    const stored = this.#appendStored(new LeafRange(first), end).subtrees
+    return stored.length === subtrees.length && stored.every(({ root }, at) => root === subtrees[at]?.root)
   }
 }
