@@ -46,8 +46,10 @@ function suite(title: string, create: (given: MapBounds) => SharedMap): void {
     it('adds a value in place of one whose time is over', async () => {
       const map = create({ ttlMs: 20, maxEntries: 3 })
       await map.add('g', 'a', '1')
-      await until(async () => (await map.add('g', 'a', '2')) === undefined)
-      expect(await map.get('g', ['a'])).to.deep.equal(['2'])
+      // On a slow machine the time of the second value is over before it is read.
+      await until(
+        async () => (await map.add('g', 'a', '2')) === undefined && (await map.get('g', ['a']))[0] === '2',
+      )
     })
 
     it('removes a value', async () => {

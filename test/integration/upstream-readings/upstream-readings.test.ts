@@ -3,6 +3,8 @@ import { compareReadings, error, ReadersGateway } from './experiment.js'
 import { compareMembers } from './members.js'
 import type { GeneratedRequest } from './requests.js'
 
+const seed = Number(process.env['SVC_SEED'] ?? 1)
+
 describe('a request that an upstream reads', () => {
   let gateway: ReadersGateway
   before(async () => {
@@ -11,14 +13,14 @@ describe('a request that an upstream reads', () => {
   after(() => gateway[Symbol.asyncDispose]())
 
   it('names the tool that was recorded and allowed', async () => {
-    const { requests, sent } = await compareReadings(1, 3_000)
+    const { requests, sent } = await compareReadings(seed, 6_000)
     // Otherwise nothing was compared.
-    expect(sent / requests).to.be.greaterThan(0.05)
+    expect(sent / requests, `SVC_SEED=${seed}`).to.be.greaterThan(0.05)
   })
 
   it('has the same value in every JSON parser, as has the response, and the hash of the record is of that value', async () => {
-    const { sent } = await compareMembers(1, 750)
-    expect(sent).to.be.greaterThan(150)
+    const { sent } = await compareMembers(seed, 1_500)
+    expect(sent, `SVC_SEED=${seed}`).to.be.greaterThan(300)
   })
 
   const detour = 'get_invoice@1.0%2F..%2Fdelete_customer%401.0.0'
