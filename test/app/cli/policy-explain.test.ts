@@ -1,0 +1,194 @@
+import { readdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { auditPlugin } from '@svc/plugin-audit'
+import { expect } from 'chai'
+import { policyCommand } from 'svc-sdk/internal/cli/policy'
+import { rejectionOf } from '../../support/rejection.js'
+import { TemporaryDir } from '../../support/temporary-dir.js'
+import { fixtures, policy } from './policy-console.js'
+
+describe('svc policy explain', () => {
+  const file = `${fixtures}valid/every-section.yaml`
+  const explain = (tool: string, ...more: string[]) =>
+    policy('explain', file, '--tenant', 'acme', '--server', 'files', '--tool', tool, ...more)
+
+  it('prints the decision of every stage in order, and that the call would be sent', async () => {
+    const explained = await explain('read@1.2', '--user', 'bob@acme.example')
+    const { exit } = explained
+    const lines = explained.lines.filter((line) => !/^(?:warning|plugins): /.test(line))
+    expect(lines[0]).to.equal('call: mcp://files/read@1.2 for user "bob@acme.example" of tenant "acme"')
+    const stages = lines.slice(1, -1).map((line) => line.slice(0, line.indexOf(':')))
+    expect([...new Set(stages)]).to.deep.equal([
+      'audit',
+      'privacy',
+      'authn',
+      'entitlements',
+      'security',
+      'runtime',
+      'enforcement',
+      'dedupe',
+      'quotas',
+      'brokers',
+    ])
+    expect(lines.at(-1)).to.equal('verdict: would be sent to server "files"')
+    expect(exit).to.equal(0)
+  })
+
+  it('says whether the intent of the call would be written before it is sent', async () => {
+    const intentOf = async (name: string, server: string, tool: string, ...more: string[]) => {
+      const asked = ['--tenant', 'acme', '--server', server, '--tool', tool, ...more]
+      const { lines } = await policy('explain', `${fixtures}valid/${name}.yaml`, ...asked)
+      return lines.findLast((line) => line.startsWith('audit: '))?.slice('audit: '.length)
+    }
+    const sent = 'its intent would be on disk before it is sent (audit.intent: '
+    expect(await intentOf('every-section', 'files', 'read@1.2')).to.equal(
+      `${sent}all); if that fails, it is not sent`,
+    )
+    expect(await intentOf('every-section', 'files', 'delete_file@1.0')).to.equal(
+      'no intent: the call would not be sent',
+    )
+    expect(await intentOf('environment', 'files', 'read')).to.equal(
+      'no intent: the call is not taken to change anything (audit.intent: side_effects)',
+    )
+    expect(await intentOf('environment', 'files', 'read', '--args', '{"method":"PUT"}')).to.equal(
+      `${sent}side_effects); if that fails, it is not sent`,
+    )
+  })
+
+  it('names code, reason, stage and rule of a denial', async () => {
+    const { lines, exit } = await explain('delete_file@1.0', '--user', 'bob@acme.example')
+    expect(lines.at(-1)).to.match(
+      /^verdict: denied with TOOL_NOT_ALLOWED \(403\); reason: tool_in_denylist; stage: entitlements; rule: .*denylist/,
+    )
+    expect(exit).to.equal(0)
+  })
+
+  it('names the reading that decides if a server could read the name as another one', async () => {
+    const { lines } = await explain('delete_file%401.0@2.0')
+    expect(lines).to.include('reading: the server could also read mcp://files/delete_file@1.0')
+    expect(lines.at(-1)).to.include(
+      'mcp://files/delete_file@1.0%402.0, as which mcp://files/delete_file%401.0@2.0 can be read',
+    )
+  })
+
+  it('uses the roles of the caller', async () => {
+    const bills = ['explain', file, '--tenant', 'acme', '--server', 'bills', '--tool', 'list@1.0']
+    expect((await policy(...bills)).lines.at(-1)).to.include('tool_not_in_allowlist')
+    expect((await policy(...bills, '--role', 'clerk', '--role', 'auditor')).lines.at(-1)).to.equal(
+      'verdict: would be sent to server "bills"',
+    )
+  })
+
+  it('reports an unknown server, even if all stages would allow the call', async () => {
+    const asked = ['explain', file, '--tenant', 'acme', '--server', 'nope', '--tool', 'list@1.0']
+    const lines = (await policy(...asked)).lines.filter((line) => !/^(?:warning|plugins): /.test(line))
+    expect(lines).to.have.length(2)
+    expect(lines.at(-1)).to.match(
+      /^verdict: denied with TARGET_NOT_FOUND \(404\); .*; stage: gateway; rule: .*known: .*bills/,
+    )
+  })
+
+  it('names the plugin and version of each section', async () => {
+    const custom = await policy(
+      ...['explain', `${fixtures}valid/custom-stage.yaml`, '--tenant', 'acme'],
+      ...['--server', 'files', '--tool', 'read'],
+    )
+    const line = custom.lines.find((one) => one.startsWith('plugins: '))
+    const plugins = line?.slice('plugins: '.length).split(', ')
+    expect(plugins).to.include.members([
+      `audit ${auditPlugin.version} (built in)`,
+      'slow 1.0.0 (../invalid/modules/slow.mjs)',
+    ])
+    expect(custom.lines.indexOf(line ?? '')).to.equal(
+      custom.lines.findIndex((one) => one.startsWith('call: ')) + 1,
+    )
+  })
+
+  it('uses the idempotency key', async () => {
+    using folder = new TemporaryDir()
+    const keyed = join(folder.path, 'policy.yaml')
+    writeFileSync(
+      keyed,
+      `tenant: acme
+port: 0
+targets: { files: http://127.0.0.1:9 }
+audit: { gatewayName: gw, gatewayVersion: 1.0.0, signer: { keyRef: file://key } }
+authn: { allowUnauthenticated: true }
+entitlements: open
+quotas: { adapter: memory }
+security: { side_effects: { require_idempotency_key: true } }
+`,
+    )
+    const asked = ['explain', keyed, '--tenant', 'acme', '--server', 'files', '--tool', 'delete_file@1']
+    const without = await policy(...asked)
+    expect(without.lines.at(-1)).to.include('reason: missing_idempotency_for_side_effect')
+    const given = await policy(...asked, '--idempotency-key', 'order-1')
+    expect(given.lines.at(-1)).to.equal('verdict: would be sent to server "files"')
+  })
+
+  it('uses the arguments', async () => {
+    const args = JSON.stringify({ text: 'x'.repeat(70_000) })
+    // The finding payload_too_large is not in this policy's deny_on.
+    const { lines } = await explain('read@1.2', '--args', args)
+    expect(lines.join('\n')).to.include('payload_too_large')
+    expect(lines.at(-1)).to.equal('verdict: would be sent to server "files"')
+  })
+
+  it('reports a server that is not a target as unknown', async () => {
+    const { lines } = await policy(
+      ...['explain', `${fixtures}valid/environment.yaml`, '--tenant', 'acme'],
+      ...['--server', 'bills', '--tool', 'list'],
+    )
+    const why = 'There is no server "bills" in targets; known: files.'
+    expect(lines.at(-1)).to.equal(
+      `verdict: denied with TARGET_NOT_FOUND (404); reason: ${why}; stage: gateway; rule: ${why}`,
+    )
+  })
+
+  it('names a stage that has no explanation', async () => {
+    const { lines } = await policy(
+      ...['explain', `${fixtures}valid/custom-stage.yaml`, '--tenant', 'acme'],
+      ...['--server', 'files', '--tool', 'read'],
+    )
+    expect(lines).to.include(
+      'call: mcp://files/read@unversioned for a caller without a user of tenant "acme"',
+    )
+    expect(lines).to.include('slow: passed over, it explains nothing')
+    expect(lines.at(-1)).to.equal('verdict: would be sent to server "files"')
+  })
+
+  it('refuses arguments that are not a JSON object, and keys that a header cannot carry', async () => {
+    const wrong = [
+      ...['[1]', '{"a"', 'null'].map((args) => ['--args', args]),
+      ...['', ' k', 'k\n', 'é'].map((key) => ['--idempotency-key', key]),
+    ]
+    for (const args of wrong) {
+      const command = policyCommand(
+        { out: async () => undefined, err: () => undefined, exit: () => undefined },
+        {},
+      )
+      const explain = command.commands.find((one) => one.name() === 'explain')
+      explain?.exitOverride().configureOutput({ writeErr: () => undefined })
+      const given = ['explain', file, '--tenant', 'acme', '--server', 'files', '--tool', 'a', ...args]
+      const error = await rejectionOf(command.parseAsync(given, { from: 'user' }))
+      expect(error, args.join(' ')).to.have.property('code', 'commander.invalidArgument')
+    }
+  })
+
+  it('does not write files', async () => {
+    const before = readdirSync(`${fixtures}valid`)
+    await explain('read@1.2')
+    expect(readdirSync(`${fixtures}valid`)).to.deep.equal(before)
+  })
+
+  it('refuses a policy with a mistake', async () => {
+    const { lines, exit } = await policy(
+      ...['explain', `${fixtures}invalid/out-of-range.yaml`, '--tenant', 'acme'],
+      ...['--server', 'files', '--tool', 'read'],
+    )
+    expect(lines).to.deep.equal([
+      'invalid/out-of-range.yaml:3:1 port: 70000 is given; accepted is at most 65535',
+    ])
+    expect(exit).to.equal(1)
+  })
+})
