@@ -42,6 +42,8 @@ export interface FederationParts {
   readonly serverInfo: Implementation
   /** Time without events after which a stream gets a comment, in milliseconds. */
   readonly keepAliveMs: number
+  /** Whether endpoints offer only revisions with a handshake. */
+  readonly isHandshakeOnly: boolean
 }
 
 /** One request to an endpoint of several servers. */
@@ -81,6 +83,7 @@ export class Federation {
       method,
       headers: client.headers,
       isHeaderless: client.http === undefined,
+      isHandshakeOnly: this.#parts.isHandshakeOnly,
       server: '',
       upstream: noUpstream,
       sessionTag: undefined,

@@ -56,6 +56,7 @@ export function createRouter(host: HostConfig, parts: CallListenerParts, warning
     limitedLogger: new LimitedLogger(logger, clock),
     maxBodyBytes: server.maxBodyBytes,
     keepAliveMs: server.mcp.keep_alive_ms,
+    isHandshakeOnly: server.mcp.revisions === 'handshake',
     mcp,
     upstream,
     tenantCallLimit: new TenantCallLimit(server.maxCallsPerTenant, 'calls in flight'),

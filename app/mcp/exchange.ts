@@ -52,6 +52,8 @@ export interface ExchangeHead {
   readonly translation?: Translation | undefined
   /** Whether the message came without HTTP headers of the protocol, which then need not repeat it. */
   readonly isHeaderless?: boolean | undefined
+  /** Whether the endpoint offers only revisions with a handshake. */
+  readonly isHandshakeOnly?: boolean | undefined
   /** Names the connection of an MCP server in this process; as in a session, each request id is used once. */
   readonly connection?: string | undefined
   /** The tag that came with the id of a session; `headers` have the id as the server gave it. */
@@ -118,6 +120,7 @@ export function openExchange(head: ExchangeHead): McpExchange {
     service: head.service,
     translation: head.translation,
     isHeaderless: head.isHeaderless,
+    isHandshakeOnly: head.isHandshakeOnly,
     connection: head.connection,
     sessionTag: head.sessionTag,
     learned: {},

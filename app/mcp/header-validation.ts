@@ -3,13 +3,13 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
 import { JSON_TYPE, mediaType } from '../http/media-type.js'
-import type { ExchangeHead } from './exchange.js'
+import { isStatelessExchange, type McpExchange, revisionOf } from './exchange.js'
 import { decoded, mismatch, single } from './header-text.js'
 import { invalidParams, McpRefusal } from './mcp-refusal.js'
 import type { Message } from './message.js'
 import { metaOf } from './meta.js'
 import { checkParamHeaders } from './param-headers.js'
-import { isStateless, META_PROTOCOL_VERSION, rpcCodes } from './protocol.js'
+import { handshakeRevisions, isStateless, META_PROTOCOL_VERSION, rpcCodes } from './protocol.js'
 
 /** The param that `Mcp-Name` repeats, by method. */
 export const nameSources: ReadonlyMap<string, string> = new Map([
@@ -31,8 +31,15 @@ export function checkContentType(headers: IncomingHttpHeaders): void {
 }
 
 /** Throws `McpRefusal` for a message whose headers disagree with it, or that is not in a session and names no revision. */
-export function checkRequestHead(exchange: ExchangeHead, message: Message): void {
-  const { headers, isHeaderless, connection } = exchange
+export function checkRequestHead(exchange: McpExchange, message: Message): void {
+  const { headers, isHeaderless, isHandshakeOnly, connection } = exchange
+  if (isHandshakeOnly === true && message.type === 'request' && isStatelessExchange(exchange)) {
+    const data = { supported: handshakeRevisions, requested: revisionOf(exchange) }
+    throw new McpRefusal(rpcCodes.unsupportedVersion, 'This endpoint offers revisions with a handshake.', {
+      status: 400,
+      data,
+    })
+  }
   if (isHeaderless !== true) {
     validateHeaders(headers, message)
     return

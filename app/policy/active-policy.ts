@@ -77,6 +77,11 @@ export class ActivePolicy {
     return target
   }
 
+  /** Whether the server is a command that the gateway starts. */
+  isCommand(server: string): boolean {
+    return this.startTimeoutMs(server) > 0
+  }
+
   /** Time that the server has to start, in milliseconds; 0 if the gateway does not start it. */
   startTimeoutMs(server: string): number {
     const target = Object.hasOwn(this.#configured, server) ? this.#configured[server] : undefined

@@ -120,6 +120,12 @@ const serverSchema = z
           .describe(
             'Names of params that guarded MCP methods may have beside those of the protocol; others are refused. They are judged and hashed like arguments.',
           ),
+        revisions: z
+          .enum(['all', 'handshake'])
+          .default('all')
+          .describe(
+            'The revisions that endpoints of several servers and of commands offer: all, or only those with a handshake (up to 2025-11-25). A client that may choose takes the newest, in which servers of the handshake cannot ask it for input.',
+          ),
         denials: z
           .enum(['error', 'result'])
           .default('error')

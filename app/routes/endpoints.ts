@@ -66,6 +66,8 @@ export interface CallEndpointsParts {
   readonly maxBodyBytes: number
   readonly mcp: McpProxy
   readonly upstream: UpstreamDispatcher
+  /** Whether endpoints between revisions offer only those with a handshake. */
+  readonly isHandshakeOnly: boolean
 }
 
 /** An MCP endpoint of one server, and the method of a request to it. */
@@ -114,13 +116,15 @@ export class CallEndpoints {
   }
 
   mcp(client: ClientExchange, route: ServerEndpoint, policy: ActivePolicy): CallEndpoint {
-    const { maxBodyBytes } = this.#parts
+    const { maxBodyBytes, isHandshakeOnly } = this.#parts
     // Without a spread: properties after one would give each request a hidden class of its own.
     const request = {
       server: route.server,
       method: route.method,
       headers: client.headers,
       isHeaderless: client.http === undefined,
+      // A server over HTTP says itself which revisions it has.
+      isHandshakeOnly: isHandshakeOnly && policy.isCommand(route.server),
     }
     let others: readonly MessageEndpoint[] | undefined
     const body = async (exchange: McpExchange): Promise<RequestBody | null> => {
@@ -188,7 +192,10 @@ export class CallEndpoints {
       headers,
       translation,
       isHeaderless,
-    }: ServerEndpoint & Pick<ServerRequest, 'headers' | 'translation'> & Pick<McpExchange, 'isHeaderless'>,
+      isHandshakeOnly,
+    }: ServerEndpoint &
+      Pick<ServerRequest, 'headers' | 'translation'> &
+      Pick<McpExchange, 'isHeaderless' | 'isHandshakeOnly'>,
     policy: ActivePolicy,
     body: (exchange: McpExchange) => Promise<RequestBody | null>,
     batch?: () => BatchEndpoints | undefined,
@@ -202,6 +209,7 @@ export class CallEndpoints {
       server,
       translation,
       isHeaderless,
+      isHandshakeOnly,
       upstream: () => policy.target(server).url,
       credential: () => policy.pipeline.ownCredential(server),
       service: (token) => resolveOptional(policy.container, token),
