@@ -20,7 +20,7 @@ rmSync(directory, { recursive: true })
 describe('the stage with which the docs begin', () => {
   for (const { title, run } of conformance(plugin, { validConfig: { tenants: ['acme'] } })) it(title, run)
 
-  it('is short', () => {
+  it('has fewer than 32 lines', () => {
     expect(code.split('\n')).to.have.length.below(32)
   })
 
@@ -29,7 +29,7 @@ describe('the stage with which the docs begin', () => {
     ['delete_file', 'globex', []],
     ['list_files', 'acme', []],
   ] as const) {
-    it(`finds ${found.length === 0 ? 'nothing' : 'a change'} in ${tool} of tenant ${tenant}`, async () => {
+    it(`reports ${found.length === 0 ? 'no' : 'a'} finding for ${tool} of tenant ${tenant}`, async () => {
       await using rig = new StageRig()
       const stage = await rig.start(plugin, { tenants: ['acme'] })
       const { call } = await send(stage, { tool, caller: { tenant } })

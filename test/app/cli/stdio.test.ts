@@ -13,6 +13,7 @@ import { serverNameOf } from 'svc-sdk/internal/stdio-gateway/command-target'
 import { runCommand } from '../../support/command.js'
 import { startEverything } from '../../support/everything.js'
 import { leashed } from '../../support/leash.js'
+import { rejectionOf } from '../../support/rejection.js'
 import { StdioGateway } from '../../support/stdio-gateway.js'
 import { isAlive, say, until } from '../../support/stdio-target.js'
 import { adminToken } from '../admin/rig.js'
@@ -103,7 +104,7 @@ describe('svc stdio', function () {
         const cancelled = client.callTool({ name: 'hang' }, { signal: abort.signal })
         await client.callTool({ name: 'echo', arguments: { said: 'sent after the other' } })
         abort.abort()
-        expect(await cancelled.catch((reason: unknown) => reason)).to.be.an('error')
+        expect((await rejectionOf(cancelled)).message).to.include('aborted')
         const hung = () => gateway.records().find(({ tool }) => tool.startsWith('hang@'))
         await until(() => hung() !== undefined)
         expect(hung()).to.include({ error: 'CANCELLED', mcp_revision: revision })
@@ -118,7 +119,7 @@ describe('svc stdio', function () {
     await using connected = await gateway.connect(files())
     const { client } = connected
     const pid = await say(client, 'pid')
-    expect(await client.callTool({ name: 'exit' }).catch((reason: unknown) => reason)).to.be.an('error')
+    expect(await rejectionOf(client.callTool({ name: 'exit' }))).to.include({ code: 502 })
     expect(Number(await say(client, 'pid')))
       .to.be.above(0)
       .and.not.equal(Number(pid))

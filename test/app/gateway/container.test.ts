@@ -16,6 +16,7 @@ import { expect } from 'chai'
 import { type GatewaySettings, PolicyError, startGatewayServer } from 'svc-sdk'
 import { z } from 'zod'
 import { recordingTo, startTestGateway } from '../../support/gateway.js'
+import { rejectionOf } from '../../support/rejection.js'
 import { startUpstream } from '../../support/upstream.js'
 
 const escalating = {
@@ -224,10 +225,8 @@ describe('the container of a gateway', () => {
       riskTags: [],
       attributes: {},
     }
-    const error = await remote
-      .evaluate(asked, new AbortController().signal)
-      .catch((thrown: unknown) => thrown)
-    expect(error).to.be.instanceOf(Error)
+    const { message } = await rejectionOf(remote.evaluate(asked, new AbortController().signal))
+    expect(message).to.equal('the runtime cannot be reached (ECONNREFUSED)')
   })
 
   it('uses an evaluator that code binds, without a section of the policy', async () => {

@@ -134,7 +134,7 @@ describe('drain', () => {
     })
     const response = await held.next()
     gone.abort()
-    await rejectionOf(running)
+    expect((await rejectionOf(running)).name).to.equal('AbortError')
     response.end('done')
     await gateway.handle.close()
     expect(gateway.records()[0]).to.include({ tool: 'slow@1', status: 'ok' })

@@ -11,24 +11,6 @@ function socketWith(bytesWritten: number, writableLength: number) {
 describe('the table of connections', () => {
   const limits = { maxRequestsPerConnection: 1_000, writeTimeoutMs: 1_000 }
 
-  it('serves the configured number of requests of a connection, and marks the last one', () => {
-    const connections = new Connections<ReturnType<typeof socketWith>>({
-      ...limits,
-      maxRequestsPerConnection: 2,
-    })
-    const socket = socketWith(0, 0)
-    expect([1, 2, 3].map(() => connections.begin(socket, response))).to.deep.equal(['serve', 'last', 'none'])
-  })
-
-  it('serves sixteen requests of a connection at a time, and another for each that has ended', () => {
-    const connections = new Connections<ReturnType<typeof socketWith>>(limits)
-    const socket = socketWith(0, 0)
-    for (let i = 0; i < 16; i++) expect(connections.begin(socket, response)).to.equal('serve')
-    expect(connections.begin(socket, response)).to.equal('flood')
-    connections.end(socket)
-    expect(connections.begin(socket, response)).to.equal('serve')
-  })
-
   it('removes a connection that has closed', () => {
     const connections = new Connections<ReturnType<typeof socketWith>>(limits)
     const socket = socketWith(100_000, 100_000)

@@ -30,27 +30,18 @@ describe('MCP streams that are open at the same time', function () {
     for (const stream of streams) stream.destroy()
   })
 
-  it('forward an event without a delay of 20 ms', async () => {
+  // `npm run bench -- --only streams` measures the delay.
+  it('forward each event before the server sends the next one', async () => {
     const upstreams: ServerResponse[] = []
     await using server = await startStreamServer((response) => upstreams.push(response))
     await using gateway = await startTestGateway({ targets: { server: server.url } })
-    const medians: number[] = []
-    for (const url of [server.url, `${gateway.url}/mcp/server`]) {
-      using client = new StreamClient(url)
-      const stream = await client.open(await client.begin())
-      const times: number[] = []
-      while (times.length < 101) {
-        const begun = performance.now()
-        upstreams.at(-1)?.write('data: {"jsonrpc":"2.0","method":"notifications/none"}\n\n')
-        await once(stream, 'data')
-        times.push(performance.now() - begun)
-      }
-      stream.destroy()
-      medians.push(times.sort((a, b) => a - b)[50] ?? Number.NaN)
+    using client = new StreamClient(`${gateway.url}/mcp/server`)
+    const stream = await client.open(await client.begin())
+    for (let events = 0; events < 100; events++) {
+      upstreams.at(-1)?.write('data: {"jsonrpc":"2.0","method":"notifications/none"}\n\n')
+      await once(stream, 'data')
     }
-    const [directly = Number.NaN, through] = medians
-    // `npm run bench -- --only streams` measures it: under 2 ms.
-    expect(through).to.be.below(directly + 20)
+    stream.destroy()
   })
 
   it('are independent: a slow client stalls only its own upstream', async () => {
