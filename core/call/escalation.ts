@@ -30,7 +30,7 @@ export interface EscalationRule {
 
 /** A set of reviewers, of any tenant. */
 export interface ApprovalSet {
-  /** By user or subject. */
+  /** Users or subjects. */
   readonly users?: readonly string[]
   readonly roles?: readonly string[]
 }
@@ -68,7 +68,7 @@ export interface Escalation {
   readonly principal: string
   /** The finding's reason token, or the remote runtime's. */
   readonly reason: string
-  /** For reviewers: why it escalated. */
+  /** Why it escalated, for reviewers. */
   readonly detail?: string
   /** The call's input in canonical JSON, for reviewers: truncated, and redacted like `principal`. */
   readonly args?: string

@@ -11,11 +11,11 @@ import { slot } from './slot.js'
 export interface Identity {
   readonly tenant: string
   readonly authenticated: boolean
-  /** From the user claim; a token without one is a service agent. */
+  /** The user claim; a token without one belongs to a service agent. */
   readonly user?: string
-  /** From the subject claim. */
+  /** The subject claim. */
   readonly userId?: string
-  /** The service agent: from the client id claim, else `azp`, `client_id`, `sub`. */
+  /** The service agent: the client id claim, else `azp`, `client_id`, `sub`. */
   readonly clientId?: string
   /** The token's `iss`. */
   readonly issuer?: string

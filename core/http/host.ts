@@ -5,7 +5,7 @@ import { BlockList, isIP } from 'node:net'
 export interface HostAndPort {
   /** Canonical: lower case, punycode, dotted IPv4, IPv6 without brackets, no trailing dot. */
   readonly host: string
-  /** As written; empty if it is missing or the default of the scheme. */
+  /** The port as it is written; empty if it is missing or the default of the scheme. */
   readonly port: string
 }
 

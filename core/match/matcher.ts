@@ -8,16 +8,16 @@ import { FRESH, foldNames, referenceOf, Subject, serverSubject, subjectOf } from
 
 /** References must be canonical (`formatReference`); other text throws `ReferenceInputError`. */
 export interface PatternSet {
-  /** For lists that allow: whether some pattern matches the reference as it is written. */
+  /** Whether some pattern matches the reference as it is written. Lists that allow use it. */
   matches(reference: string): boolean
   /**
-   * For lists that restrict: the first of the readings (`CallRequest.readings`) that some pattern matches; with its names
+   * The first of the readings (`CallRequest.readings`) that some pattern matches, for lists that restrict; with its names
    * folded, if only that matches.
    */
   findReading(readings: readonly string[]): string | undefined
-  /** For lists that allow: whether some pattern matches some reference of the server, given by its decoded name. */
+  /** Whether some pattern matches some reference of the server, given by its decoded name. Lists that allow use it. */
   mayMatchServer(server: string): boolean
-  /** For lists that restrict: whether one pattern matches every reference of the server, given by its decoded name. */
+  /** Whether one pattern matches every reference of the server, given by its decoded name. Lists that restrict use it. */
   coversServer(server: string): boolean
 }
 

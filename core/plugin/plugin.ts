@@ -131,7 +131,7 @@ interface PluginDiagnostics<Config = unknown> {
   /** The metrics of its stage by name; `/metrics` shows them from the start. */
   readonly metrics?: Readonly<Record<string, MetricEntry>>
   /**
-   * For `svc doctor`, after every plugin has registered: opens the resources of the section, checks them and closes them.
+   * Opens the resources of the section for `svc doctor`, checks them and closes them, after every plugin has registered.
    * It leaves nothing behind, and its messages contain no secret.
    */
   doctor?(config: Config, context: PluginContext): Promise<readonly DoctorCheck[]>

@@ -66,7 +66,7 @@ export const services = {
   identify: token<Identify>('Identify'),
   record: token<RecordEvent>('RecordEvent'),
   recordOnSettle: token<RecordOnSettle>('RecordOnSettle'),
-  /** For personal data outside calls; absent if identities are not redacted. */
+  /** Redacts personal data outside calls; absent if identities are not redacted. */
   redactor: token<Redactor>('Redactor'),
   escalations: token<EscalationService>('EscalationService'),
   /** Absent if no stage has a store that several hosts share. */

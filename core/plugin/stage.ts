@@ -27,13 +27,13 @@ export interface Stage {
    */
   ownCredential?(server: string): Promise<Credential | undefined>
   /**
-   * For `svc policy explain`: describes what the stage would do, without effects outside the call. A stage without it is
+   * Describes for `svc policy explain` what the stage would do, without effects outside the call. A stage without it is
    * skipped, and the explanation says so.
    */
   explain?(call: Call, next: Next, say: (line: string) => void): MaybePromise<Outcome>
 }
 
-/** For a section with `enabled: false`, which may stay in the policy. `effect` says what follows, for explanations. */
+/** The stage of a section with `enabled: false`, which may stay in the policy. `effect` says what follows, for explanations. */
 export function disabledStage(effect: string): Stage {
   return {
     handle: (_call, next) => next(),

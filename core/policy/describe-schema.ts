@@ -3,7 +3,7 @@ import { z } from 'zod'
 
 type JsonSchema = z.core.JSONSchema.BaseSchema
 
-/** For example `a whole number from 1 to 65535`, `observe or enforce`, `a list (each a string)`. */
+/** A description such as `a whole number from 1 to 65535`, `observe or enforce`, `a list (each a string)`. */
 export function describeSchema(schema: z.core.$ZodType): string {
   return describeJsonSchema(z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }))
 }

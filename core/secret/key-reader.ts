@@ -86,7 +86,7 @@ function decodePath(path: string): string {
   try {
     return decodeURIComponent(path)
   } catch (cause) {
-    // Not percent-encoded: the path is used as written.
+    // The path is not percent-encoded, so it is used as written.
     if (cause instanceof URIError) return path
     throw cause
   }

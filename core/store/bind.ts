@@ -12,7 +12,7 @@ interface StoreBinding<T extends StoreLifecycle> {
   readonly port: Token<T>
 }
 
-/** For `register`. A binding of `port` in code stays; the resource already uses that store. */
+/** Call it in `register`. A binding of `port` in code stays; the resource already uses that store. */
 export function bindStore<T extends StoreLifecycle>(
   container: DependencyContainer,
   { resource, own, port }: StoreBinding<T>,

@@ -32,7 +32,7 @@ export interface GuardOptions<T> {
   readonly operations: Operations<T>
   /** The counter of failures. */
   readonly failureMetric: string
-  /** For the log: the effect of a failure on calls. */
+  /** The effect of a failure on calls, for the log. */
   readonly whileDown: string
 }
 

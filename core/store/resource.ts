@@ -31,9 +31,9 @@ interface StoreSettings {
 
 /** The environment for opening a store. */
 export interface StoreEnvironment {
-  /** Absolute; for a store on disk. */
+  /** The absolute directory of a store on disk. */
   readonly dir: string
-  /** For a store in Redis. */
+  /** The connection of a store in Redis. */
   readonly redis: RedisConnectionOptions
   readonly clock: Clock
 }
@@ -149,7 +149,7 @@ export class StoreResource<T extends StoreLifecycle> {
     return this.#running === undefined ? `the ${this.#options.name} is not open` : this.#running.ready?.()
   }
 
-  /** For `svc doctor`. A store on disk is not opened, because that makes its files. */
+  /** Checks the store for `svc doctor`. A store on disk is not opened, because that makes its files. */
   async doctor(): Promise<readonly DoctorCheck[]> {
     const { name, kind, instance, isOptional } = this.#options
     if (instance !== undefined) {

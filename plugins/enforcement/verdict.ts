@@ -20,7 +20,7 @@ export function compileVerdict({ mode, deny_on, escalate_on }: Rule, canEscalate
   const effectByDenyOn = (reason: string): Effect =>
     denied === undefined || denied.has(canonicalReason(reason)) ? effect : 'reported'
   if (!canEscalate || escalate_on === undefined) return { mode, effectOf: effectByDenyOn }
-  // By exact name: unlike in `deny_on`, `tool_not_in_allowlist` does not stand for `tool_in_denylist`.
+  // Compared by exact name: unlike in `deny_on`, `tool_not_in_allowlist` does not stand for `tool_in_denylist`.
   const escalated = new Set(escalate_on.map(canonicalReason))
   const effectOf = (reason: string): Effect =>
     escalated.has(canonicalReason(reason)) ? (isObserved ? 'would_deny' : 'escalate') : effectByDenyOn(reason)

@@ -50,7 +50,7 @@ const tenant = z
     user_ids: principals('Users by the subject claim.'),
     roles: principals('Roles by name.'),
     agents: principals('Service agents by client id: tokens without a user.'),
-    agent_nodes: principals('Agent nodes by id. An allowlist applies only where the token names the node.'),
+    agent_nodes: principals('Agent nodes by id. An allowlist applies only if the token names the node.'),
   })
   .describe('Lists and limits of one tenant.')
 

@@ -60,7 +60,7 @@ export class EntitlementsStage implements Stage {
   }
 }
 
-/** For `svc policy explain`: the grants, patterns and limits that apply to a call. */
+/** Describes for `svc policy explain` the grants, patterns and limits that apply to a call. */
 function explainEntitlement(
   entitlement: Entitlement,
   request: CallRequest,

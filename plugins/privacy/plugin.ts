@@ -54,7 +54,7 @@ class PrivacyStage implements Stage {
     this.#pseudonyms = undefined
   }
 
-  /** For personal data outside calls. Throws before the start. */
+  /** Redacts personal data outside calls. Throws before the start. */
   get redactor(): Redactor {
     const pseudonyms = this.#pseudonyms
     if (pseudonyms === undefined) throw new Error('the privacy stage has not started')

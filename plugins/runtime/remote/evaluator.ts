@@ -33,7 +33,7 @@ interface RemoteEvaluatorOptions {
 interface Failure {
   readonly error: EvaluationError
   readonly isRetryable: boolean
-  /** From `Retry-After`. */
+  /** The delay that `Retry-After` states. */
   readonly retryAfterMs?: number | undefined
 }
 

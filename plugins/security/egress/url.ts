@@ -42,7 +42,7 @@ export function parseUrl(prefix: Prefix): UrlTarget | undefined {
   return parseAfterScheme(scheme, prefix)
 }
 
-/** For a value that is known to be a URL or host; undefined if it names no host, such as a path or a query. */
+/** The target of a value that is known to be a URL or host; undefined if it names no host, such as a path or a query. */
 export function parseUrlOrHost(prefix: Prefix, isHost: boolean): UrlTarget | undefined {
   const { text } = prefix
   const scheme = schemeAt(text, 0)

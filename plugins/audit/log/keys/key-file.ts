@@ -33,7 +33,7 @@ export function pathOfKeyRef(keyRef: string): string {
   try {
     return resolve(decodeURIComponent(rest))
   } catch (cause) {
-    // Not percent-encoded: use the path unchanged.
+    // The path is not percent-encoded, so it is used unchanged.
     if (cause instanceof URIError) return resolve(rest)
     throw cause
   }
