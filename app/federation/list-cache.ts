@@ -1,5 +1,6 @@
 // Caches servers' lists for one caller, until they expire or the server notifies that they changed.
 import type { Clock } from '@svc/core'
+import { KeptReads } from '@svc/core/store'
 import type { ServerList } from '../mcp/list-pages.js'
 import type { ListKind } from './server-lists.js'
 
@@ -10,58 +11,34 @@ export interface ListKey {
   readonly scope: string
 }
 
-interface Kept {
-  readonly scope: string
-  /** The list that is being read or was read last. */
-  readonly list: Promise<ServerList>
-  /** Monotonic time; undefined while the list is being read. */
-  until: number | undefined
-  /** The list that was read last. */
-  last: ServerList | undefined
-}
+/** Lists of one caller, beyond which the one that was used longest ago is read again. */
+const maxLists = 1_000
 
 export class ListCache {
-  #clock: Pick<Clock, 'monotonic'>
-  #kept = new Map<string, Kept>()
+  #lists: KeptReads<ServerList>
+  /** The scope in which each list was read. */
+  #scopes = new Map<string, string>()
 
   constructor(clock: Pick<Clock, 'monotonic'>) {
-    this.#clock = clock
+    this.#lists = new KeptReads(clock, maxLists)
   }
 
   /** Concurrent callers share one `read`, whose result is used for `ttlMs` or the time that its server allows, if shorter. */
-  async of(key: ListKey, ttlMs: number, read: () => Promise<ServerList>): Promise<ServerList> {
-    const known = this.#find(key)
-    if (known !== undefined && (known.until === undefined || this.#clock.monotonic() < known.until)) {
-      return known.list
-    }
-    const kept: Kept = { scope: key.scope, list: read(), until: undefined, last: known?.last }
-    this.#kept.set(textOf(key), kept)
-    try {
-      kept.last = await kept.list
-      // `changed` has set the time of a list that changed while it was being read.
-      kept.until ??= this.#clock.monotonic() + Math.min(ttlMs, kept.last.ttlMs ?? ttlMs)
-      return kept.last
-    } catch (error) {
-      kept.until = 0
-      throw error
-    }
+  of(key: ListKey, ttlMs: number, read: () => Promise<ServerList>): Promise<ServerList> {
+    const text = textOf(key)
+    if (this.#scopes.get(text) !== key.scope) this.#lists.delete(text)
+    this.#scopes.set(text, key.scope)
+    return this.#lists.of(text, { read, keptMs: ({ ttlMs: allowed = ttlMs }) => Math.min(ttlMs, allowed) })
   }
 
   /** The list that was read last, whatever its age; undefined if none was read. */
   last(key: ListKey): ServerList | undefined {
-    return this.#find(key)?.last
+    const text = textOf(key)
+    return this.#scopes.get(text) === key.scope ? this.#lists.last(text) : undefined
   }
 
   changed(server: string, kinds: readonly ListKind[]): void {
-    for (const kind of kinds) {
-      const known = this.#kept.get(textOf({ server, kind }))
-      if (known !== undefined) known.until = 0
-    }
-  }
-
-  #find(key: ListKey): Kept | undefined {
-    const known = this.#kept.get(textOf(key))
-    return known?.scope === key.scope ? known : undefined
+    for (const kind of kinds) this.#lists.expire(textOf({ server, kind }))
   }
 }
 

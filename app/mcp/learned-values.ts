@@ -1,6 +1,6 @@
 // Facts from servers' responses: the gateway that passed the response on knows them at once, the others within a second.
 import type { Clock, MapBounds, SharedMap } from '@svc/core'
-import { BoundedMap } from '@svc/core/store'
+import { BoundedMap, KeptReads } from '@svc/core/store'
 import { type SharedState, unlessDown } from './shared-state.js'
 
 /** Time for which a fact is used before the shared store is read again, in milliseconds. */
@@ -20,7 +20,7 @@ export class LearnedValues {
   #clock: Clock
   /** Facts by group and name. */
   #known = new Map<string, BoundedMap<string, Learned>>()
-  #reading = new Map<string, Promise<void>>()
+  #reads: KeptReads<void>
 
   /** `name` is that of the map which the gateways share. */
   constructor(state: SharedState, name: string, bounds: MapBounds, clock: Clock) {
@@ -28,6 +28,7 @@ export class LearnedValues {
     this.#map = state.map(name, bounds)
     this.#bounds = bounds
     this.#clock = clock
+    this.#reads = new KeptReads(clock, bounds.maxEntries)
   }
 
   /** The value that this gateway knows. */
@@ -44,12 +45,8 @@ export class LearnedValues {
     if (!this.#state.isShared) return undefined
     const learned = this.#known.get(group)?.get(name)
     if (learned !== undefined && this.#clock.monotonic() < learned.readAt + freshMs) return undefined
-    const key = JSON.stringify([group, name])
-    const reading = this.#reading.get(key)
-    if (reading !== undefined) return reading
-    const begun = this.#read(group, name).finally(() => this.#reading.delete(key))
-    this.#reading.set(key, begun)
-    return begun
+    const read = () => this.#read(group, name)
+    return this.#reads.of(JSON.stringify([group, name]), { read, keptMs: () => 0 })
   }
 
   /** Resolves when other gateways can know it too, or the store is down. */

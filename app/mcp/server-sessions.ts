@@ -1,20 +1,13 @@
 // Sessions with MCP servers in which the gateway is the client. Each is opened on first use, and callers do not share
 // sessions, because a server may keep state in them. On 404 a new session is opened and the request is repeated once.
-import type { Clock } from '@svc/core'
+import type { Clock, MaybePromise } from '@svc/core'
+import { KeptReads } from '@svc/core/store'
 import type { ServerSession } from './handshake.js'
-import { SessionTable } from './session-table.js'
 
 /** Time after which a server without sessions gets another handshake, in milliseconds. */
 const statelessMs = 600_000
 /** Sessions beyond it are dropped; their servers end them in their own time. */
 const maxSessions = 1000
-
-interface Opened<Session> {
-  readonly session: Promise<Session>
-  /** Monotonic time; undefined while the session is being opened. */
-  until?: number
-  hasFailed?: true
-}
 
 export interface SessionUse<Session> {
   /** Time for which a failure is not tried again, in milliseconds. */
@@ -23,38 +16,28 @@ export interface SessionUse<Session> {
 }
 
 export class ServerSessions<Session extends ServerSession> {
-  #clock: Pick<Clock, 'monotonic'>
-  #opened: SessionTable<Opened<Session>>
+  #sessions: KeptReads<Session>
   #listeners = new Set<(session: Session) => void>()
 
   constructor(clock: Pick<Clock, 'monotonic'>) {
-    this.#clock = clock
-    this.#opened = new SessionTable({ clock, peer: 'MCP servers', max: maxSessions })
+    this.#sessions = new KeptReads(clock, maxSessions)
   }
 
   /** The session of `key`; concurrent callers share one `open`. Rejects as it does. */
-  async of(key: string, { open, failureMs }: SessionUse<Session>): Promise<Session> {
-    const known = this.#opened.use(key)
-    const isCurrent = known?.until === undefined || this.#clock.monotonic() < known.until
-    if (known !== undefined && isCurrent && (known.hasFailed !== true || failureMs > 0)) return known.session
-    const opened = this.#opened.add(key, undefined, { session: open() })
-    try {
-      const session = await opened.session
-      opened.until = session.isStateless ? this.#clock.monotonic() + statelessMs : Number.POSITIVE_INFINITY
+  of(key: string, { open, failureMs }: SessionUse<Session>): Promise<Session> {
+    const read = async (): Promise<Session> => {
+      const session = await open()
       for (const listener of this.#listeners) listener(session)
       return session
-    } catch (error) {
-      opened.hasFailed = true
-      opened.until = this.#clock.monotonic() + failureMs
-      throw error
     }
+    const keptMs = ({ isStateless }: Session): number =>
+      isStateless ? statelessMs : Number.POSITIVE_INFINITY
+    return this.#sessions.of(key, { read, keptMs, failureMs })
   }
 
   /** Removes a session that the server has ended. */
-  async drop(key: string, session: Session): Promise<void> {
-    const known = this.#opened.get(key)
-    const isSame = known !== undefined && known.hasFailed !== true && (await known.session) === session
-    if (isSame && this.#opened.get(key) === known) this.#opened.delete(key)
+  drop(key: string, session: Session): void {
+    this.#sessions.drop(key, session)
   }
 
   /** Runs `listener` for each session that opens from now on. Returns a function that removes it. */
@@ -64,9 +47,8 @@ export class ServerSessions<Session extends ServerSession> {
   }
 
   /** The open sessions, including those that are being opened and do not fail. */
-  async open(): Promise<Session[]> {
-    const settled = await Promise.allSettled(this.#opened.all().map(({ session }) => session))
-    return settled.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
+  open(): Promise<Session[]> {
+    return this.#sessions.all()
   }
 }
 
@@ -79,7 +61,7 @@ export async function inSession<
   Reply extends { readonly status: number },
 >(
   open: () => Promise<Session>,
-  drop: (session: Session, reply: Reply) => Promise<void>,
+  drop: (session: Session, reply: Reply) => MaybePromise<void>,
   use: (session: Session) => Promise<Reply>,
 ): Promise<Reply> {
   const session = await open()

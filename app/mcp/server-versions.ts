@@ -1,5 +1,6 @@
 // The version of each target, learned from responses that pass through or requested once.
 import { type Clock, type Credential, Refusal } from '@svc/core'
+import { KeptReads } from '@svc/core/store'
 import { isUpstreamError } from '../upstream/response.js'
 import { sendWith } from '../upstream/send.js'
 import { performHandshake, serverVersionIn, sessionHeaders } from './handshake.js'
@@ -54,15 +55,12 @@ export function versionProbe({ servers, client, timeoutMs, maxBytes }: OwnReques
 
 export class ServerVersions {
   #probe: Probe
-  #clock: Clock
   #learned: LearnedValues
-  #asking = new Map<string, Promise<string>>()
-  /** Until when a server that named no version is not asked again, in milliseconds since the epoch. */
-  #unversioned = new Map<string, number>()
+  #asked: KeptReads<string>
 
   constructor(probe: Probe, state: SharedState, clock: Clock) {
     this.#probe = probe
-    this.#clock = clock
+    this.#asked = new KeptReads(clock, maxServers)
     this.#learned = new LearnedValues(
       state,
       'mcp-versions',
@@ -87,20 +85,11 @@ export class ServerVersions {
    */
   of(upstream: URL, credential?: () => Promise<Credential | undefined>): Promise<string> | string {
     const refreshing = this.#learned.refresh(group, upstream.href)
-    if (refreshing === undefined) return this.known(upstream) ?? this.#asked(upstream, credential)
-    const next = (): Promise<string> | string => this.known(upstream) ?? this.#asked(upstream, credential)
+    const read = () => this.#ask(upstream, credential)
+    const keptMs = (version: string): number => (version === UNVERSIONED ? ASK_AGAIN_MS : 0)
+    const next = () => this.known(upstream) ?? this.#asked.of(upstream.href, { read, keptMs })
     // If the store is down, the server can still be asked.
-    return refreshing.then(next, next)
-  }
-
-  #asked(upstream: URL, credential?: () => Promise<Credential | undefined>): Promise<string> | string {
-    const { href } = upstream
-    if (this.#clock.now() < (this.#unversioned.get(href) ?? 0)) return UNVERSIONED
-    const asking = this.#asking.get(href)
-    if (asking !== undefined) return asking
-    const asked = this.#ask(upstream, credential).finally(() => this.#asking.delete(href))
-    this.#asking.set(href, asked)
-    return asked
+    return refreshing === undefined ? next() : refreshing.then(next, next)
   }
 
   async #ask(upstream: URL, credential?: () => Promise<Credential | undefined>): Promise<string> {
@@ -109,10 +98,7 @@ export class ServerVersions {
     // A version that passed through in the meantime is newer than the probe's.
     const now = this.known(upstream)
     if (now !== undefined) return now
-    if (version === undefined) {
-      this.#unversioned.set(upstream.href, this.#clock.now() + ASK_AGAIN_MS)
-      return UNVERSIONED
-    }
+    if (version === undefined) return UNVERSIONED
     await this.learn(upstream, version)
     return version
   }

@@ -2,7 +2,7 @@
 // callers, and exponential backoff while the token endpoint fails: for the caller whose exchanges fail, as its token may be
 // the cause, and for all while the endpoint cannot be reached.
 import type { Clock, Meter } from '@svc/core'
-import { BoundedMap } from '@svc/core/store'
+import { BoundedMap, KeptReads } from '@svc/core/store'
 import type { BrokerInput } from './broker.js'
 import { type ExchangedToken, TokenEndpointError } from './token-endpoint.js'
 
@@ -36,8 +36,7 @@ export class ExchangedTokenCache {
   #meter: Meter | undefined
   #marginMs: number
   /** Keyed by the hash of the caller's token, which itself is not stored. */
-  #cached: BoundedMap<string, CachedToken>
-  #exchanging = new Map<string, Promise<CachedToken>>()
+  #tokens: KeptReads<CachedToken>
   #unreachable: Backoff = { failures: 0, until: Number.NEGATIVE_INFINITY }
   /** Keyed by caller; only callers whose last exchange failed have an entry. */
   #failing: BoundedMap<string, Backoff>
@@ -47,46 +46,30 @@ export class ExchangedTokenCache {
     this.#clock = clock
     this.#meter = meter
     this.#marginMs = marginSec * 1000
-    this.#cached = new BoundedMap(size)
+    this.#tokens = new KeptReads(clock, size)
     this.#failing = new BoundedMap(size)
   }
 
   /** The cached token of the caller, or a new one; concurrent calls share one exchange. Rejects with `BrokerError`. */
-  async get(
-    { digest, principal }: Exchanging,
-    exchange: () => Promise<ExchangedToken>,
-  ): Promise<CachedToken> {
-    const kept = this.#cached.get(digest)
-    if (kept !== undefined && this.#now() < kept.until) {
-      this.#cached.set(digest, kept)
-      return kept
-    }
-    const exchanging = this.#exchanging.get(digest)
-    if (exchanging !== undefined) return exchanging
-    const exchanged = this.#exchange({ digest, principal }, exchange).finally(() =>
-      this.#exchanging.delete(digest),
-    )
-    this.#exchanging.set(digest, exchanged)
-    return exchanged
+  get({ digest, principal }: Exchanging, exchange: () => Promise<ExchangedToken>): Promise<CachedToken> {
+    const read = () => this.#exchange(principal, exchange)
+    return this.#tokens.of(digest, { read, keptMs: ({ until }) => until - this.#now() })
   }
 
   /** Removes the token unless it was replaced meanwhile. */
   drop(digest: string, token: CachedToken): void {
-    if (this.#cached.get(digest) === token) this.#cached.delete(digest)
+    this.#tokens.drop(digest, token)
   }
 
   clear(): void {
-    this.#cached.clear()
+    this.#tokens.clear()
   }
 
   #now(): number {
     return this.#clock.monotonic()
   }
 
-  async #exchange(
-    { digest, principal }: Exchanging,
-    exchange: () => Promise<ExchangedToken>,
-  ): Promise<CachedToken> {
+  async #exchange(principal: string, exchange: () => Promise<ExchangedToken>): Promise<CachedToken> {
     const since = this.#now()
     for (const backoff of [this.#unreachable, this.#failing.get(principal)]) {
       if (backoff === undefined || since >= backoff.until) continue
@@ -95,9 +78,7 @@ export class ExchangedTokenCache {
         `failed ${backoff.failures} times in a row and is not asked again for ${seconds} s`,
       )
     }
-    const kept = cachedToken(await this.#counted(principal, exchange), since, this.#marginMs)
-    this.#keep(digest, kept)
-    return kept
+    return cachedToken(await this.#counted(principal, exchange), since, this.#marginMs)
   }
 
   async #counted(principal: string, exchange: () => Promise<ExchangedToken>): Promise<ExchangedToken> {
@@ -132,10 +113,6 @@ export class ExchangedTokenCache {
     const beyond = backoff.failures - failuresBeforeBackoff
     if (beyond < 0) return
     backoff.until = this.#now() + Math.min(minBackoffMs * 2 ** beyond, maxBackoffMs)
-  }
-
-  #keep(digest: string, kept: CachedToken): void {
-    if (this.#now() < kept.until) this.#cached.set(digest, kept)
   }
 }
 
