@@ -12,7 +12,7 @@ import {
   resolveOptional,
   services,
 } from '@svc/core'
-import { canonicalize, sha256Hex } from '@svc/core/json'
+import { canonicalize, messageOf, sha256Hex } from '@svc/core/json'
 import { traceOf } from '../http/call-headers.js'
 import type { ClientExchange } from '../http/client-exchange.js'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
@@ -29,6 +29,7 @@ import type { ClientRequest } from './client-request.js'
 import { respondToNotification } from './respond-to-notification.js'
 import { respondToRequest } from './respond-to-request.js'
 import { replyTo, type ServerCalls } from './server-calls.js'
+import type { ServerLink } from './server-link.js'
 import { FederationSession } from './session.js'
 import { openSessionStream } from './session-stream.js'
 import { headersOfOwnRequests } from './upstream-request.js'
@@ -44,6 +45,8 @@ export interface FederationParts {
   readonly keepAliveMs: number
   /** Whether endpoints offer only revisions with a handshake. */
   readonly isHandshakeOnly: boolean
+  /** Ends a client's session at a server. */
+  endServerSession(link: ServerLink): Promise<void>
 }
 
 /** One request to an endpoint of several servers. */
@@ -74,6 +77,7 @@ export class Federation {
       peer: 'several servers',
       max: maxSessions,
       maxPerOwner: maxSessionsPerOwner,
+      onEnd: (session) => session.whenUnused(() => void this.#endAtServers(session)),
     })
   }
 
@@ -110,7 +114,9 @@ export class Federation {
       await endSession(this.#request(session, caller, incoming))
       return client.whole({ status: 204, headers: {}, body: '' })
     }
-    await openSessionStream(this.#request(session, caller, incoming), client, this.#parts.keepAliveMs)
+    await session.use(() =>
+      openSessionStream(this.#request(session, caller, incoming), client, this.#parts.keepAliveMs),
+    )
   }
 
   async #post(message: Message, exchange: McpExchange, caller: Caller, incoming: Incoming): Promise<void> {
@@ -120,7 +126,20 @@ export class Federation {
     if (message.type !== 'request') return respondToNotification(request, message, client)
     const isBeginning = message.method === 'initialize'
     if (isBeginning) client.setHeader(SESSION_ID_HEADER, session.id)
-    await respondToRequest(request, message, client, this.#parts)
+    await session.use(() => respondToRequest(request, message, client, this.#parts))
+  }
+
+  /** For a session that the client no longer has: a server would keep its own until it expires there. */
+  async #endAtServers(session: FederationSession): Promise<void> {
+    for (const link of await session.links.open()) {
+      if (link.sessionId === undefined) continue
+      try {
+        await this.#parts.endServerSession(link)
+      } catch (error) {
+        const fields = { server: link.server, reason: messageOf(error) }
+        this.#parts.limitedLogger.warn(fields, 'a session was not ended at its server')
+      }
+    }
   }
 
   #sessionFor(message: Message, exchange: McpExchange, caller: Caller): FederationSession {

@@ -35,12 +35,30 @@ export class FederationSession {
   /** Writes kept changes to the stream that the client opened last. */
   #deliver: ((changes: readonly Fields[]) => void) | undefined
   #ownIds = 0
+  #uses = 0
+  #onUnused: (() => void) | undefined
 
   constructor(id: string, client: ClientFacts, clock: Clock) {
     this.id = id
     this.client = client
     this.links = new ServerSessions(clock)
     this.lists = new ListCache(clock)
+  }
+
+  /** Runs a request or a stream of the client. Resolves or rejects as `run` does. */
+  async use(run: () => Promise<void>): Promise<void> {
+    this.#uses++
+    try {
+      await run()
+    } finally {
+      if (--this.#uses === 0) this.#onUnused?.()
+    }
+  }
+
+  /** Runs `then` when no request and no stream is open. */
+  whenUnused(then: () => void): void {
+    if (this.#uses === 0) then()
+    else this.#onUnused = then
   }
 
   /** Keeps a change of a list that came on a stream which the client does not get. */

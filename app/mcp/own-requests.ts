@@ -1,9 +1,16 @@
 // Sends the gateway's own requests to MCP servers, and reads the responses.
-import { isRefusal } from '@svc/core'
+import { type Credential, isRefusal } from '@svc/core'
 import { SseOverflow } from '@svc/core/http'
 import type { JsonObject } from '@svc/core/json'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
-import type { ClientFacts, SendOwn, ServerReply } from './handshake.js'
+import { sendWith } from '../upstream/send.js'
+import {
+  type ClientFacts,
+  type SendOwn,
+  type ServerReply,
+  type ServerSession,
+  sessionHeaders,
+} from './handshake.js'
 import type { Implementation } from './implementation.js'
 import { isRequestId } from './message.js'
 import { HANDSHAKE_REVISION } from './protocol.js'
@@ -28,6 +35,23 @@ export function uncounted(): void {
 
 /** Sends to one server, with a credential. Rejects as the dispatcher does. */
 export type Send = (head: Pick<McpRequest, 'method' | 'headers' | 'message'>) => Promise<McpResponse>
+
+/** Sends to one server within the time limit, with the gateway's own credential. */
+export function sendingTo(
+  { servers, timeoutMs }: OwnRequestParts,
+  upstream: URL,
+  credential: Credential | undefined,
+): { readonly send: Send; readonly signal: AbortSignal } {
+  const signal = AbortSignal.timeout(timeoutMs)
+  const sendOnce = (one: McpRequest) => servers.send(upstream, one, uncounted)
+  return { send: (head) => sendWith(credential, { ...head, signal }, sendOnce, uncounted), signal }
+}
+
+/** Ends a session. A server need not allow it (405); the session then expires. Rejects as `send` does. */
+export async function endSession(send: Send, session: ServerSession): Promise<void> {
+  if (session.sessionId === undefined) return
+  await (await send({ method: 'DELETE', headers: sessionHeaders(session) })).discard()
+}
 
 export interface OwnReply extends ServerReply {
   /** Why the response cannot be read: it is outside the protocol, or too large. */

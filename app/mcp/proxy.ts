@@ -25,7 +25,9 @@ import type { AnnotationCache } from './annotation-cache.js'
 import { type MessageOutcome, readMessageOutcome } from './batch.js'
 import { type Denials, encodeRefusal } from './encode-refusal.js'
 import { type McpExchange, mcpExchange } from './exchange.js'
+import type { ServerSession } from './handshake.js'
 import type { Implementation } from './implementation.js'
+import { endSession, type OwnRequestParts, sendingTo } from './own-requests.js'
 import { type RequestBody, readRequest } from './request.js'
 import type { LearningCaches } from './response-filter.js'
 import { outcomeOfResponse, type ResponseParts } from './response-outcome.js'
@@ -33,7 +35,7 @@ import { ResumableCalls } from './resumable-calls.js'
 import { RunningCalls } from './running-calls.js'
 import { ServerVersions, versionProbe } from './server-versions.js'
 import type { McpRequest, McpResponse, McpServers } from './servers.js'
-import { boundSessionId, type SessionBinding } from './session-binding.js'
+import { boundSessionId, type SessionBinding, splitSessionId } from './session-binding.js'
 import type { SharedState } from './shared-state.js'
 import { KnownTasks } from './tasks.js'
 import { McpToolClient } from './tool-client.js'
@@ -64,6 +66,7 @@ export interface McpProxyOptions {
 
 export class McpProxy {
   #parts: McpProxyOptions
+  #own: OwnRequestParts
   #versions: ServerVersions
   #access: AccessChecks
   #responses: ResponseParts
@@ -74,8 +77,8 @@ export class McpProxy {
     this.#parts = parts
     const { servers, client, maxResponseBytes, clock, ids, annotations, state, streams, denials } = parts
     this.#running = new RunningCalls(state, clock, streams.abandonedMs)
-    const own = { servers, client, timeoutMs: parts.probeTimeoutMs, maxBytes: maxResponseBytes }
-    this.#versions = new ServerVersions(versionProbe(own), state, clock)
+    this.#own = { servers, client, timeoutMs: parts.probeTimeoutMs, maxBytes: maxResponseBytes }
+    this.#versions = new ServerVersions(versionProbe(this.#own), state, clock)
     const caches: LearningCaches = {
       versions: this.#versions,
       interfaces: new UiResources(state, clock),
@@ -86,7 +89,7 @@ export class McpProxy {
     this.#access = new AccessChecks(caches)
     const resumableCalls = new ResumableCalls(state, clock)
     this.#responses = { resumableCalls, caches, clock, ids, maxResponseBytes, denials }
-    this.#tools = new McpToolClient(own, clock)
+    this.#tools = new McpToolClient(this.#own, clock)
   }
 
   /** The request of an exchange; `body` is null unless the method is POST. Throws or rejects with `Refusal`. */
@@ -110,6 +113,13 @@ export class McpProxy {
   /** The version in a server's `serverInfo`. Rejects with `Refusal`. */
   versionOf(upstream: URL, credential: () => Promise<Credential | undefined>): MaybePromise<string> {
     return this.#versions.of(upstream, credential)
+  }
+
+  /** Ends a client's session at a server; its id is the one that the client got. Rejects as the dispatcher does. */
+  async endSession(upstream: URL, credential: Credential | undefined, session: ServerSession): Promise<void> {
+    const { headers } = splitSessionId({ [SESSION_ID_HEADER]: session.sessionId })
+    const sessionId = String(headers[SESSION_ID_HEADER])
+    await endSession(sendingTo(this.#own, upstream, credential).send, { ...session, sessionId })
   }
 
   /** To be awaited before the call of a tool is judged; undefined if nothing has to be read. Rejects with `Refusal`. */

@@ -2,11 +2,9 @@
 import { type Clock, type Credential, Refusal } from '@svc/core'
 import { KeptReads } from '@svc/core/store'
 import { isUpstreamError } from '../upstream/response.js'
-import { sendWith } from '../upstream/send.js'
-import { performHandshake, serverVersionIn, sessionHeaders } from './handshake.js'
+import { performHandshake, serverVersionIn } from './handshake.js'
 import { LearnedValues } from './learned-values.js'
-import { type OwnRequestParts, ownClientFacts, type Send, sendingOwn, uncounted } from './own-requests.js'
-import type { McpRequest } from './servers.js'
+import { endSession, type OwnRequestParts, ownClientFacts, sendingOwn, sendingTo } from './own-requests.js'
 import type { SharedState } from './shared-state.js'
 
 /** The version of a server that does not name one. */
@@ -23,13 +21,10 @@ const maxServers = 10_000
 export type Probe = (upstream: URL, credential: Credential | undefined) => Promise<string | undefined>
 
 /** Requests the version by a handshake. */
-export function versionProbe({ servers, client, timeoutMs, maxBytes }: OwnRequestParts): Probe {
+export function versionProbe(own: OwnRequestParts): Probe {
+  const { client, maxBytes } = own
   return async (upstream, credential) => {
-    const signal = AbortSignal.timeout(timeoutMs)
-    const send: Send = (head) => {
-      const sendOnce = (one: McpRequest) => servers.send(upstream, one, uncounted)
-      return sendWith(credential, { ...head, signal }, sendOnce, uncounted)
-    }
+    const { send, signal } = sendingTo(own, upstream, credential)
     try {
       // An error, or a response outside the protocol, counts as a server without a version.
       const { reply, session } = await performHandshake(
@@ -37,10 +32,7 @@ export function versionProbe({ servers, client, timeoutMs, maxBytes }: OwnReques
         ownClientFacts(client),
         false,
       )
-      if (session?.sessionId !== undefined) {
-        // A server need not allow it (405); the session then expires.
-        await (await send({ method: 'DELETE', headers: sessionHeaders(session) })).discard()
-      }
+      if (session !== undefined) await endSession(send, session)
       return serverVersionIn(reply.result)
     } catch (cause) {
       if (isUpstreamError(cause) || signal.aborted) {

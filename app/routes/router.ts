@@ -5,6 +5,7 @@ import { metadataPath } from '@svc/core/http'
 import type { Pipeline } from '@svc/core/pipeline'
 import type { Federation } from '../federation/federation.js'
 import type { ServerCalls } from '../federation/server-calls.js'
+import type { ServerLink } from '../federation/server-link.js'
 import { type ClientExchange, HttpClientExchange } from '../http/client-exchange.js'
 import { requestPath } from '../http/request-errors.js'
 import { type BufferedResponse, writeRefusal, writeWhole } from '../http/response.js'
@@ -103,9 +104,21 @@ export class Router {
   /** Loads it with the first request to several servers: loading takes time, and most gateways get none. */
   #loadFederation(): Promise<Federation> {
     this.#federation ??= import('../federation/federation.js').then(
-      (loaded) => new loaded.Federation({ ...this.#parts, serverInfo: gatewayImplementation }),
+      (loaded) =>
+        new loaded.Federation({
+          ...this.#parts,
+          serverInfo: gatewayImplementation,
+          endServerSession: (link) => this.#endServerSession(link),
+        }),
     )
     return this.#federation
+  }
+
+  /** Rejects with `Refusal` for a server that the policy no longer has, or as the dispatcher does. */
+  async #endServerSession(link: ServerLink): Promise<void> {
+    const policy = this.#parts.activePolicy()
+    const { url } = policy.target(link.server)
+    await this.#parts.mcp.endSession(url, await policy.pipeline.ownCredential(link.server), link)
   }
 
   async #response(

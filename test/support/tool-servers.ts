@@ -30,11 +30,12 @@ export async function startSessionServer(
   const transports = new Map<string, StreamableHTTPServerTransport>()
   const sessions = new Map<string, McpServer>()
   const methods: string[] = []
+  let begun = 0
   const begin = async (): Promise<StreamableHTTPServerTransport> => {
     const server = new McpServer({ name, version: '1.0.0' }, { capabilities, instructions: `Use ${name}.` })
     register(server)
     const transport: StreamableHTTPServerTransport = new StreamableHTTPServerTransport({
-      sessionIdGenerator: () => `${name}-${transports.size + 1}`,
+      sessionIdGenerator: () => `${name}-${++begun}`,
       onsessioninitialized(id) {
         transports.set(id, transport)
         sessions.set(id, server)

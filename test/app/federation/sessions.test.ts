@@ -4,6 +4,8 @@ import { z } from 'zod'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { TestIssuer } from '../../support/issuer.js'
 import { connect1, connect2 } from '../../support/sdk-clients.js'
+import { signalled } from '../../support/signalled.js'
+import { until } from '../../support/stdio-target.js'
 import { type SessionServer, startSessionServer } from '../../support/tool-servers.js'
 
 const initialize = {
@@ -62,6 +64,33 @@ describe('sessions at /mcp', () => {
     expect(ended.status).to.equal(204)
     expect(notes.sessions.size).to.equal(0)
     expect((await post(list, session)).status).to.equal(404)
+  })
+
+  it('end at the servers when others of the caller displace them, and not before their requests have ended', async () => {
+    const held = signalled<void>()
+    const running = signalled<void>()
+    await using slow = await startSessionServer('slow', (server) => {
+      server.registerTool('wait', {}, async () => {
+        running.resolve()
+        await held.happened
+        return { content: [{ type: 'text', text: 'waited' }] }
+      })
+    })
+    gateway = await startTestGateway({ targets: { notes: notes.url, slow: slow.url } })
+    const { headers } = await post(initialize)
+    const session = { 'mcp-session-id': headers.get('mcp-session-id') ?? '' }
+    const call = { method: 'tools/call', params: { name: 'slow__wait', arguments: {} } }
+    const waiting = post({ jsonrpc: '2.0', id: 1, ...call }, session)
+    await running.happened
+    for (let i = 0; i < 51; i++) await post(initialize)
+    await until(() => notes.sessions.size === 51)
+    expect([...notes.sessions.keys()])
+      .to.include('notes-1')
+      .and.not.include('notes-2')
+    held.resolve()
+    expect((await waiting).text).to.include('waited')
+    await until(() => notes.sessions.size === 50 && slow.sessions.size === 50)
+    expect([...notes.sessions.keys()]).to.not.include('notes-1')
   })
 
   it('survive the end of a session at a server', async () => {
