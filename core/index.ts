@@ -107,6 +107,8 @@ export {
   owned,
   type Plugin,
   type PluginContext,
+  registeredPlugins,
+  registerPlugin,
   type SectionsOf,
 } from './plugin/plugin.js'
 export {
@@ -117,7 +119,6 @@ export {
   policyTokens,
 } from './plugin/policy-tokens.js'
 export type { QuotaAdapter, ResetAt } from './plugin/quota-adapter.js'
-export { registeredPlugins, registerPlugin } from './plugin/registration.js'
 export { type Lease, Resources } from './plugin/resources.js'
 export {
   type GatewayEvent,

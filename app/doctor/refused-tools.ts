@@ -2,9 +2,15 @@
 // that omits a tool is found before the first call.
 import { type ConfigConflict, type PluginContext, policyTokens, resolveOptional } from '@svc/core'
 import type { EffectivePolicy } from '@svc/core/policy'
+import { performHandshake, serverVersionIn } from '../mcp/handshake.js'
+import { HttpServers } from '../mcp/http-servers.js'
+import { gatewayImplementation } from '../mcp/implementation.js'
+import { toolNames } from '../mcp/list-pages.js'
+import { ownClientFacts, sendingOwn, uncounted } from '../mcp/own-requests.js'
+import { UNVERSIONED } from '../mcp/server-versions.js'
 import type { HostConfig } from '../policy/config.js'
 import { targetOf } from '../upstream/target.js'
-import { listHttpTools } from './http-tools.js'
+import { UndiciDispatcher } from '../upstream/undici.js'
 import { type ListedTools, refusalsOf } from './tool-access.js'
 
 /** Time limit for each server; all are asked at the same time. */
@@ -52,4 +58,28 @@ async function warningsOn(
       severity: 'warning',
     }
   })
+}
+
+const maxBytes = 4 * 1024 * 1024
+
+/** Rejects if the server cannot be reached within `timeoutMs`, is not an MCP server, or demands a credential. */
+async function listHttpTools(server: string, url: URL, timeoutMs: number): Promise<ListedTools> {
+  const dispatcher = new UndiciDispatcher({
+    connectTimeoutMs: timeoutMs,
+    headersTimeoutMs: timeoutMs,
+    idleTimeoutMs: timeoutMs,
+    wholeUpToBytes: maxBytes,
+  })
+  const signal = AbortSignal.timeout(timeoutMs)
+  const client = ownClientFacts(gatewayImplementation)
+  const servers = new HttpServers(dispatcher)
+  const send = sendingOwn((head) => servers.send(url, { ...head, signal }, uncounted), maxBytes)
+  try {
+    const { session } = await performHandshake(send, client)
+    if (session === undefined) throw new Error('the server accepted no handshake')
+    const names = await toolNames(send, session, client)
+    return { server, version: serverVersionIn(session) ?? UNVERSIONED, names }
+  } finally {
+    await dispatcher.close()
+  }
 }

@@ -6,7 +6,7 @@ import type { DoctorCheck } from '../doctor/check.js'
 import type { Phase } from './order.js'
 import type { Resources } from './resources.js'
 import type { Stage } from './stage.js'
-import { bindDefault, type Token } from './tokens.js'
+import { bindDefault, type Token, token } from './tokens.js'
 
 /** A metric that a stage counts or sets through `Meter`. */
 export interface MetricEntry {
@@ -183,4 +183,17 @@ export type SectionsOf<Plugins extends readonly Named[]> = {
   [P in RequiredOf<Plugins> as P['name']]: z.input<P['schema']>
 } & {
   [P in Exclude<Plugins[number], RequiredOf<Plugins>> as P['name']]?: z.input<P['schema']>
+}
+
+/** The built-in plugins are the default registration. */
+const plugins = token<Plugin>('Plugin')
+
+/** Registers a plugin. Of two with the same section the later counts, so that a user's plugin replaces a built-in one. */
+export function registerPlugin(container: DependencyContainer, plugin: Plugin): void {
+  container.register<Plugin>(plugins, { useValue: plugin })
+}
+
+/** All registered plugins, in the order of registration. */
+export function registeredPlugins(container: DependencyContainer): Plugin[] {
+  return container.isRegistered(plugins, true) ? container.resolveAll<Plugin>(plugins) : []
 }

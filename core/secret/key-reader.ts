@@ -4,6 +4,7 @@ import { accessSync, constants, statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { messageOf } from '../json/message.js'
 import type { PluginContext } from '../plugin/plugin.js'
+import type { Clock } from '../plugin/tokens.js'
 import { KeyError } from './key-error.js'
 import { isBelow, keyFileError, readKeyFile } from './key-file.js'
 
@@ -89,5 +90,25 @@ function decodePath(path: string): string {
     // The path is not percent-encoded, so it is used as written.
     if (cause instanceof URIError) return path
     throw cause
+  }
+}
+
+/** The result of `read`, which runs again after `ms` milliseconds, and after it has failed. */
+export function cachedFor<T>(
+  ms: number,
+  clock: Pick<Clock, 'monotonic'>,
+  read: () => Promise<T>,
+): () => Promise<T> {
+  let cached: { readonly value: Promise<T>; readonly until: number } | undefined
+  return () => {
+    const now = clock.monotonic()
+    if (cached === undefined || now >= cached.until) {
+      const started = { value: read(), until: now + ms }
+      cached = started
+      started.value.catch(() => {
+        if (cached === started) cached = undefined
+      })
+    }
+    return cached.value
   }
 }
