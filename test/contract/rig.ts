@@ -130,7 +130,7 @@ export const complete = {
   },
 } as const
 
-/** The message of the `PolicyError` that starting throws at once; fails where it starts. */
+/** The message of the `PolicyError` that starting throws at once; fails if it starts. */
 export function refusal(
   changes: Record<string, unknown>,
   options: Record<string, unknown> = complete,
@@ -158,7 +158,7 @@ export async function starts(changes: Record<string, unknown>): Promise<void> {
   }
 }
 
-/** Refused with this path and, where it is given, these words. */
+/** Refused with this path and, if it is given, these words. */
 export function refused(changes: Record<string, unknown>, path: string, words: string | RegExp = ''): void {
   const line = refusal(changes)
     .split('\n')

@@ -23,7 +23,7 @@ interface Presented {
   readonly aheadSec?: number
 }
 
-/** The reason for which the purchase is refused; undefined where it passes. */
+/** The reason for which the purchase is refused; undefined if it passes. */
 async function reasonOf(
   ap2: Ap2,
   { header = 'x-ap2-bundle', tool = 'buy@1.0.0', aheadSec = 0 }: Presented = {},

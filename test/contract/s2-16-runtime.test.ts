@@ -13,14 +13,14 @@ interface WithRuntime extends AsyncDisposable {
 
 const evil = { args: { url: 'https://evil.example/' } }
 
-/** `answer`: the status and action of each response of the runtime; null never answers. */
+/** `decision`: the status and action of each response of the runtime; null never responds. */
 async function withRuntime(
   enforcement: Partial<Enforcement> = {},
-  answer: { status?: number; action?: string; protocolVersion?: string } | null = {},
+  decision: { status?: number; action?: string; protocolVersion?: string } | null = {},
 ): Promise<WithRuntime> {
   const runtime = await startUpstream((_call, response) => {
-    if (answer === null) return
-    const { status = 200, action = 'allow', protocolVersion = '2026-02-01' } = answer
+    if (decision === null) return
+    const { status = 200, action = 'allow', protocolVersion = '2026-02-01' } = decision
     response.writeHead(status, { 'content-type': 'application/json' })
     response.end(JSON.stringify({ protocolVersion, decision: { action } }))
   })

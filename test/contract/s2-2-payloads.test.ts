@@ -28,7 +28,7 @@ async function payloads() {
       response.end(JSON.stringify({ text: 'x'.repeat(200) }))
     },
   )
-  const answer = await rig.call({
+  const response = await rig.call({
     args: { password: 'hunter2' },
     headers: { 'x-node-id': 'n', 'x-agent-ref': 'run-9' },
   })
@@ -37,7 +37,7 @@ async function payloads() {
   const lines = readFileSync(`${rig.gateway.dir}/raw/raw-${today}.ndjson`, 'utf8').split('\n').filter(Boolean)
   const records = lines.map((line) => JSON.parse(line) as Record<string, unknown>)
   return {
-    answer,
+    response,
     input: records.find(({ direction }) => direction === 'input') ?? {},
     output: records.find(({ direction }) => direction === 'output') ?? {},
     async [Symbol.asyncDispose]() {
@@ -54,10 +54,10 @@ contractSection('2.2', 'Raw payload record', ({ holds, given }) => {
     expect(new Date(ts).toISOString()).to.equal(ts)
   })
   holds('b', '`trace_id` is the trace id of the call.', () => {
-    expect(raw().input['trace_id']).to.equal(raw().answer.record.trace_id)
+    expect(raw().input['trace_id']).to.equal(raw().response.record.trace_id)
   })
   holds('c', '`span_id` is the span id of the call.', () => {
-    expect(raw().input['span_id']).to.equal(raw().answer.record.span_id)
+    expect(raw().input['span_id']).to.equal(raw().response.record.span_id)
   })
   holds('d', '`runId` is the run identifier.', () => expect(raw().input['runId']).to.equal('run-9'))
   holds('e', '`tenant` is the tenant.', () => expect(raw().input['tenant']).to.equal('acme'))

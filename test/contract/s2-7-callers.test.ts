@@ -230,7 +230,7 @@ interface Asked {
   readonly args: readonly unknown[]
 }
 
-/** An adapter of the user's own, with fixed answers. */
+/** An adapter of the user's own, with fixed results. */
 function recordingAdapter(asked: Asked[], count = 1, tokens = 1): QuotaAdapter {
   const resetAt = Date.now() + 60_000
   return {

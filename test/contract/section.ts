@@ -5,7 +5,7 @@ export interface Statement {
   /** The number of its section, and a letter. */
   readonly id: string
   readonly text: string
-  /** Why the code differs; absent where the statement holds. */
+  /** Why the code differs; absent if the statement holds. */
   readonly difference?: string
 }
 
@@ -15,7 +15,7 @@ export interface ContractSection {
   readonly statements: readonly Statement[]
 }
 
-/** Throws, or returns a promise that rejects, where the statement is not true. */
+/** Throws, or returns a promise that rejects, if the statement is not true. */
 type Check = () => unknown
 
 /** In the order of registration. */
@@ -23,7 +23,7 @@ export const sections: ContractSection[] = []
 
 const runsTests = typeof describe === 'function'
 
-/** Registers the statements of one section, and their tests where mocha runs. Its methods may be taken off it. */
+/** Registers the statements of one section, and their tests if mocha runs. Its methods may be taken off it. */
 export class Statements {
   readonly list: Statement[] = []
   readonly #number: string

@@ -59,7 +59,7 @@ describe('svc-control-plane', () => {
   const named = (file: string, range: string, day = '2026-11-21') =>
     `${folder}/ingest/${day}/${file}-${range}-0123456789abcdef.ndjson`
 
-  it('answers a refused request after its body and keeps the connection open', async () => {
+  it('responds to a refused request after its body and keeps the connection open', async () => {
     const head =
       'POST /api/svc/upload-url HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer svck_wrong\r\n'
     const socket = await dial(plane.url)

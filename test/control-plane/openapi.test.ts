@@ -105,16 +105,16 @@ describe('@svc/control-plane/openapi.yaml', function () {
     const path = '/api/auth/validate-key'
     const { responses = {}, requestBody } = document.paths[path]?.['post'] ?? {}
     expect(errors(requestBody, {})).to.deep.equal([])
-    const answers = [
+    const received = [
       await post(path, {}),
       await post(path, 'no JSON'),
       await post(path, {}, 'svck_wrong'),
       await post(path, 'x'.repeat(16_385)),
     ]
-    for (const { status, value } of answers)
+    for (const { status, value } of received)
       expect(errors(responses[status], value), status).to.deep.equal([])
-    // Nothing outside makes the server answer 500.
-    expect([...answers.map(({ status }) => status), '500'].sort()).to.deep.equal(
+    // Nothing outside makes the server respond with 500.
+    expect([...received.map(({ status }) => status), '500'].sort()).to.deep.equal(
       Object.keys(responses).sort(),
     )
   })
@@ -122,7 +122,7 @@ describe('@svc/control-plane/openapi.yaml', function () {
   it('describes the responses of /api/svc/upload-url', async () => {
     const path = '/api/svc/upload-url'
     const { responses = {} } = document.paths[path]?.['post'] ?? {}
-    const answers = [
+    const received = [
       await post(path, upload),
       await post(path, {}),
       await post(path, upload, 'svck_wrong'),
@@ -130,9 +130,9 @@ describe('@svc/control-plane/openapi.yaml', function () {
       await post(path, 'x'.repeat(16_385)),
       await post(path, upload, key, planeWithoutCredentials),
     ]
-    for (const { status, value } of answers)
+    for (const { status, value } of received)
       expect(errors(responses[status], value), status).to.deep.equal([])
-    expect([...answers.map(({ status }) => status), '500'].sort()).to.deep.equal(
+    expect([...received.map(({ status }) => status), '500'].sort()).to.deep.equal(
       Object.keys(responses).sort(),
     )
   })
@@ -147,7 +147,7 @@ describe('@svc/control-plane/openapi.yaml', function () {
       const { responses = {}, requestBody } = document.paths[path]?.['post'] ?? {}
       expect(errors(requestBody, request)).to.deep.equal([])
       expect(errors(requestBody, { ...request, more: 1 })).to.not.deep.equal([])
-      const answers = [
+      const received = [
         await post(path, request, readKey),
         await post(path, { ...request, more: 1 }, readKey),
         await post(path, request, 'svck_wrong'),
@@ -155,9 +155,9 @@ describe('@svc/control-plane/openapi.yaml', function () {
         await post(path, 'x'.repeat(16_385)),
         await post(path, request, readKey, planeWithoutCredentials),
       ]
-      for (const { status, value } of answers)
+      for (const { status, value } of received)
         expect(errors(responses[status], value), status).to.deep.equal([])
-      expect([...answers.map(({ status }) => status), '500'].sort()).to.deep.equal(
+      expect([...received.map(({ status }) => status), '500'].sort()).to.deep.equal(
         Object.keys(responses).sort(),
       )
     })
