@@ -1,4 +1,4 @@
-// Draws docs/flame.svg: where the CPU time of a call goes in the gateway, by stack. Run by `node bench/dist/flame.js`.
+// Draws docs/flame.svg: the CPU time of a call in the gateway, by stack. Run by `node bench/dist/flame.js`.
 import { writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { Scene } from './gateway/scene.js'

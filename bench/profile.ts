@@ -1,4 +1,4 @@
-// Where the CPU time and the allocation of a call go: sampled in the gateway and in the relay under load, as tables.
+// The CPU time and the allocation of a call by part: sampled in the gateway and in the relay under load, as tables.
 import { Scene } from './gateway/scene.js'
 import { heading, print, table } from './measure/report.js'
 import { CONNECTIONS, type Parts, profileAllocation, profileCpu, sum } from './profile/call-profile.js'

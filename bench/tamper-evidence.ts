@@ -20,7 +20,7 @@ const THREADS = ['on', 'off'] as const
 interface Cost {
   readonly seconds: number
   readonly cpuSeconds: number
-  /** Of these, those of the thread that runs the event loop. */
+  /** The CPU seconds of the thread that runs the event loop. */
   readonly loopSeconds: number
 }
 
@@ -42,7 +42,7 @@ async function costOf(work: () => unknown): Promise<Cost> {
   }
 }
 
-/** What each round of appending and sealing cost, and each way to verify. */
+/** The cost of each round of appending and sealing, and of each way to verify. */
 export async function measureTamperEvidence(disk: string, quick: boolean): Promise<unknown> {
   const records = quick ? 20_000 : 100_000
   const rounds = quick ? 2 : 5

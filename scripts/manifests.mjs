@@ -87,7 +87,7 @@ function sourcesOf(folder) {
     .filter((name) => name.endsWith('.ts') && !name.endsWith('.d.ts'))
 }
 
-/** What is published has caret ranges, so that one package can be upgraded alone; this checkout has its own versions. */
+/** Published packages have caret ranges, so that one can be upgraded alone; this checkout has its own versions. */
 function admits(range, version, isPublished) {
   return isPublished ? range.startsWith('^') && semver.satisfies(version, range) : range === version
 }

@@ -64,7 +64,7 @@ const brandedClasses = sources.flatMap((path) =>
 const branded = new RegExp(`\\binstanceof (${brandedClasses.join('|')})\\b`)
 
 /**
- * What the tools of the audit log may use of it. `fetch` reads the objects that `upload` writes, with its requests.
+ * The parts of the audit log that its tools may use. `fetch` reads the objects that `upload` writes, with its requests.
  */
 const audit = 'plugins/audit/log'
 const sharedWithTools = ['files', 'format', 'keys', 'merkle', 'thread', 'tree', 'tools']

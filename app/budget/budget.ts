@@ -1,26 +1,26 @@
 // Divides a limited amount, of bytes or of requests at a time, between owners such as tenants and servers, and an owner's
-// part between its members, such as the callers of a tenant: what one uses up, another still has.
+// part between its members, such as the callers of a tenant, so that none can use up the part of another.
 import type { Abortable, MaybePromise } from '@svc/core'
 
-/** Who uses a part of a budget. */
+/** The user of a part of a budget. */
 export interface BudgetUser {
   readonly owner: string
-  /** One of those that share the owner's part. */
+  /** A member that shares the owner's part. */
   readonly member?: string | undefined
 }
 
 export interface BudgetLimits {
   readonly limit: number
-  /** What one owner may use; by default the whole. */
+  /** Limit of one owner; by default the whole. */
   readonly limitOfOwner?: number
-  /** What one member may use; by default what its owner may. */
+  /** Limit of one member; by default that of its owner. */
   readonly limitOfMember?: number
 }
 
 export interface BudgetUse {
   readonly used: number
   readonly limit: number
-  /** What the owner that uses most has. */
+  /** The amount of the owner that uses most. */
   readonly largest: number
   readonly waiting: number
 }
@@ -34,7 +34,7 @@ interface Waiting {
 export class Budget {
   #limits: Required<BudgetLimits>
   #used = 0
-  /** What owners use; those that use nothing have no entry. */
+  /** The amounts that owners use; an owner without an amount has no entry. */
   #ofOwner = new Map<string, number>()
   #ofMember = new Map<string, number>()
   /** The oldest first. */
@@ -140,7 +140,7 @@ export class Budget {
     add(this.#ofMember, memberKey(user), by)
   }
 
-  /** Of those whose owner and member may have more, the one to be served first. */
+  /** The waiting amount to be served first, if its owner and member may have more. */
   #next(): Waiting | undefined {
     let next: Waiting | undefined
     let least: readonly [ofOwner: number, ofMember: number] = [Number.POSITIVE_INFINITY, 0]

@@ -108,7 +108,7 @@ function summary(report: VerifyReport, fast: boolean): string {
   return `${lines.join('\n')}\n`
 }
 
-/** What this verification cannot detect. */
+/** The manipulations that this verification cannot detect. */
 function limits({ selfVouched, compared, pinned, cosigned, keys, verdict }: VerifyReport): string[] {
   if (verdict === 'cannot_be_judged') return []
   const lines: string[] = []

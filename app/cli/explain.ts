@@ -62,7 +62,7 @@ function unknownServer(server: string, { targets }: HostConfig): Outcome | undef
   return denied('TARGET_NOT_FOUND', `There is no server "${server}" in targets; known: ${known}.`)
 }
 
-/** Whether names travel to the server in paths, not in messages. */
+/** Whether names are sent to the server in paths instead of messages. */
 function isPlain(server: string, { targets }: HostConfig): boolean {
   const { [server]: address } = addressesOf(targets)
   return address !== undefined && !targetOf(address).isMcp

@@ -4,7 +4,7 @@
 // A stage and its calls.
 // Slots.
 // A plugin.
-// Tokens, and what they stand for.
+// Tokens, and the types of their values.
 export type {
   Call,
   CallRequest,
@@ -96,5 +96,5 @@ export { jwksSource } from '@svc/plugin-authn'
 export { type CredentialSource, credentialSource } from '@svc/plugin-brokers'
 export { quotaAdapters } from '@svc/plugin-quotas'
 
-// To replace `security`, and the connection to the upstream.
+// Parts for a replacement of `security` and of the connection to the upstream.
 export { checkContent, contentRules, securityPlugin, securitySchema } from '@svc/plugin-security'

@@ -278,7 +278,7 @@ async function describeUnknown(
   return `Unknown ${what}: ${name}; here it is ${found.map(listed).join(' or ')}.`
 }
 
-/** What `find` finds in the lists that were read last, else in new ones. */
+/** The entries that `find` finds in the lists that were read last, or else in new ones. */
 async function firstFound(
   request: ClientRequest,
   kind: 'tools' | 'prompts',

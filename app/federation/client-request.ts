@@ -103,7 +103,7 @@ export function serverRequest(
   }
 }
 
-/** What a server sends, for the client; the gateway responds to what the client cannot be asked. */
+/** Translates a server's messages for the client; the gateway responds to requests that the client cannot get. */
 export function translationOf(
   { session, calls, ownHeaders, config }: ClientRequest,
   link: ServerLink,

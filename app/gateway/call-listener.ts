@@ -20,7 +20,7 @@ export interface CallListenerParts {
   readonly mcp: McpProxy
   readonly upstream: UpstreamDispatcher
   draining(): boolean
-  /** What an operator must know about the other listener and the targets. */
+  /** Warnings for the operator about the other listener and the targets. */
   warnings(): string[]
 }
 

@@ -23,7 +23,7 @@ export const allowedHostsSchema = z
 interface AllowedHostsConfig {
   /** Address that is listened on. */
   readonly host: string
-  /** As `allowedHostsSchema` accepts them. */
+  /** Names in the form of `allowedHostsSchema`. */
   readonly allowedHosts: readonly string[]
   readonly publicUrl?: string | undefined
 }

@@ -20,7 +20,7 @@ export const allowedOriginsSchema = z
 interface AllowedOriginsConfig {
   /** Address that is listened on. */
   readonly host: string
-  /** As `allowedOriginsSchema` accepts them. */
+  /** Origins in the form of `allowedOriginsSchema`. */
   readonly allowedOrigins: readonly string[]
   readonly publicUrl?: string | undefined
 }

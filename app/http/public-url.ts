@@ -38,9 +38,9 @@ class TrustedProxies {
   }
 
   /**
-   * What the outermost trusted proxy received, for a request from a trusted proxy. Undefined if `forwarded` is
-   * malformed or contradicts `x-forwarded-*`: a proxy that sets the one and passes the other on would let its client
-   * choose.
+   * The scheme and host that the outermost trusted proxy received, for a request from a trusted proxy. Undefined if
+   * `forwarded` is malformed or contradicts `x-forwarded-*`: a proxy that sets the one and passes the other on would let
+   * its client choose.
    */
   forwarded(headers: IncomingHttpHeaders): Forwarded | undefined {
     const proto = last(headers['x-forwarded-proto'])?.toLowerCase()

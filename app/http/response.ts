@@ -18,7 +18,7 @@ export interface BufferedResponse {
   readonly body: string | Uint8Array
 }
 
-/** What an error says about its call. */
+/** The members of an error that describe its call. */
 export interface ErrorSubject extends Pick<Call, 'sent'> {
   readonly trace: Pick<CallTrace, 'traceId'>
 }
@@ -94,7 +94,7 @@ const ownHeaders: ReadonlySet<string> = new Set([
   'traceparent',
 ])
 
-/** Whether the caller has left. */
+/** Whether the caller has disconnected. */
 export function isDisconnected(response: ServerResponse): boolean {
   return response.destroyed || response.req.socket.destroyed
 }

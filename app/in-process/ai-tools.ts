@@ -12,7 +12,7 @@ export interface GovernOptions {
   /** The server under which the tools are known to the policy. */
   readonly server: string
   readonly version?: string
-  /** What the calls have in common, such as the identity of the user; called for each call. */
+  /** The context of a call, such as the identity of the user; called for each call. */
   readonly context?: (toolName: string) => CallContext
 }
 

@@ -27,7 +27,7 @@ export interface GovernedTool {
   readonly version?: string
 }
 
-/** What the pipeline knows of one call beside its arguments. */
+/** The facts of one call beside its arguments. */
 export interface CallContext {
   /** The caller; a bearer token may be given instead, in `headers.authorization`. */
   readonly identity?: CallerIdentity
@@ -93,7 +93,7 @@ export function governed<Args extends object, Result>(
 /** One run of the function. */
 class Execution<Args, Result> {
   #fn: (args: Args, call: RunningCall) => PromiseLike<Result> | Result
-  /** What it returned, as long as no stage puts another body in its place. */
+  /** The value that the function returned, for the body that its call has if no stage replaces it. */
   #own: { readonly result: Result; readonly body: Uint8Array } | undefined
   #error: { readonly error: unknown } | undefined
 

@@ -66,7 +66,7 @@ export function mergeFilters(filters: readonly JsonObject[], uris: readonly stri
   return filterOf(({ flag }) => filters.some((filter) => filter[flag] === true), uris)
 }
 
-/** Whether a notification of a session is what the filter asks for. */
+/** Whether a notification of a session matches the filter. */
 export function isWanted({ method, params }: Fields, filter: JsonObject): boolean {
   if (method === RESOURCE_UPDATED) {
     const { resourceSubscriptions: uris } = filter

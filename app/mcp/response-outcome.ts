@@ -24,7 +24,7 @@ import { showMessage } from './shown-messages.js'
 import { LISTEN_METHOD } from './subject.js'
 import { headersToClient } from './wire-headers.js'
 
-/** What the handling of responses needs beside the response and its call. */
+/** The parts for the handling of responses. */
 export interface ResponseParts extends ResumedResponsesParts {
   /** Size of the response to one call, and of each event of a notification stream. */
   readonly maxResponseBytes: number

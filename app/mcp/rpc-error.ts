@@ -18,7 +18,7 @@ export function methodNotFound(id: unknown, method: unknown): Fields {
   return { jsonrpc: '2.0', id, error: noSuch(method) }
 }
 
-/** To a request of a server's that no client gets: without a response the server waits, and so does the call. */
+/** The response to a server's request that no client gets: without it the server would wait, and so would the call. */
 export function responseWithoutClient<Id>(
   id: Id,
   method: unknown,

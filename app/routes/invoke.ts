@@ -56,7 +56,7 @@ export async function readA2a(message: IncomingMessage, maxBytes: number): Promi
   return { ...toolName(to, toolAtVersion), args, bytes: bytes.byteLength, idempotencyKey }
 }
 
-/** What `read` returns. Throws `Refusal` for names that it refuses. */
+/** The result of `read`. Throws `Refusal` for names that `read` refuses. */
 export function validName<T>(read: () => T): T {
   try {
     return read()

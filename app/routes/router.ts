@@ -22,7 +22,7 @@ interface RouterParts extends CallHandlerParts, CallEndpointsParts {
   readonly keepAliveMs: number
   /** The policy in force at this moment. */
   activePolicy(): ActivePolicy
-  /** What an operator must know about the server itself. */
+  /** Warnings for the operator about the server itself. */
   warnings(): string[]
 }
 

@@ -98,7 +98,7 @@ function sessionResponse(
   }
 }
 
-/** As `sessionResponse`, for a request of 2026-07-28. */
+/** Does the same as `sessionResponse` for a request of 2026-07-28. */
 function statelessResponse(
   { id, method, params }: JsonObject,
   server: ServerDescription,

@@ -31,7 +31,7 @@ export interface StdioEndpointParts {
   readonly clock: Clock
   readonly logger: Logger
   readonly meter?: Meter
-  /** What the gateway calls itself to processes that several clients share. */
+  /** The name of the gateway as a client of processes that several clients share. */
   readonly client: Implementation
   readonly maxMessageBytes: number
   /** Time limit for the first message of a response, in milliseconds. */

@@ -18,7 +18,7 @@ export interface DispatchedRequest {
   readonly responseTimeoutMs: number
 }
 
-/** What differs between clients with and without sessions. */
+/** The parts that differ between clients with and without sessions. */
 export interface Forwarding {
   /** The request as the process gets it. */
   readonly message: Fields

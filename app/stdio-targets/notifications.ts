@@ -34,7 +34,7 @@ const changes: ReadonlySet<unknown> = new Set([RESOURCE_UPDATED, ...listChanges.
 export class Notifications {
   #clientInfo: JsonValue
   #streams = new Map<MessageStream, ChangeStream>()
-  /** Those of sessions that have no stream at the moment. */
+  /** The kept changes of sessions that have no stream at the moment. */
   readonly kept = new Set<KeptChanges>()
   /** The number of subscriptions by URI. */
   #uris = new Map<string, number>()

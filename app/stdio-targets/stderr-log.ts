@@ -18,7 +18,7 @@ export class StderrLog {
   constructor(server: string, secrets: readonly EnvironmentSecret[], logger: Logger, clock: Clock) {
     this.#server = server
     this.#secrets = piecesOf(secrets)
-    // What servers write there need not be an error, and may be much.
+    // Servers also write lines there that are not errors, and may write many.
     this.#logger = new LimitedLogger(
       { ...bound(logger), warn: (fields, text) => logger.info(fields, text) },
       clock,

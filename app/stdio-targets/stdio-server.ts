@@ -18,7 +18,7 @@ export interface StdioServerParts extends Omit<SupervisorParts, 'onMessage' | 'o
 export class StdioServer {
   readonly notifications: Notifications
   readonly supervisor: Supervisor
-  /** Whether one client has it for itself. */
+  /** Whether only one client uses it. */
   readonly isExclusive: boolean
   /** Number of sessions that use it. */
   sessions = 0

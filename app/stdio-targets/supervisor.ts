@@ -22,7 +22,7 @@ export interface SupervisorParts {
   /** The name in `targets`. */
   readonly name: string
   readonly target: StdioTarget
-  /** What the gateway calls itself to the process. */
+  /** The facts of the gateway as a client of the process. */
   readonly client: ClientFacts
   /** Whether the client sends `notifications/initialized`. */
   readonly clientAnnounces: boolean

@@ -66,7 +66,7 @@ export class Scene {
     return this.#start('relay', undefined, {})
   }
 
-  /** Where the processes run. */
+  /** The cores of the processes. */
   placement(): string {
     if (!this.pinned) return 'not pinned'
     const alone = `relay and gateway take turns on core ${SUBJECT_CORE}; upstream and load on core ${OTHER_CORE}`

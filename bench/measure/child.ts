@@ -78,7 +78,7 @@ function memoryInUse(): { heap: number; rss: number } {
 }
 
 export interface ChildOptions {
-  /** Those to run on, as `taskset` takes them; default: not pinned. */
+  /** The cores to run on, in the form of `taskset`; default: not pinned. */
   readonly cores?: string | undefined
   readonly execArgv?: readonly string[]
   readonly args?: readonly string[]

@@ -1,4 +1,4 @@
-// What a call costs in a child under load, by the profilers of V8.
+// The cost of a call in a child under load, by the profilers of V8.
 import { requestsFor } from '../gateway/requests.js'
 import type { Scene } from '../gateway/scene.js'
 import type { Child } from '../measure/child.js'
@@ -7,7 +7,7 @@ import { byPart, OTHER_THREADS } from './parts.js'
 
 export const CONNECTIONS = 64
 
-/** What one call takes, by part: microseconds, or kilobytes. */
+/** The cost of one call by part, in microseconds or kilobytes. */
 export type Parts = Readonly<Record<string, number>>
 
 export interface Profile {

@@ -2,7 +2,7 @@
 // the engine and node do for that function counts with it.
 import type { Frame } from './frames.js'
 
-/** What no function of a part has called. */
+/** Samples that no function of a part has called. */
 const OUTSIDE = 'event loop and system calls'
 export const UNDICI = 'undici'
 export const STREAMS = 'node:http and streams'

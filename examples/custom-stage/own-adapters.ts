@@ -3,7 +3,7 @@
 import { bind, type QuotaAdapter, type Signer, tokens } from 'svc-sdk/core'
 import { type GatewayHandle, type GatewayOptions, startGatewayServer } from 'svc-sdk/gateway'
 
-/** As a KMS client offers it: signs over the network. */
+/** A key of a KMS, which signs over the network. */
 export interface RemoteKey {
   readonly keyId: string
   /** 32 bytes. The log needs it to seal its records, which makes missing ones detectable. */

@@ -63,7 +63,7 @@ export class Pkcs11Signer implements Signer {
   readonly #pkcs11: Pkcs11
   readonly #privateKey: Handle
   readonly #verifying: KeyObject
-  /** For `sign`. A session signs one message at a time. */
+  /** The session of `sign`. A session signs one message at a time. */
   readonly #own: Handle
   readonly #idle: Handle[]
   readonly #waiting: ((session: Handle) => void)[] = []

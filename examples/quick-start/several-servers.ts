@@ -12,7 +12,7 @@ import { linesOf, logFiles, type Step, toolNames } from './tour.js'
 
 const file = fileURLToPath(new URL('../several-servers.yaml', import.meta.url))
 
-/** What the policy allows, under the names that it has on `/mcp`. */
+/** The tools that the policy allows, by their names on `/mcp`. */
 const tools = [
   'archive__get_invoice',
   'billing__get_invoice',

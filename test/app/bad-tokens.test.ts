@@ -81,7 +81,7 @@ describe('authentication with a bad token', () => {
     ],
     'a tenant that is a path': [/^UNAUTHORIZED_TENANT: .*slash/, () => bearer({ org: '../../etc/passwd' })],
     'a tenant that is a Windows path': [/^UNAUTHORIZED_TENANT: .*slash/, () => bearer({ org: '..\\acme' })],
-    'no tenant': [/^UNAUTHORIZED_TENANT: .*no "org" claim/, () => bearer({ org: undefined })],
+    'a missing tenant': [/^UNAUTHORIZED_TENANT: .*no "org" claim/, () => bearer({ org: undefined })],
     'roles in lists of lists': [/^UNAUTHENTICATED: .*is a list/, () => bearer(nested)],
     'roles in an object': [/^UNAUTHENTICATED: .*roles are unknown/, () => bearer({ roles: { admin: true } })],
     'an email address in a list': [
@@ -116,7 +116,7 @@ describe('authentication with a bad token', () => {
       /^UNAUTHENTICATED: .*"Basic" is not accepted/,
       async () => 'Basic bWFsbG9yeTpwYXNz',
     ],
-    nothing: [/^UNAUTHENTICATED: .*malformed/, async () => 'Bearer'],
+    'an Authorization header without a token': [/^UNAUTHENTICATED: .*malformed/, async () => 'Bearer'],
   }
 
   for (const [what, [reason, header]] of Object.entries(wrong)) {

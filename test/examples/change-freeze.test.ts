@@ -30,11 +30,11 @@ describe('the example of a custom stage', () => {
     for (const { title, run } of conformance(changeFreeze, { validConfig })) it(title, run)
   })
 
-  describe('its section', () => {
+  describe('with a section that', () => {
     const mistakes: [title: string, section: object][] = [
       ['a freeze that ends before it begins', { from: until, until: from, tools: ['billing/*'] }],
       ['a time without a zone', { from: '2026-12-20T00:00:00', until, tools: ['billing/*'] }],
-      ['no tools', { from, until, tools: [] }],
+      ['an empty list of tools', { from, until, tools: [] }],
       ['a pattern that can match nothing', { from, until, tools: [''] }],
     ]
     for (const [title, section] of mistakes) {

@@ -24,7 +24,7 @@ export interface GovernServerOptions {
   readonly name?: string
 }
 
-/** What `governServer` returns. */
+/** The result of `governServer`. */
 export interface GovernedServer {
   /** Opens keys, logs and stores. Rejects if one cannot be opened; the server then gets no messages. */
   ready(): Promise<void>

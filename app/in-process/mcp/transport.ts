@@ -4,7 +4,7 @@
 /** A JSON-RPC message as the SDK hands it on. */
 export type RpcMessage = Readonly<Record<string, unknown>>
 
-/** What the SDK's transports say about a message beside its content. */
+/** The facts about a message that the SDK's transports give beside its content. */
 export interface MessageExtra {
   /** Set if the transport has authenticated the client. */
   readonly authInfo?: {

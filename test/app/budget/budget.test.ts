@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { Budget } from 'svc-sdk/internal/budget/budget'
 
 describe('a budget', () => {
-  it('is divided by turns: the owner that uses least is served first, and of its members the one that uses least', async () => {
+  it('serves the owner that uses least first, and of its members the one that uses least', async () => {
     const budget = new Budget({ limit: 3 })
     const order: string[] = []
     const held: (() => void)[] = []
@@ -22,7 +22,7 @@ describe('a budget', () => {
     expect(order.slice(3)).to.deep.equal(['b', 'a2', 'a1'])
   })
 
-  it('leaves a part to others while one owner or member waits for its own', async () => {
+  it('serves other owners and members while one waits at its own limit', async () => {
     const budget = new Budget({ limit: 4, limitOfOwner: 3, limitOfMember: 2 })
     expect(budget.takeNow({ owner: 'a', member: '1' }, 2)).to.be.a('function')
     expect(budget.takeNow({ owner: 'a', member: '1' }, 1)).to.equal(undefined)
@@ -31,7 +31,7 @@ describe('a budget', () => {
     expect(budget.takeNow({ owner: 'b' }, 1)).to.be.a('function')
   })
 
-  it('lets an amount over a limit through alone, before smaller ones that came later', async () => {
+  it('serves an amount over a limit alone, before smaller ones that came later', async () => {
     const budget = new Budget({ limit: 10 })
     const release = budget.takeNow({ owner: 'a' }, 1)
     const large = budget.take({ owner: 'b' }, 100)
@@ -44,7 +44,7 @@ describe('a budget', () => {
     expect(budget.use.used).to.equal(0)
   })
 
-  it('is left by those whose signal aborts, with its reason', async () => {
+  it('rejects a waiting amount with the reason of its signal', async () => {
     const budget = new Budget({ limit: 1 })
     const release = budget.takeNow({ owner: 'a' }, 1)
     const leaving = new AbortController()
@@ -55,7 +55,7 @@ describe('a budget', () => {
     expect(budget.use).to.deep.equal({ used: 0, limit: 1, largest: 0, waiting: 0 })
   })
 
-  it('has what was spent again after its time', async () => {
+  it('restores a spent amount after its time', async () => {
     const budget = new Budget({ limit: 1 })
     expect(budget.spend({ owner: 'a' }, 1, 1)).to.equal(undefined)
     const free = budget.spend({ owner: 'a' }, 1, 1)

@@ -43,13 +43,13 @@ describe('a gateway that records a call', () => {
 
   for (const [what, part] of [
     ['the tools of the log', 'plugins/audit/dist/log/tools/'],
-    ['what runs servers over stdio', 'app/dist/stdio-targets/endpoint.js'],
-    ['what reads mandates', '@sd-jwt/core/'],
-    ['what decrypts tokens', 'jose/dist/webapi/jwe/'],
-    ['several servers as one', 'app/dist/federation/'],
+    ['the code for servers over stdio', 'app/dist/stdio-targets/endpoint.js'],
+    ['the parser of mandates', '@sd-jwt/core/'],
+    ['the decryption of tokens', 'jose/dist/webapi/jwe/'],
+    ['the federation of servers', 'app/dist/federation/'],
     ['the client of Redis', 'node_modules/ioredis/'],
   ] as const)
-    it(`loads nothing of ${what}, which it does not use`, () => {
+    it(`does not load ${what}`, () => {
       expect(loaded.filter((url) => url.includes(part))).to.deep.equal([])
     })
 })

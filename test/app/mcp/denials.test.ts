@@ -78,7 +78,7 @@ describe('a call that is refused', function () {
     for (const [path, prefix] of endpoints) {
       describe(`at ${path}, with a client of ${sdk}`, () => {
         for (const denials of ['error', 'result'] as const) {
-          it(`is shown with its reason (${denials}), and is served when it is repeated after its approval`, async () => {
+          it(`is shown with its reason as an MCP ${denials}, and is served if it is repeated after its approval`, async () => {
             await using gateway = await start({ server: { mcp: { denials } } })
             const client = await connect(`${gateway.url}${path}`)
             const call = async (name: string, args: Record<string, unknown> = {}): Promise<Shown> =>
@@ -137,7 +137,7 @@ describe('a call that is refused', function () {
     ['always', { send: 'notes__send', rare: 'notes__rare or other__rare', none: undefined }],
     ['conflict', { rare: undefined, none: undefined }],
   ] as const) {
-    it(`of a tool by another server's name for it says the name here (${prefix})`, async () => {
+    it(`of a tool under the name at its server gets an error with the listed name, with prefix: ${prefix}`, async () => {
       await using gateway = await start({ federation: { prefix } })
       const client = await connect1(`${gateway.url}/mcp`)
       for (const [name, here] of Object.entries(cases)) {
