@@ -1,6 +1,6 @@
 // Checks the rules of this repository that no linter has: cycles of imports between folders, forbidden imports between
 // packages, sections named outside their plugins, classes recognised across packages by `instanceof`, tsconfig references,
-// the casing of keys, and the number of exported names.
+// the casing of keys, and exported names: their number, and that each is declared once.
 import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
@@ -219,7 +219,22 @@ function exportsOf(path) {
     .filter((name) => name !== '')
 }
 
+/** One exported name has one meaning. `on-demand.ts` exports the tools of the log under the names that they have. */
+function checkNames() {
+  const declared = /^export (?:abstract |async )?(?:class|interface|type|function\*?|const|enum) (\w+)/gm
+  const places = new Map()
+  for (const path of sources.filter((one) => !one.endsWith('/on-demand.ts'))) {
+    for (const [, name] of read(path).matchAll(declared))
+      places.set(name, new Set(places.get(name)).add(path))
+  }
+  for (const [name, paths] of places) {
+    if (paths.size > 1)
+      errors.push(`${[...paths].join(' and ')} export ${name}, each with a meaning of its own`)
+  }
+}
+
 checkContract()
+checkNames()
 checkSectionNames()
 checkFolders()
 checkBoundaries()

@@ -7,11 +7,11 @@ import { MAX_NAME } from './name-limits.js'
 /** Throws `McpRefusal` for a name that can have no reference. */
 export function checkedReference(server: string, kind: RequestKind, name: string, version: string): string {
   if (kind !== 'resource' && name.length > MAX_NAME) throw invalidParams('Bad name: it is too long.')
-  return validName(() => requestReference({ server, kind, name, version }))
+  return withValidNames(() => requestReference({ server, kind, name, version }))
 }
 
 /** The result of `build`; throws `McpRefusal` for a name that can have no reference. */
-export function validName<T>(build: () => T): T {
+export function withValidNames<T>(build: () => T): T {
   try {
     return build()
   } catch (cause) {

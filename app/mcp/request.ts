@@ -10,7 +10,7 @@ import { invalidParams, McpRefusal } from './mcp-refusal.js'
 import { idOf, type Message, parseJsonBody, readMessage } from './message.js'
 import { metaOf } from './meta.js'
 import { META_ESCALATION_ID, META_IDEMPOTENCY_KEY } from './protocol.js'
-import { validName } from './references.js'
+import { withValidNames } from './references.js'
 import { type ServerVersions, UNVERSIONED } from './server-versions.js'
 import { type MessageSubject, messageSubject } from './subject.js'
 import { splitTaskIds } from './tasks.js'
@@ -102,7 +102,7 @@ function read(
       shownBy:
         kind === 'resource' ? interfaces.shownBy({ server, upstream, version: known }, name) : undefined,
     }
-    return validName(() => callRequest(init))
+    return withValidNames(() => callRequest(init))
   })
 }
 

@@ -74,7 +74,7 @@ export const entitlementsSchema = z
 
 export type EntitlementsConfig = z.infer<typeof entitlements>
 export type TenantConfig = z.infer<typeof tenant>
-export type PlanConfig = z.infer<typeof plan>
+export type ParsedPlan = z.infer<typeof plan>
 export type PrincipalConfig = z.infer<typeof principal>
 export type ToolLimitConfig = z.infer<typeof toolLimit>
 

@@ -1,6 +1,6 @@
 // The compiled section: finds the entitlement of a caller.
 import type { Identity } from '@svc/core'
-import type { EntitlementsConfig, PlanConfig, PrincipalConfig, TenantConfig } from './config.js'
+import type { EntitlementsConfig, ParsedPlan, PrincipalConfig, TenantConfig } from './config.js'
 import {
   compiledParts,
   Entitlement,
@@ -54,7 +54,7 @@ class TenantRules {
   #principals: { readonly [section in PrincipalSection]: ReadonlyMap<string, Grant> }
   #claimedNodes: ReadonlyMap<string, Grant>
 
-  constructor(tenant: string, plan: PlanConfig, rules: TenantConfig) {
+  constructor(tenant: string, plan: ParsedPlan, rules: TenantConfig) {
     this.#combined = new CombinedGrants(parseLimits(plan), [
       planGrant(rules.plan, plan, false),
       tenantGrant(tenant, rules),
@@ -112,13 +112,13 @@ function tenantGrant(tenant: string, rules: TenantConfig): Grant {
 }
 
 /** A listed tenant's allowlist replaces the plan's; the plan's denylist always applies. */
-function planGrant(name: string, { allowlist = [], denylist }: PlanConfig, hasAllowlist: boolean): Grant {
+function planGrant(name: string, { allowlist = [], denylist }: ParsedPlan, hasAllowlist: boolean): Grant {
   const title = `plan "${name}"`
   const parts = compiledParts({ denylist, ...(hasAllowlist ? { allowlist } : {}) })
   return { level: 'plan', title, name: title, keySuffix: '', ...parts }
 }
 
-function findPlan(plans: ReadonlyMap<string, PlanConfig>, name: string): PlanConfig {
+function findPlan(plans: ReadonlyMap<string, ParsedPlan>, name: string): ParsedPlan {
   const plan = plans.get(name)
   if (plan === undefined) throw new Error(`entitlements: no plan "${name}"`)
   return plan
