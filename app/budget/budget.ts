@@ -9,6 +9,9 @@ export interface BudgetUser {
   readonly member?: string | undefined
 }
 
+/** The gateway itself, and those that have no owner. */
+export const noOwner: BudgetUser = { owner: '' }
+
 export interface BudgetLimits {
   readonly limit: number
   /** Limit of one owner; by default the whole. */
@@ -36,13 +39,18 @@ export class Budget {
   #used = 0
   /** The amounts that owners use; an owner without an amount has no entry. */
   #ofOwner = new Map<string, number>()
-  #ofMember = new Map<string, number>()
+  /** The same of members, by their keys. */
+  #ofMember = new Map<string, { readonly user: BudgetUser; amount: number }>()
   /** The oldest first. */
   #waiting = new Set<Waiting>()
   #expiring: (() => void)[] = []
 
   constructor({ limit, limitOfOwner = limit, limitOfMember = limitOfOwner }: BudgetLimits) {
     this.#limits = { limit, limitOfOwner, limitOfMember }
+  }
+
+  get used(): number {
+    return this.#used
   }
 
   get use(): BudgetUse {
@@ -67,6 +75,7 @@ export class Budget {
    * reason if it aborts first.
    */
   take(user: BudgetUser, amount: number, signal?: Abortable): Promise<() => void> {
+    if (signal?.aborted === true) return Promise.reject(signal.reason)
     return new Promise((resolve, reject) => {
       const leave = (): void => {
         this.#waiting.delete(waiting)
@@ -95,6 +104,28 @@ export class Budget {
     this.#expire(release, ms)
   }
 
+  /** Whether the amount is within each limit by itself. */
+  allows(amount: number): boolean {
+    return amount === this.#counted(amount)
+  }
+
+  /** The limit that `amount` more would exceed. */
+  exceeded(user: BudgetUser, amount: number): 'member' | 'owner' | 'all' | undefined {
+    const { limit, limitOfOwner, limitOfMember } = this.#limits
+    if (this.#usedBy(user) + amount > limitOfMember) return 'member'
+    if ((this.#ofOwner.get(user.owner) ?? 0) + amount > limitOfOwner) return 'owner'
+    return this.#used + amount > limit ? 'all' : undefined
+  }
+
+  /** The members that use something, of `owner` or of all: those of the owner that uses most first, and of its the one that does. */
+  members(owner?: string): BudgetUser[] {
+    const ofOwner = (user: BudgetUser): number => this.#ofOwner.get(user.owner) ?? 0
+    return [...this.#ofMember.values()]
+      .filter(({ user }) => owner === undefined || user.owner === owner)
+      .sort((one, other) => ofOwner(other.user) - ofOwner(one.user) || other.amount - one.amount)
+      .map(({ user }) => user)
+  }
+
   #expire(release: () => void, ms: number): void {
     this.#expiring.push(release)
     // One timer for all that is spent meanwhile.
@@ -120,7 +151,7 @@ export class Budget {
   }
 
   #usedBy(user: BudgetUser): number {
-    return this.#ofMember.get(memberKey(user)) ?? 0
+    return this.#ofMember.get(memberKey(user))?.amount ?? 0
   }
 
   #take(user: BudgetUser, amount: number): () => void {
@@ -136,8 +167,14 @@ export class Budget {
 
   #change(user: BudgetUser, by: number): void {
     this.#used += by
-    add(this.#ofOwner, user.owner, by)
-    add(this.#ofMember, memberKey(user), by)
+    const ofOwner = (this.#ofOwner.get(user.owner) ?? 0) + by
+    if (ofOwner > 0) this.#ofOwner.set(user.owner, ofOwner)
+    else this.#ofOwner.delete(user.owner)
+    const key = memberKey(user)
+    const ofMember = this.#ofMember.get(key) ?? { user, amount: 0 }
+    ofMember.amount += by
+    if (ofMember.amount > 0) this.#ofMember.set(key, ofMember)
+    else this.#ofMember.delete(key)
   }
 
   /** The waiting amount to be served first, if its owner and member may have more. */
@@ -164,12 +201,7 @@ export class Budget {
   }
 }
 
-function memberKey({ owner, member = '' }: BudgetUser): string {
+/** A text that differs between members. */
+export function memberKey({ owner, member = '' }: BudgetUser): string {
   return JSON.stringify([owner, member])
-}
-
-function add(amounts: Map<string, number>, key: string, by: number): void {
-  const amount = (amounts.get(key) ?? 0) + by
-  if (amount > 0) amounts.set(key, amount)
-  else amounts.delete(key)
 }

@@ -9,12 +9,13 @@ import {
 } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
 import { normalized } from '@svc/core/match'
+import type { BudgetUser } from '../budget/budget.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 
 export interface Caller {
   readonly identity: Identity | undefined
-  /** Names the caller at this endpoint. */
-  readonly owner: string
+  /** The caller at this endpoint, as a member of its tenant. */
+  readonly user: Required<BudgetUser>
   /** The agent run that the headers name. */
   readonly run: string
   /** A hash of the headers on which the caller's lists depend. */
@@ -43,7 +44,10 @@ export async function identifyCaller(
   return {
     identity,
     // If no stage identifies callers, requests with the same headers count as one caller.
-    owner: JSON.stringify([used.path, identity === undefined ? credentials : principalKeyOf(identity)]),
+    user: {
+      owner: identity?.tenant ?? '',
+      member: JSON.stringify([used.path, identity === undefined ? credentials : principalKeyOf(identity)]),
+    },
     run: JSON.stringify([headers['x-node-id'] ?? null, headers['x-agent-ref'] ?? null]),
     credentials,
     servers: used.servers.filter((server) => allowed === undefined || allowed.has(normalized(server, 'NFC'))),

@@ -13,6 +13,7 @@ import {
   services,
 } from '@svc/core'
 import { canonicalize, messageOf, sha256Hex } from '@svc/core/json'
+import { KeptTable, unusedSessionMs } from '../budget/kept-table.js'
 import { traceOf } from '../http/call-headers.js'
 import type { ClientExchange } from '../http/client-exchange.js'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
@@ -21,7 +22,6 @@ import { type ClientFacts, sessionHeaders } from '../mcp/handshake.js'
 import type { Implementation } from '../mcp/implementation.js'
 import type { Message } from '../mcp/message.js'
 import { keepProtocolError } from '../mcp/request.js'
-import { SessionTable } from '../mcp/session-table.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 import { type Caller, identifyCaller } from './caller.js'
 import { clientOfHandshake, clientOfMessage, readExchangeMessage } from './client-message.js'
@@ -59,25 +59,28 @@ export interface Incoming {
 }
 
 /** Sessions of one caller, so that it cannot evict those of others. */
-const maxSessionsPerOwner = 50
+const maxSessionsPerCaller = 50
 const maxSessions = 2_000
 
 export class Federation {
   #parts: FederationParts
   /** Sessions, owned by the callers of an endpoint. */
-  #sessions: SessionTable<FederationSession>
+  #sessions: KeptTable<FederationSession>
   /** Numbers of policies, so that lists of one policy are not used under another. */
   #policies = new WeakMap<ActivePolicy, number>()
   #policyCount = 0
 
   constructor(parts: FederationParts) {
     this.#parts = parts
-    this.#sessions = new SessionTable({
+    this.#sessions = new KeptTable({
       clock: parts.clock,
-      peer: 'several servers',
-      max: maxSessions,
-      maxPerOwner: maxSessionsPerOwner,
-      onEnd: (session) => session.whenUnused(() => void this.#endAtServers(session)),
+      what: 'sessions of several servers',
+      limits: { limit: maxSessions, limitOfMember: maxSessionsPerCaller },
+      unusedMs: unusedSessionMs,
+      onEnd: (session) => {
+        session.lists.clear()
+        session.whenUnused(() => void this.#endAtServers(session))
+      },
     })
   }
 
@@ -111,6 +114,7 @@ export class Federation {
     const session = this.#sessionOf(exchange, caller)
     if (method === 'DELETE') {
       this.#sessions.delete(session.id)
+      session.lists.clear()
       await endSession(this.#request(session, caller, incoming))
       return client.whole({ status: 204, headers: {}, body: '' })
     }
@@ -146,8 +150,8 @@ export class Federation {
     if (isStatelessExchange(exchange)) {
       // Each agent run and description of a client has one session.
       const client = clientOfMessage(message)
-      const id = sha256Hex(canonicalize([caller.owner, caller.run, { ...client }]))
-      return this.#sessions.use(id, caller.owner) ?? this.#begin(id, caller, client)
+      const id = sha256Hex(canonicalize([caller.user.member, caller.run, { ...client }]))
+      return this.#sessions.use(id, caller.user) ?? this.#begin(id, caller, client)
     }
     if (message.type === 'request' && message.method === 'initialize') {
       return this.#begin(randomBytes(24).toString('base64url'), caller, clientOfHandshake(message))
@@ -155,8 +159,8 @@ export class Federation {
     return this.#sessionOf(exchange, caller)
   }
 
-  #begin(id: string, { owner }: Caller, client: ClientFacts): FederationSession {
-    return this.#sessions.add(id, owner, new FederationSession(id, client, this.#parts.clock))
+  #begin(id: string, { user }: Caller, client: ClientFacts): FederationSession {
+    return this.#sessions.add(id, user, new FederationSession(id, user.owner, client, this.#parts.clock))
   }
 
   #sessionOf(exchange: McpExchange, caller: Caller): FederationSession {
@@ -164,7 +168,7 @@ export class Federation {
     if (typeof id !== 'string') {
       throw new Refusal('BAD_REQUEST', 'Mcp-Session-Id is missing; begin with initialize.')
     }
-    const session = this.#sessions.use(id, caller.owner)
+    const session = this.#sessions.use(id, caller.user)
     if (session !== undefined) return session
     exchange.isForeignSession = true
     throw new Refusal('TARGET_NOT_FOUND', 'There is no such session of this caller; begin a new one.')

@@ -38,11 +38,11 @@ export class FederationSession {
   #uses = 0
   #onUnused: (() => void) | undefined
 
-  constructor(id: string, client: ClientFacts, clock: Clock) {
+  constructor(id: string, tenant: string, client: ClientFacts, clock: Clock) {
     this.id = id
     this.client = client
     this.links = new ServerSessions(clock)
-    this.lists = new ListCache(clock)
+    this.lists = new ListCache(clock, tenant)
   }
 
   /** Runs a request or a stream of the client. Resolves or rejects as `run` does. */

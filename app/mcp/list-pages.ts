@@ -14,11 +14,13 @@ export interface ServerList {
   readonly entries: readonly Fields[]
   /** Time for which the server allows the list to be cached, in milliseconds; undefined if the server names none. */
   readonly ttlMs: number | undefined
+  /** Length of the entries as JSON. */
+  readonly characters: number
   /** Whether the server has more than the gateway reads. */
   readonly isCut: boolean
 }
 
-export const noList: ServerList = { entries: [], ttlMs: undefined, isCut: false }
+export const noList: ServerList = { entries: [], characters: 0, ttlMs: undefined, isCut: false }
 
 /** Pages of one list: cursors that never end must not keep the gateway reading. */
 const maxPages = 100
@@ -43,14 +45,15 @@ export async function readPages(
     for (const entry of Array.isArray(listed) ? listed : []) {
       if (!isJsonObject(entry)) continue
       characters += JSON.stringify(entry).length
-      if (entries.length === maxEntries || characters > maxCharacters) return { entries, ttlMs, isCut: true }
+      if (entries.length === maxEntries || characters > maxCharacters)
+        return { entries, characters, ttlMs, isCut: true }
       entries.push(entry)
     }
-    if (typeof nextCursor !== 'string') return { entries, ttlMs, isCut: false }
+    if (typeof nextCursor !== 'string') return { entries, characters, ttlMs, isCut: false }
     if (nextCursor.length > maxCursor) break
     cursor = nextCursor
   }
-  return { entries, ttlMs, isCut: true }
+  return { entries, characters, ttlMs, isCut: true }
 }
 
 /** The names of all tools of a server; empty if it has no tools. Rejects as `send` does. */

@@ -19,7 +19,7 @@ import { SESSION_ID_HEADER } from '../http/header-names.js'
 import type { BufferedResponse } from '../http/response.js'
 import { upstreamHeaders } from '../upstream/headers.js'
 import { outcomeOfError } from '../upstream/invoke.js'
-import { type CallObservers, callerKey, sendCall } from '../upstream/send.js'
+import { type CallObservers, callerOf, sendCall } from '../upstream/send.js'
 import { AccessChecks } from './access-checks.js'
 import type { AnnotationCache } from './annotation-cache.js'
 import { type MessageOutcome, readMessageOutcome } from './batch.js'
@@ -158,7 +158,7 @@ export class McpProxy {
       text: whole === message?.whole ? exchange.text : undefined,
       eventsMayPause: true,
       signal: call.abortState,
-      caller: () => callerKey(call),
+      caller: () => callerOf(call),
       onHead: () => control.firstByte(),
     }
     const send = (): MaybePromise<Outcome> =>

@@ -16,7 +16,7 @@ import type { CallControl } from '@svc/core/pipeline'
 import { upstreamHeaders } from '../upstream/headers.js'
 import { outcomeOfError } from '../upstream/invoke.js'
 import { isUpstreamError, UpstreamError } from '../upstream/response.js'
-import { callerKey, sendCall, sendWith } from '../upstream/send.js'
+import { callerKey, callerOf, sendCall, sendWith } from '../upstream/send.js'
 import {
   isOtherEra,
   ownRequest,
@@ -117,7 +117,7 @@ export class McpToolClient {
       headers,
       message,
       signal: call.abortState,
-      caller: () => callerKey(call),
+      caller: () => callerOf(call),
       onHead: () => control.firstByte(),
     } as const
     return sendCall(control, this.#parts.servers, upstream, sending)
@@ -154,7 +154,7 @@ export class McpToolClient {
 
   /** Sends messages of the gateway's own with the credential of the call. */
   #ownSend(call: Call, upstream: URL, signal: Abortable): Send {
-    const caller = (): string => callerKey(call)
+    const caller = () => callerOf(call)
     const send = (one: McpRequest) => this.#parts.servers.send(upstream, one, uncounted)
     return (head) => sendWith(call.get(credential), { ...head, caller, signal }, send, uncounted)
   }

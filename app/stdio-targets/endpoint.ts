@@ -3,6 +3,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Clock, Logger, Meter } from '@svc/core'
 import { isJsonObject, type JsonObject } from '@svc/core/json'
+import { KeptTable, unusedSessionMs } from '../budget/kept-table.js'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
 import type { ClientFacts } from '../mcp/handshake.js'
 import type { Implementation } from '../mcp/implementation.js'
@@ -12,7 +13,6 @@ import { HANDSHAKE_REVISION, isStateless, rpcCodes } from '../mcp/protocol.js'
 import { rpcError } from '../mcp/rpc-error.js'
 import { type Fields, isResponse } from '../mcp/rpc-response.js'
 import { type McpRequest, type McpResponse, messageResponse, noMessage } from '../mcp/servers.js'
-import { SessionTable } from '../mcp/session-table.js'
 import { isUpstreamError } from '../upstream/response.js'
 import { respond } from './client-messages.js'
 import { ClientSession } from './client-session.js'
@@ -39,25 +39,30 @@ export interface StdioEndpointParts {
   readonly launcher: Launcher
 }
 
-/** Limit for the sessions of all callers. */
+/** Limits for the sessions of all callers, and of those of one tenant. */
 const maxSessions = 10_000
+const maxSessionsOfTenant = 5_000
 
 export class StdioEndpoint {
   #parts: StdioEndpointParts
   #pool: ServerPool
   #client: ClientFacts
-  #sessions: SessionTable<ClientSession>
+  #sessions: KeptTable<ClientSession>
   #keeping: Promise<void> | undefined
   #isClosed = false
 
   constructor(parts: StdioEndpointParts) {
     this.#parts = parts
     this.#pool = new ServerPool(parts.name, parts.target, parts.clock)
-    this.#sessions = new SessionTable({
+    this.#sessions = new KeptTable({
       clock: parts.clock,
-      peer: `the MCP server "${parts.name}"`,
-      max: maxSessions,
-      maxPerOwner: parts.target.max_sessions_per_caller,
+      what: `sessions of the MCP server "${parts.name}"`,
+      limits: {
+        limit: maxSessions,
+        limitOfOwner: maxSessionsOfTenant,
+        limitOfMember: parts.target.max_sessions_per_caller,
+      },
+      unusedMs: unusedSessionMs,
       mayEnd: ({ isIdle }) => isIdle,
       onEnd: (session) => void this.#end(session),
     })
@@ -162,8 +167,8 @@ export class StdioEndpoint {
   #session(id: string, params: JsonObject, request: McpRequest): ClientSession {
     const client = clientIn(params)
     // The gateway's own requests have no caller.
-    const principal = request.caller?.()
-    this.#sessions.makeRoom(principal)
+    const user = request.caller?.()
+    this.#sessions.makeRoom(user)
     const caller = this.#callerKey(request)
     const server =
       this.#parts.target.isolate === 'session'
@@ -176,7 +181,7 @@ export class StdioEndpoint {
             return this.#server(caller, { client, onExit, onlyClient })
           })
         : this.#shared(caller)
-    return this.#sessions.add(id, principal, new ClientSession(id, server, client.clientInfo))
+    return this.#sessions.add(id, user, new ClientSession(id, server, client.clientInfo))
   }
 
   async #end(session: ClientSession): Promise<void> {
@@ -198,7 +203,7 @@ export class StdioEndpoint {
   }
 
   #callerKey({ caller }: McpRequest): string {
-    return this.#parts.target.isolate === 'gateway' ? '' : (caller?.() ?? '')
+    return this.#parts.target.isolate === 'gateway' ? '' : (caller?.().member ?? '')
   }
 }
 

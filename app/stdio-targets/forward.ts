@@ -1,5 +1,6 @@
 // Sends one request of a client to the process. The response is a message if it comes first, else a stream of messages
 // that the response ends.
+import { noOwner } from '../budget/budget.js'
 import { EVENT_STREAM_TYPE } from '../http/media-type.js'
 import { metaOf, replaceMeta } from '../mcp/meta.js'
 import type { Fields } from '../mcp/rpc-response.js'
@@ -37,7 +38,7 @@ export async function forward(
   forwarding: Forwarding,
 ): Promise<McpResponse> {
   const { signal, headers, onHead } = request
-  const release = await server.admit(request.caller?.() ?? '', signal)
+  const release = await server.admit(request.caller?.() ?? noOwner, signal)
   if (signal.aborted) {
     release()
     throw signal.reason

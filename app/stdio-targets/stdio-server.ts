@@ -1,11 +1,11 @@
 // One server over stdio as its clients share it: its process, its subscribers, and the number of its running requests.
 import { type Abortable, abortable } from '@svc/core'
+import { Budget, type BudgetUser } from '../budget/budget.js'
 import { responseWithoutClient } from '../mcp/rpc-error.js'
 import type { ReceivedMessage } from '../mcp/servers.js'
 import { Notifications } from './notifications.js'
 import type { RpcChannel } from './rpc-channel.js'
 import { type Connection, Supervisor, type SupervisorParts } from './supervisor.js'
-import { Turns } from './turns.js'
 
 /** Receives what the process sends to its only client. */
 export type OnlyClient = (received: ReceivedMessage) => void
@@ -22,13 +22,16 @@ export class StdioServer {
   readonly isExclusive: boolean
   /** Number of sessions that use it. */
   sessions = 0
-  readonly #turns: Turns
+  /** The requests that the process works on, at a time. */
+  readonly #requests: Budget
 
   constructor(parts: StdioServerParts) {
     const { onlyClient, client } = parts
     this.isExclusive = onlyClient !== undefined
     const { isolate, max_concurrent: max } = parts.target
-    this.#turns = new Turns(max, isolate === 'gateway' ? max - Math.floor(max / 4) : max)
+    const limitOfOwner = isolate === 'gateway' ? threeQuarters(max) : max
+    const limitOfMember = isolate === 'gateway' ? threeQuarters(limitOfOwner) : max
+    this.#requests = new Budget({ limit: max, limitOfOwner, limitOfMember })
     this.notifications = new Notifications(client.clientInfo)
     this.supervisor = new Supervisor({
       ...parts,
@@ -48,8 +51,8 @@ export class StdioServer {
   }
 
   /** Waits until the process may work on one more request; the caller calls the result when it is done. */
-  async admit(caller: string, signal: Abortable): Promise<() => void> {
-    const release = await this.#turns.take(caller, signal)
+  async admit(caller: BudgetUser, signal: Abortable): Promise<() => void> {
+    const release = await this.#requests.take(caller, 1, signal)
     return () => {
       this.supervisor.touch()
       release()
@@ -58,7 +61,7 @@ export class StdioServer {
 
   /** Whether neither a request nor a stream needs the process. */
   get isIdle(): boolean {
-    return this.#turns.running === 0 && !this.notifications.hasStreams && !this.supervisor.isStarting
+    return this.#requests.used === 0 && !this.notifications.hasStreams && !this.supervisor.isStarting
   }
 
   #receive(received: ReceivedMessage, channel: RpcChannel, onlyClient: OnlyClient | undefined): void {
@@ -69,4 +72,8 @@ export class StdioServer {
     if (onlyClient !== undefined && (id === undefined || method !== 'ping')) onlyClient(received)
     else if (id !== undefined) channel.send(responseWithoutClient(id, method))
   }
+}
+
+function threeQuarters(amount: number): number {
+  return amount - Math.floor(amount / 4)
 }

@@ -15,7 +15,7 @@ import type { UpstreamDispatcher } from './dispatcher.js'
 import { upstreamHeaders } from './headers.js'
 import { isUpstreamError, type UpstreamRequest, type UpstreamResponse } from './response.js'
 import { limitResponse } from './response-limit.js'
-import { type CallObservers, callerKey, sendCall } from './send.js'
+import { type CallObservers, callerOf, sendCall } from './send.js'
 
 /** The upstream's headers about the body; the others belong to the hop. */
 const bodyHeaders: ReadonlySet<string> = new Set([
@@ -49,7 +49,7 @@ export function dispatchInvoke(
           headers,
           body,
           signal: call.abortState,
-          caller: () => callerKey(call),
+          caller: () => callerOf(call),
           onHead: () => control.firstByte(),
         }
         const response = limitResponse(await sendCall(control, upstream, target, sending), maxResponseBytes)

@@ -1,5 +1,6 @@
 // Requests to an upstream and its responses, as HTTP.
 import { type Abortable, brand, hasBrand, type ResponseHeaders, type Sent } from '@svc/core'
+import type { BudgetUser } from '../budget/budget.js'
 
 /** A request to an upstream. */
 export interface UpstreamRequest {
@@ -8,8 +9,8 @@ export interface UpstreamRequest {
   readonly path: string
   readonly headers: Record<string, string | string[]>
   readonly body?: string | Uint8Array | undefined
-  /** The key of the principal that it is for; absent for requests of the gateway itself. */
-  readonly caller?: (() => string) | undefined
+  /** The principal that it is for, as a member of its tenant; absent for requests of the gateway itself. */
+  readonly caller?: (() => BudgetUser) | undefined
   /** Runs when the head of the response has arrived. */
   readonly onHead?: (() => void) | undefined
   /** Whether a response of events may be silent for as long as it takes. */

@@ -8,6 +8,7 @@ import {
   type ResponseHead,
 } from '@svc/core'
 import type { CallControl } from '@svc/core/pipeline'
+import type { BudgetUser } from '../budget/budget.js'
 import { discard } from './discard.js'
 import {
   type Discardable,
@@ -20,7 +21,7 @@ import {
 type Sendable = Omit<UpstreamRequest, 'path'>
 /** Optional members of a request. The literal that makes it has them, as V8 gives each extended copy a new class. */
 export interface CallObservers {
-  readonly caller: () => string
+  readonly caller: () => BudgetUser
   readonly onHead: () => void
 }
 
@@ -55,6 +56,11 @@ export function sendCall<Request extends Sendable, Response extends AnyResponse>
 export function callerKey(call: Call): string {
   const caller = call.get(identity)
   return caller === undefined ? '' : principalKeyOf(caller)
+}
+
+/** The principal that makes the call, as a member of its tenant. */
+export function callerOf(call: Call): BudgetUser {
+  return { owner: call.get(identity)?.tenant ?? '', member: callerKey(call) }
 }
 
 /**

@@ -71,6 +71,7 @@ const tools: Record<string, (args: Fields, meta: Fields, id: unknown) => Fields 
     for (const go of held.splice(0)) go()
     return text(String(mostRunning))
   },
+  running: () => text(String(running)),
   cancelled: () => text(String(cancelled.length)),
   changed: () => {
     change('toolsListChanged', 'notifications/tools/list_changed', {})

@@ -15,7 +15,7 @@ const kinds = Object.keys(listForms) as ListKind[]
 async function requestWith(kind: ListKind, nameOf: (index: number) => string) {
   const clock = new FakeClock()
   const client = { revision: '2025-11-25', capabilities: {}, clientInfo: {} }
-  const session = new FederationSession('session', client, clock)
+  const session = new FederationSession('session', 'acme', client, clock)
   const reads = { count: 0 }
   const entryOf = (_: unknown, index: number) =>
     Object.defineProperty({}, listForms[kind].nameMember, {
@@ -24,7 +24,12 @@ async function requestWith(kind: ListKind, nameOf: (index: number) => string) {
         return nameOf(index)
       },
     })
-  const list = { entries: Array.from({ length: size }, entryOf), ttlMs: undefined, isCut: false }
+  const list = {
+    entries: Array.from({ length: size }, entryOf),
+    characters: 0,
+    ttlMs: undefined,
+    isCut: false,
+  }
   const empty = { ...list, entries: [] }
   for (const one of kinds)
     await session.lists.of({ server, kind: one, scope }, 60_000, async () => (one === kind ? list : empty))

@@ -158,3 +158,32 @@ describe('a process that several clients share', () => {
     })
   })
 })
+
+describe('a process that tenants share', () => {
+  it('serves the call of one tenant while another one has as many long calls as it likes', async () => {
+    await using issuer = await TestIssuer.start()
+    await withStdio(
+      scriptedTarget('', { max_concurrent: 4 }),
+      async (gateway) => {
+        const call = async (tool: string, claims: Record<string, string>) => {
+          const authorization = `Bearer ${await issuer.sign(claims)}`
+          const response = await gateway.invoke(`/mcp/files/${tool}@unversioned`, {}, { authorization })
+          const { content } = (await response.json()) as { content: { text: string }[] }
+          return content[0]?.text
+        }
+        const callers = ['ada', 'bob', 'ada', 'bob', 'ada', 'bob', 'ada', 'bob']
+        const long = callers.map((sub) => call('hold', { org: 'greedy', sub }))
+        const small = { org: 'small', sub: 'cem' }
+        // Three quarters of the process, and the call that counts them.
+        await until(async () => (await call('running', small)) === '4')
+        let isOver = false
+        const ended = Promise.all(long).finally(() => {
+          isOver = true
+        })
+        while (!isOver) await call('release', small)
+        expect(await ended).to.deep.equal(callers.map(() => 'released'))
+      },
+      { authn: { oidc: issuer.oidc } },
+    )
+  })
+})

@@ -101,7 +101,7 @@ export const channels = {
     places: ['pages'],
     method: 'POST',
     path: '/mcp',
-    sessions: 40,
+    sessions: 30,
     ...rpc('tools/list', {}),
   },
   'a call at several servers': {

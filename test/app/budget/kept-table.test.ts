@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { SessionTable } from 'svc-sdk/internal/mcp/session-table'
+import { KeptTable } from 'svc-sdk/internal/budget/kept-table'
 
 const days = 86_400_000
 
@@ -8,31 +8,32 @@ interface Session {
   isIdle: boolean
 }
 
-describe('a table of sessions', () => {
+describe('a table of what is kept', () => {
   const clock = { time: 0, monotonic: () => clock.time }
   let ended: string[]
-  let table: SessionTable<Session>
+  let table: KeptTable<Session>
 
   beforeEach(() => {
     ended = []
-    table = new SessionTable({
+    table = new KeptTable({
       clock,
-      peer: 'a server',
-      max: 3,
-      maxPerOwner: 2,
+      what: 'sessions of a server',
+      limits: { limit: 3, limitOfMember: 2 },
+      unusedMs: 7 * days,
       mayEnd: ({ isIdle }) => isIdle,
       onEnd: ({ name }) => ended.push(name),
     })
   })
 
-  const add = (name: string, owner: string | undefined, isIdle = true) =>
-    table.add(name, owner, { name, isIdle })
+  const of = (member: string | undefined) => (member === undefined ? undefined : { owner: '', member })
+  const add = (name: string, member: string | undefined, isIdle = true) =>
+    table.add(name, of(member), { name, isIdle })
   const names = () => table.all().map(({ name }) => name)
 
   it('evicts the session that an owner used longest ago for its next one', () => {
     add('a', 'ada')
     add('b', 'ada')
-    table.use('a', 'ada')
+    table.use('a', of('ada'))
     add('c', 'ada')
     expect(ended).to.deep.equal(['b'])
     expect(names()).to.deep.equal(['a', 'c'])
@@ -49,7 +50,7 @@ describe('a table of sessions', () => {
     add('b', 'ada')
     add('c', 'ada')
     expect(ended).to.deep.equal(['b'])
-    table.add('c', 'ada', { name: 'c', isIdle: false })
+    table.add('c', of('ada'), { name: 'c', isIdle: false })
     expect(() => add('d', 'ada')).to.throw('The caller has as many sessions of a server as allowed')
     add('e', 'bob', false)
     expect(() => add('f', 'dan'))
@@ -60,8 +61,8 @@ describe('a table of sessions', () => {
 
   it('does not show the session of one owner to another', () => {
     add('a', 'ada')
-    expect(table.use('a', 'bob')).to.equal(undefined)
-    expect(table.use('a', 'ada')).to.include({ name: 'a' })
+    expect(table.use('a', of('bob'))).to.equal(undefined)
+    expect(table.use('a', of('ada'))).to.include({ name: 'a' })
   })
 
   it('ends sessions that were not used for over a week, unless they are in use', () => {
@@ -74,5 +75,32 @@ describe('a table of sessions', () => {
     clock.time += 8 * days
     add('d', 'dan')
     expect(ended).to.deep.equal(['a', 'c'])
+  })
+
+  it('evicts what the tenant that has most, and its largest member, used longest ago', () => {
+    const bytes = new KeptTable<string>({
+      clock,
+      what: 'lists',
+      limits: { limit: 100, limitOfOwner: 70 },
+      unusedMs: days,
+      onEnd: (name) => ended.push(name),
+    })
+    const keep = (owner: string, member: string, amount: number) => {
+      const name = `${owner} ${member} ${amount}`
+      return bytes.add(name, { owner, member }, name, amount)
+    }
+    keep('a', 'small', 10)
+    keep('a', 'large', 30)
+    keep('b', 'own', 25)
+    keep('a', 'large', 21)
+    expect(ended).to.deep.equal([])
+    keep('c', 'own', 15)
+    expect(ended).to.deep.equal(['a large 30'])
+    expect(() => keep('c', 'own', 71)).to.throw('More lists than one caller may have')
+    keep('a', 'small', 40)
+    expect(ended).to.deep.equal(['a large 30', 'a large 21'])
+    clock.time += 2 * days
+    bytes.endExpired()
+    expect(bytes.budget.used).to.equal(0)
   })
 })
