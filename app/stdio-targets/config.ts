@@ -45,7 +45,7 @@ export const stdioTargetSchema = z
       'Number of processes of this target at a time, for `isolate: session` and `principal`',
     ).default(32),
     max_concurrent: count(
-      'Number of requests that a process works on at a time; others wait. Of a process that all callers share, one tenant has at most three quarters, and one caller three quarters of these',
+      'Number of requests that a process works on at a time; others wait. Of a process that all callers share, one tenant has at most three quarters, and one caller half',
     ).default(32),
     max_sessions_per_caller: count(
       'Number of MCP sessions of one caller at a time; one more ends the oldest idle one, and is RATE_LIMITED if none is idle',

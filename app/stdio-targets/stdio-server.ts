@@ -29,9 +29,13 @@ export class StdioServer {
     const { onlyClient, client } = parts
     this.isExclusive = onlyClient !== undefined
     const { isolate, max_concurrent: max } = parts.target
-    const limitOfOwner = isolate === 'gateway' ? threeQuarters(max) : max
-    const limitOfMember = isolate === 'gateway' ? threeQuarters(limitOfOwner) : max
-    this.#requests = new Budget({ limit: max, limitOfOwner, limitOfMember })
+    // A part for other tenants, and one for other callers of the tenant.
+    const reserved = isolate === 'gateway' ? Math.floor(max / 4) : 0
+    this.#requests = new Budget({
+      limit: max,
+      limitOfOwner: max - reserved,
+      limitOfMember: max - 2 * reserved,
+    })
     this.notifications = new Notifications(client.clientInfo)
     this.supervisor = new Supervisor({
       ...parts,
@@ -72,8 +76,4 @@ export class StdioServer {
     if (onlyClient !== undefined && (id === undefined || method !== 'ping')) onlyClient(received)
     else if (id !== undefined) channel.send(responseWithoutClient(id, method))
   }
-}
-
-function threeQuarters(amount: number): number {
-  return amount - Math.floor(amount / 4)
 }
