@@ -51,14 +51,14 @@ export async function checkProofFile(file: string, options: CheckProofArguments,
     await io.out(`${JSON.stringify(judged.length === 1 ? judged[0] : judged, null, 2)}\n`)
     return
   }
-  for (const each of judged) await io.out(described(each))
+  for (const each of judged) await io.out(describeJudgement(each))
   if (judged.length > 1) {
     const proven = judged.filter(({ valid }) => valid).length
     await io.out(`${proven} of ${judged.length} records proven\n`)
   }
 }
 
-function described(judged: ProofJudgement): string {
+function describeJudgement(judged: ProofJudgement): string {
   if (!judged.valid) return `NOT PROVEN: ${judged.reason}\n`
   const { record, origin, leaf, size, keyId } = judged
   const { ts, tenant, server, tool, trace_id, span_id } = record

@@ -4,7 +4,7 @@ import { visibleInLine } from '@svc/core/json'
 import type { SignedEnvelope } from '@svc/plugin-audit/log'
 import { followLog, type LogFilter, readLog, toEcs, toOcsf } from '@svc/plugin-audit/tools'
 import type { CliIo } from './io.js'
-import { milliseconds, table } from './table.js'
+import { formatMilliseconds, table } from './table.js'
 
 export const formats = ['ndjson', 'table', 'ocsf', 'ecs'] as const
 type Format = (typeof formats)[number]
@@ -22,7 +22,7 @@ const growing = [24, 8, 6, 8, 12, 20, 24, 24, 32]
 const FOLLOW_EVERY_MS = 250
 
 /** `more` says when to look again under `--follow`; by default every 250 milliseconds, without end. */
-export async function show(dir: string, options: ShowOptions, io: CliIo, more = inAMoment): Promise<void> {
+export async function show(dir: string, options: ShowOptions, io: CliIo, more = waitMoment): Promise<void> {
   const { format = 'ndjson', follow = false, ...filter } = options
   let failure: string | undefined
   const reading = {
@@ -77,7 +77,7 @@ function row(record: SignedEnvelope, mark: string | undefined): string[] {
     record.ts,
     record.policy.decision,
     record.status,
-    milliseconds(record.latency_ms),
+    formatMilliseconds(record.latency_ms),
     record.tenant,
     record.server,
     record.tool,
@@ -86,7 +86,7 @@ function row(record: SignedEnvelope, mark: string | undefined): string[] {
   ].map(visibleInLine)
 }
 
-function inAMoment(): Promise<boolean> {
+function waitMoment(): Promise<boolean> {
   return new Promise((resolve) => setTimeout(resolve, FOLLOW_EVERY_MS, true))
 }
 

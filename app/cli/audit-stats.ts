@@ -10,7 +10,7 @@ import {
 } from '@svc/plugin-audit/tools'
 import { badLines } from './audit-show.js'
 import type { CliIo } from './io.js'
-import { milliseconds, table } from './table.js'
+import { formatMilliseconds, table } from './table.js'
 
 export async function stats(dir: string, options: LogFilter & { json?: boolean }, io: CliIo): Promise<void> {
   const { json, ...filter } = options
@@ -39,7 +39,7 @@ function tools(tools: readonly ToolStats[]): string {
   const rows = tools.map((tool) => [
     visibleInLine(tool.tool),
     ...[tool.calls, tool.denials, tool.errors].map(String),
-    ...[tool.p50, tool.p90, tool.p99, tool.max].map(milliseconds),
+    ...[tool.p50, tool.p90, tool.p99, tool.max].map(formatMilliseconds),
     bar(tool, slowest),
   ])
   const headings = ['TOOL', 'CALLS', 'DENIED', 'FAILED', 'P50 MS', 'P90 MS', 'P99 MS', 'MAX MS']

@@ -6,7 +6,7 @@ import { AuditError } from '@svc/plugin-audit/log'
 import { type TraceNode, traceTree } from '@svc/plugin-audit/tools'
 import { badLines, reasonsOf } from './audit-show.js'
 import type { CliIo } from './io.js'
-import { milliseconds } from './table.js'
+import { formatMilliseconds } from './table.js'
 
 export async function showTrace(dirs: readonly string[], traceId: string, io: CliIo): Promise<void> {
   const roots = await traceTree(dirs, traceId, badLines(io))
@@ -34,7 +34,7 @@ function lineOf({ record, dir, unverified }: TraceNode, isOneLog: boolean): stri
     status,
     ...(unverified === undefined ? [] : [unverified.toUpperCase()]),
     ...reasonsOf(record),
-    `${milliseconds(latency_ms)} ms`,
+    `${formatMilliseconds(latency_ms)} ms`,
     ts,
     tenant,
     ...(isOneLog ? [] : [`[${basename(dir)}]`]),

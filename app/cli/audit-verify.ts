@@ -40,7 +40,7 @@ export async function verify(dir: string, options: VerifyArguments, io: CliIo): 
     ...(witnesses === undefined ? {} : { witnesses }),
     ...(json
       ? {}
-      : { onFailure: (failure: VerifyFailure) => io.err(`${bar?.clear() ?? ''}${line(failure)}`) }),
+      : { onFailure: (failure: VerifyFailure) => io.err(`${bar?.clear() ?? ''}${failureLine(failure)}`) }),
     ...(bar === undefined ? {} : { onProgress: bar.show }),
   })
   clear()
@@ -66,8 +66,8 @@ async function writeTrusted(path: string, { origin, head, keySpans }: VerifyRepo
   await writeText(path, of + lines.join(''))
 }
 
-function line({ file, line, kind, message }: VerifyFailure): string {
-  return `${visibleInLine(file)}:${line}: ${kind}: ${message}\n`
+function failureLine({ file, line: failureLine, kind, message }: VerifyFailure): string {
+  return `${visibleInLine(file)}:${failureLine}: ${kind}: ${message}\n`
 }
 
 function summary(report: VerifyReport, fast: boolean): string {
@@ -89,9 +89,9 @@ function summary(report: VerifyReport, fast: boolean): string {
       `${size} leaves cosigned by ${by.length} witnesses at ${time}: ${visibleInLine(by.join(', '))}`,
     )
   }
-  for (const { line, from, to, before, after } of report.clockSetBacks) {
+  for (const { line: failureLine, from, to, before, after } of report.clockSetBacks) {
     lines.push(
-      `audit.journal:${line}: the clock was set back from ${from} to ${to}; by witnesses, times before: ${before}, after: ${after}`,
+      `audit.journal:${failureLine}: the clock was set back from ${from} to ${to}; by witnesses, times before: ${before}, after: ${after}`,
     )
   }
   if (report.removedDays.length > 0) {
@@ -100,9 +100,9 @@ function summary(report: VerifyReport, fast: boolean): string {
       `${report.removedDays.length} days removed by retention, as the journal states (${first} to ${last})`,
     )
   }
-  const tampering = counted(report.tampering)
+  const tampering = describeCounts(report.tampering)
   if (tampering !== '') lines.push(`against what was sealed: ${tampering}`)
-  const failures = counted(report.failureCounts)
+  const failures = describeCounts(report.failureCounts)
   if (failures !== '') lines.push(`failures: ${failures}`)
   lines.push(...limits(report), verdictOf(report))
   return `${lines.join('\n')}\n`
@@ -140,7 +140,7 @@ function verdictOf({ verdict, reason, journalLines }: VerifyReport): string {
     : 'every record that is present is intact; missing records cannot be detected without a journal'
 }
 
-function counted(counts: Readonly<Record<string, number>>): string {
+function describeCounts(counts: Readonly<Record<string, number>>): string {
   return Object.entries(counts)
     .map(([kind, count]) => `${count} ${kind}`)
     .join(', ')
@@ -163,7 +163,7 @@ function progressBar(io: CliIo) {
       const share = totalBytes === 0 ? 1 : bytes / totalBytes
       const bar = '\u2588'.repeat(Math.round(share * BAR_CELLS)).padEnd(BAR_CELLS, '\u2591')
       const rate = bytes / Math.max(now - began, 1)
-      const left = duration((totalBytes - bytes) / rate)
+      const left = formatDuration((totalBytes - bytes) / rate)
       const figures = `${(bytes / 1e6).toFixed(0)} MB  ${(rate / 1e3).toFixed(0)} MB/s  ${left} left`
       progress(`${bar} ${(share * 100).toFixed(0).padStart(3)} %  ${figures}`)
     },
@@ -171,7 +171,7 @@ function progressBar(io: CliIo) {
   }
 }
 
-function duration(ms: number): string {
+function formatDuration(ms: number): string {
   const seconds = Math.ceil(ms / 1e3)
   const [hours, minutes] = [Math.floor(seconds / 3600), Math.floor((seconds % 3600) / 60)]
   const parts = hours > 0 ? [hours, minutes, seconds % 60] : [minutes, seconds % 60]

@@ -17,7 +17,7 @@ import { stats } from './audit-stats.js'
 import { showTrace } from './audit-trace.js'
 import { type VerifyArguments, verify } from './audit-verify.js'
 import { runWitness, type WitnessArguments } from './audit-witness.js'
-import { commandGuard, judging, portOf, UNDECIDED, wholeNumber } from './command-guard.js'
+import { commandGuard, exitUndecided, portOf, UNDECIDED, wholeNumber } from './command-guard.js'
 import { type CliIo, processIo } from './io.js'
 
 const DEFAULT_WITNESS_PORT = 8791
@@ -28,7 +28,7 @@ export function auditCommand(io: CliIo = processIo()): Command {
   const guarded = commandGuard(io, 'audit', [AuditError, SignerKeyError])
   const audit = new Command('audit').description('verify and read the audit log')
 
-  judging(witnessed(audit.command('verify <dir>')))
+  exitUndecided(addWitnessOptions(audit.command('verify <dir>')))
     .description('check every record; exit 0 intact, 1 not intact, 2 cannot be judged')
     .option('--keys <file>', KEYS)
     .option(
@@ -46,7 +46,7 @@ export function auditCommand(io: CliIo = processIo()): Command {
       guarded('verify', () => verify(dir, options, io), UNDECIDED),
     )
 
-  filtered(audit.command('prove <dir>'))
+  addFilterOptions(audit.command('prove <dir>'))
     .description(
       'write the proof that one record, or all that match, are in the log; it can be checked without the log',
     )
@@ -54,7 +54,7 @@ export function auditCommand(io: CliIo = processIo()): Command {
     .option('--out <file>', 'write the proof to this file instead of standard output')
     .action((dir: string, options: ProveArguments) => guarded('prove', () => prove(dir, options, io)))
 
-  judging(audit.command('check-proof <file>'))
+  exitUndecided(audit.command('check-proof <file>'))
     .description('check a proof; exit 0 if its records were sealed by one of the keys')
     .requiredOption('--keys <file>', KEYS)
     .option('--json', 'print the result as JSON')
@@ -112,7 +112,7 @@ export function auditCommand(io: CliIo = processIo()): Command {
       guarded('fetch', () => fetchUploaded(source, dir, options, io)),
     )
 
-  witnessed(audit.command('report <dir>'))
+  addWitnessOptions(audit.command('report <dir>'))
     .description('write a signed report on a range of days, as JSON and as a page; exit codes as verify')
     .requiredOption('--from <day>', 'the first day, YYYY-MM-DD in UTC')
     .requiredOption('--to <day>', 'the last day')
@@ -125,14 +125,14 @@ export function auditCommand(io: CliIo = processIo()): Command {
       guarded('report', () => report(dir, options, io), UNDECIDED),
     )
 
-  judging(audit.command('check-report <file>'))
+  exitUndecided(audit.command('check-report <file>'))
     .description('check a report; exit 0 if one of the keys signed that the log is intact, else 1')
     .requiredOption('--keys <file>', 'public keys (ed25519:<base64>, one a line) or a signing key file')
     .action((file: string, options: { keys: string }) =>
       guarded('check-report', () => checkReportFile(file, options, io), UNDECIDED),
     )
 
-  filtered(audit.command('show <dirs...>'))
+  addFilterOptions(audit.command('show <dirs...>'))
     .description('print records')
     .option('--trace <id>', 'print the calls of this trace as a tree, of all the logs that are named')
     .option('--limit <n>', 'at most this number of records, from the first on', wholeNumber(1))
@@ -145,7 +145,7 @@ export function auditCommand(io: CliIo = processIo()): Command {
       guarded('show', () => (trace === undefined ? showOne(dirs, options, io) : showTrace(dirs, trace, io))),
     )
 
-  filtered(audit.command('stats <dir>'))
+  addFilterOptions(audit.command('stats <dir>'))
     .description('calls, denials by reason, latency percentiles per tool')
     .option('--json', 'print the statistics as JSON')
     .action((dir: string, options: ShowOptions & { json?: boolean }) =>
@@ -163,7 +163,7 @@ async function showOne(
   await show(dir, options, io)
 }
 
-function filtered(command: Command): Command {
+function addFilterOptions(command: Command): Command {
   return command
     .option('--since <time>', 'from this day or ISO 8601 instant on')
     .option('--until <time>', 'before this day or ISO 8601 instant')
@@ -181,7 +181,7 @@ function filtered(command: Command): Command {
     .option('--policy <sha256>', 'only records judged by this policy: its hash, or the first digits')
 }
 
-function witnessed(command: Command): Command {
+function addWitnessOptions(command: Command): Command {
   return command
     .option(
       '--witness-keys <file>',

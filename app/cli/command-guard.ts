@@ -31,7 +31,7 @@ export function commandGuard(
 }
 
 /** Wrong arguments of the command exit with `UNDECIDED`; its help with 0. */
-export function judging(command: Command): Command {
+export function exitUndecided(command: Command): Command {
   return command.exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : UNDECIDED))
 }
 
@@ -46,7 +46,7 @@ export function wholeNumber(min: number, max?: number): (text: string) => number
 }
 
 /** Collects the values of an option that may be repeated. */
-export function collected(value: string, values: readonly string[] = []): readonly string[] {
+export function collectValue(value: string, values: readonly string[] = []): readonly string[] {
   return [...values, value]
 }
 

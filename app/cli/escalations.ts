@@ -126,7 +126,7 @@ async function list(flags: ListFlags, io: CliIo, env: Env): Promise<void> {
   const client = await clientOf(flags, env)
   const response = await client.ask(`api/escalations?${query}`)
   if (json === true) return io.out(`${JSON.stringify(response)}\n`)
-  const { escalations, more } = parsed(listSchema, response)
+  const { escalations, more } = parseResponse(listSchema, response)
   if (escalations.length === 0) return io.out(status === 'all' ? 'none\n' : `none that are ${status}\n`)
   await io.out(table([headings, ...escalations.map(row)]))
   if (more) io.err('there are more; --limit shows them\n')
@@ -160,10 +160,10 @@ function pathOf(id: string): string {
 }
 
 function caseIn(response: unknown): { response: unknown; shown: Case } {
-  return { response, shown: parsed(caseSchema, response) }
+  return { response, shown: parseResponse(caseSchema, response) }
 }
 
-function parsed<T>(schema: z.ZodType<T>, response: unknown): T {
+function parseResponse<T>(schema: z.ZodType<T>, response: unknown): T {
   const result = schema.safeParse(response)
   if (result.success) return result.data
   throw new AdminError('the response does not have the form of an admin listener')

@@ -25,7 +25,7 @@ const program = new Command('svc-sdk')
   // An option after a subcommand's name belongs to the subcommand, even if its parent has one of that name.
   .enablePositionalOptions()
 
-for (const load of needed(process.argv[2])) program.addCommand(await load())
+for (const load of commandsFor(process.argv[2])) program.addCommand(await load())
 
 const io = processIo()
 prepare(program, 'npx svc-sdk')
@@ -48,7 +48,7 @@ function prepare(command: Command, path: string): void {
  * Loads only the command of this name, because loading the others takes time: no command for the version, and all
  * commands for the help and for an unknown name.
  */
-function needed(name = ''): readonly (() => Promise<Command>)[] {
+function commandsFor(name = ''): readonly (() => Promise<Command>)[] {
   if (name === '--version' || name === '-V') return []
   const load = Object.hasOwn(commands, name) ? commands[name] : undefined
   return load === undefined ? Object.values(commands) : [load]

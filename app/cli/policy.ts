@@ -6,7 +6,7 @@ import { refusedTools } from '../doctor/refused-tools.js'
 import { builtinPlugins } from '../gateway/plugins.js'
 import { isIdempotencyKey, keyExpected } from '../http/call-headers.js'
 import { type HostConfig, hostSchema } from '../policy/config.js'
-import { collected } from './command-guard.js'
+import { collectValue } from './command-guard.js'
 import { type ExplainedCall, explainCall } from './explain.js'
 import { type CliIo, processIo } from './io.js'
 import { baseDirOf, commandContext, diagnosticsOf, loadPolicyFile } from './policy-file.js'
@@ -50,7 +50,9 @@ export function policyCommand(io: CliIo = processIo(), env: Env = process.env): 
         .requiredOption('--server <server>', 'server name, as in targets')
         .requiredOption('--tool <name@version>', 'the tool; without a version it is unversioned')
         .option('--user <user>', 'user of the caller; without one it is a service agent')
-        .addOption(new Option('--role <role>', 'a role of the caller; may be repeated').argParser(collected))
+        .addOption(
+          new Option('--role <role>', 'a role of the caller; may be repeated').argParser(collectValue),
+        )
         .addOption(
           new Option('--args <json>', "the call's arguments, a JSON object")
             .default('{}')

@@ -7,7 +7,7 @@ import { lineLogger } from '../gateway/container.js'
 import { serverNameOf } from '../stdio-gateway/command-target.js'
 import { type StdioGateway, serveStdio } from '../stdio-gateway/serve.js'
 import { signInCredentials } from '../stdio-gateway/sign-in/policy-credentials.js'
-import { collected, portOf } from './command-guard.js'
+import { collectValue, portOf } from './command-guard.js'
 import { policyText, reportStart } from './policy-file.js'
 
 interface StdioFlags {
@@ -29,7 +29,7 @@ export function stdioCommand(): Command {
       '--name <name>',
       'the name of the server in the policy and in records; without a command, one of its targets',
     )
-    .option('--env <name>', 'a variable that the command gets (repeatable)', collected, [])
+    .option('--env <name>', 'a variable that the command gets (repeatable)', collectValue, [])
     .option('--dir <dir>', "keep the gateway's files here (overrides sec0Dir)")
     .option('--log <file>', 'append log lines to this file instead of standard error')
     .option('--callback-port <n>', 'where the issuer sends the user back to; 0 picks a free port', portOf, 0)

@@ -18,6 +18,6 @@ export function table(rows: readonly (readonly string[])[], right: readonly numb
 }
 
 /** Milliseconds with about three digits. */
-export function milliseconds(ms: number): string {
+export function formatMilliseconds(ms: number): string {
   return ms >= 100 ? ms.toFixed(0) : ms.toFixed(ms >= 10 ? 1 : 2)
 }

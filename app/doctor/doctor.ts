@@ -172,10 +172,10 @@ export async function runDoctor(
       : [{ section: name, run: async () => (await plugin.doctor?.(config, context)) ?? [] }]
   })
   const all = [...hostChecks(host, context), ...stdioChecks(policy, context), ...ofPlugins]
-  return (await Promise.all(all.map(checked))).flat()
+  return (await Promise.all(all.map(runCheck))).flat()
 }
 
-async function checked({
+async function runCheck({
   section,
   timeoutMs = defaultTimeoutMs,
   run,

@@ -56,11 +56,11 @@ export async function refusalsOf(
 
 function stagesOf(policy: Policy, plugins: Policy['plugins'], context: PluginContext): PlacedStage[] {
   return plugins.map((plugin) =>
-    explaining(plugin.name, plugin.create(policy.sections.get(plugin.name), context)),
+    explainingStage(plugin.name, plugin.create(policy.sections.get(plugin.name), context)),
   )
 }
 
-function explaining(name: string, stage: PlacedStage['stage']): PlacedStage {
+function explainingStage(name: string, stage: PlacedStage['stage']): PlacedStage {
   const explain = stage.explain?.bind(stage)
   const handle: PlacedStage['stage']['handle'] =
     explain === undefined ? (_call, next) => next() : (call, next) => explain(call, next, () => undefined)

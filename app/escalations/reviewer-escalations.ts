@@ -59,7 +59,7 @@ export class ReviewerEscalations {
     const { isAll, tenant: own, sets } = this.#scope
     const isSearch = !isAll && sets.size > 0
     const asks = isAll || isSearch ? tenant : own
-    const found = await asked(() =>
+    const found = await withStoreRefusal(() =>
       this.#service.list({
         ...(status === undefined ? {} : { status }),
         ...(asks === undefined ? {} : { tenant: asks }),
@@ -78,7 +78,7 @@ export class ReviewerEscalations {
   /** The whole input of the call that reviewers may see. */
   async input(id: string): Promise<EscalationInput> {
     await this.#find(id)
-    const input = await asked(() => this.#service.input(id))
+    const input = await withStoreRefusal(() => this.#service.input(id))
     if (input !== undefined) return input
     throw new Refusal(
       'TARGET_NOT_FOUND',
@@ -93,19 +93,19 @@ export class ReviewerEscalations {
       return denied('TOOL_NOT_ALLOWED', message, refusalOf(id, status, 'not_a_reviewer'))
     }
     try {
-      return reviewerView(await asked(() => this.#service.vote(id, this.#reviewer, vote)))
+      return reviewerView(await withStoreRefusal(() => this.#service.vote(id, this.#reviewer, vote)))
     } catch (error) {
       if (!isVoteError(error)) throw error
       const { code, reason } = voteErrors[error.code]
       // Another vote may have decided it in the meantime, so the current status is read.
-      const now = error.code === 'DECIDED' ? await asked(() => this.#service.find(id)) : undefined
+      const now = error.code === 'DECIDED' ? await withStoreRefusal(() => this.#service.find(id)) : undefined
       return denied(code, error.message, refusalOf(id, now?.status ?? status, reason))
     }
   }
 
   /** Rejects for an escalation that the reviewer may not see as for one that does not exist. */
   async #find(id: string): Promise<Escalation> {
-    const found = await asked(() => this.#service.find(id))
+    const found = await withStoreRefusal(() => this.#service.find(id))
     if (found === undefined || !this.#mayRead(found)) throw notFound()
     return found
   }
@@ -125,7 +125,7 @@ export function notFound(): Refusal {
 }
 
 /** Apart from refusals, the service rejects only when its store fails. */
-export async function asked<T>(ask: () => Promise<T>): Promise<T> {
+export async function withStoreRefusal<T>(ask: () => Promise<T>): Promise<T> {
   try {
     return await ask()
   } catch (cause) {

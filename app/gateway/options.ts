@@ -106,13 +106,13 @@ export function layersOf(options: GatewaySettings): PolicyLayer[] {
   }
   const { plugins: _plugins, configure: _configure, env: _env, ...rest } = options
   const { policyYaml: _yaml, policyObject: _object, policyFile: _file, ...sections } = rest
-  const layers: PolicyLayer[] = [{ file: 'options', object: given(sections) }]
+  const layers: PolicyLayer[] = [{ file: 'options', object: withoutUndefined(sections) }]
   if (policyYaml !== undefined) layers.push({ file: policyFile ?? 'policyYaml', text: policyYaml })
   if (policyObject !== undefined) layers.push({ file: policyFile ?? 'policyObject', object: policyObject })
-  if (layers.length > 1) layers.push({ file: 'options', object: given({ port, tenant, sec0Dir }) })
+  if (layers.length > 1) layers.push({ file: 'options', object: withoutUndefined({ port, tenant, sec0Dir }) })
   return layers
 }
 
-function given(object: Record<string, unknown>): Record<string, unknown> {
+function withoutUndefined(object: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined))
 }

@@ -74,7 +74,7 @@ export class Gateway implements GatewayHandle {
     this.#sharesAdmin = sharesAdmin
     const clock = resolve(builder.bindings, tokens.Clock)
     this.#state = new SharedState(
-      () => resolveOptional(started(this.#policies).current.container, services.sharedStore),
+      () => resolveOptional(requireStarted(this.#policies).current.container, services.sharedStore),
       clock,
       builder.logger,
     )
@@ -141,7 +141,7 @@ export class Gateway implements GatewayHandle {
   #createAdmin(host: HostConfig): Admin | undefined {
     if (host.admin === undefined) return undefined
     return new Admin(host.admin, this.#builder.bindings, {
-      activePolicy: () => started(this.#policies).current,
+      activePolicy: () => requireStarted(this.#policies).current,
       draining: () => this.#closing !== undefined,
       keyReader: (directories) => this.#builder.keyReader(host, directories),
     })
@@ -167,7 +167,7 @@ export class Gateway implements GatewayHandle {
     await this.#ready
     if (this.#closing !== undefined) throw new Error('the gateway is closing')
     try {
-      const policy = await started(this.#policies).reload(source)
+      const policy = await requireStarted(this.#policies).reload(source)
       this.#warnOfRestart(policy.host)
       await Promise.all([this.#listener?.refresh(), this.#admin?.refresh()])
       this.#admin?.countReload('success')
@@ -182,7 +182,7 @@ export class Gateway implements GatewayHandle {
   }
 
   #warnOfRestart(next: HostConfig): void {
-    const settings = settingsRequiringRestart(started(this.#host), next)
+    const settings = settingsRequiringRestart(requireStarted(this.#host), next)
     if (settings.length === 0) return
     this.#builder.logger.warn({ settings }, 'settings that take effect at the next start')
   }
@@ -208,7 +208,7 @@ export class Gateway implements GatewayHandle {
   }
 }
 
-function started<T>(part: T | undefined): T {
+function requireStarted<T>(part: T | undefined): T {
   if (part === undefined) throw new Error('the gateway has not started')
   return part
 }

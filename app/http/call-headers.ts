@@ -45,7 +45,7 @@ export function traceOf(headers: IncomingHttpHeaders, ids: Ids): CallTrace {
     traceId: parent?.traceId ?? ids.traceId(),
     spanId: ids.spanId(),
     flags: parent?.flags ?? '01',
-    state: parent === undefined ? null : single(headers['tracestate']),
+    state: parent === undefined ? null : singleHeader(headers['tracestate']),
     causeTraceId: hex(headers['x-cause-trace'], 32) ?? parent?.traceId ?? null,
     causeSpanId: hex(headers['x-cause-span'], 16) ?? parent?.spanId ?? null,
   }
@@ -70,7 +70,7 @@ function hex(value: string | string[] | undefined, digits: number): string | nul
   return /^[0-9a-f]+$/.test(value) ? value : null
 }
 
-function single(value: string | string[] | undefined): string | null {
+function singleHeader(value: string | string[] | undefined): string | null {
   return typeof value === 'string' ? value : null
 }
 
@@ -94,9 +94,9 @@ export function agentOf(headers: IncomingHttpHeaders): { agent: CallAgent; refus
   const agent = { nodeId: null, agentRef: null, parentRef: null, variables: null, metadata: null }
   try {
     checkCause(headers)
-    const nodeId = named(headers, 'x-node-id')
-    const agentRef = named(headers, 'x-agent-ref')
-    const parentRef = named(headers, 'x-agent-parent-ref')
+    const nodeId = boundedHeader(headers, 'x-node-id')
+    const agentRef = boundedHeader(headers, 'x-agent-ref')
+    const parentRef = boundedHeader(headers, 'x-agent-parent-ref')
     const { variables, metadata } = agentState(headers['x-agent-state'])
     return { agent: { nodeId, agentRef, parentRef, variables, metadata } }
   } catch (error) {
@@ -105,7 +105,7 @@ export function agentOf(headers: IncomingHttpHeaders): { agent: CallAgent; refus
   }
 }
 
-function named(headers: IncomingHttpHeaders, name: string): string | null {
+function boundedHeader(headers: IncomingHttpHeaders, name: string): string | null {
   const value = headers[name]
   if (value === undefined) return null
   if (typeof value !== 'string' || value === '' || value.length > maxHeaderValue) {
@@ -125,7 +125,7 @@ function checkCause(headers: IncomingHttpHeaders): void {
 /** Base64url (RFC 4648 §5) of `{ "variables"?: object, "metadata"?: object }`. */
 function agentState(header: string | string[] | undefined): Pick<CallAgent, 'variables' | 'metadata'> {
   if (header === undefined) return { variables: null, metadata: null }
-  const value = typeof header === 'string' && base64url.test(header) ? parsed(header) : undefined
+  const value = typeof header === 'string' && base64url.test(header) ? parseState(header) : undefined
   if (isJsonObject(value)) {
     const { variables = null, metadata = null, ...rest } = value
     if (Object.keys(rest).length === 0 && isObjectOrNull(variables) && isObjectOrNull(metadata)) {
@@ -138,7 +138,7 @@ function agentState(header: string | string[] | undefined): Pick<CallAgent, 'var
   )
 }
 
-function parsed(text: string): unknown {
+function parseState(text: string): unknown {
   try {
     return parseJson(Buffer.from(text, 'base64url'))
   } catch (cause) {

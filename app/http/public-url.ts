@@ -13,7 +13,7 @@ interface Forwarded {
 /** An address or a range of addresses (RFC 4632, RFC 4291 §2.3). */
 const proxySchema = z
   .string()
-  .refine((range) => parsed(range) !== undefined, 'expected an IP address, or a range like 10.0.0.0/8')
+  .refine((range) => parseRange(range) !== undefined, 'expected an IP address, or a range like 10.0.0.0/8')
 
 class TrustedProxies {
   #ranges = new BlockList()
@@ -23,7 +23,7 @@ class TrustedProxies {
   constructor(ranges: readonly string[]) {
     this.#isEmpty = ranges.length === 0
     for (const range of ranges) {
-      const { address, prefix, family } = parsed(range) ?? {}
+      const { address, prefix, family } = parseRange(range) ?? {}
       if (address !== undefined && prefix !== undefined) this.#ranges.addSubnet(address, prefix, family)
     }
   }
@@ -43,8 +43,8 @@ class TrustedProxies {
    * its client choose.
    */
   forwarded(headers: IncomingHttpHeaders): Forwarded | undefined {
-    const proto = last(headers['x-forwarded-proto'])?.toLowerCase()
-    const host = last(headers['x-forwarded-host'])
+    const proto = lastValue(headers['x-forwarded-proto'])?.toLowerCase()
+    const host = lastValue(headers['x-forwarded-host'])
     const named: Forwarded = {
       ...(proto === undefined ? {} : { proto }),
       ...(host === undefined ? {} : { host }),
@@ -70,7 +70,7 @@ class TrustedProxies {
   }
 }
 
-function parsed(range: string): { address: string; prefix: number; family: 'ipv4' | 'ipv6' } | undefined {
+function parseRange(range: string): { address: string; prefix: number; family: 'ipv4' | 'ipv6' } | undefined {
   const [, address = '', digits] = /^([^/]+)(?:\/(\d{1,3}))?$/.exec(range) ?? []
   const version = isIP(address)
   const bits = version === 4 ? 32 : 128
@@ -81,7 +81,7 @@ function parsed(range: string): { address: string; prefix: number; family: 'ipv4
 }
 
 /** The value of the proxy that is connected; earlier values may be forged. */
-function last(value: string | string[] | undefined): string | undefined {
+function lastValue(value: string | string[] | undefined): string | undefined {
   const text = Array.isArray(value) ? value.at(-1) : value
   return text?.slice(text.lastIndexOf(',') + 1).trim()
 }

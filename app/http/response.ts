@@ -43,12 +43,12 @@ export function errorObject(
     ...(escalation === undefined
       ? {}
       : { escalation_id: escalation.id, escalation_status: escalation.status }),
-    sent: sentOnTheWire(sent),
+    sent: sentInJson(sent),
     trace_id: trace.traceId,
   }
 }
 
-function sentOnTheWire(sent: Sent): boolean | 'unknown' {
+function sentInJson(sent: Sent): boolean | 'unknown' {
   return sent === 'unknown' ? 'unknown' : sent === 'yes'
 }
 
@@ -107,14 +107,14 @@ export function writeWhole(response: ServerResponse, buffered: BufferedResponse,
   const list: OutgoingHttpHeader[] = []
   for (const name in buffered.headers)
     if (!ownHeaders.has(name)) list.push(name, buffered.headers[name] ?? '')
-  if (!bodyless(buffered.status)) list.push('content-length', length)
+  if (!hasNoBody(buffered.status)) list.push('content-length', length)
   list.push(NO_SNIFF, 'nosniff')
   if (call !== undefined) {
     const { traceId, spanId } = call.trace
     list.push('x-trace-id', traceId, 'x-span-id', spanId, 'traceparent', traceparentOf(call))
   }
   response.writeHead(buffered.status, list)
-  if (bodyless(buffered.status)) response.end()
+  if (hasNoBody(buffered.status)) response.end()
   else endWith(response, buffered.body)
 }
 
@@ -132,6 +132,6 @@ function endWith(response: ServerResponse, body: string | Uint8Array): void {
 }
 
 /** RFC 9110 §6.4.1: responses with these statuses have no content. */
-function bodyless(status: number): boolean {
+function hasNoBody(status: number): boolean {
   return status === 204 || status === 304
 }

@@ -112,16 +112,16 @@ class Execution<Args, Result> {
     }
     control.markSent('yes')
     try {
-      const running = adopted(this.#fn(copyOf(args) as Args, new CallInProgress(call)))
+      const running = toPromise(this.#fn(copyOf(args) as Args, new CallInProgress(call)))
       const result = running instanceof Promise ? await abortable(call.abortState, running) : running
       const body = Buffer.from(canonicalize(result ?? null))
       this.#own = { result, body }
-      return completed(200, body)
+      return completedOutcome(200, body)
     } catch (error) {
       if (isRefusal(error) && error === call.abortState.reason) return outcomeOfError(control, error)
       this.#error = { error }
       const body = Buffer.from(JSON.stringify({ message: messageOf(error) }))
-      return { ...completed(500, body), error: 'UPSTREAM' }
+      return { ...completedOutcome(500, body), error: 'UPSTREAM' }
     }
   }
 
@@ -140,7 +140,7 @@ class Execution<Args, Result> {
  * A promise for a thenable of any library or realm; any other value as it is. `then` is read once and called once, as
  * query builders run with each call of it.
  */
-function adopted<T>(value: PromiseLike<T> | T): Promise<T> | T {
+function toPromise<T>(value: PromiseLike<T> | T): Promise<T> | T {
   if ((typeof value !== 'object' && typeof value !== 'function') || value === null) return value
   const then: unknown = Reflect.get(value, 'then')
   if (typeof then !== 'function') return value as T
@@ -164,7 +164,7 @@ class CallInProgress implements RunningCall {
   }
 }
 
-function completed(status: number, body: Uint8Array): Completed {
+function completedOutcome(status: number, body: Uint8Array): Completed {
   return { kind: 'completed', status, headers: { 'content-type': 'application/json' }, body }
 }
 

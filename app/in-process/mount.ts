@@ -66,7 +66,7 @@ function mount(builder: GatewayBuilder, prefix: string): MountedGateway {
     reload: (policy) => gateway.reload(policy),
     close: () => gateway.close(),
     handler(request, response, next) {
-      const path = below(prefix, request.url ?? '/')
+      const path = urlBelow(prefix, request.url ?? '/')
       if (path === undefined && next !== undefined) return next()
       gateway
         .ready()
@@ -77,7 +77,7 @@ function mount(builder: GatewayBuilder, prefix: string): MountedGateway {
 }
 
 /** The URL below the prefix; undefined for another one. */
-function below(prefix: string, url: string): string | undefined {
+function urlBelow(prefix: string, url: string): string | undefined {
   if (!url.startsWith(prefix)) return undefined
   const rest = url.slice(prefix.length)
   return rest === '' || rest.startsWith('?') ? `/${rest}` : rest.startsWith('/') ? rest : undefined
@@ -101,7 +101,7 @@ class MountedListener {
     const rule = { allowsHost: (name: string) => parts.policies.current.hosts.has(name) }
     this.#serve = async (request, response) => {
       if (request.readableDidRead) return this.#refuse(response, denied('INTERNAL', bodyConsumed))
-      const refusal = repeated(request) ?? refuseRequest(request, host.server.maxHeaders, rule)
+      const refusal = describeRepeated(request) ?? refuseRequest(request, host.server.maxHeaders, rule)
       if (refusal === undefined) return router.handle(request, response)
       resolve(this.#builder.bindings, tokens.Meter).count('svc_http_refusals_total')
       this.#refuse(response, denied('BAD_REQUEST', refusal))
@@ -132,7 +132,7 @@ class MountedListener {
   }
 }
 
-function repeated(request: IncomingMessage): string | undefined {
+function describeRepeated(request: IncomingMessage): string | undefined {
   const name = dropped.find((header) => (request.headersDistinct[header]?.length ?? 0) > 1)
   return name === undefined ? undefined : `${name}: given more than once.`
 }

@@ -115,7 +115,7 @@ class DurationHistogram {
 
   /** The samples of one server in the text format (version 0.0.4): buckets are cumulative. */
   samples(name: string, server: string): string {
-    const labels = `server="${escaped(server)}"`
+    const labels = `server="${escapeLabel(server)}"`
     let count = 0
     const buckets = this.#counts.map((more, bucket) => {
       count += more
@@ -125,6 +125,6 @@ class DurationHistogram {
   }
 }
 
-function escaped(label: string): string {
+function escapeLabel(label: string): string {
   return label.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n')
 }

@@ -144,7 +144,7 @@ export class WebhookNotices implements Notices {
       this.#parts.logger.warn({ url: originOf(url), error }, 'a notice is delivered later')
     const delays = this.#parts.retryDelaysMs ?? retryDelaysMs
     const delay = delays[Math.min(notice.attempts++, delays.length - 1)] ?? 0
-    notice.timer = setTimeout(() => this.#run(() => this.#attempt(notice)), jittered(delay))
+    notice.timer = setTimeout(() => this.#run(() => this.#attempt(notice)), addJitter(delay))
     notice.timer.unref()
   }
 
@@ -199,7 +199,7 @@ function originOf(url: string): string {
 }
 
 /** Half of the delay is random, so that gateways do not retry together. */
-function jittered(delay: number): number {
+function addJitter(delay: number): number {
   return delay / 2 + (Math.random() * delay) / 2
 }
 

@@ -2,7 +2,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { type Ids, type Logger, resolveOptional, services } from '@svc/core'
 import { normalized } from '@svc/core/match'
-import { asked, callerView, notFound } from '../escalations/reviewer-escalations.js'
+import { callerView, notFound, withStoreRefusal } from '../escalations/reviewer-escalations.js'
 import { errorResponse } from '../http/error-response.js'
 import type { BufferedResponse } from '../http/response.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
@@ -32,7 +32,7 @@ async function viewOf(headers: IncomingHttpHeaders, id: string, policy: ActivePo
   const identify = resolveOptional(policy.container, services.identify)
   const escalations = resolveOptional(policy.container, services.escalations)
   if (identify === undefined || escalations === undefined) throw notFound()
-  const find = () => asked(() => escalations.find(id))
+  const find = () => withStoreRefusal(() => escalations.find(id))
   // A client of one MCP server may have a token for that server alone (RFC 8707).
   const { tenant } = await identify(headers, async (servers) => {
     const { server } = (await find()) ?? {}

@@ -28,7 +28,7 @@ type OnEvent = LineRequest['onEvent']
 
 const noSession: ServerSession = { sessionId: undefined, revision: '', isStateless: false }
 
-function ignored(): void {
+function ignore(): void {
   // The client does not see how its session is replaced or ended.
 }
 
@@ -69,7 +69,7 @@ export class EndpointSession {
   async end(): Promise<void> {
     if (this.#open?.sessionId === undefined) return
     const { signal } = new AbortController()
-    await this.#send({ method: 'DELETE', headers: this.#headers(), signal, onEvent: ignored })
+    await this.#send({ method: 'DELETE', headers: this.#headers(), signal, onEvent: ignore })
   }
 
   async #begin(handshake: ClientLine, signal: AbortSignal, onEvent: OnEvent): Promise<LineExchange> {
@@ -101,8 +101,8 @@ export class EndpointSession {
   async #reopen(): Promise<void> {
     if (this.#handshake === undefined) return
     const { signal } = new AbortController()
-    await this.#begin(this.#handshake, signal, ignored)
-    await this.#post(readLine('{"jsonrpc":"2.0","method":"notifications/initialized"}'), signal, ignored)
+    await this.#begin(this.#handshake, signal, ignore)
+    await this.#post(readLine('{"jsonrpc":"2.0","method":"notifications/initialized"}'), signal, ignore)
     this.#onReopened()
   }
 

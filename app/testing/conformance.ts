@@ -90,12 +90,12 @@ function metadata(plugin: Plugin): ConformanceTest[] {
 function schema(plugin: Plugin, options: ConformanceOptions): ConformanceTest[] {
   return [
     test('accepts the configuration given as valid', () =>
-      inDirectory(async (directory) => {
-        parseSection(plugin, written(options, directory))
+      withDirectory(async (directory) => {
+        parseSection(plugin, sectionOf(options, directory))
       })),
     test('refuses a key that it does not know', () =>
-      inDirectory(async (directory) => {
-        const config = written(options, directory)
+      withDirectory(async (directory) => {
+        const config = sectionOf(options, directory)
         assert.ok(typeof config === 'object' && config !== null, 'the section is not an object')
         const { success } = plugin.schema.safeParse({ ...config, no_such_key: true })
         assert.ok(!success, 'an unknown key is accepted and ignored')
@@ -189,7 +189,7 @@ function calls(plugin: Plugin, options: ConformanceOptions): ConformanceTest[] {
           const set = recordSlots(fillSlots(plugin, options, control).call)
           const { stageError } = await attemptOf(stage, control, () => served, options)
           assert.equal(stageError, undefined, stageError)
-          assert.deepEqual(undeclared(plugin, set), [], 'set, and not in provides')
+          assert.deepEqual(undeclaredSlots(plugin, set), [], 'set, and not in provides')
         }
       })),
     test('explains a call without having been started, without an error', () =>
@@ -204,7 +204,7 @@ function calls(plugin: Plugin, options: ConformanceOptions): ConformanceTest[] {
           }
           await stage.explain?.(call, next, (line) => assert.equal(typeof line, 'string'))
           assert.ok(asked <= 1, `next() was called ${asked} times`)
-          assert.deepEqual(undeclared(plugin, set), [], 'set, and not in provides')
+          assert.deepEqual(undeclaredSlots(plugin, set), [], 'set, and not in provides')
         }
       })),
   ]
@@ -231,7 +231,7 @@ function recordSlots(call: Call): readonly Slot<unknown>[] {
   return set
 }
 
-function undeclared(plugin: Plugin, set: readonly Slot<unknown>[]): string[] {
+function undeclaredSlots(plugin: Plugin, set: readonly Slot<unknown>[]): string[] {
   const declared = new Set((plugin.provides ?? []).map(({ index }) => index))
   return namesOf(set.filter(({ index }) => !declared.has(index)))
 }
@@ -246,14 +246,14 @@ const served: Outcome = { kind: 'completed', status: 200, headers, body: new Tex
 /** Outcomes that the rest of a pipeline may return. */
 const endings: readonly (() => Outcome)[] = [
   () => served,
-  () => ({ ...served, body: streamed() }),
+  () => ({ ...served, body: streamedBody() }),
   () => ({ ...served, status: 500, error: 'UPSTREAM' }),
   () => denied('RATE_LIMITED', 'Denied in a test.'),
   () => failed('UPSTREAM_UNREACHABLE', 'Failed in a test.'),
   () => failed('INTERNAL', 'Failed in a test.'),
 ]
 
-async function* streamed(): AsyncGenerator<ResponseChunk> {
+async function* streamedBody(): AsyncGenerator<ResponseChunk> {
   yield { bytes: new TextEncoder().encode('{}') }
 }
 
@@ -347,7 +347,7 @@ function test(title: string, run: () => Promise<void> | void): ConformanceTest {
   return { title, run: async () => run() }
 }
 
-async function inDirectory(use: (directory: string) => Promise<void>): Promise<void> {
+async function withDirectory(use: (directory: string) => Promise<void>): Promise<void> {
   const directory = await mkdtemp(join(tmpdir(), 'svc-conformance-'))
   try {
     await use(directory)
@@ -360,10 +360,10 @@ async function inDirectory(use: (directory: string) => Promise<void>): Promise<v
 type StageTest = (stage: Stage, context: FakeContext, again: () => Stage) => Promise<void>
 
 function withStage(plugin: Plugin, options: ConformanceOptions, use: StageTest): Promise<void> {
-  return inDirectory(async (directory) => {
+  return withDirectory(async (directory) => {
     const context = fakeContext(directory)
     options.configure?.(context)
-    const section = written(options, directory)
+    const section = sectionOf(options, directory)
     const create = (): Stage => createStage(plugin, section, context)
     const stage = create()
     try {
@@ -378,7 +378,7 @@ async function start(stage: Stage): Promise<void> {
   await stage.start?.(new AbortController().signal)
 }
 
-function written({ validConfig = {} }: ConformanceOptions, directory: string): unknown {
+function sectionOf({ validConfig = {} }: ConformanceOptions, directory: string): unknown {
   return typeof validConfig === 'function' ? validConfig(directory) : validConfig
 }
 

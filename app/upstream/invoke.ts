@@ -53,7 +53,7 @@ export function dispatchInvoke(
           onHead: () => control.firstByte(),
         }
         const response = limitResponse(await sendCall(control, upstream, target, sending), maxResponseBytes)
-        return completed(isPending(response) ? await response : response)
+        return completedOutcome(isPending(response) ? await response : response)
       } catch (error) {
         return outcomeOfError(control, error)
       }
@@ -80,7 +80,7 @@ export function outcomeOfError(control: CallControl, error: unknown): Outcome {
   throw error
 }
 
-function completed(response: UpstreamResponse): Outcome {
+function completedOutcome(response: UpstreamResponse): Outcome {
   const headers: Record<string, string | string[]> = {}
   for (const name in response.headers) {
     const value = response.headers[name]

@@ -10,19 +10,19 @@ export function responseTooLarge(maxBytes: number): Refusal {
 
 /** The body up to `maxBytes`. Throws, or rejects while it is read, with `Refusal` (`PAYLOAD_TOO_LARGE`). */
 export function limitBody(body: UpstreamResponse['body'], maxBytes: number): UpstreamResponse['body'] {
-  if (!(body instanceof Uint8Array)) return limited(body, maxBytes, ({ byteLength }) => byteLength)
+  if (!(body instanceof Uint8Array)) return limitChunks(body, maxBytes, ({ byteLength }) => byteLength)
   if (body.byteLength > maxBytes) throw responseTooLarge(maxBytes)
   return body
 }
 
 /** The body in memory. Throws or rejects as `limitBody`, or rejects with `UpstreamError` or the reason of the abort. */
 export function wholeBody(body: UpstreamResponse['body'], maxBytes: number): MaybePromise<Uint8Array> {
-  if (!(body instanceof Uint8Array)) return joined(body, maxBytes)
+  if (!(body instanceof Uint8Array)) return joinBody(body, maxBytes)
   if (body.byteLength > maxBytes) throw responseTooLarge(maxBytes)
   return body
 }
 
-async function joined(body: AsyncIterable<Uint8Array>, maxBytes: number): Promise<Uint8Array> {
+async function joinBody(body: AsyncIterable<Uint8Array>, maxBytes: number): Promise<Uint8Array> {
   const { bytes, isCut } = await readBounded(body, maxBytes)
   if (isCut) throw responseTooLarge(maxBytes)
   return bytes
@@ -34,8 +34,8 @@ export function limitResponse(response: UpstreamResponse, maxBytes: number): May
   if (!(body instanceof Uint8Array) && Number(headers['content-length']) > maxBytes) {
     return discard(body).then(() => Promise.reject(responseTooLarge(maxBytes)))
   }
-  const limited = limitBody(body, maxBytes)
-  return limited === body ? response : { ...response, body: limited }
+  const limitChunks = limitBody(body, maxBytes)
+  return limitChunks === body ? response : { ...response, body: limitChunks }
 }
 
 /** The outcome of a program's own dispatch, with a response up to `maxBytes`. */
@@ -44,7 +44,7 @@ export function limitOutcome(outcome: Outcome, maxBytes: number): Outcome {
   const { body } = outcome
   if (isStream(body)) {
     const chunks = (): AsyncGenerator<ResponseChunk> =>
-      limited(body, maxBytes, ({ bytes }) => bytes.byteLength)
+      limitChunks(body, maxBytes, ({ bytes }) => bytes.byteLength)
     return { ...outcome, body: { ...body, [Symbol.asyncIterator]: chunks } }
   }
   if (body.byteLength <= maxBytes) return outcome
@@ -52,7 +52,7 @@ export function limitOutcome(outcome: Outcome, maxBytes: number): Outcome {
   return failed(code, message)
 }
 
-async function* limited<T>(
+async function* limitChunks<T>(
   pieces: AsyncIterable<T>,
   maxBytes: number,
   sizeOf: (piece: T) => number,

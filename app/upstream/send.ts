@@ -93,7 +93,7 @@ async function sendAgainIfRefused<Request extends Sendable, Response extends Any
     await second.onResponse?.(last)
     return last
   } catch (error) {
-    throw isUpstreamError(error) && error.sent === 'no' ? sentBefore(error) : error
+    throw isUpstreamError(error) && error.sent === 'no' ? failedRepetition(error) : error
   }
 }
 
@@ -102,6 +102,6 @@ function withCredential<Request extends Sendable>(request: Request, { header, va
 }
 
 /** The error of a repetition that was not sent, although the first request was. */
-function sentBefore(error: UpstreamError): UpstreamError {
+function failedRepetition(error: UpstreamError): UpstreamError {
   return new UpstreamError(error.message, 'yes', { cause: error.cause })
 }

@@ -31,16 +31,16 @@ export class Deliveries implements McpServers {
   async send(_target: URL, { message = {}, signal }: McpRequest, onSent: () => void): Promise<McpResponse> {
     const deliver = this.#expected.get(signal)
     if (deliver === undefined)
-      return received({ jsonrpc: '2.0', id: message['id'], result: { serverInfo: this.#serverInfo } })
+      return toMcpResponse({ jsonrpc: '2.0', id: message['id'], result: { serverInfo: this.#serverInfo } })
     onSent()
     // The server gets a copy, as it may change the message, and the record is of what was judged.
     const response = await abortable(signal, deliver(structuredClone(message)))
-    return response === undefined ? noMessage(202) : received(response)
+    return response === undefined ? noMessage(202) : toMcpResponse(response)
   }
 }
 
 /** The response as JSON, as the server may give any values of the program. */
-function received(response: RpcMessage): McpResponse {
+function toMcpResponse(response: RpcMessage): McpResponse {
   const body = Buffer.from(JSON.stringify(response))
   return new WholeResponse(200, { 'content-type': JSON_TYPE }, body)
 }

@@ -48,10 +48,10 @@ export function governServer(
   config: PipelineOptions,
   options: GovernServerOptions = {},
 ): GovernedServer {
-  return intercepted(server, config, options, false)
+  return interceptServer(server, config, options, false)
 }
 
-function intercepted(
+function interceptServer(
   server: McpServerLike,
   config: PipelineOptions,
   options: GovernServerOptions,
@@ -125,13 +125,14 @@ export function instrument(
     authn: { allowUnauthenticated: true },
     entitlements: { default_plan: 'all', plans: { all: { allowlist: ['*'] } }, tenants: {} },
     enforcement: { mode: 'observe' },
-    configure: (container) => bind<Appender>(container, tokens.SvcAppender, { useValue: unowned(appender) }),
+    configure: (container) =>
+      bind<Appender>(container, tokens.SvcAppender, { useValue: withoutClose(appender) }),
   }
-  return intercepted(server, config, options, true)
+  return interceptServer(server, config, options, true)
 }
 
 /** The appender without its `close`. */
-function unowned(appender: Appender): Appender {
+function withoutClose(appender: Appender): Appender {
   return {
     append: (envelope) => appender.append(envelope),
     ready: async () => appender.ready?.(),

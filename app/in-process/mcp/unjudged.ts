@@ -18,7 +18,7 @@ export function requestForRecord(
   const mcpMethod = typeof method === 'string' ? shownName(method) : null
   const isTool = method === 'tools/call' && typeof fields['name'] === 'string' && fields['name'] !== ''
   const name = isTool ? shownName(String(fields['name'])) : (mcpMethod ?? 'response')
-  const args = representable(isTool ? (fields['arguments'] ?? {}) : (params ?? {}))
+  const args = toRepresentable(isTool ? (fields['arguments'] ?? {}) : (params ?? {}))
   const common = { method: mcpMethod, server, version, name, args, idempotencyKey: null }
   control.refineTarget({ tool: name, mcpMethod, serverVersion: version, toolVersion: version })
   try {
@@ -35,13 +35,13 @@ export function completedForRecord(response: RpcMessage | undefined): Completed 
   if (response === undefined) return { ...completed, status: 202, digest: null }
   if (!('result' in response)) return { ...completed, status: 200, digest: null, error: 'UPSTREAM' }
   const { result } = response
-  const digest = sha256Hex(canonicalize(representable(result)))
+  const digest = sha256Hex(canonicalize(toRepresentable(result)))
   const isError = isJsonObject(result) && result['isError'] === true
   return { ...completed, status: 200, digest, ...(isError ? { error: 'UPSTREAM' } : {}) }
 }
 
 /** The value if canonical JSON can represent it; else `{ "json": … }` with its JSON text, null if it has none. */
-function representable(value: unknown): JsonValue {
+function toRepresentable(value: unknown): JsonValue {
   try {
     canonicalize(value)
     return value as JsonValue
