@@ -2,6 +2,7 @@
 import { Refusal } from '@svc/core'
 import { capabilityOf } from '../mcp/handshake.js'
 import { noList, type ServerList } from '../mcp/list-pages.js'
+import { type ListKind, listForms } from '../mcp/listing.js'
 import { invalidParams } from '../mcp/mcp-refusal.js'
 import { metaOf } from '../mcp/meta.js'
 import type { Fields } from '../mcp/rpc-response.js'
@@ -34,7 +35,7 @@ import {
   type Template,
   wrappedUri,
 } from './resource-uris.js'
-import { type ListKind, listForms, readList } from './server-lists.js'
+import { readList } from './server-lists.js'
 
 /** Members of `_meta` that name the server of an entry and the entry's own name there. */
 const META_SERVER = 'svc/server'

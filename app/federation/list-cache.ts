@@ -6,7 +6,7 @@ import { type Clock, isRefusal } from '@svc/core'
 import { KeptReads } from '@svc/core/store'
 import { KeptTable } from '../budget/kept-table.js'
 import type { ServerList } from '../mcp/list-pages.js'
-import type { ListKind } from './server-lists.js'
+import type { ListKind } from '../mcp/listing.js'
 
 export interface ListKey {
   readonly server: string

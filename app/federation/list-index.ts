@@ -1,10 +1,10 @@
 // Indexes the entries of a server's list by the names that clients may use. Each list is indexed once, so that the cost of
 // a call does not depend on the length of the lists.
 import type { ServerList } from '../mcp/list-pages.js'
+import { type ListKind, listForms } from '../mcp/listing.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import { bareName, type EntrySource, type PrefixMode, prefixedName } from './names.js'
 import { schemeOf, type Template, templateOf } from './resource-uris.js'
-import { type ListKind, listForms } from './server-lists.js'
 
 /** An entry of a server's list. */
 export interface Listed {

@@ -4,9 +4,11 @@ import { isJsonObject, type JsonObject } from '@svc/core/json'
 import type { ClientExchange } from '../http/client-exchange.js'
 import {
   fulfillable,
+  isOfSubscription,
   isWanted,
   mergeFilters,
   SUBSCRIPTIONS_ACKNOWLEDGED,
+  withSubscription,
 } from '../mcp/change-notifications.js'
 import { resultIn } from '../mcp/handshake.js'
 import { invalidParams } from '../mcp/mcp-refusal.js'
@@ -28,7 +30,6 @@ import type { EntrySource } from './names.js'
 import type { ServerLink } from './server-link.js'
 import { keepOpen, type ShowEvent } from './server-stream.js'
 import { SubscribedUris } from './session.js'
-import { isOfSubscription, withSubscription } from './subscription-events.js'
 
 /** URIs of a request, because a server with sessions gets a request for each. */
 const maxUris = 1_000

@@ -4,6 +4,7 @@ import type { ClientExchange } from '../http/client-exchange.js'
 import { capabilityOf } from '../mcp/handshake.js'
 import type { Implementation } from '../mcp/implementation.js'
 import { noList } from '../mcp/list-pages.js'
+import { type ListKind, listForms } from '../mcp/listing.js'
 import { McpRefusal } from '../mcp/mcp-refusal.js'
 import type { RpcRequest } from '../mcp/message.js'
 import { isStateless, rpcCodes, sessionMethods } from '../mcp/protocol.js'
@@ -18,7 +19,7 @@ import { pageOf } from './cursor.js'
 import { mergedDiscoverResult, mergedInitializeResult, metaWithUnavailable } from './description.js'
 import { respondToListen } from './listen.js'
 import { forwardRouted, routerOf } from './routed-request.js'
-import { type ListKind, listForms, readList } from './server-lists.js'
+import { readList } from './server-lists.js'
 
 /** Requests that only revisions without sessions have. */
 const statelessMethods: ReadonlySet<unknown> = new Set(['server/discover', LISTEN_METHOD])

@@ -16,9 +16,9 @@ import { sourceOfName, sourceOfUri } from './catalog.js'
 import { type ClientRequest, serverRequest, withLink } from './client-request.js'
 import type { EntrySource } from './names.js'
 import { isInterface } from './resource-uris.js'
+import { withClientEventId } from './server-ids.js'
 import { type ServerLink, ServerUnavailable } from './server-link.js'
 import { cancelOnLeave, isShared, withOwnId } from './shared-session.js'
-import { withClientEventId } from './subscription-events.js'
 
 /** The server of a request, and the request with the server's own names. */
 interface Routed {

@@ -1,9 +1,12 @@
-// The ids of servers' requests to a client, and the tokens by which it reports progress. Those of several servers may be
-// equal, so a client gets each with the name of its server.
-import { isJsonObject, type JsonObject, type JsonValue, parseJsonObject } from '@svc/core/json'
+// The ids of servers' requests and events, and the tokens by which a client reports progress. Those of several servers may
+// be equal, so a client gets each with the name of its server.
+import { withIds } from '@svc/core/http'
+import { isJsonObject, type JsonObject, parseJsonObject } from '@svc/core/json'
 import { isRequestId, type Message, type RequestId } from '../mcp/message.js'
 import { metaOf, withMeta } from '../mcp/meta.js'
 import type { Fields } from '../mcp/rpc-response.js'
+
+const COLON = 0x3a
 
 /** A server's message with ids for the client. */
 export function withClientIds(server: string, message: Fields): Fields {
@@ -42,10 +45,23 @@ export function toServer(
 }
 
 function serverIdOf(
-  given: JsonValue | undefined,
+  given: unknown,
+  encoding: BufferEncoding = 'utf8',
 ): { readonly server: string; readonly id: RequestId } | undefined {
-  const parsed = typeof given === 'string' ? (parseJsonObject(given) as JsonValue | undefined) : undefined
-  if (!isJsonObject(parsed)) return undefined
-  const { server, id } = parsed
+  if (typeof given !== 'string') return undefined
+  const { server, id } = parseJsonObject(Buffer.from(given, encoding).toString()) ?? {}
   return typeof server === 'string' && isRequestId(id) ? { server, id } : undefined
+}
+
+/** The event with an id that names the server. */
+export function withClientEventId(server: string, bytes: Uint8Array): Uint8Array {
+  // A comment has no id, and need not be UTF-8.
+  if (bytes[0] === COLON || !Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).includes('id'))
+    return bytes
+  return withIds(bytes, (id) => Buffer.from(clientId(server, id)).toString('base64url'))
+}
+
+/** The server and its own id in a `Last-Event-ID`; undefined for other ids. */
+export function serverEventId(given: unknown): ReturnType<typeof serverIdOf> {
+  return serverIdOf(given, 'base64url')
 }

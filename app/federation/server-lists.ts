@@ -3,31 +3,10 @@ import { isJsonObject } from '@svc/core/json'
 import { listChanges } from '../mcp/change-notifications.js'
 import { resultIn } from '../mcp/handshake.js'
 import { readPages, type ServerList } from '../mcp/list-pages.js'
+import { type ListKind, listForms } from '../mcp/listing.js'
 import { rpcCodes } from '../mcp/protocol.js'
 import type { Reply } from './server-calls.js'
 import { ServerUnavailable } from './server-link.js'
-
-export type ListKind = 'tools' | 'prompts' | 'resources' | 'resourceTemplates'
-
-interface ListForm {
-  readonly method: string
-  /** The capability of servers that have such a list. */
-  readonly capability: string
-  /** The member of an entry that has its name. */
-  readonly nameMember: string
-}
-
-/** Lists by kind, which is also the member of the result. */
-export const listForms: Readonly<Record<ListKind, ListForm>> = {
-  tools: { method: 'tools/list', capability: 'tools', nameMember: 'name' },
-  prompts: { method: 'prompts/list', capability: 'prompts', nameMember: 'name' },
-  resources: { method: 'resources/list', capability: 'resources', nameMember: 'uri' },
-  resourceTemplates: {
-    method: 'resources/templates/list',
-    capability: 'resources',
-    nameMember: 'uriTemplate',
-  },
-}
 
 const kinds = Object.keys(listForms) as ListKind[]
 

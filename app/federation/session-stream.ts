@@ -2,19 +2,14 @@
 import { eventOf } from '@svc/core/http'
 import type { ClientExchange } from '../http/client-exchange.js'
 import { LAST_EVENT_ID_HEADER } from '../http/header-names.js'
-import { allChanges } from '../mcp/change-notifications.js'
+import { allChanges, isOfSubscription, withSubscription } from '../mcp/change-notifications.js'
 import { replaceMessage, shownEvent } from '../mcp/shown-messages.js'
 import type { ClientRequest } from './client-request.js'
 import { ClientStream, Flows } from './client-stream.js'
+import { serverEventId, withClientEventId } from './server-ids.js'
 import type { ServerLink } from './server-link.js'
 import { keepOpen, type ShowEvent } from './server-stream.js'
 import type { FederationSession } from './session.js'
-import {
-  isOfSubscription,
-  serverEventId,
-  withClientEventId,
-  withSubscription,
-} from './subscription-events.js'
 
 /** Resolves when the stream has ended. `Last-Event-ID` resumes the stream of the server that it names. */
 export async function openSessionStream(
@@ -28,7 +23,7 @@ export async function openSessionStream(
   const last = serverEventId(headers[LAST_EVENT_ID_HEADER])
   const attach = (link: ServerLink): void => {
     if (!servers.includes(link.server)) return
-    const lastEventId = last?.server === link.server ? last.id : undefined
+    const lastEventId = last?.server === link.server ? String(last.id) : undefined
     const show = showing(link, session)
     const opened = (): void => stream.begin()
     flows.add(keepOpen({ request, link, stream, filter: allChanges, show, opened, lastEventId }))

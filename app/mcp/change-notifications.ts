@@ -1,6 +1,8 @@
 // The notifications that something has changed, and the filters of `subscriptions/listen` (2026-07-28).
 import { isJsonObject, type JsonObject } from '@svc/core/json'
 import { capabilityOf, type ServerDescription } from './handshake.js'
+import { metaOf, replaceMeta } from './meta.js'
+import { META_SUBSCRIPTION_ID } from './protocol.js'
 import type { Fields } from './rpc-response.js'
 
 /** The notification of each list, its member of the filter of `subscriptions/listen`, and the capability of its servers. */
@@ -33,6 +35,17 @@ export const RESOURCE_UPDATED = 'notifications/resources/updated'
 
 /** The first message on the stream of `subscriptions/listen`. */
 export const SUBSCRIPTIONS_ACKNOWLEDGED = 'notifications/subscriptions/acknowledged'
+
+/** Whether a message is about a subscription itself: its acknowledgement or its end. */
+export function isOfSubscription({ method }: Fields): boolean {
+  return method === undefined || method === SUBSCRIPTIONS_ACKNOWLEDGED
+}
+
+/** The message with the subscription `id`, or without one if it is undefined. */
+export function withSubscription(message: Fields, id: string | number | undefined): Fields {
+  const { [META_SUBSCRIPTION_ID]: _own, ...others } = metaOf(message['params'])
+  return replaceMeta(message, id === undefined ? others : { ...others, [META_SUBSCRIPTION_ID]: id })
+}
 
 /** The flags of lists are true or absent. */
 export type ChangeFilter = JsonObject & { readonly resourceSubscriptions?: string[] }

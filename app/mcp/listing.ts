@@ -4,38 +4,50 @@ import type { RequestKind } from '@svc/core'
 import { isJsonObject } from '@svc/core/json'
 import type { Fields } from './rpc-response.js'
 
-interface List {
-  readonly member: string
+export type ListKind = 'tools' | 'prompts' | 'resources' | 'resourceTemplates'
+
+interface ListForm {
+  readonly method: string
+  /** The capability of servers that have such a list. */
+  readonly capability: string
+  /** The kind by which an entry is judged. */
   readonly kind: RequestKind
-  /** The member that names an entry. */
-  readonly name: string
+  /** The member of an entry that has its name. */
+  readonly nameMember: string
 }
 
 /**
- * A resource template is judged by its own text, as if it were the URI of a resource: a pattern as wide as the template
- * keeps it, a narrower one does not. Each read is judged by its own URI.
+ * Lists by kind, which is also the member of the result. A resource template is judged by its own text, as if it were the
+ * URI of a resource: a pattern as wide as the template keeps it, a narrower one does not. Each read is judged by its own URI.
  */
-const lists: readonly List[] = [
-  { member: 'tools', kind: 'tool', name: 'name' },
-  { member: 'prompts', kind: 'prompt', name: 'name' },
-  { member: 'resources', kind: 'resource', name: 'uri' },
-  { member: 'resourceTemplates', kind: 'resource', name: 'uriTemplate' },
-]
+export const listForms: Readonly<Record<ListKind, ListForm>> = {
+  tools: { method: 'tools/list', capability: 'tools', kind: 'tool', nameMember: 'name' },
+  prompts: { method: 'prompts/list', capability: 'prompts', kind: 'prompt', nameMember: 'name' },
+  resources: { method: 'resources/list', capability: 'resources', kind: 'resource', nameMember: 'uri' },
+  resourceTemplates: {
+    method: 'resources/templates/list',
+    capability: 'resources',
+    kind: 'resource',
+    nameMember: 'uriTemplate',
+  },
+}
+
+const lists = Object.entries(listForms)
 
 export type MayUse = (kind: RequestKind, name: string) => boolean
 
 export function isListing(result: unknown): result is Fields {
-  return isJsonObject(result) && lists.some(({ member }) => Array.isArray(result[member]))
+  return isJsonObject(result) && lists.some(([member]) => Array.isArray(result[member]))
 }
 
 /** Returns the same object if nothing is removed. An entry without a name cannot be judged and is removed. */
 export function filterListing(result: Fields, mayUse: MayUse): Fields {
   let filtered = result
-  for (const { member, kind, name } of lists) {
+  for (const [member, { kind, nameMember }] of lists) {
     const entries: unknown = result[member]
     if (!Array.isArray(entries)) continue
     const kept = entries.filter((entry: unknown) => {
-      const named = isJsonObject(entry) ? entry[name] : undefined
+      const named = isJsonObject(entry) ? entry[nameMember] : undefined
       return typeof named === 'string' && mayUse(kind, named)
     })
     if (kept.length !== entries.length) filtered = { ...filtered, [member]: kept }

@@ -1,8 +1,8 @@
 import { expect } from 'chai'
 import { sourceOfName, uriLookup } from 'svc-sdk/internal/federation/catalog'
 import type { ClientRequest } from 'svc-sdk/internal/federation/client-request'
-import { type ListKind, listForms } from 'svc-sdk/internal/federation/server-lists'
 import { FederationSession } from 'svc-sdk/internal/federation/session'
+import { type ListKind, listForms } from 'svc-sdk/internal/mcp/listing'
 import { FakeClock } from 'svc-sdk/testing'
 import { rejectionOf } from '../../support/rejection.js'
 
