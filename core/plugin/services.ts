@@ -12,13 +12,13 @@ import { token } from './tokens.js'
 
 /**
  * Authenticates a request that is not a call, by the rules for calls. A token for certain servers only is accepted if
- * `isMeant` returns true for these servers, and refused without `isMeant`.
+ * `acceptsServers` returns true for these servers, and refused without `acceptsServers`.
  *
  * @throws {Refusal} `UNAUTHENTICATED`, `UNAUTHORIZED_TENANT` or `STORE_UNAVAILABLE`
  */
 export type Identify = (
   headers: IncomingHttpHeaders,
-  isMeant?: (servers: ReadonlySet<string>) => Promise<boolean>,
+  acceptsServers?: (servers: ReadonlySet<string>) => Promise<boolean>,
 ) => Promise<Identity>
 
 /** An event in the gateway that is not a call. */

@@ -192,14 +192,14 @@ export class AuthnStage implements Stage {
     }
   }
 
-  readonly identify: Identify = async (headers, isMeant) => {
-    const caller = await this.#caller(headers.authorization, isMeant)
+  readonly identify: Identify = async (headers, acceptsServers) => {
+    const caller = await this.#caller(headers.authorization, acceptsServers)
     const error = tenantMismatch(headers['x-tenant'], caller)
     if (error !== undefined) throw error
     return caller
   }
 
-  async #caller(authorization: unknown, isMeant: Parameters<Identify>[1]): Promise<Identity> {
+  async #caller(authorization: unknown, acceptsServers: Parameters<Identify>[1]): Promise<Identity> {
     if (authorization === undefined) {
       const { stdioCaller } = this.#parts
       if (stdioCaller !== undefined) return stdioCaller.identity
@@ -214,7 +214,7 @@ export class AuthnStage implements Stage {
       throw new Refusal('STORE_UNAVAILABLE', keysUnavailableMessage, { cause: error })
     }
     const { servers } = token
-    if (servers === undefined || (await isMeant?.(servers)) === true) return token.identity
+    if (servers === undefined || (await acceptsServers?.(servers)) === true) return token.identity
     throw new Refusal('UNAUTHENTICATED', 'The token is for a single server of this gateway.')
   }
 

@@ -28,10 +28,10 @@ function isNumeric(value: JsonValue): value is string | number {
 }
 
 /** The path of the first match, outermost first. */
-function find(args: JsonValue, isMeant: (value: JsonValue) => boolean): string | undefined {
+function find(args: JsonValue, matches: (value: JsonValue) => boolean): string | undefined {
   const queue: (readonly [string, JsonValue])[] = [['', args]]
   for (const [pointer, value] of queue) {
-    if (pointer !== '' && isMeant(value)) return pointer
+    if (pointer !== '' && matches(value)) return pointer
     if (typeof value !== 'object' || value === null) continue
     for (const [name, member] of Object.entries(value)) queue.push([`${pointer}/${escaped(name)}`, member])
   }

@@ -60,11 +60,11 @@ export class IssuerKeys {
   async #named(issuer: string, kid: string | undefined): Promise<readonly VerificationKey[]> {
     const keys = await this.keysOf(issuer)
     if (kid === undefined) return keys
-    const isMeant = ({ id }: VerificationKey) => isNamed(id, kid, issuer)
-    const named = keys.filter(isMeant)
+    const isNamedKey = ({ id }: VerificationKey) => isNamed(id, kid, issuer)
+    const named = keys.filter(isNamedKey)
     if (named.length > 0 || this.#rules.pinned.has(issuer)) return named
     const fresh = this.#resolverOf(issuer)?.refresh?.(issuer)
-    return fresh === undefined ? named : (await resolved(fresh)).filter(isMeant)
+    return fresh === undefined ? named : (await resolved(fresh)).filter(isNamedKey)
   }
 
   async keysOf(issuer: string): Promise<readonly VerificationKey[]> {

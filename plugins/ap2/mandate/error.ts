@@ -35,7 +35,7 @@ export class MandateError extends Error {
   }
 }
 
-export function broken(detail: string): MandateError {
+export function chainBroken(detail: string): MandateError {
   return new MandateError('ap2_chain_broken', detail)
 }
 

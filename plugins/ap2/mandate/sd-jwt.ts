@@ -2,7 +2,7 @@
 // one digest, and none is left over (RFC 9901 §7.1).
 import { SDJwt } from '@sd-jwt/core'
 import { isJsonObject, type JsonObject, type JsonValue } from '@svc/core/json'
-import { broken, MandateError, malformed } from './error.js'
+import { chainBroken, MandateError, malformed } from './error.js'
 import {
   checkMembers,
   decodeBase64url,
@@ -38,7 +38,7 @@ export interface Hop {
 export async function parseChain(text: string): Promise<readonly [Hop, ...Hop[]]> {
   const parts = text.split(SEPARATOR)
   if (parts.length > MAX_HOPS) throw malformed(`a chain has at most ${MAX_HOPS} hops`)
-  if (parts.includes('')) throw broken('a hop or a disclosure is empty')
+  if (parts.includes('')) throw chainBroken('a hop or a disclosure is empty')
   const texts = parts.map((part, index) => (index < parts.length - 1 ? `${part}~` : part))
   const [first, ...others] = await Promise.all(texts.map(parseHop))
   if (first === undefined) throw malformed('the chain is empty')
@@ -69,7 +69,7 @@ async function parseHop(text: string): Promise<Hop> {
 function delegatePayloadOf({ delegate_payload: payloads }: JsonObject): JsonObject {
   const [mandate, ...others] = Array.isArray(payloads) ? payloads : []
   if (isJsonObject(mandate) && others.length === 0) return mandate
-  throw broken('a hop discloses not exactly one delegate payload')
+  throw chainBroken('a hop discloses not exactly one delegate payload')
 }
 
 /** The members whose array elements a holder may hide, since fewer elements only restrict further. */
@@ -91,14 +91,14 @@ interface Disclosed {
 async function disclose(text: string, payload: JsonObject, algorithm: HashAlgorithm): Promise<Disclosed> {
   const byDigest = new Map<string, Disclosure>()
   for (const encoded of text.split('~').slice(1, -1)) {
-    if (encoded === '') throw broken('a disclosure is empty')
+    if (encoded === '') throw chainBroken('a disclosure is empty')
     const digest = digestOf(encoded, algorithm)
-    if (byDigest.has(digest)) throw broken('a disclosure is given twice')
+    if (byDigest.has(digest)) throw chainBroken('a disclosure is given twice')
     byDigest.set(digest, parseDisclosure(encoded))
   }
   const walk = new DigestWalk(byDigest)
   walk.visit(payload, undefined)
-  if (walk.used.size < byDigest.size) throw broken('a disclosure belongs to no digest of the mandate')
+  if (walk.used.size < byDigest.size) throw chainBroken('a disclosure belongs to no digest of the mandate')
   const hasher = (data: string | ArrayBuffer): Uint8Array =>
     digestBytes(typeof data === 'string' ? data : Buffer.from(data), algorithm)
   const token = await SDJwt.fromEncode(text, hasher)
@@ -109,13 +109,13 @@ async function disclose(text: string, payload: JsonObject, algorithm: HashAlgori
 
 function parseDisclosure(encoded: string): Disclosure {
   const parts = parseStrict(decodeBase64url(encoded, 'a disclosure'), 'a disclosure')
-  if (!Array.isArray(parts) || typeof parts[0] !== 'string') throw broken('a disclosure has no salt')
+  if (!Array.isArray(parts) || typeof parts[0] !== 'string') throw chainBroken('a disclosure has no salt')
   if (parts.length === 2 && parts[1] !== undefined) return { name: undefined, value: parts[1] }
   const [, name, value, ...more] = parts
   if (typeof name !== 'string' || value === undefined || more.length > 0) {
-    throw broken('a disclosure is neither a member nor an element')
+    throw chainBroken('a disclosure is neither a member nor an element')
   }
-  if (['_sd', '...', '__proto__'].includes(name)) throw broken('a disclosure has a reserved name')
+  if (['_sd', '...', '__proto__'].includes(name)) throw chainBroken('a disclosure has a reserved name')
   return { name, value }
 }
 
@@ -140,18 +140,18 @@ class DigestWalk {
   }
 
   #element(item: JsonObject, name: string | undefined): void {
-    if (Object.keys(item).length !== 1) throw broken('a digest of an element has other members')
+    if (Object.keys(item).length !== 1) throw chainBroken('a digest of an element has other members')
     const disclosure = this.#take(item['...'])
     if (disclosure === undefined) this.hidesTerms ||= name === undefined || !choices.has(name)
-    else if (disclosure.name !== undefined) throw broken('a disclosed element has a name')
+    else if (disclosure.name !== undefined) throw chainBroken('a disclosed element has a name')
     else this.visit(disclosure.value, name)
   }
 
   #object(value: JsonObject): void {
     const { _sd: digests = [] } = value
-    if (!Array.isArray(digests)) throw broken('"_sd" is not an array')
+    if (!Array.isArray(digests)) throw chainBroken('"_sd" is not an array')
     const names = new Set(Object.keys(value))
-    if (names.has('...') || names.has('__proto__')) throw broken('a member has a reserved name')
+    if (names.has('...') || names.has('__proto__')) throw chainBroken('a member has a reserved name')
     for (const digest of digests) {
       const disclosure = this.#take(digest)
       if (disclosure === undefined) {
@@ -159,7 +159,8 @@ class DigestWalk {
         continue
       }
       const { name } = disclosure
-      if (name === undefined || names.has(name)) throw broken('a disclosed member has no name of its own')
+      if (name === undefined || names.has(name))
+        throw chainBroken('a disclosed member has no name of its own')
       names.add(name)
       this.visit(disclosure.value, name)
     }
@@ -168,7 +169,7 @@ class DigestWalk {
 
   #take(digest: JsonValue | undefined): Disclosure | undefined {
     if (typeof digest !== 'string' || this.#seen.has(digest)) {
-      throw broken('a digest is not a string, or is there twice')
+      throw chainBroken('a digest is not a string, or is there twice')
     }
     this.#seen.add(digest)
     const disclosure = this.#disclosures.get(digest)

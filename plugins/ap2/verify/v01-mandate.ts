@@ -3,7 +3,7 @@ import type { JsonObject, JsonValue } from '@svc/core/json'
 import { z } from 'zod'
 import { confirmedKeyOf, isSignedWith } from '../keys/verification-key.js'
 import { firstIssue } from '../mandate/bodies.js'
-import { broken, MandateError, malformed } from '../mandate/error.js'
+import { chainBroken, MandateError, malformed } from '../mandate/error.js'
 import { canonicalDigest, digestOf, hashAlgorithmOf, type Jwt, parseJwt } from '../mandate/jwt.js'
 import { minorUnitsOf } from './money.js'
 import { type MandateContent, SignedMandate, type Terms } from './signed-mandate.js'
@@ -132,15 +132,15 @@ class UserPaymentMandate extends SignedMandate {
     const jwk = confirmedKeyOf(this.issued.payload)
     const { typ, payload } = this.#binding
     if (jwk === undefined || typ !== 'kb+jwt' || !(await isSignedWith(jwk, this.#binding))) {
-      throw broken('the key binding is not signed with the key that the credential confirms')
+      throw chainBroken('the key binding is not signed with the key that the credential confirms')
     }
     const hash = hashAlgorithmOf(this.issued.payload['_sd_alg'])
     if (payload['sd_hash'] !== digestOf(this.#presented, hash)) {
-      throw broken('the key binding is for another credential')
+      throw chainBroken('the key binding is for another credential')
     }
     const { nonce, iat } = payload
     if (typeof nonce !== 'string' || nonce === '' || typeof iat !== 'number') {
-      throw broken('the key binding has no "nonce" or "iat"')
+      throw chainBroken('the key binding has no "nonce" or "iat"')
     }
   }
 

@@ -11,7 +11,7 @@ import {
   parseBody,
   parseCheckout,
 } from '../mandate/bodies.js'
-import { broken, MandateError } from '../mandate/error.js'
+import { chainBroken, MandateError } from '../mandate/error.js'
 import { digestOf, type HashAlgorithm, type Jwt, parseJwt } from '../mandate/jwt.js'
 import { DELEGATING_HOP, type Hop, LAST_HOP } from '../mandate/sd-jwt.js'
 import {
@@ -71,14 +71,14 @@ export class ChainMandate extends SignedMandate {
   override async checkChain(): Promise<void> {
     for (const { error } of this.hops) if (error !== undefined) throw error
     const [first, ...others] = this.hops
-    if (isHolderType(first.jwt.typ)) throw broken('the chain begins with a hop of a holder')
+    if (isHolderType(first.jwt.typ)) throw chainBroken('the chain begins with a hop of a holder')
     let before: Hop = first
     for (const hop of others) {
       await checkHop(hop, before, hop === this.#last)
       before = hop
     }
     if (others.length > 0 && this.#last.mandate['cnf'] !== undefined) {
-      throw broken('the last hop confirms another key')
+      throw chainBroken('the last hop confirms another key')
     }
   }
 
@@ -86,14 +86,15 @@ export class ChainMandate extends SignedMandate {
     const delegated = this.isOpenRoot ? this.hops : this.hops.slice(0, -1)
     const open = delegated.map((hop) => {
       const body = parseBody(hop.mandate)
-      if (!isOpen(body)) throw broken('a hop that is delegated is not an open mandate')
+      if (!isOpen(body)) throw chainBroken('a hop that is delegated is not an open mandate')
       return openMandate(body, hop.mandate, hop)
     })
     const id = idOf(this.#last.jwt)
     if (this.isOpenRoot) return { id, open, action: undefined, terms: {}, used: [] }
     const closed = closedBody(this.#last.mandate)
     const openVct = closed.vct.replace(/\.1$/, '.open.1')
-    if (open.some(({ body }) => body.vct !== openVct)) throw broken('the chain mixes checkout and payment')
+    if (open.some(({ body }) => body.vct !== openVct))
+      throw chainBroken('the chain mixes checkout and payment')
     const action = actionOf(closed, this.#last.hash)
     return { id, open, action, terms: termsOf(action), used: this.tokens }
   }
@@ -106,20 +107,20 @@ export class ChainMandate extends SignedMandate {
 async function checkHop(hop: Hop, before: Hop, isLast: boolean): Promise<void> {
   const { jwt, mandate } = hop
   if (jwt.typ !== (isLast ? LAST_HOP : DELEGATING_HOP))
-    throw broken('the "typ" of a hop is not that of its place')
+    throw chainBroken('the "typ" of a hop is not that of its place')
   const jwk = confirmedKeyOf(before.mandate)
-  if (jwk === undefined) throw broken('a hop confirms no key for the next')
+  if (jwk === undefined) throw chainBroken('a hop confirms no key for the next')
   if (!(await isSignedWith(jwk, jwt)))
-    throw broken('a hop is not signed with the key that the hop before confirms')
+    throw chainBroken('a hop is not signed with the key that the hop before confirms')
   const { sd_hash, issuer_jwt_hash, aud, nonce, iat } = jwt.payload
   if ((sd_hash === undefined) === (issuer_jwt_hash === undefined)) {
-    throw broken('a hop has not exactly one of sd_hash and issuer_jwt_hash')
+    throw chainBroken('a hop has not exactly one of sd_hash and issuer_jwt_hash')
   }
   const expected = digestOf(sd_hash === undefined ? before.jwt.text : before.text, before.hash)
-  if ((sd_hash ?? issuer_jwt_hash) !== expected) throw broken('a hop is for another hop before it')
+  if ((sd_hash ?? issuer_jwt_hash) !== expected) throw chainBroken('a hop is for another hop before it')
   if (!isText(aud) || !isText(nonce) || typeof iat !== 'number')
-    throw broken('a hop has no "aud", "nonce" or "iat"')
-  if (!isLast && mandate['cnf'] === undefined) throw broken('a hop delegates to no key')
+    throw chainBroken('a hop has no "aud", "nonce" or "iat"')
+  if (!isLast && mandate['cnf'] === undefined) throw chainBroken('a hop delegates to no key')
 }
 
 function idOf({ payload }: Jwt): string | undefined {
@@ -180,7 +181,7 @@ function actionOf(body: CheckoutBody | PaymentBody, hash: HashAlgorithm): Action
 function closedBody(mandate: JsonObject): CheckoutBody | PaymentBody {
   const body = parseBody(mandate)
   if (!isOpen(body)) return body
-  throw broken('the last hop of the chain is an open mandate')
+  throw chainBroken('the last hop of the chain is an open mandate')
 }
 
 /** Recomputes `checkout_hash` from the exact bytes. */

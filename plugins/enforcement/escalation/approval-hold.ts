@@ -43,7 +43,7 @@ export class ApprovalHold implements Hold {
     )
     if (used?.use?.by !== by) {
       this.#isUsed = false
-      return alreadyUsed(used ?? value, refusal)
+      return denialOfUsed(used ?? value, refusal)
     }
     try {
       await events.used(used, caller)
@@ -73,12 +73,12 @@ export class ApprovalHold implements Hold {
 }
 
 /** The hold of a call that repeats an approved one: dedupe replays its response, or it is not sent. */
-export function neverSent(value: StoredEscalation, refusal: RefusalParts): Hold {
-  return { commit: () => alreadyUsed(value, refusal), release: () => undefined }
+export function denyingHold(value: StoredEscalation, refusal: RefusalParts): Hold {
+  return { commit: () => denialOfUsed(value, refusal), release: () => undefined }
 }
 
 /** An idempotency key stays tied to the approval that it has used. */
-export function alreadyUsed({ id, status, use }: StoredEscalation, { denial, key }: RefusalParts): Denied {
+export function denialOfUsed({ id, status, use }: StoredEscalation, { denial, key }: RefusalParts): Denied {
   const isByKey = key !== null && use?.key === key
   const again = isByKey ? 'Under another idempotency key' : 'Without x-escalation-id'
   return denied(

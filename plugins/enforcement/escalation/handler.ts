@@ -20,7 +20,7 @@ import {
   sideEffects,
 } from '@svc/core'
 import { canonicalize, sha256Hex } from '@svc/core/json'
-import { ApprovalHold, alreadyUsed, neverSent } from './approval-hold.js'
+import { ApprovalHold, denialOfUsed, denyingHold } from './approval-hold.js'
 import type { EscalationEvents } from './events.js'
 import type { EscalationRepository, NewEscalation } from './repository.js'
 import { appliesTo, approvalStateOf, covers, decided, type StoredEscalation } from './stored-escalation.js'
@@ -162,10 +162,10 @@ export class EscalationHandler {
         call.hold(new ApprovalHold({ repository, events, value, caller, refusal }, call))
         return undefined
       case 'used_by_key':
-        call.hold(neverSent(value, refusal))
+        call.hold(denyingHold(value, refusal))
         return undefined
       default:
-        return alreadyUsed(value, refusal)
+        return denialOfUsed(value, refusal)
     }
   }
 

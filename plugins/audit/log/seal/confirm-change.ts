@@ -12,7 +12,7 @@ import { hasSigned } from '../keys/signed-json.js'
 import { shortLogId } from '../tree/record-place.js'
 import type { PlacedRange } from '../tree/seal-ranges.js'
 import { placeOfHash } from '../tree/tree-layout.js'
-import { rebuilding } from './inconsistent-log.js'
+import { rebuildDamaged } from './inconsistent-log.js'
 import type { LogTree, TreeParts } from './log-tree.js'
 import { leafAt } from './read-lines.js'
 import type { PlacedLine } from './sealed-leaves.js'
@@ -48,7 +48,7 @@ export async function isChangeConfirmed(
       logger.warn({ dir }, `${damage}, and cannot be rebuilt: the log of ${day} was changed`)
       return true
     }
-    await rebuilding(damage, () => tree.rebuild())
+    await rebuildDamaged(damage, () => tree.rebuild())
     return false
   }
   return lock.run(() => {

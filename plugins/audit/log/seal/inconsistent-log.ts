@@ -23,7 +23,7 @@ export function inconsistentLog(what: string, cause?: unknown): AuditError {
 }
 
 /** Rebuilds what is damaged; a refusal then begins with `damage`. */
-export async function rebuilding(damage: string, rebuild: () => Promise<void>): Promise<void> {
+export async function rebuildDamaged(damage: string, rebuild: () => Promise<void>): Promise<void> {
   try {
     await rebuild()
   } catch (error) {

@@ -19,7 +19,7 @@ import { isVerified, type NoteSigner, signNote } from '../tree/note.js'
 import type { NotePiece } from '../tree/note-file.js'
 import { appendNote } from '../tree/note-tail.js'
 import { TreeStore, TreeWriter } from '../tree/tree-store.js'
-import { inconsistentLog, rebuilding } from './inconsistent-log.js'
+import { inconsistentLog, rebuildDamaged } from './inconsistent-log.js'
 import { JournalConflictError } from './journal-conflict.js'
 import { rewriteJournal, syncJournal, writeJournalLine } from './journal-writes.js'
 import { followingLine, ownCheckpoint, resumedState, signedCheckpoint } from './resumed-state.js'
@@ -220,7 +220,7 @@ export class LogTree {
       this.#writer = this.#writerFor(range)
       this.#journalEnd = offset
     } else {
-      await rebuilding('the tree does not lead to the newest checkpoint', () => this.#rebuild(offset))
+      await rebuildDamaged('the tree does not lead to the newest checkpoint', () => this.#rebuild(offset))
       if (this.#writer.range.root() !== head.root) {
         throw inconsistentLog('its records and journal do not lead to the root of its newest checkpoint')
       }

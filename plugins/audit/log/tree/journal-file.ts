@@ -74,14 +74,14 @@ export function readGenesis(port: FileSystem, dir: string): LineOf<'genesis'> | 
 }
 
 /**
- * The last of the first `end` bytes' lines that `isMeant`; undefined if there is none. Reads from the end, so the age of
+ * The last of the first `end` bytes' lines that `matches` accepts; undefined if there is none. Reads from the end, so the age of
  * the log does not matter.
  */
 export function lastLine(
   port: FileSystem,
   dir: string,
   end: number,
-  isMeant: (line: JournalLine) => boolean,
+  matches: (line: JournalLine) => boolean,
 ): StoredJournalLine | undefined {
   for (let length = FIRST_TAIL_BYTES; ; length *= 4) {
     const from = Math.max(0, end - length)
@@ -89,7 +89,7 @@ export function lastLine(
     for (const stored of journalLines(port, dir, from, end)) {
       // The first one may be the rest of a line.
       if (stored.start === from && from > 0) continue
-      if (stored.line !== undefined && isMeant(stored.line)) {
+      if (stored.line !== undefined && matches(stored.line)) {
         found = { ...stored, bytes: Buffer.from(stored.bytes) }
       }
     }

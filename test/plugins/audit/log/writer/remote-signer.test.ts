@@ -113,14 +113,14 @@ describe('a log with an asynchronous signer', () => {
     await appender.close()
   })
 
-  for (const [what, isMeant] of [
+  for (const [what, matches] of [
     ['a journal line', (text: string) => text.includes('"kind":"seal"')],
     ['a checkpoint', (text: string) => !text.startsWith('{')],
   ] as const)
     it(`seals again after a signature of ${what} that never came`, async () => {
       let isSilent = false
       const signAsync = async (data: Uint8Array) => {
-        if (isSilent && isMeant(Buffer.from(data).toString())) await new Promise(() => undefined)
+        if (isSilent && matches(Buffer.from(data).toString())) await new Promise(() => undefined)
         return signer.sign(data)
       }
       const errors: string[] = []
