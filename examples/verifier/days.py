@@ -128,15 +128,11 @@ class Day:
             for index, kind in one["failures"]:
                 report(file, one["before"] + index + 1, kind)
                 failed.add(one["before"] - first["before"] + index)
-        data = self.data[first["start"] : end]
-        whole, rest = lines_of(data)
-        lines = [line for _, line in whole]
-        # A writer that died leaves the start of a line at the end of the file; a whole record with another byte was edited.
-        if rest and (not to_end or object_in(rest[:-1]) is not None):
-            lines.append(rest)
+        lines = self._lines_in(first["start"], end)
         # Lines in whole ranges were checked as sealed at their leaves; of others the leaf is not known.
         checked = last["before"] + last["lines"] - first["before"] if aligned else 0
-        for index, line in enumerate(lines[checked:], checked):
+        unchecked = self._lines_in(min(last["end"], end), end) if aligned else lines
+        for index, line in enumerate(unchecked, checked):
             failure, _ = self.check(line, None)
             if failure:
                 report(file, first["before"] + index + 1, failure)
@@ -152,20 +148,25 @@ class Day:
 
     def _finish_tail(self, size, report):
         """Checks the unsealed end; a line without newline at the end is torn, unless it is a whole record."""
-        start = self.end
-        if start > 0 and self.data[start - 1 : start] != b"\n":
-            newline = self.data.find(b"\n", start)
-            start = newline + 1 if newline >= 0 else len(self.data)
-        whole, rest = lines_of(self.data[start:])
-        lines = [line for _, line in whole]
-        if rest and object_in(rest[:-1]) is not None:
-            lines.append(rest)
+        lines = self._lines_in(self.end, len(self.data))
         for index, line in enumerate(lines, self.lines):
             failure, place = self.check(line, size)
             if failure:
                 report(daily(self.name), index + 1, failure)
             if place:
                 self.records.append((index, *place, False))
+
+    def _lines_in(self, start, end):
+        """
+        The lines that begin in `data[start:end]`. A writer that died leaves the start of a line; a whole record with
+        another byte in place of its newline was edited.
+        """
+        if start > 0 and self.data[start - 1 : start] != b"\n":
+            newline = self.data.find(b"\n", start, end)
+            start = newline + 1 if newline >= 0 else end
+        whole, rest = lines_of(self.data[start:end])
+        lines = [line for _, line in whole]
+        return lines + [rest] if rest and object_in(rest[:-1]) is not None else lines
 
     def _finish_sequences(self, report):
         """Every number of a session occurs once; a missing one must be named in `lost` unless only unsealed ones follow."""

@@ -1,9 +1,10 @@
 // Finds the newest checkpoint of a log from the ends of its files, so their size does not matter.
 
 import { join } from 'node:path'
-import type { FileSystem } from '../files/file-system.js'
-import { dayOfCheckpointFile } from '../format/paths.js'
+import { type FileSystem, readTextFile } from '../files/file-system.js'
+import { checkpointFile, dayOfCheckpointFile } from '../format/paths.js'
 import { type Head, parseCheckpoint } from './checkpoint.js'
+import { isOrigin } from './journal-line.js'
 import type { Note } from './note.js'
 import type { NotePiece } from './note-file.js'
 import { noteTail } from './note-tail.js'
@@ -17,6 +18,14 @@ export interface StoredCheckpoint {
   /** The note's text. */
   readonly signed: string
   readonly day: string
+}
+
+/** The first line of the newest file, for a log whose genesis cannot be read. */
+export function originOfCheckpoints(port: FileSystem, dir: string): string | undefined {
+  const days = port.readdirSync(dir).flatMap((name) => dayOfCheckpointFile(name) ?? [])
+  const newest = days.sort().at(-1)
+  const [origin] = (newest && readTextFile(port, join(dir, checkpointFile(newest))))?.split('\n', 1) ?? []
+  return isOrigin(origin) ? origin : undefined
 }
 
 /**
@@ -43,7 +52,7 @@ export function newestCheckpoint(
       for (const piece of pieces.toReversed()) take(piece, day)
       return newest !== undefined
     }
-    noteTail(port, join(dir, `audit-${day}.checkpoint`), origin, isEnough)
+    noteTail(port, join(dir, checkpointFile(day)), origin, isEnough)
   }
   return newest
 }

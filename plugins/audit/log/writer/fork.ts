@@ -17,7 +17,6 @@ import { tryLock, unlock } from '../files/kernel-lock.js'
 import { encodeLock } from '../files/lock-content.js'
 import { AuditError } from '../format/errors.js'
 import {
-  dayOfCheckpointFile,
   FORK_FILE,
   INTENTS_FOLDER,
   JOURNAL_FILE,
@@ -26,7 +25,7 @@ import {
   SEAL_LOCK_FILE,
 } from '../format/paths.js'
 import { type SignatureVerifier, verifierFromLine } from '../keys/public-key.js'
-import { newestCheckpoint } from '../tree/checkpoint-file.js'
+import { newestCheckpoint, originOfCheckpoints } from '../tree/checkpoint-file.js'
 import { digestToBase64 } from '../tree/journal-codec.js'
 import { journalLines, readGenesis } from '../tree/journal-file.js'
 import { isParent, type ParentHead } from '../tree/journal-line.js'
@@ -115,16 +114,6 @@ function storedKeys(port: FileSystem, dir: string): SignatureVerifier[] {
   return (readTextFile(port, join(dir, PUBLIC_KEYS_FILE)) ?? '').split('\n').flatMap((line) => {
     return line.startsWith('ed25519:') ? [verifierFromLine(line)] : []
   })
-}
-
-/** The first line of the newest checkpoint file, for a log whose genesis cannot be read. */
-function originOfCheckpoints(port: FileSystem, dir: string): string | undefined {
-  const newest = port
-    .readdirSync(dir)
-    .filter((name) => dayOfCheckpointFile(name) !== undefined)
-    .sort()
-    .at(-1)
-  return newest && readTextFile(port, join(dir, newest))?.split('\n')[0]
 }
 
 /** Puts a new lock file in the place of the old one. A writer that runs finds out and stops. */

@@ -3,25 +3,35 @@
 
 import { createHash, type Hash } from 'node:crypto'
 import { existsSync, readdirSync } from 'node:fs'
-import { join } from 'node:path'
+import { join, relative } from 'node:path'
 import { linesOf } from '../../files/lines.js'
 import { agentLog, dailyLog } from '../../format/paths.js'
 import { objectIn } from '../../format/stored-record.js'
 import type { Context } from './inventory.js'
 
-interface Expected {
-  lines: number
-  readonly digest: Hash
+/** A digest over lines with their newlines. */
+class LineDigest {
+  lines = 0
+  readonly #hash: Hash = createHash('sha256')
+
+  add(line: Uint8Array): void {
+    this.lines++
+    this.#hash.update(line).update('\n')
+  }
+
+  get value(): string {
+    return `${this.lines} ${this.#hash.copy().digest('hex')}`
+  }
 }
 
 /** Files of days whose removal is stated may be missing. */
 export async function checkAgents({ dir, sizes: days, facts, findings }: Context): Promise<void> {
   const present = agentFiles(dir)
   for (const day of new Set([...days.keys(), ...present.keys()])) {
-    const files = present.get(day) ?? []
-    const expected = days.has(day) ? await expectedOf(dir, day) : new Map<string, Expected>()
+    const files = present.get(day) ?? new Set()
+    const expected = days.has(day) ? await expectedOf(dir, day) : new Map<string, LineDigest>()
     for (const file of new Set([...(facts?.removals.has(day) ? [] : expected.keys()), ...files])) {
-      const at = files.includes(file) ? await firstDifference(dir, file, expected.get(file)) : 1
+      const at = files.has(file) ? await firstDifference(dir, day, file, expected.get(file)) : 1
       if (at === undefined) continue
       const message = days.has(day)
         ? `from this line on it is not what the records of ${dailyLog(day)} lead to`
@@ -32,16 +42,14 @@ export async function checkAgents({ dir, sizes: days, facts, findings }: Context
 }
 
 /** A digest over the lines of each agent run of the day, by its file. */
-async function expectedOf(dir: string, day: string): Promise<Map<string, Expected>> {
-  const expected = new Map<string, Expected>()
+async function expectedOf(dir: string, day: string): Promise<Map<string, LineDigest>> {
+  const expected = new Map<string, LineDigest>()
   for await (const { bytes, complete } of linesOf(join(dir, dailyLog(day)))) {
-    if (!complete) break
-    const file = fileOf(bytes, day)
+    const file = complete ? fileOf(bytes, day) : undefined
     if (file === undefined) continue
-    const own = expected.get(file) ?? { lines: 0, digest: createHash('sha256') }
-    own.lines++
-    own.digest.update(bytes).update('\n')
+    const own = expected.get(file) ?? new LineDigest()
     expected.set(file, own)
+    own.add(bytes)
   }
   return expected
 }
@@ -55,57 +63,35 @@ function fileOf(line: Uint8Array, day: string): string | undefined {
 /** The first line of the file that differs; undefined if none does. */
 async function firstDifference(
   dir: string,
+  day: string,
   file: string,
-  expected: Expected | undefined,
+  expected: LineDigest | undefined,
 ): Promise<number | undefined> {
-  const digest = createHash('sha256')
-  let lines = 0
-  for await (const { bytes, complete } of linesOf(join(dir, file))) {
-    if (!complete) break
-    lines++
-    digest.update(bytes).update('\n')
-  }
-  if (expected === undefined) return lines === 0 ? undefined : 1
-  const isEqual = lines === expected.lines && digest.digest('hex') === expected.digest.copy().digest('hex')
-  if (isEqual) return undefined
-  return differingLine(dir, file)
-}
-
-async function differingLine(dir: string, file: string): Promise<number> {
-  const day = file.split('/')[2] ?? ''
+  const present = new LineDigest()
+  for await (const { bytes, complete } of linesOf(join(dir, file))) if (complete) present.add(bytes)
+  if (expected === undefined) return present.lines === 0 ? undefined : 1
+  if (present.value === expected.value) return undefined
   const own = linesOf(join(dir, file))
-  let line = 0
+  let line = 1
   for await (const { bytes } of linesOf(join(dir, dailyLog(day)))) {
     if (fileOf(bytes, day) !== file) continue
-    const daily = Buffer.from(bytes)
-    line++
     const next = await own.next()
-    if (next.done || !next.value.bytes.equals(daily)) {
-      await own.return()
-      return line
-    }
+    if (next.done || !next.value.bytes.equals(bytes)) break
+    line++
   }
   await own.return()
-  return line + 1
+  return line
 }
 
 /** The files by the name of their day's folder. */
-function agentFiles(dir: string): Map<string, string[]> {
-  const found = new Map<string, string[]>()
+function agentFiles(dir: string): Map<string, Set<string>> {
+  const found = new Map<string, Set<string>>()
   const agents = join(dir, 'agents')
-  for (const node of foldersIn(agents)) {
-    for (const day of foldersIn(join(agents, node))) {
-      const entries = readdirSync(join(agents, node, day), { withFileTypes: true })
-      const names = entries.filter((entry) => entry.isFile() && entry.name.endsWith('.ndjson'))
-      const files = names.map(({ name }) => `agents/${node}/${day}/${name}`)
-      found.set(day, [...(found.get(day) ?? []), ...files])
-    }
+  const entries = existsSync(agents) ? readdirSync(agents, { recursive: true, withFileTypes: true }) : []
+  for (const entry of entries) {
+    const [, day, ...deeper] = relative(agents, entry.parentPath).split('/')
+    if (day === undefined || deeper.length > 0 || !entry.isFile() || !entry.name.endsWith('.ndjson')) continue
+    found.set(day, (found.get(day) ?? new Set()).add(relative(dir, join(entry.parentPath, entry.name))))
   }
   return found
-}
-
-function foldersIn(path: string): string[] {
-  if (!existsSync(path)) return []
-  const entries = readdirSync(path, { withFileTypes: true })
-  return entries.filter((entry) => entry.isDirectory()).map(({ name }) => name)
 }

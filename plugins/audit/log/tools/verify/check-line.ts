@@ -52,36 +52,29 @@ export function checkLine(bytes: Uint8Array, context: LineContext, leaf: number 
   if (text === undefined) return { failure: { kind: 'not_json', message: 'not UTF-8' } }
   const record = parseJsonObject(text)
   if (record === undefined) return { failure: { kind: 'not_json', message: 'not a JSON object' } }
-  return { record, failure: checkSigned({ bytes, text, stored: record, leaf }, context) }
+  const cut = cutSignature(bytes, record)
+  // Bytes with a valid signature are canonical and need not be serialised again, which saves most of the cost beside the
+  // signature check.
+  const isSigned =
+    cut !== undefined && checkSignature(cut.message, cut.sig, record, context, leaf) === undefined
+  const failure = isSigned ? undefined : checkCanonical(record, text, context, leaf)
+  return { record, failure: failure ?? checkPlace(record, context) }
 }
 
-interface ParsedLine {
-  readonly bytes: Uint8Array
-  readonly text: string
-  readonly stored: Record<string, unknown>
-  readonly leaf: number | undefined
-}
-
-function checkSigned(line: ParsedLine, context: LineContext): LineFailure | undefined {
-  const { bytes, text, stored, leaf } = line
-  const signed = cutSignature(bytes, stored)
-  if (signed !== undefined) {
-    const failure = checkSignature(signed.message, signed.sig, stored, context, leaf)
-    if (failure === undefined) return checkPlace(stored, context)
-  }
-  const { sig, ...record } = stored
+function checkCanonical(
+  { sig, ...record }: Record<string, unknown>,
+  text: string,
+  context: LineContext,
+  leaf: number | undefined,
+): LineFailure | undefined {
   if (typeof sig !== 'string') return { kind: 'bad_signature', message: 'no signature' }
   const message = signedMessage(record, sig, text)
-  if (message === undefined)
-    return { kind: 'not_canonical', message: 'not the canonical JSON of itself (RFC 8785)' }
-  const failure = checkSignature(Buffer.from(message), sig, record, context, leaf)
-  return failure ?? checkPlace(record, context)
+  return message === undefined
+    ? { kind: 'not_canonical', message: 'not the canonical JSON of itself (RFC 8785)' }
+    : checkSignature(Buffer.from(message), sig, record, context, leaf)
 }
 
-/**
- * The bytes around the signature, if it stands at its sorted position. If their signature is valid they are
- * canonical and need not be serialised again, which saves most of the cost beside the signature check.
- */
+/** The bytes around the signature, if it stands at its sorted position. */
 function cutSignature(
   bytes: Uint8Array,
   stored: Record<string, unknown>,

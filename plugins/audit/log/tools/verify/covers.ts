@@ -1,9 +1,8 @@
 // The covers of removed days: hashes that take the place of their leaves.
 
-import { readFileSync } from 'node:fs'
+import { hash } from 'node:crypto'
+import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { sha256Hex } from '@svc/core/json'
-import { systemCode } from '../../format/errors.js'
 import { coverFile } from '../../format/paths.js'
 import { alignedSubtrees } from '../../merkle/aligned-subtrees.js'
 import type { SubtreeRoot } from '../../merkle/leaf-range.js'
@@ -63,13 +62,14 @@ export class Covers {
   #read(day: string, { line, number }: Removal): Cover {
     const { dir, findings } = this.#context
     const file = coverFile(day)
-    try {
-      const bytes = readFileSync(join(dir, file))
-      const isNamed = sha256Hex(bytes) === Buffer.from(line.cover, 'base64').toString('hex')
-      if (isNamed) return { bytes, used: 0, hasFailed: false }
+    const path = join(dir, file)
+    const bytes = existsSync(path) ? readFileSync(path) : undefined
+    if (bytes !== undefined && hash('sha256', bytes, 'base64') === line.cover) {
+      return { bytes, used: 0, hasFailed: false }
+    }
+    if (bytes !== undefined) {
       findings.fail(file, 0, 'bad_cover', `it is not the cover that audit.journal:${number} names`)
-    } catch (error) {
-      if (systemCode(error) !== 'ENOENT') throw error
+    } else {
       const message = `the cover of a removed day is missing (audit.journal:${number})`
       findings.fail(file, 0, 'missing_file', message)
     }

@@ -13,7 +13,6 @@ import {
   JOURNAL_FILE,
   PUBLIC_KEYS_FILE,
 } from '../../format/paths.js'
-import { parseCheckpoint } from '../../tree/checkpoint.js'
 import type { KeyHistory } from '../../tree/key-history.js'
 import { HASH_BYTES, HASHES_PER_FILE, parseTreePath } from '../../tree/tree-layout.js'
 import type { Findings } from './findings.js'
@@ -80,14 +79,6 @@ export function takeInventory(dir: string): Inventory | string {
   const isEmpty = (journalSize ?? 0) === 0 && [...sizes.values()].every((size) => size === 0)
   if (isEmpty && checkpoints.size === 0) return 'there are no records'
   return { checkpoints, journalSize, coveredSize, sizes }
-}
-
-/** The origin in the newest checkpoint, for a log whose genesis is missing. */
-export function originOfCheckpoints(dir: string, days: Iterable<string>): string | undefined {
-  const newest = [...days].at(-1)
-  if (newest === undefined) return undefined
-  const [origin] = readFileSync(join(dir, checkpointFile(newest)), 'utf8').split('\n', 1)
-  return parseCheckpoint(`${origin}\n0\n${'A'.repeat(43)}=\n`)?.origin
 }
 
 function isOldFormat(dir: string, names: readonly string[], days: readonly string[]): boolean {

@@ -3,10 +3,12 @@
 
 import { join } from 'node:path'
 import { messageOf } from '@svc/core/json'
+import { nodeFileSystem } from '../../files/file-system.js'
 import { systemCode } from '../../format/errors.js'
 import { JOURNAL_FILE } from '../../format/paths.js'
 import type { TrustedKey } from '../../keys/public-key.js'
 import { keysOfLog } from '../../keys/read-keys.js'
+import { originOfCheckpoints } from '../../tree/checkpoint-file.js'
 import { KeyHistory } from '../../tree/key-history.js'
 import { shortLogId } from '../../tree/record-place.js'
 import { checkAgents } from './agent-check.js'
@@ -14,8 +16,7 @@ import { CheckpointCheck, type OnCheckpoint } from './checkpoint-check.js'
 import { CheckpointWalk, headsKeptElsewhere, headsOf, type KeptCheckpoint } from './checkpoint-walk.js'
 import { DayChecks } from './day-checks.js'
 import { Findings } from './findings.js'
-import type { Context } from './inventory.js'
-import { type Inventory, originOfCheckpoints, takeInventory } from './inventory.js'
+import { type Context, type Inventory, takeInventory } from './inventory.js'
 import { type JournalFacts, journalFacts } from './journal-facts.js'
 import { LogCheck } from './log-check.js'
 import type { VerifyFailure, VerifyReport } from './report.js'
@@ -143,8 +144,8 @@ async function check(
   { origin: wanted, witnesses, onCheckpoint, strict = false, agents }: VerifyOptions,
   heads: readonly KeptCheckpoint[],
 ): Promise<Result> {
-  const { dir, checkpoints, findings, sizes } = context
-  const origin = genesis?.origin ?? originOfCheckpoints(dir, checkpoints.keys()) ?? ''
+  const { dir, findings, sizes } = context
+  const origin = genesis?.origin ?? originOfCheckpoints(nodeFileSystem, dir) ?? ''
   if (wanted !== undefined && wanted !== origin) {
     findings.fail(JOURNAL_FILE, 0, 'wrong_origin', `the log is ${origin}, not ${wanted}`)
   }
