@@ -1,8 +1,5 @@
 import {
   appendFileSync,
-  cpSync,
-  existsSync,
-  mkdtempSync,
   readdirSync,
   readFileSync,
   renameSync,
@@ -11,11 +8,9 @@ import {
   truncateSync,
   writeFileSync,
 } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { nodeFileSystem } from '@svc/plugin-audit/internal/log/files/file-system'
-import { signNote } from '@svc/plugin-audit/internal/log/tree/note'
-import { AuditError, forkLog, LocalDevSigner, resumeLog, rotateKey } from '@svc/plugin-audit/log'
+import { AuditError, LocalDevSigner, rotateKey } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { temporaryDir } from '../../../../support/temporary-dir.js'
 import {
@@ -28,7 +23,7 @@ import {
   memoryLogger,
   signer,
 } from '../writer/records.js'
-import { append } from './rig.js'
+import { append, badlySigned, codeOfOpening, forgedCheckpoint, messageOf, sealTwice } from './rig.js'
 import { journalOf, sealedLog } from './sealed-log.js'
 
 const LOG = `audit-${DAY}.ndjson`
@@ -39,28 +34,8 @@ describe('opening a log', () => {
   const path = (name: string) => join(dir.path, name)
   const cut = (name: string, bytes: number) => truncateSync(path(name), statSync(path(name)).size - bytes)
 
-  /** A log with two seals of `count` records each. */
-  async function sealed(count = 3, clock = fixedClock()): Promise<void> {
-    const appender = appenderIn(dir.path, { clock })
-    await append(appender, count)
-    await appender.seal()
-    await append(appender, count)
-    await appender.close()
-  }
-
-  async function reopen(at = dir.path): Promise<string> {
-    const appender = appenderIn(at)
-    const code = await codeOf(appender.ready())
-    await appender.close()
-    return code
-  }
-
-  async function messageOf(promise: Promise<unknown>): Promise<string> {
-    return promise.then(
-      () => 'resolved',
-      (error: Error) => error.message,
-    )
-  }
+  const sealed = (count?: number, clock?: ReturnType<typeof fixedClock>) => sealTwice(dir.path, count, clock)
+  const reopen = () => codeOfOpening(dir.path)
 
   it('cuts off a torn journal line, and seals its records again', async () => {
     await sealed()
@@ -125,21 +100,15 @@ describe('opening a log', () => {
   }
 
   const stranger = LocalDevSigner.fromSeed(new Uint8Array(32).fill(99))
+  const forged = (size: number, by: LocalDevSigner) => forgedCheckpoint(dir.path, size, by)
 
-  /** A checkpoint of `size` leaves without a signature of a trusted key. */
-  async function forged(size: number, by: LocalDevSigner): Promise<string> {
-    const { origin } = journalOf(dir.path)[0] as { origin: string }
-    return signNote(`${origin}\n${size}\n${Buffer.alloc(32).toString('base64')}\n`, origin, [by])
-  }
-
-  const bad = (note: string) => note.replace(/.{9}=\n$/, 'AAAAAAAAA=\n')
   for (const [title, plant] of [
     ['an edited one', () => edit(CHECKPOINTS, (text) => text.replace('\n9\n', '\n5\n'))],
     ['one of another key', async () => appendFileSync(path(CHECKPOINTS), await forged(9_999, stranger))],
     ['one of the same size', async () => appendFileSync(path(CHECKPOINTS), await forged(9, stranger))],
     [
       'one that names the key of the log',
-      async () => appendFileSync(path(CHECKPOINTS), bad(await forged(9_999, signer))),
+      async () => appendFileSync(path(CHECKPOINTS), badlySigned(await forged(9_999, signer))),
     ],
     [
       'a thousand of another key',
@@ -212,107 +181,6 @@ describe('opening a log', () => {
     const young = await costOfOpening()
     for (let i = 0; i < 9; i++) await sealedLater()
     expect(await costOfOpening()).to.be.below(young + 100_000)
-  })
-
-  describe('from a copied or restored directory', () => {
-    let copy = ''
-    beforeEach(async () => {
-      await sealed()
-      copy = mkdtempSync(join(tmpdir(), 'svc-audit-'))
-      cpSync(dir.path, copy, { recursive: true })
-    })
-    afterEach(() => rmSync(copy, { recursive: true, force: true }))
-
-    it('is refused until resume or fork says which log it is', async () => {
-      const appender = appenderIn(copy)
-      expect(await messageOf(appender.ready())).to.match(/svc audit resume.*svc audit fork/)
-      expect(await codeOf(appender.append(envelope()))).to.equal('log_copied')
-      await appender.close()
-      expect(readFileSync(join(copy, LOG))).to.deep.equal(readFileSync(path(LOG)))
-    })
-
-    it('continues the same log after resume', async () => {
-      expect(resumeLog(copy)).to.equal(journalOf(dir.path)[0]!['log_id'])
-      const appender = appenderIn(copy)
-      await append(appender, 1)
-      await appender.close()
-      expect(sealedLog(copy).sealed.get(DAY)).to.equal(7)
-      expect(journalOf(copy)[0]).to.deep.equal(journalOf(dir.path)[0])
-    })
-
-    it('begins a log with a parent after fork, and keeps the parent where it can be verified', async () => {
-      const { folder, parent } = forkLog(copy)
-      const head = sealedLog(dir.path).checkpoints.at(-1)!
-      expect(parent).to.include({ size: head.size, root: head.root })
-      const appender = appenderIn(copy)
-      await append(appender, 2)
-      await appender.close()
-      const { journal, sealed } = sealedLog(copy)
-      expect(journal[0]!['parent']).to.deep.equal(parent)
-      expect(journal[0]!['log_id']).to.not.equal(journalOf(dir.path)[0]!['log_id'])
-      expect(sealed.get(DAY)).to.equal(2)
-      expect(sealedLog(join(copy, folder)).size).to.equal(head.size)
-      expect(readdirSync(copy)).to.not.include('.svc-fork')
-    })
-
-    for (const [title, change] of [
-      ['', () => undefined],
-      [', without its journal', () => rmSync(join(copy, 'audit.journal'))],
-    ] as const) {
-      it(`names a parent that a key of the log has signed, not one that was appended${title}`, async () => {
-        change()
-        appendFileSync(join(copy, CHECKPOINTS), bad(await forged(9_999, signer)))
-        appendFileSync(join(copy, CHECKPOINTS), await forged(9_998, stranger))
-        expect(forkLog(copy).parent).to.include({ size: sealedLog(dir.path).size })
-      })
-    }
-
-    it('is not forked if nothing of it is signed', async () => {
-      writeFileSync(join(copy, CHECKPOINTS), await forged(9, stranger))
-      expect(() => forkLog(copy)).to.throw('holds no checkpoint that a key of the log has signed')
-    })
-
-    it('can be forked again after a fork that died in the middle', async () => {
-      let renames = 0
-      const dying = diskWith({
-        renameSync: (from, to) => {
-          if (++renames === 5) throw new Error('dies here')
-          nodeFileSystem.renameSync(from, to)
-        },
-      })
-      expect(() => forkLog(copy, dying)).to.throw('dies here')
-      expect(await reopen(copy)).to.equal('log_copied')
-      const { folder } = forkLog(copy)
-      expect(await reopen(copy)).to.equal('resolved')
-      expect(sealedLog(join(copy, folder)).size).to.equal(9)
-    })
-  })
-
-  it('is refused after the lock file was deleted, and a running writer stops', async () => {
-    const running = appenderIn(dir.path)
-    await append(running, 2)
-    await running.seal()
-    rmSync(path('.svc-lock'))
-    expect(await codeOf(running.append(envelope()))).to.equal('lock_lost')
-    expect(running.status()).to.have.nested.property('error.code', 'lock_lost')
-    expect(await reopen()).to.equal('log_copied')
-    expect(await codeOf(running.append(envelope()))).to.equal('lock_lost')
-    expect(() => resumeLog(dir.path)).to.throw('a writer is at work')
-    await running.close()
-    resumeLog(dir.path)
-    expect(await reopen()).to.equal('resolved')
-    expect(sealedLog(dir.path).sealed.get(DAY)).to.equal(2)
-  })
-
-  it('stops a writer whose directory was removed and made anew', async () => {
-    const running = appenderIn(dir.path)
-    await append(running, 2)
-    rmSync(dir.path, { recursive: true })
-    expect(await codeOf(running.append(envelope()))).to.equal('lock_lost')
-    nodeFileSystem.mkdirSync(dir.path, { recursive: true, mode: 0o700 })
-    expect(await codeOf(running.append(envelope()))).to.equal('lock_lost')
-    await running.close()
-    expect(existsSync(path(LOG))).to.equal(false)
   })
 
   for (const [title, change] of [

@@ -1,7 +1,9 @@
 // Shared parts of the tests of sealing.
 
-import type { SvcAppender } from '@svc/plugin-audit/log'
-import { appenderIn, DAY, envelope, type fixedClock, memoryLogger } from '../writer/records.js'
+import { signNote } from '@svc/plugin-audit/internal/log/tree/note'
+import type { LocalDevSigner, SvcAppender } from '@svc/plugin-audit/log'
+import { appenderIn, codeOf, DAY, envelope, fixedClock, memoryLogger } from '../writer/records.js'
+import { journalOf } from './sealed-log.js'
 
 const HOUR = 3_600_000
 
@@ -35,4 +37,38 @@ export async function opened(
   await appender.ready()
   await appender.close()
   return [...messages, ...logger.entries.filter(({ level }) => levels.includes(level)).map((e) => e.message)]
+}
+
+/** Writes a log with two seals of `count` records each. */
+export async function sealTwice(dir: string, count = 3, clock = fixedClock()): Promise<void> {
+  const appender = appenderIn(dir, { clock })
+  await append(appender, count)
+  await appender.seal()
+  await append(appender, count)
+  await appender.close()
+}
+
+/** The code of the error with which the log is refused, or `resolved`. */
+export async function codeOfOpening(dir: string): Promise<string> {
+  const appender = appenderIn(dir)
+  const code = await codeOf(appender.ready())
+  await appender.close()
+  return code
+}
+
+export function messageOf(promise: Promise<unknown>): Promise<string> {
+  return promise.then(
+    () => 'resolved',
+    (error: Error) => error.message,
+  )
+}
+
+/** A checkpoint of the log with `size` leaves and a wrong root. */
+export function forgedCheckpoint(dir: string, size: number, by: LocalDevSigner): Promise<string> {
+  const { origin } = journalOf(dir)[0] as { origin: string }
+  return signNote(`${origin}\n${size}\n${Buffer.alloc(32).toString('base64')}\n`, origin, [by])
+}
+
+export function badlySigned(note: string): string {
+  return note.replace(/.{9}=\n$/, 'AAAAAAAAA=\n')
 }

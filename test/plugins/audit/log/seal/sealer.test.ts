@@ -22,18 +22,9 @@ import fc from 'fast-check'
 import sinon from 'sinon'
 import { temporaryDir } from '../../../../support/temporary-dir.js'
 import { verifyInPython } from '../tools/verify/matrix/python.js'
-import {
-  appenderIn,
-  DAY,
-  diskWith,
-  envelope,
-  fixedClock,
-  linesOf,
-  memoryLogger,
-  signer,
-} from '../writer/records.js'
+import { appenderIn, DAY, fixedClock, linesOf, memoryLogger, signer } from '../writer/records.js'
 import { append } from './rig.js'
-import { journalOf, sealedLog } from './sealed-log.js'
+import { sealedLog } from './sealed-log.js'
 
 const BEFORE = '2026-11-20'
 
@@ -98,39 +89,41 @@ describe('the sealer', () => {
     expect(seals[2]!['since']).to.equal(genesis!['at'])
   })
 
-  it('seals at every interval while there are new records', async () => {
-    const timers = sinon.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
-    try {
-      const appender = appenderIn(dir.path, { config: { checkpoints: { intervalMs: 2_000 } } })
-      await appender.ready()
-      await append(appender, 2)
-      timers.tick(1_999)
-      await appender.flush()
-      expect(sizes()).to.deep.equal([1])
-      timers.tick(1)
-      await until(() => appender.status().sealing?.size === 4)
-      await appender.close()
-      expect(sizes()).to.deep.equal([1, 4])
-    } finally {
-      timers.restore()
-    }
-  })
-
-  it('seals after midnight, whatever the interval', async () => {
-    const timers = sinon.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
-    try {
-      const clock = fixedClock(`${DAY}T23:59:59.000Z`)
-      const appender = appenderIn(dir.path, { clock, config: { checkpoints: { intervalMs: 3_600_000 } } })
-      await appender.ready()
-      await append(appender, 1)
-      timers.tick(1_100)
-      await until(() => appender.status().sealing?.size === 3)
-      await appender.close()
-      expect(sizes()).to.deep.equal([1, 3])
-    } finally {
-      timers.restore()
-    }
-  })
+  for (const { title, at, intervalMs, early, rest } of [
+    {
+      title: 'at every interval while there are new records',
+      at: '12:00:00',
+      intervalMs: 2_000,
+      early: 1_999,
+      rest: 1,
+    },
+    {
+      title: 'after midnight, whatever the interval',
+      at: '23:59:59',
+      intervalMs: 3_600_000,
+      early: 999,
+      rest: 101,
+    },
+  ]) {
+    it(`seals ${title}`, async () => {
+      const timers = sinon.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+      try {
+        const clock = fixedClock(`${DAY}T${at}.000Z`)
+        const appender = appenderIn(dir.path, { clock, config: { checkpoints: { intervalMs } } })
+        await appender.ready()
+        await append(appender, 2)
+        timers.tick(early)
+        await appender.flush()
+        expect(sizes()).to.deep.equal([1])
+        timers.tick(rest)
+        await until(() => appender.status().sealing?.size === 4)
+        await appender.close()
+        expect(sizes()).to.deep.equal([1, 4])
+      } finally {
+        timers.restore()
+      }
+    })
+  }
 
   it('is absent with a signer without a public key, which may give its key any name, and a warning says so', async () => {
     const { publicKey } = signer
@@ -247,137 +240,6 @@ describe('the sealer', () => {
     const root = new TreeStore(dir.path, nodeFileSystem).range(size)?.root() ?? ''
     expect(Buffer.from(root, 'binary').toString('base64')).to.equal(checkpoints.at(-1)?.root)
   }
-
-  it('keeps the tree files within 5 % of a log of 800-byte records', async () => {
-    const appender = appenderIn(dir.path)
-    const agentVariables = { text: 'x'.repeat(350) }
-    const record = () => appender.append(envelope({ agentVariables }))
-    for (let i = 0; i < 20; i++) await Promise.all(Array.from({ length: 100 }, record))
-    await appender.close()
-    const log = statSync(path(`audit-${DAY}.ndjson`)).size
-    expect(log / 2_000).to.be.within(750, 850)
-    expect(statSync(path('tree/0/0')).size + statSync(path('tree/8/0')).size).to.be.below(0.05 * log)
-  })
-
-  it('reads only new lines after a restart', async () => {
-    const first = appenderIn(dir.path)
-    await append(first, 200)
-    await first.close()
-    let read = 0
-    const fileSystem = diskWith({
-      read: (fd, buffer, offset, length, position, done) => {
-        read += length
-        nodeFileSystem.read(fd, buffer, offset, length, position, done)
-      },
-    })
-    const second = appenderIn(dir.path, { fileSystem })
-    await append(second, 1)
-    await second.close()
-    expect(sealedLog(dir.path).sealed.get(DAY)).to.equal(201)
-    expect(read).to.equal(linesOf(dir.path, `audit-${DAY}.ndjson`).at(-1)!.length + 1)
-  })
-
-  it('reads and writes the same amount for a line at the start and the end of a long day', async () => {
-    let bytes = 0
-    const fileSystem = diskWith({
-      read: (fd, buffer, offset, length, position, done) => {
-        bytes += length
-        nodeFileSystem.read(fd, buffer, offset, length, position, done)
-      },
-      readSync: (fd, buffer, offset, length, position) => {
-        bytes += length
-        return nodeFileSystem.readSync(fd, buffer, offset, length, position)
-      },
-      writeSync: (fd, buffer, offset, length, position) => {
-        bytes += length
-        return nodeFileSystem.writeSync(fd, buffer, offset, length, position)
-      },
-    })
-    const appender = appenderIn(dir.path, { fileSystem })
-    const costOfOne = async () => {
-      await append(appender, 1)
-      bytes = 0
-      await appender.seal()
-      return bytes
-    }
-    await append(appender, 100)
-    await appender.seal()
-    const early = await costOfOne()
-    for (let i = 0; i < 8; i++) await append(appender, 1_000)
-    await appender.seal()
-    const late = await costOfOne()
-    await appender.close()
-    expect(early).to.be.above(0)
-    // The last notes are read, of which there are two more.
-    expect(late).to.be.below(early + 3_000)
-  })
-
-  it('cuts ranges at multiples of 4096 leaves', async () => {
-    const appender = appenderIn(dir.path)
-    for (let i = 0; i < 9; i++) await append(appender, 1_000)
-    await appender.close()
-    const ranges = journalOf(dir.path).at(-1)!['ranges']
-    expect(ranges.map(([, , , lines]: [string, number, number, number]) => lines)).to.deep.equal([
-      4_095, 4_096, 809,
-    ])
-    expect(sealedLog(dir.path).sealed.get(DAY)).to.equal(9_000)
-  })
-
-  it('ends a seal after 262144 leaves, at a multiple of 4096, and begins the next', async () => {
-    const appender = appenderIn(dir.path)
-    await append(appender, 1)
-    const lines = 270_000
-    appendFileSync(path(`audit-${DAY}.ndjson`), '{}\n'.repeat(lines))
-    await appender.close()
-    expect(journalOf(dir.path).map(({ leaf }) => leaf)).to.deep.equal([0, 266_240, lines + 3])
-    const { failureCounts } = await verifyLog(dir.path, {
-      keys: [verifierFromPublicKey(signer.publicKey)],
-      fast: true,
-    })
-    expect(failureCounts).to.not.have.property('missing_checkpoint')
-    // Opening computes the tree anew, and checks the roots of all lines.
-    rmSync(path('tree'), { recursive: true })
-    const again = appenderIn(dir.path)
-    await again.ready()
-    await again.close()
-  })
-
-  it('hashes many records in slices of at most 128 KiB, between which appends become durable', async () => {
-    const slices: number[] = []
-    let durable = 0
-    let isSealing = true
-    const fileSystem = diskWith({
-      read: (fd, buffer, offset, length, position, done) => {
-        if (!isSealing) return nodeFileSystem.read(fd, buffer, offset, length, position, done)
-        slices.push(length)
-        // The next slice is hashed once this record is durable.
-        appender.append(envelope()).then(
-          () => {
-            durable++
-            nodeFileSystem.read(fd, buffer, offset, length, position, done)
-          },
-          (error: Error) => done(error, 0),
-        )
-      },
-    })
-    const appender = appenderIn(dir.path, { fileSystem })
-    await append(appender, 4_000)
-    await appender.seal()
-    isSealing = false
-    expect(durable).to.equal(slices.length).and.to.be.at.least(10)
-    expect(Math.max(...slices)).to.be.at.most(131_072)
-    await appender.close()
-    expect(sealedLog(dir.path).sealed.get(DAY)).to.equal(4_000 + durable)
-  })
-
-  it('seals lines longer than its chunks', async () => {
-    const appender = appenderIn(dir.path)
-    for (const length of [1, 131_000, 400_000, 5, 131_072]) {
-      await appender.append(envelope({ agentVariables: { text: 'x'.repeat(length) } }))
-    }
-    await appender.close()
-    expect(sealedLog(dir.path).sealed.get(DAY)).to.equal(5)
-  })
 
   it('excludes a torn line at the end of the log', async () => {
     const appender = appenderIn(dir.path)
