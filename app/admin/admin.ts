@@ -26,7 +26,7 @@ const limits = {
 /** Longest wait for requests that are still running when the gateway closes. */
 const drainMs = 1_000
 
-interface Watched {
+interface WatchedGateway {
   /** The policy in force at this moment. */
   activePolicy(): ActivePolicy
   draining(): boolean
@@ -40,13 +40,13 @@ export class Admin {
   #config: AdminConfig
   #container: DependencyContainer
   #parts: AdminHandlerParts
-  #keyReader: Watched['keyReader']
+  #keyReader: WatchedGateway['keyReader']
   #server: HttpServer | undefined
   #certificates: Certificates | undefined
   #reloads: Counter<'result'>
 
   /** To be created once per container: it registers the gateway's metrics. */
-  constructor(config: AdminConfig, container: DependencyContainer, watched: Watched) {
+  constructor(config: AdminConfig, container: DependencyContainer, watched: WatchedGateway) {
     const metrics = resolve(container, gatewayMetrics)
     const registers = [metrics.registry]
     metrics.declare(serverMetrics)

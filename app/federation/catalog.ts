@@ -16,7 +16,7 @@ import {
   ownMessage,
   type ServerResult,
 } from './client-request.js'
-import { indexOf, type Listed, type ListIndex } from './list-index.js'
+import { indexOf, type ListedEntry, type ListIndex } from './list-index.js'
 import {
   bareName,
   type EntrySource,
@@ -98,15 +98,15 @@ function indexesOf(results: readonly ServerResult<ServerList>[], kind: ListKind)
   return results.flatMap((result) => ('value' in result ? [indexOf(result.server, kind, result.value)] : []))
 }
 
-function entriesOf(results: readonly ServerResult<ServerList>[], kind: ListKind): Listed[] {
+function entriesOf(results: readonly ServerResult<ServerList>[], kind: ListKind): ListedEntry[] {
   return indexesOf(results, kind).flatMap(({ listed }) => listed)
 }
 
 function namesOf(
   { config, servers }: ClientRequest,
   kind: ListKind,
-  listed: readonly Listed[],
-  templates: readonly Listed[],
+  listed: readonly ListedEntry[],
+  templates: readonly ListedEntry[],
 ): string[] {
   const sources = listed.map(({ source }) => source)
   if (isUriKind(kind)) {

@@ -50,7 +50,7 @@ export interface FederationParts {
 }
 
 /** One request to an endpoint of several servers. */
-export interface Incoming {
+export interface IncomingExchange {
   readonly exchange: ClientExchange
   readonly method: McpExchange['method']
   readonly used: RequestedResource
@@ -84,7 +84,7 @@ export class Federation {
     })
   }
 
-  async handle(incoming: Incoming): Promise<void> {
+  async handle(incoming: IncomingExchange): Promise<void> {
     const { exchange: client, method, calls, used } = incoming
     const exchange = openExchange({
       method,
@@ -104,7 +104,7 @@ export class Federation {
     }
   }
 
-  async #serve(incoming: Incoming, exchange: McpExchange): Promise<void> {
+  async #serve(incoming: IncomingExchange, exchange: McpExchange): Promise<void> {
     const { exchange: client, method, used, policy } = incoming
     const caller = await policy.hold(() => identifyCaller(client.headers, used, policy))
     if (method === 'POST') {
@@ -123,7 +123,12 @@ export class Federation {
     )
   }
 
-  async #post(message: Message, exchange: McpExchange, caller: Caller, incoming: Incoming): Promise<void> {
+  async #post(
+    message: Message,
+    exchange: McpExchange,
+    caller: Caller,
+    incoming: IncomingExchange,
+  ): Promise<void> {
     const session = this.#sessionFor(message, exchange, caller)
     const request = this.#request(session, caller, incoming)
     const { exchange: client } = incoming
@@ -174,7 +179,7 @@ export class Federation {
     throw new Refusal('TARGET_NOT_FOUND', 'There is no such session of this caller; begin a new one.')
   }
 
-  #request(session: FederationSession, caller: Caller, incoming: Incoming): ClientRequest {
+  #request(session: FederationSession, caller: Caller, incoming: IncomingExchange): ClientRequest {
     const { exchange: client, policy, used, calls } = incoming
     const { headers } = client
     const trace = traceOf(headers, this.#parts.ids)

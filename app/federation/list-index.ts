@@ -7,7 +7,7 @@ import { bareName, type EntrySource, type PrefixMode, prefixedName } from './nam
 import { schemeOf, type Template, templateOf } from './resource-uris.js'
 
 /** An entry of a server's list. */
-export interface Listed {
+export interface ListedEntry {
   readonly source: EntrySource
   readonly entry: Fields
 }
@@ -15,7 +15,7 @@ export interface Listed {
 export class ListIndex {
   readonly server: string
   /** The entries that have a name, each once. */
-  readonly listed: readonly Listed[]
+  readonly listed: readonly ListedEntry[]
   #sources: ReadonlyMap<string, EntrySource>
   #entries: ReadonlyMap<string, Fields> | undefined
   #byPrefixed: ReadonlyMap<string, EntrySource> | undefined
@@ -26,7 +26,7 @@ export class ListIndex {
   constructor(server: string, kind: ListKind, { entries }: ServerList) {
     const { nameMember } = listForms[kind]
     const sources = new Map<string, EntrySource>()
-    const listed: Listed[] = []
+    const listed: ListedEntry[] = []
     for (const entry of entries) {
       const name = entry[nameMember]
       if (typeof name !== 'string' || sources.has(name)) continue

@@ -32,7 +32,7 @@ const minPauseMs = 1_000
 const maxPauseMs = 60_000
 
 /** The end of a stream: the server has no stream, has ended the session or the stream, or the gateway has ended it. */
-type End = 'refused' | 'gone' | 'ended' | 'stopped'
+type StreamEnd = 'refused' | 'gone' | 'ended' | 'stopped'
 
 /** Resolves when the server has no stream for the client, or the client's stream has ended. */
 export async function keepOpen(parts: ServerStreamParts): Promise<void> {
@@ -49,8 +49,8 @@ export async function keepOpen(parts: ServerStreamParts): Promise<void> {
   }
 }
 
-async function flow(parts: ServerStreamParts): Promise<End> {
-  let end: End = 'refused'
+async function flow(parts: ServerStreamParts): Promise<StreamEnd> {
+  let end: StreamEnd = 'refused'
   await parts.request.calls.run(streamRequest(parts), async (control, outcome) => {
     end = await passOn(parts, control, outcome)
   })
@@ -61,7 +61,7 @@ async function passOn(
   { stream, show, opened }: ServerStreamParts,
   control: CallControl,
   outcome: Outcome,
-): Promise<End> {
+): Promise<StreamEnd> {
   const { call } = control
   if (outcome.kind === 'denied') return 'refused'
   if (outcome.kind === 'failed') return 'ended'

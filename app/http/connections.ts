@@ -40,9 +40,9 @@ interface Backlog {
 type ResponseState = Pick<ServerResponse, 'headersSent'>
 
 /** The part of a socket that is used. */
-type Written = Pick<Socket, 'bytesWritten' | 'writableLength'>
+type SocketProgress = Pick<Socket, 'bytesWritten' | 'writableLength'>
 
-export class Connections<S extends Written = Socket> {
+export class Connections<S extends SocketProgress = Socket> {
   #limits: ConnectionLimits
   #open = new Map<S, ClientConnection>()
 
@@ -111,7 +111,7 @@ export class Connections<S extends Written = Socket> {
 }
 
 /** The part of a socket that is used. */
-interface Connected {
+interface RemoteSocket {
   readonly remoteAddress?: string | undefined
   once(event: 'close', listener: () => void): unknown
 }
@@ -128,7 +128,7 @@ export class AddressConnections {
   }
 
   /** Counts the connection until it closes; false if its client has as many as it may have. */
-  admit(socket: Connected): boolean {
+  admit(socket: RemoteSocket): boolean {
     const { remoteAddress } = socket
     // A connection that has closed already has no address.
     if (remoteAddress === undefined || this.#isExempt(remoteAddress)) return true

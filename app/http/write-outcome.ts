@@ -48,7 +48,7 @@ async function writeStream(
   const mustDrain = (): boolean => body.drainWhenAbandoned === true && !call.isSettled
   // A stream may be silent for hours: a disconnect must end it without waiting for its next piece.
   const rules = call.get(eventStreamRules)
-  const abandoned = new Abandoned(call, rules)
+  const abandoned = new AbandonedResponse(call, rules)
   const disconnect = (): void => {
     control.disconnect()
     if (mustDrain()) abandoned.begin()
@@ -82,7 +82,7 @@ async function writeStream(
 }
 
 /** Limits what is read for the record alone after the caller has left. */
-class Abandoned {
+class AbandonedResponse {
   #call: Call
   #rules: EventStreamRules | undefined
   #timer: NodeJS.Timeout | undefined

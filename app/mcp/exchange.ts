@@ -16,7 +16,7 @@ import { isStateless, type ProtocolError } from './protocol.js'
 import type { Fields } from './rpc-response.js'
 import { type BoundTask, boundSessionId, clientTaskId } from './session-binding.js'
 
-interface Learned {
+interface ResponseFacts {
   /** The id of the response, if it is on the stream of another request. */
   rpcId?: RequestId
   revision?: string
@@ -76,7 +76,7 @@ export interface McpExchange extends ExchangeHead {
   /** Set if the session is another caller's: on HTTP 404 the client begins a new one. */
   isForeignSession: boolean
   /** Facts from the response for the record. */
-  readonly learned: Learned
+  readonly learned: ResponseFacts
   /** Set if the client has cancelled the request. */
   isCancelled?: boolean
 }

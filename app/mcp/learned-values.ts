@@ -6,7 +6,7 @@ import { type SharedState, unlessDown } from './shared-state.js'
 /** Time for which a fact is used before the shared store is read again, in milliseconds. */
 const freshMs = 1_000
 
-interface Learned {
+interface LearnedValue {
   readonly value: string
   /** Monotonic time, in milliseconds. */
   readonly until: number
@@ -19,7 +19,7 @@ export class LearnedValues {
   #bounds: MapBounds
   #clock: Clock
   /** Facts by group and name. */
-  #known = new Map<string, BoundedMap<string, Learned>>()
+  #known = new Map<string, BoundedMap<string, LearnedValue>>()
   #reads: KeptReads<void>
 
   /** `name` is that of the map which the gateways share. */
@@ -66,7 +66,7 @@ export class LearnedValues {
   }
 
   #keep(group: string, facts: readonly (readonly [name: string, value: string])[]): void {
-    const known = this.#known.get(group) ?? new BoundedMap<string, Learned>(this.#bounds.maxEntries)
+    const known = this.#known.get(group) ?? new BoundedMap<string, LearnedValue>(this.#bounds.maxEntries)
     this.#known.set(group, known)
     const readAt = this.#clock.monotonic()
     const until = readAt + this.#bounds.ttlMs

@@ -15,26 +15,26 @@ import { rpcCodes } from './protocol.js'
 
 export type RequestId = string | number
 
-interface Common {
+interface MessageBase {
   /** The parsed message. */
   readonly whole: JsonObject
 }
 
-export interface RpcRequest extends Common {
+export interface RpcRequest extends MessageBase {
   readonly type: 'request'
   readonly id: RequestId
   readonly method: string
   readonly params: JsonObject
 }
 
-export interface RpcNotification extends Common {
+export interface RpcNotification extends MessageBase {
   readonly type: 'notification'
   readonly method: string
   readonly params: JsonObject
 }
 
 /** The client's response to a request of the server's. */
-export interface RpcResponse extends Common {
+export interface RpcResponse extends MessageBase {
   readonly type: 'response'
   readonly id: RequestId
 }

@@ -38,7 +38,7 @@ export interface RespondedCall {
   readonly request: CallRequest
 }
 
-interface Context extends RespondedCall {
+interface ResponseContext extends RespondedCall {
   /** The id of the request that waits for a response; undefined for notifications and responses. */
   readonly id: RequestId | undefined
   readonly filter: ResponseFilter
@@ -71,7 +71,7 @@ export function checkHead({ status, headers }: McpResponse): void {
     throw new ProtocolViolation('The upstream sent a content coding that was not requested.')
 }
 
-function read(response: McpResponse, context: Context): MaybePromise<Outcome> {
+function read(response: McpResponse, context: ResponseContext): MaybePromise<Outcome> {
   checkHead(response)
   const { id } = context
   const { method } = context.exchange
@@ -90,7 +90,7 @@ function read(response: McpResponse, context: Context): MaybePromise<Outcome> {
 
 function bufferedOutcome(
   response: WholeResponse,
-  { filter, parts }: Context,
+  { filter, parts }: ResponseContext,
   id: RequestId,
 ): MaybePromise<Outcome> {
   return after(response.message(parts.maxResponseBytes), (received) => {
@@ -104,7 +104,7 @@ function bufferedOutcome(
 /** Passes 4xx and 5xx on, with lists filtered. */
 async function refusedByUpstream(
   response: WholeResponse,
-  { filter, parts: { maxResponseBytes } }: Context,
+  { filter, parts: { maxResponseBytes } }: ResponseContext,
 ): Promise<Outcome> {
   if (mediaType(response.headers['content-type']) === EVENT_STREAM_TYPE)
     throw new ProtocolViolation('The upstream sent an error as a stream of events.')
@@ -127,7 +127,7 @@ async function messageIfAny(response: WholeResponse, maxBytes: number): Promise<
 
 type Received = Awaited<ReturnType<WholeResponse['message']>>
 
-function streamed(response: EventsResponse, context: Context): Completed {
+function streamed(response: EventsResponse, context: ResponseContext): Completed {
   const { control, exchange, request, id, filter, parts } = context
   const { call } = control
   const { maxResponseBytes } = parts

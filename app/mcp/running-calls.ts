@@ -18,7 +18,7 @@ const sharedBounds = { ttlMs: 60_000, maxEntries: 10_000 }
 /** Limits of early cancellations, for one caller. In a batch, messages wait for the first one. */
 const earlyBounds = { ttlMs: 3_600_000, maxEntries: 1_000 }
 
-interface Running {
+interface RunningRequest {
   readonly call: Call
   readonly exchange: McpExchange
   /** Monotonic time, in milliseconds. */
@@ -38,7 +38,7 @@ export class RunningCalls {
   /** By the call of a cancellation, whether the server gets it too. */
   #cancelling = new WeakMap<Call, Promise<boolean>>()
   /** By the key of a request, which a caller without a session may use again. */
-  #running = new Map<string, Set<Running>>()
+  #running = new Map<string, Set<RunningRequest>>()
   #timer: NodeJS.Timeout | undefined
 
   /** After a cancellation, a server may still respond for `graceMs` milliseconds. */
@@ -110,7 +110,7 @@ export class RunningCalls {
   }
 
   /** Returns whether the call was sent to the server. */
-  #stop({ call, exchange }: Running): boolean {
+  #stop({ call, exchange }: RunningRequest): boolean {
     const isSent = call.sent !== 'no'
     if (exchange.isCancelled === true) return isSent
     exchange.isCancelled = true
@@ -122,7 +122,7 @@ export class RunningCalls {
     return isSent
   }
 
-  async #endIfCancelled(running: Running, name: string): Promise<void> {
+  async #endIfCancelled(running: RunningRequest, name: string): Promise<void> {
     const { call, exchange } = running
     const [cancelledAt] = await this.#early.get(callerKey(call), [name])
     // Without a session a later request may have the same id.
@@ -140,7 +140,9 @@ export class RunningCalls {
     }, pollMs).unref()
   }
 
-  async #stopCancelled(calls: Iterable<readonly [string, Iterable<Running>]> = this.#running): Promise<void> {
+  async #stopCancelled(
+    calls: Iterable<readonly [string, Iterable<RunningRequest>]> = this.#running,
+  ): Promise<void> {
     const tenants = new Map<string, string[]>()
     for (const [name, [running]] of calls) {
       if (running === undefined || running.exchange.headers[SESSION_ID_HEADER] === undefined) continue

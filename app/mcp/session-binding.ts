@@ -67,7 +67,7 @@ function decoded(name: string): string {
 }
 
 /** The values from which a tag was computed. */
-interface Bound {
+interface BoundSession {
   readonly server: string
   readonly principal: string
   readonly id: string
@@ -78,7 +78,7 @@ const MAX_REMEMBERED = 10_000
 
 export class SessionBinding {
   #key: string
-  #remembered = new BoundedMap<string, Bound>(MAX_REMEMBERED)
+  #remembered = new BoundedMap<string, BoundSession>(MAX_REMEMBERED)
 
   /** `key` is at least 32 random characters, the same in all gateways that serve one session. */
   constructor(key: string) {

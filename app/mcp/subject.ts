@@ -19,7 +19,7 @@ export interface MessageSubject {
   readonly params?: JsonObject
 }
 
-interface Guarded extends ParamNames {
+interface GuardedMethod extends ParamNames {
   read(params: JsonObject): Omit<MessageSubject, 'method'>
 }
 
@@ -30,7 +30,7 @@ const round = ['inputResponses', 'requestState']
 const called = ['name', 'arguments']
 
 /** The methods that need an allowed reference. Names are matched exactly. */
-const guarded: Readonly<Record<string, Guarded>> = {
+const guarded: Readonly<Record<string, GuardedMethod>> = {
   'tools/call': { own: called, others: [...round, 'task'], read: (params) => callOf('tool', params) },
   'prompts/get': { own: called, others: round, read: (params) => callOf('prompt', params) },
   'resources/read': { own: ['uri'], others: round, read: resource },

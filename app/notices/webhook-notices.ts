@@ -28,7 +28,7 @@ interface WebhookNoticesParts {
   readonly retryDelaysMs?: readonly number[]
 }
 
-interface Pending extends QueuedNotice {
+interface PendingNotice extends QueuedNotice {
   attempts: number
   /** The timer of the next attempt. */
   timer?: NodeJS.Timeout
@@ -40,7 +40,7 @@ export class WebhookNotices implements Notices {
   #client = new WebhookClient()
   #destinations: readonly Destination[] = []
   #keys: KeyReader | undefined
-  #pending = new Map<string, Pending>()
+  #pending = new Map<string, PendingNotice>()
   #running = new Set<Promise<void>>()
   #closing = new AbortController()
   #isLoaded = false
@@ -119,12 +119,12 @@ export class WebhookNotices implements Notices {
     }
   }
 
-  #begin(notice: Pending): void {
+  #begin(notice: PendingNotice): void {
     this.#track(notice)
     this.#run(() => this.#attempt(notice))
   }
 
-  async #attempt(notice: Pending): Promise<void> {
+  async #attempt(notice: PendingNotice): Promise<void> {
     const { id, url, at } = notice
     if (this.#closing.signal.aborted) return
     const destination = this.#destinations.find((each) => each.url === url)
@@ -149,7 +149,10 @@ export class WebhookNotices implements Notices {
   }
 
   /** The reason why the webhook did not accept the notice; undefined if it did. */
-  async #post({ id, url, body }: Pending, destination: Destination | undefined): Promise<string | undefined> {
+  async #post(
+    { id, url, body }: PendingNotice,
+    destination: Destination | undefined,
+  ): Promise<string | undefined> {
     const { clock, signer } = this.#parts
     try {
       const secret = await this.#secretOf(destination)
@@ -172,7 +175,7 @@ export class WebhookNotices implements Notices {
     return readSecret(await this.#keys.read(destination.secretRef))
   }
 
-  #track(notice: Pending): void {
+  #track(notice: PendingNotice): void {
     this.#pending.set(notice.id, notice)
     this.#gauge()
   }

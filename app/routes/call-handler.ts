@@ -43,7 +43,7 @@ export interface CallHandlerParts {
 }
 
 /** Counts a call for its tenant. */
-interface Counted {
+interface CallSlot {
   release(): void
 }
 
@@ -112,7 +112,7 @@ export class CallHandler {
     policy: ActivePolicy,
     respond: (control: CallControl, outcome: Outcome) => MaybePromise<void>,
   ): Promise<void> {
-    const counted: Counted = { release: () => undefined }
+    const counted: CallSlot = { release: () => undefined }
     const control = this.#call(exchange, endpoint, policy, counted)
     const { call } = control
     const disconnect = (): void => {
@@ -136,7 +136,7 @@ export class CallHandler {
     exchange: ClientExchange,
     endpoint: CallEndpoint,
     { origins, publicUrl }: ActivePolicy,
-    counted: Counted,
+    counted: CallSlot,
   ): CallControl {
     const { headers, protocol, target } = endpoint
     const { http } = exchange

@@ -9,7 +9,7 @@ import { responseTooLarge } from '../upstream/response-limit.js'
 /** Bytes that a reader may leave unread before notifications for it are dropped. */
 const maxUnreadBytes = 4 * 1024 * 1024
 
-interface Sized extends ReceivedMessage {
+interface SizedMessage extends ReceivedMessage {
   readonly bytes: number
 }
 
@@ -36,7 +36,7 @@ export class MessageStream implements EventsResponse {
 
   async *events({ maxBytes = Number.POSITIVE_INFINITY }: StreamLimits): AsyncGenerator<ReceivedMessage> {
     let read = 0
-    for await (const { message, text, bytes } of this.#stream as AsyncIterable<Sized>) {
+    for await (const { message, text, bytes } of this.#stream as AsyncIterable<SizedMessage>) {
       this.#unreadBytes -= bytes
       read += bytes
       if (read > maxBytes) throw responseTooLarge(maxBytes)
@@ -70,6 +70,6 @@ export class MessageStream implements EventsResponse {
   #push(message: Fields, text = JSON.stringify(message)): void {
     const bytes = Buffer.byteLength(text)
     this.#unreadBytes += bytes
-    this.#stream.push({ message, text, bytes } satisfies Sized)
+    this.#stream.push({ message, text, bytes } satisfies SizedMessage)
   }
 }

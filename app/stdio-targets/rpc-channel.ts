@@ -19,7 +19,7 @@ export interface PendingRequest {
   fail(error: UpstreamError | Refusal): void
 }
 
-interface Running {
+interface RpcInProgress {
   readonly request: Fields
   readonly pending: PendingRequest
 }
@@ -30,7 +30,7 @@ export class RpcChannel {
   #write: (message: Fields) => void
   #onMessage: (received: ReceivedMessage) => void
   #nextId = 1
-  #running = new Map<unknown, Running>()
+  #running = new Map<unknown, RpcInProgress>()
   #closed: UpstreamError | undefined
 
   /** `onMessage` gets requests and notifications that belong to no request of the channel. */

@@ -57,7 +57,7 @@ class HandshakeRefused extends Error {
 }
 
 /** One run of the process. */
-interface Run {
+interface ProcessRun {
   process?: ServerProcess
   stderr?: StderrLog
   /** The reason of its end. */
@@ -72,7 +72,7 @@ interface Run {
 
 export class Supervisor {
   #parts: SupervisorParts
-  #run: Run | undefined
+  #run: ProcessRun | undefined
   #connection: Promise<Connection> | undefined
   #lastUsed: number
   #stopping: Promise<void> | undefined
@@ -136,7 +136,7 @@ export class Supervisor {
 
   async #start(): Promise<Connection> {
     const { name, limit, logger, meter, clientAnnounces } = this.#parts
-    const run: Run = {}
+    const run: ProcessRun = {}
     this.#run = run
     await this.#stopping
     const refusal = this.#isClosed ? 'the gateway is closing' : limit.refusal()
@@ -157,7 +157,7 @@ export class Supervisor {
     }
   }
 
-  async #open(run: Run): Promise<Connection> {
+  async #open(run: ProcessRun): Promise<Connection> {
     const { name, target, client, limit, clock, logger } = this.#parts
     const { launch, secrets } = await this.#parts.launcher.prepare()
     if (run.isStopped) throw new Error('it was stopped')
@@ -203,7 +203,7 @@ export class Supervisor {
     }
   }
 
-  #ended(run: Run, channel: RpcChannel, reason: string): void {
+  #ended(run: ProcessRun, channel: RpcChannel, reason: string): void {
     const { name, limit, clock, logger, meter } = this.#parts
     run.reason ??= reason
     const { readyAt, isStopped, stderr } = run

@@ -18,7 +18,7 @@ import {
   type UpstreamResponse,
 } from './response.js'
 
-type Sendable = Omit<UpstreamRequest, 'path'>
+type RequestWithoutPath = Omit<UpstreamRequest, 'path'>
 /** Optional members of a request. The literal that makes it has them, as V8 gives each extended copy a new class. */
 export interface CallObservers {
   readonly caller: () => BudgetUser
@@ -28,12 +28,12 @@ export interface CallObservers {
 /** A response of bytes, or of messages. */
 type AnyResponse = UpstreamResponse | (ResponseHead & Discardable)
 
-export interface Sender<Request extends Sendable, Response extends AnyResponse> {
+export interface Sender<Request extends RequestWithoutPath, Response extends AnyResponse> {
   send(target: URL, request: Request, onSent: () => void): Promise<Response>
 }
 
 /** Marks what was sent, and counts a repetition. Rejects like the dispatcher. */
-export function sendCall<Request extends Sendable, Response extends AnyResponse>(
+export function sendCall<Request extends RequestWithoutPath, Response extends AnyResponse>(
   control: CallControl,
   upstream: Sender<Request, Response>,
   target: URL,
@@ -68,7 +68,7 @@ export function callerOf(call: Call): BudgetUser {
  * and the broker has another, the request is sent once more and the first response is discarded; `onRepeat` runs
  * before.
  */
-export function sendWith<Request extends Sendable, Response extends AnyResponse>(
+export function sendWith<Request extends RequestWithoutPath, Response extends AnyResponse>(
   credential: Credential | undefined,
   request: Request,
   send: (request: Request) => Promise<Response>,
@@ -77,7 +77,7 @@ export function sendWith<Request extends Sendable, Response extends AnyResponse>
   return credential === undefined ? send(request) : sendAgainIfRefused(credential, request, send, onRepeat)
 }
 
-async function sendAgainIfRefused<Request extends Sendable, Response extends AnyResponse>(
+async function sendAgainIfRefused<Request extends RequestWithoutPath, Response extends AnyResponse>(
   first: Credential,
   request: Request,
   send: (request: Request) => Promise<Response>,
@@ -97,7 +97,10 @@ async function sendAgainIfRefused<Request extends Sendable, Response extends Any
   }
 }
 
-function withCredential<Request extends Sendable>(request: Request, { header, value }: Credential): Request {
+function withCredential<Request extends RequestWithoutPath>(
+  request: Request,
+  { header, value }: Credential,
+): Request {
   return { ...request, headers: { ...request.headers, [header]: value } }
 }
 
