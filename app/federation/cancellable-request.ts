@@ -12,9 +12,15 @@ export class CancellableRequest {
   #call: Call | undefined
   #server: string | undefined
   #isCancelled: boolean
+  #cancelling = new AbortController()
 
   constructor(isCancelled: boolean) {
     this.#isCancelled = isCancelled
+  }
+
+  /** Aborted when the client cancels the request. */
+  get signal(): AbortSignal {
+    return this.#cancelling.signal
   }
 
   /** Sets the call of the request at `server`; if the request is repeated, another call follows. */
@@ -27,6 +33,7 @@ export class CancellableRequest {
   /** Ends a call that is not sent. Returns the server of a call that was sent, which gets the cancellation. */
   cancel(): string | undefined {
     this.#isCancelled = true
+    this.#cancelling.abort()
     if (this.#call !== undefined && this.#call.sent !== 'no') return this.#server
     this.#abort()
     return undefined

@@ -16,6 +16,11 @@ export async function respondToNotification(
   message: RpcNotification | RpcResponse,
   client: ClientExchange,
 ): Promise<void> {
+  if (message.type === 'response' && request.session.asked.give(message)) {
+    // What it says is judged with the call that is repeated with it.
+    await request.recordOwn(message)
+    return client.whole({ status: 202, headers: {}, body: '' })
+  }
   const cancelled = cancelledBy(request, message)
   const notified = cancelled?.cancel()
   const routed = notified === undefined ? toServer(message) : { server: notified, whole: message.whole }

@@ -1,10 +1,18 @@
 // Routes a request to one server: replaces the client's names by the server's own, and passes the response on.
-import { type Call, isStream, type Outcome, type ResponseChunk, type ResponseStream } from '@svc/core'
+import {
+  type Call,
+  type Denied,
+  type Failed,
+  isStream,
+  type Outcome,
+  type ResponseChunk,
+  type ResponseStream,
+} from '@svc/core'
 import { isJsonObject, type JsonObject } from '@svc/core/json'
 import type { ClientExchange } from '../http/client-exchange.js'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
+import type { BufferedResponse } from '../http/response.js'
 import { writeOutcome } from '../http/write-outcome.js'
-import type { Translation } from '../mcp/exchange.js'
 import { invalidParams } from '../mcp/mcp-refusal.js'
 import type { RpcRequest } from '../mcp/message.js'
 import { isStateless } from '../mcp/protocol.js'
@@ -13,7 +21,8 @@ import { taskOfClientId } from '../mcp/session-binding.js'
 import { withUri } from './apps.js'
 import type { CancellableRequest } from './cancellable-request.js'
 import { sourceOfName, sourceOfUri } from './catalog.js'
-import { type ClientRequest, serverRequest, withLink } from './client-request.js'
+import { type ClientRequest, serverRequest, type TranslatedRequest, withLink } from './client-request.js'
+import { hasInputRounds, type InputRounds, withInputRounds } from './input-rounds.js'
 import type { EntrySource } from './names.js'
 import { isInterface } from './resource-uris.js'
 import { withClientEventId } from './server-ids.js'
@@ -93,21 +102,17 @@ function textOf(params: JsonObject, member: string): string {
 /** Sends the request to its server, and writes the response. */
 export async function forwardRouted(
   request: ClientRequest,
-  { server, message, shown = (response) => response }: Routed,
+  routed: Routed,
   client: ClientExchange,
   cancellable?: CancellableRequest,
 ): Promise<void> {
+  const { server, message } = routed
   let attempts = 0
   const send = async (link: ServerLink): Promise<{ readonly status: number }> => {
     const mayRepeat = ++attempts === 1 && link.sessionId !== undefined
     let status = 200
     const onCall = (call: Call): void => cancellable?.begin(call, server)
-    const { translation, ...own } = serverRequest(request, link, message)
-    const named: Translation = {
-      ...translation,
-      response: (response) => shown(translation.response(response)),
-    }
-    const sent = { ...own, translation: named }
+    const sent = requestOf(request, link, routed)
     const ownId = isShared(request, link) ? request.session.nextOwnId() : undefined
     const sending = { ...(ownId === undefined ? sent : withOwnId(sent, ownId)), onCall }
     const settled = ownId === undefined ? undefined : cancelOnLeave(request, link, ownId, client)
@@ -117,9 +122,30 @@ export async function forwardRouted(
           status = 404
           return
         }
-        await writeOutcome(client, control, ofClient(outcome, server), (refused) =>
-          encoding.encode(refused, control.call),
-        )
+        const encode = (refused: Denied | Failed): BufferedResponse => encoding.encode(refused, control.call)
+        if (outcome.kind !== 'completed' || !hasInputRounds(request.session, link)) {
+          await writeOutcome(client, control, ofClient(outcome, server), encode)
+          return
+        }
+        const left = new AbortController()
+        const stopListening = client.onDisconnect(() => left.abort())
+        const signals = [left.signal, control.call.signal, cancellable?.signal ?? []].flat()
+        const rounds: InputRounds = {
+          session: request.session,
+          id: message['id'],
+          signal: AbortSignal.any(signals),
+          repeat(params, use) {
+            const again = requestOf(withoutEscalation(request), link, withParams(routed, params))
+            return request.calls.run({ ...again, onCall }, (next, result, reader) =>
+              use({ outcome: result, response: () => reader.response(result, next.call) }),
+            )
+          },
+        }
+        try {
+          await writeOutcome(client, control, ofClient(withInputRounds(outcome, rounds), server), encode)
+        } finally {
+          stopListening()
+        }
       })
     } finally {
       await settled?.()
@@ -135,6 +161,29 @@ export async function forwardRouted(
     const session = { revision, isStateless: isStateless(revision), sessionId: undefined }
     await send({ server, ...session, capabilities: {}, serverInfo: {} })
   }
+}
+
+/** The request to the server, whose response is in the words of the client. */
+function requestOf(
+  request: ClientRequest,
+  link: ServerLink,
+  { message, shown = (response) => response }: Routed,
+): TranslatedRequest {
+  const { translation, ...sent } = serverRequest(request, link, message)
+  const response = (given: Fields): Fields => shown(translation.response(given))
+  return { ...sent, translation: { ...translation, response } }
+}
+
+function withParams(routed: Routed, more: JsonObject): Routed {
+  const { message } = routed
+  const params = isJsonObject(message['params']) ? message['params'] : {}
+  return { ...routed, message: { ...message, params: { ...params, ...more } } }
+}
+
+/** An approval is of one call: a repetition with input is another. */
+function withoutEscalation(request: ClientRequest): ClientRequest {
+  const { 'x-escalation-id': _id, ...headers } = request.headers
+  return { ...request, headers }
 }
 
 /** The outcome without the server's session id, and with event ids that name the server. */

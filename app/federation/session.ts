@@ -7,6 +7,7 @@ import type { ClientFacts } from '../mcp/handshake.js'
 import { MAX_URI } from '../mcp/name-limits.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import { ServerSessions } from '../mcp/server-sessions.js'
+import { AskedRequests } from './asked-requests.js'
 import { CancellableRequests } from './cancellable-request.js'
 import { ListCache } from './list-cache.js'
 import type { EntrySource } from './names.js'
@@ -29,6 +30,7 @@ export class FederationSession {
   usable: UsableServers | undefined
   readonly running = new CancellableRequests()
   readonly subscribed = new SubscribedUris()
+  readonly asked = new AskedRequests()
   /** The params of the client's last `logging/setLevel`. */
   logLevel: JsonObject | undefined
   #kept = new KeptChanges()

@@ -8,6 +8,7 @@ import { isRequestId, type RequestId } from '../mcp/message.js'
 import { PARAM_PREFIX } from '../mcp/param-headers.js'
 import { isStateless } from '../mcp/protocol.js'
 import { requestFor, responseFrom } from '../mcp/revision-translation.js'
+import { askedIn, hasInputRounds } from './input-rounds.js'
 import { withClientIds } from './server-ids.js'
 import type { ServerLink } from './server-link.js'
 import { listsChangedBy } from './server-lists.js'
@@ -51,14 +52,19 @@ export function requestTo(
  */
 export function translationFrom(
   link: ServerLink,
-  { client, lists }: FederationSession,
+  session: FederationSession,
   method: string | undefined,
   respond: (id: RequestId, method: unknown) => Promise<void>,
 ): Translation {
+  const { client, lists } = session
   const isClientStateless = isStateless(client.revision)
+  const keepsAsked = hasInputRounds(session, link)
   return {
     isClientStateless,
-    response: (response) => responseFrom(link, isClientStateless, response, method),
+    response: (response) =>
+      keepsAsked && askedIn(response) !== undefined
+        ? response
+        : responseFrom(link, isClientStateless, response, method),
     message(message) {
       const { method: sent, id } = message
       if (id === undefined) lists.changed(link.server, listsChangedBy(String(sent)))

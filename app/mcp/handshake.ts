@@ -164,7 +164,17 @@ export function capabilityOf({ capabilities }: ServerDescription, name: string):
 
 /** The `_meta` that describes the client in a request without a session. */
 export function metaOfClient({ revision, capabilities, clientInfo }: ClientFacts): JsonObject {
-  return clientMeta(clientInfo, isStateless(revision) ? capabilities : passingCapabilities(capabilities))
+  // A server of 2026-07-28 asks in its results, for which the gateway can request it.
+  const passing = { ...passingCapabilities(capabilities), ...askableCapabilities(capabilities) }
+  return clientMeta(clientInfo, isStateless(revision) ? capabilities : passing)
+}
+
+/** The client's capabilities for what a server asks it. */
+export function askableCapabilities(capabilities: JsonValue): JsonObject {
+  if (!isJsonObject(capabilities)) return {}
+  const { elicitation, sampling, roots } = capabilities
+  const all = Object.entries({ elicitation, sampling, roots })
+  return Object.fromEntries(all.filter((entry): entry is [string, JsonObject] => isJsonObject(entry[1])))
 }
 
 /** The client's capabilities for a server of the other era: servers' requests to a client cannot be translated. */

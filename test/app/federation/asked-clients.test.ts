@@ -1,9 +1,20 @@
 // What servers ask their clients, with clients and servers of both kinds of revisions.
 import { fileURLToPath } from 'node:url'
+import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import {
+  CreateMessageRequestSchema,
+  ElicitRequestSchema,
+  type ElicitResult,
+} from '@modelcontextprotocol/sdk/types.js'
+import { acceptedContent, inputRequired, type ServerContext } from '@modelcontextprotocol/server'
 import { expect } from 'chai'
-import { startTestGateway } from '../../support/gateway.js'
+import { z } from 'zod'
+import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { connectSdk2 } from '../../support/mcp-clients.js'
 import { startRevisionServer } from '../../support/mcp-revision-server.js'
+import { connect1 } from '../../support/sdk-clients.js'
+import { signalled } from '../../support/signalled.js'
+import { type StatelessServer, startStatelessServer } from '../../support/tool-servers.js'
 
 const everything = {
   command: process.execPath,
@@ -39,6 +50,162 @@ describe('a client that chooses its revision', function () {
         )
         expect(called.includes('accept'), `${endpoint}: ${called}`).to.equal(isAsked)
       }
+    })
+  }
+})
+
+const name = z.object({ name: z.string() })
+const said = (value: unknown) => ({ content: [{ type: 'text' as const, text: JSON.stringify(value) }] })
+const elicit = (message: string) => inputRequired.elicit({ message, requestedSchema: name })
+
+/** Asks for a name, and then for another and a sample at once. */
+const askTwice = ({ mcpReq }: ServerContext) => {
+  const first = acceptedContent(mcpReq.inputResponses, 'first', name)
+  const state = mcpReq.requestState<string>()
+  if (first !== undefined)
+    return inputRequired({
+      inputRequests: {
+        second: elicit('Second?'),
+        sample: inputRequired.createMessage({
+          messages: [{ role: 'user', content: { type: 'text', text: 'Say.' } }],
+          maxTokens: 10,
+        }),
+      },
+      requestState: first.name,
+    })
+  const second = acceptedContent(mcpReq.inputResponses, 'second', name)
+  if (second !== undefined) return said([state, second.name, Object.keys(mcpReq.inputResponses ?? {})])
+  return inputRequired({ inputRequests: { first: elicit('First?') } })
+}
+
+describe('a client of the handshake', function () {
+  this.timeout(60_000)
+  let server: StatelessServer
+  let gateway: TestGateway
+
+  before(async () => {
+    server = await startStatelessServer('asking', (asking) => {
+      asking.registerTool('twice', {}, askTwice)
+      asking.registerTool('forever', {}, () => inputRequired({ inputRequests: { again: elicit('Again?') } }))
+      asking.registerTool('report', {}, async (ctx) => {
+        const given = acceptedContent(ctx.mcpReq.inputResponses, 'given', name)
+        await ctx.mcpReq.notify({
+          method: 'notifications/progress',
+          params: {
+            progressToken: ctx.mcpReq._meta?.progressToken ?? '',
+            progress: given === undefined ? 1 : 2,
+          },
+        })
+        return given === undefined
+          ? inputRequired({ inputRequests: { given: elicit('Given?') } })
+          : said(given)
+      })
+    })
+    gateway = await startTestGateway({
+      targets: { asking: server.url },
+      security: { egress_allowlist: ['good.example'] },
+    })
+  })
+
+  after(async () => {
+    await gateway[Symbol.asyncDispose]()
+    await server[Symbol.asyncDispose]()
+  })
+
+  async function connect(
+    respond: (message: string) => unknown,
+    sampling = true,
+    url = gateway.url,
+  ): Promise<Client> {
+    return connect1(`${url}/mcp`, {
+      capabilities: { elicitation: {}, ...(sampling ? { sampling: {} } : {}) },
+      prepare(client) {
+        client.setRequestHandler(ElicitRequestSchema, ({ params }) => respond(params.message) as ElicitResult)
+        if (!sampling) return
+        client.setRequestHandler(CreateMessageRequestSchema, () => ({
+          model: 'm',
+          role: 'assistant',
+          content: { type: 'text', text: 'Sampled.' },
+        }))
+      },
+    })
+  }
+  const accept = (value: string) => ({ action: 'accept', content: { name: value } })
+  const call = (client: Client, tool: string): Promise<string> =>
+    client.callTool({ name: `asking__${tool}` }).then(
+      ({ content }) => (content as { text: string }[])[0]?.text ?? '',
+      ({ message }: Error) => message,
+    )
+
+  it('is asked what a server of 2026-07-28 asks in its results, each round a call with a record', async () => {
+    const before = gateway.records().length
+    const client = await connect((message) => accept(message))
+    expect(await call(client, 'twice')).to.equal('["First?","Second?",["second","sample"]]')
+    const calls = gateway
+      .records()
+      .slice(before)
+      .filter(({ tool }) => tool === 'twice@2.0.0')
+    expect(calls.map(({ status }) => status)).to.deep.equal(['ok', 'ok', 'ok'])
+    await client.close()
+  })
+
+  it('gets progress of each round of a streamed response', async () => {
+    const client = await connect(() => accept('Ada'))
+    const progress: number[] = []
+    const result = await client.callTool({ name: 'asking__report' }, undefined, {
+      onprogress: (made) => progress.push(made.progress),
+    })
+    expect(result.content).to.deep.equal(said({ name: 'Ada' }).content)
+    expect(progress).to.deep.equal([1, 2])
+    await client.close()
+  })
+
+  it('gets the error of its own response, of a policy that denies what it says, and of a server that asks forever', async () => {
+    const failing = await connect(() => {
+      throw new Error('nobody is there')
+    })
+    expect(await call(failing, 'twice')).to.contain('nobody is there')
+    await failing.close()
+    const denied = await connect(() => accept('https://evil.example/'))
+    expect(await call(denied, 'twice')).to.contain('egress_violation')
+    expect(await call(denied, 'forever')).to.contain('egress_violation')
+    await denied.close()
+    const patient = await connect(() => accept('Ada'))
+    expect(await call(patient, 'forever')).to.contain('too often')
+    await patient.close()
+  })
+
+  it('is not asked what it cannot give', async () => {
+    const client = await connect((message) => accept(message), false)
+    expect(await call(client, 'twice')).to.match(/sampling|cannot give/)
+    await client.close()
+  })
+
+  for (const how of ['leaves', 'cancels the request'] as const) {
+    it(`that ${how} is not waited for`, async () => {
+      // A wait that goes on keeps the gateway from closing.
+      await using closing = await startTestGateway({
+        targets: { asking: server.url },
+        server: { drainMs: 600_000 },
+      })
+      const asked = signalled()
+      const client = await connect(
+        () => {
+          asked.resolve()
+          return new Promise(() => undefined)
+        },
+        true,
+        closing.url,
+      )
+      const aborted = new AbortController()
+      const calling = client
+        .callTool({ name: 'asking__twice' }, undefined, { signal: aborted.signal })
+        .catch((error: Error) => error.message)
+      await asked.happened
+      if (how === 'leaves') await client.close()
+      else aborted.abort('enough')
+      expect(await calling).to.match(/enough|closed/)
+      await client.close()
     })
   }
 })

@@ -1,0 +1,200 @@
+// What a server of 2026-07-28 asks for in a result (`input_required`), for a client of a handshake: the gateway requests it on
+// the stream of the call, and repeats the call with the responses. Each repetition is a call of its own, and is judged.
+import { type Completed, isStream, type Outcome, type ResponseChunk, type ResponseStream } from '@svc/core'
+import { eventOf } from '@svc/core/http'
+import { isJsonObject, type JsonObject, type JsonValue } from '@svc/core/json'
+import { eventStreamHeaders } from '../http/event-stream-rules.js'
+import { askableCapabilities } from '../mcp/handshake.js'
+import { isStateless, rpcCodes } from '../mcp/protocol.js'
+import { rpcError } from '../mcp/rpc-error.js'
+import type { Fields } from '../mcp/rpc-response.js'
+import { shownEvent, shownMessage } from '../mcp/shown-messages.js'
+import type { Encoding } from './server-calls.js'
+import type { ServerLink } from './server-link.js'
+import type { FederationSession } from './session.js'
+
+/** A server that asks without an end would never let the call end. */
+const maxRounds = 10
+const maxRequests = 20
+/** Time that a client has to respond, in milliseconds; a person may have to. */
+const maxWaitMs = 600_000
+/** Silence after which the client gets a comment, in milliseconds. */
+const keepAliveMs = 15_000
+
+/** The capability that a client must have for a request, by method. */
+const capabilities: Readonly<Record<string, string>> = {
+  'elicitation/create': 'elicitation',
+  'sampling/createMessage': 'sampling',
+  'roots/list': 'roots',
+}
+
+/** The outcome of one round, and how to read it. */
+export interface RoundOutcome {
+  readonly outcome: Outcome
+  response(): ReturnType<Encoding['response']>
+}
+
+export interface InputRounds {
+  readonly session: FederationSession
+  /** The client's id of the request. */
+  readonly id: unknown
+  /** Aborted when the client leaves or cancels the request, or when the gateway ends the call. */
+  readonly signal: AbortSignal
+  /** Repeats the call with these params; it ends when `use` has resolved. */
+  repeat(params: JsonObject, use: (round: RoundOutcome) => Promise<void>): Promise<void>
+}
+
+/** Whether the client can be asked for what the server asks in its results. */
+export function hasInputRounds({ client }: FederationSession, link: ServerLink): boolean {
+  const isBetween = link.isStateless && !isStateless(client.revision)
+  return isBetween && Object.keys(askableCapabilities(client.capabilities)).length > 0
+}
+
+/** The outcome that the client gets: a result that asks for input is replaced by requests to the client, and a later result. */
+export function withInputRounds(outcome: Completed, rounds: InputRounds): Completed {
+  const { body, headers } = outcome
+  if (isStream(body)) return { ...outcome, body: streamOf(body, () => chunksOf(body, rounds, 1)) }
+  const asked = askedIn(shownMessage(body)?.message)
+  if (asked === undefined) return outcome
+  const stream = streamOf({}, () => nextRound(asked, rounds, 1))
+  return { ...outcome, headers: { ...headers, ...eventStreamHeaders }, body: stream }
+}
+
+function streamOf(
+  { drainWhenAbandoned = false }: Pick<ResponseStream, 'drainWhenAbandoned'>,
+  chunks: () => AsyncGenerator<ResponseChunk>,
+): ResponseStream {
+  return { drainWhenAbandoned, [Symbol.asyncIterator]: chunks }
+}
+
+async function* chunksOf(
+  body: ResponseStream,
+  rounds: InputRounds,
+  round: number,
+): AsyncGenerator<ResponseChunk> {
+  let asked: Asked | undefined
+  for await (const chunk of body) {
+    asked = askedIn(shownEvent(chunk.bytes).message)
+    if (asked !== undefined) break
+    yield chunk
+  }
+  if (asked !== undefined) yield* nextRound(asked, rounds, round)
+}
+
+/** A result that asks for input. */
+interface Asked {
+  readonly requests: readonly (readonly [key: string, request: JsonObject])[]
+  readonly state: JsonValue | undefined
+}
+
+export function askedIn({ result }: Fields = {}): Asked | undefined {
+  if (!isJsonObject(result) || result['resultType'] !== 'input_required') return undefined
+  const { inputRequests, requestState } = result as JsonObject
+  const requests = Object.entries(isJsonObject(inputRequests) ? inputRequests : {}).map(
+    ([key, request]) => [key, isJsonObject(request) ? request : {}] as const,
+  )
+  return { requests, state: requestState }
+}
+
+async function* nextRound(
+  { requests, state }: Asked,
+  rounds: InputRounds,
+  round: number,
+): AsyncGenerator<ResponseChunk> {
+  const { session, signal } = rounds
+  const refused = (message: string): ResponseChunk => ({
+    bytes: eventOf(JSON.stringify(rpcError(rounds.id, rpcCodes.internalError, message))),
+  })
+  if (round > maxRounds || requests.length > maxRequests)
+    return yield refused('The server asks for input too often.')
+  const isKnown = requests.every(([, { method }]) => mayBeAsked(session, method))
+  if (!isKnown) return yield refused('The server asks for input that the client cannot give.')
+  const waiting = AbortSignal.any([signal, AbortSignal.timeout(maxWaitMs)])
+  const asking = requests.map(([key, { method, params = {} }]) => {
+    const id = session.nextOwnId()
+    const event = eventOf(JSON.stringify({ jsonrpc: '2.0', id, method, params }))
+    return { key, event, response: session.asked.responseTo(id, waiting) }
+  })
+  const given = Promise.all(asking.map(async ({ key, response }) => [key, await response] as const))
+  for (const { event } of asking) yield { bytes: event }
+  yield* commentsUntil(given)
+  const responses = await given.catch(() => undefined)
+  // A client that has left or cancelled the request gets no response.
+  if (signal.aborted) return
+  if (responses === undefined) return yield refused('The client did not give the input in time.')
+  const [error] = responses.flatMap(([, response]) => response['error'] ?? [])
+  if (error !== undefined)
+    return yield { bytes: eventOf(JSON.stringify({ jsonrpc: '2.0', id: rounds.id, error })) }
+  const inputResponses = Object.fromEntries(
+    responses.map(([key, response]) => [key, response['result'] ?? {}]),
+  )
+  yield* repeated(
+    {
+      ...(requests.length === 0 ? {} : { inputResponses }),
+      ...(state === undefined ? {} : { requestState: state }),
+    },
+    rounds,
+    round + 1,
+  )
+}
+
+function mayBeAsked({ client }: FederationSession, method: JsonValue | undefined): boolean {
+  const needed =
+    typeof method === 'string' && Object.hasOwn(capabilities, method) ? capabilities[method] : undefined
+  return needed !== undefined && askableCapabilities(client.capabilities)[needed] !== undefined
+}
+
+const comment = Buffer.from(': waiting for input\n\n')
+
+async function* commentsUntil(work: Promise<unknown>): AsyncGenerator<ResponseChunk> {
+  const isDone = work.then(
+    () => true,
+    () => true,
+  )
+  for (;;) {
+    let timer: NodeJS.Timeout | undefined
+    const silence = new Promise<false>((resolve) => {
+      timer = setTimeout(() => resolve(false), keepAliveMs).unref()
+    })
+    const done = await Promise.race([isDone, silence])
+    clearTimeout(timer)
+    if (done) return
+    yield { bytes: comment }
+  }
+}
+
+/** The chunks of the repeated call, which ends when they are read. */
+async function* repeated(
+  params: JsonObject,
+  rounds: InputRounds,
+  round: number,
+): AsyncGenerator<ResponseChunk> {
+  let begin: (begun: RoundOutcome) => void = () => undefined
+  let end: () => void = () => undefined
+  const begun = new Promise<RoundOutcome>((resolve) => {
+    begin = resolve
+  })
+  const ended = new Promise<void>((resolve) => {
+    end = resolve
+  })
+  const running = rounds.repeat(params, (outcome) => {
+    begin(outcome)
+    return ended
+  })
+  try {
+    const first = await Promise.race([begun, running])
+    if (first === undefined) throw new Error('a repeated call has no outcome')
+    const { outcome } = first
+    if (outcome.kind === 'completed' && isStream(outcome.body)) {
+      yield* chunksOf(outcome.body, rounds, round)
+      return
+    }
+    const { response } = await first.response()
+    const asked = askedIn(response?.message)
+    if (asked !== undefined) yield* nextRound(asked, rounds, round)
+    else if (response !== undefined) yield { bytes: eventOf(response.text) }
+  } finally {
+    end()
+    await running
+  }
+}
