@@ -74,8 +74,8 @@ export function readGenesis(port: FileSystem, dir: string): LineOf<'genesis'> | 
 }
 
 /**
- * The last of the first `end` bytes' lines that `matches` accepts; undefined if there is none. Reads from the end, so the age of
- * the log does not matter.
+ * The last of the first `end` bytes' lines that `matches` accepts; undefined if there is none. Reads from the end, so
+ * the age of the log does not matter.
  */
 export function lastLine(
   port: FileSystem,
