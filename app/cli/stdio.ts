@@ -6,7 +6,7 @@ import { Command } from 'commander'
 import { lineLogger } from '../gateway/container.js'
 import { serverNameOf } from '../stdio-gateway/command-target.js'
 import { type StdioGateway, serveStdio } from '../stdio-gateway/serve.js'
-import { signInCredentials } from '../stdio-gateway/sign-in/policy-credentials.js'
+import { signInCredentials } from '../stdio-gateway/sign-in/credentials.js'
 import { collectValue, portOf } from './command-guard.js'
 import { policyText, reportStart } from './policy-file.js'
 

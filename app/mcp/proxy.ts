@@ -23,6 +23,7 @@ import { type CallObservers, callerOf, sendCall } from '../upstream/send.js'
 import { AccessChecks } from './access-checks.js'
 import type { AnnotationCache } from './annotation-cache.js'
 import { type MessageOutcome, readMessageOutcome } from './batch.js'
+import { withoutWithheld, withTrace } from './call-meta.js'
 import { type Denials, encodeRefusal } from './encode-refusal.js'
 import { type McpExchange, mcpExchange } from './exchange.js'
 import type { ServerSession } from './handshake.js'
@@ -39,10 +40,8 @@ import { boundSessionId, type SessionBinding, splitSessionId } from './session-b
 import type { SharedState } from './shared-state.js'
 import { KnownTasks } from './tasks.js'
 import { McpToolClient } from './tool-client.js'
-import { withTrace } from './trace-context.js'
 import { UiResources } from './ui-resources.js'
 import { addHeadersUpstream } from './wire-headers.js'
-import { withoutWithheld } from './withheld-meta.js'
 
 export interface McpProxyOptions {
   readonly servers: McpServers

@@ -1,14 +1,42 @@
-// The token of the user for the bridge: from the file, refreshed, or from a sign-in in the browser.
-import type { Logger } from '@svc/core'
+// The token of the user of `svc stdio`: from the file, refreshed, or from a sign-in in the browser at the issuer of the
+// policy.
+import type { Logger, SignInIssuer } from '@svc/core'
 import { messageOf } from '@svc/core/json'
+import { canonicalBase } from '../../http/public-url.js'
+import type { HostConfig } from '../../policy/config.js'
 import type { Credentials } from '../endpoint-session.js'
 import type { SignIn } from './sign-in.js'
-import type { TokenFile, Tokens } from './token-file.js'
+import { TokenFile, type Tokens, userDirectory } from './token-file.js'
 
 /** A token that ends sooner is refreshed before it is used, in milliseconds. */
 const minRemainingMs = 10_000
 
-export interface UserCredentialsParts {
+export interface SignInOptions {
+  readonly callbackPort: number
+  readonly logger: Logger
+  readonly env: Readonly<Record<string, string | undefined>>
+}
+
+export function signInCredentials(
+  { issuer, audience, clientId }: SignInIssuer,
+  { server: { publicUrl } }: HostConfig,
+  { callbackPort, logger, env }: SignInOptions,
+): Credentials {
+  const ownUrl = publicUrl === undefined ? undefined : canonicalBase(publicUrl)
+  // The resource is the whole gateway, so that the user signs in once for all servers.
+  const resource = URL.canParse(audience) ? audience : ownUrl
+  return new UserCredentials({
+    file: new TokenFile(userDirectory(env), [issuer, resource, clientId]),
+    logger,
+    now: Date.now,
+    signIn: async () => {
+      const { SignIn } = await import('./sign-in.js')
+      return new SignIn({ issuer, clientId, resource, callbackPort, logger })
+    },
+  })
+}
+
+interface UserCredentialsParts {
   readonly file: TokenFile
   readonly logger: Logger
   now(): number
@@ -16,7 +44,7 @@ export interface UserCredentialsParts {
   signIn(): Promise<SignIn>
 }
 
-export class UserCredentials implements Credentials {
+class UserCredentials implements Credentials {
   #parts: UserCredentialsParts
   #tokens: Tokens | undefined
   #renewing: Promise<void> | undefined

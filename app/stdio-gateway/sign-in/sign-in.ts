@@ -1,4 +1,5 @@
 // Signs the user in at the issuer: authorization code with PKCE in the browser (RFC 8252), and refresh.
+import { spawn } from 'node:child_process'
 import type { Logger } from '@svc/core'
 import { isLoopbackHost } from '@svc/core/http'
 import { messageOf } from '@svc/core/json'
@@ -19,7 +20,6 @@ export interface IssuerSettings {
   /** The port of the loopback redirect; 0 picks a free one. */
   readonly callbackPort: number
   readonly logger: Logger
-  openUrl(url: URL): Promise<void>
 }
 
 export class SignIn {
@@ -100,7 +100,7 @@ export class SignIn {
   }
 
   async #show(url: URL): Promise<void> {
-    const { logger, openUrl } = this.#settings
+    const { logger } = this.#settings
     logger.info({ url: url.href }, 'sign in at this URL')
     try {
       await openUrl(url)
@@ -118,4 +118,24 @@ export class SignIn {
       ...(expiresIn === undefined ? {} : { expiresAt: Date.now() + expiresIn * 1000 }),
     }
   }
+}
+
+/** The program and the arguments before the URL. */
+const openers: Readonly<Partial<Record<NodeJS.Platform, readonly [string, ...string[]]>>> = {
+  darwin: ['open'],
+  win32: ['rundll32', 'url.dll,FileProtocolHandler'],
+}
+const defaultOpener = ['xdg-open'] as const
+
+/** Opens the URL in the user's browser. Resolves when the program has started; rejects if there is none. No shell reads the URL. */
+function openUrl(url: URL): Promise<void> {
+  const [command, ...args] = openers[process.platform] ?? defaultOpener
+  return new Promise((resolve, reject) => {
+    const opener = spawn(command, [...args, url.href], { stdio: 'ignore', detached: true })
+    opener.once('error', reject)
+    opener.once('spawn', () => {
+      opener.unref()
+      resolve()
+    })
+  })
 }
