@@ -111,7 +111,7 @@ export class AdminHandler {
 /** Web pages of other origins are refused, even with a token. */
 function checkOrigin({ headers: { origin, host } }: IncomingMessage): void {
   if (origin === undefined || origin === `http://${host}` || origin === `https://${host}`) return
-  throw new Refusal('TOOL_NOT_ALLOWED', 'A web page of this origin may not ask here.')
+  throw new Refusal('TOOL_NOT_ALLOWED', 'A web page of this origin may not send requests here.')
 }
 
 /** Rejects with `Refusal`. */

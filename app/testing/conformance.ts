@@ -63,21 +63,21 @@ const sectionName = /^[a-z][a-z0-9_]*$/
 function metadata(plugin: Plugin): ConformanceTest[] {
   const { name, version, core, uses = [], provides = [], metrics = {} } = plugin
   return [
-    test('is named like a section: lower-case letters, digits and underscores', () => {
+    test('has a name of lower-case letters, digits and underscores', () => {
       assert.match(name, sectionName)
     }),
-    test('has a version of its own that is semver', () => {
+    test('has a semver version', () => {
       assert.equal(valid(version), version, `${version} is not a semver version`)
     }),
-    test('was written for a range of the contract that holds the one in use', () => {
+    test('names a range of contract versions that includes the one in use', () => {
       assert.notEqual(validRange(core), null, `${core} is not a semver range`)
       assert.ok(satisfies(CORE_VERSION, core), `${core} does not hold ${CORE_VERSION}`)
     }),
-    test('names the slots it reads and fills once each, and reads none that it fills', () => {
+    test('names each slot that it reads or fills once', () => {
       const slots = [...uses, ...provides].map(({ index }) => index)
       assert.equal(new Set(slots).size, slots.length, 'a slot is named twice')
     }),
-    test('names its metrics as operators expect them: counters, and only they, end in _total', () => {
+    test('gives counters, and no other metrics, names that end in _total', () => {
       for (const [metric, { kind, help }] of Object.entries(metrics)) {
         assert.match(metric, /^[a-z_:][a-z0-9_:]*$/)
         assert.equal(metric.endsWith('_total'), kind === 'counter', metric)
@@ -105,7 +105,7 @@ function schema(plugin: Plugin, options: ConformanceOptions): ConformanceTest[] 
         assert.ok(!plugin.schema.safeParse(section).success, `${JSON.stringify(section)} is accepted`)
       }
     }),
-    test('can run on its defaults if it runs without its section', () => {
+    test('has valid defaults if it runs without its section', () => {
       if (plugin.presence !== 'always' || plugin.schema.safeParse(undefined).success) return
       parseSection(plugin, {})
     }),
@@ -133,7 +133,7 @@ function lifeCycle(plugin: Plugin, options: ConformanceOptions): ConformanceTest
       await start(stage)
       await stage.stop?.()
     }),
-    live('lets go of every shared resource when it stops', async (stage, { resources }) => {
+    live('releases every shared resource when it stops', async (stage, { resources }) => {
       await start(stage)
       await stage.stop?.()
       assert.equal(resources.size, 0, 'a resource is still held')
@@ -158,12 +158,12 @@ function calls(plugin: Plugin, options: ConformanceOptions): ConformanceTest[] {
       tryEndings(plugin, options, async (attempt) => {
         assert.equal(attempt.stageError, undefined, attempt.stageError)
       })),
-    test('calls next() at most once, and waits for what it returns', () =>
+    test('calls next() at most once, and awaits its result', () =>
       tryEndings(plugin, options, async ({ asked, isInside }) => {
         assert.ok(asked <= 1, `next() was called ${asked} times`)
         assert.ok(!isInside, 'handle() returned before next() had ended')
       })),
-    test('denies a call that was sent only by a finding, so that the record says why', () =>
+    test('denies a call that was sent only by a finding, which the record contains', () =>
       tryEndings(plugin, options, async ({ call, inside, outcome }) => {
         if (call.sent === 'no' || outcome.kind !== 'denied' || inside?.kind === 'denied') return
         assert.ok(call.findings.length > 0, `${outcome.code} after next(), without a finding`)

@@ -65,10 +65,10 @@ describe('the plugin conformance suite', () => {
   })
 
   const broken: [mistake: string, plugin: Plugin, title: RegExp][] = [
-    ['a name that no section can have', { ...sound, name: 'My-Stage' }, /named like a section/],
-    ['a version that is not semver', { ...sound, version: '1.2' }, /version of its own/],
-    ['a contract of an older version', { ...sound, core: '^0.9.0' }, /range of the contract/],
-    ['an invalid range', { ...sound, core: 'latest' }, /range of the contract/],
+    ['a name that no section can have', { ...sound, name: 'My-Stage' }, /has a name of/],
+    ['a version that is not semver', { ...sound, version: '1.2' }, /semver/],
+    ['a contract of an older version', { ...sound, core: '^0.9.0' }, /range of contract versions/],
+    ['an invalid range', { ...sound, core: 'latest' }, /range of contract versions/],
     [
       'a schema that accepts unknown keys',
       { ...sound, schema: z.looseObject({}) },
@@ -78,7 +78,7 @@ describe('the plugin conformance suite', () => {
     [
       'defaults that are not a valid configuration',
       { ...sound, schema: z.strictObject({ level: z.number() }) },
-      /its defaults/,
+      /valid defaults/,
     ],
     [
       'a stop that fails without a start',
@@ -101,7 +101,7 @@ describe('the plugin conformance suite', () => {
             },
           }),
       },
-      /lets go of every shared resource/,
+      /releases every shared resource/,
     ],
     misbehaving('a missing outcome', async (_call, next) => void (await next()), /returns an outcome/),
     misbehaving('an outcome of another shape', () => ({ status: 200, body: 'done' }), /returns an outcome/),
@@ -119,11 +119,7 @@ describe('the plugin conformance suite', () => {
       async (_call, next) => [await next(), await next()][0],
       /at most once/,
     ),
-    misbehaving(
-      'a next() that is not awaited',
-      (_call, next) => [next(), ok][1],
-      /waits for what it returns/,
-    ),
+    misbehaving('a next() that is not awaited', (_call, next) => [next(), ok][1], /awaits its result/),
     misbehaving(
       'a denial after next() without a finding',
       async (_call, next) => [await next(), denied('TOOL_NOT_ALLOWED', 'no')][1],
@@ -140,7 +136,7 @@ describe('the plugin conformance suite', () => {
 
   it('catches a slot that is both read and filled', async () => {
     const own = slot<string>('own')
-    expect((await failures({ ...sound, uses: [own], provides: [own] }))[0]).to.match(/once each/)
+    expect((await failures({ ...sound, uses: [own], provides: [own] }))[0]).to.match(/names each slot/)
   })
 
   const setting = (slots: readonly string[]): Plugin['create'] => {
