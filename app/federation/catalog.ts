@@ -35,7 +35,7 @@ import {
   type Template,
   wrappedUri,
 } from './resource-uris.js'
-import { readList } from './server-lists.js'
+import { listKinds, readList } from './server-lists.js'
 
 /** Members of `_meta` that name the server of an entry and the entry's own name there. */
 const META_SERVER = 'svc/server'
@@ -85,6 +85,7 @@ async function listOf(
   hooks: CallHooks,
 ): Promise<ServerList> {
   const { session, scope, config } = request
+  if (await session.shared?.hasChanged(server)) session.lists.changed(server, listKinds)
   return session.lists.of({ server, kind, scope }, config.list_ttl_ms, async () => {
     const link = await linkTo(request, server, hooks)
     if (capabilityOf(link, listForms[kind].capability) === undefined) return noList

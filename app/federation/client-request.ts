@@ -3,7 +3,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { type Call, type Clock, requestReference } from '@svc/core'
 import type { JsonObject } from '@svc/core/json'
 import type { Translation } from '../mcp/exchange.js'
-import { capabilityOf, metaOfClient } from '../mcp/handshake.js'
+import { capabilityOf, metaOfClient, sessionHeaders } from '../mcp/handshake.js'
 import type { Message } from '../mcp/message.js'
 import { isStateless } from '../mcp/protocol.js'
 import { responseWithoutClient } from '../mcp/rpc-error.js'
@@ -53,8 +53,20 @@ export function linkTo(request: ClientRequest, server: string, hooks?: CallHooks
   const { session, config } = request
   return session.links.of(server, {
     failureMs: hooks === undefined ? 0 : config.list_ttl_ms,
-    open: () => openLinkOf(request, server, hooks ?? {}),
+    open: () =>
+      session.openLink(
+        server,
+        () => openLinkOf(request, server, hooks ?? {}),
+        (unused) => endLink(request, unused),
+      ),
   })
+}
+
+/** Ends a client's session at a server. */
+export async function endLink({ calls, ownHeaders, config }: ClientRequest, link: ServerLink): Promise<void> {
+  const headers = { ...ownHeaders, ...sessionHeaders(link) }
+  const request = { server: link.server, method: 'DELETE', headers, message: null } as const
+  await replyTo(calls, request, config.list_timeout_ms)
 }
 
 async function openLinkOf(request: ClientRequest, server: string, hooks: CallHooks): Promise<ServerLink> {
@@ -155,9 +167,8 @@ export async function withLink<T extends { readonly status: number }>(
   hooks: CallHooks | undefined,
   use: (link: ServerLink) => Promise<T>,
 ): Promise<T> {
-  const { links } = request.session
   const open = () => linkTo(request, server, hooks)
-  return inSession(open, (link) => links.drop(server, link), use)
+  return inSession(open, (link) => request.session.dropLink(link), use)
 }
 
 /** The result of a server, or the error that makes it unavailable. */

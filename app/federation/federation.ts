@@ -13,30 +13,35 @@ import {
   services,
 } from '@svc/core'
 import { canonicalize, messageOf, sha256Hex } from '@svc/core/json'
+import { memberKey } from '../budget/budget.js'
 import { KeptTable, unusedSessionMs } from '../budget/kept-table.js'
 import { traceOf } from '../http/call-headers.js'
 import type { ClientExchange } from '../http/client-exchange.js'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
 import { isStatelessExchange, type McpExchange, openExchange } from '../mcp/exchange.js'
-import { type ClientFacts, sessionHeaders } from '../mcp/handshake.js'
+import type { ClientFacts } from '../mcp/handshake.js'
 import type { Implementation } from '../mcp/implementation.js'
 import type { Message } from '../mcp/message.js'
+import { isStateless } from '../mcp/protocol.js'
 import { keepProtocolError } from '../mcp/request.js'
+import type { SharedState } from '../mcp/shared-state.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 import { type Caller, identifyCaller } from './caller.js'
 import { clientOfHandshake, clientOfMessage, readExchangeMessage } from './client-message.js'
-import type { ClientRequest } from './client-request.js'
+import { type ClientRequest, endLink } from './client-request.js'
 import { respondToNotification } from './respond-to-notification.js'
 import { respondToRequest } from './respond-to-request.js'
-import { replyTo, type ServerCalls } from './server-calls.js'
+import type { ServerCalls } from './server-calls.js'
 import type { ServerLink } from './server-link.js'
 import { FederationSession } from './session.js'
 import { openSessionStream } from './session-stream.js'
+import { SharedSessions } from './shared-sessions.js'
 import { headersOfOwnRequests } from './upstream-request.js'
 
 export interface FederationParts {
   readonly clock: Clock
   readonly ids: Ids
+  readonly state: SharedState
   /** A logger with a rate limit, for lines that callers can cause. */
   readonly limitedLogger: Logger
   readonly maxBodyBytes: number
@@ -61,6 +66,8 @@ export interface IncomingExchange {
 /** Sessions of one caller, so that it cannot evict those of others. */
 const maxSessionsPerCaller = 50
 const maxSessions = 2_000
+/** 24 random bytes. */
+const sessionIdForm = /^[A-Za-z0-9_-]{32}$/
 
 export class Federation {
   #parts: FederationParts
@@ -69,9 +76,11 @@ export class Federation {
   /** Numbers of policies, so that lists of one policy are not used under another. */
   #policies = new WeakMap<ActivePolicy, number>()
   #policyCount = 0
+  #shared: SharedSessions
 
   constructor(parts: FederationParts) {
     this.#parts = parts
+    this.#shared = new SharedSessions(parts.state, parts.clock)
     this.#sessions = new KeptTable({
       clock: parts.clock,
       what: 'sessions of several servers',
@@ -111,7 +120,7 @@ export class Federation {
       const body = await client.body(this.#parts.maxBodyBytes)
       return this.#post(readExchangeMessage(exchange, body), exchange, caller, incoming)
     }
-    const session = this.#sessionOf(exchange, caller)
+    const session = await this.#sessionOf(exchange, caller)
     if (method === 'DELETE') {
       this.#sessions.delete(session.id)
       session.lists.clear()
@@ -129,7 +138,7 @@ export class Federation {
     caller: Caller,
     incoming: IncomingExchange,
   ): Promise<void> {
-    const session = this.#sessionFor(message, exchange, caller)
+    const session = await this.#sessionFor(message, exchange, caller)
     const request = this.#request(session, caller, incoming)
     const { exchange: client } = incoming
     if (message.type !== 'request') return respondToNotification(request, message, client)
@@ -140,7 +149,11 @@ export class Federation {
 
   /** For a session that the client no longer has: a server would keep its own until it expires there. */
   async #endAtServers(session: FederationSession): Promise<void> {
-    for (const link of await session.links.open()) {
+    const { shared, client, servers } = session
+    if (!isStateless(client.revision) && (await shared?.isElsewhere())) return
+    const links = await session.openLinks()
+    await shared?.end(servers)
+    for (const link of links) {
       if (link.sessionId === undefined) continue
       try {
         await this.#parts.endServerSession(link)
@@ -151,7 +164,7 @@ export class Federation {
     }
   }
 
-  #sessionFor(message: Message, exchange: McpExchange, caller: Caller): FederationSession {
+  async #sessionFor(message: Message, exchange: McpExchange, caller: Caller): Promise<FederationSession> {
     if (isStatelessExchange(exchange)) {
       // Each agent run and description of a client has one session.
       const client = clientOfMessage(message)
@@ -159,24 +172,55 @@ export class Federation {
       return this.#sessions.use(id, caller.user) ?? this.#begin(id, caller, client)
     }
     if (message.type === 'request' && message.method === 'initialize') {
-      return this.#begin(randomBytes(24).toString('base64url'), caller, clientOfHandshake(message))
+      const id = randomBytes(24).toString('base64url')
+      const session = this.#begin(id, caller, clientOfHandshake(message))
+      await session.shared?.save(session.settings)
+      return session
     }
     return this.#sessionOf(exchange, caller)
   }
 
   #begin(id: string, { user }: Caller, client: ClientFacts): FederationSession {
-    return this.#sessions.add(id, user, new FederationSession(id, user.owner, client, this.#parts.clock))
+    const shared = this.#shared.of(memberKey(user), id)
+    const session = new FederationSession(id, user.owner, client, this.#parts.clock, shared)
+    return this.#sessions.add(id, user, session)
   }
 
-  #sessionOf(exchange: McpExchange, caller: Caller): FederationSession {
+  async #sessionOf(exchange: McpExchange, caller: Caller): Promise<FederationSession> {
     const id = exchange.headers[SESSION_ID_HEADER]
     if (typeof id !== 'string') {
       throw new Refusal('BAD_REQUEST', 'Mcp-Session-Id is missing; begin with initialize.')
     }
-    const session = this.#sessions.use(id, caller.user)
+    const session = (await this.#known(id, caller)) ?? (await this.#elsewhere(id, caller))
     if (session !== undefined) return session
     exchange.isForeignSession = true
     throw new Refusal('TARGET_NOT_FOUND', 'There is no such session of this caller; begin a new one.')
+  }
+
+  /** The session if this gateway has it, and none has ended it. */
+  async #known(id: string, { user }: Caller): Promise<FederationSession | undefined> {
+    const session = this.#sessions.use(id, user)
+    const found = await session?.shared?.look()
+    if (found === 'ended') {
+      if (this.#sessions.get(id) === session) this.#sessions.delete(id)
+      session?.lists.clear()
+      return undefined
+    }
+    if (found !== undefined) session?.adopt(found)
+    await session?.shared?.touch(session.settings)
+    return session
+  }
+
+  /** The session if another gateway has it. */
+  async #elsewhere(id: string, caller: Caller): Promise<FederationSession | undefined> {
+    if (!sessionIdForm.test(id)) return undefined
+    const settings = await this.#shared.of(memberKey(caller.user), id)?.load()
+    if (settings === undefined) return undefined
+    // Another request may have come meanwhile.
+    const session = this.#sessions.use(id, caller.user) ?? this.#begin(id, caller, settings.client)
+    session.adopt(settings)
+    await session.shared?.save(settings)
+    return session
   }
 
   #request(session: FederationSession, caller: Caller, incoming: IncomingExchange): ClientRequest {
@@ -184,6 +228,7 @@ export class Federation {
     const { headers } = client
     const trace = traceOf(headers, this.#parts.ids)
     client.setHeader('x-trace-id', trace.traceId)
+    session.servers = caller.servers
     const traceparent = `00-${trace.traceId}-${trace.spanId}-${trace.flags}`
     return {
       session,
@@ -216,17 +261,13 @@ export class Federation {
   }
 }
 
-/** Ends a client's sessions at the servers. */
-async function endSession({ session, calls, ownHeaders, config }: ClientRequest): Promise<void> {
-  const links = await session.links.open()
-  const ending = links
-    .filter(({ sessionId }) => sessionId !== undefined)
-    .map((link) => {
-      const headers = { ...ownHeaders, ...sessionHeaders(link) }
-      const request = { server: link.server, method: 'DELETE', headers, message: null } as const
-      return replyTo(calls, request, config.list_timeout_ms)
-    })
-  await Promise.all(ending)
+/** Ends a client's session, and those at the servers. */
+async function endSession(request: ClientRequest): Promise<void> {
+  const { session, servers } = request
+  const links = await session.openLinks()
+  await session.shared?.end(servers)
+  const begun = links.filter(({ sessionId }) => sessionId !== undefined)
+  await Promise.all(begun.map((link) => endLink(request, link)))
 }
 
 /** Makes challenges name the endpoint that the client uses. */

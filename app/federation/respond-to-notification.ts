@@ -24,7 +24,8 @@ export async function respondToNotification(
   const cancelled = cancelledBy(request, message)
   const notified = cancelled?.cancel()
   const routed = notified === undefined ? toServer(message) : { server: notified, whole: message.whole }
-  const links = await request.session.links.open()
+  const { session } = request
+  const links = await session.openLinks()
   const link = links.find(({ server }) => server === routed?.server)
   if (cancelled !== undefined && link?.isStateless) cancelled.leave()
   else if (routed !== undefined && link !== undefined && request.servers.includes(link.server)) {
@@ -32,11 +33,18 @@ export async function respondToNotification(
       writeOutcome(client, control, outcome, (refused) => encoding.encode(refused, control.call)),
     )
   }
-  const all = message.type === 'notification' && forAll.has(message.method) ? links : []
+  const isElsewhere = cancelled === undefined && isCancellation(message) && session.shared !== undefined
+  const isForAll = message.type === 'notification' && forAll.has(message.method)
+  // It is not known to which server another gateway has sent the request; the others ignore the cancellation.
+  const all = isForAll || isElsewhere ? links : []
   const sessions = all.filter(({ sessionId }) => sessionId !== undefined)
   await Promise.all(sessions.map((one) => replyTo(request.calls, serverRequest(request, one, message.whole))))
   if (sessions.length === 0) await request.recordOwn(message)
   client.whole({ status: 202, headers: {}, body: '' })
+}
+
+function isCancellation(message: RpcNotification | RpcResponse): message is RpcNotification {
+  return message.type === 'notification' && message.method === 'notifications/cancelled'
 }
 
 /** The request of the session that the client cancels. */
@@ -44,7 +52,7 @@ function cancelledBy(
   { session }: ClientRequest,
   message: RpcNotification | RpcResponse,
 ): CancellableRequest | undefined {
-  if (message.type === 'response' || message.method !== 'notifications/cancelled') return undefined
+  if (!isCancellation(message)) return undefined
   const { requestId } = message.params
   return isRequestId(requestId) ? session.running.find(requestId) : undefined
 }

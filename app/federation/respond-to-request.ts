@@ -138,6 +138,7 @@ async function listedTasks(request: ClientRequest, { cursor }: JsonObject): Prom
 async function setLevel(request: ClientRequest, { level }: JsonObject): Promise<Fields> {
   const params = level === undefined ? {} : { level }
   request.session.logLevel = params
+  await request.session.shared?.save(request.session.settings)
   await onUsableServers(request, async (server, hooks) => {
     const link = await linkTo(request, server, hooks)
     if (capabilityOf(link, 'logging') === undefined) return

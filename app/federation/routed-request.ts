@@ -42,7 +42,9 @@ type RequestRouter = (request: ClientRequest, message: RpcRequest) => Promise<Ro
 const byUri: RequestRouter = async (request, message) => {
   const uri = textOf(message.params, 'uri')
   const source = await sourceOfUri(request, uri)
-  if (message.method === 'resources/subscribe') request.session.subscribed.add(source, uri)
+  const { session } = request
+  if (message.method === 'resources/subscribe' && session.subscribed.add(source, uri))
+    await session.shared?.save(session.settings)
   const routed = routedTo(source, message, { uri: source.name })
   if (!isInterface(uri)) return routed
   return { ...routed, shown: (response) => withUri(response, source.name, uri) }

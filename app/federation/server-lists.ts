@@ -8,12 +8,12 @@ import { rpcCodes } from '../mcp/protocol.js'
 import type { Reply } from './server-calls.js'
 import { ServerUnavailable } from './server-link.js'
 
-const kinds = Object.keys(listForms) as ListKind[]
+export const listKinds = Object.keys(listForms) as ListKind[]
 
 /** The lists that have changed according to a notification. */
 export function listsChangedBy(notification: string): readonly ListKind[] {
   const change = listChanges.find(({ method }) => method === notification)
-  return kinds.filter((kind) => listForms[kind].capability === change?.capability)
+  return listKinds.filter((kind) => listForms[kind].capability === change?.capability)
 }
 
 /**

@@ -43,7 +43,7 @@ export async function keepOpen(parts: ServerStreamParts): Promise<void> {
     lastEventId = undefined
     // A drain or a new policy ends the client's stream, so that the client opens a new one.
     if (end === 'stopped') return stream.end()
-    if (end === 'gone') return request.session.links.drop(link.server, link)
+    if (end === 'gone') return request.session.dropLink(link)
     if (end === 'refused') return
     await stream.pause(pauseMs)
   }

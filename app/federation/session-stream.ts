@@ -31,7 +31,7 @@ export async function openSessionStream(
   const stopDelivering = session.deliverBy((changes) => {
     for (const change of changes) flows.add(stream.write(eventOf(JSON.stringify(change))))
   })
-  const links = await session.links.open()
+  const links = await session.openLinks()
   const stopAttaching = session.links.onOpen(attach)
   for (const link of links) attach(link)
   await Promise.race([stream.begun, stream.closed, flows.ended()])

@@ -1,10 +1,12 @@
 // The state that the gateway keeps for one client of several servers: its links, lists, requests and subscriptions.
+import { randomBytes } from 'node:crypto'
 import type { Clock } from '@svc/core'
 import { isJsonObject, type JsonObject } from '@svc/core/json'
 import { BoundedMap } from '@svc/core/store'
 import { KeptChanges, RESOURCE_UPDATED } from '../mcp/change-notifications.js'
 import type { ClientFacts } from '../mcp/handshake.js'
 import { MAX_URI } from '../mcp/name-limits.js'
+import { isStateless } from '../mcp/protocol.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import { ServerSessions } from '../mcp/server-sessions.js'
 import { AskedRequests } from './asked-requests.js'
@@ -12,6 +14,7 @@ import { CancellableRequests } from './cancellable-request.js'
 import { ListCache } from './list-cache.js'
 import type { EntrySource } from './names.js'
 import type { ServerLink } from './server-link.js'
+import type { SessionSettings, SharedSession } from './shared-sessions.js'
 
 interface UsableServers {
   readonly servers: readonly string[]
@@ -26,6 +29,10 @@ export class FederationSession {
   readonly client: ClientFacts
   readonly links: ServerSessions<ServerLink>
   readonly lists: ListCache
+  /** Undefined if the gateways share no store. */
+  readonly shared: SharedSession | undefined
+  /** The servers of the last request. */
+  servers: readonly string[] = []
   /** The servers that the caller may use, if known. */
   usable: UsableServers | undefined
   readonly running = new CancellableRequests()
@@ -37,14 +44,54 @@ export class FederationSession {
   /** Writes kept changes to the stream that the client opened last. */
   #deliver: ((changes: readonly Fields[]) => void) | undefined
   #ownIds = 0
+  /** Differs between gateways that use one session of a server. */
+  #instance = randomBytes(4).toString('hex')
   #uses = 0
   #onUnused: (() => void) | undefined
 
-  constructor(id: string, tenant: string, client: ClientFacts, clock: Clock) {
+  /** `shared` is what other gateways know of the session. */
+  constructor(id: string, tenant: string, client: ClientFacts, clock: Clock, shared?: SharedSession) {
     this.id = id
     this.client = client
+    this.shared = shared
     this.links = new ServerSessions(clock)
     this.lists = new ListCache(clock, tenant)
+  }
+
+  get settings(): SessionSettings {
+    const { client, logLevel, subscribed } = this
+    return { client, ...(logLevel === undefined ? {} : { logLevel }), subscribed: subscribed.all() }
+  }
+
+  adopt({ logLevel, subscribed }: SessionSettings): void {
+    this.logLevel = logLevel
+    this.subscribed.replace(subscribed)
+  }
+
+  /** The links that this or another gateway has opened. */
+  async openLinks(): Promise<ServerLink[]> {
+    for (const link of (await this.#sharedLinks?.links(this.servers)) ?? [])
+      await this.links.of(link.server, { failureMs: 0, open: async () => link })
+    return this.links.open()
+  }
+
+  /** The link that another gateway has opened, else that of `open`; `end` gets one that is not used. */
+  openLink(
+    server: string,
+    open: () => Promise<ServerLink>,
+    end: (link: ServerLink) => Promise<void>,
+  ): Promise<ServerLink> {
+    return this.#sharedLinks?.link(server, open, end) ?? open()
+  }
+
+  async dropLink(link: ServerLink): Promise<void> {
+    await this.links.drop(link.server, link)
+    await this.#sharedLinks?.drop(link)
+  }
+
+  /** Clients without sessions have no state in those of servers, so each gateway has its own. */
+  get #sharedLinks(): SharedSession | undefined {
+    return isStateless(this.client.revision) ? undefined : this.shared
   }
 
   /** Runs a request or a stream of the client. Resolves or rejects as `run` does. */
@@ -80,7 +127,7 @@ export class FederationSession {
 
   /** The id of the gateway's next own request, as ids must be unique in a server's session. */
   nextOwnId(): string {
-    return `svc-${++this.#ownIds}`
+    return `svc-${this.#instance}-${++this.#ownIds}`
   }
 }
 
@@ -91,8 +138,20 @@ const maxUris = 1_000
 export class SubscribedUris {
   #listed = new BoundedMap<string, string>(maxUris)
 
-  add(source: EntrySource, listed: string): void {
-    if (listed !== source.name && listed.length <= MAX_URI) this.#listed.set(keyOf(source), listed)
+  /** Returns whether the URIs differ. */
+  add(source: EntrySource, listed: string): boolean {
+    if (listed === source.name || listed.length > MAX_URI) return false
+    this.#listed.set(keyOf(source), listed)
+    return true
+  }
+
+  all(): [string, string][] {
+    return [...this.#listed]
+  }
+
+  replace(listed: readonly (readonly [string, string])[]): void {
+    this.#listed.clear()
+    for (const [source, uri] of listed) this.#listed.set(source, uri)
   }
 
   /** The notification with the client's URI. */

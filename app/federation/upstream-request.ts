@@ -1,5 +1,6 @@
 // Translates a client's message to a request in the server's revision, and the server's response back.
 import type { IncomingHttpHeaders } from 'node:http'
+import { after } from '@svc/core'
 import type { JsonObject } from '@svc/core/json'
 import { LAST_EVENT_ID_HEADER, PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
 import type { Translation } from '../mcp/exchange.js'
@@ -56,7 +57,7 @@ export function translationFrom(
   method: string | undefined,
   respond: (id: RequestId, method: unknown) => Promise<void>,
 ): Translation {
-  const { client, lists } = session
+  const { client, lists, shared } = session
   const isClientStateless = isStateless(client.revision)
   const keepsAsked = hasInputRounds(session, link)
   return {
@@ -67,11 +68,14 @@ export function translationFrom(
         : responseFrom(link, isClientStateless, response, method),
     message(message) {
       const { method: sent, id } = message
-      if (id === undefined) lists.changed(link.server, listsChangedBy(String(sent)))
       // A client of 2026-07-28 is sent no requests.
-      else if (isClientStateless && !link.isStateless)
+      if (id !== undefined && isClientStateless && !link.isStateless)
         return isRequestId(id) ? respond(id, sent).then(() => undefined) : undefined
-      return withClientIds(link.server, message)
+      const kinds = id === undefined ? listsChangedBy(String(sent)) : []
+      if (kinds.length > 0) lists.changed(link.server, kinds)
+      // Then the client does not get an older list from another gateway.
+      const told = kinds.length > 0 ? shared?.changed(link.server) : undefined
+      return after(told, () => withClientIds(link.server, message))
     },
   }
 }

@@ -114,6 +114,11 @@ export class McpProxy {
     return this.#versions.of(upstream, credential)
   }
 
+  /** What the gateways of one deployment share. */
+  get state(): SharedState {
+    return this.#parts.state
+  }
+
   /** Ends a client's session at a server; its id is the one that the client got. Rejects as the dispatcher does. */
   async endSession(upstream: URL, credential: Credential | undefined, session: ServerSession): Promise<void> {
     const { headers } = splitSessionId({ [SESSION_ID_HEADER]: session.sessionId })

@@ -108,6 +108,7 @@ export class Router {
         new loaded.Federation({
           ...this.#parts,
           serverInfo: gatewayImplementation,
+          state: this.#parts.mcp.state,
           endServerSession: (link) => this.#endServerSession(link),
         }),
     )
