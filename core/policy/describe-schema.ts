@@ -1,7 +1,7 @@
 // Describes what a schema accepts, for messages and for the policy reference.
 import { z } from 'zod'
 
-type JsonSchema = z.core.JSONSchema.BaseSchema
+export type JsonSchema = z.core.JSONSchema.BaseSchema
 
 /** A description such as `a whole number from 1 to 65535`, `observe or enforce`, `a list (each a string)`. */
 export function describeSchema(schema: z.core.$ZodType): string {

@@ -1,9 +1,8 @@
 // The JSON Schema (draft 2020-12) of a whole policy file, for validation and completion in editors.
 import { z } from 'zod'
 import type { Plugin } from '../plugin/plugin.js'
+import type { JsonSchema } from './describe-schema.js'
 import { spellingsOf } from './spelling.js'
-
-type JsonSchema = z.core.JSONSchema.BaseSchema
 
 /**
  * Accepts what the loader accepts, in both spellings, with two exceptions: it does not refuse both spellings of one key

@@ -1,8 +1,6 @@
 // Lists the keys of a section for the policy reference.
 import { z } from 'zod'
-import { describeJsonSchema } from './describe-schema.js'
-
-type JsonSchema = z.core.JSONSchema.BaseSchema
+import { describeJsonSchema, type JsonSchema } from './describe-schema.js'
 
 export interface KeyReference {
   /**

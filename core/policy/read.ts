@@ -4,11 +4,18 @@ import { z } from 'zod'
 import { mistakeAt, type Origin } from './diagnostic.js'
 import { type Secret, substitute } from './environment.js'
 import { type Env, type MapEntry, type MapNode, membersOf, type PolicyNode, pathOfMember } from './node.js'
-import { catchallOf, keysOf, listedValues, nodeKindOf, scalarsOf, unwrapped } from './schema-kind.js'
+import {
+  catchallOf,
+  keysOf,
+  listedValues,
+  nodeKindOf,
+  type Schema,
+  scalarsOf,
+  unwrapped,
+} from './schema-kind.js'
 import { knownKey, nearest } from './spelling.js'
 import type { Diagnostic } from './types.js'
 
-type Schema = z.core.$ZodType
 /** A path in the schema's spelling. */
 export type SchemaPath = readonly PropertyKey[]
 

@@ -1,7 +1,7 @@
 // Inspects zod 4 schemas for the reader of policies.
 import { z } from 'zod'
 
-type Schema = z.core.$ZodType
+export type Schema = z.core.$ZodType
 
 /** The schema of the input without wrappers such as optional, default, readonly and pipe. */
 export function unwrapped(schema: Schema): Schema {

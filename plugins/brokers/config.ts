@@ -146,14 +146,14 @@ const exchangeKeys = (Object.keys(keys) as Key[]).filter(
   (key) => key !== 'key_refs' && !poolKeys.includes(key),
 )
 
-type Broker = { readonly type: string } & z.output<typeof keysSchema>
+type BrokerSection = { readonly type: string } & z.output<typeof keysSchema>
 
 interface ConfigIssue {
   readonly path: Key
   readonly message: string
 }
 
-function errorsOf(broker: Broker): ConfigIssue[] {
+function errorsOf(broker: BrokerSection): ConfigIssue[] {
   const { type } = broker
   const foreignKeys = [
     ...(type === 'vendor_key_pool' ? [] : foreign(broker, poolKeys, 'vendor_key_pool')),
@@ -162,13 +162,13 @@ function errorsOf(broker: Broker): ConfigIssue[] {
   return [...foreignKeys, ...(type === 'oidc_on_behalf' ? exchangeErrors(broker) : keyErrors(broker))]
 }
 
-function foreign(broker: Broker, keys: readonly Key[], owner: string): ConfigIssue[] {
+function foreign(broker: BrokerSection, keys: readonly Key[], owner: string): ConfigIssue[] {
   return keys
     .filter((key) => broker[key] !== undefined)
     .map((path) => ({ path, message: `is for the type ${owner} only; remove it` }))
 }
 
-function keyErrors({ type, key_refs }: Broker): ConfigIssue[] {
+function keyErrors({ type, key_refs }: BrokerSection): ConfigIssue[] {
   const path = 'key_refs'
   if (!Array.isArray(key_refs)) return [{ path, message: `missing; the type ${type} needs it` }]
   if (type !== 'static' || key_refs.length === 1) return []
@@ -176,7 +176,7 @@ function keyErrors({ type, key_refs }: Broker): ConfigIssue[] {
   return [{ path, message }]
 }
 
-function exchangeErrors(broker: Broker): ConfigIssue[] {
+function exchangeErrors(broker: BrokerSection): ConfigIssue[] {
   const errors: ConfigIssue[] = foreign(broker, ['key_refs'], 'static or vendor_key_pool')
   for (const path of ['token_endpoint', 'client_id'] as const) {
     if (broker[path] === undefined)

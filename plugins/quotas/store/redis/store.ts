@@ -60,7 +60,7 @@ export class RedisQuotaAdapter implements QuotaAdapter {
     this.#connection.close()
   }
 
-  #count<T>(tenant: string, tool: string, { limit, want, now }: Count, read: Reading<T>): Promise<T> {
+  #count<T>(tenant: string, tool: string, { limit, want, now }: CountRequest, read: Reading<T>): Promise<T> {
     return rejecting(() => {
       checkDailyLimit(limit)
       const args = [Math.min(limit, NO_LIMIT), now ?? '', want]
@@ -82,7 +82,7 @@ export class RedisQuotaAdapter implements QuotaAdapter {
   }
 }
 
-interface Count {
+interface CountRequest {
   readonly limit: number
   readonly want: number
   readonly now?: number | undefined

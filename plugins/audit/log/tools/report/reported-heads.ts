@@ -10,19 +10,19 @@ import type { OnCheckpoint } from '../verify/checkpoint-check.js'
 import { type KeptCheckpoint, signatureFailure } from '../verify/checkpoint-walk.js'
 import type { WitnessedHeads } from './witnessed-heads.js'
 
-interface Range {
+interface DayRange {
   readonly from: string
   readonly to: string
 }
 
 export class ReportedHeads {
-  readonly #range: Range
+  readonly #range: DayRange
   readonly #witnessed: WitnessedHeads
   readonly #witnesses: readonly NamedKey[]
   #first: string | undefined
   #last: string | undefined
 
-  constructor(range: Range, witnessed: WitnessedHeads, witnesses: readonly NamedKey[] = []) {
+  constructor(range: DayRange, witnessed: WitnessedHeads, witnesses: readonly NamedKey[] = []) {
     this.#range = range
     this.#witnessed = witnessed
     this.#witnesses = witnesses

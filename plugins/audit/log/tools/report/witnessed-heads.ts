@@ -15,14 +15,14 @@ export interface ReportedWitness {
   readonly at: string | null
 }
 
-interface Cosigned {
+interface NewestHead {
   readonly note: Note
   readonly size: number
 }
 
 export class WitnessedHeads {
   readonly #keys: readonly NamedKey[] | undefined
-  readonly #newest = new Map<string, Cosigned>()
+  readonly #newest = new Map<string, NewestHead>()
 
   /** @param keys of the witnesses to report; without them all are reported, unchecked. */
   constructor(keys: readonly NamedKey[] | undefined) {
