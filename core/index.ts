@@ -4,7 +4,7 @@ export { type Abortable, abortable } from './call/abort.js'
 export type { Call } from './call/call.js'
 export { brand, CORE_VERSION, hasBrand } from './call/contract.js'
 export type { Credential, ResponseHead } from './call/credential.js'
-export { type ErrorCode, errorTable, isRefusal, Refusal, statusOf } from './call/errors.js'
+export { type ErrorCode, isErrorCode, isRefusal, Refusal, statusOf } from './call/errors.js'
 export {
   type ApprovalSet,
   type Escalation,
@@ -21,7 +21,6 @@ export {
 } from './call/escalation.js'
 export type { ExternalDecision } from './call/external-decision.js'
 export {
-  codeOfReason,
   denialBy,
   describeFinding,
   type Effect,
@@ -47,7 +46,7 @@ export {
   type ResponseStream,
   type Sent,
 } from './call/outcome.js'
-export { personNamesOf, principalKeyOf } from './call/principal.js'
+export { principalKeyOf } from './call/principal.js'
 export type { Hold } from './call/progress.js'
 export { type Redactor, redactedError, redactedValue } from './call/redactor.js'
 export {
@@ -63,7 +62,7 @@ export {
   requestReference,
 } from './call/request.js'
 export type { Settlement } from './call/settle-handlers.js'
-export { isSideEffecting, type SideEffectKnowledge, sideEffectPolicy } from './call/side-effects.js'
+export { isSideEffecting, type SideEffectKnowledge } from './call/side-effects.js'
 export { type Slot, slot } from './call/slot.js'
 export {
   credential,

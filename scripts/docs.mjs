@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url'
 const root = fileURLToPath(new URL('..', import.meta.url))
 const built = (path) => import(new URL(`../${path}`, import.meta.url))
 
-const { errorTable } = await built('core/dist/index.js')
+const { errorTable } = await built('core/dist/call/errors.js')
 const { defaultOrder, keysReference } = await built('core/dist/policy/index.js')
 const { hostSchema } = await built('app/dist/policy/config.js')
 const { noticeMetrics, ownMetrics, serverMetrics, stdioMetrics } = await built(

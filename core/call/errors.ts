@@ -9,6 +9,7 @@ interface ErrorEntry {
   readonly when: string
 }
 
+/** @public Read by `npm run docs`. */
 export const errorTable = {
   BAD_REQUEST: { status: 400, when: 'The request is not JSON, not an object, or has a bad header or path.' },
   UNAUTHENTICATED: {
@@ -103,6 +104,10 @@ export class Refusal extends Error {
   ) {
     super(message, options)
   }
+}
+
+export function isErrorCode(value: unknown): value is ErrorCode {
+  return typeof value === 'string' && Object.hasOwn(errorTable, value)
 }
 
 /** Whether `value` is a `Refusal`, of any copy of this package. */

@@ -73,7 +73,7 @@ export function describeFinding({ reason, stage, level, detail }: Finding): stri
 }
 
 /** The error code of a finding that denies. */
-export function codeOfReason(reason: string): ErrorCode {
+function codeOfReason(reason: string): ErrorCode {
   if (reason === 'payload_too_large') return 'PAYLOAD_TOO_LARGE'
   if (reason === 'duration_too_long') return 'DURATION_EXCEEDED'
   return 'TOOL_NOT_ALLOWED'

@@ -4,7 +4,6 @@ import { membersLike } from '../json/members.js'
 import { isJsonObject } from '../json/parse-object.js'
 import type { JsonValue } from '../json/value.js'
 import { foldName } from '../match/fold.js'
-import { compilePatternMap, type PatternMatches } from '../match/matcher.js'
 import { wordsOf } from '../match/words.js'
 import { Refusal } from './errors.js'
 import type { CallRequest } from './request.js'
@@ -103,26 +102,4 @@ function hasEffectMethod(args: JsonValue): boolean {
   }
   const method = args[name]
   return typeof method !== 'string' || !safeMethods.has(method.toUpperCase())
-}
-
-/**
- * Compiles the policy's `side_effects.tools`: the most specific matching pattern decides, and `true` wins between
- * equally specific ones. Of several readings `true` wins; undefined if the policy says nothing about a reading.
- *
- * @throws {PatternError} for the first pattern that is wrong
- */
-export function sideEffectPolicy(
-  tools: Readonly<Record<string, boolean>>,
-): (readings: readonly string[]) => boolean | undefined {
-  const patterns = compilePatternMap(tools)
-  return (readings) => {
-    const decisions = patterns.lookup(readings).map(decisionOf)
-    if (decisions.includes(true)) return true
-    return decisions.includes(undefined) ? undefined : false
-  }
-}
-
-function decisionOf(found: PatternMatches<boolean>): boolean | undefined {
-  const max = found[0]?.literals
-  return max === undefined ? undefined : found.some(({ value, literals }) => value && literals === max)
 }

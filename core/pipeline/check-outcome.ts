@@ -1,5 +1,5 @@
 // Checks what a stage returned, since a stage in JavaScript may return anything.
-import { errorTable } from '../call/errors.js'
+import { isErrorCode } from '../call/errors.js'
 import type { Outcome, ResponseHeaders } from '../call/outcome.js'
 
 /** The value, made immutable; undefined if it is not an outcome. Reading it may throw. */
@@ -15,20 +15,16 @@ function isOutcome(value: unknown): value is Outcome {
     Record<string, unknown>
   >
   if (kind === 'denied' || kind === 'failed') {
-    return isCode(code) && typeof message === 'string' && (headers === undefined || areHeaders(headers))
+    return isErrorCode(code) && typeof message === 'string' && (headers === undefined || areHeaders(headers))
   }
   return (
     kind === 'completed' &&
     isStatus(status) &&
     areHeaders(headers) &&
     isBody(body) &&
-    (error === undefined || isCode(error)) &&
+    (error === undefined || isErrorCode(error)) &&
     (digest === undefined || digest === null || typeof digest === 'string')
   )
-}
-
-function isCode(code: unknown): boolean {
-  return typeof code === 'string' && Object.hasOwn(errorTable, code)
 }
 
 /** The status codes of a final response (RFC 9110 §15). */

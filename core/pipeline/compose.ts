@@ -1,7 +1,7 @@
 // Composes the stages, outermost first, with the dispatcher innermost.
 import type { Call } from '../call/call.js'
 import type { CallControl } from '../call/call-control.js'
-import { errorTable, isRefusal } from '../call/errors.js'
+import { isErrorCode, isRefusal } from '../call/errors.js'
 import { isPending, type MaybePromise } from '../call/maybe-promise.js'
 import { failed, isStream, type Outcome, unsentOutcome } from '../call/outcome.js'
 import type { Next, Stage } from '../plugin/stage.js'
@@ -167,7 +167,7 @@ function internal(cause: Error): Outcome {
 /** The outcome for a value that a stage threw. */
 export function outcomeOf(call: Call, name: string, thrown: unknown): Outcome {
   try {
-    if (isRefusal(thrown) && Object.hasOwn(errorTable, thrown.code)) {
+    if (isRefusal(thrown) && isErrorCode(thrown.code)) {
       if (call.sent === 'no') return unsentOutcome(thrown)
       return failed(thrown.code, thrown.message, { cause: thrown.cause })
     }

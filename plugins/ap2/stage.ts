@@ -3,9 +3,8 @@ import {
   type Call,
   type CallRequest,
   type Clock,
-  codeOfReason,
   type Denied,
-  denied,
+  denialBy,
   effectOf,
   type Finding,
   type Identity,
@@ -188,10 +187,7 @@ export class Ap2Stage implements Stage {
     meter?.count('svc_ap2_findings_total')
     const rule = call.get(verdict)
     if (rule !== undefined && effectOf(finding, rule) !== 'deny') return undefined
-    const { reason, stage: type, level } = finding
-    return denied(codeOfReason(reason), `Denied: ${reason} (${type}): ${wasUsed}.`, {
-      denial: { type, reason, ...(level === undefined ? {} : { level }) },
-    })
+    return denialBy([finding])
   }
 
   /** Handles a call that mandates do not apply to. */

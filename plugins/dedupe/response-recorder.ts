@@ -3,7 +3,7 @@ import {
   type Call,
   type Completed,
   type ErrorCode,
-  errorTable,
+  isErrorCode,
   isStream,
   type ResponseChunk,
   type ResponseHeaders,
@@ -71,7 +71,7 @@ function isHead(value: unknown): value is Omit<StoredResponse, 'body'> {
     headers !== null &&
     Object.values(headers).every(isHeader) &&
     (digest === null || typeof digest === 'string') &&
-    (error === null || (typeof error === 'string' && error in errorTable))
+    (error === null || isErrorCode(error))
   )
 }
 

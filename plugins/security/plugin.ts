@@ -10,7 +10,6 @@ import {
   policyTokens,
   resolveOptional,
   responseTimeLeft,
-  sideEffectPolicy,
   sideEffects,
   tokens,
 } from '@svc/core'
@@ -18,7 +17,7 @@ import { unknownServers } from '@svc/core/policy'
 import { type SecurityConfig, securitySchema } from './config.js'
 import { contentRules } from './content-rules.js'
 import { escalationRule } from './human-escalation.js'
-import { SideEffectRule } from './side-effects.js'
+import { SideEffectRule, sideEffectPolicy } from './side-effects.js'
 import { SecurityStage } from './stage.js'
 import { systemTimer, timer } from './timer.js'
 import { AllowedVersions } from './versions.js'

@@ -1,5 +1,6 @@
 // Requires an idempotency key for calls with side effects, so that a retry can be distinguished from a second call.
 import { type CallRequest, type Finding, isSideEffecting, type SideEffectKnowledge } from '@svc/core'
+import { compilePatternMap, type PatternMatches } from '@svc/core/match'
 import { finding } from './findings.js'
 
 export class SideEffectRule {
@@ -36,4 +37,26 @@ export class SideEffectRule {
     const key = this.#isKeyRequired ? 'then a key is required' : 'no key is required'
     return `side_effects: the call ${effects}, according to ${source}; ${key}`
   }
+}
+
+/**
+ * Compiles the policy's `side_effects.tools`: the most specific matching pattern decides, and `true` wins between
+ * equally specific ones. Of several readings `true` wins; undefined if the policy says nothing about a reading.
+ *
+ * @throws {PatternError} for the first pattern that is wrong
+ */
+export function sideEffectPolicy(
+  tools: Readonly<Record<string, boolean>>,
+): (readings: readonly string[]) => boolean | undefined {
+  const patterns = compilePatternMap(tools)
+  return (readings) => {
+    const decisions = patterns.lookup(readings).map(decisionOf)
+    if (decisions.includes(true)) return true
+    return decisions.includes(undefined) ? undefined : false
+  }
+}
+
+function decisionOf(found: PatternMatches<boolean>): boolean | undefined {
+  const max = found[0]?.literals
+  return max === undefined ? undefined : found.some(({ value, literals }) => value && literals === max)
 }

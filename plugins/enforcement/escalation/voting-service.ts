@@ -9,7 +9,6 @@ import {
   hostOf,
   type Identity,
   isVoteError,
-  personNamesOf,
   policyTokens,
   type Redactor,
   type Reviewer,
@@ -160,6 +159,17 @@ function checkInputSeen({ args, wholeSha256 }: StoredEscalation, { vote, inputSh
 
 /** The admin token counts as one person. No user can have this name: it is hashed with its kind. */
 const ADMIN = 'admin'
+
+/**
+ * The names of a person, or of a service agent, in one spelling. Two identities that share a name are taken for one
+ * person: a wrongly refused vote is better than a vote on one's own call. Without tenant and client, as an approval set
+ * may have members of several tenants and a person may use several clients.
+ */
+function personNamesOf({ user, userId, subject, clientId }: Identity): readonly string[] {
+  const names = [user, userId, subject, user === undefined ? clientId : undefined]
+  const known = names.filter((name) => name !== undefined).map((name) => name.normalize('NFC').toLowerCase())
+  return [...new Set(known)]
+}
 
 /** Hashes of a caller's names; empty for a caller without a token. */
 export function hashesOfNames(id: string, caller: Identity): string[] {

@@ -90,6 +90,7 @@ describe('a replay', () => {
       '{}\n',
       '[]\nx',
       '{"status":"200","headers":{},"digest":null,"error":null}\n',
+      '{"status":200,"headers":{},"digest":null,"error":"constructor"}\n',
     ]) {
       await rig.store.complete(claim, Buffer.from(bytes))
       expect(await running.run(controlOf(keyed())), bytes).to.deep.include({ code: 'STORE_UNAVAILABLE' })
