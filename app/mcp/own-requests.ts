@@ -29,22 +29,19 @@ export interface OwnRequestParts {
   readonly maxBytes: number
 }
 
-export function uncounted(): void {
-  // The gateway's own requests are not counted as sends of a call.
-}
-
 /** Sends to one server, with a credential. Rejects as the dispatcher does. */
 export type Send = (head: Pick<McpRequest, 'method' | 'headers' | 'message'>) => Promise<McpResponse>
 
-/** Sends to one server within the time limit, with the gateway's own credential. */
+/** Sends the gateway's own requests, which are not counted as sends of a call. */
 export function sendingTo(
-  { servers, timeoutMs }: OwnRequestParts,
+  { servers }: Pick<OwnRequestParts, 'servers'>,
   upstream: URL,
   credential: Credential | undefined,
-): { readonly send: Send; readonly signal: AbortSignal } {
-  const signal = AbortSignal.timeout(timeoutMs)
-  const sendOnce = (one: McpRequest) => servers.send(upstream, one, uncounted)
-  return { send: (head) => sendWith(credential, { ...head, signal }, sendOnce, uncounted), signal }
+  sending: Pick<McpRequest, 'signal' | 'caller'>,
+): Send {
+  const uncounted = (): void => undefined
+  const send = (one: McpRequest) => servers.send(upstream, one, uncounted)
+  return (head) => sendWith(credential, { ...head, ...sending }, send, uncounted)
 }
 
 /** Ends a session. A server need not allow it (405); the session then expires. Rejects as `send` does. */

@@ -123,7 +123,8 @@ export class McpProxy {
   async endSession(upstream: URL, credential: Credential | undefined, session: ServerSession): Promise<void> {
     const { headers } = splitSessionId({ [SESSION_ID_HEADER]: session.sessionId })
     const sessionId = String(headers[SESSION_ID_HEADER])
-    await endSession(sendingTo(this.#own, upstream, credential).send, { ...session, sessionId })
+    const signal = AbortSignal.timeout(this.#own.timeoutMs)
+    await endSession(sendingTo(this.#own, upstream, credential, { signal }), { ...session, sessionId })
   }
 
   /** To be awaited before the call of a tool is judged; undefined if nothing has to be read. Rejects with `Refusal`. */

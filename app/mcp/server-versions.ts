@@ -22,9 +22,10 @@ export type Probe = (upstream: URL, credential: Credential | undefined) => Promi
 
 /** Requests the version by a handshake. */
 export function versionProbe(own: OwnRequestParts): Probe {
-  const { client, maxBytes } = own
+  const { client, maxBytes, timeoutMs } = own
   return async (upstream, credential) => {
-    const { send, signal } = sendingTo(own, upstream, credential)
+    const signal = AbortSignal.timeout(timeoutMs)
+    const send = sendingTo(own, upstream, credential, { signal })
     try {
       // An error, or a response outside the protocol, counts as a server without a version.
       const { reply, session } = await performHandshake(

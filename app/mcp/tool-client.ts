@@ -7,7 +7,6 @@ import {
   type Clock,
   type Completed,
   credential,
-  type Finding,
   failed,
   type Outcome,
 } from '@svc/core'
@@ -16,7 +15,7 @@ import type { CallControl } from '@svc/core/pipeline'
 import { upstreamHeaders } from '../upstream/headers.js'
 import { outcomeOfError } from '../upstream/invoke.js'
 import { isUpstreamError, UpstreamError } from '../upstream/response.js'
-import { callerKey, callerOf, sendCall, sendWith } from '../upstream/send.js'
+import { callerKey, callerOf, sendCall } from '../upstream/send.js'
 import {
   isOtherEra,
   ownRequest,
@@ -33,13 +32,13 @@ import {
   responseIn,
   type Send,
   sendingOwn,
-  uncounted,
+  sendingTo,
 } from './own-requests.js'
 import { checkHead } from './response-outcome.js'
 import { checkResponse, failureOf, ProtocolViolation, recordedResult } from './rpc-response.js'
 import { inSession, ServerSessions } from './server-sessions.js'
 import { UNVERSIONED } from './server-versions.js'
-import type { McpRequest, McpResponse } from './servers.js'
+import type { McpResponse } from './servers.js'
 
 const ID = 'svc-call'
 
@@ -50,15 +49,9 @@ type NamedVersion = Pick<CallRequest, 'server' | 'version'>
 
 /** Adds a finding if the caller names another version than the server's. */
 export function reportVersionMismatch(call: Call, requested: NamedVersion, version: string): void {
-  const finding = versionMismatch(requested, version)
-  if (finding === undefined) return
-  call.addFinding(finding)
-}
-
-function versionMismatch(requested: NamedVersion, version: string): Finding | undefined {
-  if (requested.version === version || requested.version === UNVERSIONED) return undefined
+  if (requested.version === version || requested.version === UNVERSIONED) return
   const detail = `the path asks for version ${requested.version}, and server "${requested.server}" has ${version}`
-  return { reason: 'version_unpinned', stage: 'mcp', level: 'gateway', detail }
+  call.addFinding({ reason: 'version_unpinned', stage: 'mcp', level: 'gateway', detail })
 }
 
 export class McpToolClient {
@@ -82,7 +75,7 @@ export class McpToolClient {
       if (refused !== undefined) return refused
       const drop = async (session: ServerSession, ended: McpResponse): Promise<void> => {
         await ended.discard()
-        await this.#sessions.drop(owner, session)
+        this.#sessions.drop(owner, session)
         control.retries++
       }
       let used: ServerSession = withoutSession
@@ -154,9 +147,7 @@ export class McpToolClient {
 
   /** Sends messages of the gateway's own with the credential of the call. */
   #ownSend(call: Call, upstream: URL, signal: Abortable): Send {
-    const caller = () => callerOf(call)
-    const send = (one: McpRequest) => this.#parts.servers.send(upstream, one, uncounted)
-    return (head) => sendWith(call.get(credential), { ...head, caller, signal }, send, uncounted)
+    return sendingTo(this.#parts, upstream, call.get(credential), { signal, caller: () => callerOf(call) })
   }
 
   async #outcomeOf(response: McpResponse, respond: Respond): Promise<Outcome> {
