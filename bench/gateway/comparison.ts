@@ -59,7 +59,7 @@ export async function gatewayRatio(dir: string): Promise<number> {
     for (const subject of subjects)
       await measureRound(scene, subject, { connections: 16, until: { calls: WARM_UP_CALLS } })
     const rounds = await alternate(scene, subjects, 3, { connections: 16, until: { milliseconds: 1000 } })
-    return compared(rounds, [GATEWAY, RELAY], cheapness).median
+    return compared(rounds, [GATEWAY, RELAY], callsPerCpu).median
   } finally {
     await scene.end()
   }
@@ -107,7 +107,7 @@ function report(connections: number, rounds: Rounds, target: number): void {
       ]
     }),
   ])
-  const ratio = compared(rounds, [GATEWAY, RELAY], cheapness)
+  const ratio = compared(rounds, [GATEWAY, RELAY], callsPerCpu)
   const added = compared(rounds, [GATEWAY, RELAY], (gateway, relay) => gateway.cpuPerCall - relay.cpuPerCall)
   const rate = compared(rounds, [GATEWAY, RELAY], speed)
   print(
@@ -115,7 +115,7 @@ function report(connections: number, rounds: Rounds, target: number): void {
   )
   print(`  the gateway's part above the relay: ${figure(added)} µs of CPU a call`)
   for (const name of Object.keys(rounds).filter((one) => one.startsWith(MCP))) {
-    const mcp = compared(rounds, [name, GATEWAY], cheapness)
+    const mcp = compared(rounds, [name, GATEWAY], callsPerCpu)
     print(`  ${name} / invoke: ${figure(mcp, 2)} by CPU (target ${MIN_MCP})`)
   }
   if (rounds[TWO_CORES] === undefined) return
@@ -124,7 +124,7 @@ function report(connections: number, rounds: Rounds, target: number): void {
 }
 
 /** More calls per second of CPU than `other`. */
-function cheapness(one: Round, other: Round): number {
+function callsPerCpu(one: Round, other: Round): number {
   return other.cpuPerCall / one.cpuPerCall
 }
 

@@ -43,11 +43,11 @@ describe('authentication with a bad token', () => {
   let issuer: TestIssuer
   let upstream: TestUpstream
   let gateway: TestGateway
-  let lure: TestIssuer
+  let attacker: TestIssuer
 
   before(async () => {
     issuer = await TestIssuer.start()
-    lure = await TestIssuer.start()
+    attacker = await TestIssuer.start()
     upstream = await startUpstream((_call, response) => void response.end('{}'))
     // Unauthenticated calls are allowed, so a bad token must not be treated as a missing one.
     gateway = await startTestGateway({
@@ -60,7 +60,7 @@ describe('authentication with a bad token', () => {
     await gateway[Symbol.asyncDispose]()
     await upstream[Symbol.asyncDispose]()
     await issuer[Symbol.asyncDispose]()
-    await lure[Symbol.asyncDispose]()
+    await attacker[Symbol.asyncDispose]()
   })
 
   const bearer = async (claims: Record<string, unknown>, options = {}) =>
@@ -108,7 +108,7 @@ describe('authentication with a bad token', () => {
       /^UNAUTHENTICATED: .*does not verify/,
       async () => {
         const { publicKey, privateKey } = await generateKeyPair('ES256', { extractable: true })
-        const header = { jwk: await exportJWK(publicKey), jku: lure.jwksUri, x5u: lure.jwksUri }
+        const header = { jwk: await exportJWK(publicKey), jku: attacker.jwksUri, x5u: attacker.jwksUri }
         return bearer({}, { key: privateKey, header })
       },
     ],
@@ -129,7 +129,7 @@ describe('authentication with a bad token', () => {
       expect(`${body.error}: ${body.message}`).to.match(reason)
       expect(challenge).to.match(/^Bearer realm="svc", error="invalid_token", .*error_description="/)
       expect(upstream.calls).to.have.lengthOf(sent)
-      expect(lure.requests).to.equal(0)
+      expect(attacker.requests).to.equal(0)
       const records = gateway.records().slice(before)
       expect(records).to.have.lengthOf(1)
       expect(records[0]).to.deep.include({

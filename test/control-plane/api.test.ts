@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { expect } from 'chai'
 import { type Bucket, startBucket } from '../support/bucket.js'
 import { addKey, owner, startControlPlane, type TestControlPlane } from '../support/control-plane.js'
-import { dial, hearOut, sendRaw } from '../support/raw.js'
+import { dial, readToEnd, sendRaw } from '../support/raw.js'
 
 describe('svc-control-plane', () => {
   let home: string
@@ -68,7 +68,7 @@ describe('svc-control-plane', () => {
     for (let i = 0; i < 10; i++) await new Promise((resolve) => socket.write('x'.repeat(50_000), resolve))
     expect(String(await responded)).to.match(/^HTTP\/1\.1 401 /)
     socket.write('GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n')
-    expect((await hearOut(socket)).statuses).to.deep.equal([200])
+    expect((await readToEnd(socket)).statuses).to.deep.equal([200])
   })
 
   describe('/api/auth/validate-key', () => {

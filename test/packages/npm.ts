@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { leashed } from '../support/leash.js'
+import { endWithRunner } from '../support/child-lifetime.js'
 
 const execute = promisify(execFile)
 
@@ -76,7 +76,7 @@ export interface Registry extends AsyncDisposable {
 export async function startRegistry(storage: string): Promise<Registry> {
   const { stdout: uplink } = await run('npm', ['config', 'get', 'registry'], root)
   const script = fileURLToPath(new URL('./registry-process.js', import.meta.url))
-  const child = leashed(
+  const child = endWithRunner(
     spawn(process.execPath, [script, storage, uplink.trim()], { stdio: ['ignore', 'pipe', 'inherit'] }),
   )
   const ended = new Promise((resolve) => child.once('exit', resolve))

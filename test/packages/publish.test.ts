@@ -10,7 +10,7 @@ import { createInterface } from 'node:readline'
 import { checkPackage, createPackageFromTarballData, type Package } from '@arethetypeswrong/core'
 import { expect } from 'chai'
 import { publint } from 'publint'
-import { leashed } from '../support/leash.js'
+import { endWithRunner } from '../support/child-lifetime.js'
 import { pathOf, runtimes } from '../support/runtimes.js'
 import {
   type Manifest,
@@ -238,7 +238,7 @@ describe('the published packages', function () {
     it('quick-start starts and serves the call of its page', async () => {
       const folder = await copyExample('quick-start')
       await run('npm', ['run', 'build'], folder)
-      const child = leashed(
+      const child = endWithRunner(
         spawn(process.execPath, ['dist/start.js'], {
           cwd: folder,
           env: { ...process.env, PORT: '0' },

@@ -5,7 +5,7 @@ import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { Bucket } from './bucket.js'
-import { leashed } from './leash.js'
+import { endWithRunner } from './child-lifetime.js'
 
 const packageFile = createRequire(import.meta.url).resolve('@svc/control-plane/package.json')
 const program = join(dirname(packageFile), 'bin/svc-control-plane.js')
@@ -49,7 +49,7 @@ export async function startControlPlane(
   ...options: string[]
 ): Promise<TestControlPlane> {
   const flags = ['--bucket', bucket.name, '--keys', keys, '--port', '0', ...options]
-  const child = leashed(
+  const child = endWithRunner(
     spawn(process.execPath, [program, ...flags], {
       env: { ...process.env, ...bucket.env, AWS_EC2_METADATA_DISABLED: 'true' },
       stdio: ['ignore', 'pipe', 'pipe'],

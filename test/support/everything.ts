@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 import { fileURLToPath } from 'node:url'
-import { leashed } from './leash.js'
+import { endWithRunner } from './child-lifetime.js'
 
 export interface EverythingServer extends AsyncDisposable {
   /** The MCP endpoint. */
@@ -15,7 +15,7 @@ const entry = fileURLToPath(import.meta.resolve('@modelcontextprotocol/server-ev
 /** Listens on a free port when this resolves. */
 export async function startEverything(): Promise<EverythingServer> {
   const port = await freePort()
-  const child = leashed(
+  const child = endWithRunner(
     spawn(process.execPath, [entry, 'streamableHttp'], {
       env: { PATH: process.env['PATH'], PORT: String(port) },
       stdio: ['ignore', 'ignore', 'pipe'],

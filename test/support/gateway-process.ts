@@ -1,7 +1,7 @@
 // `svc gateway` as a process, for tests of its life cycle.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
-import { leashed } from './leash.js'
+import { endWithRunner } from './child-lifetime.js'
 import { svc } from './svc.js'
 
 interface Line {
@@ -20,7 +20,7 @@ export class Running implements AsyncDisposable {
 
   /** `env` beside the test's own. */
   constructor(args: string[], env: Readonly<Record<string, string>> = {}) {
-    this.child = leashed(
+    this.child = endWithRunner(
       spawn(process.execPath, [svc, 'gateway', ...args], {
         stdio: ['ignore', 'pipe', 'pipe'],
         env: { ...process.env, ...env },

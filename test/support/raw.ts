@@ -19,7 +19,7 @@ export async function dial(url: string): Promise<Socket> {
 }
 
 /** Listens until the other side closes; this side never does. */
-export async function hearOut(socket: Socket): Promise<Dialogue> {
+export async function readToEnd(socket: Socket): Promise<Dialogue> {
   const pieces: Buffer[] = []
   socket.on('data', (piece: Buffer) => pieces.push(piece))
   // A reset says as much as an end.
@@ -34,5 +34,5 @@ export async function hearOut(socket: Socket): Promise<Dialogue> {
 export async function sendRaw(url: string, text: string): Promise<Dialogue> {
   const socket = await dial(url)
   socket.write(text, 'latin1')
-  return hearOut(socket)
+  return readToEnd(socket)
 }

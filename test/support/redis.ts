@@ -6,7 +6,7 @@ import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
-import { leashed } from './leash.js'
+import { endWithRunner } from './child-lifetime.js'
 
 export interface RedisServer extends AsyncDisposable {
   readonly port: number
@@ -146,7 +146,9 @@ export async function startSentinel(
       'sentinel failover-timeout main 2000',
     ].join('\n'),
   )
-  const child = leashed(spawn('redis-server', [file, '--sentinel'], { stdio: ['ignore', 'pipe', 'ignore'] }))
+  const child = endWithRunner(
+    spawn('redis-server', [file, '--sentinel'], { stdio: ['ignore', 'pipe', 'ignore'] }),
+  )
   await saying(child, '+monitor master main')
   const url = `redis://127.0.0.1:${port}`
   return {
@@ -185,7 +187,7 @@ async function sendTo(url: string, command: string, ...args: (string | number)[]
 async function spawnRedis(dir: string, port: number, args: readonly string[]): Promise<ChildProcess> {
   // By default, a primary waits five seconds for further replicas before it serves the first one.
   const always = ['--save', '', '--repl-diskless-sync-delay', '0']
-  const child = leashed(
+  const child = endWithRunner(
     spawn('redis-server', ['--port', String(port), '--bind', '127.0.0.1', '--dir', dir, ...always, ...args], {
       stdio: ['ignore', 'pipe', 'ignore'],
     }),

@@ -6,7 +6,7 @@ import { SvcAppender } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { show } from 'svc-sdk/internal/cli/audit-show'
 import { appenderIn, envelope, signer } from '../../plugins/audit/log/writer/records.js'
-import { leashed } from '../../support/leash.js'
+import { endWithRunner } from '../../support/child-lifetime.js'
 import { svc } from '../../support/svc.js'
 
 import { audit, file, threeRecords } from './audit-rig.js'
@@ -148,7 +148,7 @@ describe('svc audit', () => {
     const appender = new SvcAppender({ config: { dir: dir.path, retentionDays: 9999 }, signer })
     await Promise.all(Array.from({ length: 3_000 }, () => appender.append(envelope())))
     await appender.close()
-    const child = leashed(
+    const child = endWithRunner(
       spawn(process.execPath, [svc, 'audit', 'show', dir.path], {
         stdio: ['ignore', 'pipe', 'pipe'],
       }),

@@ -10,9 +10,9 @@ import { canonicalize, sha256Hex } from '@svc/core/json'
 import { expect } from 'chai'
 import { escalationsCommand } from 'svc-sdk/internal/cli/escalations'
 import { serverNameOf } from 'svc-sdk/internal/stdio-gateway/command-target'
+import { endWithRunner } from '../../support/child-lifetime.js'
 import { runCommand } from '../../support/command.js'
 import { startEverything } from '../../support/everything.js'
-import { leashed } from '../../support/leash.js'
 import { rejectionOf } from '../../support/rejection.js'
 import { StdioGateway } from '../../support/stdio-gateway.js'
 import { isAlive, say, until } from '../../support/stdio-target.js'
@@ -224,7 +224,7 @@ enforcement: { escalate_on: [tool_not_in_allowlist] }
     /** Started without a client; its output is kept. */
     function start(gateway: StdioGateway, args: readonly string[]) {
       const { command, args: all } = gateway.command(args)
-      const child = leashed(spawn(command, all, { stdio: 'pipe' }))
+      const child = endWithRunner(spawn(command, all, { stdio: 'pipe' }))
       const kept = { out: '', err: '' }
       child.stdout.on('data', (piece: Buffer) => {
         kept.out += piece.toString()

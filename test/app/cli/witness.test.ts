@@ -8,7 +8,7 @@ import { expect } from 'chai'
 import { auditCommand } from 'svc-sdk/internal/cli/audit'
 import { vkeyOfLog } from '../../plugins/audit/log/tools/witness/rig.js'
 import { DAY, envelope, fixedClock } from '../../plugins/audit/log/writer/records.js'
-import { leashed } from '../../support/leash.js'
+import { endWithRunner } from '../../support/child-lifetime.js'
 import { svc } from '../../support/svc.js'
 import { temporaryDir } from '../../support/temporary-dir.js'
 
@@ -72,7 +72,7 @@ describe('svc audit witness', function () {
       '--name',
       `${name}.example/w`,
     ]
-    const child = leashed(spawn(process.execPath, [svc, 'audit', 'witness', ...args]))
+    const child = endWithRunner(spawn(process.execPath, [svc, 'audit', 'witness', ...args]))
     children.push(child)
     let out = ''
     let err = ''

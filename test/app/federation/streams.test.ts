@@ -33,7 +33,7 @@ const askForInput = ({ mcpReq }: ServerContext) => {
 const nextTurn = () => new Promise((resolve) => setImmediate(resolve))
 
 /** Resolves with the first value. */
-function told<T>(listen: (tell: (value: T) => void) => void): Promise<T> {
+function firstValue<T>(listen: (tell: (value: T) => void) => void): Promise<T> {
   return new Promise((resolve) => listen(resolve))
 }
 
@@ -98,7 +98,7 @@ describe('streams of several servers at /mcp', function () {
     )
     expect(missing?.fields).to.include({ server: 'one' })
     await one.up()
-    const changed = told<void>((tell) =>
+    const changed = firstValue<void>((tell) =>
       client.setNotificationHandler(ToolListChangedNotificationSchema, () => tell()),
     )
     expect((await client.listTools()).tools.map(({ name }) => name)).to.include('one__read')
@@ -127,7 +127,7 @@ describe('streams of several servers at /mcp', function () {
         () => sessionOf(two).sendToolListChanged(),
         () => math.notify.toolsChanged(),
       ]) {
-        const changed = told<void>((tell) =>
+        const changed = firstValue<void>((tell) =>
           client.setNotificationHandler(ToolListChangedNotificationSchema, () => tell()),
         )
         change()
@@ -137,7 +137,7 @@ describe('streams of several servers at /mcp', function () {
 
     it('remove a changed list from the cache', async () => {
       expect((await client.listTools()).tools.map(({ name }) => name)).to.not.include('one__new')
-      const changed = told<void>((tell) =>
+      const changed = firstValue<void>((tell) =>
         client.setNotificationHandler(ToolListChangedNotificationSchema, () => tell()),
       )
       sessionOf(one).registerTool('new', {}, () => done)
@@ -146,7 +146,7 @@ describe('streams of several servers at /mcp', function () {
     })
 
     it('have the updates of a resource under the URI of the subscription', async () => {
-      const updated = told<string>((tell) =>
+      const updated = firstValue<string>((tell) =>
         client.setNotificationHandler(ResourceUpdatedNotificationSchema, ({ params }) => tell(params.uri)),
       )
       await client.subscribeResource({ uri: 'svc:two/note://1' })
@@ -167,7 +167,7 @@ describe('streams of several servers at /mcp', function () {
       await client.setLoggingLevel('error')
       for (const server of [one, two]) {
         expect(server.methods).to.include('logging/setLevel')
-        const logged = told<unknown>((tell) =>
+        const logged = firstValue<unknown>((tell) =>
           client.setNotificationHandler(LoggingMessageNotificationSchema, ({ params }) => tell(params.data)),
         )
         await sessionOf(server).sendLoggingMessage({ level: 'error', data: 'loud' })
@@ -249,7 +249,7 @@ describe('streams of several servers at /mcp', function () {
       })
       await streaming()
       for (const change of [() => sessionOf(one).sendToolListChanged(), () => math.notify.toolsChanged()]) {
-        const changed = told<void>((tell) => changes.push(tell))
+        const changed = firstValue<void>((tell) => changes.push(tell))
         change()
         await changed
       }
@@ -257,7 +257,7 @@ describe('streams of several servers at /mcp', function () {
         [() => void sessionOf(one).server.sendResourceUpdated({ uri: 'note://1' }), 'svc:one/note://1'],
         [() => math.notify.resourceUpdated('math://pi'), 'math://pi'],
       ] as const) {
-        const updated = told<string>((tell) => uris.push(tell))
+        const updated = firstValue<string>((tell) => uris.push(tell))
         update()
         expect(await updated).to.equal(uri)
       }

@@ -9,11 +9,11 @@ import { signalled } from '../../support/signalled.js'
 import { startUpstream } from '../../support/upstream.js'
 
 /** A custom stage that holds calls until the test lets them pass. */
-function turnstile() {
+function holdingStage() {
   const { happened: opened, resolve: open } = signalled()
   const { happened: arrived, resolve: arrive } = signalled()
   const plugin = definePlugin({
-    name: 'turnstile',
+    name: 'holding',
     version: '1.0.0',
     core: '^1.0.0',
     schema: z.strictObject({}),
@@ -78,7 +78,7 @@ describe('drain', () => {
 
   it('refuses a call that was accepted but not yet read when it began', async () => {
     await using upstream = await startUpstream()
-    const { plugin, arrived, open } = turnstile()
+    const { plugin, arrived, open } = holdingStage()
     await using gateway = await startTestGateway({ targets: { files: upstream.url }, plugins: [plugin] })
     const running = gateway.invoke('/mcp/files/read@1')
     await arrived

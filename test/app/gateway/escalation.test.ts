@@ -25,13 +25,13 @@ function holding(more: Partial<GatewaySettings> = {}) {
   })
 }
 
-interface Office {
+interface Reviewers {
   readonly gateway: TestGateway
   vote(id: string, vote: string, bearer?: string): Promise<HttpResponse>
   pending(): Promise<string>
 }
 
-async function officeOf(gateway: TestGateway): Promise<Office> {
+async function reviewersOf(gateway: TestGateway): Promise<Reviewers> {
   const { adminUrl = '' } = await gateway.handle.ready()
   const headers = { authorization: `Bearer ${adminToken}`, 'content-type': 'application/json' }
   return {
@@ -73,7 +73,7 @@ describe('a call that needs approval', () => {
 
   it('is held, approved on the admin listener, and served once', async () => {
     await using gateway = await start()
-    const office = await officeOf(gateway)
+    const office = await reviewersOf(gateway)
     const held = await refusalOf(await gateway.invoke(...fetchEvil))
     expect(held).to.include({
       status: 403,
@@ -114,7 +114,7 @@ describe('a call that needs approval', () => {
 
   it('stops waiting when its caller disconnects, and stays approved', async () => {
     await using gateway = await start()
-    const office = await officeOf(gateway)
+    const office = await reviewersOf(gateway)
     const leaving = new AbortController()
     const calling = fetch(`${gateway.url}${fetchEvil[0]}`, {
       method: 'POST',
@@ -133,7 +133,7 @@ describe('a call that needs approval', () => {
 
   it('stops waiting when the gateway shuts down', async () => {
     await using gateway = await start()
-    const office = await officeOf(gateway)
+    const office = await reviewersOf(gateway)
     const calling = gateway.invoke(...fetchEvil, { 'x-escalation-wait': '60' })
     const id = await office.pending()
     await gateway.handle.close()
@@ -146,7 +146,7 @@ describe('a call that needs approval', () => {
       home.push(dir)
       return holding({ targets: { files: upstream.url } })(dir)
     })
-    const office = await officeOf(before)
+    const office = await reviewersOf(before)
     const { escalation_id: id } = await refusalOf(await before.invoke(...fetchEvil))
     await office.vote(id, 'approve')
     await before.handle.close()
@@ -168,7 +168,7 @@ describe('a call that needs approval', () => {
         side_effects: { approve_high_risk: true, human_escalation: { timeout_action: 'auto_approve' } },
       },
     })
-    const office = await officeOf(gateway)
+    const office = await reviewersOf(gateway)
     expect((await office.vote(id, 'approve')).json).to.include({
       strategy: 'single_approver',
       status: 'approved',
@@ -223,7 +223,7 @@ describe('an MCP call that needs approval', () => {
         enforcement: { escalate_on: ['egress_violation'] },
       }),
     )
-    const office = await officeOf(gateway)
+    const office = await reviewersOf(gateway)
     const call = async (meta: object = {}, headers: Record<string, string> = {}) => {
       const params = { name: 'echo', arguments: { url: 'https://evil.example' }, _meta: meta }
       const response = await gateway.invoke(

@@ -35,7 +35,7 @@ function scripted(toolName: string, input: object): MockLanguageModelV3 {
 }
 
 /** The results of tools that the model gets in its second round. */
-function toldTo(model: MockLanguageModelV3): string {
+function resultsShownTo(model: MockLanguageModelV3): string {
   const messages = model.doGenerateCalls[1]?.prompt.filter(({ role }) => role === 'tool')
   return JSON.stringify(messages)
 }
@@ -66,7 +66,7 @@ describe('governed tools of the AI SDK', () => {
     const tools = govern(rig.pipeline, { refund, stream, wipe: refund }, { server: 'agent' })
     const { text } = await generateText({ model, tools, prompt: 'go', stopWhen: stepCountIs(3) })
     expect(text).to.equal('done')
-    return { told: toldTo(model), records: rig.records() }
+    return { told: resultsShownTo(model), records: rig.records() }
   }
 
   it('give the model their results, with a record for each call', async () => {

@@ -10,7 +10,7 @@ import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
 import { generateKeyFile } from '@svc/plugin-audit/log'
 import { verifyLog } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
-import { leashed } from '../../support/leash.js'
+import { endWithRunner } from '../../support/child-lifetime.js'
 import { startUpstream } from '../../support/upstream.js'
 
 const folder = fileURLToPath(new URL('../../../../examples/in-process/', import.meta.url))
@@ -56,7 +56,7 @@ describe('examples/in-process', () => {
 
   it('has a gateway inside an Express app', async () => {
     await using upstream = await startUpstream()
-    const child: ChildProcess = leashed(
+    const child: ChildProcess = endWithRunner(
       spawn(process.execPath, [program('express-app'), policy], {
         env: { ...process.env, PORT: '0', CALC_URL: upstream.url },
         stdio: ['ignore', 'pipe', 'inherit'],

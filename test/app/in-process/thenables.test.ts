@@ -31,7 +31,7 @@ const realm = createContext({ paid, broken, setImmediate })
 const inRealm = (code: string): PromiseLike<unknown> => runInContext(code, realm) as PromiseLike<unknown>
 
 /** Counts how often `then` is read and called: a query builder runs the query with each call. */
-function lazy(then: Then) {
+function lazyThenable(then: Then) {
   const counts = { read: 0, called: 0 }
   const query = {
     get then(): Then {
@@ -50,15 +50,15 @@ const succeeding: Record<string, () => unknown> = {
   'from another realm': () => inRealm('Promise.resolve(paid)'),
   'that is a function': () => Object.assign(() => undefined, { then: (resolve: Settle) => resolve(paid) }),
   'that resolves to a promise from a library': () => Promise.resolve(new OtherPromise(false, paid)),
-  'whose work begins with then': () => lazy((resolve) => setImmediate(resolve, paid)).query,
+  'whose work begins with then': () => lazyThenable((resolve) => setImmediate(resolve, paid)).query,
 }
 
 const failing: Record<string, () => unknown> = {
   'from a library': () => new OtherPromise(true, broken),
   'from another realm': () => inRealm('Promise.reject(broken)'),
-  'whose work begins with then': () => lazy((_, reject) => setImmediate(reject, broken)).query,
+  'whose work begins with then': () => lazyThenable((_, reject) => setImmediate(reject, broken)).query,
   'whose then throws': () =>
-    lazy(() => {
+    lazyThenable(() => {
       throw broken
     }).query,
   'whose then cannot be read': () => ({
@@ -107,7 +107,7 @@ describe('the promise of a governed function', () => {
 
   it('has its then property read once and called once', async () => {
     await using rig = new FunctionsRig()
-    const { counts, query } = lazy((resolve) => resolve(paid))
+    const { counts, query } = lazyThenable((resolve) => resolve(paid))
     await governed<object, unknown>(rig.pipeline, pay, () => query)({})
     expect(counts).to.deep.equal({ read: 1, called: 1 })
   })

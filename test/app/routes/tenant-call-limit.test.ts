@@ -5,7 +5,7 @@ import { TestIssuer } from '../../support/issuer.js'
 import { startUpstream } from '../../support/upstream.js'
 
 /** An upstream that responds to calls only when the test lets it. */
-function waitingRoom() {
+function holdingUpstream() {
   const waiting: ServerResponse[] = []
   let arrived = (): void => undefined
   return {
@@ -23,13 +23,13 @@ function waitingRoom() {
   }
 }
 
-type Room = ReturnType<typeof waitingRoom>
+type HoldingUpstream = ReturnType<typeof holdingUpstream>
 
 async function withGateway(
   most: number,
-  body: (gateway: TestGateway, room: Room, issuer: TestIssuer) => Promise<void>,
+  body: (gateway: TestGateway, room: HoldingUpstream, issuer: TestIssuer) => Promise<void>,
 ): Promise<void> {
-  const room = waitingRoom()
+  const room = holdingUpstream()
   await using issuer = await TestIssuer.start()
   await using upstream = await startUpstream(room.response)
   await using gateway = await startTestGateway({
@@ -104,7 +104,7 @@ describe('calls of a tenant in flight', () => {
 
   const endings: readonly (readonly [
     title: string,
-    run: (gateway: TestGateway, room: Room) => Promise<unknown>,
+    run: (gateway: TestGateway, room: HoldingUpstream) => Promise<unknown>,
   ])[] = [
     ['it cannot be read', (gateway) => call(gateway, {}, '{"a":')],
     ['its upstream is unknown', (gateway) => gateway.invoke('/mcp/nosuch/read@1')],

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { expect } from 'chai'
 import { Agent, fetch as undiciFetch } from 'undici'
 import type { Certificate } from '../../support/certificates.js'
-import { hearOut } from '../../support/raw.js'
+import { readToEnd } from '../../support/raw.js'
 
 import { TlsRig } from './rig.js'
 
@@ -12,29 +12,29 @@ describe('the certificate of a gateway', () => {
   describe('changes with its files', () => {
     it('when the policy is reloaded', () =>
       rig.withSite({}, async ({ gateway, install }) => {
-        expect(await rig.nameShown(gateway)).to.equal('first')
+        expect(await rig.commonName(gateway)).to.equal('first')
         install(rig.second)
         await gateway.handle.reload({})
-        expect(await rig.nameShown(gateway)).to.equal('second')
+        expect(await rig.commonName(gateway)).to.equal('second')
       }))
 
     it('without a reload, after the check interval', () =>
       rig.withSite({ checkIntervalMs: 10 }, async ({ gateway, install }) => {
         install(rig.second)
-        while ((await rig.nameShown(gateway)) !== 'second');
+        while ((await rig.commonName(gateway)) !== 'second');
         expect(gateway.log.lines.at(-1)).to.include({ level: 'info', message: 'certificate updated' })
       }))
 
     it('and open connections stay open', () =>
       rig.withSite({}, async ({ gateway, install }) => {
-        const socket = await rig.shake(gateway)
+        const socket = await rig.handshake(gateway)
         socket.write('GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n')
         await once(socket, 'data')
         install(rig.second)
         await gateway.handle.reload({})
-        expect(await rig.nameShown(gateway)).to.equal('second')
+        expect(await rig.commonName(gateway)).to.equal('second')
         socket.write('GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n')
-        expect((await hearOut(socket)).statuses).to.deep.equal([200])
+        expect((await readToEnd(socket)).statuses).to.deep.equal([200])
       }))
 
     it('and no call fails under load', () =>
@@ -62,7 +62,7 @@ describe('the certificate of a gateway', () => {
         for (let round = 0; round < 8; round++) {
           install(round % 2 === 0 ? rig.second : rig.first)
           await gateway.handle.reload({})
-          seen.add(await rig.nameShown(gateway))
+          seen.add(await rig.commonName(gateway))
         }
         done = true
         await Promise.all(callers)
@@ -108,7 +108,7 @@ describe('the certificate of a gateway', () => {
           install(certificate())
           await gateway.handle.reload({})
           await gateway.handle.reload({})
-          expect(await rig.nameShown(gateway)).to.equal('first')
+          expect(await rig.commonName(gateway)).to.equal('first')
           const { status, warnings } = await rig.readiness(gateway)
           expect(status).to.equal('ready')
           expect(warnings?.join()).to.include(message).and.include('the old one stays in use')
@@ -118,7 +118,7 @@ describe('the certificate of a gateway', () => {
 
           install(rig.second)
           await gateway.handle.reload({})
-          expect(await rig.nameShown(gateway)).to.equal('second')
+          expect(await rig.commonName(gateway)).to.equal('second')
           expect(await rig.readiness(gateway)).to.deep.equal({ status: 'ready' })
         }),
       )

@@ -6,7 +6,7 @@ import type { GatewaySettings } from 'svc-sdk'
 import { Agent, fetch as undiciFetch } from 'undici'
 import { type Certificate, TestAuthority } from '../../support/certificates.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
-import { hearOut } from '../../support/raw.js'
+import { readToEnd } from '../../support/raw.js'
 import { startUpstream } from '../../support/upstream.js'
 
 export type TlsOptions = NonNullable<NonNullable<GatewaySettings['server']>['tls']>
@@ -72,7 +72,7 @@ export class TlsRig {
   }
 
   /** Resolves after the handshake; with TLS 1.3, a client learns later that it is refused. */
-  async shake(gateway: TestGateway, options: ConnectionOptions = {}): Promise<TLSSocket> {
+  async handshake(gateway: TestGateway, options: ConnectionOptions = {}): Promise<TLSSocket> {
     const socket = connect({
       port: Number(new URL(gateway.url).port),
       host: '127.0.0.1',
@@ -87,14 +87,14 @@ export class TlsRig {
   }
 
   async statusOf(gateway: TestGateway, options: ConnectionOptions = {}): Promise<number | undefined> {
-    const socket = await this.shake(gateway, options)
+    const socket = await this.handshake(gateway, options)
     socket.write('GET /readyz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n')
-    const { statuses } = await hearOut(socket)
+    const { statuses } = await readToEnd(socket)
     return statuses[0]
   }
 
-  async nameShown(gateway: TestGateway): Promise<string> {
-    const socket = await this.shake(gateway)
+  async commonName(gateway: TestGateway): Promise<string> {
+    const socket = await this.handshake(gateway)
     const { subject } = socket.getPeerCertificate()
     socket.destroy()
     return String(subject.CN)

@@ -10,7 +10,7 @@ import { Agent, fetch as undiciFetch } from 'undici'
 import { TestAuthority } from '../../support/certificates.js'
 import { startEverything } from '../../support/everything.js'
 import { startTestGateway } from '../../support/gateway.js'
-import { hearOut } from '../../support/raw.js'
+import { readToEnd } from '../../support/raw.js'
 import { rejectionOf } from '../../support/rejection.js'
 
 import { type TlsOptions, TlsRig } from './rig.js'
@@ -47,7 +47,7 @@ describe('TLS on the port of the gateway', () => {
 
   it('is rejected by a client that does not trust the authority', () =>
     rig.withSite({}, async ({ gateway }) => {
-      expect(await rejectionOf(rig.shake(gateway, { ca: [] }))).to.have.property(
+      expect(await rejectionOf(rig.handshake(gateway, { ca: [] }))).to.have.property(
         'code',
         'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
       )
@@ -56,12 +56,12 @@ describe('TLS on the port of the gateway', () => {
   it('accepts TLS 1.2 and 1.3 and no older version', () =>
     rig.withSite({}, async ({ gateway }) => {
       for (const version of ['TLSv1.2', 'TLSv1.3'] as const) {
-        const socket = await rig.shake(gateway, { minVersion: version, maxVersion: version })
+        const socket = await rig.handshake(gateway, { minVersion: version, maxVersion: version })
         expect(socket.getProtocol()).to.equal(version)
         socket.destroy()
       }
       const old = { minVersion: 'TLSv1', maxVersion: 'TLSv1.1', ciphers: 'DEFAULT@SECLEVEL=0' } as const
-      expect(await rejectionOf(rig.shake(gateway, old))).to.have.property(
+      expect(await rejectionOf(rig.handshake(gateway, old))).to.have.property(
         'code',
         'ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION',
       )
@@ -70,7 +70,7 @@ describe('TLS on the port of the gateway', () => {
   it('accepts only TLS 1.3 if the policy requires it', () =>
     rig.withSite({ minVersion: 'TLSv1.3' }, async ({ gateway }) => {
       expect(await rig.statusOf(gateway)).to.equal(200)
-      expect(await rejectionOf(rig.shake(gateway, { maxVersion: 'TLSv1.2' }))).to.have.property(
+      expect(await rejectionOf(rig.handshake(gateway, { maxVersion: 'TLSv1.2' }))).to.have.property(
         'code',
         'ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION',
       )
@@ -79,7 +79,7 @@ describe('TLS on the port of the gateway', () => {
   it('refuses renegotiation', () =>
     rig.withSite({}, async ({ gateway, install }) => {
       const again = async (): Promise<Error | null> => {
-        const socket = await rig.shake(gateway, { maxVersion: 'TLSv1.2' })
+        const socket = await rig.handshake(gateway, { maxVersion: 'TLSv1.2' })
         const error = await new Promise<Error | null>((resolve) => {
           socket.once('error', resolve)
           socket.renegotiate({ rejectUnauthorized: true }, resolve)
@@ -95,10 +95,10 @@ describe('TLS on the port of the gateway', () => {
 
   it('negotiates HTTP/1.1 and no other protocol', () =>
     rig.withSite({}, async ({ gateway }) => {
-      const socket = await rig.shake(gateway, { ALPNProtocols: ['h2', 'http/1.1'] })
+      const socket = await rig.handshake(gateway, { ALPNProtocols: ['h2', 'http/1.1'] })
       expect(socket.alpnProtocol).to.equal('http/1.1')
       socket.destroy()
-      expect(await rejectionOf(rig.shake(gateway, { ALPNProtocols: ['h2'] }))).to.have.property(
+      expect(await rejectionOf(rig.handshake(gateway, { ALPNProtocols: ['h2'] }))).to.have.property(
         'code',
         'ERR_SSL_TLSV1_ALERT_NO_APPLICATION_PROTOCOL',
       )
@@ -121,7 +121,7 @@ describe('TLS on the port of the gateway', () => {
     ]) {
       const socket = connectTcp(Number(new URL(gateway.url).port), '127.0.0.1')
       socket.write(text, 'latin1')
-      expect((await hearOut(socket)).text, text).not.to.contain('HTTP/')
+      expect((await readToEnd(socket)).text, text).not.to.contain('HTTP/')
     }
     expect(await rig.statusOf(gateway)).to.equal(200)
   })
@@ -157,10 +157,10 @@ describe('TLS on the port of the gateway', () => {
     it('refuses certificates of a replaced authority, also in a resumed TLS session', () =>
       rig.withSite({ clientCa }, async ({ gateway, installClientCa }) => {
         const known = { key: rig.client.key, cert: rig.client.cert, maxVersion: 'TLSv1.2' } as const
-        const socket = await rig.shake(gateway, known)
+        const socket = await rig.handshake(gateway, known)
         const session = socket.getSession()
         if (session === undefined) throw new Error('no session')
-        const resumed = await rig.shake(gateway, { ...known, session })
+        const resumed = await rig.handshake(gateway, { ...known, session })
         expect(resumed.isSessionReused()).to.equal(true)
         for (const one of [socket, resumed]) one.destroy()
 

@@ -2,7 +2,7 @@
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import { leashed } from '../../support/leash.js'
+import { endWithRunner } from '../../support/child-lifetime.js'
 import type { Held } from './gateway-process.js'
 
 export interface MeasuredGateway extends AsyncDisposable {
@@ -13,7 +13,9 @@ export interface MeasuredGateway extends AsyncDisposable {
 
 export async function startMeasuredGateway(upstream: string): Promise<MeasuredGateway> {
   const module = fileURLToPath(new URL('./gateway-process.js', import.meta.url))
-  const child = leashed(fork(module, [upstream], { execArgv: ['--expose-gc', '--conditions=svc-internal'] }))
+  const child = endWithRunner(
+    fork(module, [upstream], { execArgv: ['--expose-gc', '--conditions=svc-internal'] }),
+  )
   const exit = once(child, 'exit')
   const failed = exit.then(([code]) => {
     throw new Error(`the gateway ended with ${code}`)

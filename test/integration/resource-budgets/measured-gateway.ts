@@ -2,7 +2,7 @@
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import { leashed } from '../../support/leash.js'
+import { endWithRunner } from '../../support/child-lifetime.js'
 import type { Used } from './gateway-process.js'
 
 const heapMb = 256
@@ -18,7 +18,7 @@ export interface MeasuredGateway extends AsyncDisposable {
 export async function startMeasuredGateway(targets: object, oidc: object): Promise<MeasuredGateway> {
   const module = fileURLToPath(new URL('./gateway-process.js', import.meta.url))
   const execArgv = [`--max-old-space-size=${heapMb}`, '--expose-gc', '--conditions=svc-internal']
-  const child = leashed(
+  const child = endWithRunner(
     fork(module, [JSON.stringify(targets), JSON.stringify(oidc)], { execArgv, silent: true }),
   )
   const exit = once(child, 'exit')

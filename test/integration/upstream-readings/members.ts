@@ -79,7 +79,7 @@ function sha256(text: string): string {
 }
 
 /** The value that the record must hash for the body that an upstream got. */
-function judged(body: Read): Read {
+function recordedValue(body: Read): Read {
   if (!(body instanceof Map) || !body.has('jsonrpc')) return body
   const params = new Map(body.get('params') as ReadonlyMap<string, Read>)
   const args = params.get('arguments') ?? new Map<string, Read>()
@@ -101,7 +101,7 @@ function isAmbiguous(text: string): boolean {
   return !isDeepStrictEqual(takingFirst(text), takingLast(text))
 }
 
-function wrong(
+function errorIn(
   message: Message,
   { sent, records, inputSha256, outputSha256, body, status }: Reading,
 ): string | undefined {
@@ -110,7 +110,7 @@ function wrong(
     if (isAmbiguous(message.body)) return 'the caller can have meant something else'
     const last = takingLast(sent.body)
     if (!isDeepStrictEqual(takingFirst(sent.body), last)) return `the upstream got two readings: ${sent.body}`
-    if (inputSha256 !== sha256(canonical(judged(last)))) return `the record does not hash ${sent.body}`
+    if (inputSha256 !== sha256(canonical(recordedValue(last)))) return `the record does not hash ${sent.body}`
   }
   // Over the invoke protocol a response is bytes, hashed as such.
   if (message.path !== '/mcp/crm' || body === '' || status >= 400) return undefined
@@ -132,7 +132,7 @@ export async function compareMembers(seed: number, requests: number): Promise<{ 
     const message = requestOf(current)
     const reading = await gateway.send(message)
     if (reading.sent !== undefined) sent++
-    const error = wrong(message, reading)
+    const error = errorIn(message, reading)
     if (error !== undefined) throw new Error(`message ${number} ${JSON.stringify(message)}: ${error}`)
   }
   return { sent }

@@ -145,7 +145,7 @@ function* readsOf({ sent }: Reading): Generator<readonly [string, ToolRead]> {
 
 const isLike = (tool: Tool, read: string) => tool === read || tool.toUpperCase() === read
 
-function wrong(
+function errorIn(
   { allowlist, rules, isPinned }: Policy,
   server: string,
   reading: Reading,
@@ -197,7 +197,7 @@ export async function compareNames(seed: number, requests: number): Promise<Summ
       if (reading.sent !== undefined) sent++
       const server = request.face === 'tool' ? 'files' : request.face.endsWith('-mcp') ? 'crm' : 'billing'
       const error =
-        reading.records === 1 ? wrong(policy, server, reading, counts) : `${reading.records} records`
+        reading.records === 1 ? errorIn(policy, server, reading, counts) : `${reading.records} records`
       if (error !== undefined) {
         const given = JSON.stringify({ policy: sectionsOf(policy), request })
         throw new Error(`SVC_SEED=${number}: ${error}: ${given}`)

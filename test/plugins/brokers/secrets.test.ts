@@ -9,9 +9,9 @@ import { createInterface } from 'node:readline'
 import { inspect } from 'node:util'
 import { generateKeyFile } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
+import { endWithRunner } from '../../support/child-lifetime.js'
 import { startTestGateway } from '../../support/gateway.js'
 import { TestIssuer } from '../../support/issuer.js'
-import { leashed } from '../../support/leash.js'
 import { callEcho } from '../../support/mcp-server.js'
 import { runPolicy } from '../../support/policy-command.js'
 import { svc } from '../../support/svc.js'
@@ -152,7 +152,7 @@ describe('brokers: secrets', () => {
   const signature = () => token.split('.')[2] ?? ''
 
   async function run(args: string[], until?: (line: string) => Promise<void>): Promise<string> {
-    const child = leashed(
+    const child = endWithRunner(
       spawn(process.execPath, [svc, ...args], {
         env: { PATH: process.env['PATH'], GOOD: secrets.good },
         stdio: ['ignore', 'pipe', 'pipe'],

@@ -2,7 +2,7 @@
 import { expect } from 'chai'
 import type { GatewaySettings } from 'svc-sdk'
 import { startTestGateway, type TestGateway } from '../../../support/gateway.js'
-import { dial, hearOut } from '../../../support/raw.js'
+import { dial, readToEnd } from '../../../support/raw.js'
 import { startUpstream } from '../../../support/upstream.js'
 
 type ServerOptions = NonNullable<GatewaySettings['server']>
@@ -22,7 +22,7 @@ async function statusFor(
   const { port } = new URL(gateway.url)
   const socket = await dial(`http://127.0.0.1:${port}`)
   socket.write(`GET ${target} HTTP/1.1\r\nhost: ${host}\r\nconnection: close\r\n\r\n`)
-  const { statuses } = await hearOut(socket)
+  const { statuses } = await readToEnd(socket)
   return statuses[0]
 }
 

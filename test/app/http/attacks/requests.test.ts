@@ -1,6 +1,6 @@
 // Complete but unusual requests: targets, methods, versions, headers.
 import { expect } from 'chai'
-import { dial, hearOut, sendRaw } from '../../../support/raw.js'
+import { dial, readToEnd, sendRaw } from '../../../support/raw.js'
 import { AttackedGateway } from './rig.js'
 
 const host = 'host: 127.0.0.1\r\nconnection: close\r\n'
@@ -143,7 +143,7 @@ describe('unusual requests', () => {
 
   it('sends 100 Continue for a body that it reads', async () => {
     const socket = await dial(at.gateway.url)
-    const responding = hearOut(socket)
+    const responding = readToEnd(socket)
     socket.write(`POST ${here} HTTP/1.1\r\n${host}expect: 100-continue\r\ncontent-length: 2\r\n\r\n`)
     await new Promise((resolve) => socket.once('data', resolve))
     socket.write('{}')

@@ -4,7 +4,7 @@ import { bind, type Logger, tokens } from '@svc/core'
 import { expect } from 'chai'
 import type { GatewaySettings } from 'svc-sdk'
 import { startTestGateway, type TestGateway } from '../../../support/gateway.js'
-import { dial, hearOut, sendRaw } from '../../../support/raw.js'
+import { dial, readToEnd, sendRaw } from '../../../support/raw.js'
 import { signalled } from '../../../support/signalled.js'
 import { startUpstream, type TestUpstream } from '../../../support/upstream.js'
 
@@ -54,7 +54,7 @@ describe('slow clients', () => {
         const socket = await dial(gateway.url)
         socket.write(start)
         const dripping = setInterval(() => socket.write('x'), 10)
-        const { statuses } = await hearOut(socket)
+        const { statuses } = await readToEnd(socket)
         clearInterval(dripping)
         expect(statuses).to.deep.equal([400])
       }))
@@ -176,7 +176,7 @@ describe('a client that is refused while it sends', () => {
       }
       expect(String(await responded)).to.match(/^HTTP\/1\.1 401 /)
       socket.write(call.replace('content-length', 'connection: close\r\ncontent-length'))
-      expect((await hearOut(socket)).statuses).to.deep.equal([200])
+      expect((await readToEnd(socket)).statuses).to.deep.equal([200])
     }))
 
   it('gets the response and loses its connection if it stops or sends without end', () =>
@@ -289,7 +289,7 @@ describe('metrics of requests that are not calls', () => {
         await new Promise((resolve) => socket.once('data', resolve))
       }
       for (let i = 0; i < 3; i++) {
-        const refused = await hearOut(connect(Number(new URL(gateway.url).port), '127.0.0.1'))
+        const refused = await readToEnd(connect(Number(new URL(gateway.url).port), '127.0.0.1'))
         expect(refused.text).to.equal('')
       }
       expect(closedConnections).to.equal(3)

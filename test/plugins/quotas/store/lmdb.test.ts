@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { LmdbQuotaAdapter } from '@svc/plugin-quotas/lmdb'
 import { expect } from 'chai'
-import { leashed } from '../../../support/leash.js'
+import { endWithRunner } from '../../../support/child-lifetime.js'
 import { quotaAdapterSuite } from './suite.js'
 
 const NOON = Date.UTC(2026, 5, 15, 12)
@@ -144,7 +144,7 @@ describe('lmdb quota adapter', () => {
     async function startCounter(dir: string, before: readonly string[] = []): Promise<ChildProcess> {
       const script = fileURLToPath(new URL('./lmdb-counter.js', import.meta.url))
       const [command = '', ...args] = [...before, process.execPath, script, dir]
-      const child = leashed(spawn(command, args, { stdio: ['ignore', 'ignore', 'ignore', 'ipc'] }))
+      const child = endWithRunner(spawn(command, args, { stdio: ['ignore', 'ignore', 'ignore', 'ipc'] }))
       children.push(child)
       await once(child, 'message')
       return child

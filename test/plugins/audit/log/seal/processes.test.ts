@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { leashed } from '../../../../support/leash.js'
+import { endWithRunner } from '../../../../support/child-lifetime.js'
 import { temporaryDir } from '../../../../support/temporary-dir.js'
 import { appenderIn, DAY, spansOf } from '../writer/records.js'
 import { sealedLog } from './sealed-log.js'
@@ -39,7 +39,7 @@ class Writer {
   readonly ended: Promise<unknown>
 
   constructor(dir: string, name: string) {
-    this.child = leashed(
+    this.child = endWithRunner(
       spawn(process.execPath, ['--input-type=module', '-e', writer, dir, name], {
         cwd: new URL('.', import.meta.url),
         stdio: ['pipe', 'pipe', 'inherit'],

@@ -10,7 +10,7 @@ import {
   type SvcAppender,
 } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
-import { leashed } from '../../../../support/leash.js'
+import { endWithRunner } from '../../../../support/child-lifetime.js'
 import { temporaryDir } from '../../../../support/temporary-dir.js'
 import {
   appenderIn,
@@ -121,7 +121,7 @@ describe('a log with a signing thread', () => {
         await Promise.all(Array.from({ length: 64 }, () => log.append(record)))
       }`
     const running = promisify(execFile)(process.execPath, ['--input-type=module', '-e', program, dir.path])
-    leashed(running.child)
+    endWithRunner(running.child)
     await running
     expect(readdirSync(dir.path).filter((name) => name.endsWith('.ndjson'))).to.have.length(1)
   })

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { leashed } from '../../../../support/leash.js'
+import { endWithRunner } from '../../../../support/child-lifetime.js'
 import { temporaryDir } from '../../../../support/temporary-dir.js'
 import { DAY, linesOf } from '../writer/records.js'
 import { type Cloud, type CloudRequest, startCloud } from './cloud.js'
@@ -36,7 +36,7 @@ describe('an uploader that is killed', () => {
   afterEach(() => cloud[Symbol.asyncDispose]())
 
   async function killedAt(moment: number, isMoment: (request: CloudRequest) => boolean): Promise<void> {
-    const child = leashed(
+    const child = endWithRunner(
       spawn(process.execPath, ['--input-type=module', '-e', writer, dir.path, cloud.url], {
         cwd: new URL('.', import.meta.url),
         stdio: ['ignore', 'ignore', 'inherit'],

@@ -5,7 +5,7 @@ import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import type { Readable, Writable } from 'node:stream'
 import type { AppenderConfig, AppenderLimits } from '@svc/plugin-audit/log'
-import { leashed } from '../../../../support/leash.js'
+import { endWithRunner } from '../../../../support/child-lifetime.js'
 import { DAY } from './records.js'
 
 /** Appends, eight at once, printing each span when it is acknowledged; closes when its input ends. */
@@ -58,7 +58,7 @@ export interface Writer {
 export function startWriter(dir: string, options: WriterOptions): Writer {
   const { name, total, days = [DAY], config, limits, onAcknowledged = () => undefined } = options
   const told = { name, total, days, limits, config: { dir, retentionDays: 9999, ...config } }
-  const child = leashed(
+  const child = endWithRunner(
     spawn(process.execPath, ['--input-type=module', '-e', program, JSON.stringify(told)], {
       cwd: new URL('.', import.meta.url),
       stdio: ['pipe', 'pipe', 'inherit'],

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { verifierFromPublicKey } from '@svc/plugin-audit/log'
 import { verifyLog } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
-import { leashed } from '../../../../../support/leash.js'
+import { endWithRunner } from '../../../../../support/child-lifetime.js'
 import { temporaryDir } from '../../../../../support/temporary-dir.js'
 import { appenderIn, fixedClock, signer } from '../../writer/records.js'
 
@@ -67,7 +67,7 @@ describe('verifyLog on a live log', () => {
   const dir = temporaryDir()
 
   function start(program: string, ...args: string[]) {
-    const child = leashed(
+    const child = endWithRunner(
       spawn(process.execPath, ['--input-type=module', '-e', program, dir.path, ...args], {
         cwd: new URL('.', import.meta.url),
         stdio: ['pipe', 'ignore', 'pipe'],

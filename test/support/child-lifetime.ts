@@ -16,7 +16,7 @@ for pid in $pids; do kill -9 "$pid"; done`
 let told: Writable | undefined
 
 /** Ends with this process, at the latest. Returns the child. */
-export function leashed<C extends ChildProcess>(child: C): C {
+export function endWithRunner<C extends ChildProcess>(child: C): C {
   const { pid } = child
   // It did not start; its `error` event says why.
   if (pid === undefined) return child

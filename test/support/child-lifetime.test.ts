@@ -5,16 +5,16 @@ import { expect } from 'chai'
 /** Starts a child, with this one's output for its own, and says so. */
 const runner = `
   import { spawn } from 'node:child_process'
-  import { leashed } from '${import.meta.resolve('./leash.js')}'
+  import { endWithRunner } from '${import.meta.resolve('./child-lifetime.js')}'
   const stdio = ['ignore', 'inherit', 'ignore']
   for (const seconds of ['0', '300']) {
-    const child = leashed(spawn('sleep', [seconds], { stdio }))
+    const child = endWithRunner(spawn('sleep', [seconds], { stdio }))
     if (seconds === '0') await new Promise((resolve) => child.once('exit', resolve))
   }
   process.stdout.write('started')
   setInterval(() => undefined, 1_000)`
 
-describe('a child on the leash', () => {
+describe('a child that ends with its runner', () => {
   it('ends when the process that started it is killed', async function () {
     this.timeout(60_000)
     const child = spawn(process.execPath, ['--input-type=module', '-e', runner], {
