@@ -1,7 +1,6 @@
 // How the gateway authenticates to the token endpoint: a secret (RFC 6749 §2.3.1) or a signed assertion
 // (RFC 7523 §2.2).
 import { createPrivateKey, type KeyObject, randomUUID } from 'node:crypto'
-import { SignJWT } from 'jose/jwt/sign'
 import { BrokerError, type BrokerInput } from './broker.js'
 import type { BrokerConfig } from './config.js'
 
@@ -55,6 +54,7 @@ function assertionAuth({ config, keys, clock }: Pick<BrokerInput, 'config' | 'ke
     if (known?.text !== text) known = readSigningKey(text, config)
     const { key, alg, kid } = known
     const now = Math.floor(clock.now() / 1000)
+    const { SignJWT } = await import('jose/jwt/sign')
     const assertion = await new SignJWT({})
       .setProtectedHeader({ alg, typ: 'JWT', ...(kid === undefined ? {} : { kid }) })
       .setIssuer(clientId)

@@ -1,6 +1,5 @@
 // The `security` section: rules on versions, hosts, paths, side effects, sizes and durations of calls.
 import {
-  bindDefault,
   type ConfigConflict,
   type ConfiguredRule,
   definePlugin,
@@ -42,7 +41,6 @@ export const securityPlugin = definePlugin({
     // With a misspelled name, the intended server would not be restricted.
     ...unknownServers(['security', 'allow_versions'], config.allow_versions, bindings),
   ],
-  register: (_config, { container }) => bindDefault(container, timer, { useValue: systemTimer }),
   create(config, context) {
     const { allow_versions, limits: { max_payload_kb, max_duration_ms } = {} } = config
     const versions = allow_versions === undefined ? undefined : new AllowedVersions(allow_versions)

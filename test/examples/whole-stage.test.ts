@@ -17,6 +17,35 @@ writeFileSync(file, code)
 const { default: plugin } = (await import(pathToFileURL(file).href)) as { default: Plugin }
 rmSync(directory, { recursive: true })
 
+/** All members of a plugin: another list does not compile. */
+const members: { readonly [Member in keyof Plugin]-?: 'needed' | 'optional' } = {
+  name: 'needed',
+  version: 'needed',
+  core: 'needed',
+  schema: 'needed',
+  create: 'needed',
+  presence: 'optional',
+  phase: 'optional',
+  reasons: 'optional',
+  nestedIn: 'optional',
+  uses: 'optional',
+  provides: 'optional',
+  register: 'optional',
+  owns: 'optional',
+  check: 'optional',
+  metrics: 'optional',
+  doctor: 'optional',
+}
+
+describe('docs/writing-a-stage.md', () => {
+  it('shows every member of a plugin: five that are needed, and eleven optional ones', () => {
+    const tables = page.slice(page.indexOf('These five members'), page.indexOf('## Loading it'))
+    const shown = [...tables.matchAll(/^\| `(\w+)/gm)].map(([, name]) => name)
+    expect([...shown, 'create']).to.have.members(Object.keys(members))
+    expect(Object.values(members).filter((need) => need === 'optional')).to.have.lengthOf(11)
+  })
+})
+
 describe('the stage with which the docs begin', () => {
   for (const { title, run } of conformance(plugin, { validConfig: { tenants: ['acme'] } })) it(title, run)
 
