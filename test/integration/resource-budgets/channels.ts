@@ -16,6 +16,8 @@ export interface Channel {
   readonly body?: object | readonly [open: string, close: string]
   /** Number of sessions that are begun, one after the other, and not ended. */
   readonly sessions?: number
+  /** Number of requests that are sent at a time. */
+  readonly concurrent?: number
 }
 
 const toolCall = rpc('tools/call', { name: 'attack', arguments: {} })
@@ -60,6 +62,14 @@ export const channels = {
     places: ['value', 'id', 'rpc id'],
     method: 'POST',
     path: '/mcp/json',
+    ...toolCall,
+  },
+  'responses over MCP at the same time': {
+    target: 'json',
+    places: ['value'],
+    method: 'POST',
+    path: '/mcp/json',
+    concurrent: 24,
     ...toolCall,
   },
   'a handshake over MCP': {
@@ -130,6 +140,14 @@ export const channels = {
     places: ['value'],
     method: 'POST',
     path: '/mcp/good/tool@1.0.0',
+    body: ['{"value":', '}'],
+  },
+  'the bodies of calls at the same time': {
+    target: 'good',
+    places: ['value'],
+    method: 'POST',
+    path: '/mcp/good/tool@1.0.0',
+    concurrent: 100,
     body: ['{"value":', '}'],
   },
   'a request over MCP': {

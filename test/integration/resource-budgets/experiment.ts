@@ -46,7 +46,7 @@ const releaseMs = 3_000
 
 /** Throws where the gateway dies, or does not serve another tenant. */
 export async function attack({ channel, shape }: Case, bytes: number): Promise<Outcome> {
-  const { target, rpc, method, path, body, sessions = 0 }: Channel = channels[channel]
+  const { target, rpc, method, path, body, sessions = 0, concurrent = 1 }: Channel = channels[channel]
   const { place, times, pauseMs, text }: Shape = shapes[shape]
   await using server = await startHostileServer()
   await using issuer = await TestIssuer.start()
@@ -66,8 +66,15 @@ export async function attack({ channel, shape }: Case, bytes: number): Promise<O
   server.attack = { rpc, place, pauseMs, text: () => text(bytes) }
   const statuses: (number | undefined)[] = []
   let last = ''
+  let id = 0
   const send = async (): Promise<void> => {
-    const sent = body === undefined ? '' : isPair(body) ? aroundShape(body) : JSON.stringify(body)
+    id++
+    const sent =
+      body === undefined
+        ? ''
+        : isPair(body)
+          ? aroundShape(body)
+          : JSON.stringify({ ...body, ...('id' in body ? { id } : {}) })
     const leaving = place === 'lines' || target === 'stderr' ? { leaveMs } : {}
     const response = await exchange(`${url}${path}`, {
       method,
@@ -84,7 +91,7 @@ export async function attack({ channel, shape }: Case, bytes: number): Promise<O
     if (place === 'headers') return sendHeaders(url, text(bytes))
     for (let time = 0; time < Math.max(times, sessions); time++) {
       if (sessions > 0) await begin()
-      await send()
+      await Promise.all(Array.from({ length: concurrent }, send))
     }
   })
   const { turnMs, bytes: atOnce } = await gateway.used()
