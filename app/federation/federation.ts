@@ -15,6 +15,7 @@ import {
 import { canonicalize, messageOf, sha256Hex } from '@svc/core/json'
 import { memberKey } from '../budget/budget.js'
 import { KeptTable, unusedSessionMs } from '../budget/kept-table.js'
+import { roomForBody } from '../http/body-room.js'
 import { traceOf } from '../http/call-headers.js'
 import type { ClientExchange } from '../http/client-exchange.js'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
@@ -25,6 +26,7 @@ import type { Message } from '../mcp/message.js'
 import { isStateless } from '../mcp/protocol.js'
 import { keepProtocolError } from '../mcp/request.js'
 import type { SharedState } from '../mcp/shared-state.js'
+import { LISTEN_METHOD } from '../mcp/subject.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 import { type Caller, identifyCaller } from './caller.js'
 import { clientOfHandshake, clientOfMessage, readExchangeMessage } from './client-message.js'
@@ -117,8 +119,16 @@ export class Federation {
     const { exchange: client, method, used, policy } = incoming
     const caller = await policy.hold(() => identifyCaller(client.headers, used, policy))
     if (method === 'POST') {
-      const body = await client.body(this.#parts.maxBodyBytes)
-      return this.#post(readExchangeMessage(exchange, body), exchange, caller, incoming)
+      const { maxBodyBytes } = this.#parts
+      const release = await roomForBody(client, caller.user, maxBodyBytes)
+      try {
+        const message = readExchangeMessage(exchange, await client.body(maxBodyBytes))
+        // The stream that it opens has no end, and keeps little of it.
+        if (message.type === 'request' && message.method === LISTEN_METHOD) release?.()
+        return await this.#post(message, exchange, caller, incoming)
+      } finally {
+        release?.()
+      }
     }
     const session = await this.#sessionOf(exchange, caller)
     if (method === 'DELETE') {

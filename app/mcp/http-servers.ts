@@ -1,6 +1,7 @@
 // MCP servers over Streamable HTTP: the only place where a server's bytes become messages.
 import { readEvent, type SseEvent, SseSplitter, withKnownFields } from '@svc/core/http'
 import { isJsonObject, type JsonObject, MAX_COST } from '@svc/core/json'
+import { MessageRoom } from '../budget/message-room.js'
 import { PROTOCOL_VERSION_HEADER } from '../http/header-names.js'
 import { EVENT_STREAM_TYPE, JSON_TYPE, mediaType } from '../http/media-type.js'
 import { discard } from '../upstream/discard.js'
@@ -36,7 +37,9 @@ export class HttpServers implements McpServers {
     const headers = completed(request)
     const body = text ?? (message && JSON.stringify(message))
     const sending = { method, path, headers, body, eventsMayPause, signal, caller, onHead }
-    return this.#dispatcher.send(target, sending, onSent).then(responseOf)
+    return this.#dispatcher
+      .send(target, sending, onSent)
+      .then((response) => responseOf(response, target, request))
   }
 }
 
@@ -65,22 +68,67 @@ function repeatMembers({ id, method, params }: JsonObject, headers: McpRequest['
     Object.assign(headers, { [PROTOCOL_VERSION_HEADER]: revision, 'mcp-method': method })
 }
 
-function responseOf({ status, headers, body }: UpstreamResponse): McpResponse {
+function responseOf(
+  { status, headers, body }: UpstreamResponse,
+  target: URL,
+  request: McpRequest,
+): McpResponse {
   // An error is not a stream of events.
-  if (mediaType(headers['content-type']) !== EVENT_STREAM_TYPE || status >= 400)
-    return new WholeResponse(status, headers, body)
-  const events = (limits: StreamLimits): AsyncIterable<McpEvent> => eventsIn(body, limits)
+  if (mediaType(headers['content-type']) !== EVENT_STREAM_TYPE || status >= 400) {
+    if (body instanceof Uint8Array) return new WholeResponse(status, headers, body)
+    const declared = Number(headers['content-length'] ?? MAX_COST)
+    const room = roomFor(request, target, declared)
+    return new WholeResponse(status, headers, inRoom(body, room, request))
+  }
+  const events = (limits: StreamLimits): AsyncIterable<McpEvent> =>
+    eventsIn(body, limits, roomFor(request, target, MAX_COST))
   return { status, headers, form: 'events', events, discard: () => discard(body) }
+}
+
+function roomFor({ caller, signal }: McpRequest, { host }: URL, maxBytes: number): MessageRoom {
+  return new MessageRoom({ user: { owner: caller?.().owner ?? '', member: host }, maxBytes, signal })
+}
+
+/** The body, of which no more than a small part is read while there is no room. It is in memory until the call settles. */
+function inRoom(
+  body: AsyncIterable<Uint8Array>,
+  room: MessageRoom,
+  { afterSettle, signal }: McpRequest,
+): AsyncIterable<Uint8Array> & { destroy(): void } {
+  const isOfCall = afterSettle !== undefined && !signal.aborted
+  if (isOfCall) afterSettle(() => room.close())
+  async function* pieces(): AsyncGenerator<Uint8Array> {
+    let bytes = 0
+    try {
+      for await (const piece of body) {
+        bytes += piece.byteLength
+        await room.grow(bytes)
+        yield piece
+      }
+    } finally {
+      if (!isOfCall) room.close()
+    }
+  }
+  return { [Symbol.asyncIterator]: pieces, destroy: () => void discard(body) }
 }
 
 async function* eventsIn(
   body: UpstreamResponse['body'],
   { maxBytes = Number.POSITIVE_INFINITY, maxEventBytes = MAX_COST }: StreamLimits,
+  room: MessageRoom,
 ): AsyncGenerator<McpEvent> {
   const splitter = new SseSplitter(Math.min(maxEventBytes, MAX_COST))
   const limited = limitBody(body, maxBytes)
-  for await (const piece of limited instanceof Uint8Array ? [limited] : limited) {
-    for (const { bytes, isEvent } of splitter.push(piece)) yield isEvent ? eventIn(bytes) : { frame: bytes }
+  try {
+    for await (const piece of limited instanceof Uint8Array ? [limited] : limited) {
+      for (const { bytes, isEvent } of splitter.push(piece)) {
+        yield isEvent ? eventIn(bytes) : { frame: bytes }
+        room.free()
+      }
+      await room.grow(splitter.unfinished)
+    }
+  } finally {
+    room.close()
   }
 }
 

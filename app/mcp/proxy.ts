@@ -164,6 +164,7 @@ export class McpProxy {
       eventsMayPause: true,
       signal: call.abortState,
       caller: () => callerOf(call),
+      afterSettle: (handler: () => void) => call.afterSettle(handler),
       onHead: () => control.firstByte(),
     }
     const send = (): MaybePromise<Outcome> =>

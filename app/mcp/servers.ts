@@ -2,7 +2,7 @@
 // stdio and a server in this process implement it, so that callers work on messages and do not depend on the transport.
 import { after, type MaybePromise, type ResponseHeaders } from '@svc/core'
 import { eventOf, withData } from '@svc/core/http'
-import { hasDuplicateMembers, type JsonObject } from '@svc/core/json'
+import { hasDuplicateMembers, type JsonObject, MAX_COST } from '@svc/core/json'
 import { JSON_TYPE, mediaType } from '../http/media-type.js'
 import { discard } from '../upstream/discard.js'
 import type { Discardable, UpstreamRequest, UpstreamResponse } from '../upstream/response.js'
@@ -80,7 +80,7 @@ export class WholeResponse implements ResponseHead {
 
   /** Throws or rejects with `ProtocolViolation` for anything but a message. */
   message(maxBytes: number): MaybePromise<ReceivedMessage & { readonly bytes: Uint8Array }> {
-    return after(this.bytes(maxBytes), (bytes) => {
+    return after(this.bytes(Math.min(maxBytes, MAX_COST)), (bytes) => {
       const text = this.#received?.text ?? decodeUtf8(bytes)
       const message =
         this.#received === undefined ? readServerMessage(text) : checkServerMessage(this.#received.message)

@@ -111,6 +111,7 @@ export class McpToolClient {
       message,
       signal: call.abortState,
       caller: () => callerOf(call),
+      afterSettle: (handler: () => void) => call.afterSettle(handler),
       onHead: () => control.firstByte(),
     } as const
     return sendCall(control, this.#parts.servers, upstream, sending)

@@ -17,6 +17,7 @@ import {
 } from '@svc/core'
 import { CallControl } from '@svc/core/pipeline'
 import { skipBody } from '../http/body.js'
+import { roomForBody } from '../http/body-room.js'
 import { agentOf, repeatedHeader, traceOf } from '../http/call-headers.js'
 import type { ClientExchange } from '../http/client-exchange.js'
 import { writeOutcome } from '../http/write-outcome.js'
@@ -24,6 +25,7 @@ import { batchResponse, type MessageOutcome } from '../mcp/batch.js'
 import { LISTEN_METHOD } from '../mcp/subject.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 import { dispatch } from '../upstream/dispatch-slot.js'
+import { callerKey } from '../upstream/send.js'
 import type { BatchEndpoints, CallEndpoint, MessageEndpoint } from './endpoints.js'
 import type { TenantCallLimit, TenantConnections } from './tenant-limits.js'
 
@@ -39,6 +41,7 @@ export interface CallHandlerParts {
   /** Limits the streams of notifications. */
   readonly tenantStreamLimit: TenantCallLimit
   readonly tenantConnections: TenantConnections
+  readonly maxBodyBytes: number
   draining(): boolean
 }
 
@@ -161,7 +164,23 @@ export class CallHandler {
         counted.release = (endpoint.isStream?.() === true ? tenantStreamLimit : tenantCallLimit).acquire(
           tenant,
         )
-        const reading = endpoint.read(control)
+        const room = roomForBody(
+          exchange,
+          { owner: tenant, member: callerKey(call) },
+          this.#parts.maxBodyBytes,
+          call.abortState,
+        )
+        const reading =
+          room === undefined
+            ? endpoint.read(control)
+            : room.then((release) => {
+                const { release: others } = counted
+                counted.release = () => {
+                  others()
+                  release()
+                }
+                return endpoint.read(control)
+              })
         if (protocol !== 'mcp') return reading
         return after(reading, (request) => {
           // Only the body says that it opens a stream.

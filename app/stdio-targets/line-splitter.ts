@@ -19,6 +19,11 @@ export class LineSplitter {
     this.#cut = cut
   }
 
+  /** Bytes of the line that has not ended. */
+  get unfinished(): number {
+    return this.#size
+  }
+
   /** The lines that end in `chunk`, without their line ends. Throws `LineTooLong`. */
   *push(chunk: Buffer): Generator<string> {
     let start = 0

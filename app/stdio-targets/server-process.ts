@@ -5,6 +5,7 @@ import { randomUUID } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
 import type { Readable, Writable } from 'node:stream'
+import { MessageRoom } from '../budget/message-room.js'
 import { lineBudget, lineCost, lineWindowMs } from '../budget/process-budgets.js'
 import { LineSplitter, LineTooLong } from './line-splitter.js'
 
@@ -157,18 +158,23 @@ export class ServerProcess {
   /** Reads lines as the budget allows; meanwhile the process waits for its output to be read. Resolves at the end. */
   async #readLines(stream: Readable, lines: LineSplitter, onLine: (line: string) => void): Promise<void> {
     const user = { owner: this.#limits.server }
+    const room = new MessageRoom({ user, maxBytes: this.#limits.maxLineBytes })
     try {
       for await (const chunk of chunksOf(stream)) {
         for (const line of lines.push(chunk)) {
           const free = lineBudget.spend(user, line.length + lineCost, lineWindowMs)
           if (free !== undefined) await free
           onLine(line)
+          room.free()
         }
+        await room.grow(lines.unfinished)
       }
     } catch (error) {
       if (!(error instanceof LineTooLong)) throw error
       this.#listener.onLineTooLong()
       this.kill(`it wrote ${error.message}`)
+    } finally {
+      room.close()
     }
   }
 

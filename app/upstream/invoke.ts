@@ -50,6 +50,7 @@ export function dispatchInvoke(
           body,
           signal: call.abortState,
           caller: () => callerOf(call),
+          afterSettle: (handler: () => void) => call.afterSettle(handler),
           onHead: () => control.firstByte(),
         }
         const response = limitResponse(await sendCall(control, upstream, target, sending), maxResponseBytes)

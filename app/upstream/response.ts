@@ -11,6 +11,8 @@ export interface UpstreamRequest {
   readonly body?: string | Uint8Array | undefined
   /** The principal that it is for, as a member of its tenant; absent for requests of the gateway itself. */
   readonly caller?: (() => BudgetUser) | undefined
+  /** Registers what runs once the call has settled; absent for requests of the gateway itself. */
+  readonly afterSettle?: ((handler: () => void) => void) | undefined
   /** Runs when the head of the response has arrived. */
   readonly onHead?: (() => void) | undefined
   /** Whether a response of events may be silent for as long as it takes. */

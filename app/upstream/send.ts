@@ -22,6 +22,7 @@ type RequestWithoutPath = Omit<UpstreamRequest, 'path'>
 /** Optional members of a request. The literal that makes it has them, as V8 gives each extended copy a new class. */
 export interface CallObservers {
   readonly caller: () => BudgetUser
+  readonly afterSettle: (handler: () => void) => void
   readonly onHead: () => void
 }
 

@@ -49,6 +49,7 @@ describe('a call whose response has begun', () => {
       tenantCallLimit: limit,
       tenantStreamLimit: limit,
       tenantConnections: new TenantConnections(0),
+      maxBodyBytes: 1_048_576,
       draining: () => false,
     })
     const errors: unknown[] = []

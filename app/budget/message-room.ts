@@ -1,0 +1,44 @@
+// Room in memory for one message of a server while it is read. From a size on, it needs a part of the budget, and the server
+// waits until there is one: nothing more is read meanwhile.
+import type { Abortable, MaybePromise } from '@svc/core'
+import type { BudgetUser } from './budget.js'
+import { responseBudget, smallBytes } from './process-budgets.js'
+
+export interface MessageRoomParts {
+  readonly user: BudgetUser
+  /** The size of the message, or the largest that it may have. */
+  readonly maxBytes: number
+  readonly signal?: Abortable
+}
+
+export class MessageRoom {
+  #parts: MessageRoomParts
+  #release: (() => void) | undefined
+  #isClosed = false
+
+  constructor(parts: MessageRoomParts) {
+    this.#parts = parts
+  }
+
+  /** Takes room once `bytes` of the message are in memory. Rejects with the reason of the signal. */
+  grow(bytes: number): MaybePromise<void> {
+    if (bytes <= smallBytes || this.#release !== undefined || this.#isClosed) return undefined
+    const { user, maxBytes, signal } = this.#parts
+    return responseBudget.take(user, maxBytes, signal).then((release) => {
+      if (this.#isClosed) release()
+      else this.#release = release
+    })
+  }
+
+  /** Gives the room back; another message may take it again. */
+  free(): void {
+    this.#release?.()
+    this.#release = undefined
+  }
+
+  /** Gives the room back for good. */
+  close(): void {
+    this.#isClosed = true
+    this.free()
+  }
+}
