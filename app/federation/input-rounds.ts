@@ -138,7 +138,8 @@ async function* nextRound(
   )
 }
 
-function mayBeAsked({ client }: FederationSession, method: JsonValue | undefined): boolean {
+/** Whether the client has the capability for a request of a server. */
+export function mayBeAsked({ client }: FederationSession, method: unknown): boolean {
   const needed =
     typeof method === 'string' && Object.hasOwn(capabilities, method) ? capabilities[method] : undefined
   return needed !== undefined && askableCapabilities(client.capabilities)[needed] !== undefined

@@ -24,7 +24,9 @@ import { sourceOfName, sourceOfUri } from './catalog.js'
 import { type ClientRequest, serverRequest, type TranslatedRequest, withLink } from './client-request.js'
 import { hasInputRounds, type InputRounds, withInputRounds } from './input-rounds.js'
 import type { EntrySource } from './names.js'
+import type { ParkedCall } from './parked-calls.js'
 import { isInterface } from './resource-uris.js'
+import { isLaterRound, parkableCall, resumeParked, withServerAsks, writeFirstRound } from './server-asks.js'
 import { withClientEventId } from './server-ids.js'
 import { type ServerLink, ServerUnavailable } from './server-link.js'
 import { cancelOnLeave, isShared, withOwnId } from './shared-session.js'
@@ -109,6 +111,7 @@ export async function forwardRouted(
   cancellable?: CancellableRequest,
 ): Promise<void> {
   const { server, message } = routed
+  if (isLaterRound(message)) return resumeParked(request, server, message, client)
   let attempts = 0
   const send = async (link: ServerLink): Promise<{ readonly status: number }> => {
     const mayRepeat = ++attempts === 1 && link.sessionId !== undefined
@@ -116,7 +119,17 @@ export async function forwardRouted(
     const onCall = (call: Call): void => cancellable?.begin(call, server)
     const sent = requestOf(request, link, routed)
     const ownId = isShared(request, link) ? request.session.nextOwnId() : undefined
-    const sending = { ...(ownId === undefined ? sent : withOwnId(sent, ownId)), onCall }
+    let parked: ParkedCall | undefined
+    const sending =
+      ownId === undefined
+        ? { ...sent, onCall }
+        : {
+            ...withOwnId(
+              withServerAsks(request, sent, () => parked),
+              ownId,
+            ),
+            onCall,
+          }
     const settled = ownId === undefined ? undefined : cancelOnLeave(request, link, ownId, client)
     try {
       await request.calls.run(sending, async (control, outcome, encoding) => {
@@ -124,9 +137,17 @@ export async function forwardRouted(
           status = 404
           return
         }
+        const shown = ofClient(outcome, server)
+        if (ownId !== undefined && settled !== undefined && shown.kind === 'completed') {
+          parked = parkableCall(request, control, shown, { link, ownId, message })
+          if (parked !== undefined) {
+            await writeFirstRound(request, client, parked, { headers: shown.headers, message }, settled)
+            return
+          }
+        }
         const encode = (refused: Denied | Failed): BufferedResponse => encoding.encode(refused, control.call)
         if (outcome.kind !== 'completed' || !hasInputRounds(request.session, link)) {
-          await writeOutcome(client, control, ofClient(outcome, server), encode)
+          await writeOutcome(client, control, shown, encode)
           return
         }
         const left = new AbortController()

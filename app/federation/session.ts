@@ -13,6 +13,7 @@ import { AskedRequests } from './asked-requests.js'
 import { CancellableRequests } from './cancellable-request.js'
 import { ListCache } from './list-cache.js'
 import type { EntrySource } from './names.js'
+import { ParkedCalls } from './parked-calls.js'
 import type { ServerLink } from './server-link.js'
 import type { SessionSettings, SharedSession } from './shared-sessions.js'
 
@@ -38,6 +39,7 @@ export class FederationSession {
   readonly running = new CancellableRequests()
   readonly subscribed = new SubscribedUris()
   readonly asked = new AskedRequests()
+  readonly parked = new ParkedCalls()
   /** The params of the client's last `logging/setLevel`. */
   logLevel: JsonObject | undefined
   #kept = new KeptChanges()

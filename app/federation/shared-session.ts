@@ -47,19 +47,28 @@ function progressIn({ method, params }: Fields): Fields | undefined {
  * function that stops this, and resolves when the server has got the cancellation.
  */
 export function cancelOnLeave(
-  { session, calls, ownHeaders, config }: ClientRequest,
+  request: ClientRequest,
   link: ServerLink,
   requestId: string,
   client: ClientExchange,
 ): () => Promise<void> {
   let cancelling: Promise<unknown> | undefined
   const stop = client.onDisconnect(() => {
-    const message = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId } }
-    const sent = requestTo(link, session.client, message, ownHeaders)
-    cancelling = replyTo(calls, { server: link.server, method: 'POST', ...sent }, config.list_timeout_ms)
+    cancelling = cancelAt(request, link, requestId)
   })
   return async () => {
     stop()
     await cancelling
   }
+}
+
+/** Cancels the request `requestId` at its server. */
+export async function cancelAt(
+  { session, calls, ownHeaders, config }: ClientRequest,
+  link: ServerLink,
+  requestId: string,
+): Promise<void> {
+  const message = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId } }
+  const sent = requestTo(link, session.client, message, ownHeaders)
+  await replyTo(calls, { server: link.server, method: 'POST', ...sent }, config.list_timeout_ms)
 }

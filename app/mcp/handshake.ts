@@ -164,9 +164,7 @@ export function capabilityOf({ capabilities }: ServerDescription, name: string):
 
 /** The `_meta` that describes the client in a request without a session. */
 export function metaOfClient({ revision, capabilities, clientInfo }: ClientFacts): JsonObject {
-  // A server of 2026-07-28 asks in its results, for which the gateway can request it.
-  const passing = { ...passingCapabilities(capabilities), ...askableCapabilities(capabilities) }
-  return clientMeta(clientInfo, isStateless(revision) ? capabilities : passing)
+  return clientMeta(clientInfo, isStateless(revision) ? capabilities : passingCapabilities(capabilities))
 }
 
 /** The client's capabilities for what a server asks it. */
@@ -177,11 +175,12 @@ export function askableCapabilities(capabilities: JsonValue): JsonObject {
   return Object.fromEntries(all.filter((entry): entry is [string, JsonObject] => isJsonObject(entry[1])))
 }
 
-/** The client's capabilities for a server of the other era: servers' requests to a client cannot be translated. */
+/** The client's capabilities for a server of the other era: what it asks during a call can be translated. */
 export function passingCapabilities(capabilities: JsonValue): JsonObject {
   const extensions = isJsonObject(capabilities) ? capabilities['extensions'] : undefined
   const ui = isJsonObject(extensions) ? extensions[UI_EXTENSION] : undefined
-  return isJsonObject(ui) ? { extensions: { [UI_EXTENSION]: ui } } : {}
+  const asked = askableCapabilities(capabilities)
+  return isJsonObject(ui) ? { ...asked, extensions: { [UI_EXTENSION]: ui } } : asked
 }
 
 /** A request in the form of the session's revision, and its headers. */

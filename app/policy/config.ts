@@ -124,7 +124,7 @@ const serverSchema = z
           .enum(['all', 'handshake'])
           .default('all')
           .describe(
-            'The revisions that endpoints of several servers and of commands offer: all, or only those with a handshake (up to 2025-11-25). A client that may choose takes the newest, in which servers of the handshake cannot ask it for input.',
+            'The revisions that endpoints of several servers and of commands offer: all, or only those with a handshake (up to 2025-11-25). A client that may choose takes the newest, in which servers of the handshake can ask it for input only during a call, and commands cannot.',
           ),
         denials: z
           .enum(['error', 'result'])

@@ -1,0 +1,155 @@
+// Forwards calls of a client of 2026-07-28 to a server of a handshake, and what the server asks for meanwhile.
+import { type Completed, isStream, type ResponseStream, statusOf } from '@svc/core'
+import { canonicalize, isJsonObject, type JsonObject } from '@svc/core/json'
+import type { CallControl } from '@svc/core/pipeline'
+import type { ClientExchange } from '../http/client-exchange.js'
+import { eventStreamHeaders } from '../http/event-stream-rules.js'
+import type { BufferedResponse } from '../http/response.js'
+import { writeOutcome } from '../http/write-outcome.js'
+import { askableCapabilities } from '../mcp/handshake.js'
+import { invalidParams } from '../mcp/mcp-refusal.js'
+import { isRequestId } from '../mcp/message.js'
+import { metaOf } from '../mcp/meta.js'
+import { rpcCodes } from '../mcp/protocol.js'
+import { rpcError } from '../mcp/rpc-error.js'
+import { type ClientRequest, serverRequest, type TranslatedRequest } from './client-request.js'
+import { mayBeAsked } from './input-rounds.js'
+import { type ClientWords, ParkedCall, ParkedCalls } from './parked-calls.js'
+import { replyTo } from './server-calls.js'
+import type { ServerLink } from './server-link.js'
+import { cancelAt, cancelOnLeave } from './shared-session.js'
+
+/** A call with the id `ownId` at its server. */
+interface ServerCall {
+  readonly link: ServerLink
+  readonly ownId: string
+  readonly message: JsonObject
+}
+
+/** The request with an ear for what its server asks; `call` is undefined until the server responds with a stream. */
+export function withServerAsks(
+  { session }: ClientRequest,
+  sent: TranslatedRequest,
+  call: () => ParkedCall | undefined,
+): TranslatedRequest {
+  const { translation } = sent
+  return {
+    ...sent,
+    translation: {
+      ...translation,
+      message(message) {
+        const { id, method, params } = message
+        const running = call()
+        if (running === undefined || !isRequestId(id) || !mayBeAsked(session, method))
+          return translation.message(message)
+        const { _meta, ...shown } = isJsonObject(params) ? params : {}
+        running.take(id, { method, params: shown })
+        return undefined
+      },
+    },
+  }
+}
+
+/** The call if its server may ask for something: only one that responds with a stream can. */
+export function parkableCall(
+  { session }: ClientRequest,
+  control: CallControl,
+  { body }: Completed,
+  { link, ownId, message }: ServerCall,
+): ParkedCall | undefined {
+  const isAskable = Object.keys(askableCapabilities(session.client.capabilities)).length > 0
+  if (!isAskable || !isStream(body)) return undefined
+  const server = { link, ownId, key: keyOf(link.server, message) }
+  return new ParkedCall(control, body, wordsOf(message), server, session.parked)
+}
+
+/** Writes the first round, and resolves when the call has ended. */
+export async function writeFirstRound(
+  request: ClientRequest,
+  client: ClientExchange,
+  call: ParkedCall,
+  { headers, message }: Pick<Completed, 'headers'> & Pick<ServerCall, 'message'>,
+  stopCancelling: () => Promise<void>,
+): Promise<void> {
+  await writeRound(client, call, headers, wordsOf(message))
+  await stopCancelling()
+  await call.ended
+  if (call.isAbandoned) await cancelAt(request, call.server.link, call.server.ownId)
+}
+
+/**
+ * Gives the server what the client sends with its repeated call, and writes the next round. Throws `McpRefusal` if no such
+ * call waits.
+ */
+export async function resumeParked(
+  request: ClientRequest,
+  server: string,
+  message: JsonObject,
+  client: ClientExchange,
+): Promise<void> {
+  const { session, calls, config } = request
+  const { requestState, inputResponses } = paramsOf(message)
+  const call = session.parked.take(requestState)
+  if (call === undefined) {
+    throw invalidParams('No call waits for this input: it has ended, or it is at another gateway.')
+  }
+  const { link, ownId, key } = call.server
+  if (key !== keyOf(server, message)) {
+    session.parked.restore(requestState, call)
+    throw invalidParams('The call that waits for this input has other params.')
+  }
+  for (const ask of call.asks) {
+    const given = isJsonObject(inputResponses) ? inputResponses[ask.key] : undefined
+    const missing = { code: rpcCodes.invalidRequest, message: 'The client gave no input.' }
+    const response = isJsonObject(given) ? { result: given } : { error: missing }
+    // An idempotency key or an approval is for the call, which runs already.
+    const own = { ...request, headers: request.ownHeaders }
+    const sent = serverRequest(own, link, { jsonrpc: '2.0', id: ask.id, ...response })
+    const { outcome } = await replyTo(calls, sent, config.list_timeout_ms)
+    if (outcome.kind === 'completed') continue
+    call.control.call.abort('CANCELLED', 'The input of the client was refused.')
+    const { code, message: reason } = outcome
+    return client.whole(
+      jsonOf(rpcError(message['id'], statusOf(code), reason, { error: code, message: reason })),
+    )
+  }
+  const stopCancelling = cancelOnLeave(request, link, ownId, client)
+  await writeRound(client, call, eventStreamHeaders, wordsOf(message))
+  await stopCancelling()
+}
+
+async function writeRound(
+  client: ClientExchange,
+  call: ParkedCall,
+  headers: Completed['headers'],
+  words: ClientWords,
+): Promise<void> {
+  const body: ResponseStream = { [Symbol.asyncIterator]: () => call.round(words) }
+  const outcome: Completed = { kind: 'completed', status: 200, headers: { ...headers }, body }
+  await writeOutcome(client, call.control, outcome, () => {
+    throw new Error('a response that has begun is not refused')
+  })
+}
+
+function jsonOf(message: object): BufferedResponse {
+  return { status: 200, headers: { 'content-type': 'application/json' }, body: JSON.stringify(message) }
+}
+
+function wordsOf(message: JsonObject): ClientWords {
+  return { id: message['id'], progressToken: metaOf(message['params'])['progressToken'] }
+}
+
+/** What the rounds of one call have in common. */
+function keyOf(server: string, message: JsonObject): string {
+  const { requestState, inputResponses, _meta, ...params } = paramsOf(message)
+  return canonicalize([server, message['method'] ?? null, params])
+}
+
+function paramsOf({ params }: JsonObject): JsonObject {
+  return isJsonObject(params) ? params : {}
+}
+
+/** Whether the message is a later round of a call that waits in this process. */
+export function isLaterRound(message: JsonObject): boolean {
+  return ParkedCalls.isState(paramsOf(message)['requestState'])
+}
