@@ -29,7 +29,7 @@ const callHeaders = ['idempotency-key', 'x-idempotency-key', 'x-escalation-id', 
 
 /** The headers of the gateway's own requests on behalf of a client. */
 export function headersOfOwnRequests(headers: IncomingHttpHeaders): IncomingHttpHeaders {
-  return without(headers, [...exchangeHeaders, ...callHeaders])
+  return withoutParamHeaders(without(headers, [...exchangeHeaders, ...callHeaders]))
 }
 
 /** The message for the server, and its headers. `message` has the server's own names. */

@@ -37,6 +37,29 @@ async function post(gateway: TestGateway, method: string, params: object, header
   return { session: response.headers.get('mcp-session-id') ?? '', message: await response.json() }
 }
 
+const headers = (method: string, name: string) => ({
+  'mcp-protocol-version': '2026-07-28',
+  'mcp-method': method,
+  'mcp-name': name,
+})
+
+describe('a request at /mcp with headers that repeat arguments', () => {
+  it('reaches its server with them, and requests of the gateway itself do not have them', async () => {
+    await using server = await startServer('server/discover', { result: { content: [], tools: [] } })
+    await using gateway = await startTestGateway({ targets: { files: server.url } })
+    const call = { name: 'files__read', arguments: { part: 'one' }, _meta }
+    const param = { 'mcp-param-part': 'one' }
+    const sent = { ...headers('tools/call', 'files__read'), ...param }
+    const { message } = await post(gateway, 'tools/call', call, sent)
+    expect(message).to.have.nested.property('result.content')
+    const own = server.calls.filter(({ headers: got }) => got['mcp-method'] !== 'tools/call')
+    expect(own.map(({ headers: got }) => got['mcp-param-part']))
+      .to.include(undefined)
+      .and.not.include('one')
+    expect(server.calls.at(-1)?.headers).to.include({ ...param, 'mcp-name': 'read' })
+  })
+})
+
 describe('a response at /mcp of a server with another kind of revision', () => {
   it('is an error for a client with a handshake if the server asks for input', async () => {
     await using server = await startServer('server/discover', { result: { resultType: 'input_required' } })
@@ -53,11 +76,6 @@ describe('a response at /mcp of a server with another kind of revision', () => {
   })
 
   it('names the server, and has the error code for an unknown resource, as 2026-07-28 requires', async () => {
-    const headers = (method: string, name: string) => ({
-      'mcp-protocol-version': '2026-07-28',
-      'mcp-method': method,
-      'mcp-name': name,
-    })
     await using server = await startServer('initialize', { result: { content: [] } })
     await using gateway = await startTestGateway({ targets: { files: server.url } })
     const call = { name: 'files__read', arguments: {}, _meta }
