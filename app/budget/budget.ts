@@ -9,7 +9,7 @@ export interface BudgetUser {
   readonly member?: string | undefined
 }
 
-/** The gateway itself, and those that have no owner. */
+/** The owner of amounts of the gateway itself, and of amounts without an owner. */
 export const noOwner: BudgetUser = { owner: '' }
 
 export interface BudgetLimits {
@@ -39,9 +39,9 @@ export class Budget {
   #used = 0
   /** The amounts that owners use; an owner without an amount has no entry. */
   #ofOwner = new Map<string, number>()
-  /** The same of members, by their keys. */
+  /** The amounts that members use, by their keys. */
   #ofMember = new Map<string, { readonly user: BudgetUser; amount: number }>()
-  /** The oldest first. */
+  /** The waiting amounts, oldest first. */
   #waiting = new Set<Waiting>()
   #expiring: (() => void)[] = []
 
@@ -117,7 +117,7 @@ export class Budget {
     return this.#used + amount > limit ? 'all' : undefined
   }
 
-  /** The members that use something, of `owner` or of all: those of the owner that uses most first, and of its the one that does. */
+  /** The members of `owner`, or of all, that use an amount: first those of the owner that uses most, the largest first. */
   members(owner?: string): BudgetUser[] {
     const ofOwner = (user: BudgetUser): number => this.#ofOwner.get(user.owner) ?? 0
     return [...this.#ofMember.values()]
@@ -128,7 +128,7 @@ export class Budget {
 
   #expire(release: () => void, ms: number): void {
     this.#expiring.push(release)
-    // One timer for all that is spent meanwhile.
+    // One timer serves all amounts that are spent until it ends.
     if (this.#expiring.length > 1) return
     setTimeout(() => {
       for (const one of this.#expiring.splice(0)) one()

@@ -1,5 +1,5 @@
-// What the gateway keeps for others, such as sessions and lists: each value has an owner, an amount and an expiry. If a limit
-// would be exceeded, what was used longest ago ends, of the owner that has most and of its member that has most.
+// Values that the gateway keeps for others, such as sessions and lists: each has an owner, an amount and an expiry. If a limit
+// would be exceeded, the value that was used longest ago ends, of the largest member of the largest owner.
 import { type Clock, Refusal } from '@svc/core'
 import { Budget, type BudgetLimits, type BudgetUser, memberKey, noOwner } from './budget.js'
 
@@ -37,7 +37,7 @@ export class KeptTable<Value> {
   readonly budget: Budget
   /** The value that was used longest ago is first. */
   #entries = new Map<string, Entry<Value>>()
-  /** The same by the key of the member. */
+  /** The entries by the key of their member. */
   #ofMember = new Map<string, Map<string, Entry<Value>>>()
 
   #sweep: NodeJS.Timeout | undefined
@@ -96,7 +96,7 @@ export class KeptTable<Value> {
     }
   }
 
-  /** Ends what was not used for too long. */
+  /** Ends values that were not used for too long. */
   endExpired(): void {
     for (const entry of this.#entries.values()) {
       if (this.#isExpired(entry)) this.#end(entry)

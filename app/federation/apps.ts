@@ -39,7 +39,7 @@ export function withUri(response: Fields, own: string, uri: string): Fields {
   return { ...response, result: { ...result, contents } }
 }
 
-/** Whether the client has apps at all: the others would show such tools to their model. */
+/** Whether the client supports apps; another client would show such tools to its model. */
 export function hasApps({ client }: FederationSession): boolean {
   const { capabilities } = client
   const extensions = isJsonObject(capabilities) ? capabilities['extensions'] : undefined
@@ -50,7 +50,7 @@ export function isForAppsAlone(tool: Fields): boolean {
   return isVisibleTo(tool, 'app') && !isVisibleTo(tool, 'model')
 }
 
-/** A tool without `visibility` is for both. */
+/** A tool without `visibility` is for models and for apps. */
 function isVisibleTo(tool: Fields, who: 'app' | 'model'): boolean {
   const { ui } = metaOf(tool)
   const visibility = isJsonObject(ui) ? ui['visibility'] : undefined

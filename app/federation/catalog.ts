@@ -235,8 +235,8 @@ function isExpansion(template: Template, uri: string, budget: ComparisonBudget):
 const uriKinds = ['resources', 'resourceTemplates'] as const
 
 /**
- * The resources and templates of all servers, because a part of them could give a URI to the wrong server. For a server
- * that is unavailable, those that were read last.
+ * The resources and templates of all servers, because a part of them could give a URI to the wrong server. A server
+ * that is unavailable has those that were read last.
  */
 async function listedResources(request: ClientRequest): Promise<ListIndex[]> {
   const { session, scope } = request

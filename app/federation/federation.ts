@@ -157,7 +157,7 @@ export class Federation {
     await session.use(() => respondToRequest(request, message, client, this.#parts))
   }
 
-  /** For a session that the client no longer has: a server would keep its own until it expires there. */
+  /** Ends the sessions at the servers after the client's session has ended; a server would keep them until they expire. */
   async #endAtServers(session: FederationSession): Promise<void> {
     const { shared, client, servers } = session
     if (!isStateless(client.revision) && (await shared?.isElsewhere())) return

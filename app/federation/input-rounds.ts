@@ -1,5 +1,5 @@
-// What a server of 2026-07-28 asks for in a result (`input_required`), for a client of a handshake: the gateway requests it on
-// the stream of the call, and repeats the call with the responses. Each repetition is a call of its own, and is judged.
+// Serves a client of a handshake if a server of 2026-07-28 requests input in a result (`input_required`): the gateway sends
+// the requests on the stream of the call, and repeats the call with the responses. Each repetition is a call of its own, and is judged.
 import { type Completed, isStream, type Outcome, type ResponseChunk, type ResponseStream } from '@svc/core'
 import { eventOf } from '@svc/core/http'
 import { isJsonObject, type JsonObject, type JsonValue } from '@svc/core/json'

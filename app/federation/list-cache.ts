@@ -22,7 +22,7 @@ const listBytes = Math.floor(getHeapStatistics().heap_size_limit / 8)
 /** Bytes of an entry beside its text, in the list and in its index. */
 const entryBytes = 512
 
-/** How each list that is kept is dropped; the owner is a tenant, and the member a server. */
+/** The functions that drop the kept lists; the owner is a tenant, and the member a server. */
 const keptLists = new KeptTable<() => void>({
   clock: { monotonic: () => performance.now() },
   what: 'lists',

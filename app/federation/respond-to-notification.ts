@@ -17,7 +17,7 @@ export async function respondToNotification(
   client: ClientExchange,
 ): Promise<void> {
   if (message.type === 'response' && request.session.asked.give(message)) {
-    // What it says is judged with the call that is repeated with it.
+    // Its content is judged with the call that is repeated with it.
     await request.recordOwn(message)
     return client.whole({ status: 202, headers: {}, body: '' })
   }

@@ -203,7 +203,7 @@ function withParams(routed: Routed, more: JsonObject): Routed {
   return { ...routed, message: { ...message, params: { ...params, ...more } } }
 }
 
-/** An approval is of one call: a repetition with input is another. */
+/** An approval is valid for one call, and a repetition with input is another call. */
 function withoutEscalation(request: ClientRequest): ClientRequest {
   const { 'x-escalation-id': _id, ...headers } = request.headers
   return { ...request, headers }

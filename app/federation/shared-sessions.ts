@@ -90,7 +90,7 @@ interface SharedParts {
   readonly changes: SharedMap
 }
 
-/** While the store is down, each gateway goes on with what it has. */
+/** While the store is down, each gateway continues with the state that it has. */
 export class SharedSession {
   #parts: SharedParts
   #lookedAt = Number.NEGATIVE_INFINITY
@@ -179,7 +179,7 @@ export class SharedSession {
     await unlessDown(this.#parts.changes.set(this.#parts.id, [[server, change]]))
   }
 
-  /** Whether lists of a server have changed, as another gateway tells, since this was asked. */
+  /** Whether another gateway has reported changed lists of a server since the last check. */
   async hasChanged(server: string): Promise<boolean> {
     const [change] = (await unlessDown(this.#parts.changes.get(this.#parts.id, [server]))) ?? []
     if (change === undefined || change === this.#seen.get(server)) return false

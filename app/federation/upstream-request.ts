@@ -73,7 +73,7 @@ export function translationFrom(
         return isRequestId(id) ? respond(id, sent).then(() => undefined) : undefined
       const kinds = id === undefined ? listsChangedBy(String(sent)) : []
       if (kinds.length > 0) lists.changed(link.server, kinds)
-      // Then the client does not get an older list from another gateway.
+      // The other gateways learn of the change first, so that none serves an older list.
       const told = kinds.length > 0 ? shared?.changed(link.server) : undefined
       return after(told, () => withClientIds(link.server, message))
     },

@@ -66,7 +66,7 @@ export function jsonObjectIn(bytes: Uint8Array): JsonObject {
 /** Sockets whose request the server has refused in the middle of its body, with the reason. */
 const refused = new WeakMap<object, string>()
 
-/** Sets what the client gets for the rest of its request. */
+/** Sets the reason with which the rest of the request is refused. */
 export function refuseBodyOn(socket: object, message: string): void {
   refused.set(socket, message)
 }

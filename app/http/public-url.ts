@@ -19,7 +19,7 @@ class TrustedProxies {
   #ranges = new BlockList()
   #isEmpty: boolean
 
-  /** `ranges` as `proxySchema` accepts them. */
+  /** `ranges` have the form of `proxySchema`. */
   constructor(ranges: readonly string[]) {
     this.#isEmpty = ranges.length === 0
     for (const range of ranges) {

@@ -114,7 +114,7 @@ export class McpProxy {
     return this.#versions.of(upstream, credential)
   }
 
-  /** What the gateways of one deployment share. */
+  /** The state that the gateways of one deployment share. */
   get state(): SharedState {
     return this.#parts.state
   }

@@ -1,4 +1,4 @@
-// References by which the policy judges what a client or a server names.
+// References by which the policy judges the names that clients and servers use.
 import { type RequestKind, requestReference } from '@svc/core'
 import { ReferenceInputError } from '@svc/core/match'
 import { invalidParams, McpRefusal } from './mcp-refusal.js'
@@ -20,7 +20,7 @@ export function withValidNames<T>(build: () => T): T {
   }
 }
 
-/** The reference of what a server lists; undefined for a name that can have none. */
+/** The reference of an entry in a server's list; undefined for a name that cannot have one. */
 export function listedReference(...named: Parameters<typeof checkedReference>): string | undefined {
   try {
     return checkedReference(...named)

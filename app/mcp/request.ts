@@ -23,7 +23,7 @@ export interface RequestRules {
   readonly versions: ServerVersions
   /** Params of guarded methods that the policy passes, beside those of the protocol. */
   readonly passParams: readonly string[]
-  /** The interfaces of tools, which who may use the tools may read. */
+  /** The interfaces of tools, which callers that may use the tools may read. */
   readonly interfaces: UiResources
   /** Runs when the message is read. */
   begin(): MaybePromise<void>

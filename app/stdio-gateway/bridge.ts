@@ -111,7 +111,7 @@ export class Bridge {
     if (message.method === 'notifications/initialized') this.#listen()
   }
 
-  /** Writes what the endpoint sends. Resolves to whether that contains the response that the message needs. */
+  /** Writes the messages of the endpoint. Resolves to whether they contain the response that the message needs. */
   async #relay(line: ClientLine, signal: AbortSignal): Promise<boolean> {
     let isCompleted = line.id === undefined
     let lastEventId: string | undefined

@@ -58,7 +58,7 @@ export class EndpointSession {
     )
   }
 
-  /** Reads the stream of what the server sends itself, or what follows an event. Resolves to whether there is one. */
+  /** Reads the stream of the server's own messages, or the events after one event. Resolves to whether there is a stream. */
   async listen(lastEventId: string | undefined, signal: AbortSignal, onEvent: OnEvent): Promise<boolean> {
     const resumed = lastEventId === undefined ? {} : { [LAST_EVENT_ID_HEADER]: lastEventId }
     const headers = { ...this.#headers(), ...resumed }

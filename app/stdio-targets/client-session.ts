@@ -38,7 +38,7 @@ export class ClientSession {
     return this.running.size === 0 && this.#streams.size === 0
   }
 
-  /** Opens a stream of what the server sends by itself (GET). */
+  /** Opens a stream of the server's own messages (GET). */
   open(signal: Abortable): McpResponse {
     const filter = () => ({ ...allChanges, resourceSubscriptions: [...this.uris] })
     const { notifications } = this.server

@@ -1,5 +1,5 @@
-// The environment of a server: what the policy lists, and the few variables without which programs do not run. It has
-// nothing else of the gateway's own environment, which may hold secrets.
+// The environment of a server: the variables that the policy lists, and the few without which programs do not run. It has
+// no others of the gateway's own environment, which may hold secrets.
 
 /** The variables that every server gets from the gateway's environment. */
 export const inheritedVariables = [

@@ -106,7 +106,7 @@ export class PinnedPackage {
     checkHashes(await readFile(join(lock, 'package-lock.json'), 'utf8'))
   }
 
-  /** Removes what gateways that were killed left behind. */
+  /** Removes the files of gateways that were killed. */
   async #removeStale(): Promise<void> {
     for (const name of await readdir(this.#home)) {
       const [, pid] = /^(?:run|lock)-(\d+)-/.exec(name) ?? []

@@ -13,7 +13,7 @@ import { withId } from './response-text.js'
 export interface PendingRequest {
   /** Gets progress of the request, with the client's own token. */
   offer(progress: Fields): void
-  /** Gets the response with the client's own id; `text` is what the process wrote, but for the id. */
+  /** Gets the response with the client's own id; `text` is the text of the process, except for the id. */
   response(response: Fields, text: string): void
   /** Called when the process has ended, or its response is too large. */
   fail(error: UpstreamError | Refusal): void
@@ -89,7 +89,7 @@ export class RpcChannel {
     if (this.#closed === undefined) this.#write(message)
   }
 
-  /** Takes a message of the process; `text` is what it wrote. */
+  /** Takes a message of the process, whose text is `text`. */
   receive(message: Fields, text: string): void {
     if (isResponse(message)) {
       const running = this.#running.get(message['id'])
