@@ -115,7 +115,7 @@ the lag of the event loop.
 ## The gateway
 
 ${markdown(heads, rows({ ...ownMetrics, ...serverMetrics, ...noticeMetrics, ...stdioMetrics }))}
-## Its stages
+## The stages
 
 Each section that runs has its own; so has a plugin of yours that names some.
 
