@@ -7,6 +7,7 @@ import { Counter, Gauge } from 'prom-client'
 import type { DependencyContainer } from 'tsyringe'
 import { AllowedHosts } from '../http/allowed-hosts.js'
 import { HttpServer } from '../http/server.js'
+import { registerBudgetMetrics } from '../metrics/budget-metrics.js'
 import { CallMetrics } from '../metrics/call-metrics.js'
 import { gatewayMetrics } from '../metrics/gateway-metrics.js'
 import { ownMetrics, serverMetrics } from '../metrics/metric-table.js'
@@ -52,6 +53,7 @@ export class Admin {
     metrics.declare(serverMetrics)
     this.calls = new CallMetrics(metrics.registry, resolve(container, tokens.Clock))
     metrics.add(() => this.calls.text())
+    registerBudgetMetrics(metrics.registry)
     this.#reloads = new Counter({
       name: 'svc_policy_reloads_total',
       help: ownMetrics.svc_policy_reloads_total.help,

@@ -7,12 +7,16 @@ export interface BudgetUser {
   readonly owner: string
   /** A member that shares the owner's part. */
   readonly member?: string | undefined
+  /** The target that it is used for, in metrics. */
+  readonly server?: string | undefined
 }
 
 /** The owner of amounts of the gateway itself, and of amounts without an owner. */
 export const noOwner: BudgetUser = { owner: '' }
 
 export interface BudgetLimits {
+  /** The name in metrics, for a budget that the process has once. */
+  readonly name?: string
   readonly limit: number
   /** Limit of one owner; by default the whole. */
   readonly limitOfOwner?: number
@@ -34,8 +38,13 @@ interface Waiting {
   go(release: () => void): void
 }
 
+const named = new Map<string, Budget>()
+
+/** The budgets of the process, by their names. */
+export const processBudgets: ReadonlyMap<string, Budget> = named
+
 export class Budget {
-  #limits: Required<BudgetLimits>
+  #limits: Required<Omit<BudgetLimits, 'name'>>
   #used = 0
   /** The amounts that owners use; an owner without an amount has no entry. */
   #ofOwner = new Map<string, number>()
@@ -45,8 +54,16 @@ export class Budget {
   #waiting = new Set<Waiting>()
   #expiring: (() => void)[] = []
 
-  constructor({ limit, limitOfOwner = limit, limitOfMember = limitOfOwner }: BudgetLimits) {
+  /** The number of waits, and of values that ended for others, by server. */
+  readonly shortages = new Map<string, number>()
+
+  constructor({ name, limit, limitOfOwner = limit, limitOfMember = limitOfOwner }: BudgetLimits) {
     this.#limits = { limit, limitOfOwner, limitOfMember }
+    if (name !== undefined) named.set(name, this)
+  }
+
+  countShortage({ server = '' }: BudgetUser): void {
+    this.shortages.set(server, (this.shortages.get(server) ?? 0) + 1)
   }
 
   get used(): number {
@@ -94,6 +111,7 @@ export class Budget {
       signal?.addEventListener('abort', leave)
       this.#waiting.add(waiting)
       this.#serve()
+      if (this.#waiting.has(waiting)) this.countShortage(user)
     })
   }
 

@@ -91,6 +91,7 @@ export class KeptTable<Value> {
       const ending = this.#firstThatMayEnd(members)
       if (ending === undefined)
         throw this.#refusal(over === 'member' ? 'The caller has' : 'All callers together have')
+      this.budget.countShortage(ending.user)
       this.#end(ending)
       over = this.budget.exceeded(user, amount)
     }

@@ -9,7 +9,11 @@ export const lineWindowMs = 10
 export const lineCost = 256
 
 /** Bytes of lines that are read in one window; one server has at most half, so that another is read meanwhile. */
-export const lineBudget = new Budget({ limit: 131_072, limitOfOwner: 65_536 })
+export const lineBudget = new Budget({
+  name: 'lines',
+  limit: 131_072,
+  limitOfOwner: 65_536,
+})
 
 /** A message up to this many bytes needs no room in the budgets below. */
 export const smallBytes = 1_048_576
@@ -17,12 +21,12 @@ export const smallBytes = 1_048_576
 const heapBytes = getHeapStatistics().heap_size_limit
 
 /** Bytes of the large requests of clients, until their responses are sent. Parsed, they take several times as much. */
-export const requestBudget = budgetOfMemory(heapBytes / 16)
+export const requestBudget = budgetOfMemory('requests', heapBytes / 16)
 
 /** Bytes of the large messages of servers, until the call has settled. */
-export const responseBudget = budgetOfMemory(Math.max(heapBytes / 8, 2 * MAX_COST))
+export const responseBudget = budgetOfMemory('messages', Math.max(heapBytes / 8, 2 * MAX_COST))
 
 /** One owner has at most half, so that another one has room meanwhile. */
-function budgetOfMemory(limit: number): Budget {
-  return new Budget({ limit, limitOfOwner: limit / 2 })
+function budgetOfMemory(name: string, limit: number): Budget {
+  return new Budget({ name, limit, limitOfOwner: limit / 2 })
 }

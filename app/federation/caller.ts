@@ -15,7 +15,7 @@ import type { ActivePolicy } from '../policy/active-policy.js'
 export interface Caller {
   readonly identity: Identity | undefined
   /** The caller at this endpoint, as a member of its tenant. */
-  readonly user: Required<BudgetUser>
+  readonly user: Required<Pick<BudgetUser, 'owner' | 'member'>>
   /** The agent run that the headers name. */
   readonly run: string
   /** A hash of the headers on which the caller's lists depend. */

@@ -26,7 +26,7 @@ const entryBytes = 512
 const keptLists = new KeptTable<() => void>({
   clock: { monotonic: () => performance.now() },
   what: 'lists',
-  limits: { limit: listBytes, limitOfOwner: listBytes / 2 },
+  limits: { name: 'lists', limit: listBytes, limitOfOwner: listBytes / 2 },
   unusedMs: 900_000,
   isSwept: true,
   onEnd: (drop) => drop(),
@@ -85,7 +85,7 @@ export class ListCache {
   /** Counts a list that was read. One that is larger than the tenant's part is not kept. */
   #count(key: ListKey, { entries, characters }: ServerList): void {
     const text = textOf(key)
-    const user = { owner: this.#tenant, member: key.server }
+    const user = { owner: this.#tenant, member: key.server, server: key.server }
     // An estimate: a parsed value takes about twice its text, and more if it has many small members.
     const bytes = 2 * characters + entryBytes * entries.length
     try {

@@ -24,6 +24,26 @@ export const ownMetrics = {
     labels: ['result'],
     help: 'Policy reloads by result: success, or refused, in which case the old policy stays in force.',
   },
+  svc_budget_limit: {
+    kind: 'gauge',
+    labels: ['budget'],
+    help: 'Bytes of a budget of the process: lines (of processes, in 10 ms), requests and messages (large ones in memory), lists (kept for clients of several servers).',
+  },
+  svc_budget_used: {
+    kind: 'gauge',
+    labels: ['budget', 'tenants'],
+    help: 'Bytes of a budget that are in use, by the tenant (of lines: the server) that uses most (largest), and by all others.',
+  },
+  svc_budget_waiting: {
+    kind: 'gauge',
+    labels: ['budget'],
+    help: 'Messages and lines that wait for their part of a budget.',
+  },
+  svc_budget_shortages_total: {
+    kind: 'counter',
+    labels: ['budget', 'server'],
+    help: 'Times that a message or line had to wait for its part of a budget, or a list ended for another one, by the target if it is known.',
+  },
 } as const satisfies Record<string, OwnMetric>
 
 // Metrics of requests and connections that became no call.

@@ -157,7 +157,8 @@ export class ServerProcess {
 
   /** Reads lines as the budget allows; meanwhile the process waits for its output to be read. Resolves at the end. */
   async #readLines(stream: Readable, lines: LineSplitter, onLine: (line: string) => void): Promise<void> {
-    const user = { owner: this.#limits.server }
+    const { server } = this.#limits
+    const user = { owner: server, server }
     const room = new MessageRoom({ user, maxBytes: this.#limits.maxLineBytes })
     try {
       for await (const chunk of chunksOf(stream)) {

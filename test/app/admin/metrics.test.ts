@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { bind, definePlugin, type Meter, resolve, tokens } from '@svc/core'
 import { expect } from 'chai'
+import { lineBudget, requestBudget } from 'svc-sdk/internal/budget/process-budgets'
 import { Counters } from 'svc-sdk/internal/gateway/container'
 import { builtinPlugins } from 'svc-sdk/internal/gateway/plugins'
 import { GatewayMetrics } from 'svc-sdk/internal/metrics/gateway-metrics'
@@ -108,6 +109,24 @@ describe('the metrics', () => {
     const unknown = { server: 'unknown', decision: 'deny', code: 'TARGET_NOT_FOUND' }
     expect(sampled(families, 'svc_calls_total', unknown)).to.equal(40)
     expect(families.get('svc_calls_total')?.samples).to.have.length(2)
+  })
+
+  it('show the budgets of the process: what the largest tenant uses, and where something had to wait', async () => {
+    await using rig = await startAdminRig()
+    const user = { owner: 'printing', server: 'printing' }
+    const before = (await metrics(rig)).get('svc_budget_limit')?.samples.map(({ labels }) => labels['budget'])
+    expect(before).to.include.members(['lines', 'requests', 'messages'])
+    await lineBudget.spend(user, 65_536, 1)
+    await lineBudget.spend(user, 65_536, 1)
+    const release = await requestBudget.take({ owner: 'acme', member: 'ada' }, 10)
+    const { text } = await rig.admin('/metrics')
+    release()
+    const families = parseMetrics(text)
+    expect(sampled(families, 'svc_budget_shortages_total', { budget: 'lines', server: 'printing' })).to.equal(
+      1,
+    )
+    expect(sampled(families, 'svc_budget_used', { budget: 'requests', tenants: 'largest' })).to.equal(10)
+    expect(text).not.to.match(/acme|ada/)
   })
 
   it('contain no identity of a caller', async () => {
