@@ -1,6 +1,6 @@
 // Reads the request of an exchange in the form that the stages judge.
 import { after, attempt, type CallRequest, callRequest, type MaybePromise } from '@svc/core'
-import { canonicalize, type JsonValue } from '@svc/core/json'
+import { canonicalize, isJsonObject, type JsonValue } from '@svc/core/json'
 import type { CallControl } from '@svc/core/pipeline'
 import { idempotencyKeyOf, isIdempotencyKey, keyExpected } from '../http/call-headers.js'
 import type { ParsedBody } from '../http/client-exchange.js'
@@ -9,7 +9,7 @@ import { isStatelessExchange, type McpExchange } from './exchange.js'
 import { checkContentType, checkRequestHead } from './header-validation.js'
 import { invalidParams, McpRefusal } from './mcp-refusal.js'
 import { idOf, type Message, parseJsonBody, readMessage } from './message.js'
-import { metaOf } from './meta.js'
+import { metaOf, replaceMeta } from './meta.js'
 import { META_ESCALATION_ID, META_IDEMPOTENCY_KEY } from './protocol.js'
 import { withValidNames } from './references.js'
 import { type ServerVersions, UNVERSIONED } from './server-versions.js'
@@ -23,6 +23,8 @@ export interface RequestRules {
   readonly versions: ServerVersions
   /** Params of guarded methods that the policy passes, beside those of the protocol. */
   readonly passParams: readonly string[]
+  /** Members of `_meta` that are removed before the request is judged. */
+  readonly dropMeta: readonly string[]
   /** The interfaces of tools, which callers that may use the tools may read. */
   readonly interfaces: UiResources
   /** Runs when the message is read. */
@@ -64,13 +66,14 @@ function read(
   control: CallControl,
   exchange: McpExchange,
   body: RequestBody | null,
-  { versions, passParams, interfaces, begin }: RequestRules,
+  rules: RequestRules,
 ): MaybePromise<CallRequest> {
+  const { versions, interfaces, begin } = rules
   const { server } = exchange
   const subject =
     body === null || exchange.method !== 'POST'
       ? subjectOfMethod(exchange)
-      : readBody(control, exchange, body, passParams)
+      : readBody(control, exchange, body, rules)
   control.refineTarget({ tool: subject.name, mcpMethod: subject.method })
   const idempotencyKey = keyOf(exchange)
   const escalationId = escalationOf(exchange)
@@ -110,12 +113,12 @@ function readBody(
   control: CallControl,
   exchange: McpExchange,
   body: RequestBody,
-  passParams: readonly string[],
+  { passParams, dropMeta }: RequestRules,
 ): MessageSubject {
   const value = jsonOf(body, exchange)
   exchange.id = exchange.translation?.clientId ?? idOf(value)
   const message = readMessage(value)
-  const split = splitTaskIds(message)
+  const split = splitTaskIds(withoutMeta(message, dropMeta))
   exchange.message = split.message
   if (split.message === message && 'text' in body) exchange.text = body.text
   exchange.tasks = split.tasks
@@ -124,6 +127,16 @@ function readBody(
   continueTrace(control, message)
   checkRequestHead(exchange, message)
   return messageSubject(split.message, { passParams, isStateless: isStatelessExchange(exchange) })
+}
+
+function withoutMeta(message: Message, names: readonly string[]): Message {
+  if (message.type === 'response') return message
+  const meta = metaOf(message.params)
+  if (!names.some((name) => Object.hasOwn(meta, name))) return message
+  const kept = Object.entries(meta).filter(([name]) => !names.includes(name))
+  const whole = replaceMeta(message.whole, Object.fromEntries(kept))
+  const { params } = whole
+  return isJsonObject(params) ? { ...message, whole, params } : message
 }
 
 function sizeOf(body: RequestBody | null): number {

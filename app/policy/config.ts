@@ -120,6 +120,12 @@ const serverSchema = z
           .describe(
             'Names of params that guarded MCP methods may have beside those of the protocol; others are refused. They are judged and hashed like arguments.',
           ),
+        drop_meta: z
+          .array(z.string().min(1))
+          .default(['claudecode/toolUseId'])
+          .describe(
+            'Members of `_meta` of requests that are removed before a call is judged, and that servers do not get: numbers that clients give each call, with which a repeated call would not be the same for approvals and idempotency keys.',
+          ),
         revisions: z
           .enum(['all', 'handshake'])
           .default('all')

@@ -8,6 +8,8 @@ import { type SessionServer, startSessionServer } from '../../support/tool-serve
 import { ask } from '../admin/rig.js'
 
 const adminToken = 'a-token-of-the-tests-0123456789'
+/** The member of `_meta` by which a client numbers its calls. */
+const CALL_NUMBER = 'claudecode/toolUseId'
 const clients = { 'SDK 1.x': connect1, 'SDK 2.x': connect2 } as const
 const endpoints = [
   ['/mcp/notes', ''],
@@ -27,8 +29,8 @@ describe('a call that is refused', function () {
 
   before(async () => {
     notes = await startSessionServer('notes', (server) => {
-      server.registerTool('send', { inputSchema: { to: z.string() } }, ({ to }) => ({
-        content: [{ type: 'text', text: `sent to ${to}` }],
+      server.registerTool('send', { inputSchema: { to: z.string() } }, ({ to }, { _meta }) => ({
+        content: [{ type: 'text', text: `sent to ${to}${_meta?.[CALL_NUMBER] ?? ''}` }],
       }))
       server.registerTool('banned', {}, () => ({ content: [] }))
       server.registerTool('rare', {}, () => ({ content: [{ type: 'text', text: 'rare' }] }))
@@ -81,8 +83,11 @@ describe('a call that is refused', function () {
           it(`is shown with its reason as an MCP ${denials}, and is served if it is repeated after its approval`, async () => {
             await using gateway = await start({ server: { mcp: { denials } } })
             const client = await connect(`${gateway.url}${path}`)
-            const call = async (name: string, args: Record<string, unknown> = {}): Promise<Shown> =>
-              client.callTool({ name: `${prefix}${name}`, arguments: args }) as Promise<Shown>
+            let calls = 0
+            const call = async (name: string, args: Record<string, unknown> = {}): Promise<Shown> => {
+              const _meta = { [CALL_NUMBER]: `toolu_${++calls}` }
+              return client.callTool({ name: `${prefix}${name}`, arguments: args, _meta }) as Promise<Shown>
+            }
             const refused = async (name: string, args?: Record<string, unknown>) => {
               if (denials === 'result') {
                 const { isError, content = [], _meta } = await call(name, args)
