@@ -40,7 +40,7 @@ describe('a client that chooses its revision', function () {
     ['all', false],
     ['handshake', true],
   ] as const) {
-    it(`is asked what servers of the handshake ask, and what commands of it ask only if it shakes hands: ${revisions} revisions are offered`, async () => {
+    it(`gets requests of servers of the handshake, and of commands only in a handshake, if ${revisions} revisions are offered`, async () => {
       await using server = await startRevisionServer('2025-11-25')
       await using gateway = await startTestGateway({
         targets: { server: server.url, everything },
@@ -145,7 +145,7 @@ describe('a client of the handshake', function () {
       ({ message }: Error) => message,
     )
 
-  it('is asked what a server of 2026-07-28 asks in its results, each round a call with a record', async () => {
+  it('gets the requests for input in results of a server of 2026-07-28; each round is a recorded call', async () => {
     const before = gateway.records().length
     const client = await connect((message) => accept(message))
     expect(await call(client, 'twice')).to.equal('["First?","Second?",["second","sample"]]')
@@ -168,7 +168,7 @@ describe('a client of the handshake', function () {
     await client.close()
   })
 
-  it('gets the error of its own response, of a policy that denies what it says, and of a server that asks forever', async () => {
+  it('gets an error if its response is an error, if the policy denies its input, and if the server does not stop requesting input', async () => {
     const failing = await connect(() => {
       throw new Error('nobody is there')
     })
@@ -183,14 +183,14 @@ describe('a client of the handshake', function () {
     await patient.close()
   })
 
-  it('is not asked what it cannot give', async () => {
+  it('gets no requests that its capabilities do not include', async () => {
     const client = await connect((message) => accept(message), false)
     expect(await call(client, 'twice')).to.match(/sampling|cannot give/)
     await client.close()
   })
 
   for (const how of ['leaves', 'cancels the request'] as const) {
-    it(`that ${how} is not waited for`, async () => {
+    it(`that ${how} ends the wait for its input`, async () => {
       // A wait that goes on keeps the gateway from closing.
       await using closing = await startTestGateway({
         targets: { asking: server.url },
@@ -288,7 +288,7 @@ describe('a client of 2026-07-28', function () {
         ({ message }: Error) => message,
       )
 
-  it('is asked what a server of the handshake asks during a call, which goes on with what the client says', async () => {
+  it('gets the requests of a server of the handshake in results; the call continues with the input', async () => {
     const before = gateway.records().length
     const client = await connect((message) => ({ action: 'accept', content: { name: message } }))
     const progress: number[] = []
@@ -306,14 +306,14 @@ describe('a client of 2026-07-28', function () {
     await declining.close()
   })
 
-  it('gets the error of a policy that denies what it says, and the call ends at the server', async () => {
+  it('gets an error if the policy denies its input, and the call ends at the server', async () => {
     const client = await connect(() => ({ action: 'accept', content: { name: 'https://evil.example/' } }))
     expect(await call(client)).to.contain('egress_violation')
     await until(() => server.methods.includes('notifications/cancelled'))
     await client.close()
   })
 
-  it('cannot go on with a call of another one, or twice, or with other params', async () => {
+  it('cannot continue the call of another client, a call twice, or a call with other params', async () => {
     const request = async (params: object, capabilities: object = all) => {
       const _meta = {
         'io.modelcontextprotocol/protocolVersion': '2026-07-28',
@@ -351,7 +351,7 @@ describe('a client of 2026-07-28', function () {
     expect([one?.error?.message, two?.error?.message].filter(Boolean)).to.have.length(1)
   })
 
-  it('that can be asked nothing has no capabilities at such a server', async () => {
+  it('without capabilities for requests has no capabilities at such a server', async () => {
     const client = await connect(() => ({ action: 'decline' }), {})
     const { content } = await client.callTool({ name: 'asking__can', arguments: {} })
     expect(content).to.deep.equal([{ type: 'text', text: '{}' }])

@@ -11,7 +11,7 @@ describe('the lists of a client', () => {
     isCut: false,
   })
 
-  it('are kept for their time and scope, and one read serves those that ask meanwhile', async () => {
+  it('are kept for their time and scope; simultaneous requests share one read', async () => {
     const clock = new FakeClock()
     const cache = new ListCache(clock, 'acme')
     let reads = 0
@@ -32,7 +32,7 @@ describe('the lists of a client', () => {
     expect(cache.last({ ...key, scope: 'b' })).to.equal(undefined)
   })
 
-  it('of one tenant take no memory from those of another', async () => {
+  it('of one tenant do not take memory from those of another', async () => {
     const clock = new FakeClock()
     const other = new ListCache(clock, 'other')
     await other.of(key, 1_000, async () => list(1_000))

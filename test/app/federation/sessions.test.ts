@@ -66,7 +66,7 @@ describe('sessions at /mcp', () => {
     expect((await post(list, session)).status).to.equal(404)
   })
 
-  it('end at the servers when others of the caller displace them, and not before their requests have ended', async () => {
+  it('end at the servers if newer sessions of the caller evict them, and only after their requests have ended', async () => {
     const held = signalled<void>()
     const running = signalled<void>()
     await using slow = await startSessionServer('slow', (server) => {

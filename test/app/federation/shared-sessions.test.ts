@@ -88,7 +88,7 @@ describe('a session at /mcp of two gateways with one store', function () {
     return session
   }
 
-  it('goes on at each of them, in one session of the server', async () => {
+  it('continues at each gateway, in one session of the server', async () => {
     await using balancer = await startRoundRobin([first.url, second.url])
     const client = await connect1(`${balancer.url}/mcp`)
     for (let i = 0; i < 4; i++)
@@ -99,7 +99,7 @@ describe('a session at /mcp of two gateways with one store', function () {
     await client.close()
   })
 
-  it('is not another caller’s at any of them', async () => {
+  it('cannot be used by another caller at any gateway', async () => {
     await using issuer = await TestIssuer.start()
     for (const gateway of [first, second]) await gateway.handle.reload({ authn: { oidc: issuer.oidc } })
     const ada = { authorization: `Bearer ${await issuer.sign({ sub: 'ada' })}` }
@@ -114,7 +114,7 @@ describe('a session at /mcp of two gateways with one store', function () {
     }
   })
 
-  it('passes on what the server asks the client, and the updates that it subscribed to', async () => {
+  it('forwards requests of the server to the client, and the updates that it subscribed to', async () => {
     await using balancer = await startRoundRobin([first.url, second.url])
     const prepare = (client: Client): void =>
       client.setRequestHandler(CreateMessageRequestSchema, () => ({
@@ -138,7 +138,7 @@ describe('a session at /mcp of two gateways with one store', function () {
     await client.close()
   })
 
-  it('has a list anew at each of them when the other one has got its change', async () => {
+  it('reads a list again at each gateway after the other one was notified of a change', async () => {
     const session = await begin()
     const signal = AbortSignal.timeout(20_000)
     const stream = await fetch(`${first.url}/mcp`, {
@@ -155,7 +155,7 @@ describe('a session at /mcp of two gateways with one store', function () {
       expect(await ask(gateway, session, 'tools/list')).to.include('notes__new')
   })
 
-  it('cancels a request that runs at the other one', async () => {
+  it('cancels a request that runs at the other gateway', async () => {
     const session = await begin()
     const waiting = post(
       first,
@@ -168,7 +168,7 @@ describe('a session at /mcp of two gateways with one store', function () {
     await (await waiting).body?.cancel()
   })
 
-  it('ends at all of them, and at the server', async () => {
+  it('ends at all gateways, and at the server', async () => {
     const session = await begin()
     await ask(second, session, 'tools/list')
     const ended = await fetch(`${second.url}/mcp`, { method: 'DELETE', headers: session })
@@ -177,7 +177,7 @@ describe('a session at /mcp of two gateways with one store', function () {
     await until(async () => (await post(first, { id: ++id, method: 'tools/list' }, session)).status === 404)
   })
 
-  it('ends at the server if a gateway displaces it that was the last to use it', async () => {
+  it('ends at the server if the gateway that used it last evicts it', async () => {
     const [moved, left] = [await begin(), await begin()]
     for (const session of [moved, left]) await ask(first, session, 'tools/list')
     await ask(second, moved, 'tools/list')

@@ -106,7 +106,7 @@ describe('a message of an MCP client', () => {
     ['is request and response at once', '{"jsonrpc":"2.0","id":1,"method":"ping","result":{}}'],
     ['is neither', '{"jsonrpc":"2.0","id":1}'],
     ['has result and error', '{"jsonrpc":"2.0","id":1,"result":{},"error":{}}'],
-    ['responds without saying what', '{"jsonrpc":"2.0","result":{}}'],
+    ['responds without result or error', '{"jsonrpc":"2.0","result":{}}'],
     [
       'has a second method in other letters',
       '{"jsonrpc":"2.0","id":1,"method":"ping","Method":"tools/call"}',

@@ -12,7 +12,7 @@ export interface Channel {
   readonly path: string
   /** The JSON-RPC method whose response has the hostile shape; undefined on the invoke face. */
   readonly rpc?: string
-  /** The body; where the caller attacks, what stands before and after the shape. */
+  /** The body; if the caller attacks, the texts before and after the shape. */
   readonly body?: object | readonly [open: string, close: string]
   /** Number of sessions that are begun, one after the other, and not ended. */
   readonly sessions?: number

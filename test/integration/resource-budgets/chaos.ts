@@ -1,4 +1,4 @@
-// `npm run chaos:budgets`: every shape on every channel, each in a size that the seed chooses. Prints what came of each.
+// `npm run chaos:budgets`: every shape on every channel, each in a size that the seed chooses. Prints the outcome of each.
 import { randomInt } from 'node:crypto'
 import { parseArgs } from 'node:util'
 import { Chance } from '../../support/chance.js'

@@ -1,4 +1,4 @@
-// Requests of the attacker and of another tenant, to their end or to where they break off.
+// Requests of the attacker and of another tenant, to their end or until they break off.
 import { Agent, type IncomingMessage, request } from 'node:http'
 import { pieceByPiece } from './writing.js'
 
@@ -10,22 +10,22 @@ interface Sending {
   readonly pauseMs?: number
   /** The request is left after this time. */
   readonly leaveMs?: number
-  /** Longer, and it has stalled. */
+  /** A response that takes longer has stalled. */
   readonly ms: number
   readonly agent?: Agent
 }
 
 export interface Exchanged {
-  /** Undefined where the response broke off before its head. */
+  /** Undefined if the response broke off before its head. */
   readonly status: number | undefined
-  /** The begin of the body. */
+  /** The beginning of the body. */
   readonly begin: string
   readonly session: string | undefined
 }
 
 const shown = 2_048
 
-/** Reads the response to its end, or to where it breaks off. Rejects where it takes longer than `ms`. */
+/** Reads the response to its end, or until it breaks off. Rejects if it takes longer than `ms`. */
 export function exchange(url: string, sending: Sending): Promise<Exchanged> {
   const { method, headers = {}, body = '', pauseMs = 0, leaveMs, ms, agent = false } = sending
   return new Promise((resolve, reject) => {

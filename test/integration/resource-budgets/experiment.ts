@@ -23,9 +23,9 @@ export const allCases: readonly Case[] = (Object.keys(channels) as ChannelName[]
 )
 
 export interface Outcome {
-  /** HTTP status of each request of the attack; undefined where the response broke off before its head. */
+  /** HTTP status of each request of the attack; undefined if the response broke off before its head. */
   readonly statuses: readonly (number | undefined)[]
-  /** The begin of the last response. */
+  /** The beginning of the last response. */
   readonly text: string
   /** The longest that `/healthz` took, in milliseconds: without an attack, and during it. */
   readonly idleMs: number
@@ -44,7 +44,7 @@ const idleProbesMs = 300
 /** Time in which the memory of an attack is released. */
 const releaseMs = 3_000
 
-/** Throws where the gateway dies, or does not serve another tenant. */
+/** Throws if the gateway dies, or does not serve another tenant. */
 export async function attack({ channel, shape }: Case, bytes: number): Promise<Outcome> {
   const { target, rpc, method, path, body, sessions = 0, concurrent = 1 }: Channel = channels[channel]
   const { place, times, pauseMs, text }: Shape = shapes[shape]
@@ -101,7 +101,7 @@ export async function attack({ channel, shape }: Case, bytes: number): Promise<O
     await wait(100)
     after = (await gateway.used()).bytes
   }
-  // What the gateway was left with.
+  // The memory that the gateway keeps after the attack.
   await probed(0, async () => undefined)
   return { statuses, text: last, idleMs: idle, healthMs, turnMs, keptBytes: after - before }
 
@@ -135,7 +135,7 @@ export async function attack({ channel, shape }: Case, bytes: number): Promise<O
   }
 }
 
-/** What is wrong with the outcome, for a gateway that others depend on. */
+/** The errors in the outcome. */
 export function violations({ turnMs, keptBytes }: Outcome): string[] {
   // The time of `/healthz` depends on the load of the machine, but it is at least the longest turn.
   return [

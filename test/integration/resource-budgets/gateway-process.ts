@@ -2,7 +2,7 @@
 // has used since the last one.
 import { startTestGateway } from '../../support/gateway.js'
 
-/** What the gateway has used. */
+/** The resources that the gateway has used. */
 export interface Used {
   /** The longest turn of the event loop, in milliseconds: the shorter of its time and its CPU time. */
   readonly turnMs: number

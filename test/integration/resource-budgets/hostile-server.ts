@@ -4,9 +4,9 @@ import { listenOnLoopback } from '../../support/loopback.js'
 import type { Place } from './shapes.js'
 import { pieceByPiece } from './writing.js'
 
-/** What the next attack sends. */
+/** The shape that the next attack sends. */
 interface Attack {
-  /** The JSON-RPC method that is given the text; undefined for any POST. */
+  /** The JSON-RPC method whose response has the text; undefined for any POST. */
   readonly rpc: string | undefined
   readonly place: Place
   readonly pauseMs: number
@@ -24,7 +24,7 @@ type Request = { readonly id?: unknown; readonly method?: string } | undefined
 export async function startHostileServer(): Promise<HostileServer> {
   const server = createServer((message, response) => {
     const target = message.url?.split('/')[1]
-    // A gateway that breaks off is what is tried.
+    // The gateway may break off, which the test allows.
     response.on('error', () => undefined)
     const pieces: Buffer[] = []
     message.on('data', (piece: Buffer) => pieces.push(piece))
@@ -97,7 +97,7 @@ async function respond(
   response.end(`${close}${isEvent ? '\n\n' : ''}`)
 }
 
-/** What stands around the text in the response to the request `id`. */
+/** The texts around the shape in the response to the request `id`. */
 export function around(place: Place, id: unknown): readonly [open: string, close: string] {
   const head = `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":`
   switch (place) {

@@ -11,7 +11,7 @@ export interface MeasuredGateway extends AsyncDisposable {
   readonly url: string
   /** Rejects when the process ends. */
   readonly died: Promise<never>
-  /** What it has used since the last question. */
+  /** The resources that it has used since the last question. */
   used(): Promise<Used>
 }
 

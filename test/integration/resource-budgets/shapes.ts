@@ -1,4 +1,4 @@
-// What a peer may send to cost the gateway more than it costs the peer, written piece by piece.
+// Shapes of messages that cost the gateway more than the peer that sends them, written piece by piece.
 
 /**
  * What the text is: a JSON `value`, the value of `pages` of a list of tools, the `id` of a task or of a message (`rpc id`),
