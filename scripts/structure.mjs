@@ -198,7 +198,7 @@ function checkContract() {
   if (size > maxNames) errors.push(`svc-sdk exports ${size} names; at most ${maxNames} are the contract`)
 }
 
-const maxNames = 236
+const maxNames = 231
 
 function isEntry(entry, path) {
   const [start, end = ''] = entry.replace('.d.ts', '.ts').split('*')

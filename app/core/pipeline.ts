@@ -4,5 +4,4 @@ export {
   CallControl,
   type Dispatch,
   Pipeline,
-  type PlacedStage,
 } from '@svc/core/pipeline'

@@ -1,2 +1,2 @@
 // `svc-sdk/core/secret`: keys by reference.
-export { type KeyLocation, KeyReader } from '@svc/core/secret'
+export { KeyReader } from '@svc/core/secret'

@@ -1,6 +1,5 @@
 // `svc-sdk/core/store`: the life cycle of stores, with deadlines.
 export {
   bindStore,
-  type StoreOptions,
   StoreResource,
 } from '@svc/core/store'
