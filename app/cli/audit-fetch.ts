@@ -2,7 +2,7 @@
 import { AuditError } from '@svc/plugin-audit/log'
 import { controlPlaneSource, fetchLog, type ObjectSource, readInput, readKeys } from '@svc/plugin-audit/tools'
 import { loadControlPlane } from './control-plane.js'
-import type { CliIo } from './io.js'
+import type { CliIo, Environment } from './io.js'
 
 export interface FetchArguments {
   log?: string
@@ -14,7 +14,6 @@ export interface FetchArguments {
   clientVersion?: string
 }
 
-type Environment = Readonly<Record<string, string | undefined>>
 type OpenSource = ObjectSource & { close(): void }
 
 const URL_SECONDS = 900

@@ -3,14 +3,12 @@ import { visibleInLine } from '@svc/core/json'
 import { formatDiagnostic } from '@svc/core/policy'
 import { Command } from 'commander'
 import { runDoctor, type SectionCheck } from '../doctor/doctor.js'
-import { type CliIo, processIo } from './io.js'
+import { type CliIo, type Environment, processIo } from './io.js'
 import { baseDirOf, commandContext, diagnosticsOf, loadPolicyFile } from './policy-file.js'
-
-type Env = Readonly<Record<string, string | undefined>>
 
 const FAILED = 1
 
-export function doctorCommand(io: CliIo = processIo(), env: Env = process.env): Command {
+export function doctorCommand(io: CliIo = processIo(), env: Environment = process.env): Command {
   return new Command('doctor')
     .description('check what a policy names: keys, stores, issuer, servers, disk, clock, ports, certificates')
     .argument('<file>', 'the policy file')
@@ -25,7 +23,7 @@ export function doctorCommand(io: CliIo = processIo(), env: Env = process.env): 
 }
 
 /** A policy with mistakes is not opened. The checks read key files, so that a missing one hides no other mistake. */
-async function checksOf(file: string, env: Env): Promise<SectionCheck[]> {
+async function checksOf(file: string, env: Environment): Promise<SectionCheck[]> {
   const result = await loadPolicyFile(file, env, false)
   const checks = diagnosticsOf(result).map((diagnostic): SectionCheck => {
     const severity = diagnostic.severity === 'warning' ? 'warning' : 'error'

@@ -4,10 +4,8 @@ import { Command, Option } from 'commander'
 import { z } from 'zod'
 import { AdminClient, AdminError } from './admin-client.js'
 import { commandGuard } from './command-guard.js'
-import { type CliIo, processIo } from './io.js'
+import { type CliIo, type Environment, processIo } from './io.js'
 import { table } from './table.js'
-
-type Env = Readonly<Record<string, string | undefined>>
 
 interface CommonFlags {
   readonly admin?: string
@@ -59,7 +57,7 @@ const listSchema = z.object({ escalations: z.array(caseSchema), more: z.boolean(
 
 type Case = z.output<typeof caseSchema>
 
-export function escalationsCommand(io: CliIo = processIo(), env: Env = process.env): Command {
+export function escalationsCommand(io: CliIo = processIo(), env: Environment = process.env): Command {
   const guarded = commandGuard(io, 'escalations', [AdminError])
   const escalations = new Command('escalations').description(
     'calls that wait for a person: list, approve, reject',
@@ -116,7 +114,7 @@ function asking(command: Command): Command {
     .option('--json', 'print the response as JSON')
 }
 
-async function list(flags: ListFlags, io: CliIo, env: Env): Promise<void> {
+async function list(flags: ListFlags, io: CliIo, env: Environment): Promise<void> {
   const { status, tenant, limit, json } = flags
   const query = new URLSearchParams({
     limit,
@@ -132,13 +130,13 @@ async function list(flags: ListFlags, io: CliIo, env: Env): Promise<void> {
   if (more) io.err('there are more; --limit shows them\n')
 }
 
-async function show(id: string, flags: CommonFlags, io: CliIo, env: Env): Promise<void> {
+async function show(id: string, flags: CommonFlags, io: CliIo, env: Environment): Promise<void> {
   const client = await clientOf(flags, env)
   await print(caseIn(await client.ask(pathOf(id))), flags, io)
 }
 
 /** The input goes to standard output and its hash to standard error, so that the input can be piped. */
-async function showInput(id: string, flags: ShowFlags, io: CliIo, env: Env): Promise<void> {
+async function showInput(id: string, flags: ShowFlags, io: CliIo, env: Environment): Promise<void> {
   const client = await clientOf(flags, env)
   const { text, etag } = await client.text(`${pathOf(id)}/input`)
   const hash = sha256Hex(text)
@@ -148,7 +146,10 @@ async function showInput(id: string, flags: ShowFlags, io: CliIo, env: Env): Pro
   io.err(`to approve it: --input-sha256 ${hash}\n`)
 }
 
-function clientOf({ admin, tokenRef, insecureHttp = false }: CommonFlags, env: Env): Promise<AdminClient> {
+function clientOf(
+  { admin, tokenRef, insecureHttp = false }: CommonFlags,
+  env: Environment,
+): Promise<AdminClient> {
   const url = admin ?? env['SVC_ADMIN_URL']
   if (url === undefined) throw new AdminError('--admin <url> is needed, or SVC_ADMIN_URL in the environment')
   return AdminClient.open({ url, tokenRef, insecureHttp }, env)

@@ -2,6 +2,9 @@
 // that controls a terminal.
 import { visible } from '@svc/core/json'
 
+/** The environment variables of a command. */
+export type Environment = Readonly<Record<string, string | undefined>>
+
 export interface CliIo {
   /**
    * Waits while the reader is slow.

@@ -8,10 +8,8 @@ import { isIdempotencyKey, keyExpected } from '../http/call-headers.js'
 import { type HostConfig, hostSchema } from '../policy/config.js'
 import { collectValue } from './command-guard.js'
 import { type ExplainedCall, explainCall } from './explain.js'
-import { type CliIo, processIo } from './io.js'
+import { type CliIo, type Environment, processIo } from './io.js'
 import { baseDirOf, commandContext, diagnosticsOf, loadPolicyFile } from './policy-file.js'
-
-type Env = Readonly<Record<string, string | undefined>>
 
 interface CheckOptions {
   strict?: true
@@ -29,7 +27,7 @@ interface ExplainOptions {
 }
 
 /** `svc policy check | explain | schema`. Diagnostics are the output, so they go to standard output. */
-export function policyCommand(io: CliIo = processIo(), env: Env = process.env): Command {
+export function policyCommand(io: CliIo = processIo(), env: Environment = process.env): Command {
   return new Command('policy')
     .description('check a policy, explain what it decides, print its JSON Schema')
     .addCommand(
@@ -69,7 +67,12 @@ export function policyCommand(io: CliIo = processIo(), env: Env = process.env): 
     )
 }
 
-async function check(file: string, { strict, json }: CheckOptions, io: CliIo, env: Env): Promise<void> {
+async function check(
+  file: string,
+  { strict, json }: CheckOptions,
+  io: CliIo,
+  env: Environment,
+): Promise<void> {
   const result = await checkedPolicy(file, env)
   const diagnostics = diagnosticsOf(result)
   const isOk = result.ok && (strict !== true || diagnostics.length === 0)
@@ -87,7 +90,7 @@ async function check(file: string, { strict, json }: CheckOptions, io: CliIo, en
 }
 
 /** The result with the tools of the policy's servers, if they can be reached. */
-async function checkedPolicy(file: string, env: Env): Promise<PolicyResult<HostConfig>> {
+async function checkedPolicy(file: string, env: Environment): Promise<PolicyResult<HostConfig>> {
   const result = await loadPolicyFile(file, env, true)
   if (!result.ok) return result
   const context = commandContext(result.policy, { baseDir: baseDirOf(file), env, warn: () => undefined })
@@ -95,7 +98,7 @@ async function checkedPolicy(file: string, env: Env): Promise<PolicyResult<HostC
   return refused.length === 0 ? result : loadPolicyFile(file, env, true, refused)
 }
 
-async function schema(file: string | undefined, io: CliIo, env: Env): Promise<void> {
+async function schema(file: string | undefined, io: CliIo, env: Environment): Promise<void> {
   const result = file === undefined ? undefined : await loadPolicyFile(file, env, false)
   if (result?.ok === false) {
     for (const diagnostic of diagnosticsOf(result)) await io.out(`${lineOf(diagnostic)}\n`)
@@ -107,7 +110,7 @@ async function schema(file: string | undefined, io: CliIo, env: Env): Promise<vo
   await io.out(`${JSON.stringify(policySchema(hostSchema, [...named.values()]), null, 2)}\n`)
 }
 
-async function explain(file: string, options: ExplainOptions, io: CliIo, env: Env): Promise<void> {
+async function explain(file: string, options: ExplainOptions, io: CliIo, env: Environment): Promise<void> {
   const result = await loadPolicyFile(file, env, false)
   for (const diagnostic of diagnosticsOf(result)) await io.out(`${lineOf(diagnostic)}\n`)
   if (!result.ok) {

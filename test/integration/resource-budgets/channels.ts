@@ -93,7 +93,7 @@ export const channels = {
     path: '/mcp/events',
     ...toolCall,
   },
-  'a standing stream': {
+  'a notification stream': {
     target: 'stream',
     places: ['value', 'lines'],
     method: 'GET',
