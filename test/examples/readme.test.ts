@@ -11,17 +11,17 @@ import { expect } from 'chai'
 import { readKeys, verifyLog } from 'svc-sdk/audit'
 
 const root = fileURLToPath(new URL('../../../', import.meta.url))
-const readme = readFileSync(join(root, 'README.md'), 'utf8')
 const run = promisify(execFile)
 
-/** The block of that language that holds `mark`. */
-function block(language: string, mark: string): string {
-  const blocks = [...readme.matchAll(/^```(\w+)\n(.*?)^```$/gms)]
-  const found = blocks.find(([, name, text]) => name === language && text?.includes(mark))
-  return found?.[2] ?? expect.fail(`the README has no ${language} block with ${mark}`)
+/** The block of the page in that language that holds `mark`. */
+function block(page: string, language: string, mark: string): string {
+  const text = readFileSync(join(root, page), 'utf8')
+  const blocks = [...text.matchAll(/^```(\w+)\n(.*?)^```$/gms)]
+  const found = blocks.find(([, name, lines]) => name === language && lines?.includes(mark))
+  return found?.[2] ?? expect.fail(`${page} has no ${language} block with ${mark}`)
 }
 
-describe('the README', () => {
+describe('the READMEs', () => {
   let directory: string
 
   beforeEach(async () => {
@@ -37,17 +37,23 @@ describe('the README', () => {
     return (await run(process.execPath, ['program.mjs'], { cwd: directory })).stdout
   }
 
-  it('shows how to write the log from a program', async () => {
-    await node(block('ts', 'new SvcAppender'))
+  it('show how to write the log from a program', async () => {
+    await node(block('app/README.md', 'ts', 'new SvcAppender'))
     const keys = await readKeys(join(directory, '.svc', 'signing.key'))
     const report = await verifyLog(join(directory, 'audit'), { keys })
     expect(report).to.deep.include({ verdict: 'intact', records: 1, verified: 1 })
   })
 
-  it('shows a policy, and how to start a gateway on it from a program', async () => {
-    await writeFile(join(directory, 'policy.yaml'), block('yaml', 'enforcement:'))
-    const program = block('ts', 'startGatewayServer').replace('port: 8787', 'port: 0')
-    const printed = await node(`${program}\nawait gateway.close()\n`)
-    expect(printed).to.match(/^listening on http:\/\/127\.0\.0\.1:\d+\n$/)
+  for (const page of ['README.md', 'app/README.md']) {
+    it(`show a policy that a gateway starts on from a program: ${page}`, async () => {
+      await writeFile(join(directory, 'policy.yaml'), block(page, 'yaml', 'enforcement:'))
+      const program = block('app/README.md', 'ts', 'startGatewayServer').replace('port: 8787', 'port: 0')
+      const printed = await node(`${program}\nawait gateway.close()\n`)
+      expect(printed).to.match(/^listening on http:\/\/127\.0\.0\.1:\d+\n$/)
+    })
+  }
+
+  it('have a first page of at most 120 lines', () => {
+    expect(readFileSync(join(root, 'README.md'), 'utf8').trimEnd().split('\n').length).to.be.at.most(120)
   })
 })
