@@ -21,7 +21,9 @@ import type { ClientExchange } from '../http/client-exchange.js'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
 import { isStatelessExchange, type McpExchange, openExchange } from '../mcp/exchange.js'
 import type { ClientFacts } from '../mcp/handshake.js'
+import { checkAcceptsEvents } from '../mcp/header-validation.js'
 import type { Implementation } from '../mcp/implementation.js'
+import { invalidRequest } from '../mcp/mcp-refusal.js'
 import type { Message } from '../mcp/message.js'
 import { isStateless } from '../mcp/protocol.js'
 import { keepProtocolError } from '../mcp/request.js'
@@ -130,6 +132,9 @@ export class Federation {
         release?.()
       }
     }
+    if (isStatelessExchange(exchange))
+      throw new Refusal('METHOD_NOT_ALLOWED', 'This revision has neither sessions nor a GET stream.')
+    if (method === 'GET') checkAcceptsEvents(client.headers)
     const session = await this.#sessionOf(exchange, caller)
     if (method === 'DELETE') {
       this.#sessions.delete(session.id)
@@ -199,7 +204,7 @@ export class Federation {
   async #sessionOf(exchange: McpExchange, caller: Caller): Promise<FederationSession> {
     const id = exchange.headers[SESSION_ID_HEADER]
     if (typeof id !== 'string') {
-      throw new Refusal('BAD_REQUEST', 'Mcp-Session-Id is missing; begin with initialize.')
+      throw invalidRequest('Mcp-Session-Id is missing; begin with initialize.')
     }
     const session = (await this.#known(id, caller)) ?? (await this.#elsewhere(id, caller))
     if (session !== undefined) return session

@@ -48,7 +48,7 @@ export async function respondToListen(
   keepAliveMs: number,
 ): Promise<void> {
   const { notifications } = params
-  const wanted = isJsonObject(notifications) ? notifications : {}
+  if (!isJsonObject(notifications)) throw invalidParams('notifications: expected an object.')
   const uris = resourceSubscriptions(params)
   if (uris.length > maxUris) {
     throw invalidParams(`notifications.resourceSubscriptions: expected at most ${maxUris} URIs.`)
@@ -58,7 +58,7 @@ export async function respondToListen(
   const results = await onUsableServers(request, (server, hooks) => linkTo(request, server, hooks))
   const stream = new ClientStream(client, keepAliveMs)
   const flows = new Flows(stream)
-  const listening = { request, id, stream, flows, wanted, subscribed }
+  const listening = { request, id, stream, flows, wanted: notifications, subscribed }
   const fulfilled: Fulfilled[] = []
   const opening = Promise.all(
     results.map(async (result) => {

@@ -1,9 +1,11 @@
 // Forwards a client's notifications and responses to the servers that they are for.
 import type { ClientExchange } from '../http/client-exchange.js'
 import { writeOutcome } from '../http/write-outcome.js'
+import { invalidRequest } from '../mcp/mcp-refusal.js'
 import { isRequestId, type RpcNotification, type RpcResponse } from '../mcp/message.js'
 import type { CancellableRequest } from './cancellable-request.js'
 import { type ClientRequest, serverRequest } from './client-request.js'
+import { routerOf } from './routed-request.js'
 import { replyTo } from './server-calls.js'
 import { toServer } from './server-ids.js'
 
@@ -16,6 +18,9 @@ export async function respondToNotification(
   message: RpcNotification | RpcResponse,
   client: ClientExchange,
 ): Promise<void> {
+  // A server may run a notification as a request without a response.
+  if (message.type === 'notification' && routerOf(message.method) !== undefined)
+    throw invalidRequest(`id: ${message.method} is a request.`)
   if (message.type === 'response' && request.session.asked.give(message)) {
     // Its content is judged with the call that is repeated with it.
     await request.recordOwn(message)

@@ -5,7 +5,7 @@ import { capabilityOf } from '../mcp/handshake.js'
 import type { Implementation } from '../mcp/implementation.js'
 import { noList } from '../mcp/list-pages.js'
 import { type ListKind, listForms } from '../mcp/listing.js'
-import { McpRefusal } from '../mcp/mcp-refusal.js'
+import { invalidParams, McpRefusal } from '../mcp/mcp-refusal.js'
 import type { RpcRequest } from '../mcp/message.js'
 import { isStateless, rpcCodes, sessionMethods } from '../mcp/protocol.js'
 import { toStatelessResult } from '../mcp/revision-translation.js'
@@ -134,9 +134,16 @@ async function listedTasks(request: ClientRequest, { cursor }: JsonObject): Prom
   return { tasks: page, ...(nextCursor === undefined ? {} : { nextCursor }), ...metaWithUnavailable(results) }
 }
 
+/** The levels of RFC 5424, as MCP names them. */
+const levels: readonly unknown[] = [
+  ...['debug', 'info', 'notice', 'warning'],
+  ...['error', 'critical', 'alert', 'emergency'],
+]
+
 /** Sets the level at the servers that log; servers that are linked later get it then. */
-async function setLevel(request: ClientRequest, { level }: JsonObject): Promise<Fields> {
-  const params = level === undefined ? {} : { level }
+async function setLevel(request: ClientRequest, { level = null }: JsonObject): Promise<Fields> {
+  if (!levels.includes(level)) throw invalidParams(`level: expected one of ${levels.join(', ')}.`)
+  const params = { level }
   request.session.logLevel = params
   await request.session.shared?.save(request.session.settings)
   await onUsableServers(request, async (server, hooks) => {

@@ -29,7 +29,8 @@ const callHeaders = ['idempotency-key', 'x-idempotency-key', 'x-escalation-id', 
 
 /** The headers of the gateway's own requests on behalf of a client. */
 export function headersOfOwnRequests(headers: IncomingHttpHeaders): IncomingHttpHeaders {
-  return withoutParamHeaders(without(headers, [...exchangeHeaders, ...callHeaders]))
+  // The gateway itself reads the responses, whatever the client accepts.
+  return withoutParamHeaders(without(headers, [...exchangeHeaders, ...callHeaders, 'accept']))
 }
 
 /** The message for the server, and its headers. `message` has the server's own names. */

@@ -2,7 +2,7 @@
 // (2026-07-28, Streamable HTTP, "Server Validation").
 import type { IncomingHttpHeaders } from 'node:http'
 import { PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
-import { JSON_TYPE, mediaType } from '../http/media-type.js'
+import { EVENT_STREAM_TYPE, JSON_TYPE, mediaType } from '../http/media-type.js'
 import { isStatelessExchange, type McpExchange, revisionOf } from './exchange.js'
 import { decoded, mismatch, single } from './header-text.js'
 import { invalidParams, McpRefusal } from './mcp-refusal.js'
@@ -28,6 +28,14 @@ const nameRequired = new Set(['tools/call', 'prompts/get', 'resources/read'])
 export function checkContentType(headers: IncomingHttpHeaders): void {
   if (mediaType(headers['content-type']) === JSON_TYPE) return
   throw new McpRefusal(rpcCodes.invalidRequest, `content-type: expected ${JSON_TYPE}.`, { status: 415 })
+}
+
+/** Throws `McpRefusal` for a GET whose response, a stream of events, its client does not accept. */
+export function checkAcceptsEvents({ accept }: IncomingHttpHeaders): void {
+  if (accept === undefined) return
+  const types = accept.split(',').map(mediaType)
+  if ([EVENT_STREAM_TYPE, 'text/*', '*/*'].some((type) => types.includes(type))) return
+  throw new McpRefusal(rpcCodes.invalidRequest, `accept: expected ${EVENT_STREAM_TYPE}.`, { status: 406 })
 }
 
 /** Throws `McpRefusal` for a message whose headers disagree with it, or that is not in a session and names no revision. */

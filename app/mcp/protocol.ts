@@ -19,7 +19,7 @@ export type RpcCode = (typeof rpcCodes)[keyof typeof rpcCodes]
 export interface ProtocolError {
   readonly code: RpcCode
   /** The HTTP status, if the code alone does not decide it. */
-  readonly status?: 400 | 415
+  readonly status?: 400 | 406 | 415
   /** The error's `data`, which some codes require. */
   readonly data?: Readonly<Record<string, unknown>>
 }

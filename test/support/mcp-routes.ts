@@ -1,10 +1,10 @@
-// MCP servers, and the routes on which a client reaches them: directly, through a gateway, and through two gateways with a
-// shared store behind a round robin.
+// MCP servers, and the routes on which a client reaches them: directly, through a gateway, through two gateways with a
+// shared store behind a round robin, and as one of several servers, at a group of its own of the first gateway.
 import { startTestGateway } from './gateway.js'
 import { startRedis } from './redis.js'
 import { startRoundRobin } from './round-robin.js'
 
-export type Route = 'directly' | 'through a gateway' | 'through two gateways'
+export type Route = 'directly' | 'through a gateway' | 'through two gateways' | 'as one of several'
 
 export interface McpServers {
   readonly [name: string]: { readonly url: string } & AsyncDisposable
@@ -28,7 +28,8 @@ export async function startMcpRoutes(servers: McpServers, gateways: 1 | 2 = 1): 
     return part
   }
   try {
-    const one = await opened(startTestGateway({ targets }))
+    const groups = Object.fromEntries(Object.keys(targets).map((name) => [`as-one-${name}`, [name]]))
+    const one = await opened(startTestGateway({ targets, federation: { prefix: 'never', groups } }))
     const bases: Partial<Record<Route, string>> = { 'through a gateway': one.url }
     if (gateways === 2) {
       const { url: redisUrl } = await opened(startRedis())
@@ -39,7 +40,12 @@ export async function startMcpRoutes(servers: McpServers, gateways: 1 | 2 = 1): 
       bases['through two gateways'] = balancer.url
     }
     return {
-      to: (server, route) => (route === 'directly' ? targets[server] : `${bases[route]}/mcp/${server}`) ?? '',
+      to(server, route) {
+        if (route === 'directly') return targets[server] ?? ''
+        return route === 'as one of several'
+          ? `${one.url}/mcp/as-one-${server}`
+          : `${bases[route]}/mcp/${server}`
+      },
       [Symbol.asyncDispose]: close,
     }
   } catch (error) {

@@ -121,7 +121,7 @@ describe('sessions at /mcp', () => {
   it('are required up to 2025-11-25', async () => {
     gateway = await startTestGateway({ targets: { notes: notes.url } })
     expect(await post(list))
-      .to.include({ status: 200 })
+      .to.include({ status: 400 })
       .and.property('text')
       .to.include('Mcp-Session-Id is missing')
     expect(await post(list, { 'mcp-session-id': 'guessed' })).to.include({ status: 404 })
@@ -172,6 +172,13 @@ describe('sessions at /mcp', () => {
     const { headers } = await post(initialize)
     await post({ ...list, method: 'ping' }, { 'mcp-session-id': headers.get('mcp-session-id') ?? '' })
     expect(gateway.records().at(-1)).to.include({ tool: 'federation/ping@1', tenant: 'acme' })
+  })
+
+  it('list for a client whatever it accepts', async () => {
+    gateway = await startTestGateway({ targets: { notes: notes.url } })
+    const { headers } = await post(initialize)
+    const session = { 'mcp-session-id': headers.get('mcp-session-id') ?? '' }
+    expect((await post(list, { ...session, accept: '*/*' })).text).to.include('notes__read')
   })
 
   it('respond to a ping, an unknown method and a batch without a server', async () => {

@@ -1,14 +1,20 @@
-// Raw requests, valid or not, to a server directly, through a gateway, and through two gateways in turn: each
-// difference is in a table, with its reason.
+// Raw requests, valid or not, to a server directly, through a gateway, through two gateways in turn, and at an endpoint of
+// several servers: each difference is in a table, with its reason.
 import { expect } from 'chai'
 import { type Revision, revisions, startServerOfEachRevision } from '../../support/mcp-revisions.js'
 import { type McpRoutes, type Route, startMcpRoutes } from '../../support/mcp-routes.js'
+import { differencesAtSeveral } from './at-several.js'
 import { differences } from './differences.js'
 import { requestsOf } from './requests.js'
 import { Sender } from './sender.js'
 import type { HttpResponse } from './wire.js'
 
-const routes: readonly Route[] = ['directly', 'through a gateway', 'through two gateways']
+const routes: readonly Route[] = [
+  'directly',
+  'through a gateway',
+  'through two gateways',
+  'as one of several',
+]
 
 /** Requests of one session have the same id, so they follow each other; these sessions run at the same time. */
 const sessionsEach = 4
@@ -49,7 +55,8 @@ describe('a raw request over MCP', function () {
       const [known, ...more] = differencesOf(revision, what)
       it(`of ${revision} gets ${known === undefined ? 'the same response as directly' : `another response, because ${known.reason}`}: ${what}`, () => {
         expect(more, 'more than one difference is listed').to.deep.equal([])
-        const [directly, ...through] = responses.get(revision)?.get(what) ?? []
+        const [directly, ...others] = responses.get(revision)?.get(what) ?? []
+        const through = others.slice(0, 2)
         for (const response of through) {
           if (known === undefined) expect(response.whole).to.equal(directly?.whole)
           else {
@@ -58,6 +65,25 @@ describe('a raw request over MCP', function () {
           }
         }
         expect(through).to.have.length(2)
+      })
+
+      const [atSeveral, ...moreAtSeveral] = differencesAtSeveral.filter(
+        ([of, requests]) => of.includes(revision) && requests.test(what),
+      )
+      const said = atSeveral === undefined ? 'the same outcome' : `another one, because ${atSeveral[3]}`
+      it(`of ${revision} gets ${said} at an endpoint of several servers: ${what}`, () => {
+        expect(moreAtSeveral, 'more than one difference is listed').to.deep.equal([])
+        const [, through, , at] = responses.get(revision)?.get(what) ?? []
+        if (atSeveral === undefined) expect(at?.brief).to.equal(through?.brief)
+        else expect(at?.brief).to.match(atSeveral[2]).and.not.equal(through?.brief)
+      })
+    }
+  }
+
+  for (const [listed, requests] of differencesAtSeveral) {
+    for (const revision of listed) {
+      it(`of ${revision} matches a listed difference at several servers: ${requests.source}`, () => {
+        expect(Object.keys(requestsOf(revision)).some((what) => requests.test(what))).to.equal(true)
       })
     }
   }
