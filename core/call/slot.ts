@@ -31,20 +31,16 @@ export function slot<T>(name: string): Slot<T> {
   return { name, index }
 }
 
-const empty = Symbol('empty')
-
-/** The slots of one call. Each is set once. */
+/** The slots of one call. Each is set once; an undefined value leaves it empty. */
 export class SlotValues {
-  #values: unknown[] = new Array(table.size).fill(empty)
+  #values: unknown[] = new Array(table.size)
 
   get<T>({ index }: Slot<T>): T | undefined {
-    const value = this.#values[index]
-    return value === empty ? undefined : (value as T | undefined)
+    return this.#values[index] as T | undefined
   }
 
   set<T>({ index, name }: Slot<T>, value: T): void {
-    while (this.#values.length <= index) this.#values.push(empty)
-    if (this.#values[index] !== empty) throw new Error(`slot ${name} is already filled`)
+    if (this.#values[index] !== undefined) throw new Error(`slot ${name} is already filled`)
     this.#values[index] = value
   }
 }
