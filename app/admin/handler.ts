@@ -47,8 +47,8 @@ export class AdminHandler {
     const traceId = ids.traceId()
     let buffered: BufferedResponse
     try {
-      const said = await this.#response(message)
-      buffered = 'kind' in said ? refusalResponse(said, noCall(traceId)) : said
+      const result = await this.#response(message)
+      buffered = 'kind' in result ? refusalResponse(result, noCall(traceId)) : result
     } catch (error) {
       buffered = errorResponse(error, { traceId, logger, realm: 'svc-admin' })
     }

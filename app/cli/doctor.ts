@@ -34,8 +34,10 @@ async function checksOf(file: string, env: Environment): Promise<SectionCheck[]>
   const warn = (message: string) => warnings.push(message)
   const context = commandContext(result.policy, { baseDir: baseDirOf(file), env, warn })
   const found = await runDoctor(result.policy, context)
-  const told = warnings.map((message): SectionCheck => ({ section: 'policy', severity: 'warning', message }))
-  return [...checks, ...told, ...found]
+  const warned = warnings.map(
+    (message): SectionCheck => ({ section: 'policy', severity: 'warning', message }),
+  )
+  return [...checks, ...warned, ...found]
 }
 
 function lineOf({ section, severity, message, hint }: SectionCheck): string {

@@ -33,26 +33,30 @@ export interface ExplainedCall {
 }
 
 /** The explanation as lines, the verdict last. Throws what a plugin's `create` throws. */
-export async function explainCall(policy: Policy, asked: ExplainedCall, baseDir: string): Promise<string[]> {
+export async function explainCall(
+  policy: Policy,
+  requested: ExplainedCall,
+  baseDir: string,
+): Promise<string[]> {
   const lines: string[] = []
-  const control = callFor(asked, isPlain(asked.server, policy.host))
+  const control = callFor(requested, isPlain(requested.server, policy.host))
   const { call } = control
-  call.set(identity, identityOf(asked))
+  call.set(identity, identityOf(requested))
   const context = commandContext(policy, { baseDir, warn: (message) => lines.push(`warning: ${message}`) })
-  const told = new Explanation(lines)
+  const explanation = new Explanation(lines)
   const stages = policy.plugins.map((plugin) =>
-    told.place(plugin, plugin.create(policy.sections.get(plugin.name), context)),
+    explanation.place(plugin, plugin.create(policy.sections.get(plugin.name), context)),
   )
   const { reference, readings } = await call.request()
   lines.unshift(
-    `call: ${reference} for ${describeCaller(asked)}`,
+    `call: ${reference} for ${describeCaller(requested)}`,
     ...readings.slice(1).map((reading) => `reading: the server could also read ${reading}`),
     `plugins: ${policy.plugins.map((plugin) => describePlugin(plugin, policy)).join(', ')}`,
   )
-  const unknown = unknownServer(asked.server, policy.host)
+  const unknown = unknownServer(requested.server, policy.host)
   // A gateway refuses such a call before the stages too.
   const outcome = unknown ?? (await compose(stages, () => Promise.resolve(unsent))(control))
-  lines.push(told.verdict(outcome, call))
+  lines.push(explanation.verdict(outcome, call))
   return lines
 }
 
@@ -125,24 +129,24 @@ class Explanation {
   }
 }
 
-function callFor(asked: ExplainedCall, isInPath: boolean): CallControl {
-  const segment = asked.tool.includes('@') ? asked.tool : `${asked.tool}@unversioned`
+function callFor(requested: ExplainedCall, isInPath: boolean): CallControl {
+  const segment = requested.tool.includes('@') ? requested.tool : `${requested.tool}@unversioned`
   const { tool, version } = parseToolSegment(segment)
-  const bytes = Buffer.from(asked.args)
+  const bytes = Buffer.from(requested.args)
   const request = callRequest({
     kind: 'tool',
     method: null,
-    server: asked.server,
+    server: requested.server,
     name: tool,
     version,
     isInPath,
     args: parseJson(bytes),
     bytes: bytes.byteLength,
-    idempotencyKey: asked.idempotencyKey ?? null,
+    idempotencyKey: requested.idempotencyKey ?? null,
   })
   return unsentCall(
     request,
-    asked.idempotencyKey === undefined ? {} : { 'idempotency-key': asked.idempotencyKey },
+    requested.idempotencyKey === undefined ? {} : { 'idempotency-key': requested.idempotencyKey },
   )
 }
 

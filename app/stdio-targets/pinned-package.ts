@@ -122,8 +122,8 @@ export class PinnedPackage {
       await run('npm', args, { ...options, signal, killSignal: 'SIGKILL' })
     } catch (cause) {
       if (signal.aborted) throw new Error('the gateway is closing', { cause })
-      const said = isJsonObject(cause) && typeof cause['stderr'] === 'string' ? cause['stderr'] : ''
-      const errors = said.split('\n').filter((line) => line.startsWith('npm error'))
+      const stderr = isJsonObject(cause) && typeof cause['stderr'] === 'string' ? cause['stderr'] : ''
+      const errors = stderr.split('\n').filter((line) => line.startsWith('npm error'))
       throw new Error(`npm ${args[0]} failed: ${errors.slice(0, 3).join(' ') || 'no message'}`, { cause })
     }
   }

@@ -159,8 +159,8 @@ function calls(plugin: Plugin, options: ConformanceOptions): ConformanceTest[] {
         assert.equal(attempt.stageError, undefined, attempt.stageError)
       })),
     test('calls next() at most once, and awaits its result', () =>
-      tryEndings(plugin, options, async ({ asked, isInside }) => {
-        assert.ok(asked <= 1, `next() was called ${asked} times`)
+      tryEndings(plugin, options, async ({ nextCalls, isInside }) => {
+        assert.ok(nextCalls <= 1, `next() was called ${nextCalls} times`)
         assert.ok(!isInside, 'handle() returned before next() had ended')
       })),
     test('denies a call that was sent only by a finding, which the record contains', () =>
@@ -197,13 +197,13 @@ function calls(plugin: Plugin, options: ConformanceOptions): ConformanceTest[] {
         for (const control of everyKindOfCall()) {
           const { call } = control
           const set = recordSlots(fillSlots(plugin, options, control).call)
-          let asked = 0
+          let nextCalls = 0
           const next = async () => {
-            asked++
+            nextCalls++
             return served
           }
           await stage.explain?.(call, next, (line) => assert.equal(typeof line, 'string'))
-          assert.ok(asked <= 1, `next() was called ${asked} times`)
+          assert.ok(nextCalls <= 1, `next() was called ${nextCalls} times`)
           assert.deepEqual(undeclaredSlots(plugin, set), [], 'set, and not in provides')
         }
       })),
@@ -264,7 +264,7 @@ interface Attempt {
   /** The result of `next()`; undefined if it was not called. */
   readonly inside: Outcome | undefined
   /** Number of the stage's calls of `next()`. */
-  readonly asked: number
+  readonly nextCalls: number
   /** Whether the stage returned before `next()` had ended. */
   readonly isInside: boolean
   /** An error of the stage that breaks the contract. */
@@ -294,14 +294,14 @@ async function attemptOf(
   options: ConformanceOptions,
 ): Promise<Attempt> {
   const { call } = control
-  let asked = 0
+  let nextCalls = 0
   let isRunning = false
   let isInside = false
   let inside: Outcome | undefined
   const watched: Stage = {
     async handle(given, next) {
       const counted: Next = async () => {
-        asked++
+        nextCalls++
         isRunning = true
         inside = await next()
         isRunning = false
@@ -328,7 +328,7 @@ async function attemptOf(
     call,
     outcome,
     inside,
-    asked,
+    nextCalls,
     isInside,
     stageError: isError ? describeCause(outcome.cause) : undefined,
   }

@@ -111,7 +111,7 @@ describe('the metrics', () => {
     expect(families.get('svc_calls_total')?.samples).to.have.length(2)
   })
 
-  it('show the budgets of the process: what the largest tenant uses, and where something had to wait', async () => {
+  it('show the budgets of the process, the use of the largest tenant, and the waits', async () => {
     await using rig = await startAdminRig()
     const user = { owner: 'printing', server: 'printing' }
     const before = (await metrics(rig)).get('svc_budget_limit')?.samples.map(({ labels }) => labels['budget'])

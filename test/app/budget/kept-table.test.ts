@@ -8,7 +8,7 @@ interface Session {
   isIdle: boolean
 }
 
-describe('a table of what is kept', () => {
+describe('a table of kept values', () => {
   const clock = { time: 0, monotonic: () => clock.time }
   let ended: string[]
   let table: KeptTable<Session>
@@ -77,7 +77,7 @@ describe('a table of what is kept', () => {
     expect(ended).to.deep.equal(['a', 'c'])
   })
 
-  it('evicts what the tenant that has most, and its largest member, used longest ago', () => {
+  it('evicts the value used longest ago of the largest member of the largest tenant', () => {
     const bytes = new KeptTable<string>({
       clock,
       what: 'lists',

@@ -28,7 +28,7 @@ const open = `${ada}entitlements: open\n`
 describe('svc stdio', function () {
   this.timeout(60_000)
 
-  it('serves what the policy lets its caller use, and records calls under the names of server and tool', async () => {
+  it('serves the tools that the policy allows, and records calls under the names of server and tool', async () => {
     using gateway = new StdioGateway(`${ada}entitlements:
   default_plan: all
   plans: { all: {} }
@@ -114,7 +114,7 @@ describe('svc stdio', function () {
     })
   }
 
-  it('goes on after its server has ended', async () => {
+  it('continues after its server has ended', async () => {
     using gateway = new StdioGateway(open)
     await using connected = await gateway.connect(files())
     const { client } = connected

@@ -6,7 +6,7 @@ import { z } from 'zod'
 import { recordingTo } from '../../support/gateway.js'
 
 describe('a governed MCP server of version 2 of the SDK', () => {
-  it('lists and runs what is allowed, and refuses the rest', async () => {
+  it('lists and runs allowed tools, and refuses others', async () => {
     const records: object[] = []
     const server = new McpServer({ name: 'calc', version: '2.0.0' })
     server.registerTool('add', { inputSchema: z.object({ a: z.number() }) }, ({ a }) => ({

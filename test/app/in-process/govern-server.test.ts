@@ -117,7 +117,7 @@ describe('a governed MCP server', () => {
     ['before', (rig: ServerRig) => rig.register().govern()],
     ['after', (rig: ServerRig) => rig.govern().register()],
   ] as const) {
-    it(`whose tools were registered ${when}: lists and runs what is allowed, and records each call`, async () => {
+    it(`whose tools were registered ${when} lists and runs allowed tools, and records each call`, async () => {
       await using rig = new ServerRig()
       const client = await prepare(rig).connect()
       const { tools } = await client.listTools()

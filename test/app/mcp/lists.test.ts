@@ -11,7 +11,7 @@ describe('lists over MCP', () => {
     reference === 'mcp://files/echo@2.0.0' ? undefined : { reason: 'tool_not_in_allowlist', stage: 'test' }
   const echoOnly = { tools: [{ name: 'echo' }], nextCursor: 'n' }
 
-  it('are filtered in JSON, and the record hashes what the caller got', async () => {
+  it('are filtered in JSON, and the record has the hash of the filtered list', async () => {
     await withProxy(
       (message, response) => json(response, result(message, tools)),
       async (proxy) => {

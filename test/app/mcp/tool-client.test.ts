@@ -43,7 +43,7 @@ describe('the invoke protocol in front of a real MCP server', () => {
     expect((await invoke(`echo@${version}`, { message: 'again' })).status).to.equal(200)
   })
 
-  it('gets responses to what it requests during a call', async () => {
+  it('gets responses to its requests during a call', async () => {
     await using asking = await startSessionServer('asking', (sdk) => {
       sdk.registerTool('ask', {}, async ({ sendRequest }) => {
         const pong = await sendRequest({ method: 'ping' }, EmptyResultSchema)

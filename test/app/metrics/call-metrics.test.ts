@@ -69,7 +69,7 @@ describe('call metrics', () => {
     expect(sampled(await metrics(), 'svc_calls_in_flight')).to.equal(1)
   })
 
-  it('name a server as it is, whatever it is called', async () => {
+  it('name a server as the policy does, whatever its name', async () => {
     const odd = 'a"b\\c\nd'
     const call = makeCall({ server: odd })
     calls.begin(call, new Set([odd]), () => false)
