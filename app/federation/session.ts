@@ -9,7 +9,7 @@ import { MAX_URI } from '../mcp/name-limits.js'
 import { isStateless } from '../mcp/protocol.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import { ServerSessions } from '../mcp/server-sessions.js'
-import { AskedRequests } from './asked-requests.js'
+import { AskedRequests, OWN_ID } from './asked-requests.js'
 import { CancellableRequests } from './cancellable-request.js'
 import { ListCache } from './list-cache.js'
 import type { EntrySource } from './names.js'
@@ -38,7 +38,7 @@ export class FederationSession {
   usable: UsableServers | undefined
   readonly running = new CancellableRequests()
   readonly subscribed = new SubscribedUris()
-  readonly asked = new AskedRequests()
+  readonly asked: AskedRequests
   readonly parked = new ParkedCalls()
   /** The params of the client's last `logging/setLevel`. */
   logLevel: JsonObject | undefined
@@ -56,6 +56,7 @@ export class FederationSession {
     this.id = id
     this.client = client
     this.shared = shared
+    this.asked = new AskedRequests(shared)
     this.links = new ServerSessions(clock)
     this.lists = new ListCache(clock, tenant)
   }
@@ -129,7 +130,7 @@ export class FederationSession {
 
   /** The id of the gateway's next own request, as ids must be unique in a server's session. */
   nextOwnId(): string {
-    return `svc-${this.#instance}-${++this.#ownIds}`
+    return `${OWN_ID}${this.#instance}-${++this.#ownIds}`
   }
 }
 

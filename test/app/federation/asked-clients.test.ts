@@ -14,6 +14,8 @@ import { z } from 'zod'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { connectSdk2 } from '../../support/mcp-clients.js'
 import { startRevisionServer } from '../../support/mcp-revision-server.js'
+import { startRedis } from '../../support/redis.js'
+import { startRoundRobin } from '../../support/round-robin.js'
 import { connect1, connect2 } from '../../support/sdk-clients.js'
 import { signalled } from '../../support/signalled.js'
 import { until } from '../../support/stdio-target.js'
@@ -186,6 +188,22 @@ describe('a client of the handshake', function () {
   it('gets no requests that its capabilities do not include', async () => {
     const client = await connect((message) => accept(message), false)
     expect(await call(client, 'twice')).to.match(/sampling|cannot give/)
+    await client.close()
+  })
+
+  it('may respond at another gateway with the same store', async () => {
+    await using redis = await startRedis()
+    const shared = { targets: { asking: server.url }, quotas: { adapter: 'redis', redisUrl: redis.url } }
+    await using first = await startTestGateway(shared)
+    await using second = await startTestGateway(shared)
+    await using balancer = await startRoundRobin([first.url, second.url])
+    const client = await connect((message) => accept(message), true, balancer.url)
+    expect(await call(client, 'twice')).to.equal('["First?","Second?",["second","sample"]]')
+    expect(await call(client, 'twice')).to.equal('["First?","Second?",["second","sample"]]')
+    const responses = [first, second].map(
+      (gateway) => gateway.records().filter(({ tool }) => tool.startsWith('federation/response')).length,
+    )
+    expect(responses.every((count) => count > 0)).to.equal(true)
     await client.close()
   })
 
