@@ -6,7 +6,7 @@ import { performHandshake, serverVersionIn } from '../mcp/handshake.js'
 import { HttpServers } from '../mcp/http-servers.js'
 import { gatewayImplementation } from '../mcp/implementation.js'
 import { toolNames } from '../mcp/list-pages.js'
-import { ownClientFacts, sendingOwn, sendingTo } from '../mcp/own-requests.js'
+import { createSend, createSendOwn, ownClientFacts } from '../mcp/own-requests.js'
 import { UNVERSIONED } from '../mcp/server-versions.js'
 import type { HostConfig } from '../policy/config.js'
 import { targetOf } from '../upstream/target.js'
@@ -73,7 +73,7 @@ async function listHttpTools(server: string, url: URL, timeoutMs: number): Promi
   const signal = AbortSignal.timeout(timeoutMs)
   const client = ownClientFacts(gatewayImplementation)
   const servers = new HttpServers(dispatcher)
-  const send = sendingOwn(sendingTo({ servers }, url, undefined, { signal }), maxBytes)
+  const send = createSendOwn(createSend({ servers }, url, undefined, { signal }), maxBytes)
   try {
     const { session } = await performHandshake(send, client)
     if (session === undefined) throw new Error('the server accepted no handshake')

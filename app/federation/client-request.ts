@@ -73,7 +73,7 @@ async function openLinkOf(request: ClientRequest, server: string, hooks: CallHoo
   const { session, calls, ownHeaders, config } = request
   const observed: ServerCalls = {
     ...calls,
-    run: (sent, respond) => calls.run({ ...sent, ...observing(sent, hooks) }, respond),
+    run: (sent, respond) => calls.run({ ...sent, ...observeCalls(sent, hooks) }, respond),
   }
   const timeoutMs = Math.max(config.list_timeout_ms, request.startTimeoutMs(server))
   const parts = { calls: observed, headers: ownHeaders, timeoutMs }
@@ -86,7 +86,7 @@ async function openLinkOf(request: ClientRequest, server: string, hooks: CallHoo
 }
 
 /** Runs the hooks of the request and then `hooks`. */
-function observing(sent: ServerRequest, hooks: CallHooks): CallHooks {
+function observeCalls(sent: ServerRequest, hooks: CallHooks): CallHooks {
   return {
     onCall(call) {
       sent.onCall?.(call)

@@ -42,7 +42,7 @@ function descriptionOf(links: readonly ServerResult<ServerLink>[], revision: str
   const open = links.flatMap((result) => ('value' in result ? [result.value] : []))
   // A server that is unavailable may have tools later.
   let capabilities: Fields = { tools: {} }
-  for (const link of open) capabilities = merged(capabilities, capabilitiesFor(link, revision))
+  for (const link of open) capabilities = mergeMembers(capabilities, capabilitiesFor(link, revision))
   const instructions = open.flatMap(({ server, instructions: text = '' }) =>
     text === '' ? [] : [`# ${server}\n\n${text}`],
   )
@@ -69,11 +69,11 @@ function withoutTasks({ [TASKS_EXTENSION]: _tasks, ...others }: Fields): Fields 
 }
 
 /** The members of both objects. Objects of one name are merged; of other values, the first that is truthy counts. */
-function merged(a: Fields, b: Fields): Fields {
+function mergeMembers(a: Fields, b: Fields): Fields {
   const result: Record<string, unknown> = { ...a }
   for (const [name, value] of Object.entries(b)) {
     const known = result[name]
-    result[name] = isJsonObject(known) && isJsonObject(value) ? merged(known, value) : known || value
+    result[name] = isJsonObject(known) && isJsonObject(value) ? mergeMembers(known, value) : known || value
   }
   return result
 }

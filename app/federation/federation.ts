@@ -247,7 +247,7 @@ export class Federation {
     const traceparent = `00-${trace.traceId}-${trace.spanId}-${trace.flags}`
     return {
       session,
-      calls: ofResource(calls, used),
+      calls: callsOfResource(calls, used),
       headers,
       ownHeaders: { ...headersOfOwnRequests(headers), traceparent },
       servers: caller.servers,
@@ -286,7 +286,7 @@ async function endSession(request: ClientRequest): Promise<void> {
 }
 
 /** Makes challenges name the endpoint that the client uses. */
-function ofResource(calls: ServerCalls, used: RequestedResource): ServerCalls {
+function callsOfResource(calls: ServerCalls, used: RequestedResource): ServerCalls {
   return {
     ...calls,
     run: (request, respond) =>

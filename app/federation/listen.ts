@@ -97,9 +97,9 @@ async function listenAt(link: ServerLink, listening: ListenContext): Promise<Ful
     wanted,
     own.map(({ source }) => source.name),
   )
-  const filter = await prepared(request, link, possible)
+  const filter = await prepareFilter(request, link, possible)
   if (Object.keys(filter).length === 0) return undefined
-  const show = showing(link, id, filter, uris)
+  const show = eventTranslator(link, id, filter, uris)
   const isOpen = await new Promise<boolean>((resolve) => {
     const flow = keepOpen({ request, link, stream, filter, show, opened: () => resolve(true) })
     flows.add(flow.finally(() => resolve(false)))
@@ -133,7 +133,11 @@ function acknowledgement(
 }
 
 /** Subscribes at a server with sessions. Returns the filter without the resources that the server refused. */
-async function prepared(request: ClientRequest, link: ServerLink, filter: JsonObject): Promise<JsonObject> {
+async function prepareFilter(
+  request: ClientRequest,
+  link: ServerLink,
+  filter: JsonObject,
+): Promise<JsonObject> {
   const { resourceSubscriptions: uris, ...flags } = filter
   if (link.isStateless || !Array.isArray(uris)) return filter
   const subscribing = uris.map((uri) =>
@@ -150,7 +154,7 @@ async function prepared(request: ClientRequest, link: ServerLink, filter: JsonOb
   return accepted.length === 0 ? flags : { ...flags, resourceSubscriptions: accepted }
 }
 
-function showing(
+function eventTranslator(
   link: ServerLink,
   id: RpcRequest['id'],
   filter: JsonObject,

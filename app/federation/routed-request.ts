@@ -137,7 +137,7 @@ export async function forwardRouted(
           status = 404
           return
         }
-        const shown = ofClient(outcome, server)
+        const shown = outcomeOfClient(outcome, server)
         if (ownId !== undefined && settled !== undefined && shown.kind === 'completed') {
           parked = parkableCall(request, control, shown, { link, ownId, message })
           if (parked !== undefined) {
@@ -165,7 +165,12 @@ export async function forwardRouted(
           },
         }
         try {
-          await writeOutcome(client, control, ofClient(withInputRounds(outcome, rounds), server), encode)
+          await writeOutcome(
+            client,
+            control,
+            outcomeOfClient(withInputRounds(outcome, rounds), server),
+            encode,
+          )
         } finally {
           stopListening()
         }
@@ -210,7 +215,7 @@ function withoutEscalation(request: ClientRequest): ClientRequest {
 }
 
 /** The outcome without the server's session id, and with event ids that name the server. */
-function ofClient(outcome: Outcome, server: string): Outcome {
+function outcomeOfClient(outcome: Outcome, server: string): Outcome {
   if (outcome.kind !== 'completed') return outcome
   const { [SESSION_ID_HEADER]: _session, ...headers } = outcome.headers
   const { body } = outcome

@@ -24,7 +24,7 @@ export async function openSessionStream(
   const attach = (link: ServerLink): void => {
     if (!servers.includes(link.server)) return
     const lastEventId = last?.server === link.server ? String(last.id) : undefined
-    const show = showing(link, session)
+    const show = eventTranslator(link, session)
     const opened = (): void => stream.begin()
     flows.add(keepOpen({ request, link, stream, filter: allChanges, show, opened, lastEventId }))
   }
@@ -43,7 +43,7 @@ export async function openSessionStream(
   await flows.end()
 }
 
-function showing(link: ServerLink, session: FederationSession): ShowEvent {
+function eventTranslator(link: ServerLink, session: FederationSession): ShowEvent {
   return (event) => {
     const { message } = shownEvent(event)
     if (message === undefined) return withClientEventId(link.server, event)

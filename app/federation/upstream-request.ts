@@ -30,7 +30,7 @@ const callHeaders = ['idempotency-key', 'x-idempotency-key', 'x-escalation-id', 
 /** The headers of the gateway's own requests on behalf of a client. */
 export function headersOfOwnRequests(headers: IncomingHttpHeaders): IncomingHttpHeaders {
   // The gateway itself reads the responses, whatever the client accepts.
-  return withoutParamHeaders(without(headers, [...exchangeHeaders, ...callHeaders, 'accept']))
+  return withoutParamHeaders(omitFields(headers, [...exchangeHeaders, ...callHeaders, 'accept']))
 }
 
 /** The message for the server, and its headers. `message` has the server's own names. */
@@ -40,7 +40,7 @@ export function requestTo(
   message: JsonObject,
   clientHeaders: IncomingHttpHeaders,
 ): { readonly headers: IncomingHttpHeaders; readonly message: JsonObject } {
-  const kept = without(clientHeaders, exchangeHeaders)
+  const kept = omitFields(clientHeaders, exchangeHeaders)
   const headers = { ...(link.isStateless ? kept : withoutParamHeaders(kept)), ...sessionHeaders(link) }
   return {
     headers,
@@ -82,12 +82,12 @@ export function translationFrom(
 }
 
 function withoutParamHeaders(headers: IncomingHttpHeaders): IncomingHttpHeaders {
-  return without(
+  return omitFields(
     headers,
     Object.keys(headers).filter((name) => name.startsWith(PARAM_PREFIX)),
   )
 }
 
-function without<V>(fields: Readonly<Record<string, V>>, names: readonly string[]): Record<string, V> {
+function omitFields<V>(fields: Readonly<Record<string, V>>, names: readonly string[]): Record<string, V> {
   return Object.fromEntries(Object.entries(fields).filter(([name]) => !names.includes(name)))
 }

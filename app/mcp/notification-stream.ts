@@ -32,14 +32,14 @@ async function* chunksOf(parts: NotificationStreamParts): AsyncGenerator<Respons
   yield { bytes: new Uint8Array(), response: { digest: null, instead } }
   if (isUnrecorded) return
   try {
-    for await (const event of parts.events) yield await passed(event, parts)
+    for await (const event of parts.events) yield await passEvent(event, parts)
   } catch (error) {
     const { code, message } = failureOf(error)
     throw new Refusal(code, message, { cause: error })
   }
 }
 
-async function passed(
+async function passEvent(
   event: McpEvent,
   { id, filter, resumedResponses }: NotificationStreamParts,
 ): Promise<ResponseChunk> {

@@ -33,7 +33,7 @@ export interface OwnRequestParts {
 export type Send = (head: Pick<McpRequest, 'method' | 'headers' | 'message'>) => Promise<McpResponse>
 
 /** Sends the gateway's own requests, which are not counted as sends of a call. */
-export function sendingTo(
+export function createSend(
   { servers }: Pick<OwnRequestParts, 'servers'>,
   upstream: URL,
   credential: Credential | undefined,
@@ -56,7 +56,7 @@ export interface OwnReply extends ServerReply {
 }
 
 /** Sends the gateway's own messages by `send`, and reads the response to each. Rejects as `send` does. */
-export function sendingOwn(send: Send, maxBytes: number): SendOwn<OwnReply> {
+export function createSendOwn(send: Send, maxBytes: number): SendOwn<OwnReply> {
   return async (message, headers) => {
     const response = await send({ method: 'POST', headers, message: { jsonrpc: '2.0', ...message } })
     const { [SESSION_ID_HEADER]: id } = response.headers
@@ -65,7 +65,7 @@ export function sendingOwn(send: Send, maxBytes: number): SendOwn<OwnReply> {
     const inSession = sessionId === undefined ? headers : { ...headers, [SESSION_ID_HEADER]: sessionId }
     try {
       if (message.id === undefined) return head
-      const respond = responding(send, inSession)
+      const respond = createRespond(send, inSession)
       return { ...head, result: (await responseIn(response, maxBytes, respond))?.['result'] }
     } catch (error) {
       if (error instanceof ProtocolViolation || error instanceof SseOverflow) return { ...head, error }
@@ -86,7 +86,7 @@ export function ownClientFacts(clientInfo: Implementation): ClientFacts {
 export type Respond = (response: JsonObject) => Promise<void>
 
 /** Responds by `send` with the headers of the session. */
-export function responding(send: Send, headers: Record<string, string>): Respond {
+export function createRespond(send: Send, headers: Record<string, string>): Respond {
   return async (message) => (await send({ method: 'POST', headers, message })).discard()
 }
 

@@ -28,7 +28,7 @@ import { type Denials, encodeRefusal } from './encode-refusal.js'
 import { type McpExchange, mcpExchange } from './exchange.js'
 import type { ServerSession } from './handshake.js'
 import type { Implementation } from './implementation.js'
-import { endSession, type OwnRequestParts, sendingTo } from './own-requests.js'
+import { createSend, endSession, type OwnRequestParts } from './own-requests.js'
 import { type RequestBody, readRequest } from './request.js'
 import type { LearningCaches } from './response-filter.js'
 import { outcomeOfResponse, type ResponseParts } from './response-outcome.js'
@@ -127,7 +127,7 @@ export class McpProxy {
     const { headers } = splitSessionId({ [SESSION_ID_HEADER]: session.sessionId })
     const sessionId = String(headers[SESSION_ID_HEADER])
     const signal = AbortSignal.timeout(this.#own.timeoutMs)
-    await endSession(sendingTo(this.#own, upstream, credential, { signal }), { ...session, sessionId })
+    await endSession(createSend(this.#own, upstream, credential, { signal }), { ...session, sessionId })
   }
 
   /** To be awaited before the call of a tool is judged; undefined if nothing has to be read. Rejects with `Refusal`. */

@@ -4,7 +4,13 @@ import { KeptReads } from '@svc/core/store'
 import { isUpstreamError } from '../upstream/response.js'
 import { performHandshake, serverVersionIn } from './handshake.js'
 import { LearnedValues } from './learned-values.js'
-import { endSession, type OwnRequestParts, ownClientFacts, sendingOwn, sendingTo } from './own-requests.js'
+import {
+  createSend,
+  createSendOwn,
+  endSession,
+  type OwnRequestParts,
+  ownClientFacts,
+} from './own-requests.js'
 import type { SharedState } from './shared-state.js'
 
 /** The version of a server that does not name one. */
@@ -25,11 +31,11 @@ export function versionProbe(own: OwnRequestParts): Probe {
   const { client, maxBytes, timeoutMs } = own
   return async (upstream, credential) => {
     const signal = AbortSignal.timeout(timeoutMs)
-    const send = sendingTo(own, upstream, credential, { signal })
+    const send = createSend(own, upstream, credential, { signal })
     try {
       // An error, or a response outside the protocol, counts as a server without a version.
       const { reply, session } = await performHandshake(
-        sendingOwn(send, maxBytes),
+        createSendOwn(send, maxBytes),
         ownClientFacts(client),
         false,
       )

@@ -130,11 +130,11 @@ export function resourceSubscriptions(params: JsonObject): string[] {
 const SUBSCRIPTIONS = 'resourceSubscriptions'
 
 function callOf(kind: 'tool' | 'prompt', params: JsonObject): Omit<MessageSubject, 'method'> {
-  return { kind, name: named(params, 'name'), args: argumentsOf(params) }
+  return { kind, name: requiredName(params, 'name'), args: argumentsOf(params) }
 }
 
 function resource(params: JsonObject): Omit<MessageSubject, 'method'> {
-  const uri = named(params, 'uri')
+  const uri = requiredName(params, 'uri')
   return { kind: 'resource', name: uri, args: { uri } }
 }
 
@@ -149,9 +149,9 @@ function completion(params: JsonObject): Omit<MessageSubject, 'method'> {
   }
   switch (ref['type']) {
     case 'ref/prompt':
-      return { kind: 'prompt', name: named(ref, 'name'), args, ...restOf(ref, 'name') }
+      return { kind: 'prompt', name: requiredName(ref, 'name'), args, ...restOf(ref, 'name') }
     case 'ref/resource':
-      return { kind: 'resource', name: named(ref, 'uri'), args, ...restOf(ref, 'uri') }
+      return { kind: 'resource', name: requiredName(ref, 'uri'), args, ...restOf(ref, 'uri') }
     default:
       throw invalidParams('ref.type: expected "ref/prompt" or "ref/resource".')
   }
@@ -163,7 +163,7 @@ function restOf(ref: JsonObject, name: 'name' | 'uri'): Pick<MessageSubject, 'pa
   return rest.length === 0 ? {} : { params: { ref: Object.fromEntries(rest) } }
 }
 
-function named(params: JsonObject, member: 'name' | 'uri'): string {
+function requiredName(params: JsonObject, member: 'name' | 'uri'): string {
   const name = params[member]
   if (typeof name !== 'string' || name === '' || name.length > maxName) {
     throw invalidParams(`${member}: expected a string of 1 to ${maxName} characters.`)

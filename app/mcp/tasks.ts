@@ -42,20 +42,20 @@ export function splitTaskIds(message: Message): { message: Message; tasks: reado
     // A client may have tasks of its own, whose ids stay.
     if (!isJsonObject(result) || taskOfClientId(relatedId(result) ?? '') === undefined)
       return { message, tasks }
-    const whole = { ...message.whole, result: withRelated(result, (id) => split(id, tasks)) }
+    const whole = { ...message.whole, result: withRelated(result, (id) => splitClientId(id, tasks)) }
     return { message: { ...message, whole }, tasks }
   }
   let params: JsonObject = message.params
   if (message.method.startsWith(TASKS_PREFIX) && 'taskId' in params) {
     // An id that is not a string is not one of the gateway's, and is not found.
-    params = { ...params, taskId: split(String(params['taskId']), tasks) }
+    params = { ...params, taskId: splitClientId(String(params['taskId']), tasks) }
   }
-  if (message.type === 'request') params = withRelated(params, (id) => split(id, tasks))
+  if (message.type === 'request') params = withRelated(params, (id) => splitClientId(id, tasks))
   if (tasks.length === 0) return { message, tasks }
   return { message: { ...message, params, whole: { ...message.whole, params } }, tasks }
 }
 
-function split(given: string, tasks: BoundTask[]): string {
+function splitClientId(given: string, tasks: BoundTask[]): string {
   const task = taskOfClientId(given) ?? { tag: '', server: '', tool: '', id: given }
   tasks.push(task)
   return task.id

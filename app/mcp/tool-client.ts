@@ -25,14 +25,14 @@ import {
   withoutSession,
 } from './handshake.js'
 import {
+  createRespond,
+  createSend,
+  createSendOwn,
   type OwnRequestParts,
   ownClientFacts,
   type Respond,
-  responding,
   responseIn,
   type Send,
-  sendingOwn,
-  sendingTo,
 } from './own-requests.js'
 import { checkHead } from './response-outcome.js'
 import { checkResponse, failureOf, ProtocolViolation, recordedResult } from './rpc-response.js'
@@ -84,7 +84,7 @@ export class McpToolClient {
         return this.#send(control, upstream, request, one)
       })
       const send = this.#ownSend(call, upstream, call.abortState)
-      return await this.#outcomeOf(response, responding(send, sessionHeaders(used)))
+      return await this.#outcomeOf(response, createRespond(send, sessionHeaders(used)))
     } catch (error) {
       return outcomeOfError(control, error)
     }
@@ -119,7 +119,7 @@ export class McpToolClient {
 
   /** Rejects with `UpstreamError`, or as the dispatcher does. */
   async #handshake(call: Call, upstream: URL): Promise<ServerSession> {
-    const send = sendingOwn(this.#handshakeSend(call, upstream), maxHandshakeBytes)
+    const send = createSendOwn(this.#handshakeSend(call, upstream), maxHandshakeBytes)
     const { reply, session } = await performHandshake(send, ownClientFacts(this.#parts.client))
     const { status, error } = reply
     if (session === undefined && !isOtherEra(reply))
@@ -148,7 +148,7 @@ export class McpToolClient {
 
   /** Sends messages of the gateway's own with the credential of the call. */
   #ownSend(call: Call, upstream: URL, signal: Abortable): Send {
-    return sendingTo(this.#parts, upstream, call.get(credential), { signal, caller: () => callerOf(call) })
+    return createSend(this.#parts, upstream, call.get(credential), { signal, caller: () => callerOf(call) })
   }
 
   async #outcomeOf(response: McpResponse, respond: Respond): Promise<Outcome> {

@@ -118,9 +118,9 @@ export class StdioEndpoint {
     }
     if (message?.['method'] === 'initialize' && !isResponse(message)) return this.#begin(message, exchange)
     if (typeof id !== 'string')
-      return refused(400, 'Mcp-Session-Id is missing; a session begins with initialize.')
+      return refusedResponse(400, 'Mcp-Session-Id is missing; a session begins with initialize.')
     const session = this.#sessions.use(id)
-    if (session === undefined) return refused(404, 'There is no such session; begin a new one.')
+    if (session === undefined) return refusedResponse(404, 'There is no such session; begin a new one.')
     if (request.method === 'DELETE') {
       await this.#end(session)
       return noMessage(204)
@@ -218,6 +218,6 @@ function clientIn({ protocolVersion, capabilities = {}, clientInfo = {} }: JsonO
   return { revision: isStateless(revision) ? HANDSHAKE_REVISION : revision, capabilities, clientInfo }
 }
 
-function refused(status: number, message: string): McpResponse {
+function refusedResponse(status: number, message: string): McpResponse {
   return messageResponse({ message: rpcError(null, rpcCodes.invalidRequest, message) }, status)
 }

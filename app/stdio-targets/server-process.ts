@@ -94,13 +94,17 @@ export class ServerProcess {
       stdio: ['pipe', 'pipe', 'pipe', 'pipe'],
     })
     this.#child = child
-    this.#stdin = existing(child.stdin)
+    this.#stdin = requireStream(child.stdin)
     // The exit of the process says more than a broken pipe.
     this.#stdin.on('error', () => undefined)
     child.stdio[3]?.on('error', () => undefined)
     const read = Promise.all([
-      this.#readLines(existing(child.stdout), new LineSplitter(limits.maxLineBytes), listener.onLine),
-      this.#readLines(existing(child.stderr), new LineSplitter(maxErrorLine, true), listener.onErrorLine),
+      this.#readLines(requireStream(child.stdout), new LineSplitter(limits.maxLineBytes), listener.onLine),
+      this.#readLines(
+        requireStream(child.stderr),
+        new LineSplitter(maxErrorLine, true),
+        listener.onErrorLine,
+      ),
     ])
     child.once('error', (error) => this.#finish(`it cannot be started: ${error.message}`))
     child.once('exit', (code, signal) => {
@@ -203,7 +207,7 @@ export class ServerProcess {
   }
 }
 
-function existing<T>(stream: T | null): T {
+function requireStream<T>(stream: T | null): T {
   if (stream === null) throw new TypeError('the process has no pipe')
   return stream
 }

@@ -20,7 +20,7 @@ export class StderrLog {
     this.#secrets = piecesOf(secrets)
     // Servers also write lines there that are not errors, and may write many.
     this.#logger = new LimitedLogger(
-      { ...bound(logger), warn: (fields, text) => logger.info(fields, text) },
+      { ...bindLogger(logger), warn: (fields, text) => logger.info(fields, text) },
       clock,
     )
   }
@@ -60,7 +60,7 @@ function piecesOf(secrets: readonly EnvironmentSecret[]): EnvironmentSecret[] {
     .sort((one, other) => other.value.length - one.value.length)
 }
 
-function bound(logger: Logger): Logger {
+function bindLogger(logger: Logger): Logger {
   return {
     debug: (fields, message) => logger.debug(fields, message),
     info: (fields, message) => logger.info(fields, message),

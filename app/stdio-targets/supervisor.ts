@@ -140,7 +140,7 @@ export class Supervisor {
     this.#run = run
     await this.#stopping
     const refusal = this.#isClosed ? 'the gateway is closing' : limit.refusal()
-    if (refusal !== undefined) throw unavailable(name, limit.reason ?? refusal, refusal)
+    if (refusal !== undefined) throw unavailableError(name, limit.reason ?? refusal, refusal)
     this.#parts.makeRoom()
     try {
       return await this.#open(run)
@@ -153,7 +153,7 @@ export class Supervisor {
         meter?.count('svc_stdio_server_failures_total')
         logger.error({ server: name, reason, stderr: run.stderr?.last }, 'the MCP server did not start')
       }
-      throw unavailable(name, reason, isOfClient ? reason : undefined)
+      throw unavailableError(name, reason, isOfClient ? reason : undefined)
     }
   }
 
@@ -235,7 +235,7 @@ function receive(line: string, channel: RpcChannel, stderr: StderrLog): void {
 }
 
 /** `reason` may name paths and packages: it is for the operator. Callers get `hint`. */
-function unavailable(name: string, reason: string, hint?: string): UpstreamError {
+function unavailableError(name: string, reason: string, hint?: string): UpstreamError {
   const message = `The MCP server "${name}" is not running${hint === undefined ? '' : `: ${hint}`}.`
   return new UpstreamError(message, 'no', { cause: new Error(reason) })
 }
