@@ -1,7 +1,7 @@
 // Loads the policies that the docs show.
 import { execFile } from 'node:child_process'
 import { createHmac } from 'node:crypto'
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
@@ -9,8 +9,8 @@ import { expect } from 'chai'
 import { runPolicy } from '../support/policy-command.js'
 import { temporaryDir } from '../support/temporary-dir.js'
 
-const read = (page: string) =>
-  readFileSync(fileURLToPath(new URL(`../../../docs/${page}`, import.meta.url)), 'utf8')
+const docs = fileURLToPath(new URL('../../../docs', import.meta.url))
+const read = (page: string) => readFileSync(join(docs, page), 'utf8')
 const policiesIn = (page: string) =>
   [...page.matchAll(/^```yaml\n(tenant:.*?)^```$/gms)].map(([, text]) => text ?? '')
 const page = read('brokers.md')
@@ -39,6 +39,20 @@ describe('the policies of the docs', () => {
       }
       expect((await run('check', 'policy.yaml')).at(-1)).to.match(/^policy\.yaml: OK, \d stages: audit, /)
       expect(policy, 'the key of the log, without which no gateway starts').to.match(/^ +signer: /m)
+    })
+  }
+
+  for (const name of readdirSync(docs).filter((file) => file.endsWith('.md'))) {
+    const text = read(name)
+    if (policiesIn(text).length === 0) continue
+    it(`say where the files and variables come from that their policies name: ${name}`, () => {
+      const named = [
+        ...policiesIn(text)
+          .join('')
+          .matchAll(/(?:file:\/\/|env:)([\w./-]+)/g),
+      ].map(([, at]) => at ?? '')
+      const elsewhere = text.replaceAll(/(?:file:\/\/|env:)[\w./-]+/g, '')
+      expect(named.filter((at) => !elsewhere.includes(at))).to.deep.equal([])
     })
   }
 
