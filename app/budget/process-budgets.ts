@@ -3,12 +3,12 @@ import { getHeapStatistics } from 'node:v8'
 import { MAX_COST } from '@svc/core/json'
 import { Budget } from './budget.js'
 
-/** The work on lines that processes write is given back after this time, in milliseconds. */
+/** The work on lines that processes write, and on events of servers, is given back after this time, in milliseconds. */
 export const lineWindowMs = 10
-/** The costs of a line beside its bytes, in bytes: reading one of a few bytes takes as long as 256 bytes of a long one. */
+/** The costs of a line or an event beside its bytes, in bytes: reading one of a few bytes takes as long as 256 bytes of a long one. */
 export const lineCost = 256
 
-/** Bytes of lines that are read in one window; one server has at most half, so that another is read meanwhile. */
+/** Bytes of lines and events that are read in one window; one server has at most half, so that another is read meanwhile. */
 export const lineBudget = new Budget({
   name: 'lines',
   limit: 131_072,

@@ -1,7 +1,9 @@
 // MCP servers over Streamable HTTP: the only place where a server's bytes become messages.
+import { after, attempt, type MaybePromise } from '@svc/core'
 import { readEvent, type SseEvent, SseSplitter, withKnownFields } from '@svc/core/http'
 import { isJsonObject, type JsonObject, MAX_COST } from '@svc/core/json'
 import { MessageRoom } from '../budget/message-room.js'
+import { lineBudget, lineCost, lineWindowMs } from '../budget/process-budgets.js'
 import { PROTOCOL_VERSION_HEADER } from '../http/header-names.js'
 import { EVENT_STREAM_TYPE, JSON_TYPE, mediaType } from '../http/media-type.js'
 import { discard } from '../upstream/discard.js'
@@ -12,7 +14,7 @@ import { decoded, encoded } from './header-text.js'
 import { nameSources } from './header-validation.js'
 import { revisionIn } from './meta.js'
 import { isStateless } from './protocol.js'
-import { type Fields, isResponse, ProtocolViolation, readServerMessage } from './rpc-response.js'
+import { type Fields, isResponse, ProtocolViolation, readInTurns } from './rpc-response.js'
 import {
   type McpEvent,
   type McpRequest,
@@ -81,7 +83,7 @@ function responseOf(
     return new WholeResponse(status, headers, inRoom(body, room, request))
   }
   const events = (limits: StreamLimits): AsyncIterable<McpEvent> =>
-    eventsIn(body, limits, roomFor(request, target, MAX_COST))
+    eventsIn(body, limits, roomFor(request, target, MAX_COST), target.host)
   return { status, headers, form: 'events', events, discard: () => discard(body) }
 }
 
@@ -116,12 +118,15 @@ async function* eventsIn(
   body: UpstreamResponse['body'],
   { maxBytes = Number.POSITIVE_INFINITY, maxEventBytes = MAX_COST }: StreamLimits,
   room: MessageRoom,
+  host: string,
 ): AsyncGenerator<McpEvent> {
   const splitter = new SseSplitter(Math.min(maxEventBytes, MAX_COST))
   const limited = limitBody(body, maxBytes)
   try {
     for await (const piece of limited instanceof Uint8Array ? [limited] : limited) {
       for (const { bytes, isEvent } of splitter.push(piece)) {
+        const free = lineBudget.spend({ owner: host }, bytes.byteLength + lineCost, lineWindowMs)
+        if (free !== undefined) await free
         yield isEvent ? eventIn(bytes) : { frame: bytes }
         room.free()
       }
@@ -132,12 +137,14 @@ async function* eventsIn(
   }
 }
 
-function eventIn(given: Uint8Array): McpEvent {
+function eventIn(given: Uint8Array): MaybePromise<McpEvent> {
   const event = fieldsOf(given)
   // A field whose name begins with another byte order mark is data to clients that drop that one.
   const frame = event.hasOtherFields ? withKnownFields(given) : given
-  const message = messageIn(event)
-  return message === undefined ? { frame, id: event.id } : { frame, id: event.id, message, text: event.data }
+  const { id, data: text } = event
+  return after(messageIn(event), (message) =>
+    message === undefined ? { frame, id } : { frame, id, message, text },
+  )
 }
 
 function fieldsOf(frame: Uint8Array): SseEvent {
@@ -149,17 +156,18 @@ function fieldsOf(frame: Uint8Array): SseEvent {
 }
 
 /** An event of type `message` must hold a message; most clients ignore other types. */
-function messageIn({ data, type }: SseEvent): Fields | undefined {
+function messageIn({ data, type }: SseEvent): MaybePromise<Fields | undefined> {
   if (data === '') return undefined
-  let message: Fields
-  try {
-    message = readServerMessage(data)
-  } catch (error) {
-    if (error instanceof ProtocolViolation && type !== 'message') return undefined
-    throw error
-  }
-  if (type !== 'message' && isResponse(message)) {
-    throw new ProtocolViolation('The upstream sent a response in an event that clients may ignore.')
-  }
-  return message
+  const read = attempt<Fields, undefined>(
+    () => readInTurns(data),
+    (error) => {
+      if (error instanceof ProtocolViolation && type !== 'message') return undefined
+      throw error
+    },
+  )
+  return after(read, (message) => {
+    if (message !== undefined && type !== 'message' && isResponse(message))
+      throw new ProtocolViolation('The upstream sent a response in an event that clients may ignore.')
+    return message
+  })
 }

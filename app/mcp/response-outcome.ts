@@ -95,9 +95,10 @@ function bufferedOutcome(
 ): MaybePromise<Outcome> {
   return after(response.message(parts.maxResponseBytes), (received) => {
     checkResponse(received.message, id)
-    return after(filter.response(received.message), (filtered) =>
-      completed(response, showMessage(received, filtered), recordedResult(filtered)),
-    )
+    return after(filter.response(received.message), (filtered) => {
+      const { bytes, text } = showMessage(received, filtered)
+      return after(recordedResult(filtered, text), (recorded) => completed(response, bytes, recorded))
+    })
   })
 }
 
@@ -113,7 +114,7 @@ async function refusedByUpstream(
   if (received === undefined) return completed(response, bytes, { digest: null, error: 'UPSTREAM' })
   const { message } = received
   const filtered = isResponse(message) ? await filter.response(message) : message
-  return completed(response, showMessage(received, filtered), { digest: null, error: 'UPSTREAM' })
+  return completed(response, showMessage(received, filtered).bytes, { digest: null, error: 'UPSTREAM' })
 }
 
 async function messageIfAny(response: WholeResponse, maxBytes: number): Promise<Received | undefined> {

@@ -84,7 +84,7 @@ export class McpResponseStream implements ResponseStream {
     if (this.#isCompleted) throw new ProtocolViolation('The upstream responded twice.')
     const filtered = await filter.response(event.message)
     const { bytes, text: content } = showEvent(event, filtered)
-    const recorded = recordedResult(filtered)
+    const recorded = await recordedResult(filtered, content)
     this.#isCompleted = true
     resumption.completed()
     const instead = (outcome: Failed): Uint8Array => {

@@ -84,8 +84,8 @@ export class ResumedResponses {
     }
     const filter = new ResponseFilter(control, open, exchange, this.#parts.caches)
     const filtered = await filter.response(message)
-    const { bytes } = showEvent(event, filtered)
-    return { bytes, response: { call: resumed, ...recordedResult(filtered), instead } }
+    const { bytes, text } = showEvent(event, filtered)
+    return { bytes, response: { call: resumed, ...(await recordedResult(filtered, text)), instead } }
   }
 
   /** A call of the same caller and trace, whose cause is the original call. */

@@ -1,9 +1,12 @@
 // Reads JSON-RPC messages of an upstream. Unlike a caller's message, they may have numbers that a double cannot represent,
 // and their bytes are passed on unchanged if every parser reads them alike.
-import { type ErrorCode, type Failed, failed, isRefusal, Refusal } from '@svc/core'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { after, type ErrorCode, type Failed, failed, isRefusal, type MaybePromise, Refusal } from '@svc/core'
 import { SseOverflow } from '@svc/core/http'
 import { canonicalize, isJsonObject, isTooCostly, MAX_COST, sha256Hex } from '@svc/core/json'
+import { smallBytes } from '../budget/process-budgets.js'
 import { isUpstreamError } from '../upstream/response.js'
+import { digestInThread } from './digest-thread.js'
 import type { RequestId } from './message.js'
 
 /** The upstream broke the protocol; the message may be shown to the caller. */
@@ -16,6 +19,24 @@ export type Fields = Readonly<Record<string, unknown>>
 /** One JSON-RPC message. Throws `ProtocolViolation`, and `Refusal` (`PAYLOAD_TOO_LARGE`) if it costs too much to read. */
 export function readServerMessage(text: string): Fields {
   if (isTooCostly(text)) throw tooCostly()
+  return parsedMessage(text)
+}
+
+/** The same, for a large message in several turns of the event loop, so that others are served meanwhile. */
+export function readInTurns(text: string): MaybePromise<Fields> {
+  return text.length <= smallBytes ? readServerMessage(text) : readLargeMessage(text)
+}
+
+async function readLargeMessage(text: string): Promise<Fields> {
+  await nextTurn()
+  if (isTooCostly(text)) throw tooCostly()
+  await nextTurn()
+  const message = parsedMessage(text)
+  await nextTurn()
+  return message
+}
+
+function parsedMessage(text: string): Fields {
   let value: unknown
   try {
     value = JSON.parse(text)
@@ -75,15 +96,22 @@ export interface RecordedResult {
   readonly error?: ErrorCode
 }
 
-/** Throws `ProtocolViolation` for a result that cannot be canonicalised. */
-export function recordedResult(response: Fields): RecordedResult {
+/** `text` is the response as JSON. Throws or rejects with `ProtocolViolation` for a result that cannot be canonicalised. */
+export function recordedResult(response: Fields, text: string): MaybePromise<RecordedResult> {
   if (!('result' in response)) return { digest: null, error: 'UPSTREAM' }
   const { result } = response
-  const digest = digestOf(result)
-  return isJsonObject(result) && result['isError'] === true ? { digest, error: 'UPSTREAM' } : { digest }
+  const failure: Pick<RecordedResult, 'error'> =
+    isJsonObject(result) && result['isError'] === true ? { error: 'UPSTREAM' } : {}
+  return after(digestOf(result, text), (digest) => ({ digest, ...failure }))
 }
 
-function digestOf(result: unknown): string {
+function digestOf(result: unknown, text: string): MaybePromise<string> {
+  if (text.length <= smallBytes) return digestHere(result)
+  // What the thread cannot hash is refused here, with the reason.
+  return digestInThread(text).catch(() => digestHere(result))
+}
+
+function digestHere(result: unknown): string {
   try {
     return sha256Hex(canonicalize(result))
   } catch (cause) {

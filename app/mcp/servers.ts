@@ -7,7 +7,7 @@ import { JSON_TYPE, mediaType } from '../http/media-type.js'
 import { discard } from '../upstream/discard.js'
 import type { Discardable, UpstreamRequest, UpstreamResponse } from '../upstream/response.js'
 import { wholeBody } from '../upstream/response-limit.js'
-import { checkServerMessage, decodeUtf8, type Fields, readServerMessage } from './rpc-response.js'
+import { checkServerMessage, decodeUtf8, type Fields, readInTurns } from './rpc-response.js'
 
 /** A message to a server (POST), or a request for a stream of notifications (GET) or for the end of a session (DELETE). */
 export interface McpRequest extends Omit<UpstreamRequest, 'path' | 'body'> {
@@ -82,9 +82,9 @@ export class WholeResponse implements ResponseHead {
   message(maxBytes: number): MaybePromise<ReceivedMessage & { readonly bytes: Uint8Array }> {
     return after(this.bytes(Math.min(maxBytes, MAX_COST)), (bytes) => {
       const text = this.#received?.text ?? decodeUtf8(bytes)
-      const message =
-        this.#received === undefined ? readServerMessage(text) : checkServerMessage(this.#received.message)
-      return { message, text, bytes }
+      const reading =
+        this.#received === undefined ? readInTurns(text) : checkServerMessage(this.#received.message)
+      return after(reading, (message) => ({ message, text, bytes }))
     })
   }
 

@@ -29,11 +29,11 @@ export function showEvent(
 export function showMessage(
   received: ReceivedMessage & { readonly bytes: Uint8Array },
   message: Fields,
-): Uint8Array {
+): { readonly bytes: Uint8Array; readonly text: string } {
   const text = textShowing(received, message)
   const bytes = text === received.text ? received.bytes : Buffer.from(text)
   shown.set(bytes, { message, text })
-  return bytes
+  return { bytes, text }
 }
 
 /** The bytes of an event with `message` in place of its own. */

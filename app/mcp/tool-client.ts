@@ -172,9 +172,9 @@ export class McpToolClient {
       return failed('UPSTREAM_UNREACHABLE', 'The upstream sent no JSON-RPC response.')
     }
     checkResponse(message, ID)
-    // Throws for a result that the record cannot hold, as over MCP.
-    const { error } = recordedResult(message)
+    // Rejects for a result that the record cannot hold, as over MCP.
     const shown = JSON.stringify(message['result'] ?? message['error'])
+    const { error } = await recordedResult(message, `{"result":${shown}}`)
     return completedWith(error === undefined ? 200 : 502, 'application/json', Buffer.from(shown))
   }
 }

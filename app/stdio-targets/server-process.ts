@@ -5,6 +5,7 @@ import { randomUUID } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
 import type { Readable, Writable } from 'node:stream'
+import type { MaybePromise } from '@svc/core'
 import { MessageRoom } from '../budget/message-room.js'
 import { lineBudget, lineCost, lineWindowMs } from '../budget/process-budgets.js'
 import { LineSplitter, LineTooLong } from './line-splitter.js'
@@ -31,7 +32,7 @@ export interface ProcessLimits {
 /** Receives what a process writes. */
 export interface ProcessListener {
   /** Called with a line of standard output. */
-  readonly onLine: (line: string) => void
+  readonly onLine: (line: string) => MaybePromise<void>
   /** Called when a line of standard output is over the limit; the process is killed. */
   readonly onLineTooLong: () => void
   /** Called with a line of standard error. */
@@ -160,7 +161,11 @@ export class ServerProcess {
   }
 
   /** Reads lines as the budget allows; meanwhile the process waits for its output to be read. Resolves at the end. */
-  async #readLines(stream: Readable, lines: LineSplitter, onLine: (line: string) => void): Promise<void> {
+  async #readLines(
+    stream: Readable,
+    lines: LineSplitter,
+    onLine: (line: string) => MaybePromise<void>,
+  ): Promise<void> {
     const { server } = this.#limits
     const user = { owner: server, server }
     const room = new MessageRoom({ user, maxBytes: this.#limits.maxLineBytes })
@@ -169,7 +174,8 @@ export class ServerProcess {
         for (const line of lines.push(chunk)) {
           const free = lineBudget.spend(user, line.length + lineCost, lineWindowMs)
           if (free !== undefined) await free
-          onLine(line)
+          const received = onLine(line)
+          if (received !== undefined) await received
           room.free()
         }
         await room.grow(lines.unfinished)

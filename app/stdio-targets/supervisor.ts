@@ -1,13 +1,15 @@
 // Supervises the process of a server: at most one at a time, started when it is needed, restarted after it failed.
-import type { Clock, Logger, Meter, Refusal } from '@svc/core'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { Clock, Logger, MaybePromise, Meter, Refusal } from '@svc/core'
 import { isTooCostly, MAX_COST, messageOf, outermostMembers, parseJsonObject } from '@svc/core/json'
+import { smallBytes } from '../budget/process-budgets.js'
 import {
   type ClientFacts,
   performHandshake,
   type ServerDescription,
   type ServerSession,
 } from '../mcp/handshake.js'
-import { tooCostly } from '../mcp/rpc-response.js'
+import { type Fields, tooCostly } from '../mcp/rpc-response.js'
 import type { ReceivedMessage } from '../mcp/servers.js'
 import { UpstreamError } from '../upstream/response.js'
 import { responseTooLarge } from '../upstream/response-limit.js'
@@ -223,13 +225,29 @@ export class Supervisor {
   }
 }
 
-function receive(line: string, channel: RpcChannel, stderr: StderrLog): void {
-  if (isTooCostly(line)) {
-    const { jsonrpc, id, method } = outermostMembers(Buffer.from(line), ['jsonrpc', 'id', 'method'])
-    if (jsonrpc === '2.0' && method === undefined) channel.refuse(tooCostly(), id)
-    return
-  }
-  const message = parseJsonObject(line)
+function receive(line: string, channel: RpcChannel, stderr: StderrLog): MaybePromise<void> {
+  if (line.length > smallBytes) return receiveInTurns(line, channel, stderr)
+  if (isTooCostly(line)) refuse(line, channel)
+  else accept(parseJsonObject(line), line, channel, stderr)
+}
+
+/** Reads a large line in several turns of the event loop, so that others are served meanwhile. */
+async function receiveInTurns(line: string, channel: RpcChannel, stderr: StderrLog): Promise<void> {
+  await nextTurn()
+  const isRefused = isTooCostly(line)
+  await nextTurn()
+  const message = isRefused ? undefined : parseJsonObject(line)
+  await nextTurn()
+  if (isRefused) refuse(line, channel)
+  else accept(message, line, channel, stderr)
+}
+
+function refuse(line: string, channel: RpcChannel): void {
+  const { jsonrpc, id, method } = outermostMembers(Buffer.from(line), ['jsonrpc', 'id', 'method'])
+  if (jsonrpc === '2.0' && method === undefined) channel.refuse(tooCostly(), id)
+}
+
+function accept(message: Fields | undefined, line: string, channel: RpcChannel, stderr: StderrLog): void {
   if (message?.['jsonrpc'] === '2.0') channel.receive(message, line)
   else stderr.add(`(standard output, no message) ${line}`)
 }

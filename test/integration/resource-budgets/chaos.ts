@@ -8,6 +8,7 @@ const { values } = parseArgs({
   options: {
     seed: { type: 'string', default: String(randomInt(2 ** 30)) },
     mb: { type: 'string' },
+    heap: { type: 'string', default: '256' },
     only: { type: 'string', default: '' },
   },
 })
@@ -21,7 +22,7 @@ for (const one of allCases) {
   if (!name.includes(values.only)) continue
   let result: string
   try {
-    const outcome = await attack(one, size * 1_048_576)
+    const outcome = await attack(one, size * 1_048_576, Number(values.heap))
     const { statuses, text, idleMs, healthMs, turnMs, keptBytes } = outcome
     const code = /"error":"([A-Z_]+)"/.exec(text)?.[1] ?? ''
     const found = violations(outcome)

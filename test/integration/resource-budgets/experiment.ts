@@ -45,12 +45,12 @@ const idleProbesMs = 300
 const releaseMs = 3_000
 
 /** Throws if the gateway dies, or does not serve another tenant. */
-export async function attack({ channel, shape }: Case, bytes: number): Promise<Outcome> {
+export async function attack({ channel, shape }: Case, bytes: number, heapMb = 256): Promise<Outcome> {
   const { target, rpc, method, path, body, sessions = 0, concurrent = 1 }: Channel = channels[channel]
   const { place, times, pauseMs, text }: Shape = shapes[shape]
   await using server = await startHostileServer()
   await using issuer = await TestIssuer.start()
-  await using gateway = await startMeasuredGateway(targetsOf(server.url, shape, bytes), issuer.oidc)
+  await using gateway = await startMeasuredGateway(targetsOf(server.url, shape, bytes), issuer.oidc, heapMb)
   const { url } = gateway
   const other = await issuer.sign({ org: 'other', sub: 'bob' })
   const headers: Record<string, string> = {

@@ -5,8 +5,6 @@ import { fileURLToPath } from 'node:url'
 import { endWithRunner } from '../../support/child-lifetime.js'
 import type { Used } from './gateway-process.js'
 
-const heapMb = 256
-
 export interface MeasuredGateway extends AsyncDisposable {
   readonly url: string
   /** Rejects when the process ends. */
@@ -15,7 +13,11 @@ export interface MeasuredGateway extends AsyncDisposable {
   used(): Promise<Used>
 }
 
-export async function startMeasuredGateway(targets: object, oidc: object): Promise<MeasuredGateway> {
+export async function startMeasuredGateway(
+  targets: object,
+  oidc: object,
+  heapMb: number,
+): Promise<MeasuredGateway> {
   const module = fileURLToPath(new URL('./gateway-process.js', import.meta.url))
   const execArgv = [`--max-old-space-size=${heapMb}`, '--expose-gc', '--conditions=svc-internal']
   const child = endWithRunner(

@@ -3,7 +3,7 @@
 
 import type { Worker } from 'node:worker_threads'
 import type { Logger, Signer } from '@svc/core'
-import { startWorker, Thread } from '../thread/thread.js'
+import { startWorker, Thread } from '@svc/core/thread'
 import type { SharedBatch } from './shared-batch.js'
 import { SharedMemory, type SharedMemorySize, SIGNING_PROBE, sharedBytes } from './shared-memory.js'
 

@@ -1,8 +1,8 @@
 // The signing thread: signs the messages in the memory shared with the writer.
 
 import { workerData } from 'node:worker_threads'
+import { Calls } from '@svc/core/thread'
 import { whenFastest } from '../keys/ed25519.js'
-import { Calls } from '../thread/calls.js'
 import { SharedMemory, SIGNING_PROBE } from './shared-memory.js'
 import type { SigningHost, SigningWorkerData } from './signing-thread.js'
 

@@ -2,7 +2,7 @@
 // another.
 
 import { messageOf } from '@svc/core/json'
-import { startWorker, Thread } from '../thread/thread.js'
+import { startWorker, Thread } from '@svc/core/thread'
 import { type SerializedError, serializeError, UploadError } from './error.js'
 import type { SizeRequest, SizeResponse } from './file-sizes.js'
 import type { PresignConfig } from './presign.js'

@@ -3,7 +3,7 @@
 
 import { setPriority } from 'node:os'
 import { workerData } from 'node:worker_threads'
-import { Calls } from '../thread/calls.js'
+import { Calls } from '@svc/core/thread'
 import { DirectoryUpload } from './directory-upload.js'
 import { deserializeError, type SerializedError } from './error.js'
 import type { RoundRequest, UploadHost, UploadTask } from './upload-thread.js'

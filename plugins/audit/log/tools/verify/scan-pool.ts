@@ -1,8 +1,8 @@
 // Scans chunks on all cores: on threads if the log is large enough, else on this thread.
 
 import { availableParallelism } from 'node:os'
+import { startWorker, Thread } from '@svc/core/thread'
 import { lineStartFrom } from '../../files/lines.js'
-import { startWorker, Thread } from '../../thread/thread.js'
 import type { KeySpan } from '../../tree/journal-line.js'
 import { type Chunk, type ChunkResult, type ScanContext, scanChunks } from './scan-chunk.js'
 

@@ -1,9 +1,9 @@
 // A signing thread that fails at a moment chosen by the test.
 
 import { parentPort, workerData } from 'node:worker_threads'
+import { Calls } from '@svc/core/thread'
 import { SharedMemory, SIGNING_PROBE } from '@svc/plugin-audit/internal/log/signing/shared-memory'
 import type { SigningHost, SigningWorkerData } from '@svc/plugin-audit/internal/log/signing/signing-thread'
-import { Calls } from '@svc/plugin-audit/internal/log/thread/calls'
 import { LocalDevSigner } from '@svc/plugin-audit/log'
 
 export interface OddWorkerData extends SigningWorkerData {

@@ -1,6 +1,6 @@
 // A thread that adds numbers.
 
-import { Calls } from '@svc/plugin-audit/internal/log/thread/calls'
+import { Calls } from '@svc/core/thread'
 
 export interface SumsMethods {
   add(a: number, b: number): Promise<number>

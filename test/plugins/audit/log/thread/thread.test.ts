@@ -1,4 +1,4 @@
-import { startWorker, Thread } from '@svc/plugin-audit/internal/log/thread/thread'
+import { startWorker, Thread } from '@svc/core/thread'
 import { scanPool } from '@svc/plugin-audit/internal/log/tools/verify/scan-pool'
 import { KeyHistory } from '@svc/plugin-audit/internal/log/tree/key-history'
 import { expect } from 'chai'
