@@ -44,6 +44,9 @@ function targetMistake(target: string): string | undefined {
   return undefined
 }
 
+/** Members of `_meta` that the protocol or the gateway reads. */
+const metaInUse = /^(?:io\.modelcontextprotocol\/.*|svc\/.*|progressToken|traceparent|tracestate|baggage)$/
+
 const serverSchema = z
   .strictObject({
     host: z.string().min(1).default('127.0.0.1').describe('Address to listen on.'),
@@ -121,7 +124,14 @@ const serverSchema = z
             'Names of params that guarded MCP methods may have beside those of the protocol; others are refused. They are judged and hashed like arguments.',
           ),
         drop_meta: z
-          .array(z.string().min(1))
+          .array(
+            z
+              .string()
+              .min(1)
+              .refine((name) => !metaInUse.test(name), {
+                error: 'expected a member that neither the protocol nor the gateway reads',
+              }),
+          )
           .default(['claudecode/toolUseId'])
           .describe(
             'Members of `_meta` of requests that are removed before a call is judged, and that servers do not get: numbers that clients give each call, with which a repeated call would not be the same for approvals and idempotency keys.',
