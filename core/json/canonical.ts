@@ -231,10 +231,3 @@ export function joinCut(cut: SplitJson): string {
   const comma = cut.head.length > 1 && cut.tail.length > 1 ? ',' : ''
   return cut.head + comma + cut.tail
 }
-
-/** The text of the object with the member; `member` is its canonical text, `"name":value`. */
-export function joinCutWith(cut: SplitJson, member: string): string {
-  const before = cut.head.length > 1 ? ',' : ''
-  const after = cut.tail.length > 1 ? ',' : ''
-  return cut.head + before + member + after + cut.tail
-}

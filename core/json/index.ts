@@ -5,7 +5,6 @@ export {
   canonicalize,
   canonicalizeAround,
   joinCut,
-  joinCutWith,
   type SplitJson,
   type WrittenMember,
 } from './canonical.js'

@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs'
-import { CanonicalJsonError, canonicalize, canonicalizeAround, joinCut, joinCutWith } from '@svc/core/json'
+import { CanonicalJsonError, canonicalize, canonicalizeAround, joinCut } from '@svc/core/json'
 import { expect } from 'chai'
 import fc from 'fast-check'
 
@@ -207,6 +207,8 @@ describe('canonicalize', () => {
 })
 
 describe('canonicalizeAround', () => {
+  const withMember = ({ head, tail }: { head: string; tail: string }, member: string) =>
+    [head, member, tail].join(',').replace(/^\{,/, '{').replace(/,\}$/, '}')
   const json = fc.dictionary(fc.string(), fc.jsonValue()).filter((object) => !Object.hasOwn(object, 'sig'))
 
   it('returns the text without the member and with it, from one traversal', () => {
@@ -214,7 +216,7 @@ describe('canonicalizeAround', () => {
       fc.property(json, (object) => {
         const cut = canonicalizeAround(object, 'sig')
         expect(joinCut(cut)).to.equal(canonicalize(object))
-        expect(joinCutWith(cut, '"sig":"x"')).to.equal(canonicalize({ ...object, sig: 'x' }))
+        expect(withMember(cut, '"sig":"x"')).to.equal(canonicalize({ ...object, sig: 'x' }))
       }),
     )
   })
@@ -236,7 +238,7 @@ describe('canonicalizeAround', () => {
           .map((name) => ({ name, text: `"${name}":${canonicalize(more[name])}` }))
         const cut = canonicalizeAround(all, 'sig', texts)
         expect(joinCut(cut)).to.equal(canonicalize({ ...all, ...more }))
-        expect(joinCutWith(cut, '"sig":"x"')).to.equal(canonicalize({ ...all, ...more, sig: 'x' }))
+        expect(withMember(cut, '"sig":"x"')).to.equal(canonicalize({ ...all, ...more, sig: 'x' }))
       }),
     )
     expect(() => canonicalizeAround({ seq: 1 }, 'sig', [{ name: 'seq', text: '"seq":2' }])).to.throw(

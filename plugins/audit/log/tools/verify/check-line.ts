@@ -1,14 +1,6 @@
 // Checks one stored line by itself: canonical JSON, of its file's day, signed by a known key.
 
-import {
-  Base64Error,
-  CanonicalJsonError,
-  canonicalizeAround,
-  fromBase64,
-  joinCut,
-  joinCutWith,
-  parseJsonObject,
-} from '@svc/core/json'
+import { CanonicalJsonError, canonicalize, parseBase64, parseJsonObject } from '@svc/core/json'
 import { utcDayOf } from '../../format/day.js'
 import { lineText } from '../../format/stored-record.js'
 import { SIGNATURE_BYTES } from '../../keys/ed25519.js'
@@ -24,6 +16,7 @@ export interface LineFailure {
 const PREFIX = 'ed25519:'
 const SIGNATURE_TEXT = Math.ceil(SIGNATURE_BYTES / 3) * 4
 const COMMA = 0x2c
+const MALFORMED_SIGNATURE: LineFailure = { kind: 'bad_signature', message: 'sig is not ed25519:<base64>' }
 
 // One message and one signature are checked at a time. Allocating memory for each of millions would cost a tenth
 // of the check, mostly in garbage collection.
@@ -52,35 +45,33 @@ export function checkLine(bytes: Uint8Array, context: LineContext, leaf: number 
   if (text === undefined) return { failure: { kind: 'not_json', message: 'not UTF-8' } }
   const record = parseJsonObject(text)
   if (record === undefined) return { failure: { kind: 'not_json', message: 'not a JSON object' } }
-  const cut = cutSignature(bytes, record)
-  // Bytes with a valid signature are canonical and need not be serialised again, which saves most of the cost beside the
-  // signature check.
-  const isSigned =
-    cut !== undefined && checkSignature(cut.message, cut.sig, record, context, leaf) === undefined
-  const failure = isSigned ? undefined : checkCanonical(record, text, context, leaf)
-  return { record, failure: failure ?? checkPlace(record, context) }
+  return { record, failure: checkSigned(bytes, text, record, context, leaf) ?? checkPlace(record, context) }
 }
 
-function checkCanonical(
-  { sig, ...record }: Record<string, unknown>,
+/** Bytes with a valid signature are canonical; only others are serialised again, which costs as much as the signature. */
+function checkSigned(
+  bytes: Uint8Array,
   text: string,
+  record: Record<string, unknown>,
   context: LineContext,
   leaf: number | undefined,
 ): LineFailure | undefined {
+  const { sig } = record
   if (typeof sig !== 'string') return { kind: 'bad_signature', message: 'no signature' }
-  const message = signedMessage(record, sig, text)
-  return message === undefined
-    ? { kind: 'not_canonical', message: 'not the canonical JSON of itself (RFC 8785)' }
-    : checkSignature(Buffer.from(message), sig, record, context, leaf)
+  const message = cutSignature(bytes, record, sig)
+  const failure =
+    message === undefined ? MALFORMED_SIGNATURE : checkSignature(message, sig, record, context, leaf)
+  if (failure === undefined || isCanonical(record, text)) return failure
+  return { kind: 'not_canonical', message: 'not the canonical JSON of itself (RFC 8785)' }
 }
 
 /** The bytes around the signature, if it stands at its sorted position. */
 function cutSignature(
   bytes: Uint8Array,
-  stored: Record<string, unknown>,
-): { message: Uint8Array; sig: string } | undefined {
-  const { sig } = stored
-  if (typeof sig !== 'string' || !isSorted(Object.keys(stored))) return undefined
+  record: Record<string, unknown>,
+  sig: string,
+): Uint8Array | undefined {
+  if (!isSorted(Object.keys(record))) return undefined
   const line = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   const member = `"sig":"${sig}"`
   const start = line.indexOf(member)
@@ -92,7 +83,7 @@ function cutSignature(
   if (messageSpace.length < line.length) messageSpace = Buffer.allocUnsafeSlow(2 * line.length)
   line.copy(messageSpace, 0, 0, head)
   const length = head + line.copy(messageSpace, head, tail)
-  return { message: messageSpace.subarray(0, length), sig }
+  return messageSpace.subarray(0, length)
 }
 
 /** Whether `sig` is sorted between its neighbours. */
@@ -102,13 +93,11 @@ function isSorted(names: readonly string[]): boolean {
   return (before === undefined || before < 'sig') && (after === undefined || after > 'sig')
 }
 
-/** The signed text, if `text` is exactly what the writer makes of it and `sig`. */
-function signedMessage(record: Record<string, unknown>, sig: string, text: string): string | undefined {
+function isCanonical(record: Record<string, unknown>, text: string): boolean {
   try {
-    const cut = canonicalizeAround(record, 'sig')
-    return joinCutWith(cut, `"sig":${JSON.stringify(sig)}`) === text ? joinCut(cut) : undefined
+    return canonicalize(record) === text
   } catch (error) {
-    if (error instanceof CanonicalJsonError) return undefined
+    if (error instanceof CanonicalJsonError) return false
     throw error
   }
 }
@@ -121,7 +110,7 @@ function checkSignature(
   leaf: number | undefined,
 ): LineFailure | undefined {
   const signature = signatureBytes(sig)
-  if (signature === undefined) return { kind: 'bad_signature', message: 'sig is not ed25519:<base64>' }
+  if (signature === undefined) return MALFORMED_SIGNATURE
   // In a log without a journal, a signer without a public key may give its key any name.
   const isNamed = logId === undefined && ownLog === undefined && !isKeyId(keyId)
   if (keyId === undefined || isNamed) {
@@ -143,17 +132,10 @@ function checkSignature(
 function signatureBytes(sig: string): Uint8Array | undefined {
   if (!sig.startsWith(PREFIX)) return undefined
   const text = sig.slice(PREFIX.length)
-  if (text.length === SIGNATURE_TEXT) {
-    // A lenient decoding does not encode to the same text.
-    signatureSpace.write(text, 'base64')
-    return signatureSpace.toString('base64') === text ? signatureSpace : undefined
-  }
-  try {
-    return fromBase64(text)
-  } catch (error) {
-    if (error instanceof Base64Error) return undefined
-    throw error
-  }
+  if (text.length !== SIGNATURE_TEXT) return parseBase64(text)
+  // A lenient decoding does not encode to the same text.
+  signatureSpace.write(text, 'base64')
+  return signatureSpace.toString('base64') === text ? signatureSpace : undefined
 }
 
 function checkPlace(

@@ -1,6 +1,5 @@
 // Every seal has a checkpoint, except the last one of a writer that died and those whose files retention has removed.
 
-import { daysBetween } from '../../format/day.js'
 import { checkpointFile, JOURNAL_FILE } from '../../format/paths.js'
 import type { Context } from './inventory.js'
 import type { JournalEntry } from './journal-walk.js'
@@ -11,18 +10,12 @@ interface Unnoted {
   count: number
 }
 
-/** Lines at which one retention was in force. */
-interface RetentionPeriod {
-  readonly days: number | undefined
-  /** The day on which the last of them was written. */
-  last: string
-}
-
 export class MissingCheckpoints {
   readonly #context: Context
   /** Seals without a checkpoint, by the day on which they were sealed. */
   readonly #unnoted = new Map<string, Unnoted>()
-  readonly #retention: RetentionPeriod[] = []
+  /** Files of days before it may have been removed, counted in days since 1970. */
+  #firstKept = Number.NEGATIVE_INFINITY
   /** The last seal, if it has no checkpoint: a writer that died may leave it so, and the next one adds it. */
   #pending: JournalEntry | undefined
   #isGrowing = false
@@ -34,10 +27,7 @@ export class MissingCheckpoints {
   /** Takes the next journal line. */
   take(entry: JournalEntry, isNoted: boolean): void {
     const { line, retentionDays: days } = entry
-    const last = line.at.slice(0, 10)
-    const period = this.#retention.at(-1)
-    if (period !== undefined && period.days === days) period.last = last
-    else this.#retention.push({ days, last })
+    if (days !== undefined) this.#firstKept = Math.max(this.#firstKept, dayNumber(line.at) - days)
     // Later seals may have got their checkpoints after the inventory.
     this.#isGrowing ||= entry.end > this.#context.coveredSize
     if (this.#isGrowing || line.kind !== 'seal') return
@@ -54,8 +44,7 @@ export class MissingCheckpoints {
   finish(hasAny: boolean): void {
     const { findings } = this.#context
     for (const [day, { number, count }] of this.#unnoted) {
-      if (this.#retention.some(({ days, last }) => days !== undefined && daysBetween(day, last) > days))
-        continue
+      if (dayNumber(day) < this.#firstKept) continue
       const message = `${count} seals have no checkpoint, the first is ${JOURNAL_FILE}:${number}`
       findings.fail(checkpointFile(day), 0, 'missing_checkpoint', message)
     }
@@ -65,4 +54,8 @@ export class MissingCheckpoints {
       findings.fail(JOURNAL_FILE, 0, 'missing_checkpoint', 'no checkpoint agrees with the journal')
     }
   }
+}
+
+function dayNumber(instant: string): number {
+  return Math.floor(Date.parse(instant) / 86_400_000)
 }
