@@ -3,7 +3,7 @@
 
 import type { JournalLine, LineOf, SealBody, SealRange } from './journal-line.js'
 import { KeyHistory } from './key-history.js'
-import { LEAVES_PER_PIECE, type PlacedRange, placeRanges } from './seal-ranges.js'
+import { coveredBy, LEAVES_PER_PIECE, type PlacedRange, placeRanges } from './seal-ranges.js'
 
 /** A larger step between two lines is one of the clock, or a writer that was stopped. */
 export const MAX_STEP_MS = 36 * 3_600_000
@@ -53,10 +53,8 @@ export class JournalState {
   whyNot(line: JournalLine): string | undefined {
     if ((line.kind === 'genesis') !== (this.size === 0)) return 'genesis is the first line, and no other one'
     if (this.size > 0 && line.log_id !== this.logId) return `it belongs to log ${line.log_id}`
-    const covered = line.kind === 'seal' ? line.ranges.reduce((sum, [, , , lines]) => sum + lines, 0) : 0
-    if (line.leaf !== this.size + covered) {
-      return `it is leaf ${line.leaf}, and its ranges lead to ${this.size + covered}`
-    }
+    const leaf = this.size + coveredBy(line)
+    if (line.leaf !== leaf) return `it is leaf ${line.leaf}, and its ranges lead to ${leaf}`
     if (line.kind === 'seal') return this.#whyNotSeal(line)
     if (line.kind === 'remove' && !this.ends.has(line.day)) return `nothing of ${line.day} is sealed`
     if (line.kind === 'fault' && line.sealed !== (this.ends.get(line.day) ?? 0)) {

@@ -1,7 +1,7 @@
 // The ranges of a seal. None crosses a leaf index that is a multiple of 4096, so that verification has pieces for every
 // core.
 
-import type { SealRange } from './journal-line.js'
+import type { JournalLine, SealRange } from './journal-line.js'
 
 export const LEAVES_PER_PIECE = 4_096
 
@@ -14,6 +14,11 @@ export interface PlacedRange {
   readonly lines: number
   /** Index of its first leaf. */
   readonly leaf: number
+}
+
+/** Number of leaves before the journal line that it covers. */
+export function coveredBy(line: JournalLine): number {
+  return line.kind === 'seal' ? line.ranges.reduce((sum, [, , , lines]) => sum + lines, 0) : 0
 }
 
 /** Places the ranges of a seal from the leaf `first` on. */

@@ -14,7 +14,7 @@ import { endOfLeaf, readGenesis } from '../../tree/journal-file.js'
 import { KeyHistory } from '../../tree/key-history.js'
 import { shortLogId } from '../../tree/record-place.js'
 import { parseTreePath } from '../../tree/tree-layout.js'
-import { journalFacts, type Removal } from '../verify/journal-facts.js'
+import { factsOfLog, type Removal } from '../verify/journal-facts.js'
 import { type FileJudge, joinFile, type NamedObject, objectsByFile } from './joined-file.js'
 import { checkpointJudge, coverJudge, DailyJudge, JournalJudge, treeJudge } from './judges.js'
 import type { ObjectSource } from './object-source.js'
@@ -126,10 +126,10 @@ function treeFiles(files: Files, id: string | undefined): Files {
 
 /** The keys and removals that the restored journal states. */
 async function statedBy(dir: string, given: readonly TrustedKey[] | undefined) {
-  const path = join(dir, JOURNAL_FILE)
-  if (!existsSync(path))
+  const facts = await factsOfLog(dir)
+  if (facts === undefined)
     return { keys: KeyHistory.ofTrusted(given ?? []), removals: new Map<string, Removal>() }
-  const { keys, removals } = await journalFacts(path)
+  const { keys, removals } = facts
   return { keys: given === undefined ? keys : keys.trustedBy(given), removals }
 }
 

@@ -11,7 +11,7 @@ import type { JournalLine } from '../../tree/journal-line.js'
 import { KeyHistory } from '../../tree/key-history.js'
 import { notePieces } from '../../tree/note-file.js'
 import { recordPlace, shortLogId } from '../../tree/record-place.js'
-import type { PlacedRange } from '../../tree/seal-ranges.js'
+import { coveredBy, type PlacedRange } from '../../tree/seal-ranges.js'
 import { checkLine } from '../verify/check-line.js'
 import { signatureFailure } from '../verify/checkpoint-walk.js'
 import type { FileJudge, Piece } from './joined-file.js'
@@ -79,8 +79,7 @@ export class JournalJudge implements FileJudge {
 function follows(line: JournalLine, last: JournalLine | undefined, isExact: boolean): boolean {
   if (last !== undefined && line.log_id !== last.log_id) return false
   const first = (last?.leaf ?? -1) + 1
-  const sealed = line.kind === 'seal' ? line.ranges.reduce((sum, [, , , lines]) => sum + lines, 0) : 0
-  return isExact ? line.leaf === first + sealed : line.leaf >= first
+  return isExact ? line.leaf === first + coveredBy(line) : line.leaf >= first
 }
 
 /**

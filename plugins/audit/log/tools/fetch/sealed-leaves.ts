@@ -6,7 +6,7 @@ import { LeafRange } from '../../merkle/leaf-range.js'
 import type { Digest } from '../../merkle/tree-hash.js'
 import type { Head } from '../../tree/checkpoint.js'
 import { journalLines } from '../../tree/journal-file.js'
-import { type PlacedRange, placeRanges } from '../../tree/seal-ranges.js'
+import { coveredBy, type PlacedRange, placeRanges } from '../../tree/seal-ranges.js'
 import { storedLeaves } from '../../tree/tree-store.js'
 
 export class SealedLeaves {
@@ -22,8 +22,7 @@ export class SealedLeaves {
     this.#head = head
     for (const { line } of journalLines(nodeFileSystem, dir, 0, Number.POSITIVE_INFINITY)) {
       if (line?.kind !== 'seal') continue
-      const lines = line.ranges.reduce((sum, [, , , count]) => sum + count, 0)
-      for (const range of placeRanges(line.ranges, line.leaf - lines)) {
+      for (const range of placeRanges(line.ranges, line.leaf - coveredBy(line))) {
         const known = this.#ranges.get(range.day) ?? []
         this.#ranges.set(range.day, known)
         known.push(range)

@@ -5,7 +5,7 @@ import { dailyFiles } from '../../files/daily-files.js'
 import { nodeFileSystem } from '../../files/file-system.js'
 import { linesOf } from '../../files/lines.js'
 import { AuditError } from '../../format/errors.js'
-import { dailyLog, JOURNAL_FILE } from '../../format/paths.js'
+import { dailyLog } from '../../format/paths.js'
 import { isEnvelope, objectIn } from '../../format/stored-record.js'
 import { inclusionRanges, verifyInclusion } from '../../merkle/proof.js'
 import { leafHash } from '../../merkle/tree-hash.js'
@@ -15,7 +15,7 @@ import { readGenesis } from '../../tree/journal-file.js'
 import { isVerified, type Note } from '../../tree/note.js'
 import { rootsOf } from '../../tree/tree-store.js'
 import { compileFilter, type LogFilter } from '../read/filter.js'
-import { journalFacts } from '../verify/journal-facts.js'
+import { factsOfLog } from '../verify/journal-facts.js'
 import { proofText } from './proof-text.js'
 import { type LinePosition, leavesOf } from './record-leaves.js'
 
@@ -77,7 +77,7 @@ async function prove(dir: string, matches: readonly Match[]): Promise<string> {
 /** The newest checkpoint that a key of the log has signed: a proof must not repeat another one. */
 async function checkpointOf(dir: string): Promise<StoredCheckpoint> {
   const genesis = readGenesis(nodeFileSystem, dir)
-  const keys = genesis && (await journalFacts(join(dir, JOURNAL_FILE))).keys
+  const keys = (await factsOfLog(dir))?.keys
   const isSigned = (note: Note, head: Head) => isVerified(note, head.origin, keys?.allAt(head.size - 1) ?? [])
   const newest = genesis && newestCheckpoint(nodeFileSystem, dir, genesis.origin, isSigned)
   if (newest !== undefined) return newest

@@ -5,7 +5,7 @@ import { lineBlocksOf } from '../../files/lines.js'
 import { JOURNAL_FILE } from '../../format/paths.js'
 import { parseJournalLine } from '../../tree/journal-codec.js'
 import type { LineOf } from '../../tree/journal-line.js'
-import { type PlacedRange, placeRanges } from '../../tree/seal-ranges.js'
+import { coveredBy, type PlacedRange, placeRanges } from '../../tree/seal-ranges.js'
 
 // More days than this are found faster by parsing every line.
 const MAX_STARTS = 4
@@ -63,9 +63,8 @@ class LeafSearch {
     return this.#starts?.some((start) => line.includes(start)) ?? true
   }
 
-  take({ ranges, leaf }: LineOf<'seal'>): void {
-    const lines = ranges.reduce((sum, [, , , count]) => sum + count, 0)
-    for (const range of placeRanges(ranges, leaf - lines)) this.#takeRange(range)
+  take(seal: LineOf<'seal'>): void {
+    for (const range of placeRanges(seal.ranges, seal.leaf - coveredBy(seal))) this.#takeRange(range)
   }
 
   #takeRange({ day, start, end, lines, leaf }: PlacedRange): void {

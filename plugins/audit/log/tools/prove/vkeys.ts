@@ -1,15 +1,12 @@
 // Verifier keys of c2sp.org/signed-note, which tools for transparency logs take.
 
-import { statSync } from 'node:fs'
-import { join } from 'node:path'
 import { AuditError, SignerKeyError } from '../../format/errors.js'
-import { JOURNAL_FILE } from '../../format/paths.js'
 import { verifierFromLine } from '../../keys/public-key.js'
 import { readKeyLines } from '../../keys/read-keys.js'
 import { parseWitnessKey } from '../../tree/cosignature.js'
 import { ED25519_TYPE } from '../../tree/note.js'
 import { formatVkey, type NamedKey } from '../../tree/vkey.js'
-import { journalFacts } from '../verify/journal-facts.js'
+import { factsOfLog } from '../verify/journal-facts.js'
 
 /**
  * The verifier keys of the log in `dir` that are trusted now.
@@ -17,9 +14,7 @@ import { journalFacts } from '../verify/journal-facts.js'
  * @throws {AuditError} `read_failed` if the log has no journal with a valid genesis.
  */
 export async function vkeysOfLog(dir: string): Promise<string[]> {
-  const path = join(dir, JOURNAL_FILE)
-  const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0
-  const facts = size === 0 ? undefined : await journalFacts(path, size)
+  const facts = await factsOfLog(dir)
   if (facts?.genesis === undefined) {
     throw new AuditError('read_failed', `the log at ${dir} has no journal with a valid genesis`)
   }

@@ -1,13 +1,10 @@
 // Checks single records with the keys that the log itself names.
 
-import { statSync } from 'node:fs'
-import { join } from 'node:path'
-import { JOURNAL_FILE } from '../../format/paths.js'
 import { keysOfLog } from '../../keys/read-keys.js'
 import { KeyHistory } from '../../tree/key-history.js'
 import { shortLogId } from '../../tree/record-place.js'
 import { checkLine } from '../verify/check-line.js'
-import { journalFacts } from '../verify/journal-facts.js'
+import { factsOfLog } from '../verify/journal-facts.js'
 import type { FailureKind } from '../verify/report.js'
 
 /** Why the stored line of a day is not a record of the log; undefined if it is. */
@@ -15,10 +12,8 @@ export type RecordCheck = (line: Buffer, day: string) => FailureKind | undefined
 
 /** The check of a record's line; undefined if the log names no key. */
 export async function recordCheck(dir: string): Promise<RecordCheck | undefined> {
-  const path = join(dir, JOURNAL_FILE)
-  const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0
   const keys = KeyHistory.ofTrusted(await keysOfLog(dir))
-  const facts = size === 0 ? undefined : await journalFacts(path, size, keys)
+  const facts = await factsOfLog(dir, keys)
   const logId = facts?.logId === undefined ? undefined : shortLogId(facts.logId)
   if (keys.ids.length === 0) return undefined
   return (line, day) => checkLine(line, { keys, logId, day }, undefined).failure?.kind

@@ -1,15 +1,15 @@
 // A report on a log for an auditor: the verification, and the content of a range of days.
 
-import { existsSync, statSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { LegalHold } from '../../format/day.js'
 import { daysBetween } from '../../format/day.js'
 import { AuditError } from '../../format/errors.js'
-import { dailyLog, JOURNAL_FILE } from '../../format/paths.js'
+import { dailyLog } from '../../format/paths.js'
 import { verifierFromLine } from '../../keys/public-key.js'
 import { isDay, type LineOf } from '../../tree/journal-line.js'
 import { readLog } from '../read/read-log.js'
-import { type JournalFacts, journalFacts } from '../verify/journal-facts.js'
+import { factsOfLog, type JournalFacts } from '../verify/journal-facts.js'
 import type { FailureKind, VerifyFailure, VerifyReport } from '../verify/report.js'
 import { type VerifyOptions, verifyLog } from '../verify/verify-log.js'
 import { ReportedHeads } from './reported-heads.js'
@@ -111,7 +111,7 @@ export async function auditReport(dir: string, options: AuditReportOptions): Pro
   const witnessed = new WitnessedHeads(verifying.witnesses?.keys)
   const heads = new ReportedHeads({ from, to }, witnessed, verifying.witnesses?.keys)
   const verification = await verifyLog(dir, { ...verifying, onCheckpoint: heads.offer })
-  const facts = await factsOf(dir)
+  const facts = await factsOfLog(dir)
   const { tenants, records, unreadable } = await countRecords(dir, from, to)
   return {
     report: 1,
@@ -139,12 +139,6 @@ export async function auditReport(dir: string, options: AuditReportOptions): Pro
     holds: holds ?? null,
     not_covered: NOT_COVERED,
   }
-}
-
-async function factsOf(dir: string): Promise<JournalFacts | undefined> {
-  const path = join(dir, JOURNAL_FILE)
-  const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0
-  return size === 0 ? undefined : journalFacts(path, size)
 }
 
 function identityOf(

@@ -1,7 +1,10 @@
 // The journal's statements about the whole log: its identity, its keys and removed days. They are read before the tree,
 // because a line may withdraw a key or a day from leaves that stand before it.
 
+import { join } from 'node:path'
+import { nodeFileSystem, sizeOf } from '../../files/file-system.js'
 import { lineBlocksOf } from '../../files/lines.js'
+import { JOURNAL_FILE } from '../../format/paths.js'
 import { parseJournalLine } from '../../tree/journal-codec.js'
 import type { LineOf } from '../../tree/journal-line.js'
 import { KeyHistory } from '../../tree/key-history.js'
@@ -23,6 +26,13 @@ export interface JournalFacts {
   readonly retentionDays: number | undefined
 }
 
+/** What the journal of the log in `dir` states; undefined if there is none. */
+export async function factsOfLog(dir: string, keys?: KeyHistory): Promise<JournalFacts | undefined> {
+  const path = join(dir, JOURNAL_FILE)
+  const size = sizeOf(nodeFileSystem, path) ?? 0
+  return size === 0 ? undefined : journalFacts(path, size, keys)
+}
+
 /**
  * Reads the first `size` bytes of the journal. Lines with a wrong signature are skipped.
  *
@@ -30,7 +40,7 @@ export interface JournalFacts {
  */
 export async function journalFacts(
   path: string,
-  size = Number.POSITIVE_INFINITY,
+  size: number,
   keys = new KeyHistory(),
 ): Promise<JournalFacts> {
   const removals = new Map<string, Removal>()

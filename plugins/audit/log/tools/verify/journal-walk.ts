@@ -8,7 +8,7 @@ import { type Digest, leafHash } from '../../merkle/tree-hash.js'
 import { parseJournalLine } from '../../tree/journal-codec.js'
 import type { JournalLine } from '../../tree/journal-line.js'
 import { JournalState } from '../../tree/journal-state.js'
-import { type PlacedRange, placeRanges } from '../../tree/seal-ranges.js'
+import { coveredBy, type PlacedRange, placeRanges } from '../../tree/seal-ranges.js'
 import { checkLine } from './check-line.js'
 import type { Context } from './inventory.js'
 import type { FailureKind } from './report.js'
@@ -243,8 +243,4 @@ class AssumedEnds {
     for (const day of [...ends.keys()]) if (!known.has(day) && !stated.has(day)) ends.delete(day)
     this.#known = undefined
   }
-}
-
-function coveredBy(line: JournalLine): number {
-  return line.kind === 'seal' ? line.ranges.reduce((sum, [, , , lines]) => sum + lines, 0) : 0
 }
