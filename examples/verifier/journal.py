@@ -95,7 +95,10 @@ class State:
         while signer is not None:
             if signer == name and signed >= until:
                 return "it takes away the trust in the key that signs it"
-            term = self.keys.terms.get(signer, {"from": 0, "by": None})
+            term = self.keys.terms.get(signer)
+            # Lines with a wrong signature may state that two keys introduced each other.
+            if term is None or term["from"] > signed:
+                return None
             signed, signer = term["from"] - 1, term["by"]
         return None
 

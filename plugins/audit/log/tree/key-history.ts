@@ -143,8 +143,10 @@ export class KeyHistory {
     for (let id: string | null = signedBy; id !== null; ) {
       if (id === keyId && signed >= until) return 'it takes away the trust in the key that signs it'
       const entry = this.#entries.get(id)
-      signed = (entry?.from ?? 0) - 1
-      id = entry?.by ?? null
+      // Lines with a wrong signature may state that two keys introduced each other.
+      if (entry === undefined || entry.from > signed) return undefined
+      signed = entry.from - 1
+      id = entry.by
     }
     return undefined
   }

@@ -1,16 +1,23 @@
-// Checks of each day beside the tree: single records, sequence numbers, the unsealed end, removal.
+// Checks of each day beside the tree: single records, sequence numbers, what changed, the unsealed end, removal.
 
 import { join } from 'node:path'
 import { countLines } from '../../files/lines.js'
 import { daysBetween } from '../../format/day.js'
 import { dailyLog, JOURNAL_FILE } from '../../format/paths.js'
+import type { Digest } from '../../merkle/tree-hash.js'
 import type { LineOf } from '../../tree/journal-line.js'
 import type { PlacedRange } from '../../tree/seal-ranges.js'
-import { ChangedDay } from './changed-days.js'
+import { storedLeaves } from '../../tree/tree-store.js'
 import type { Context } from './inventory.js'
-import type { ChunkResult } from './scan-chunk.js'
+import { reportChanges } from './leaf-diff.js'
+import type { ChunkResult, IndexedFailure } from './scan-chunk.js'
 import { scanLines } from './scan-pool.js'
 import { DaySequences, reportSequences } from './sequences.js'
+
+/** More lines than this are not compared, so that memory stays bounded. */
+const MAX_LINES = 2_097_152
+/** Failed lines that are remembered, so that they get no second failure. */
+const MAX_FAILED_LINES = 200_000
 
 /**
  * The state of a range: it is as sealed; the stored leaves show that it has changed; no signed root confirms it; or it
@@ -18,22 +25,7 @@ import { DaySequences, reportSequences } from './sequences.js'
  */
 export type RangeState = 'intact' | 'changed' | 'unconfirmed' | 'unlocated'
 
-class Day {
-  /** Sealed lines so far. */
-  lines = 0
-  /** Byte after the last sealed range. */
-  end = 0
-  absent = 0
-  changed: ChangedDay | undefined
-  /** First line that no signed root confirms. */
-  unconfirmed: number | undefined
-  isUnlocated = false
-  readonly sequences = new DaySequences()
-}
-
 export class DayChecks {
-  /** Whether an unsealed record names a log. */
-  namesLog = false
   readonly #context: Context
   readonly #days = new Map<string, Day>()
 
@@ -41,42 +33,15 @@ export class DayChecks {
     this.#context = context
   }
 
-  linesBefore(day: string): number {
-    return this.#day(day).lines
+  /** Whether an unsealed record names a log. */
+  get namesLog(): boolean {
+    return [...this.#days.values()].some(({ namesLog }) => namesLog)
   }
 
-  /** Takes the next sealed range of a day whose file is there. */
-  range(range: PlacedRange, result: ChunkResult, state: RangeState): void {
-    const { dir } = this.#context
-    const day = this.#day(range.day)
-    // Sealed by a journal line that is missing.
-    if (range.start > day.end) {
-      day.lines += countLines(join(dir, dailyLog(range.day)), day.end, range.start)
-    }
-    if (state === 'changed') day.changed ??= new ChangedDay(this.#context, range.day)
-    if (day.changed !== undefined) {
-      day.changed.add(range, day.lines, result, state === 'changed')
-    } else {
-      if (state !== 'intact') day.unconfirmed ??= day.lines + 1
-      if (state === 'unlocated') this.#reportUnlocated(day, range)
-      this.#takeLines(range.day, day.lines, result, true)
-    }
-    this.#advance(day, range)
-  }
-
-  /** Takes a range of a day whose file is not there. */
-  absent(range: PlacedRange): void {
-    const day = this.#day(range.day)
-    day.absent += range.lines
-    this.#advance(day, range)
-  }
-
-  /** Sealing of the day continues at another byte. */
-  resume(day: string, end: number): void {
-    const { dir, sizes } = this.#context
-    const known = this.#day(day)
-    known.end = end
-    if (sizes.has(day)) known.lines = countLines(join(dir, dailyLog(day)), 0, end)
+  of(name: string): Day {
+    const day = this.#days.get(name) ?? new Day(this.#context, name)
+    this.#days.set(name, day)
+    return day
   }
 
   /** @param isIncomplete whether ranges are not known because journal lines are missing. */
@@ -87,9 +52,9 @@ export class DayChecks {
     isIncomplete: boolean,
   ): void {
     const { findings } = this.#context
-    const known = this.#day(day)
-    if (known.lines !== lines && !isIncomplete) {
-      const message = `it states ${lines} records of ${day}, ${known.lines} were sealed`
+    const sealed = this.of(day).lines
+    if (sealed !== lines && !isIncomplete) {
+      const message = `it states ${lines} records of ${day}, ${sealed} were sealed`
       findings.fail(JOURNAL_FILE, line, 'bad_journal', message)
     }
     const age = daysBetween(day, at.slice(0, 10))
@@ -104,88 +69,204 @@ export class DayChecks {
    * @param size number of leaves that the journal covers; undefined if ranges are not known.
    */
   async finish(size: number | undefined): Promise<void> {
-    const { findings, sizes, facts } = this.#context
-    const days = [...sizes.keys(), ...this.#days.keys(), ...(facts?.removals.keys() ?? [])]
-    for (const day of [...new Set(days)].sort()) {
-      const known = this.#day(day)
-      const bytes = sizes.get(day)
-      if (bytes !== undefined) {
-        findings.totals.files++
-        await this.#finishDay(day, known, bytes, size)
-      } else if (facts?.removals.has(day) !== true && known.absent > 0) {
-        const message = `the log is missing; ${known.absent} records were sealed`
-        findings.fail(dailyLog(day), 0, 'missing_file', message)
-      }
-    }
+    const { sizes } = this.#context
+    for (const day of [...new Set([...sizes.keys(), ...this.#days.keys()])].sort())
+      await this.of(day).finish(size)
+  }
+}
+
+/** A sealed range and what its bytes hold. */
+interface ScannedRange extends PlacedRange, Pick<ChunkResult, 'subtrees' | 'failures'> {
+  /** Lines of the day that were sealed before. */
+  readonly lineBefore: number
+}
+
+class Day {
+  /** Sealed lines so far. */
+  lines = 0
+  namesLog = false
+  readonly #context: Context
+  readonly #name: string
+  readonly #file: string
+  readonly #path: string
+  /** Bytes of the file; undefined if it is not there. */
+  readonly #size: number | undefined
+  /** Byte after the last sealed range. */
+  #end = 0
+  /** The ranges from the first changed one on, and how many of them reach to the last changed one. */
+  readonly #ranges: ScannedRange[] = []
+  #changed = 0
+  /** First line that no signed root confirms. */
+  #unconfirmed: number | undefined
+  #isUnlocated = false
+  readonly #sequences = new DaySequences()
+
+  constructor(context: Context, name: string) {
+    this.#context = context
+    this.#name = name
+    this.#file = dailyLog(name)
+    this.#path = join(context.dir, this.#file)
+    this.#size = context.sizes.get(name)
   }
 
-  async #finishDay(day: string, known: Day, bytes: number, size: number | undefined): Promise<void> {
-    const { changed, sequences } = known
-    const unsealed = await changed?.report(bytes)
-    if (unsealed === undefined) await this.#scanTail(day, known, bytes, size)
-    else this.#context.findings.totals.unsealed += unsealed
-    if (changed !== undefined || known.isUnlocated || size === undefined) return
-    if (sequences.hasFailed) await reportSequences(this.#context, day, sequences)
+  /** Takes the next sealed range; without a scan if the file is not there. */
+  range(range: PlacedRange, scan?: ChunkResult, state: RangeState = 'intact'): void {
+    // Sealed by a journal line that is missing.
+    if (scan !== undefined && range.start > this.#end) {
+      this.lines += countLines(this.#path, this.#end, range.start)
+    }
+    if (scan !== undefined && (state === 'changed' || this.#changed > 0)) {
+      const { subtrees, failures } = scan
+      this.#ranges.push({ ...range, lineBefore: this.lines, subtrees, failures })
+      if (state === 'changed') this.#changed = this.#ranges.length
+    } else if (scan !== undefined) {
+      if (state !== 'intact') this.#unconfirmed ??= this.lines + 1
+      if (state === 'unlocated') this.#reportUnlocated(range)
+      this.#takeLines(this.lines, scan, true)
+    }
+    this.lines += range.lines
+    this.#end = range.end
+    this.#context.findings.totals.sealed += range.lines
+  }
+
+  /** Sealing of the day continues at another byte. */
+  resume(end: number): void {
+    this.#end = end
+    if (this.#size !== undefined) this.lines = countLines(this.#path, 0, end)
+  }
+
+  /** Runs the checks that need all ranges. */
+  async finish(size: number | undefined): Promise<void> {
+    const { findings, facts } = this.#context
+    const bytes = this.#size
+    if (bytes === undefined) {
+      if (facts?.removals.has(this.#name) === true || this.lines === 0) return
+      const message = `the log is missing; ${this.lines} records were sealed`
+      findings.fail(this.#file, 0, 'missing_file', message)
+      return
+    }
+    findings.totals.files++
+    const [isChanged, isToEnd] = [this.#changed > 0, this.#changed === this.#ranges.length]
+    if (isChanged) findings.totals.unsealed += await this.#reportChanged(bytes, isToEnd)
+    if (!isChanged || !isToEnd) await this.#scanTail(bytes, size)
+    if (isChanged || this.#isUnlocated || size === undefined || !this.#sequences.hasFailed) return
+    await reportSequences(this.#context, this.#name, this.#sequences)
   }
 
   /** Checks the lines that are not sealed yet. */
-  async #scanTail(day: string, known: Day, size: number, leaf: number | undefined): Promise<void> {
-    const { dir, pool, judged, findings, onBytes } = this.#context
-    const file = dailyLog(day)
-    let { lines, end } = known
-    const place = { path: join(dir, file), from: end, to: size }
-    for await (const chunk of scanLines(pool, {
-      ...place,
-      day,
+  async #scanTail(to: number, leaf: number | undefined): Promise<void> {
+    const { pool, judged, findings, onBytes } = this.#context
+    let { lines } = this
+    let end = this.#end
+    const region = {
+      path: this.#path,
+      day: this.#name,
+      from: end,
+      to,
       judged,
       ...(leaf !== undefined && { leaf }),
-    })) {
-      this.#takeLines(day, lines, chunk, false)
+    }
+    for await (const chunk of scanLines(pool, region)) {
+      this.#takeLines(lines, chunk, false)
       this.namesLog ||= chunk.namesLog
       lines += chunk.lines
       findings.totals.unsealed += chunk.lines
-      if (chunk.tornBytes > 0) findings.torn(file, lines + 1, chunk.tornBytes)
+      if (chunk.tornBytes > 0) findings.torn(this.#file, lines + 1, chunk.tornBytes)
       onBytes(chunk.end - end)
       end = chunk.end
     }
   }
 
-  #takeLines(day: string, before: number, result: ChunkResult, isSealed: boolean): void {
+  #takeLines(before: number, { lines, failures, runs, lost }: ChunkResult, isSealed: boolean): void {
     const { judged, findings } = this.#context
-    const { lines, failures, runs, lost } = result
-    const { sequences } = this.#day(day)
     findings.checked(lines, judged ? lines - failures.length : 0)
-    for (const { index, kind, message } of failures) {
-      findings.fail(dailyLog(day), before + index + 1, kind, message)
-    }
-    for (const run of runs) sequences.add(run, isSealed)
-    for (const run of lost) sequences.excuse(run)
+    for (const { index, kind, message } of failures)
+      findings.fail(this.#file, before + index + 1, kind, message)
+    for (const run of runs) this.#sequences.add(run, isSealed)
+    for (const run of lost) this.#sequences.excuse(run)
   }
 
-  #reportUnlocated(day: Day, range: PlacedRange): void {
-    const { findings, sizes } = this.#context
-    if (day.isUnlocated) return
-    day.isUnlocated = true
-    const line = day.unconfirmed ?? day.lines + 1
-    const size = sizes.get(range.day) ?? 0
+  #reportUnlocated(range: PlacedRange): void {
+    if (this.#isUnlocated) return
+    this.#isUnlocated = true
+    const { findings } = this.#context
+    const size = this.#size ?? 0
     const kind = size < range.end ? 'truncated' : 'altered'
     findings.tampered(kind, range.lines)
     const message =
       kind === 'truncated'
         ? `it has ${size} bytes, ${range.end} were sealed; the change is on this line or after it`
         : `from this line on it differs from what was sealed, and the tree does not show where`
-    findings.fail(dailyLog(range.day), line, kind, message)
+    findings.fail(this.#file, this.#unconfirmed ?? this.lines + 1, kind, message)
   }
 
-  #advance(day: Day, range: PlacedRange): void {
-    day.lines += range.lines
-    day.end = range.end
-    this.#context.findings.totals.sealed += range.lines
+  /**
+   * Compares the part between the first and the last changed range line by line with the sealed leaves.
+   *
+   * @param size of the file.
+   * @param isToEnd whether the part reaches to the end of the file.
+   * @returns lines of the part that are not sealed yet.
+   */
+  async #reportChanged(size: number, isToEnd: boolean): Promise<number> {
+    const { pool, judged, findings } = this.#context
+    const file = this.#file
+    const inside = this.#ranges.slice(0, this.#changed)
+    const after = this.#ranges.slice(this.#changed)
+    const [first, last] = [inside[0], inside.at(-1)]
+    if (first === undefined || last === undefined) return 0
+    const { lineBefore } = first
+    // Line numbers and the leaves of lines are as sealed if every range has its number of whole lines.
+    const isAligned = inside.every(({ subtrees }) => subtrees !== undefined)
+    const failedLines = new Set<number>()
+    let failures = 0
+    const fail = (line: number, { kind, message }: IndexedFailure) => {
+      findings.fail(file, lineBefore + line + 1, kind, message)
+      failures++
+      if (failures <= MAX_FAILED_LINES) failedLines.add(line)
+    }
+    for (const range of isAligned ? this.#ranges : after) {
+      for (const failure of range.failures) fail(range.lineBefore + failure.index - lineBefore, failure)
+    }
+    const region = { path: this.#path, day: this.#name, from: first.start, to: after[0]?.start ?? size }
+    // Lines in whole ranges were checked as sealed at their leaves; of others the leaf is not known.
+    const from = isAligned ? Math.min(last.end, region.to) : first.start
+    let lines = isAligned ? last.lineBefore + last.lines - lineBefore : 0
+    for await (const chunk of scanLines(pool, { ...region, from, judged })) {
+      for (const failure of chunk.failures) fail(lines + failure.index, failure)
+      lines += chunk.lines
+      if (chunk.tornBytes > 0 && isToEnd) findings.torn(file, lineBefore + lines + 1, chunk.tornBytes)
+    }
+    const records = after.reduce((sum, range) => sum + range.lines, lines)
+    findings.checked(records, judged ? records - failures : 0)
+    const before = findings.total
+    const sealed = this.#sealedLeaves(inside)
+    const present = sealed && (await this.#presentLeaves(region))
+    const compared = { file, lineBefore, failedLines, judged, isToEnd }
+    const unsealed = sealed && present && reportChanges({ ...compared, sealed, present }, findings)
+    if (unsealed === undefined) {
+      const message = 'from this line on, too much differs from what was sealed to be located'
+      findings.fail(file, lineBefore + 1, 'altered', message)
+    } else if (findings.total === before && failures === 0) {
+      const isShort = size < last.end
+      const message = isShort ? 'its last bytes are missing' : 'its lines are not where they were sealed'
+      findings.fail(file, last.lineBefore + last.lines, isShort ? 'truncated' : 'altered', message)
+    }
+    return isToEnd ? (unsealed ?? 0) : 0
   }
 
-  #day(day: string): Day {
-    const known = this.#days.get(day) ?? new Day()
-    this.#days.set(day, known)
-    return known
+  #sealedLeaves(ranges: readonly ScannedRange[]): Digest[] | undefined {
+    if (ranges.reduce((sum, { lines }) => sum + lines, 0) > MAX_LINES) return undefined
+    return ranges.flatMap(({ leaf, lines }) =>
+      [...storedLeaves(this.#context.dir, leaf, leaf + lines)].flat(),
+    )
+  }
+
+  async #presentLeaves(region: { path: string; day: string; from: number; to: number }) {
+    const leaves: Digest[] = []
+    for await (const { hashes } of scanLines(this.#context.pool, { ...region, judged: false })) {
+      for (const leaf of hashes) leaves.push(leaf)
+      if (leaves.length > MAX_LINES) return undefined
+    }
+    return leaves
   }
 }

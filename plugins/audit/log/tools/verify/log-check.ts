@@ -143,9 +143,9 @@ export class LogCheck {
       const isChanged = changed.has(part)
       if (entry !== undefined) this.#commitLine(entry, isChanged)
       else if (range !== undefined && scan !== undefined) {
-        this.#days.range(range, scan, isChanged ? states.changed : states.others)
+        this.#days.of(range.day).range(range, scan, isChanged ? states.changed : states.others)
       } else if (range !== undefined) {
-        this.#days.absent(range)
+        this.#days.of(range.day).range(range)
         if (isChanged) this.#covers.differs(range.day)
       }
     }
@@ -161,7 +161,7 @@ export class LogCheck {
     const { day, sealed, found, resume } = line
     const message = `sealed bytes of ${day} had changed: ${sealed} were sealed, ${found} found, ${resume} unchanged`
     walk.fail(number, 'fault', message)
-    this.#days.resume(day, resume)
+    this.#days.of(day).resume(resume)
   }
 
   /** Reports the parts that no signed root has confirmed. */
@@ -175,7 +175,7 @@ export class LogCheck {
       findings.tampered('altered', claim.size - from)
       const day = parts.find(({ range }) => range !== undefined)?.range?.day
       const place = day === undefined ? JOURNAL_FILE : dailyLog(day)
-      findings.fail(place, day === undefined ? 0 : this.#days.linesBefore(day) + 1, 'altered', message)
+      findings.fail(place, day === undefined ? 0 : this.#days.of(day).lines + 1, 'altered', message)
     }
     const isConfirmed = claim === undefined && broken.size === 0
     this.#commit({ parts, changed: broken }, isConfirmed ? CONFIRMED : UNCONFIRMED)

@@ -290,4 +290,22 @@ export const journalManipulations: readonly Manipulation[] = [
     },
     cannotBeJudged: /not a regular file/,
   },
+  {
+    title: 'a key is stated to be introduced by a key that it introduced',
+    tamper: (f, log) =>
+      f.editLine(journal, 5, (line) => {
+        const { sig: _, ...stated } = JSON.parse(line) as Record<string, unknown>
+        return log.sign({ ...stated, key_id: third.keyId }, third)
+      }),
+    // No line that is rightly signed introduces the keys that signed from here on.
+    found: [
+      ...[5, 7, 8, 9, 10, 11, 12, 13].map((line) => `${journal}:${line}: unknown_key`),
+      ...[past, today].flatMap((file) =>
+        Array.from({ length: 14 }, (_, i) => `${file}:${i + 1}: unknown_key`),
+      ),
+      ...[1, 6, 11].map((line) => `audit-${PAST}.checkpoint:${line}: unknown_key`),
+      ...[1, 6].map((line) => `audit-${TODAY}.checkpoint:${line}: unknown_key`),
+      ...[PAST, TODAY].map((day) => `audit-${day}.checkpoint:0: missing_checkpoint`),
+    ],
+  },
 ]
