@@ -5,28 +5,16 @@ import type { ServerList } from '../mcp/list-pages.js'
 import { metaOf } from '../mcp/meta.js'
 import { UI_EXTENSION } from '../mcp/protocol.js'
 import type { Fields } from '../mcp/rpc-response.js'
-import { interfaceOf } from '../mcp/ui-resources.js'
+import { interfacesOf, withInterfaces } from '../mcp/ui-resources.js'
 import type { ServerResult } from './client-request.js'
 import { indexOf } from './list-index.js'
 import type { EntrySource } from './names.js'
 import { wrappedUri } from './resource-uris.js'
 import type { FederationSession } from './session.js'
 
-/** The entry of a tool, with the URI that its interface has here. */
+/** The entry of a tool, with the URIs that its interfaces have here. */
 export function withInterface({ server }: EntrySource, tool: Fields): Fields {
-  const name = interfaceOf(tool)
-  if (name === undefined) return tool
-  const uri = wrappedUri({ server, name })
-  const meta = metaOf(tool)
-  const { ui, 'ui/resourceUri': former } = meta
-  return {
-    ...tool,
-    _meta: {
-      ...meta,
-      ...(isJsonObject(ui) ? { ui: { ...ui, resourceUri: uri } } : {}),
-      ...(former === undefined ? {} : { 'ui/resourceUri': uri }),
-    },
-  }
+  return withInterfaces(tool, (name) => wrappedUri({ server, name }))
 }
 
 /** The response to the read of an interface, whose contents have the URI that the client knows. */
@@ -70,7 +58,7 @@ export function toolOfApp(
     if (!('value' in result)) return undefined
     const { server, value } = result
     const tool = indexOf(server, 'tools', value).entryOf(name)
-    const isAppServer = value.entries.some((entry) => interfaceOf(entry) !== undefined)
+    const isAppServer = value.entries.some((entry) => interfacesOf(entry).length > 0)
     if (tool !== undefined && isAppServer && isVisibleTo(tool, 'app')) having.push({ server, name })
   }
   return having.length === 1 ? having[0] : undefined

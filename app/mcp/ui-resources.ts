@@ -20,11 +20,33 @@ const maxTools = 20
 /** No name with it can be part of a reference. */
 const separator = '\n'
 
-/** The URI of a tool's interface, from its entry in a list; undefined for a tool without one. */
-export function interfaceOf(tool: Fields): string | undefined {
-  const { ui, 'ui/resourceUri': former } = metaOf(tool)
-  const uri = (isJsonObject(ui) ? ui['resourceUri'] : undefined) ?? former
-  return typeof uri === 'string' && uri.startsWith(UI_SCHEME) && uri.length <= MAX_URI ? uri : undefined
+/** Members of `_meta` that name an interface beside `ui.resourceUri`: the former name, and the one of the OpenAI Apps SDK. */
+const otherMembers = ['ui/resourceUri', 'openai/outputTemplate']
+
+/** The entry of a tool with other URIs of its interfaces; the same object if it has none. */
+export function withInterfaces(tool: Fields, change: (uri: string) => string): Fields {
+  const meta = metaOf(tool)
+  const { ui } = meta
+  const changed = (fields: Fields, member: string): Fields => {
+    const uri = fields[member]
+    const isInterface = typeof uri === 'string' && uri.startsWith(UI_SCHEME) && uri.length <= MAX_URI
+    return isInterface ? { [member]: change(uri) } : {}
+  }
+  const inUi = isJsonObject(ui) ? changed(ui, 'resourceUri') : {}
+  const others: Fields = Object.assign({}, ...otherMembers.map((member) => changed(meta, member)))
+  if (Object.keys({ ...inUi, ...others }).length === 0) return tool
+  const shown = isJsonObject(ui) ? { ui: { ...ui, ...inUi } } : {}
+  return { ...tool, _meta: { ...meta, ...shown, ...others } }
+}
+
+/** The URIs of a tool's interfaces, from its entry in a list. */
+export function interfacesOf(tool: Fields): string[] {
+  const found = new Set<string>()
+  withInterfaces(tool, (uri) => {
+    found.add(uri)
+    return uri
+  })
+  return [...found]
 }
 
 export class UiResources {
@@ -42,12 +64,12 @@ export class UiResources {
     const found = new Map<string, Set<string>>()
     for (const tool of tools.filter(isJsonObject)) {
       const { name } = tool
-      const uri = interfaceOf(tool)
-      if (uri === undefined || typeof name !== 'string' || name.length > MAX_NAME || name.includes(separator))
-        continue
-      const names = found.get(uri) ?? new Set(this.#toolsOf(href, uri))
-      if (names.size < maxTools) names.add(name)
-      found.set(uri, names)
+      if (typeof name !== 'string' || name.length > MAX_NAME || name.includes(separator)) continue
+      for (const uri of interfacesOf(tool)) {
+        const names = found.get(uri) ?? new Set(this.#toolsOf(href, uri))
+        if (names.size < maxTools) names.add(name)
+        found.set(uri, names)
+      }
     }
     await this.#learned.learn(
       href,

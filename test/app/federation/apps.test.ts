@@ -16,7 +16,9 @@ const mimeType = 'text/html;profile=mcp-app'
 const uri = 'ui://view.html'
 const extensions = { [UI]: { mimeTypes: [mimeType] } }
 const text = (value: unknown) => ({ content: [{ type: 'text' as const, text: JSON.stringify(value) }] })
-const shown = { _meta: { ui: { resourceUri: uri }, 'ui/resourceUri': uri, other: 1 } }
+const shown = {
+  _meta: { ui: { resourceUri: uri }, 'ui/resourceUri': uri, 'openai/outputTemplate': uri, other: 1 },
+}
 const forApp = { _meta: { ui: { resourceUri: uri, visibility: ['app'] } } }
 const clients = { 'SDK 1.x': connect1, 'SDK 2.x': connect2 } as const
 
@@ -97,7 +99,7 @@ describe('apps of several servers at /mcp', function () {
         const meta = tools.find(({ name }) => name === `${server}__show`)?._meta
         const own = meta?.ui?.resourceUri ?? ''
         expect(own).to.match(/^ui:\/\//)
-        expect(meta).to.deep.include({ 'ui/resourceUri': own, other: 1 })
+        expect(meta).to.deep.include({ 'ui/resourceUri': own, 'openai/outputTemplate': own, other: 1 })
         const contents = await read(own)
         expect(contents.map((content) => [content.uri, content.text])).to.deep.equal([
           [own, `${server} ${uri}`],
