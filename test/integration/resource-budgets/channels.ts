@@ -111,7 +111,7 @@ export const channels = {
     places: ['pages'],
     method: 'POST',
     path: '/mcp',
-    sessions: 30,
+    sessions: 10,
     ...rpc('tools/list', {}),
   },
   'a call at several servers': {
@@ -147,7 +147,7 @@ export const channels = {
     places: ['value'],
     method: 'POST',
     path: '/mcp/good/tool@1.0.0',
-    concurrent: 100,
+    concurrent: 80,
     body: ['{"value":', '}'],
   },
   'a request over MCP': {

@@ -15,7 +15,6 @@ describe('a gateway with a small heap', function () {
     // Above 4 MiB it would be refused unread.
     { channel: 'the bodies of calls at the same time', shape: 'a huge string', mb: 3 },
     { channel: 'a response over MCP', shape: 'many objects' },
-    { channel: 'an event over MCP', shape: 'deep nesting' },
     { channel: 'an event over MCP', shape: 'endless empty lines' },
     { channel: 'a notification stream', shape: 'many members' },
     { channel: 'a list of several servers', shape: 'pages of many tools' },
