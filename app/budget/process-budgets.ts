@@ -4,7 +4,7 @@ import { MAX_COST } from '@svc/core/json'
 import { Budget } from './budget.js'
 
 /** The work on lines that processes write, and on events of servers, is given back after this time, in milliseconds. */
-export const lineWindowMs = 10
+export const lineWindowMs = 2
 /** The costs of a line or an event beside its bytes, in bytes: reading one of a few bytes takes as long as 256 bytes of a long one. */
 export const lineCost = 256
 

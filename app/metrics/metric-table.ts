@@ -27,7 +27,7 @@ export const ownMetrics = {
   svc_budget_limit: {
     kind: 'gauge',
     labels: ['budget'],
-    help: 'Bytes of a budget of the process: lines (of processes and event streams, in 10 ms), requests and messages (large ones in memory), lists (kept for clients of several servers).',
+    help: 'Bytes of a budget of the process: lines (of processes and event streams, in 2 ms), requests and messages (large ones in memory), lists (kept for clients of several servers).',
   },
   svc_budget_used: {
     kind: 'gauge',
