@@ -188,6 +188,22 @@ describe('a session at /mcp of two gateways with one store', function () {
     expect((await post(second, { id: ++id, method: 'tools/list' }, left)).status).to.equal(404)
   })
 
+  it('goes on where it is known while the store is down, and is not taken for ended elsewhere', async () => {
+    await using own = await startRedis()
+    const quotas = { adapter: 'redis', redisUrl: own.url, failure_mode: 'open' } as const
+    const settings = { targets: { notes: notes.url }, quotas, server: { drainMs: 0 } }
+    await using one = await startTestGateway(settings)
+    await using other = await startTestGateway(settings)
+    const response = await post(one, { id: ++id, ...initialize })
+    await response.text()
+    const session = { 'mcp-session-id': response.headers.get('mcp-session-id') ?? '' }
+    expect(await ask(one, session, 'tools/list')).to.include('notes__read')
+    await own.kill('SIGKILL')
+    const call = { name: 'notes__read', arguments: {} }
+    expect(await ask(one, session, 'tools/call', call)).to.include('"text":"done"')
+    expect(await ask(other, session, 'tools/call', call)).to.include('STORE_UNAVAILABLE')
+  })
+
   async function readUntil(response: Response, awaited: string): Promise<void> {
     const decoder = new TextDecoder()
     let got = ''
