@@ -4,13 +4,13 @@ import { type Completed, isStream, type Outcome, type ResponseChunk, type Respon
 import { eventOf } from '@svc/core/http'
 import { isJsonObject, type JsonObject, type JsonValue } from '@svc/core/json'
 import { eventStreamHeaders } from '../http/event-stream-rules.js'
-import { askableCapabilities } from '../mcp/handshake.js'
+import { askableCapabilities, isAskable } from '../mcp/handshake.js'
 import { isStateless, rpcCodes } from '../mcp/protocol.js'
+import { asksForInput } from '../mcp/revision-translation.js'
 import { rpcError } from '../mcp/rpc-error.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import { shownEvent, shownMessage } from '../mcp/shown-messages.js'
 import type { Encoding } from './server-calls.js'
-import type { ServerLink } from './server-link.js'
 import type { FederationSession } from './session.js'
 
 /** A server that asks without an end would never let the call end. */
@@ -44,10 +44,9 @@ export interface InputRounds {
   repeat(params: JsonObject, use: (round: RoundOutcome) => Promise<void>): Promise<void>
 }
 
-/** Whether the client can be asked for what the server asks in its results. */
-export function hasInputRounds({ client }: FederationSession, link: ServerLink): boolean {
-  const isBetween = link.isStateless && !isStateless(client.revision)
-  return isBetween && Object.keys(askableCapabilities(client.capabilities)).length > 0
+/** Whether the client can be asked for what a server asks in its results; a process has them in sessions too. */
+export function hasInputRounds({ client }: FederationSession): boolean {
+  return !isStateless(client.revision) && isAskable(client.capabilities)
 }
 
 /** The outcome that the client gets: a result that asks for input is replaced by requests to the client, and a later result. */
@@ -88,7 +87,7 @@ interface Asked {
 }
 
 export function askedIn({ result }: Fields = {}): Asked | undefined {
-  if (!isJsonObject(result) || result['resultType'] !== 'input_required') return undefined
+  if (!asksForInput(result)) return undefined
   const { inputRequests, requestState } = result as JsonObject
   const requests = Object.entries(isJsonObject(inputRequests) ? inputRequests : {}).map(
     ([key, request]) => [key, isJsonObject(request) ? request : {}] as const,

@@ -146,7 +146,7 @@ export async function forwardRouted(
           }
         }
         const encode = (refused: Denied | Failed): BufferedResponse => encoding.encode(refused, control.call)
-        if (outcome.kind !== 'completed' || !hasInputRounds(request.session, link)) {
+        if (outcome.kind !== 'completed' || !hasInputRounds(request.session)) {
           await writeOutcome(client, control, shown, encode)
           return
         }

@@ -6,7 +6,7 @@ import type { ClientExchange } from '../http/client-exchange.js'
 import { eventStreamHeaders } from '../http/event-stream-rules.js'
 import type { BufferedResponse } from '../http/response.js'
 import { writeOutcome } from '../http/write-outcome.js'
-import { askableCapabilities } from '../mcp/handshake.js'
+import { isAskable } from '../mcp/handshake.js'
 import { invalidParams } from '../mcp/mcp-refusal.js'
 import { isRequestId } from '../mcp/message.js'
 import { metaOf } from '../mcp/meta.js'
@@ -57,8 +57,7 @@ export function parkableCall(
   { body }: Completed,
   { link, ownId, message }: ServerCall,
 ): ParkedCall | undefined {
-  const isAskable = Object.keys(askableCapabilities(session.client.capabilities)).length > 0
-  if (!isAskable || !isStream(body)) return undefined
+  if (!isAskable(session.client.capabilities) || !isStream(body)) return undefined
   const server = { link, ownId, key: keyOf(link.server, message) }
   return new ParkedCall(control, body, wordsOf(message), server, session.parked)
 }

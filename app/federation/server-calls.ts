@@ -17,6 +17,7 @@ import type { MessageOutcome } from '../mcp/batch.js'
 import type { McpExchange, Translation } from '../mcp/exchange.js'
 import type { ServerReply } from '../mcp/handshake.js'
 import type { Fields } from '../mcp/rpc-response.js'
+import type { InputReceivers } from '../mcp/servers.js'
 
 export interface ServerRequest {
   readonly server: string
@@ -26,6 +27,7 @@ export interface ServerRequest {
   /** Null for a GET or a DELETE. */
   readonly message: JsonObject | null
   readonly translation?: Translation
+  readonly inputFor?: InputReceivers
   /** Runs when the call exists, before the stages. */
   onCall?(call: Call): void
   /** Runs when the stages have allowed the call, before it is sent. */

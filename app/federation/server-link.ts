@@ -10,6 +10,7 @@ import {
   type ServerSession,
 } from '../mcp/handshake.js'
 import { MAX_DESCRIPTION } from '../mcp/name-limits.js'
+import { isStateless } from '../mcp/protocol.js'
 import { type Reply, replyTo, type ServerCalls } from './server-calls.js'
 
 /** The session id is the one that clients get. */
@@ -44,6 +45,7 @@ export async function openLink(server: string, client: ClientFacts, parts: LinkP
       method: 'POST',
       headers: { ...parts.headers, ...headers },
       message: { jsonrpc: '2.0', ...message },
+      inputFor: isStateless(client.revision) ? 'several' : 'one',
     } as const
     const reply = await replyTo(parts.calls, request, parts.timeoutMs)
     if (message.id !== undefined && reply.outcome.kind !== 'completed')

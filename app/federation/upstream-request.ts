@@ -60,7 +60,7 @@ export function translationFrom(
 ): Translation {
   const { client, lists, shared } = session
   const isClientStateless = isStateless(client.revision)
-  const keepsAsked = hasInputRounds(session, link)
+  const keepsAsked = hasInputRounds(session)
   return {
     isClientStateless,
     response: (response) =>

@@ -14,6 +14,7 @@ import type { Message, RequestId } from './message.js'
 import { revisionIn } from './meta.js'
 import { isStateless, type ProtocolError } from './protocol.js'
 import type { Fields } from './rpc-response.js'
+import type { InputReceivers } from './servers.js'
 import { type BoundTask, boundSessionId, clientTaskId } from './session-binding.js'
 
 interface ResponseFacts {
@@ -54,6 +55,7 @@ export interface ExchangeHead {
   readonly isHeaderless?: boolean | undefined
   /** Whether the endpoint offers only revisions with a handshake. */
   readonly isHandshakeOnly?: boolean | undefined
+  readonly inputFor?: InputReceivers | undefined
   /** Names the connection of an MCP server in this process; as in a session, each request id is used once. */
   readonly connection?: string | undefined
   /** The tag that came with the id of a session; `headers` have the id as the server gave it. */
@@ -121,6 +123,7 @@ export function openExchange(head: ExchangeHead): McpExchange {
     translation: head.translation,
     isHeaderless: head.isHeaderless,
     isHandshakeOnly: head.isHandshakeOnly,
+    inputFor: head.inputFor,
     connection: head.connection,
     sessionTag: head.sessionTag,
     learned: {},

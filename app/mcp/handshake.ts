@@ -175,12 +175,20 @@ export function askableCapabilities(capabilities: JsonValue): JsonObject {
   return Object.fromEntries(all.filter((entry): entry is [string, JsonObject] => isJsonObject(entry[1])))
 }
 
+export function isAskable(capabilities: JsonValue): boolean {
+  return Object.keys(askableCapabilities(capabilities)).length > 0
+}
+
 /** The client's capabilities for a server of the other era: what it asks during a call can be translated. */
 export function passingCapabilities(capabilities: JsonValue): JsonObject {
+  return { ...askableCapabilities(capabilities), ...appCapabilities(capabilities) }
+}
+
+/** The client's capability to show interfaces of tools, which is the same in both eras. */
+export function appCapabilities(capabilities: JsonValue): JsonObject {
   const extensions = isJsonObject(capabilities) ? capabilities['extensions'] : undefined
   const ui = isJsonObject(extensions) ? extensions[UI_EXTENSION] : undefined
-  const asked = askableCapabilities(capabilities)
-  return isJsonObject(ui) ? { ...asked, extensions: { [UI_EXTENSION]: ui } } : asked
+  return isJsonObject(ui) ? { extensions: { [UI_EXTENSION]: ui } } : {}
 }
 
 /** A request in the form of the session's revision, and its headers. */

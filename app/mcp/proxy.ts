@@ -156,7 +156,7 @@ export class McpProxy {
     const { call } = control
     const headers = upstreamHeaders(call, request)
     addHeadersUpstream(headers, exchange)
-    const { message, method, connection } = exchange
+    const { message, method, connection, inputFor } = exchange
     // A server in this process gets no headers.
     const whole = message && withTrace(call, withoutWithheld(call, message.whole), connection !== undefined)
     const sending = {
@@ -164,6 +164,7 @@ export class McpProxy {
       headers,
       message: whole,
       text: whole === message?.whole ? exchange.text : undefined,
+      inputFor,
       eventsMayPause: true,
       signal: call.abortState,
       caller: () => callerOf(call),

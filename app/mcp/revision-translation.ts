@@ -62,6 +62,11 @@ export function responseFrom(
     : toStatelessResponse(response, method, server.serverInfo)
 }
 
+/** Whether a result of 2026-07-28 asks for input of the client. */
+export function asksForInput(result: unknown): result is Fields {
+  return isJsonObject(result) && result['resultType'] === 'input_required'
+}
+
 /** A request of 2026-07-28 for a server of an older revision. */
 function toHandshakeRequest(request: JsonObject): JsonObject {
   const members = Object.entries(metaOf(request['params']))

@@ -15,7 +15,14 @@ export interface McpRequest extends Omit<UpstreamRequest, 'path' | 'body'> {
   readonly message?: JsonObject | undefined
   /** The JSON of `message`, if it is written already. */
   readonly text?: string | undefined
+  readonly inputFor?: InputReceivers | undefined
 }
+
+/**
+ * Set for a handshake whose sender translates itself what the server asks clients of the other era: in the session is one
+ * client, or several of one identity.
+ */
+export type InputReceivers = 'one' | 'several'
 
 /** A message of a server, and the text that it was parsed from. */
 export interface ReceivedMessage {

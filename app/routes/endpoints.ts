@@ -193,8 +193,9 @@ export class CallEndpoints {
       translation,
       isHeaderless,
       isHandshakeOnly,
+      inputFor,
     }: ServerEndpoint &
-      Pick<ServerRequest, 'headers' | 'translation'> &
+      Pick<ServerRequest, 'headers' | 'translation' | 'inputFor'> &
       Pick<McpExchange, 'isHeaderless' | 'isHandshakeOnly'>,
     policy: ActivePolicy,
     body: (exchange: McpExchange) => Promise<RequestBody | null>,
@@ -210,6 +211,7 @@ export class CallEndpoints {
       translation,
       isHeaderless,
       isHandshakeOnly,
+      inputFor,
       upstream: () => policy.target(server).url,
       credential: () => policy.pipeline.ownCredential(server),
       service: (token) => resolveOptional(policy.container, token),

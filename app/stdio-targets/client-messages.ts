@@ -1,6 +1,11 @@
 // Forwards messages of a client to a process of either era: in a session (to 2025-11-25), or one by one (2026-07-28).
 import { isJsonObject, type JsonObject } from '@svc/core/json'
-import type { ServerDescription, ServerSession } from '../mcp/handshake.js'
+import {
+  appCapabilities,
+  passingCapabilities,
+  type ServerDescription,
+  type ServerSession,
+} from '../mcp/handshake.js'
 import { clientMeta, revisionIn } from '../mcp/meta.js'
 import {
   handshakeRevisions,
@@ -9,7 +14,7 @@ import {
   STATELESS_REVISION,
   sessionMethods,
 } from '../mcp/protocol.js'
-import { requestFor, responseFrom } from '../mcp/revision-translation.js'
+import { asksForInput, requestFor, responseFrom } from '../mcp/revision-translation.js'
 import { methodNotFound, rpcError, statusOfStateless } from '../mcp/rpc-error.js'
 import { type Fields, isResponse } from '../mcp/rpc-response.js'
 import { type McpResponse, messageResponse, noMessage } from '../mcp/servers.js'
@@ -50,6 +55,7 @@ export async function respond(
   return forward(stdio, connection, exchange, {
     message: requestFor(server, isStateless, message, () => protocolMeta(session)),
     translate: (response) => {
+      if (session?.inputFor !== undefined && asksForInput(response['result'])) return response
       const shown = responseFrom(server, isStateless, response, method)
       if (session !== undefined && 'result' in shown) noteSubscription(message, session)
       return shown
@@ -120,6 +126,9 @@ function noteSubscription({ method, params }: Fields, session: ClientSession): v
 }
 
 function protocolMeta(session: ClientSession | undefined): JsonObject {
-  const { clientInfo = null, logLevel } = session ?? {}
-  return { ...clientMeta(clientInfo), ...(logLevel === undefined ? {} : { [META_LOG_LEVEL]: logLevel }) }
+  if (session === undefined) return clientMeta(null)
+  const { client, inputFor, logLevel } = session
+  const passing = inputFor === undefined ? appCapabilities : passingCapabilities
+  const level = logLevel === undefined ? {} : { [META_LOG_LEVEL]: logLevel }
+  return { ...clientMeta(client.clientInfo, passing(client.capabilities)), ...level }
 }

@@ -2,7 +2,8 @@
 import type { Abortable } from '@svc/core'
 import type { JsonValue } from '@svc/core/json'
 import { allChanges, KeptChanges } from '../mcp/change-notifications.js'
-import type { McpResponse, ReceivedMessage } from '../mcp/servers.js'
+import type { ClientFacts } from '../mcp/handshake.js'
+import type { InputReceivers, McpResponse, ReceivedMessage } from '../mcp/servers.js'
 import type { ForwardedRequest } from './forward.js'
 import type { MessageStream } from './message-stream.js'
 import type { StdioServer } from './stdio-server.js'
@@ -15,7 +16,9 @@ const maxWaitingCharacters = 65_536
 export class ClientSession {
   readonly id: string
   readonly server: StdioServer
-  readonly clientInfo: JsonValue
+  readonly client: ClientFacts
+  /** If set, results of 2026-07-28 that ask for input are passed on as they are. */
+  readonly inputFor: InputReceivers | undefined
   readonly uris = new Set<string>()
   readonly running = new Map<unknown, ForwardedRequest>()
   /** The level that the client has set; requests to a process of 2026-07-28 each name it. */
@@ -25,10 +28,11 @@ export class ClientSession {
   #hasEnded = false
   #waiting: ReceivedMessage[] = []
 
-  constructor(id: string, server: StdioServer, clientInfo: JsonValue) {
+  constructor(id: string, server: StdioServer, client: ClientFacts, inputFor?: InputReceivers) {
     this.id = id
     this.server = server
-    this.clientInfo = clientInfo
+    this.client = client
+    this.inputFor = inputFor
     server.sessions++
     server.notifications.kept.add(this.#kept)
   }
@@ -54,13 +58,18 @@ export class ClientSession {
     return stream
   }
 
-  /** Sends a message of the process to its only session: on a running request's stream, else on any other. */
-  deliver({ message, text }: ReceivedMessage): void {
-    const running = [...this.running.values()].at(-1)
-    if (running?.offer(message, text) === true) return
-    const isTaken = [...this.#streams].some((stream) => stream.offer(message, text))
-    if (isTaken || this.#waiting.length >= maxWaiting) return
-    if (text.length <= maxWaitingCharacters) this.#waiting.push({ message, text })
+  /**
+   * Sends a message of the process to its only session: on a running request's stream, else on any other. Returns false if
+   * no client gets it: of several clients it is for the one whose request alone is running.
+   */
+  deliver({ message, text }: ReceivedMessage): boolean {
+    const [last, ...others] = [...this.running.values()].reverse()
+    if (this.inputFor === 'several') return others.length === 0 && last?.offer(message, text) === true
+    if (last?.offer(message, text) === true) return true
+    if ([...this.#streams].some((stream) => stream.offer(message, text))) return true
+    if (this.#waiting.length >= maxWaiting || text.length > maxWaitingCharacters) return false
+    this.#waiting.push({ message, text })
+    return true
   }
 
   subscribe(uri: string, isAsked: boolean): void {

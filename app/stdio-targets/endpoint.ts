@@ -5,12 +5,12 @@ import type { Clock, Logger, Meter } from '@svc/core'
 import { isJsonObject, type JsonObject } from '@svc/core/json'
 import { KeptTable, unusedSessionMs } from '../budget/kept-table.js'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
-import type { ClientFacts } from '../mcp/handshake.js'
+import { type ClientFacts, isAskable } from '../mcp/handshake.js'
 import type { Implementation } from '../mcp/implementation.js'
 import { revisionIn } from '../mcp/meta.js'
 import { ownClientFacts } from '../mcp/own-requests.js'
 import { HANDSHAKE_REVISION, isStateless, rpcCodes } from '../mcp/protocol.js'
-import { rpcError } from '../mcp/rpc-error.js'
+import { methodNotFound, rpcError } from '../mcp/rpc-error.js'
 import { type Fields, isResponse } from '../mcp/rpc-response.js'
 import { type McpRequest, type McpResponse, messageResponse, noMessage } from '../mcp/servers.js'
 import { isUpstreamError } from '../upstream/response.js'
@@ -114,7 +114,13 @@ export class StdioEndpoint {
     const id = request.headers[SESSION_ID_HEADER]
     const { message } = request
     if (message !== undefined && isWithoutSession(message)) {
-      return respond(message, this.#shared(this.#callerKey(request)), undefined, exchange)
+      const server = this.#shared(this.#callerKey(request))
+      const asksInSessions = request.inputFor !== undefined && this.#parts.target.isolate === 'session'
+      if (asksInSessions && !(await server.connection(request.signal)).server.isStateless) {
+        onSent()
+        return messageResponse({ message: methodNotFound(message['id'], message['method']) }, 404)
+      }
+      return respond(message, server, undefined, exchange)
     }
     if (message?.['method'] === 'initialize' && !isResponse(message)) return this.#begin(message, exchange)
     if (typeof id !== 'string')
@@ -177,11 +183,12 @@ export class StdioEndpoint {
               const ended = this.#sessions.get(id)
               if (ended !== undefined) void this.#end(ended)
             }
-            const onlyClient: OnlyClient = (received) => this.#sessions.get(id)?.deliver(received)
+            const onlyClient: OnlyClient = (received) => this.#sessions.get(id)?.deliver(received) ?? false
             return this.#server(caller, { client, onExit, onlyClient })
           })
         : this.#shared(caller)
-    return this.#sessions.add(id, user, new ClientSession(id, server, client.clientInfo))
+    const inputFor = isAskable(client.capabilities) ? request.inputFor : undefined
+    return this.#sessions.add(id, user, new ClientSession(id, server, client, inputFor))
   }
 
   async #end(session: ClientSession): Promise<void> {

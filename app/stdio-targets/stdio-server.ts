@@ -7,8 +7,8 @@ import { Notifications } from './notifications.js'
 import type { RpcChannel } from './rpc-channel.js'
 import { type Connection, Supervisor, type SupervisorParts } from './supervisor.js'
 
-/** Receives what the process sends to its only client. */
-export type OnlyClient = (received: ReceivedMessage) => void
+/** Receives what the process sends to its only client; false if that does not get it. */
+export type OnlyClient = (received: ReceivedMessage) => boolean
 
 export interface StdioServerParts extends Omit<SupervisorParts, 'onMessage' | 'onStart' | 'clientAnnounces'> {
   /** Receives messages if one client has the process for itself; undefined if several share it. */
@@ -73,7 +73,8 @@ export class StdioServer {
     if (this.notifications.publish(message)) return
     const { id, method } = message
     // Without `onlyClient` it is not known which of the clients the request is for, so no client gets it.
-    if (onlyClient !== undefined && (id === undefined || method !== 'ping')) onlyClient(received)
-    else if (id !== undefined) channel.send(responseWithoutClient(id, method))
+    const isPing = id !== undefined && method === 'ping'
+    if (!isPing && onlyClient?.(received) === true) return
+    if (id !== undefined) channel.send(responseWithoutClient(id, method))
   }
 }

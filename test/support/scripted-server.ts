@@ -22,7 +22,15 @@ const send = (message: Fields): boolean =>
   process.stdout.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`)
 const text = (said: string): Fields => ({ content: [{ type: 'text', text: said }] })
 
-const tools: Record<string, (args: Fields, meta: Fields, id: unknown) => Fields | Promise<Fields>> = {
+const question = {
+  method: 'elicitation/create',
+  params: { message: 'Name?', requestedSchema: { type: 'object', properties: {} } },
+}
+
+/** What the client of the handshake can do. */
+let declared: unknown
+
+const tools: Record<string, (args: Fields, meta: Fields, params: Fields) => Fields | Promise<Fields>> = {
   echo: ({ said }) => text(String(said)),
   pid: () => text(String(process.pid)),
   env: () => text(JSON.stringify(process.env)),
@@ -79,14 +87,16 @@ const tools: Record<string, (args: Fields, meta: Fields, id: unknown) => Fields 
     send({ method: 'notifications/message', params: { level: 'info', data: 'from somebody' } })
     return text('told')
   },
-  input: () => ({ resultType: 'input_required', inputRequests: {}, requestState: 'x' }),
+  // Asks by a result of 2026-07-28, until the request is repeated with a response.
+  input: (_args, _meta, { inputResponses }) =>
+    inputResponses === undefined
+      ? { resultType: 'input_required', inputRequests: { name: question }, requestState: 'x' }
+      : text(JSON.stringify(inputResponses)),
+  capabilities: (_args, meta) =>
+    text(JSON.stringify(meta['io.modelcontextprotocol/clientCapabilities'] ?? declared)),
   ask: async () => {
     const responded = new Promise<unknown>((resolve) => asked.set('q1', resolve))
-    send({
-      id: 'q1',
-      method: 'elicitation/create',
-      params: { message: 'Name?', requestedSchema: { type: 'object', properties: {} } },
-    })
+    send({ id: 'q1', ...question })
     return text(JSON.stringify(await responded))
   },
 }
@@ -106,12 +116,13 @@ const listening = new Map<unknown, Fields>()
 const asked = new Map<unknown, (response: unknown) => void>()
 const subscribed: unknown[] = []
 
-async function resultOf({ id, method, params }: Fields): Promise<Fields | undefined> {
+async function resultOf({ method, params }: Fields): Promise<Fields | undefined> {
   const given = (params ?? {}) as Fields
   const meta = (given['_meta'] ?? {}) as Fields
   switch (method) {
     case 'initialize':
       if (mode === 'stateless' || typeof given['capabilities'] !== 'object') return undefined
+      declared = given['capabilities']
       return { protocolVersion: '2025-06-18', capabilities, serverInfo, instructions: 'be kind' }
     case 'server/discover':
       if (mode !== 'stateless') return undefined
@@ -133,7 +144,7 @@ async function resultOf({ id, method, params }: Fields): Promise<Fields | undefi
     case 'resources/read':
       return { contents: [{ uri: given['uri'], text: JSON.stringify({ subscribed, meta }) }] }
     case 'tools/call':
-      return tools[String(given['name'])]?.((given['arguments'] ?? {}) as Fields, meta, id)
+      return tools[String(given['name'])]?.((given['arguments'] ?? {}) as Fields, meta, given)
     default:
       return undefined
   }
