@@ -114,10 +114,13 @@ async function* nextRound(
     const event = eventOf(JSON.stringify({ jsonrpc: '2.0', id, method, params }))
     return { key, event, response: session.asked.responseTo(id, waiting) }
   })
-  const given = Promise.all(asking.map(async ({ key, response }) => [key, await response] as const))
+  // It must not reject: a client that reads slowly may leave before it has got all requests, and nothing waits for it then.
+  const given = Promise.all(asking.map(async ({ key, response }) => [key, await response] as const)).catch(
+    () => undefined,
+  )
   for (const { event } of asking) yield { bytes: event }
   yield* commentsUntil(given)
-  const responses = await given.catch(() => undefined)
+  const responses = await given
   // A client that has left or cancelled the request gets no response.
   if (signal.aborted) return
   if (responses === undefined) return yield refused('The client did not give the input in time.')
@@ -146,11 +149,9 @@ export function mayBeAsked({ client }: FederationSession, method: unknown): bool
 
 const comment = Buffer.from(': waiting for input\n\n')
 
+/** `work` must not reject. */
 async function* commentsUntil(work: Promise<unknown>): AsyncGenerator<ResponseChunk> {
-  const isDone = work.then(
-    () => true,
-    () => true,
-  )
+  const isDone = work.then(() => true)
   for (;;) {
     let timer: NodeJS.Timeout | undefined
     const silence = new Promise<false>((resolve) => {

@@ -97,6 +97,9 @@ describe('a client of the handshake', function () {
     server = await startStatelessServer('asking', (asking) => {
       asking.registerTool('twice', {}, askTwice)
       asking.registerTool('forever', {}, () => inputRequired({ inputRequests: { again: elicit('Again?') } }))
+      asking.registerTool('long', {}, () =>
+        inputRequired({ inputRequests: { long: elicit('x'.repeat(8_000_000)), other: elicit('Other?') } }),
+      )
       asking.registerTool('report', {}, async (ctx) => {
         const given = acceptedContent(ctx.mcpReq.inputResponses, 'given', name)
         await ctx.mcpReq.notify({
@@ -234,6 +237,42 @@ describe('a client of the handshake', function () {
       await client.close()
     })
   }
+
+  it('may leave while it has not read the requests of its server', async () => {
+    const closing = await startTestGateway({ targets: { asking: server.url } })
+    const leaving = new AbortController()
+    const post = (message: object, headers: Record<string, string> = {}) =>
+      fetch(`${closing.url}/mcp`, {
+        method: 'POST',
+        headers: {
+          'content-type': 'application/json',
+          accept: 'text/event-stream, application/json',
+          ...headers,
+        },
+        body: JSON.stringify({ jsonrpc: '2.0', id: 1, ...message }),
+        signal: leaving.signal,
+      })
+    const params = {
+      protocolVersion: '2025-11-25',
+      capabilities: { elicitation: {} },
+      clientInfo: { name: 't', version: '1' },
+    }
+    const begun = await post({ method: 'initialize', params })
+    await begun.text()
+    const session = { 'mcp-session-id': begun.headers.get('mcp-session-id') ?? '' }
+    const called = await post({ method: 'tools/call', params: { name: 'asking__long' } }, session)
+    expect(new TextDecoder().decode((await called.body?.getReader().read())?.value)).to.contain(
+      'elicitation/create',
+    )
+    // It would end the process of the gateway.
+    const unhandled: unknown[] = []
+    const onUnhandled = (reason: unknown) => unhandled.push(reason)
+    process.on('unhandledRejection', onUnhandled)
+    leaving.abort()
+    await closing[Symbol.asyncDispose]()
+    process.off('unhandledRejection', onUnhandled)
+    expect(unhandled).to.deep.equal([])
+  })
 })
 
 describe('a client of 2026-07-28', function () {
