@@ -73,7 +73,7 @@ for (const [client, process, isolate, atSeveral, alone] of rows) {
 
 describe('a process with isolate: session that clients of 2026-07-28 with one identity share', () => {
   it('gets an error for a question while several calls run, as it does not say whose it is', async () => {
-    const files = scriptedTarget('', { isolate: 'session' })
+    const files = scriptedTarget('', { isolate: 'session', max_processes: 1 })
     await using gateway = await startTestGateway({ targets: { files } })
     const [one, other] = [
       await clients['2026-07-28'](`${gateway.url}/mcp`),

@@ -219,6 +219,15 @@ function sessionsOnly(revision: HandshakeRevision, request: (message: Message) =
   }
 }
 
+/** Methods that 2026-07-28 has removed, and their params. */
+const removedMethods: readonly (readonly [method: string, params: Params])[] = [
+  ['logging/setLevel', { level: 'info' }],
+  ['resources/subscribe', { uri: 'test://static-text' }],
+  ['resources/unsubscribe', { uri: 'test://static-text' }],
+  ['tasks/list', {}],
+  ['tasks/result', {}],
+]
+
 function statelessOnly(): Requests {
   const called = { id: 1, method: 'tools/call', params: { name: 'test_simple_text', arguments: {} } }
   const call = stateless(called)
@@ -243,6 +252,12 @@ function statelessOnly(): Requests {
   return {
     'a discover': stateless({ id: 1, method: 'server/discover' }),
     'a ping': stateless({ id: 1, method: 'ping' }),
+    ...Object.fromEntries(
+      removedMethods.map(([method, params]) => [
+        `${method}, which is removed`,
+        stateless({ id: 1, method, params }),
+      ]),
+    ),
     'a handshake': stateless({ id: 1, method: 'initialize', params: { protocolVersion: STATELESS } }),
     'a call with a session': withHeaders({ 'mcp-session-id': 'stray' }),
     'a call without a method in a header': withHeaders({ 'mcp-method': null }),
