@@ -161,7 +161,8 @@ export class SubscribedUris {
   shown(server: string, message: Fields): Fields {
     const { method, params } = message
     if (method !== RESOURCE_UPDATED || !isJsonObject(params)) return message
-    const listed = this.#listed.get(keyOf({ server, name: String(params['uri']) }))
+    const { uri: name } = params
+    const listed = typeof name === 'string' ? this.#listed.get(keyOf({ server, name })) : undefined
     return listed === undefined ? message : { ...message, params: { ...params, uri: listed } }
   }
 }

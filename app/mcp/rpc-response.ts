@@ -54,6 +54,8 @@ export function checkServerMessage(value: Fields): Fields {
   // A client could read it as a response although it was not judged as one.
   if ('method' in value && ('result' in value || 'error' in value))
     throw new ProtocolViolation('The upstream sent a message that is both a request and a response.')
+  if ('method' in value && typeof value['method'] !== 'string')
+    throw new ProtocolViolation('The upstream sent a method that is not a text.')
   return value
 }
 

@@ -48,7 +48,8 @@ export function splitTaskIds(message: Message): { message: Message; tasks: reado
   let params: JsonObject = message.params
   if (message.method.startsWith(TASKS_PREFIX) && 'taskId' in params) {
     // An id that is not a string is not one of the gateway's, and is not found.
-    params = { ...params, taskId: splitClientId(String(params['taskId']), tasks) }
+    const { taskId } = params
+    params = { ...params, taskId: splitClientId(typeof taskId === 'string' ? taskId : '', tasks) }
   }
   if (message.type === 'request') params = withRelated(params, (id) => splitClientId(id, tasks))
   if (tasks.length === 0) return { message, tasks }

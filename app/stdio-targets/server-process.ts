@@ -6,6 +6,7 @@ import { existsSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
 import type { Readable, Writable } from 'node:stream'
 import type { MaybePromise } from '@svc/core'
+import { messageOf } from '@svc/core/json'
 import { MessageRoom } from '../budget/message-room.js'
 import { lineBudget, lineCost, lineWindowMs } from '../budget/process-budgets.js'
 import { LineSplitter, LineTooLong } from './line-splitter.js'
@@ -181,9 +182,9 @@ export class ServerProcess {
         await room.grow(lines.unfinished)
       }
     } catch (error) {
-      if (!(error instanceof LineTooLong)) throw error
-      this.#listener.onLineTooLong()
-      this.kill(`it wrote ${error.message}`)
+      // A line that cannot be handled ends the process, and not the gateway.
+      if (error instanceof LineTooLong) this.#listener.onLineTooLong()
+      this.kill(`its output cannot be read: ${messageOf(error)}`)
     } finally {
       room.close()
     }

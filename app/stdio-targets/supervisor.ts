@@ -248,7 +248,8 @@ function refuse(line: string, channel: RpcChannel): void {
 }
 
 function accept(message: Fields | undefined, line: string, channel: RpcChannel, stderr: StderrLog): void {
-  if (message?.['jsonrpc'] === '2.0') channel.receive(message, line)
+  const { jsonrpc, method = '' } = message ?? {}
+  if (message !== undefined && jsonrpc === '2.0' && typeof method === 'string') channel.receive(message, line)
   else stderr.add(`(standard output, no message) ${line}`)
 }
 
