@@ -104,9 +104,14 @@ export async function resumeParked(
     // An idempotency key or an approval is for the call, which runs already.
     const own = { ...request, headers: request.ownHeaders }
     const sent = serverRequest(own, link, { jsonrpc: '2.0', id: ask.id, ...response })
-    const { outcome } = await replyTo(calls, sent, config.list_timeout_ms)
+    const cancel = (reason: string): void => call.control.call.abort('CANCELLED', reason)
+    const { outcome } = await replyTo(calls, sent, config.list_timeout_ms).catch((error: unknown) => {
+      // The client cannot continue the call again.
+      cancel('The input of the client could not be sent.')
+      throw error
+    })
     if (outcome.kind === 'completed') continue
-    call.control.call.abort('CANCELLED', 'The input of the client was refused.')
+    cancel('The input of the client was refused.')
     const { code, message: reason } = outcome
     return client.whole(
       jsonOf(rpcError(message['id'], statusOf(code), reason, { error: code, message: reason })),

@@ -100,6 +100,15 @@ describe('a client of the handshake', function () {
       asking.registerTool('long', {}, () =>
         inputRequired({ inputRequests: { long: elicit('x'.repeat(8_000_000)), other: elicit('Other?') } }),
       )
+      asking.registerTool('never', {}, () => new Promise(() => undefined))
+      asking.registerTool('streamed', {}, async (ctx) => {
+        const progressToken = ctx.mcpReq._meta?.progressToken ?? ''
+        await ctx.mcpReq.notify({
+          method: 'notifications/progress',
+          params: { progressToken, progress: ctx.mcpReq.inputResponses === undefined ? 1 : 2 },
+        })
+        return askTwice(ctx)
+      })
       asking.registerTool('report', {}, async (ctx) => {
         const given = acceptedContent(ctx.mcpReq.inputResponses, 'given', name)
         await ctx.mcpReq.notify({
@@ -186,6 +195,27 @@ describe('a client of the handshake', function () {
     const patient = await connect(() => accept('Ada'))
     expect(await call(patient, 'forever')).to.contain('too often')
     await patient.close()
+  })
+
+  it('may respond in each round later than the time limit of a call', async () => {
+    await using limited = await startTestGateway({
+      targets: { asking: server.url },
+      security: { limits: { max_duration_ms: 1000 } },
+    })
+    const other = await connect(() => accept('Ada'), true, limited.url)
+    // Each response comes after the end of another call that the limit has ended, and that began later.
+    const client = await connect(
+      async (message) => {
+        expect(await call(other, 'never')).to.contain('duration_too_long')
+        return accept(message)
+      },
+      true,
+      limited.url,
+    )
+    for (const tool of ['twice', 'streamed'])
+      expect(await call(client, tool), tool).to.equal('["First?","Second?",["second","sample"]]')
+    await client.close()
+    await other.close()
   })
 
   it('gets no requests that its capabilities do not include', async () => {
