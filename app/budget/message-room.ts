@@ -9,11 +9,14 @@ export interface MessageRoomParts {
   /** The size of the message, or the largest that it may have. */
   readonly maxBytes: number
   readonly signal?: Abortable
+  /** For a message that may never end: the time that it may hold room until it is complete, and what runs then. */
+  readonly unfinished?: { readonly ms: number; end(): void }
 }
 
 export class MessageRoom {
   #parts: MessageRoomParts
   #release: (() => void) | undefined
+  #timer: NodeJS.Timeout | undefined
   #isClosed = false
 
   constructor(parts: MessageRoomParts) {
@@ -23,15 +26,22 @@ export class MessageRoom {
   /** Takes room once `bytes` of the message are in memory. Rejects with the reason of the signal. */
   grow(bytes: number): MaybePromise<void> {
     if (bytes <= smallBytes || this.#release !== undefined || this.#isClosed) return undefined
-    const { user, maxBytes, signal } = this.#parts
+    const { user, maxBytes, signal, unfinished } = this.#parts
     return responseBudget.take(user, maxBytes, signal).then((release) => {
-      if (this.#isClosed) release()
-      else this.#release = release
+      if (this.#isClosed) return release()
+      this.#release = release
+      if (unfinished !== undefined) this.#timer = setTimeout(() => unfinished.end(), unfinished.ms).unref()
     })
+  }
+
+  /** The message is complete; it has its room until it is freed. */
+  complete(): void {
+    clearTimeout(this.#timer)
   }
 
   /** Gives the room back; another message may take it again. */
   free(): void {
+    this.complete()
     this.#release?.()
     this.#release = undefined
   }

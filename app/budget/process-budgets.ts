@@ -23,10 +23,15 @@ const heapBytes = getHeapStatistics().heap_size_limit
 /** Bytes of the large requests of clients, until their responses are sent. Parsed, they take several times as much. */
 export const requestBudget = budgetOfMemory('requests', heapBytes / 16)
 
-/** Bytes of the large messages of servers, until the call has settled. */
-export const responseBudget = budgetOfMemory('messages', Math.max(heapBytes / 8, 2 * MAX_COST))
+const messageBytes = Math.max(heapBytes / 8, 2 * MAX_COST)
+
+/**
+ * Bytes of the large messages of servers, until the call has settled. One server has at most half of its tenant's part; with a
+ * heap under 2 GiB, one message may need more.
+ */
+export const responseBudget = budgetOfMemory('messages', messageBytes, Math.max(messageBytes / 4, MAX_COST))
 
 /** One owner has at most half, so that another one has room meanwhile. */
-function budgetOfMemory(name: string, limit: number): Budget {
-  return new Budget({ name, limit, limitOfOwner: limit / 2 })
+function budgetOfMemory(name: string, limit: number, limitOfMember = limit / 2): Budget {
+  return new Budget({ name, limit, limitOfOwner: limit / 2, limitOfMember })
 }

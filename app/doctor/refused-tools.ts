@@ -72,7 +72,7 @@ async function listHttpTools(server: string, url: URL, timeoutMs: number): Promi
   })
   const signal = AbortSignal.timeout(timeoutMs)
   const client = ownClientFacts(gatewayImplementation)
-  const servers = new HttpServers(dispatcher)
+  const servers = new HttpServers(dispatcher, timeoutMs)
   const send = createSendOwn(createSend({ servers }, url, undefined, { signal }), maxBytes)
   try {
     const { session } = await performHandshake(send, client)

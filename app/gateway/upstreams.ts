@@ -40,7 +40,7 @@ export function createServers(
   dispatcher: UpstreamDispatcher,
 ): StdioServers {
   return new StdioServers({
-    http: new HttpServers(dispatcher),
+    http: new HttpServers(dispatcher, server.upstreamIdleMs),
     clock: resolve(container, tokens.Clock),
     logger: resolve(container, tokens.Logger),
     meter: resolve(container, tokens.Meter),

@@ -2,13 +2,13 @@
 import { after, attempt, type MaybePromise } from '@svc/core'
 import { readEvent, type SseEvent, SseSplitter, withKnownFields } from '@svc/core/http'
 import { isJsonObject, type JsonObject, MAX_COST } from '@svc/core/json'
-import { MessageRoom } from '../budget/message-room.js'
+import { MessageRoom, type MessageRoomParts } from '../budget/message-room.js'
 import { lineBudget, lineCost, lineWindowMs } from '../budget/process-budgets.js'
 import { PROTOCOL_VERSION_HEADER } from '../http/header-names.js'
 import { EVENT_STREAM_TYPE, JSON_TYPE, mediaType } from '../http/media-type.js'
 import { discard } from '../upstream/discard.js'
 import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
-import type { UpstreamResponse } from '../upstream/response.js'
+import { UpstreamError, type UpstreamResponse } from '../upstream/response.js'
 import { limitBody } from '../upstream/response-limit.js'
 import { decoded, encoded } from './header-text.js'
 import { nameSources } from './header-validation.js'
@@ -28,9 +28,12 @@ const ACCEPT = `${JSON_TYPE}, ${EVENT_STREAM_TYPE}`
 
 export class HttpServers implements McpServers {
   #dispatcher: UpstreamDispatcher
+  #unfinishedMs: number
 
-  constructor(dispatcher: UpstreamDispatcher) {
+  /** An event may hold room for `unfinishedMs` until it is complete. */
+  constructor(dispatcher: UpstreamDispatcher, unfinishedMs: number) {
     this.#dispatcher = dispatcher
+    this.#unfinishedMs = unfinishedMs
   }
 
   send(target: URL, request: McpRequest, onSent: () => void): Promise<McpResponse> {
@@ -41,7 +44,7 @@ export class HttpServers implements McpServers {
     const sending = { method, path, headers, body, eventsMayPause, signal, caller, onHead }
     return this.#dispatcher
       .send(target, sending, onSent)
-      .then((response) => responseOf(response, target, request))
+      .then((response) => responseOf(response, target, request, this.#unfinishedMs))
   }
 }
 
@@ -74,6 +77,7 @@ function responseOf(
   { status, headers, body }: UpstreamResponse,
   target: URL,
   request: McpRequest,
+  unfinishedMs: number,
 ): McpResponse {
   // An error is not a stream of events.
   if (mediaType(headers['content-type']) !== EVENT_STREAM_TYPE || status >= 400) {
@@ -82,13 +86,22 @@ function responseOf(
     const room = roomFor(request, target, declared)
     return new WholeResponse(status, headers, inRoom(body, room, request))
   }
+  const end = (): void =>
+    void discard(body, new UpstreamError('The upstream did not complete an event in time.', 'unknown'))
+  const unfinished = { ms: unfinishedMs, end }
   const events = (limits: StreamLimits): AsyncIterable<McpEvent> =>
-    eventsIn(body, limits, roomFor(request, target, MAX_COST), target.host)
+    eventsIn(body, limits, roomFor(request, target, MAX_COST, unfinished), target.host)
   return { status, headers, form: 'events', events, discard: () => discard(body) }
 }
 
-function roomFor({ caller, signal }: McpRequest, { host }: URL, maxBytes: number): MessageRoom {
-  return new MessageRoom({ user: { owner: caller?.().owner ?? '', member: host }, maxBytes, signal })
+function roomFor(
+  { caller, signal }: McpRequest,
+  { host }: URL,
+  maxBytes: number,
+  unfinished?: MessageRoomParts['unfinished'],
+): MessageRoom {
+  const user = { owner: caller?.().owner ?? '', member: host }
+  return new MessageRoom({ user, maxBytes, signal, ...(unfinished === undefined ? {} : { unfinished }) })
 }
 
 /** The body, of which no more than a small part is read while there is no room. It is in memory until the call settles. */
@@ -125,6 +138,7 @@ async function* eventsIn(
   try {
     for await (const piece of limited instanceof Uint8Array ? [limited] : limited) {
       for (const { bytes, isEvent } of splitter.push(piece)) {
+        room.complete()
         const free = lineBudget.spend({ owner: host }, bytes.byteLength + lineCost, lineWindowMs)
         if (free !== undefined) await free
         yield isEvent ? eventIn(bytes) : { frame: bytes }

@@ -96,7 +96,7 @@ const serverSchema = z
     upstreamIdleMs: milliseconds(
       1,
       300_000,
-      "Silence allowed within an upstream's response, but for events over MCP",
+      "Silence allowed within an upstream's response, but for events over MCP; time that one of over 1 MiB has to be complete",
     ),
     drainMs: milliseconds(0, 10_000, 'Time that calls in flight have to end when the gateway closes'),
     sessionKeyRef: keyRefSchema

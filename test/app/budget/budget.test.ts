@@ -1,5 +1,6 @@
 import { expect } from 'chai'
 import { Budget } from 'svc-sdk/internal/budget/budget'
+import { responseBudget } from 'svc-sdk/internal/budget/process-budgets'
 
 describe('a budget', () => {
   it('serves the owner that uses least first, and of its members the one that uses least', async () => {
@@ -29,6 +30,16 @@ describe('a budget', () => {
     expect(budget.takeNow({ owner: 'a', member: '2' }, 1)).to.be.a('function')
     expect(budget.takeNow({ owner: 'a', member: '3' }, 1)).to.equal(undefined)
     expect(budget.takeNow({ owner: 'b' }, 1)).to.be.a('function')
+  })
+
+  it('of messages has room for another server of a tenant, if one holds as much as it can', () => {
+    const held: (() => void)[] = []
+    const take = (member: string) => responseBudget.takeNow({ owner: 'tenant', member }, 2 ** 24)
+    for (let more = take('one'); more !== undefined; more = take('one')) held.push(more)
+    const other = take('another')
+    expect(other).to.be.a('function')
+    for (const release of held) release()
+    other?.()
   })
 
   it('serves an amount over a limit alone, before smaller ones that came later', async () => {

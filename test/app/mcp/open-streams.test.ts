@@ -1,5 +1,6 @@
 import type { ServerResponse } from 'node:http'
 import { expect } from 'chai'
+import { responseBudget } from 'svc-sdk/internal/budget/process-budgets'
 import { type Setting, withGateway } from '../../support/mcp-gateway.js'
 import { callEcho, event, type HttpResponse, json, result } from '../../support/mcp-server.js'
 import { signalled } from '../../support/signalled.js'
@@ -71,6 +72,27 @@ describe('a silent stream over MCP', () => {
       { server: { upstreamIdleMs: 10, mcp: { keep_alive_ms: 60 } } },
     )
   })
+
+  for (const [what, opens] of openers)
+    it(`of ${what} ends if an event of over 1 MiB does not end in time`, () => {
+      const closed = signalled()
+      return withGateway(
+        (_message, response) => {
+          response.on('close', () => closed.resolve())
+          open(response)
+          response.write(`data: ${'x'.repeat(2_000_000)}`)
+        },
+        async (setting) => {
+          const response = await opens(setting)
+          const text = await response.text().catch(String)
+          await closed.happened
+          expect(responseBudget.used).to.equal(0)
+          const reason = what === 'a call' ? 'The upstream did not complete an event in time.' : 'terminated'
+          expect(text).to.contain(reason)
+        },
+        { server: { upstreamIdleMs: 200 } },
+      )
+    })
 
   it('of JSON ends at the time limit', () =>
     withGateway(
