@@ -14,7 +14,7 @@ import {
   pluginUses,
 } from '@svc/core/policy'
 import { createContainer } from '../gateway/container.js'
-import { importPlugins } from '../gateway/custom-plugins.js'
+import { importPlugins, modulesOf } from '../gateway/custom-plugins.js'
 import { builtinPlugins } from '../gateway/plugins.js'
 import { checkHost } from '../policy/check-host.js'
 import { type HostConfig, hostSchema } from '../policy/config.js'
@@ -50,7 +50,7 @@ export async function loadPolicyFile(
     checkHost: (host) => [...checkHost(host, placeIn(host)), ...found],
     plugins: builtinPlugins,
     bindings: createContainer(),
-    custom: await importPlugins(pluginUses({ layers, env }), builtinPlugins, baseDir),
+    custom: await importPlugins(modulesOf(pluginUses({ layers, env }), builtinPlugins), baseDir),
     env,
   })
 }

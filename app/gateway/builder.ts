@@ -16,7 +16,14 @@ import {
 } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import { buildPipeline, type Dispatch, type Pipeline } from '@svc/core/pipeline'
-import { type EffectivePolicy, loadPolicy, PolicyError, type PolicyLayer, pluginUses } from '@svc/core/policy'
+import {
+  type EffectivePolicy,
+  loadHost,
+  loadPolicy,
+  PolicyError,
+  type PolicyLayer,
+  pluginUses,
+} from '@svc/core/policy'
 import { KeyReader, loadOrCreateKey } from '@svc/core/secret'
 import type { DependencyContainer } from 'tsyringe'
 import { AllowedHosts } from '../http/allowed-hosts.js'
@@ -31,7 +38,7 @@ import { type HostConfig, hostSchema } from '../policy/config.js'
 import { policyHost, policyPlace } from '../policy/facts.js'
 import type { StdioPlace } from '../stdio-targets/launcher.js'
 import { bindDefaults, createContainer, RunningContainer } from './container.js'
-import { importPlugins } from './custom-plugins.js'
+import { type ImportedPlugins, importPlugins, modulesOf } from './custom-plugins.js'
 import { bindGiven, type GatewaySettings, layersOf } from './options.js'
 import { pluginContext } from './plugin-context.js'
 
@@ -54,12 +61,16 @@ export class GatewayBuilder {
   #options: GatewaySettings
   #resources = new Resources()
   #layers: readonly PolicyLayer[]
-  #first: Policy
+  /** The host's part of the options' policy. */
+  readonly host: HostConfig
   #policy: Promise<Policy> | undefined
   #webhooks: WebhookNotices
   #adaptation: PolicyAdaptation
 
-  /** Throws `PolicyError` if the configuration of a built-in section is wrong. */
+  /**
+   * Throws `PolicyError` if the configuration is wrong. If the policy names modules, only the host's part and the
+   * presence of sections are judged here, as a module may own any section; the rest is judged by `policy()`.
+   */
   constructor(options: GatewaySettings, adaptation = asGiven) {
     this.#adaptation = adaptation
     for (const plugin of options.plugins ?? []) registerPlugin(this.#bindings, plugin)
@@ -67,9 +78,17 @@ export class GatewayBuilder {
     this.#plugins = registeredPlugins(this.#bindings)
     this.#options = bindGiven(options, this.#plugins, this.#bindings)
     this.#layers = layersOf(this.#options)
-    this.#first = this.#load(this.#layers)
-    bindDefaults(this.#bindings, this.#first.host.admin !== undefined)
-    this.#webhooks = this.#createWebhooks(this.#first.host)
+    if (this.#modulesOf(this.#layers).length === 0) {
+      const policy = this.#load(this.#layers)
+      this.#policy = Promise.resolve(policy)
+      this.host = policy.host
+    } else {
+      const result = loadHost(this.#inputOf(this.#layers))
+      if (!result.ok) throw new PolicyError(result.mistakes)
+      this.host = adaptation.host(result.host)
+    }
+    bindDefaults(this.#bindings, this.host.admin !== undefined)
+    this.#webhooks = this.#createWebhooks(this.host)
     bindDefault(this.#bindings, tokens.Notices, { useValue: this.#webhooks })
   }
 
@@ -94,11 +113,6 @@ export class GatewayBuilder {
     return this.#webhooks.close()
   }
 
-  /** The host's part of the options' policy. */
-  get host(): HostConfig {
-    return this.#first.host
-  }
-
   /** The bindings of the user and of the running pipeline. */
   get container(): DependencyContainer {
     return this.#running.container
@@ -121,7 +135,7 @@ export class GatewayBuilder {
 
   /** The policy that the options have, with custom plugins imported; loaded once. Rejects with `PolicyError`. */
   policy(): Promise<Policy> {
-    this.#policy ??= this.#complete(this.#first)
+    this.#policy ??= this.#loadWithModules(this.#layers)
     return this.#policy
   }
 
@@ -129,36 +143,37 @@ export class GatewayBuilder {
   async policyFrom(policy: string | Record<string, unknown>): Promise<Policy> {
     const { policyYaml: _yaml, policyObject: _object, ...rest } = this.#options
     const given = typeof policy === 'string' ? { policyYaml: policy } : { policyObject: policy }
-    const layers = layersOf({ ...rest, ...given })
-    return this.#load(layers, await this.#custom(pluginUses({ layers, env: this.#env })))
+    return this.#loadWithModules(layersOf({ ...rest, ...given }))
   }
 
-  async #complete(first: Policy): Promise<Policy> {
-    const custom = await this.#custom(first.uses)
-    return custom.size === 0 ? first : this.#load(this.#layers, custom)
+  async #loadWithModules(layers: readonly PolicyLayer[]): Promise<Policy> {
+    return this.#load(layers, await importPlugins(this.#modulesOf(layers), this.#baseDir))
   }
 
-  #custom(uses: Policy['uses']): Promise<ReadonlyMap<string, Plugin | Error>> {
-    return importPlugins(uses, this.#plugins, this.#baseDir)
+  #modulesOf(layers: readonly PolicyLayer[]): string[] {
+    return modulesOf(pluginUses({ layers, env: this.#env }), this.#plugins)
   }
 
   get #env(): NonNullable<PluginContext['env']> {
     return this.#options.env ?? process.env
   }
 
-  /** Without `custom`, the modules of the policy have not been imported, and the checks of their sections wait. */
-  #load(layers: readonly PolicyLayer[], custom?: ReadonlyMap<string, Plugin | Error>): Policy {
-    const { host: adaptHost, digest } = this.#adaptation
-    const result = loadPolicy({
+  #inputOf(layers: readonly PolicyLayer[]) {
+    const { host: adaptHost } = this.#adaptation
+    return {
       layers,
       host: hostSchema,
-      policyHost: (host) => policyHost(adaptHost(host), this.#place(host)),
-      checkHost: (host) => checkHost(adaptHost(host), this.#place(host)),
+      policyHost: (host: HostConfig) => policyHost(adaptHost(host), this.#place(host)),
+      checkHost: (host: HostConfig) => checkHost(adaptHost(host), this.#place(host)),
       plugins: this.#plugins,
       bindings: this.#bindings,
       env: this.#env,
-      ...(custom === undefined ? { customPending: true } : { custom }),
-    })
+    }
+  }
+
+  #load(layers: readonly PolicyLayer[], custom: ImportedPlugins = new Map()): Policy {
+    const { host: adaptHost, digest } = this.#adaptation
+    const result = loadPolicy({ ...this.#inputOf(layers), custom })
     if (!result.ok) throw new PolicyError(result.mistakes)
     const { host, sha256 } = result.policy
     return { ...result.policy, host: adaptHost(host), sha256: digest(sha256) }

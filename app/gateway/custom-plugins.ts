@@ -7,18 +7,19 @@ import type { Plugin } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import type { PluginUse } from '@svc/core/policy'
 
-/**
- * The plugin of each module by `use`, or the error instead. Entries that name one of `known` are left out. A path
- * starts from `baseDir`; a package is looked up from there, then from this package.
- */
-export async function importPlugins(
-  uses: readonly PluginUse[],
-  known: readonly Plugin[],
-  baseDir: string,
-): Promise<Map<string, Plugin | Error>> {
-  const names = new Set(uses.map(({ use }) => use).filter((use) => !known.some(({ name }) => name === use)))
+/** The plugin of each module by its `use`, or the error instead. */
+export type ImportedPlugins = ReadonlyMap<string, Plugin | Error>
+
+/** The entries of `plugins` that name a module, not one of the `known` plugins. */
+export function modulesOf(uses: readonly PluginUse[], known: readonly Plugin[]): string[] {
+  const names = uses.map(({ use }) => use).filter((use) => !known.some(({ name }) => name === use))
+  return [...new Set(names)]
+}
+
+/** A path starts from `baseDir`; a package is looked up from there, then from this package. */
+export async function importPlugins(modules: readonly string[], baseDir: string): Promise<ImportedPlugins> {
   const imported = await Promise.all(
-    [...names].map(async (use) => [use, await importPlugin(use, baseDir)] as const),
+    modules.map(async (use) => [use, await importPlugin(use, baseDir)] as const),
   )
   return new Map(imported)
 }

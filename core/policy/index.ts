@@ -11,11 +11,12 @@ export {
 } from './fields.js'
 export { policySchema } from './json-schema.js'
 export { keysReference } from './keys-reference.js'
-export { loadPolicy, pluginUses } from './load.js'
+export { loadHost, loadPolicy, pluginUses } from './load.js'
 export { nearest, unknownServer, unknownServers } from './spelling.js'
 export type {
   Diagnostic,
   EffectivePolicy,
+  HostResult,
   PluginUse,
   PolicyInput,
   PolicyLayer,

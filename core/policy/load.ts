@@ -14,7 +14,7 @@ import { orderStages } from './order-stages.js'
 import { checkVersions, pluginErrors, readUses, type UseEntry } from './plugin-uses.js'
 import { type Position, unknownKey } from './read.js'
 import { keysOf } from './schema-kind.js'
-import type { Diagnostic, PluginUse, PolicyInput, PolicyResult } from './types.js'
+import type { Diagnostic, HostResult, PluginUse, PolicyInput, PolicyResult, RefusedPolicy } from './types.js'
 import { type Validated, validate } from './validate.js'
 
 /**
@@ -23,6 +23,14 @@ import { type Validated, validate } from './validate.js'
  */
 export function loadPolicy<Host>(input: PolicyInput<Host>): PolicyResult<Host> {
   return new PolicyLoader(input).result()
+}
+
+/**
+ * The host's part of a policy whose modules are not imported yet, or its mistakes. A module may own any section, so
+ * that no section is judged here; one that every policy needs must be present.
+ */
+export function loadHost<Host>(input: PolicyInput<Host>): HostResult<Host> {
+  return new PolicyLoader(input).host()
 }
 
 /** The readable entries of the policy's `plugins`, before validation: the modules to import. */
@@ -45,7 +53,6 @@ class PolicyLoader<Host> {
   readonly #hostKeys: readonly string[]
   readonly #sections: Sections
   readonly #uses: readonly UseEntry[]
-  readonly #isPending: boolean
   readonly #mistakes: Diagnostic[] = []
   readonly #warnings: Diagnostic[] = []
 
@@ -61,29 +68,29 @@ class PolicyLoader<Host> {
       this.#plugins.values(),
     )
     this.#uses = readUses(this.#sections.locate(['plugins']), input.env)
-    const isIncomplete = input.customPending === true || [...(input.custom?.values() ?? [])].some(isError)
-    this.#isPending = isIncomplete && this.#uses.some(({ use }) => this.#pluginOf(use) === undefined)
   }
 
   result(): PolicyResult<Host> {
     this.#mistakes.push(...this.#sections.mistakes)
     if (!this.#sections.isReadable) return this.#refused()
     const host = this.#validateHost()
-    this.#checkUnknownSections()
     this.#checkUses()
+    this.#checkRequired()
+    // A module that cannot be imported may own any section, so sections are judged only with every module.
+    if ([...(this.#input.custom?.values() ?? [])].some(isError)) return this.#refused()
+    this.#checkUnknownSections()
     const values = this.#validateSections()
     const { plugins, mistakes } = orderStages({
       sections: this.#sections,
       plugins: [...values.keys()].flatMap((name) => this.#plugins.get(name) ?? []),
       env: this.#input.env,
-      isPending: this.#isPending,
     })
     this.#mistakes.push(...mistakes)
     for (const { name, owns = [] } of plugins) this.#mistakes.push(...this.#checkChoices(name, owns))
     if (this.#mistakes.length > 0 || host.value === undefined) return this.#refused()
     const container = this.#containerOf(host.value, plugins, values)
     this.#report(this.#input.checkHost?.(host.value) ?? [])
-    for (const plugin of this.#isPending ? [] : plugins) {
+    for (const plugin of plugins) {
       this.#report(plugin.check?.(values.get(plugin.name), container) ?? [])
     }
     if (this.#mistakes.length > 0) return this.#refused()
@@ -101,7 +108,16 @@ class PolicyLoader<Host> {
     return { ok: true, policy }
   }
 
-  #refused(): PolicyResult<Host> {
+  host(): HostResult<Host> {
+    this.#mistakes.push(...this.#sections.mistakes)
+    if (!this.#sections.isReadable) return this.#refused()
+    const { value: host } = this.#validateHost()
+    this.#checkRequired()
+    if (this.#mistakes.length > 0 || host === undefined) return this.#refused()
+    return { ok: true, host }
+  }
+
+  #refused(): RefusedPolicy {
     return {
       ok: false,
       mistakes: sortedByPosition(this.#mistakes),
@@ -174,7 +190,7 @@ class PolicyLoader<Host> {
   #checkUnknownSections(): void {
     const known = [...this.#hostKeys, ...this.#plugins.keys()]
     for (const [name, { key, origin }] of this.#sections.entries) {
-      if (known.includes(name) || this.#isPending) continue
+      if (known.includes(name)) continue
       this.#mistakes.push(
         mistakeAt(origin, key, unknownKey(key, known).replace(/^unknown key/, 'unknown section')),
       )
@@ -231,11 +247,20 @@ class PolicyLoader<Host> {
     return values
   }
 
+  /** A section stays required if its plugin is replaced. */
+  #checkRequired(): void {
+    const { root, entries } = this.#sections
+    const required = this.#input.plugins.filter(({ presence }) => presence === 'required')
+    for (const name of new Set(required.map((plugin) => plugin.name))) {
+      if (entries.has(name)) continue
+      this.#mistakes.push(mistakeAt(root, name, `the section "${name}" is missing; every policy needs it`))
+    }
+  }
+
   #handleAbsent(plugin: Plugin, values: Map<string, unknown>): void {
     const { name, presence } = plugin
     const { root } = this.#sections
     if (presence === 'required') {
-      this.#mistakes.push(mistakeAt(root, name, `the section "${name}" is missing; every policy needs it`))
       values.set(name, undefined)
     } else if (presence === 'always') {
       // A schema may accept a missing section.

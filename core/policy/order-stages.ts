@@ -11,12 +11,10 @@ interface OrderInput {
   readonly sections: Sections
   readonly plugins: readonly Plugin[]
   readonly env: Env
-  /** True while modules are not imported: unknown names are not mistakes yet. */
-  readonly isPending: boolean
 }
 
 /** The plugins outermost first, and the mistakes of that order. */
-export function orderStages({ sections, plugins, env, isPending }: OrderInput): {
+export function orderStages({ sections, plugins, env }: OrderInput): {
   plugins: Plugin[]
   mistakes: Diagnostic[]
 } {
@@ -28,9 +26,8 @@ export function orderStages({ sections, plugins, env, isPending }: OrderInput): 
   // The schema of `pipeline` reports an entry that is not a string; the order cannot be checked then.
   if (listed?.some(({ name }) => name === undefined)) return { plugins: [], mistakes: [] }
   const names = listed?.flatMap(({ name }) => name ?? []) ?? defaultOrder(plugins)
-  const checked = isPending ? names.filter((name) => plugins.some((plugin) => plugin.name === name)) : names
   const secrets = secretsOf(pipeline.node, env)
-  const mistakes = checkOrder(checked, plugins).map((mistake) => {
+  const mistakes = checkOrder(names, plugins).map((mistake) => {
     const entries = listed?.filter(({ name }) => name === mistake.name) ?? []
     const entry = /twice/.test(mistake.message) ? entries.at(-1) : entries[0]
     const fallback = pipeline.node === undefined ? sections.locate([mistake.name]) : pipeline

@@ -41,11 +41,6 @@ export interface PolicyInput<Host> {
   /** The bindings made in code: the policy must not choose another implementation of them. */
   readonly bindings: DependencyContainer
   readonly env: Readonly<Record<string, string | undefined>>
-  /**
-   * True while the modules of `plugins` are not imported: unknown sections and their place in the order are not
-   * mistakes yet.
-   */
-  readonly customPending?: boolean
 }
 
 /** An entry of the policy's `plugins`. */
@@ -74,10 +69,12 @@ export interface EffectivePolicy<Host> {
   readonly hostSecrets: readonly Secret[]
 }
 
-export type PolicyResult<Host> =
-  | { readonly ok: true; readonly policy: EffectivePolicy<Host> }
-  | {
-      readonly ok: false
-      readonly mistakes: readonly Diagnostic[]
-      readonly warnings: readonly Diagnostic[]
-    }
+export interface RefusedPolicy {
+  readonly ok: false
+  readonly mistakes: readonly Diagnostic[]
+  readonly warnings: readonly Diagnostic[]
+}
+
+export type PolicyResult<Host> = { readonly ok: true; readonly policy: EffectivePolicy<Host> } | RefusedPolicy
+
+export type HostResult<Host> = { readonly ok: true; readonly host: Host } | RefusedPolicy

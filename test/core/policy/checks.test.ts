@@ -127,15 +127,6 @@ describe('the checks of a policy', () => {
     expect(mistakesIn('tenant: ""\naudit: {dir: log}\ncritic: {}\n', { plugins })).to.have.length(1)
   })
 
-  it('do not run before every module is imported', () => {
-    const options = {
-      plugins: [...defaults, critic({ path: ['critic'], message: 'nobody votes' })],
-      customPending: true,
-    }
-    const text = `${base}critic: {}\nplugins: [{use: ./mine.js}]\n`
-    expect(printed(load(text, options))).to.deep.equal([])
-  })
-
   it('report only a path in objects of code', () => {
     const plugins = [...defaults, critic({ path: ['critic', 'x'], message: 'nobody votes' })]
     const object = { tenant: 'acme', audit: { dir: 'log' }, critic: {} }

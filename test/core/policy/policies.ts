@@ -1,6 +1,13 @@
 // Schemas of a small gateway to load policies with, and short forms of calls to the loader.
 import { definePlugin, type Plugin, slot } from '@svc/core'
-import { formatDiagnostic, loadPolicy, type PolicyInput, type PolicyResult } from '@svc/core/policy'
+import {
+  formatDiagnostic,
+  type HostResult,
+  loadHost,
+  loadPolicy,
+  type PolicyInput,
+  type PolicyResult,
+} from '@svc/core/policy'
 import { container } from 'tsyringe'
 import { z } from 'zod'
 
@@ -77,14 +84,23 @@ export function load(text: string, options: Options = {}): PolicyResult<Host> {
 }
 
 export function loadLayers(layers: PolicyInput<Host>['layers'], options: Options = {}): PolicyResult<Host> {
-  return loadPolicy({
+  return loadPolicy(inputOf(layers, options))
+}
+
+/** The result before the modules of the policy are imported. */
+export function loadHostOf(text: string, options: Options = {}): HostResult<Host> {
+  return loadHost(inputOf([{ file: 'p.yaml', text }], options))
+}
+
+function inputOf(layers: PolicyInput<Host>['layers'], options: Options): PolicyInput<Host> {
+  return {
     host: hostSchema,
     plugins: defaults,
     env: {},
     layers,
     bindings: container.createChildContainer(),
     ...options,
-  })
+  }
 }
 
 /** The mistakes as they are printed; empty when the policy loads. */
@@ -92,7 +108,7 @@ export function mistakesIn(text: string, options: Options = {}): string[] {
   return printed(load(text, options))
 }
 
-export function printed(result: PolicyResult<Host>): string[] {
+export function printed(result: PolicyResult<Host> | HostResult<Host>): string[] {
   return result.ok ? [] : result.mistakes.map(formatDiagnostic)
 }
 

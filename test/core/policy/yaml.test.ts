@@ -1,7 +1,7 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: what policies write
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { load, mistakesIn } from './policies.js'
+import { load, loadHostOf, mistakesIn } from './policies.js'
 
 const base = 'tenant: acme\naudit: {dir: log}\n'
 
@@ -97,8 +97,8 @@ describe('the text of a policy', () => {
       fc.string({ unit: 'binary', maxLength: 80 }),
     )
     fc.assert(
-      fc.property(text, fc.boolean(), (policy, customPending) => {
-        const result = load(policy, { env: { X: 'x' }, customPending })
+      fc.property(text, fc.boolean(), (policy, isWhole) => {
+        const result = (isWhole ? load : loadHostOf)(policy, { env: { X: 'x' } })
         if (result.ok) return
         expect(result.mistakes).to.have.length.above(0)
         for (const { line, column, message } of result.mistakes) {
