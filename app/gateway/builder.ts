@@ -35,7 +35,7 @@ import { WebhookNotices } from '../notices/webhook-notices.js'
 import { AdminAuthorizer, AdminToken } from '../policy/admin-authorizer.js'
 import { checkHost } from '../policy/check-host.js'
 import { type HostConfig, hostSchema } from '../policy/config.js'
-import { policyHost, policyPlace } from '../policy/facts.js'
+import { type PolicyPlace, policyHost, policyPlace } from '../policy/facts.js'
 import type { StdioPlace } from '../stdio-targets/launcher.js'
 import { bindDefaults, createContainer, RunningContainer } from './container.js'
 import { type ImportedPlugins, importPlugins, modulesOf } from './custom-plugins.js'
@@ -225,7 +225,7 @@ export class GatewayBuilder {
   }
 
   /** The base of the paths and references of a policy. */
-  #place(host: HostConfig): Pick<PluginContext, 'baseDir' | 'stateDir' | 'env'> {
+  #place(host: HostConfig): PolicyPlace {
     return policyPlace(host, this.#baseDir, this.#options.env)
   }
 

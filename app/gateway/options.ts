@@ -32,6 +32,8 @@ export interface GatewaySettings extends Partial<MiddlewareConfig> {
   admin?: HostOptions['admin']
   /** Webhooks that receive notices of events. */
   notices?: HostOptions['notices']
+  /** Programs that print secrets, for references `command:NAME`. */
+  secrets?: HostOptions['secrets']
   /** The order of stages, outermost first. */
   pipeline?: string[]
   /** Plugins from code, beside those that ship. */

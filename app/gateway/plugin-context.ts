@@ -19,6 +19,7 @@ export function pluginContext(policy: EffectivePolicy<HostConfig>, parts: Contex
     ...(publicUrl === undefined ? {} : { publicUrl: canonicalBase(publicUrl) }),
     policySha256: sha256,
     stateDir: resolve(parts.baseDir, host.sec0Dir),
+    secrets: host.secrets,
     ...parts,
   }
 }

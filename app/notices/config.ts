@@ -20,7 +20,7 @@ export const noticesSchema = z
       secretRef: keyRefSchema
         .optional()
         .describe(
-          'The shared secret of the webhook (`whsec_` and base64), `env:NAME` or `file://PATH`, for signatures with HMAC-SHA256. Every notice also has a signature with the key of the log.',
+          'The shared secret of the webhook (`whsec_` and base64), `env:NAME`, `file://PATH` or `command:NAME`, for signatures with HMAC-SHA256. Every notice also has a signature with the key of the log.',
         ),
       allowPrivate: z
         .boolean()

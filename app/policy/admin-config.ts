@@ -27,7 +27,9 @@ export const adminSchema = z
     tls: tlsSchema.describe('TLS on the port of this listener; plain HTTP if absent.'),
     tokenRef: keyRefSchema
       .optional()
-      .describe('The key reference (env:NAME or file://PATH) of the admin token, of at least 16 characters.'),
+      .describe(
+        'The key reference (env:NAME, file://PATH or command:NAME) of the admin token, of at least 16 characters.',
+      ),
     reviewer_roles: names
       .optional()
       .describe(

@@ -1,10 +1,10 @@
 // Checks the host's keys of a policy: key files that cannot be read, and an address without TLS.
 import type { ConfigConflict } from '@svc/core'
+import { isKeyReference } from '@svc/core/policy'
 import { KeyReader } from '@svc/core/secret'
 import { isLocalAddress } from '../http/allowed-hosts.js'
 import { findCommand } from '../stdio-targets/command.js'
 import { stdioTargetsOf } from '../stdio-targets/config.js'
-import { isReference } from '../stdio-targets/environment.js'
 import type { TlsConfig } from '../tls/certificates.js'
 import type { HostConfig } from './config.js'
 import type { PolicyPlace } from './facts.js'
@@ -64,7 +64,7 @@ export function hostKeys({ server, admin, notices, targets }: HostConfig): HostK
     ...tlsKeys(['admin', 'tls'], admin?.tls),
     ...[...stdioTargetsOf(targets).values()].flatMap(({ server: name, target }) =>
       Object.entries(target.env).flatMap(([variable, value]) =>
-        isReference(value) ? given(['targets', name, 'env', variable], value) : [],
+        isKeyReference(value) ? given(['targets', name, 'env', variable], value) : [],
       ),
     ),
     ...notices.flatMap(({ secretRef }, index) => given(['notices', index, 'secretRef'], secretRef)),

@@ -102,7 +102,7 @@ const serverSchema = z
     sessionKeyRef: keyRefSchema
       .optional()
       .describe(
-        'The key by which MCP sessions are tied to their callers, `env:NAME` or `file://PATH`; by default one in the Redis of a section, else `mcp-sessions.key` in sec0Dir, made on first use. Gateways that serve the same sessions need the same.',
+        'The key by which MCP sessions are tied to their callers, `env:NAME`, `file://PATH` or `command:NAME`; by default one in the Redis of a section, else `mcp-sessions.key` in sec0Dir, made on first use. Gateways that serve the same sessions need the same.',
       ),
     mcp: z
       .strictObject({
@@ -164,6 +164,22 @@ const pluginUseSchema = z.strictObject({
   version: z.string().min(1).optional().describe("Semver range that the plugin's own version must satisfy."),
 })
 
+const secretCommandSchema = z.strictObject({
+  command: z
+    .string()
+    .min(1)
+    .describe(
+      'The program, found in PATH or by a path relative to the policy; it gets the environment of the gateway.',
+    ),
+  args: z.array(z.string()).default([]).describe('Its arguments; no shell reads them.'),
+  timeout_ms: milliseconds(1, 10_000, 'Time after which it is ended, and the secret is unavailable'),
+  cache_ms: milliseconds(
+    0,
+    300_000,
+    'Time for which its secret is used, unless an upstream refuses it, before it runs again, at most once a second',
+  ),
+})
+
 /** A string that is one segment of a path and of a reference. */
 const nameSchema = z.string().min(1)
 
@@ -182,6 +198,12 @@ export const hostSchema = z.strictObject({
     .array(pluginUseSchema)
     .default([])
     .describe('Plugins to load, and the versions of built-in ones to insist on.'),
+  secrets: z
+    .record(nameSchema, secretCommandSchema)
+    .default({})
+    .describe(
+      'Programs that print a secret, such as the command line of a vault, for references `command:NAME`.',
+    ),
   pipeline: z
     .array(z.string().min(1))
     .optional()

@@ -24,11 +24,11 @@ export type PolicyPlace = NonNullable<PolicyHost['place']>
 
 /** The directories of a policy whose relative paths start from `baseDir`. */
 export function policyPlace(
-  { sec0Dir }: HostConfig,
+  { sec0Dir, secrets }: HostConfig,
   baseDir: string,
   env?: PluginContext['env'],
 ): PolicyPlace {
-  return { baseDir, stateDir: resolve(baseDir, sec0Dir), ...(env === undefined ? {} : { env }) }
+  return { baseDir, stateDir: resolve(baseDir, sec0Dir), secrets, ...(env === undefined ? {} : { env }) }
 }
 
 /** Settings that a reload changes. */

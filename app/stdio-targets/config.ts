@@ -21,7 +21,7 @@ export const stdioTargetSchema = z
       .record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/), z.string())
       .default({})
       .describe(
-        'Its environment, beside the few variables that every server gets; `env:NAME` and `file://PATH` are references to secrets.',
+        'Its environment, beside the few variables that every server gets; `env:NAME`, `file://PATH` and `command:NAME` are references to secrets.',
       ),
     cwd: z
       .string()

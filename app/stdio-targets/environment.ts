@@ -1,5 +1,6 @@
 // The environment of a server: the variables that the policy lists, and the few without which programs do not run. It has
 // no others of the gateway's own environment, which may hold secrets.
+import { isKeyReference } from '@svc/core/policy'
 
 /** The variables that every server gets from the gateway's environment. */
 export const inheritedVariables = [
@@ -28,12 +29,6 @@ export interface ServerEnvironment {
   readonly secrets: readonly EnvironmentSecret[]
 }
 
-const reference = /^(?:env:|file:\/\/)./
-
-export function isReference(value: string): boolean {
-  return reference.test(value)
-}
-
 /** `read` resolves a reference; a rejection of it is passed on. */
 export async function environmentOf(
   listed: Readonly<Record<string, string>>,
@@ -47,7 +42,7 @@ export async function environmentOf(
   }
   const secrets: EnvironmentSecret[] = []
   for (const [name, text] of Object.entries(listed)) {
-    const value = isReference(text) ? await read(text) : text
+    const value = isKeyReference(text) ? await read(text) : text
     if (value !== text) secrets.push({ name, value })
     variables[name] = value
   }

@@ -8,7 +8,8 @@ import { keyRefSchema } from '@svc/core/policy'
 import type { KeyReader } from '@svc/core/secret'
 import { z } from 'zod'
 
-const refSchema = (what: string) => keyRefSchema.describe(`${what}, in PEM: file://PATH or env:NAME.`)
+const refSchema = (what: string) =>
+  keyRefSchema.describe(`${what}, in PEM: file://PATH, env:NAME or command:NAME.`)
 
 export const tlsSchema = z
   .strictObject({

@@ -16,6 +16,17 @@ export interface MetricEntry {
   readonly help: string
 }
 
+/** A program that prints a secret to its standard output. */
+export interface SecretCommand {
+  /** The program, by path or found in PATH. No shell reads it or its arguments. */
+  readonly command: string
+  readonly args: readonly string[]
+  /** Time after which the program is killed, in milliseconds. */
+  readonly timeout_ms: number
+  /** Time for which its secret is used before it runs again, in milliseconds. */
+  readonly cache_ms: number
+}
+
 /** What a plugin knows of its gateway and of the policy. */
 export interface PluginContext {
   readonly container: DependencyContainer
@@ -36,6 +47,8 @@ export interface PluginContext {
   readonly stateDir: string
   /** The environment for `env:NAME` references; default: that of the process. */
   readonly env?: Readonly<Record<string, string | undefined>>
+  /** The programs of `command:NAME` references by name. */
+  readonly secrets?: Readonly<Record<string, SecretCommand>>
   warn(message: string): void
 }
 

@@ -29,7 +29,7 @@ export interface PolicyHost {
   /** Who may vote on escalations; absent without an admin section. */
   readonly reviewers?: Reviewers
   /** Where relative paths and key references start; absent if key files are not checked. */
-  readonly place?: Pick<PluginContext, 'baseDir' | 'stateDir' | 'env'>
+  readonly place?: Pick<PluginContext, 'baseDir' | 'stateDir' | 'env' | 'secrets'>
 }
 
 export const policyTokens = {

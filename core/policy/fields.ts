@@ -3,9 +3,16 @@ import { z } from 'zod'
 import { isLoopbackHost } from '../http/host.js'
 import { compilePattern, PatternError } from '../match/pattern.js'
 
+const keyReference = /^(?:env:|file:\/\/|command:)./
+
+/** Whether the text has the form of a key reference. */
+export function isKeyReference(text: string): boolean {
+  return keyReference.test(text)
+}
+
 export const keyRefSchema = z
   .string()
-  .regex(/^(?:env:|file:\/\/)./, 'not a key reference; accepted are env:NAME and file://PATH')
+  .regex(keyReference, 'not a key reference; accepted are env:NAME, file://PATH and command:NAME')
 
 export const headerNameSchema = z
   .string()

@@ -4,6 +4,7 @@ export { formatDiagnostic, PolicyError } from './diagnostic.js'
 export {
   headerNameSchema,
   httpUrlSchema,
+  isKeyReference,
   keyRefSchema,
   patternSchema,
   patternsSchema,

@@ -1,5 +1,5 @@
 // Keys and secrets by reference.
 
 export { isKeyError, KeyError } from './key-error.js'
-export { cachedFor, type KeyLocation, KeyReader } from './key-reader.js'
+export { cachedFor, type KeyLocation, type KeyPlace, KeyReader } from './key-reader.js'
 export { loadOrCreateKey } from './persisted-key.js'

@@ -7,7 +7,7 @@ import { promisify } from 'node:util'
 import { isKeyError, KeyError } from './key-error.js'
 
 /** Twice the size of an RSA 8192 key in PEM. */
-const maxKeyBytes = 16_384
+export const maxKeyBytes = 16_384
 const WORLD_WRITABLE = 0o002
 
 const realPath = promisify(realpath.native)
@@ -19,7 +19,7 @@ const realPath = promisify(realpath.native)
 export async function readKeyFile(
   path: string,
   directories: readonly string[],
-  maxBytes = maxKeyBytes,
+  maxBytes: number,
 ): Promise<string> {
   const file = await realPath(path).catch((error: unknown) => {
     throw keyFileError(path, error)

@@ -1,4 +1,4 @@
-// Reads key references of a policy: `env:NAME` and `file://PATH`. Any other text may be a key that was written in place of
+// Reads key references of a policy: `env:NAME`, `file://PATH` and `command:NAME`. Any other text may be a key that was written in place of
 // its reference, so no message quotes it.
 import { accessSync, constants, statSync } from 'node:fs'
 import { resolve } from 'node:path'
@@ -6,29 +6,43 @@ import { messageOf } from '../json/message.js'
 import type { PluginContext } from '../plugin/plugin.js'
 import type { Clock } from '../plugin/tokens.js'
 import { KeyError } from './key-error.js'
-import { isBelow, keyFileError, readKeyFile } from './key-file.js'
+import { isBelow, keyFileError, maxKeyBytes, readKeyFile } from './key-file.js'
+import { CommandSecret } from './secret-command.js'
 
 const FILE = 'file://'
 const ENV = 'env:'
+const COMMAND = 'command:'
 const envName = /^[A-Za-z_][A-Za-z0-9_]*$/
 
 /** `foreign` is a reference with another scheme, for a CredentialSource. */
 export type KeyLocation =
   | { readonly kind: 'env'; readonly name: string }
   | { readonly kind: 'file'; readonly path: string }
+  | { readonly kind: 'command'; readonly name: string }
   | { readonly kind: 'foreign' }
+
+/** What a reader needs of a policy's context. */
+export type KeyPlace = Pick<PluginContext, 'baseDir' | 'stateDir' | 'env' | 'secrets'>
 
 export class KeyReader {
   #baseDir: string
   #directories: readonly string[]
   #env: Readonly<Record<string, string | undefined>>
+  #commands: ReadonlyMap<string, CommandSecret>
 
   /** `directories`, relative to the policy's, may contain key files; default: the policy's and the gateway's. */
-  constructor(context: Pick<PluginContext, 'baseDir' | 'stateDir' | 'env'>, directories?: readonly string[]) {
-    const { baseDir, stateDir, env = process.env } = context
+  constructor(context: KeyPlace, directories?: readonly string[]) {
+    const { baseDir, stateDir, env = process.env, secrets = {} } = context
     this.#baseDir = baseDir
     this.#directories = (directories ?? [baseDir, stateDir]).map((directory) => resolve(baseDir, directory))
     this.#env = env
+    const now = () => performance.now()
+    this.#commands = new Map(
+      Object.entries(secrets).map(([name, command]) => [
+        name,
+        new CommandSecret({ name, command, cwd: baseDir, env, now }),
+      ]),
+    )
   }
 
   /** The parsed reference. Throws `KeyError` for an invalid one. */
@@ -37,6 +51,11 @@ export class KeyReader {
       const name = ref.slice(ENV.length)
       if (envName.test(name)) return { kind: 'env', name }
       throw new KeyError('key_ref', 'the reference names no environment variable; accepted is env:NAME')
+    }
+    if (ref.startsWith(COMMAND)) {
+      const name = ref.slice(COMMAND.length)
+      if (this.#commands.has(name)) return { kind: 'command', name }
+      throw new KeyError('key_ref', 'the reference names no command of `secrets`; accepted is command:NAME')
     }
     if (!ref.startsWith(FILE)) return { kind: 'foreign' }
     const path = resolve(this.#baseDir, decodePath(ref.slice(FILE.length)))
@@ -63,13 +82,27 @@ export class KeyReader {
   }
 
   /**
-   * The key, never empty, without surrounding white space. A file may have at most `maxBytes`. Rejects with `KeyError`.
+   * The key, never empty, without surrounding white space. A file and the output of a command may have at most `maxBytes`.
+   * Rejects with `KeyError`.
    */
-  async read(ref: string, maxBytes?: number): Promise<string> {
+  async read(ref: string, maxBytes = maxKeyBytes): Promise<string> {
     const location = this.locate(ref)
     if (location.kind === 'file') return readKeyFile(location.path, this.#directories, maxBytes)
     if (location.kind === 'env') return this.#fromEnvironment(location.name)
-    throw new KeyError('key_ref', 'not a key reference; accepted are env:NAME and file://PATH')
+    if (location.kind === 'command') return this.#command(location.name).read(maxBytes)
+    throw new KeyError('key_ref', 'not a key reference; accepted are env:NAME, file://PATH and command:NAME')
+  }
+
+  /** A key was refused where it was used: a command runs again for the next read. */
+  refuse(ref: string): void {
+    const location = this.locate(ref)
+    if (location.kind === 'command') this.#command(location.name).refuse()
+  }
+
+  #command(name: string): CommandSecret {
+    const command = this.#commands.get(name)
+    if (command === undefined) throw new KeyError('key_ref', 'the reference names no command of `secrets`')
+    return command
   }
 
   #fromEnvironment(name: string): string {

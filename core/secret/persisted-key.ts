@@ -3,20 +3,17 @@
 import { randomBytes } from 'node:crypto'
 import { link, open, stat, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { PluginContext } from '../plugin/plugin.js'
 import { makeDirectories } from '../store/directories.js'
-import { KeyReader } from './key-reader.js'
+import { type KeyPlace, KeyReader } from './key-reader.js'
 
 /** Base64 of 24 random bytes. A shorter key is not random enough. */
 const minLength = 32
 const FOR_OTHERS = 0o077
 
-type KeyContext = Pick<PluginContext, 'baseDir' | 'stateDir' | 'env'>
-
 export interface PersistedKey {
   /** File name in the gateway's directory. */
   readonly fileName: string
-  /** `env:NAME` or `file://PATH`, instead of that file. */
+  /** A key reference, instead of that file. */
   readonly ref?: string | undefined
   /** The owner of the key, for messages: `privacy`. */
   readonly owner: string
@@ -25,7 +22,7 @@ export interface PersistedKey {
 /** The key as text. Rejects with `KeyError`, or another error with the reason. */
 export async function loadOrCreateKey(
   { fileName, ref, owner }: PersistedKey,
-  context: KeyContext,
+  context: KeyPlace,
 ): Promise<string> {
   const path = join(context.stateDir, fileName)
   if (ref === undefined) {

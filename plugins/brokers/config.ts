@@ -7,7 +7,7 @@ const keyRef = z
   .string()
   .regex(
     /^[a-z][a-z0-9+.-]*:./,
-    'not a key reference; accepted are env:NAME, file://PATH or a reference that the CredentialSource reads',
+    'not a key reference; accepted are env:NAME, file://PATH, command:NAME or a reference that the CredentialSource reads',
   )
 
 const injectSchema = z
@@ -49,7 +49,7 @@ const keys = {
     .min(1)
     .refine((refs) => new Set(refs).size === refs.length, 'names a key twice')
     .describe(
-      'The keys: `env:NAME`, `file://PATH`, or a reference that the bound CredentialSource reads. One for `static`.',
+      'The keys: `env:NAME`, `file://PATH`, `command:NAME`, or a reference that the bound CredentialSource reads. One for `static`.',
     ),
   cooldown_sec: z
     .number()

@@ -40,6 +40,7 @@ export class Keys {
   /** Forgets a key that the upstream refused: it is read again on next use, as it may have changed. */
   forget(ref: string): void {
     this.#reads.delete(ref)
+    this.#options.reader.refuse(ref)
   }
 
   #cached(ref: string): () => Promise<string> {

@@ -14,7 +14,7 @@ import {
   resolveOptional,
   tokens,
 } from '@svc/core'
-import { unknownServers } from '@svc/core/policy'
+import { isKeyReference, unknownServers } from '@svc/core/policy'
 import { KeyReader } from '@svc/core/secret'
 import { type Broker, type BrokerInput, credentialSource } from './broker.js'
 import { clientAuthOf } from './client-auth.js'
@@ -84,7 +84,7 @@ function checkBroker(server: string, broker: BrokerConfig, bindings: DependencyC
   return [
     ...(serversWithoutHeaders.includes(server) ? [unusable(server, path)] : []),
     ...referencesOf(broker).flatMap(([at, ref]) => {
-      const message = isForeign(ref) ? missingSource(hasSource) : reader?.fileError(ref)
+      const message = !isKeyReference(ref) ? missingSource(hasSource) : reader?.fileError(ref)
       return message === undefined ? [] : [{ path: [...path, ...at], message }]
     }),
   ]
@@ -104,12 +104,10 @@ function referencesOf({ key_refs = [], client_secret_ref, private_key_ref }: Bro
   ]
 }
 
-function isForeign(ref: string): boolean {
-  return !/^(?:env:|file:\/\/)/.test(ref)
-}
-
 function missingSource(hasSource: boolean): string | undefined {
-  return hasSource ? undefined : 'is neither env:NAME nor file://PATH, and no CredentialSource is bound'
+  return hasSource
+    ? undefined
+    : 'is none of env:NAME, file://PATH and command:NAME, and no CredentialSource is bound'
 }
 
 async function checkSources(input: BrokerInput): Promise<readonly DoctorCheck[]> {
@@ -127,7 +125,7 @@ async function checkSources(input: BrokerInput): Promise<readonly DoctorCheck[]>
     refs.map((ref, index) =>
       checkUsable(
         `brokers.${server}.key_refs[${index}]`,
-        'set the variable or file that it names',
+        'set the variable or file, or mend the command, that it names',
         async () => header.value(await keys.get(ref)),
       ),
     ),

@@ -27,7 +27,7 @@ const privacySchema = z
     key_ref: keyRefSchema
       .optional()
       .describe(
-        'Key of the pseudonyms: `env:NAME` or `file://PATH`. Default: `privacy.key` in sec0Dir, created on first use.',
+        'Key of the pseudonyms: `env:NAME`, `file://PATH` or `command:NAME`. Default: `privacy.key` in sec0Dir, created on first use.',
       ),
   })
   .describe('Redaction of identities in records, logs and spans.')

@@ -53,7 +53,7 @@ const remoteSchema = z
     apiKeyRef: keyRefSchema
       .optional()
       .describe(
-        'Reference to the API key: `env:NAME` or `file://PATH`. A changed key takes effect without a restart.',
+        'Reference to the API key: `env:NAME`, `file://PATH` or `command:NAME`. A changed key takes effect without a restart.',
       ),
     includeArguments: z
       .boolean()

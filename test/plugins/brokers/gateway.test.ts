@@ -1,9 +1,13 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { expect } from 'chai'
 import type { GatewaySettings } from 'svc-sdk'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { callEcho, initialize, json, result, serverOf } from '../../support/mcp-server.js'
+import { until } from '../../support/stdio-target.js'
 import { startUpstream, type TestUpstream, type UpstreamCall } from '../../support/upstream.js'
 
 const env = { A: 'key-a', B: 'key-b' }
@@ -66,6 +70,24 @@ describe('brokers: in a gateway, over the invoke protocol', () => {
     expect(upstream.calls).to.deep.equal([])
     expect(gateway.records()).to.have.length(1)
     expect(gateway.records()[0]).to.include({ error: 'BROKER_UNAVAILABLE', status: 'error', retries: 0 })
+  })
+
+  it('send what a command of the policy prints, and run it again once the upstream refuses that', async () => {
+    await using upstream = await upstreamThat(refusing({ 'key-1': 401 }))
+    const directory = mkdtempSync(join(tmpdir(), 'svc-test-'))
+    after(() => rmSync(directory, { recursive: true, force: true }))
+    const file = join(directory, 'key')
+    writeFileSync(file, 'key-1')
+    const args = ['-p', `require('fs').readFileSync(${JSON.stringify(file)}, 'utf8')`]
+    await using gateway = await gatewayTo(
+      upstream,
+      { ...fixed, key_refs: ['command:vault'] },
+      { secrets: { vault: { command: process.execPath, args } } },
+    )
+    expect((await gateway.invoke('/mcp/files/read@1')).status).to.equal(401)
+    writeFileSync(file, 'key-2')
+    await until(async () => (await gateway.invoke('/mcp/files/read@1')).status === 200)
+    expect(keysOf(upstream.calls).at(-1)).to.equal('key-2')
   })
 
   it('repeat a refused call with the next key, and the record counts it', async () => {

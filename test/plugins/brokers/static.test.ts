@@ -135,7 +135,7 @@ describe('brokers: a static key', () => {
       const elsewhere = `mistake brokers.files.key_refs.0: the key file /etc/shadow is outside the directories for keys (${rig.home}, ${rig.home}/state)`
       expect(check(section)).to.deep.equal([
         elsewhere,
-        'mistake brokers.files.key_refs.1: is neither env:NAME nor file://PATH, and no CredentialSource is bound',
+        'mistake brokers.files.key_refs.1: is none of env:NAME, file://PATH and command:NAME, and no CredentialSource is bound',
         missing,
       ])
       const bindings = container.createChildContainer()
