@@ -1,7 +1,7 @@
-// Checks that the links of the README, the docs and the packages' READMEs lead to files of the repository.
+// Checks that the links of the README, the docs and the packages' READMEs lead to files of the repository, and to titles in them.
 import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
-import { dirname, join, resolve } from 'node:path'
+import { basename, dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
@@ -13,17 +13,34 @@ const pages = execFileSync('git', ['ls-files', ...places], { cwd: root, encoding
 /** Packages name files of the repository by URL, as they are published without them. */
 const ownUrl = /^https:\/\/github\.com\/svc-sdk\/svc-sdk\/(?:blob|tree)\/main\/(.*)$/
 
+/** The anchors that GitHub gives to the titles of a page. */
+function anchorsOf(file) {
+  const titles = readFileSync(file, 'utf8')
+    .replaceAll(/^```.*?^```/gms, '')
+    .matchAll(/^#+ (.*)$/gm)
+  return [...titles].map(([, title]) =>
+    title
+      .replaceAll(/\]\([^)]*\)/g, '')
+      .toLowerCase()
+      .replaceAll(/[^\p{L}\p{N}\s_-]/gu, '')
+      .replaceAll(' ', '-'),
+  )
+}
+
 function leadsSomewhere(page, target) {
-  const ownFile = ownUrl.exec(target)?.[1]
-  if (ownFile !== undefined) return existsSync(join(root, ownFile))
-  return /^https?:/.test(target) || existsSync(resolve(root, dirname(page), target))
+  const [path, anchor] = target.split('#')
+  const own = ownUrl.exec(path)?.[1]
+  if (own === undefined && /^https?:/.test(path)) return true
+  const file = own === undefined ? resolve(root, dirname(page), path || basename(page)) : join(root, own)
+  if (!existsSync(file)) return false
+  return anchor === undefined || !file.endsWith('.md') || anchorsOf(file).includes(anchor)
 }
 
 for (const page of pages) {
-  const targets = readFileSync(join(root, page), 'utf8').matchAll(/\]\((?!#)([^)#\s]+)/g)
+  const targets = readFileSync(join(root, page), 'utf8').matchAll(/\]\(([^)\s]+)/g)
   for (const [, target] of targets) {
     if (leadsSomewhere(page, target)) continue
-    process.stderr.write(`${page}: the link ${target} leads to no file\n`)
+    process.stderr.write(`${page}: the link ${target} leads to no file or title\n`)
     process.exitCode = 1
   }
 }
