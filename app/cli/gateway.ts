@@ -5,8 +5,9 @@ import { messageOf } from '@svc/core/json'
 import { Command } from 'commander'
 import { lineLogger } from '../gateway/container.js'
 import { type GatewayHandle, startGatewayServer } from '../gateway/start.js'
+import { readPolicyText } from '../policy/policy-text.js'
 import { portOf } from './command-guard.js'
-import { policyText, reportStart } from './policy-file.js'
+import { reportStart } from './policy-file.js'
 
 interface GatewayFlags {
   readonly policy: string
@@ -30,7 +31,6 @@ async function run(flags: GatewayFlags): Promise<void> {
   const logger = lineLogger({ name: 'svc' }, 1)
   try {
     const gateway = startGatewayServer({
-      policyYaml: policyText(flags.policy),
       policyFile: flags.policy,
       ...(flags.port === undefined ? {} : { port: flags.port }),
       ...(flags.dir === undefined ? {} : { sec0Dir: resolve(flags.dir) }),
@@ -66,7 +66,7 @@ function obeySignals(gateway: GatewayHandle, file: string, logger: Logger): void
   process.on('SIGINT', drain)
   process.on('SIGHUP', () => {
     Promise.resolve()
-      .then(() => gateway.reload(policyText(file)))
+      .then(() => gateway.reload(readPolicyText(file)))
       .then(
         () => logger.info({ policy: file }, 'policy reloaded'),
         (error: unknown) =>

@@ -1,6 +1,4 @@
 // Reads policy files for commands: as text, or loaded with its custom plugins and nothing bound in code.
-import { readFileSync } from 'node:fs'
-import { readFile } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import { bind, type ConfigConflict, type PluginContext, Resources, tokens } from '@svc/core'
 import { messageOf } from '@svc/core/json'
@@ -19,6 +17,7 @@ import { builtinPlugins } from '../gateway/plugins.js'
 import { checkHost } from '../policy/check-host.js'
 import { type HostConfig, hostSchema } from '../policy/config.js'
 import { policyHost, policyPlace } from '../policy/facts.js'
+import { readPolicyText } from '../policy/policy-text.js'
 import { processIo } from './io.js'
 import 'reflect-metadata'
 import { pluginContext } from '../gateway/plugin-context.js'
@@ -35,10 +34,10 @@ export async function loadPolicyFile(
 ): Promise<PolicyResult<HostConfig>> {
   let text: string
   try {
-    text = await readFile(file, 'utf8')
+    text = readPolicyText(file)
   } catch (error) {
-    const message = `cannot be read: ${messageOf(error)}`
-    return { ok: false, mistakes: [{ severity: 'mistake', file, path: '', message }], warnings: [] }
+    if (!(error instanceof PolicyError)) throw error
+    return { ok: false, mistakes: error.mistakes, warnings: [] }
   }
   const layers = [{ file, text }]
   const baseDir = baseDirOf(file)
@@ -63,15 +62,6 @@ export function baseDirOf(file: string): string {
 /** The mistakes, then the warnings. */
 export function diagnosticsOf(result: PolicyResult<HostConfig>): Diagnostic[] {
   return result.ok ? [...result.policy.warnings] : [...result.mistakes, ...result.warnings]
-}
-
-/** The text of the policy of a process. Throws an error with the reason. */
-export function policyText(file: string): string {
-  try {
-    return readFileSync(file, 'utf8')
-  } catch (cause) {
-    throw new Error(`${file}: the policy cannot be read: ${messageOf(cause)}`, { cause })
-  }
 }
 
 /** Prints the mistakes of a policy, one a line. Throws any other error with the name of what did not start. */

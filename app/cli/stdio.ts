@@ -8,7 +8,7 @@ import { serverNameOf } from '../stdio-gateway/command-target.js'
 import { type StdioGateway, serveStdio } from '../stdio-gateway/serve.js'
 import { signInCredentials } from '../stdio-gateway/sign-in/credentials.js'
 import { collectValue, portOf } from './command-guard.js'
-import { policyText, reportStart } from './policy-file.js'
+import { reportStart } from './policy-file.js'
 
 interface StdioFlags {
   readonly policy: string
@@ -50,7 +50,6 @@ async function run([command, ...args]: readonly string[], flags: StdioFlags): Pr
   try {
     const server = await serveStdio({
       policy: {
-        policyYaml: policyText(flags.policy),
         policyFile: flags.policy,
         ...(flags.dir === undefined ? {} : { sec0Dir: resolve(flags.dir) }),
       },

@@ -3,6 +3,7 @@ import { bind, type Plugin, type SectionsOf } from '@svc/core'
 import type { PolicyLayer } from '@svc/core/policy'
 import type { DependencyContainer } from 'tsyringe'
 import type { HostOptions } from '../policy/config.js'
+import { readPolicyText } from '../policy/policy-text.js'
 import type { StdioTargetOptions } from '../stdio-targets/config.js'
 import type { MiddlewareConfig, RequiredSection } from './plugins.js'
 
@@ -20,7 +21,10 @@ export interface GatewaySettings extends Partial<MiddlewareConfig> {
   policyYaml?: string
   /** The same as an object; not together with `policyYaml`. */
   policyObject?: Record<string, unknown>
-  /** Names the policy in diagnostics; relative paths in it start from its directory (else the working one). */
+  /**
+   * The file of the policy, read if neither `policyYaml` nor `policyObject` is given. It names the policy in diagnostics,
+   * and relative paths in it start from its directory (else the working one).
+   */
   policyFile?: string
   /** The directory of the gateway's files; `.svc` by default. */
   sec0Dir?: string
@@ -48,9 +52,14 @@ type RequiredKey = 'port' | 'tenant' | 'targets' | RequiredSection
 
 /** Code gives what is required if there is no policy; else the policy may have it. */
 type Source<Key extends RequiredKey> =
-  | (Required<Pick<GatewaySettings, Key>> & { policyYaml?: undefined; policyObject?: undefined })
+  | (Required<Pick<GatewaySettings, Key>> & {
+      policyYaml?: undefined
+      policyObject?: undefined
+      policyFile?: undefined
+    })
   | { policyYaml: string }
   | { policyObject: Record<string, unknown> }
+  | { policyFile: string }
 
 /** The sections of plugins from code, if they are a tuple, as their names are then known. */
 type OwnSections<Plugins extends readonly Plugin[]> = number extends Plugins['length']
@@ -110,7 +119,9 @@ export function layersOf(options: GatewaySettings): PolicyLayer[] {
   const { policyYaml: _yaml, policyObject: _object, policyFile: _file, ...sections } = rest
   const layers: PolicyLayer[] = [{ file: 'options', object: withoutUndefined(sections) }]
   if (policyYaml !== undefined) layers.push({ file: policyFile ?? 'policyYaml', text: policyYaml })
-  if (policyObject !== undefined) layers.push({ file: policyFile ?? 'policyObject', object: policyObject })
+  else if (policyObject !== undefined)
+    layers.push({ file: policyFile ?? 'policyObject', object: policyObject })
+  else if (policyFile !== undefined) layers.push({ file: policyFile, text: readPolicyText(policyFile) })
   if (layers.length > 1) layers.push({ file: 'options', object: withoutUndefined({ port, tenant, sec0Dir }) })
   return layers
 }

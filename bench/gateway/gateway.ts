@@ -1,11 +1,10 @@
 // The gateway in a separate process, so that CPU time and memory are measured for it alone.
-import { readFile } from 'node:fs/promises'
 import { resolve, tokens } from '@svc/core'
 import { startGatewayServer } from 'svc-sdk/gateway'
 import { respondToParent } from '../measure/child.js'
 
 const [policyFile = ''] = process.argv.slice(2)
-const gateway = startGatewayServer({ policyYaml: await readFile(policyFile, 'utf8'), policyFile })
+const gateway = startGatewayServer({ policyFile })
 const { port } = await gateway.ready()
 respondToParent(port, { signatures })
 process.prependListener('disconnect', () => {

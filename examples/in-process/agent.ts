@@ -1,9 +1,8 @@
 // The loop of an agent over functions behind a policy. The "model" is a script that gets the same messages as a model.
-import { readFileSync } from 'node:fs'
 import { createPipeline, governed, isGovernanceError } from 'svc-sdk'
 
 const policyFile = process.argv[2] ?? 'policy.yaml'
-const pipeline = createPipeline({ policyFile, policyYaml: readFileSync(policyFile, 'utf8') })
+const pipeline = createPipeline({ policyFile })
 
 const tools = {
   divide: governed(pipeline, { server: 'calc', name: 'divide' }, ({ a, b }: { a: number; b: number }) => {

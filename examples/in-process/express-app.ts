@@ -1,5 +1,4 @@
 // An Express app with the gateway below /agents and a route of its own.
-import { readFileSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import express from 'express'
 import { mountGateway } from 'svc-sdk/node'
@@ -7,7 +6,6 @@ import { mountGateway } from 'svc-sdk/node'
 const policyFile = process.argv[2] ?? 'policy.yaml'
 const gateway = mountGateway({
   policyFile,
-  policyYaml: readFileSync(policyFile, 'utf8'),
   targets: { calc: process.env['CALC_URL'] ?? 'http://127.0.0.1:9000' },
 })
 

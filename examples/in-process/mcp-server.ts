@@ -1,5 +1,4 @@
 // An MCP server over stdio, governed by the policy beside it: `erase` is neither listed nor run.
-import { readFileSync } from 'node:fs'
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'
 import { StdioServerTransport } from '@modelcontextprotocol/sdk/server/stdio.js'
 import { governServer } from 'svc-sdk/mcp'
@@ -12,7 +11,7 @@ const server = new McpServer({ name: 'calc', version: '1.0.0' })
 server.registerTool('add', { inputSchema: { a: z.number(), b: z.number() } }, ({ a, b }) => text(a + b))
 server.registerTool('erase', {}, () => text('erased'))
 
-const governed = governServer(server, { policyFile, policyYaml: readFileSync(policyFile, 'utf8') })
+const governed = governServer(server, { policyFile })
 await governed.ready()
 await server.connect(new StdioServerTransport())
 server.server.onclose = () => void governed.close()

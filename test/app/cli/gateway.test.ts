@@ -123,7 +123,7 @@ describe('svc gateway', () => {
         'for a policy that cannot be read, and names it',
         valid,
         ['--policy', 'nosuch.yaml'],
-        ['nosuch.yaml: the policy cannot be read'],
+        ['nosuch.yaml cannot be read: ENOENT'],
       ],
       [
         'for a key that cannot be read, and names it',
