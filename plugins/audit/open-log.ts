@@ -101,9 +101,9 @@ function builtInLog(config: AuditConfig, context: PluginContext, signer: Signer)
   const clock = resolve(context.container, tokens.Clock)
   const meter = resolve(context.container, tokens.Meter)
   // The upload key is secret and must not appear in resource names.
-  const named = { ...settings, presign: sha256Hex(JSON.stringify(presign ?? null)) }
+  const identity = { ...settings, presign: sha256Hex(JSON.stringify(presign ?? null)) }
   return context.resources.acquire(
-    JSON.stringify(['audit.log', named, keyId, retiringSigner?.keyId ?? null]),
+    JSON.stringify(['audit.log', identity, keyId, retiringSigner?.keyId ?? null]),
     () => {
       const notices = new LogNotices(resolveOptional(context.container, tokens.Notices))
       const onAsyncError = (err: Error) => {
@@ -111,7 +111,8 @@ function builtInLog(config: AuditConfig, context: PluginContext, signer: Signer)
         notices.error(err)
       }
       const ports = { logger, clock, meter, onAsyncError }
-      const appender = new SvcAppender({ config: settings, signer, retiringSigner, ...ports })
+      const named = { ...settings, writer: config.gatewayName }
+      const appender = new SvcAppender({ config: named, signer, retiringSigner, ...ports })
       notices.start(() => appender.status())
       const intents = createTracker(dir, appender, keyId, context)
       const close = async () => {

@@ -99,7 +99,7 @@ describe('svc audit fetch', function () {
     const { code, out, err } = await fetchAll()
     expect(code).to.equal(0)
     expect(err).to.not.include('in no object')
-    expect(out).to.match(/the newest checkpoint of svc-audit\.invalid\/[0-9a-f]{32} has \d+ leaves, root /)
+    expect(out).to.match(/the newest checkpoint of log\.svc-audit\/[0-9a-f]{16} has \d+ leaves, root /)
     expect(contents(copy)).to.deep.equal(contents(dir))
     expect(await verify(copy)).to.deep.equal(await verify(dir))
     expect((await verify(copy)).verdict).to.equal('intact')
@@ -236,7 +236,7 @@ describe('svc audit fetch', function () {
         return [await journal(`${canonicalize({ ...own, sig: `ed25519:${sig}` })}\n`.padEnd(20), 0)]
       },
       'a checkpoint that nobody signed': async () => {
-        const note = text('audit-2026-10-01.checkpoint').split(/(?<=\n)(?=svc-audit)/)[0]!
+        const note = text('audit-2026-10-01.checkpoint').split(/(?<=\n)(?=\S*svc-audit)/)[0]!
         return [
           await put(
             'checkpoints/2026-10-01/audit-2026-10-01',
@@ -286,7 +286,7 @@ describe('svc audit fetch', function () {
       await appender.close()
       const before = contents(dir)
       const path = join(dir, 'audit-2026-10-01.checkpoint')
-      const [first = '', last = ''] = readFileSync(path, 'utf8').split(/(?<=\n)(?=svc-audit)/)
+      const [first = '', last = ''] = readFileSync(path, 'utf8').split(/(?<=\n)(?=\S*svc-audit)/)
       writeFileSync(path, first + last.replace(/\n\d+\n/, '\n99\n') + last)
       const uploading = appenderIn(dir)
       await uploading.ready()

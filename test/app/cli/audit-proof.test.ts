@@ -25,7 +25,7 @@ describe('svc audit', () => {
       const { out, err, code } = await audit('check-proof', proof, '--keys', keys)
       expect([err, code]).to.deep.equal(['', 0])
       expect(out).to.match(
-        /trace bb, span .*\nleaf 2 of the 5 of svc-audit\.invalid\/[0-9a-f]{32}, sealed by ed25519:[0-9a-f]{64}\nproven\n$/,
+        /trace bb, span .*\nleaf 2 of the 5 of log\.svc-audit\/[0-9a-f]{16}, sealed by ed25519:[0-9a-f]{64}\nproven\n$/,
       )
       expect(JSON.parse((await audit('check-proof', proof, '--keys', keys, '--json')).out)).to.include({
         valid: true,
@@ -53,7 +53,7 @@ describe('svc audit', () => {
       const written = await audit('verify', dir.path, '--keys', keyFile(), '--write-keys', keys)
       expect(written.code).to.equal(0)
       const [comment, line = ''] = readFileSync(keys, 'utf8').split('\n')
-      expect(comment).to.match(/^# keys of svc-audit\.invalid\/[0-9a-f]{32}, .* as 5 leaves state$/)
+      expect(comment).to.match(/^# keys of log\.svc-audit\/[0-9a-f]{16}, .* as 5 leaves state$/)
       expect(line).to.match(/^ed25519:\S{44} 0$/)
       for (const [leaves, code, why] of [
         ['0', 0, 'proven'],
@@ -92,13 +92,13 @@ describe('svc audit', () => {
       writeFileSync(
         newer,
         readFileSync(path, 'utf8')
-          .split(/(?<=\n)(?=svc-audit)/)
+          .split(/(?<=\n)(?=\S*svc-audit)/)
           .at(-1) ?? '',
       )
       writeFileSync(
         older,
         readFileSync(older, 'utf8')
-          .split(/(?<=\n)(?=svc-audit)/)
+          .split(/(?<=\n)(?=\S*svc-audit)/)
           .at(-1) ?? '',
       )
       const keys = join(dir.path, 'public-keys')
@@ -134,7 +134,7 @@ describe('svc audit', () => {
     it('prints a verifier key for other tools', async () => {
       const { out, code } = await audit('vkey', dir.path)
       expect(code).to.equal(0)
-      expect(out).to.match(/^svc-audit\.invalid\/[0-9a-f]{32}\+[0-9a-f]{8}\+[A-Za-z0-9+/]{44}\n$/)
+      expect(out).to.match(/^\S*log\.svc-audit\/[0-9a-f]{16}\+[0-9a-f]{8}\+[A-Za-z0-9+/]{44}\n$/)
     })
   })
 })

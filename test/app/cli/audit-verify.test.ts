@@ -81,7 +81,7 @@ describe('svc audit', () => {
         const alone = await audit('verify', earlier)
         expect(alone.code).to.equal(0)
         expect(alone.out)
-          .to.match(/^log svc-audit\.invalid\//)
+          .to.match(/^log log\.svc-audit\//)
           .and.include('not detectable without --origin')
         expect(alone.out).to.include('not detectable without a head kept elsewhere')
         const { out, err, code } = await audit('verify', earlier, '--against', kept)

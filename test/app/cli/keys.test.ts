@@ -89,7 +89,7 @@ describe('svc audit resume and fork', () => {
     expect(resumed.out).to.match(/^log [0-9a-f]{32} continues in /)
     await write(copy)
     const forked = await audit('fork', copy)
-    expect(forked.out).to.match(/parent-\w+ holds svc-audit\.invalid\/\w+ with 5 leaves/)
+    expect(forked.out).to.match(/parent-\w+ holds log\.svc-audit\/\w+ with 5 leaves/)
     await write(copy)
     expect((await audit('verify', copy)).code).to.equal(0)
     const nothing = await audit('resume', join(dir.path, 'nothing'))

@@ -87,7 +87,7 @@ function checkpointsIn(dir: string): string[] {
     .filter((name) => name.endsWith('.checkpoint') && existsSync(join(dir, name)))
     .flatMap((name) => {
       const text = readFileSync(join(dir, name), 'utf8')
-      return [...text.matchAll(/^svc-audit\S+\n(\d+)\n(\S+)\n\n\u2014 \S+ \S+\n/gm)].map(
+      return [...text.matchAll(/^\S*svc-audit\S+\n(\d+)\n(\S+)\n\n\u2014 \S+ \S+\n/gm)].map(
         ([, size, root]) => `${size} ${root}`,
       )
     })

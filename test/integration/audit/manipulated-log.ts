@@ -194,7 +194,7 @@ async function inStore(chance: Chance, template: string, dir: string, log: LogBu
     const bytes = readFileSync(join(template, source.path))
     const text = bytes.toString('latin1')
     // A round of the upload ends with a whole line, checkpoint or tree.
-    const ends = { checkpoint: /(?<=\n)(?=svc-audit)/, tree: /(?!)/, cover: /(?!)/ } as Readonly<
+    const ends = { checkpoint: /(?<=\n)(?=\S*svc-audit)/, tree: /(?!)/, cover: /(?!)/ } as Readonly<
       Record<string, RegExp>
     >
     const pieces = text.split(ends[source.mode] ?? /(?<=\n)/)

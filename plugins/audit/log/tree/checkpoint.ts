@@ -45,7 +45,15 @@ export function parseTreeSize(text: string): number | undefined {
   return COUNT.test(text) && Number.isSafeInteger(size) ? size : undefined
 }
 
-/** The origin of a log without a configured one. */
-export function defaultOrigin(logId: string): string {
-  return `svc-audit.invalid/${logId}`
+/** Digits of a log's id that its records carry. */
+const ID_DIGITS = 16
+const MAX_NAME = 100
+
+/**
+ * The origin of a log without a configured one: who writes it, and the id that its records carry, which no other log
+ * has. What an origin cannot contain becomes a hyphen.
+ */
+export function defaultOrigin(logId: string, writer = 'log'): string {
+  const name = writer.normalize('NFC').replace(/[^\p{L}\p{N}._~-]+/gu, '-')
+  return `${Array.from(name).slice(0, MAX_NAME).join('')}.svc-audit/${logId.slice(0, ID_DIGITS)}`
 }

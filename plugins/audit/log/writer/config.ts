@@ -25,8 +25,10 @@ export interface AppenderConfig {
    * not detected, as with a signer without a public key.
    */
   checkpoints?: { readonly intervalMs?: number } | false
-  /** Name of the log in its checkpoints, for a new log; default `svc-audit.invalid/<log id>`. */
+  /** Name of the log in its checkpoints, for a new log; default `<writer>.svc-audit/<16 digits of the log id>`. */
   origin?: string | undefined
+  /** Who writes the log, for the default of `origin`: a gateway gives its name; default `log`. */
+  writer?: string | undefined
   /** Witnesses that cosign checkpoints in the background. */
   witnesses?: readonly WitnessConfig[] | undefined
   /** Number of witnesses that a checkpoint needs; default all. Fewer cause a warning. */

@@ -193,8 +193,8 @@ export class LogDirectory {
     const { config, port, logger } = this.#parts
     const signer = this.#signers[0]
     if (signer !== undefined) {
-      const { origin, retentionDays } = config
-      const genesis = await beginOrContinue(log, signer, { origin, retentionDays })
+      const { origin } = config
+      const genesis = await beginOrContinue(log, signer, config)
       if (origin !== undefined && origin !== genesis.origin) {
         logger.warn({ origin, stated: genesis.origin }, 'a log keeps the origin that its genesis states')
       }

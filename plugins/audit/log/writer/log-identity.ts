@@ -30,6 +30,7 @@ import { digestToBase64, encodeJournalLine } from '../tree/journal-codec.js'
 import { journalSize, readGenesis } from '../tree/journal-file.js'
 import type { LineOf, UnsignedJournalLine } from '../tree/journal-line.js'
 import type { NoteSigner } from '../tree/note.js'
+import type { AppenderConfig } from './config.js'
 import { readParent } from './fork.js'
 
 export type Genesis = LineOf<'genesis'>
@@ -71,7 +72,7 @@ function isOfLog(name: string): boolean {
 export async function beginOrContinue(
   parts: LockedDirectory,
   signer: NoteSigner,
-  settings: { readonly origin?: string | undefined; readonly retentionDays: number },
+  settings: Pick<AppenderConfig, 'origin' | 'writer' | 'retentionDays'>,
 ): Promise<Genesis> {
   const { dir, port, lock, clock } = parts
   const found = await lock.run(() => identify(parts))
@@ -88,7 +89,7 @@ export async function beginOrContinue(
       at: new Date(clock.now()).toISOString(),
       key_id: signer.keyId,
       format: 1,
-      origin: settings.origin ?? defaultOrigin(logId),
+      origin: settings.origin ?? defaultOrigin(logId, settings.writer),
       retention_days: settings.retentionDays,
       key: publicKeyLine(signer.publicKey),
       ...(parent === undefined ? {} : { parent }),

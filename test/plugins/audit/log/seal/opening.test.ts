@@ -43,7 +43,7 @@ describe('opening a log', () => {
     cut('audit.journal', 5)
     cut(CHECKPOINTS, readFileSync(path(CHECKPOINTS), 'utf8').length / 3)
     const checkpoints = readFileSync(path(CHECKPOINTS), 'utf8')
-    const last = checkpoints.lastIndexOf('svc-audit.invalid/', checkpoints.lastIndexOf('\u2014'))
+    const last = checkpoints.lastIndexOf('log.svc-audit/', checkpoints.lastIndexOf('\u2014'))
     truncateSync(path(CHECKPOINTS), Buffer.byteLength(checkpoints.slice(0, last)))
     const logger = memoryLogger()
     const appender = appenderIn(dir.path, { logger })

@@ -64,7 +64,7 @@ describe('several processes that seal', () => {
   const heads = () => {
     const path = join(dir.path, `audit-${today()}.checkpoint`)
     if (!existsSync(path)) return []
-    return [...readFileSync(path, 'utf8').matchAll(/^svc-audit\S+\n(\d+)\n\S+\n\n\u2014 \S+ \S+\n/gm)].map(
+    return [...readFileSync(path, 'utf8').matchAll(/^\S*svc-audit\S+\n(\d+)\n\S+\n\n\u2014 \S+ \S+\n/gm)].map(
       ([, size]) => Number(size),
     )
   }

@@ -103,7 +103,7 @@ describe('upload', () => {
     expect(cloud.assembledBytes(`tree/${DAY}`, `audit-${id}-0-0`)).to.deep.equal(tree)
     expect(cloud.assembled(`agents/node%2F1/${DAY}`, 'run%207')).to.equal(log)
     expect(cloud.assembled(`raw/${DAY}`, `raw-${DAY}`)).to.equal(textOf(dir.path, `raw/raw-${DAY}.ndjson`))
-    expect(cloud.assembled(`checkpoints/${DAY}`, `audit-${DAY}`)).to.match(/^svc-audit/)
+    expect(cloud.assembled(`checkpoints/${DAY}`, `audit-${DAY}`)).to.match(/^\S*svc-audit/)
   })
 
   it('skips files of no dataset, and an incomplete line', async () => {
@@ -271,7 +271,7 @@ describe('upload', () => {
     await appender.close()
     expect(errors).to.deep.equal([])
     const checkpoints = textOf(dir.path, `audit-${DAY}.checkpoint`)
-    expect(checkpoints.match(/^svc-audit/gm)).to.have.length(3)
+    expect(checkpoints.match(/^\S*svc-audit/gm)).to.have.length(3)
     expect(cloud.assembled(`checkpoints/${DAY}`, `audit-${DAY}`)).to.equal(checkpoints)
   })
 
@@ -318,7 +318,7 @@ describe('upload', () => {
   /** The last checkpoint of the file with another number of leaves. */
   function forgedFrom(checkpoints: string): string {
     return checkpoints
-      .slice(checkpoints.lastIndexOf('svc-audit.invalid/', checkpoints.lastIndexOf('\u2014') - 1))
+      .slice(checkpoints.lastIndexOf('log.svc-audit/', checkpoints.lastIndexOf('\u2014') - 1))
       .replace(/\n\d+\n/, '\n999\n')
   }
 

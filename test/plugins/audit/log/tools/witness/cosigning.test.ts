@@ -112,7 +112,7 @@ describe('cosigning', () => {
       path,
       (
         readFileSync(path, 'utf8')
-          .split(/(?<=\n)(?=audit\.|svc-audit)/)
+          .split(/(?<=\n)(?=audit\.|\S*svc-audit)/)
           .at(-1) ?? ''
       ).replace(/\n\d+\n/, '\n999\n'),
     )

@@ -120,7 +120,7 @@ export class Files {
 
   /** Changes the list of checkpoints. */
   notes(day: string, change: (notes: string[]) => readonly string[]): void {
-    this.edit(`audit-${day}.checkpoint`, (text) => change(text.split(/(?<=\n)(?=svc-audit)/)).join(''))
+    this.edit(`audit-${day}.checkpoint`, (text) => change(text.split(/(?<=\n)(?=\S*svc-audit)/)).join(''))
   }
 
   remove(name: string): void {
