@@ -103,7 +103,9 @@ export const auditSchema = z
           .string()
           .refine(isOrigin, 'expected a name with a dot, without spaces and plus signs')
           .optional()
-          .describe('Name of a new log in its checkpoints, such as `audit.example.com/prod`; default `<gatewayName>.svc-audit/<its id>`.'),
+          .describe(
+            'Name of a new log in its checkpoints, such as `audit.example.com/prod`; default `<gatewayName>.svc-audit/<its id>`.',
+          ),
         witnesses: z
           .array(
             z.strictObject({
