@@ -76,6 +76,7 @@ export class Admin {
     this.#parts = {
       activePolicy: () => watched.activePolicy(),
       draining: () => watched.draining(),
+      clock: resolve(container, tokens.Clock),
       ids: resolve(container, tokens.Ids),
       logger: resolve(container, tokens.Logger),
       metrics,

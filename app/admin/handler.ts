@@ -1,9 +1,12 @@
 // Responds to requests to the admin listener: health without a token, metrics and escalations with one.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import {
+  type Clock,
   type Denied,
+  type ErrorCode,
   type GivenVote,
   type Ids,
+  isRefusal,
   type Logger,
   Refusal,
   type Reviewer,
@@ -18,9 +21,11 @@ import { requestPath } from '../http/request-errors.js'
 import { type BufferedResponse, noCall, refusalResponse, writeWhole } from '../http/response.js'
 import type { GatewayMetrics } from '../metrics/gateway-metrics.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
-import type { AdminAuthorizer } from '../policy/admin-authorizer.js'
+import type { AdminAccess, AdminAuthorizer } from '../policy/admin-authorizer.js'
+import { AccessRecords } from './access-records.js'
 
 export interface AdminHandlerParts {
+  readonly clock: Clock
   readonly ids: Ids
   readonly logger: Logger
   readonly metrics: GatewayMetrics
@@ -35,11 +40,16 @@ const bearer = /^bearer +([A-Za-z0-9\-._~+/]+=*) *$/i
 /** Responses have current state and personal data: they must not be cached, nor sniffed as another type. */
 const fixedHeaders = { 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' }
 
+/** Refusals for who the client is. */
+const accessErrors: ReadonlySet<ErrorCode> = new Set(['UNAUTHENTICATED', 'TOOL_NOT_ALLOWED'])
+
 export class AdminHandler {
   #parts: AdminHandlerParts
+  #records: AccessRecords
 
   constructor(parts: AdminHandlerParts) {
     this.#parts = parts
+    this.#records = new AccessRecords(parts.clock)
   }
 
   async handle(message: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -47,7 +57,7 @@ export class AdminHandler {
     const traceId = ids.traceId()
     let buffered: BufferedResponse
     try {
-      const result = await this.#response(message)
+      const result = await this.#response(message, traceId)
       buffered = 'kind' in result ? refusalResponse(result, noCall(traceId)) : result
     } catch (error) {
       buffered = errorResponse(error, { traceId, logger, realm: 'svc-admin' })
@@ -58,7 +68,7 @@ export class AdminHandler {
     writeWhole(response, { ...buffered, headers })
   }
 
-  async #response(message: IncomingMessage): Promise<BufferedResponse | Denied> {
+  async #response(message: IncomingMessage, traceId: string): Promise<BufferedResponse | Denied> {
     checkOrigin(message)
     const route = adminRouteOf(message.method ?? '', requestPath(message))
     if (route.kind === 'health') return json({ status: 'ok' })
@@ -70,32 +80,60 @@ export class AdminHandler {
       if (authorizer === undefined) {
         throw new Refusal('TARGET_NOT_FOUND', 'The policy in force has no admin section.')
       }
-      if (route.kind === 'metrics') return this.#metrics(message, authorizer)
-      return this.#escalations(message, route, activePolicy, authorizer)
+      return this.#recorded(message, { route, traceId }, activePolicy, authorizer)
     })
   }
 
-  async #metrics(message: IncomingMessage, authorizer: AdminAuthorizer): Promise<BufferedResponse> {
+  /** Responds once the request, or its refusal, is recorded. */
+  async #recorded(
+    message: IncomingMessage,
+    { route, traceId }: { readonly route: RecordedRoute; readonly traceId: string },
+    activePolicy: ActivePolicy,
+    authorizer: AdminAuthorizer,
+  ): Promise<BufferedResponse | Denied> {
+    let client: Reviewer | undefined
+    const record = (refused?: ErrorCode) => {
+      const { container } = activePolicy
+      return this.#records.add({ route, path: requestPath(message), traceId, client, refused }, container)
+    }
+    let result: BufferedResponse | Denied
+    try {
+      if (route.kind === 'metrics' && authorizer.token === undefined) return await this.#metrics()
+      client = await clientOf(message, activePolicy, authorizer)
+      result =
+        route.kind === 'metrics'
+          ? await this.#metrics(authorizer.accessOf(client))
+          : await this.#escalations(message, route, activePolicy, authorizer, client)
+    } catch (error) {
+      if (isRefusal(error) && accessErrors.has(error.code)) await record(error.code)
+      throw error
+    }
+    if ('kind' in result) await record(result.code)
+    else if (route.kind !== 'metrics' && route.kind !== 'vote') await record()
+    return result
+  }
+
+  async #metrics(access?: AdminAccess): Promise<BufferedResponse> {
     const { metrics } = this.#parts
-    if (authorizer.token !== undefined && !(await hasToken(message, authorizer))) {
-      throw new Refusal('UNAUTHENTICATED', 'Send the admin token: "Authorization: Bearer <token>".')
+    if (access?.readsMetrics === false) {
+      throw new Refusal('TOOL_NOT_ALLOWED', 'None of your roles in admin.roles may read metrics.')
     }
     return { status: 200, headers: { 'content-type': metrics.contentType }, body: await metrics.text() }
   }
 
   async #escalations(
     message: IncomingMessage,
-    route: Exclude<AdminRoute, { kind: 'health' | 'metrics' | 'none' }>,
-    activePolicy: ActivePolicy,
+    route: Exclude<RecordedRoute, { kind: 'metrics' }>,
+    { container }: ActivePolicy,
     authorizer: AdminAuthorizer,
+    client: Reviewer,
   ): Promise<BufferedResponse | Denied> {
-    const reviewer = await reviewerOf(message, activePolicy, authorizer)
-    const service = resolveOptional(activePolicy.container, services.escalations)
+    const service = resolveOptional(container, services.escalations)
     if (service === undefined) {
       if (route.kind === 'list') return json({ escalations: [], more: false })
       throw notFound()
     }
-    const escalations = new ReviewerEscalations(service, authorizer, reviewer)
+    const escalations = new ReviewerEscalations(service, authorizer, client)
     if (route.kind === 'list') return json(await escalations.list(route.query))
     if (route.kind === 'show') return json(await escalations.show(route.id))
     if (route.kind === 'input') {
@@ -114,8 +152,8 @@ function checkOrigin({ headers: { origin, host } }: IncomingMessage): void {
   throw new Refusal('TOOL_NOT_ALLOWED', 'A web page of this origin may not send requests here.')
 }
 
-/** Rejects with `Refusal`. */
-async function reviewerOf(
+/** Who sends the request. Rejects with `Refusal`. */
+async function clientOf(
   message: IncomingMessage,
   { container }: ActivePolicy,
   authorizer: AdminAuthorizer,
@@ -155,14 +193,15 @@ function json(value: object): BufferedResponse {
   }
 }
 
-type AdminRoute =
-  | { readonly kind: 'health' }
+/** A route to which the access is recorded. */
+export type RecordedRoute =
   | { readonly kind: 'metrics' }
   | { readonly kind: 'list'; readonly query: URLSearchParams }
   | { readonly kind: 'show'; readonly id: string }
   | { readonly kind: 'input'; readonly id: string }
   | { readonly kind: 'vote'; readonly id: string }
-  | { readonly kind: 'none' }
+
+type AdminRoute = RecordedRoute | { readonly kind: 'health' } | { readonly kind: 'none' }
 
 const onePath = /^\/api\/escalations\/([^/]+)(\/votes|\/input)?$/
 

@@ -14,7 +14,7 @@ import {
   type Reviewer,
   type VoteErrorCode,
 } from '@svc/core'
-import type { AdminAuthorizer, VisibleScope } from '../policy/admin-authorizer.js'
+import type { AdminAccess, AdminAuthorizer } from '../policy/admin-authorizer.js'
 
 const maxListed = 500
 const defaultListed = 100
@@ -36,27 +36,28 @@ export class ReviewerEscalations {
   #service: EscalationService
   #authorizer: AdminAuthorizer
   #reviewer: Reviewer
-  #scope: VisibleScope
+  #access: AdminAccess
 
   /** Throws `Refusal` for a user who is not a reviewer. */
   constructor(service: EscalationService, authorizer: AdminAuthorizer, reviewer: Reviewer) {
     this.#service = service
     this.#authorizer = authorizer
     this.#reviewer = reviewer
-    const scope = authorizer.scopeOf(reviewer)
-    if (scope === undefined) {
+    this.#access = authorizer.accessOf(reviewer)
+    const { readsOutlines, readsAll, tenant, sets } = this.#access
+    if (!readsOutlines && !readsAll && tenant === undefined && sets.size === 0) {
       throw new Refusal(
         'TOOL_NOT_ALLOWED',
-        'None of your roles is in admin.reviewer_roles, and you are in no approval set.',
+        'None of your roles is in admin.roles, and you are in no approval set.',
       )
     }
-    this.#scope = scope
   }
 
   /** The newest first. */
   async list(query: URLSearchParams): Promise<object> {
     const { status, tenant, limit } = readQuery(query)
-    const { isAll, tenant: own, sets } = this.#scope
+    const { readsAll, readsOutlines, tenant: own, sets } = this.#access
+    const isAll = readsAll || readsOutlines
     const isSearch = !isAll && sets.size > 0
     const asks = isAll || isSearch ? tenant : own
     const found = await withStoreRefusal(() =>
@@ -66,18 +67,23 @@ export class ReviewerEscalations {
         limit: isSearch ? maxSearched : limit + 1,
       }),
     )
-    const seen = found.filter((one) => this.#mayRead(one) && (tenant === undefined || one.tenant === tenant))
+    const seen = found.filter((one) => this.#mayFind(one) && (tenant === undefined || one.tenant === tenant))
     const isIncomplete = isSearch && found.length === maxSearched
-    return { escalations: seen.slice(0, limit).map(reviewerView), more: isIncomplete || seen.length > limit }
+    return {
+      escalations: seen.slice(0, limit).map((one) => this.#view(one)),
+      more: isIncomplete || seen.length > limit,
+    }
   }
 
   async show(id: string): Promise<object> {
-    return reviewerView(await this.#find(id))
+    return this.#view(await this.#find(id))
   }
 
   /** The whole input of the call that reviewers may see. */
   async input(id: string): Promise<EscalationInput> {
-    await this.#find(id)
+    if (!this.#mayReadInput(await this.#find(id))) {
+      throw new Refusal('TOOL_NOT_ALLOWED', 'Viewers may not read the input of a call.')
+    }
     const input = await withStoreRefusal(() => this.#service.input(id))
     if (input !== undefined) return input
     throw new Refusal(
@@ -87,13 +93,18 @@ export class ReviewerEscalations {
   }
 
   async vote(id: string, vote: GivenVote): Promise<object | Denied> {
-    const { status } = await this.#find(id)
+    const found = await this.#find(id)
+    const { status } = found
     if (this.#reviewer.kind === 'admin' && !this.#authorizer.tokenVotes) {
       const message = 'With OIDC configured votes are cast by people: send your own bearer token.'
       return denied('TOOL_NOT_ALLOWED', message, refusalOf(id, status, 'not_a_reviewer'))
     }
+    if (this.#reviewer.kind === 'user' && !this.#isOwn(found)) {
+      const message = 'You may read this escalation, but not vote on it.'
+      return denied('TOOL_NOT_ALLOWED', message, refusalOf(id, status, 'not_a_reviewer'))
+    }
     try {
-      return reviewerView(await withStoreRefusal(() => this.#service.vote(id, this.#reviewer, vote)))
+      return this.#view(await withStoreRefusal(() => this.#service.vote(id, this.#reviewer, vote)))
     } catch (error) {
       if (!isVoteError(error)) throw error
       const { code, reason } = voteErrors[error.code]
@@ -106,13 +117,29 @@ export class ReviewerEscalations {
   /** Rejects for an escalation that the reviewer may not see as for one that does not exist. */
   async #find(id: string): Promise<Escalation> {
     const found = await withStoreRefusal(() => this.#service.find(id))
-    if (found === undefined || !this.#mayRead(found)) throw notFound()
+    if (found === undefined || !this.#mayFind(found)) throw notFound()
     return found
   }
 
-  #mayRead({ tenant, approvalSetId }: Escalation): boolean {
-    const { isAll, tenant: own, sets } = this.#scope
-    return isAll || own === tenant || (approvalSetId !== undefined && sets.has(approvalSetId))
+  #mayFind(escalation: Escalation): boolean {
+    return this.#access.readsOutlines || this.#mayReadInput(escalation)
+  }
+
+  #mayReadInput(escalation: Escalation): boolean {
+    return this.#access.readsAll || this.#isOwn(escalation)
+  }
+
+  /** Whether it is one of those that the reviewer votes on. */
+  #isOwn({ tenant, approvalSetId }: Escalation): boolean {
+    const { tenant: own, sets } = this.#access
+    return own === tenant || (approvalSetId !== undefined && sets.has(approvalSetId))
+  }
+
+  #view(escalation: Escalation): object {
+    if (this.#mayReadInput(escalation)) return reviewerView(escalation)
+    // What was found may quote the arguments.
+    const { args, isTruncated, detail, ...outline } = escalation
+    return reviewerView(outline)
   }
 }
 

@@ -183,8 +183,7 @@ export class GatewayBuilder {
   async authorizer({ host, container }: Policy): Promise<AdminAuthorizer | undefined> {
     if (host.admin === undefined) return undefined
     const { tokenRef } = host.admin
-    const hosts = new AllowedHosts(host.admin)
-    if (tokenRef === undefined) return new AdminAuthorizer(container, hosts)
+    if (tokenRef === undefined) return new AdminAuthorizer(container, host.admin)
     const clock = resolve(this.#bindings, tokens.Clock)
     const token = new AdminToken(tokenRef, this.keyReader(host), clock)
     try {
@@ -192,7 +191,7 @@ export class GatewayBuilder {
     } catch (cause) {
       throw new Error(`admin.tokenRef: ${messageOf(cause)}`, { cause })
     }
-    return new AdminAuthorizer(container, hosts, token)
+    return new AdminAuthorizer(container, host.admin, token)
   }
 
   /** Reads keys that the host part of the policy refers to; `directories` as `KeyReader` has them. */

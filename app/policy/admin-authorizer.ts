@@ -12,7 +12,10 @@ import {
 } from '@svc/core'
 import { cachedFor, KeyError, type KeyReader } from '@svc/core/secret'
 import type { DependencyContainer } from 'tsyringe'
-import type { AllowedHosts } from '../http/allowed-hosts.js'
+import { AllowedHosts } from '../http/allowed-hosts.js'
+import type { AdminConfig } from './admin-config.js'
+
+type AdminRole = keyof AdminConfig['roles']
 
 export class AdminAuthorizer {
   /** If undefined, what needs only the admin token is open to every client that reaches the listener. */
@@ -21,10 +24,12 @@ export class AdminAuthorizer {
   readonly hosts: AllowedHosts
   readonly #reviewers: PolicyHost['reviewers']
   readonly #knowsUsers: boolean | undefined
+  readonly #roles: AdminConfig['roles']
 
-  constructor(policy: DependencyContainer, hosts: AllowedHosts, token?: AdminToken) {
+  constructor(policy: DependencyContainer, config: AdminConfig, token?: AdminToken) {
     this.token = token
-    this.hosts = hosts
+    this.hosts = new AllowedHosts(config)
+    this.#roles = config.roles
     this.#reviewers = hostOf(policy).reviewers
     this.#knowsUsers = resolveOptional(policy, policyTokens.knowsUsers)
   }
@@ -34,24 +39,44 @@ export class AdminAuthorizer {
     return this.#knowsUsers !== true
   }
 
-  /** The escalations that a reviewer may see; undefined for a user who is neither a reviewer nor in a set. */
-  scopeOf(reviewer: Reviewer): VisibleScope | undefined {
-    if (reviewer.kind === 'admin') return { isAll: true, tenant: undefined, sets: new Set() }
-    const { identity } = reviewer
-    const { roles = [], approvalSets = {} } = this.#reviewers ?? {}
-    const sets = Object.entries(approvalSets).flatMap(([id, { users = [], roles: ofSet = [] }]) =>
-      isNamed(identity, users) || hasOne(identity, ofSet) ? [id] : [],
+  /** What a client of the listener may do. */
+  accessOf(client: Reviewer): AdminAccess {
+    if (client.kind === 'admin') return everything
+    const { identity } = client
+    const { approvalSets = {} } = this.#reviewers ?? {}
+    const sets = Object.entries(approvalSets).flatMap(([id, { users = [], roles = [] }]) =>
+      isNamed(identity, users) || hasOne(identity, roles) ? [id] : [],
     )
-    const isReviewer = hasOne(identity, roles)
-    if (!isReviewer && sets.length === 0) return undefined
-    return { isAll: false, tenant: isReviewer ? identity.tenant : undefined, sets: new Set(sets) }
+    const has = (role: AdminRole) => hasOne(identity, this.#roles[role])
+    if (has('operator') || has('auditor')) return everything
+    return {
+      readsMetrics: has('viewer'),
+      readsOutlines: has('viewer'),
+      readsAll: false,
+      tenant: has('reviewer') ? identity.tenant : undefined,
+      sets: new Set(sets),
+    }
   }
 }
 
-/** The escalations that a reviewer may read: those of a tenant, and those that name one of the approval sets. */
-export interface VisibleScope {
-  readonly isAll: boolean
+const everything: AdminAccess = {
+  readsMetrics: true,
+  readsOutlines: true,
+  readsAll: true,
+  tenant: undefined,
+  sets: new Set(),
+}
+
+/** What a client may read. Who may vote on an escalation is decided with the vote. */
+export interface AdminAccess {
+  readonly readsMetrics: boolean
+  /** Every escalation, without the input of its call. */
+  readonly readsOutlines: boolean
+  /** Every escalation. */
+  readonly readsAll: boolean
+  /** The tenant whose escalations it may read. */
   readonly tenant: string | undefined
+  /** The approval sets whose escalations it may read. */
   readonly sets: ReadonlySet<string>
 }
 

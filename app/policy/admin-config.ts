@@ -9,7 +9,7 @@ const names = z.array(z.string().min(1))
 const approvalSetSchema = z
   .strictObject({
     users: names.default([]).describe("Its members by name: the token's user or subject."),
-    roles: names.default([]).describe('Roles whose users are members.'),
+    reviewer_roles: names.default([]).describe('Roles whose users are members.'),
   })
   .describe('An approval set: reviewers of any tenant.')
 
@@ -30,11 +30,19 @@ export const adminSchema = z
       .describe(
         'The key reference (env:NAME, file://PATH or command:NAME) of the admin token, of at least 16 characters.',
       ),
-    reviewer_roles: names
-      .optional()
-      .describe(
-        "Roles of reviewers, who vote on their tenant's escalations. Absent: only members of approval sets may vote.",
-      ),
+    roles: z
+      .strictObject({
+        viewer: names.default([]).describe('May read metrics, and escalations without their input.'),
+        reviewer: names
+          .default([])
+          .describe(
+            "May read and vote on their tenant's escalations. Without any, only members of approval sets may vote.",
+          ),
+        auditor: names.default([]).describe('May read everything, of every tenant, and change nothing.'),
+        operator: names.default([]).describe('May do what the admin token may.'),
+      })
+      .prefault({})
+      .describe("What users may do here, by the roles of their tokens: each key lists the token's roles."),
     approval_sets: z
       .record(z.string().min(1), approvalSetSchema)
       .default({})

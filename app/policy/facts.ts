@@ -16,8 +16,13 @@ export function policyHost({ admin, targets, tenant }: HostConfig, place?: Polic
     ...(servers.length === 0 ? {} : { servers, serversWithoutHeaders }),
   }
   if (admin === undefined) return known
-  const { reviewer_roles: roles, approval_sets: approvalSets } = admin
-  return { ...known, reviewers: { ...(roles === undefined ? {} : { roles }), approvalSets } }
+  const approvalSets = Object.fromEntries(
+    Object.entries(admin.approval_sets).map(([id, { users, reviewer_roles: roles }]) => [
+      id,
+      { users, roles },
+    ]),
+  )
+  return { ...known, reviewers: { roles: admin.roles.reviewer, approvalSets } }
 }
 
 export type PolicyPlace = NonNullable<PolicyHost['place']>

@@ -32,12 +32,13 @@ export interface EscalationRule {
 export interface ApprovalSet {
   /** Users or subjects. */
   readonly users?: readonly string[]
+  /** Roles whose users are members. */
   readonly roles?: readonly string[]
 }
 
 /** Who may vote, from `admin`. */
 export interface Reviewers {
-  /** `admin.reviewer_roles`; absent: no user may vote. */
+  /** `admin.roles.reviewer`; absent: no user may vote. */
   readonly roles?: readonly string[]
   readonly approvalSets: Readonly<Record<string, ApprovalSet>>
 }

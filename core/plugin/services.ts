@@ -27,9 +27,9 @@ export interface GatewayEvent {
   readonly name: string
   /** Default: the gateway's own. */
   readonly tenant?: string
-  /** The trace of the call that caused it. */
   readonly traceId: string
-  readonly causeSpanId: string
+  /** The span of the call that caused it, in the same trace; absent if no call did. */
+  readonly causeSpanId?: string
   readonly decision: 'allow' | 'deny'
   /** Who caused it; absent: the gateway. */
   readonly principal?: Identity

@@ -198,7 +198,7 @@ function byUsers(rule: EscalationRule, { roles = [], approvalSets }: Reviewers):
   if (approvalSetId === undefined) {
     if (roles.length > 0) return []
     const message = 'nobody can vote; name the roles that may decide of escalations'
-    return [{ path: ['admin', 'reviewer_roles'], message }]
+    return [{ path: ['admin', 'roles', 'reviewer'], message }]
   }
   const path = [...section, 'approval_set_id']
   const set = Object.hasOwn(approvalSets, approvalSetId) ? approvalSets[approvalSetId] : undefined

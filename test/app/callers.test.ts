@@ -33,7 +33,7 @@ describe('a caller', () => {
         targets: { files: upstream.url },
         authn: { oidc: issuer.oidc },
         dedupe: {},
-        admin: { port: 0, tokenRef: 'env:SVC_ADMIN', reviewer_roles: ['reviewer'] },
+        admin: { port: 0, tokenRef: 'env:SVC_ADMIN', roles: { reviewer: ['reviewer'] } },
         env: { SVC_ADMIN: 'a-token-of-the-tests-0123456789' },
         security: {
           egress_allowlist: ['good.example'],

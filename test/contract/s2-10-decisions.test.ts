@@ -156,7 +156,7 @@ async function escalating(human: Human, sets: object = {}): Promise<Escalating> 
   const issuer = await TestIssuer.start()
   const rig = await serving({
     authn: { oidc: issuer.oidc },
-    admin: { port: 0, reviewer_roles: ['reviewer'], ...sets },
+    admin: { port: 0, roles: { reviewer: ['reviewer'] }, ...sets },
     security: { ...security, side_effects: { approve_high_risk: true, human_escalation: human } },
     enforcement: { escalate_on: ['egress_violation'] },
   })

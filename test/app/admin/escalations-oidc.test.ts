@@ -14,8 +14,8 @@ describe('escalations on the admin listener with OIDC', () => {
   const admin = {
     port: 0,
     tokenRef: 'env:SVC_ADMIN',
-    reviewer_roles: ['approver'],
-    approval_sets: { finance: { users: ['fay@globex.example'], roles: ['treasurer'] } },
+    roles: { reviewer: ['approver'] },
+    approval_sets: { finance: { users: ['fay@globex.example'], reviewer_roles: ['treasurer'] } },
   }
   const as = async (claims: Record<string, unknown>) => ({
     authorization: `Bearer ${await issuer.sign(claims)}`,
@@ -120,7 +120,7 @@ describe('escalations on the admin listener with OIDC', () => {
   }
 
   it('can be read by a reviewer, who cannot read the metrics', async () => {
-    expect((await rig.admin('/metrics', { headers: await as({ roles: ['approver'] }) })).status).to.equal(401)
+    expect((await rig.admin('/metrics', { headers: await as({ roles: ['approver'] }) })).status).to.equal(403)
   })
 
   it('follow the reviewer roles of a reloaded policy', async () => {
@@ -128,7 +128,7 @@ describe('escalations on the admin listener with OIDC', () => {
     await rig.gateway.handle.reload({
       tenant: 'acme',
       port: 0,
-      admin: { ...admin, reviewer_roles: ['clerk'] },
+      admin: { ...admin, roles: { reviewer: ['clerk'] } },
     })
     expect((await rig.vote('E1', approve, await issuer.sign({ roles: ['approver'] }))).status).to.equal(403)
     expect((await rig.vote('E1', approve, await issuer.sign({ roles: ['clerk'] }))).status).to.equal(200)

@@ -246,7 +246,7 @@ describe('escalations on the admin listener', () => {
 
   it('need a token even if calls do not need one', async () => {
     await using rig = await startAdminRig({
-      admin: { port: 0, tokenRef: 'env:SVC_ADMIN', reviewer_roles: ['x'] },
+      admin: { port: 0, tokenRef: 'env:SVC_ADMIN', roles: { reviewer: ['x'] } },
     })
     rig.service.open('E1')
     expect((await rig.admin('/api/escalations', { headers: {} })).status).to.equal(401)

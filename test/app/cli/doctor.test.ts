@@ -31,7 +31,7 @@ describe('svc doctor', () => {
       const redisUrl = redis.url.replace('://', `://:${password}@`)
       const tls = new TestAuthority(rig.home).server()
       return {
-        admin: { port: 0, tokenRef: 'env:SVC_ADMIN', reviewer_roles: ['approver'] },
+        admin: { port: 0, tokenRef: 'env:SVC_ADMIN', roles: { reviewer: ['approver'] } },
         server: { tls: { key: `file://${tls.keyFile}`, cert: `file://${tls.certFile}` } },
         authn: { oidc: provider.oidc },
         brokers: {
@@ -134,7 +134,7 @@ describe('svc doctor', () => {
     rmSync(join(rig.home, 'audit.key'))
     delete rig.env['SVC_KEY']
     const more = {
-      admin: { port: 0, tokenRef: 'file://admin.token', reviewer_roles: ['approver'] },
+      admin: { port: 0, tokenRef: 'file://admin.token', roles: { reviewer: ['approver'] } },
       authn: { oidc: { issuer: 'https://id.invalid/', audience: 'a', jwks_uri: 'http://127.0.0.1:1/' } },
       brokers: {
         billing: { type: 'static', key_refs: ['env:SVC_KEY'], inject: { header: 'x-key', format: 'raw' } },

@@ -32,7 +32,7 @@ describe('svc escalations', () => {
   async function start(more: Partial<GatewaySettings> = {}): Promise<void> {
     gateway = await startTestGateway({
       targets: { billing: upstream.url },
-      admin: { port: 0, tokenRef: 'env:SVC_ADMIN', reviewer_roles: ['approver'] },
+      admin: { port: 0, tokenRef: 'env:SVC_ADMIN', roles: { reviewer: ['approver'] } },
       env: { SVC_ADMIN: adminToken },
       entitlements: {
         default_plan: 'all',

@@ -45,7 +45,7 @@ describe('an escalation rule that nobody could satisfy', () => {
       expect(
         said({}, { knowsUsers: true, host: { reviewers: { ...roles, approvalSets: {} } } }),
       ).to.deep.equal([
-        'mistake admin.reviewer_roles: nobody can vote; name the roles that may decide of escalations',
+        'mistake admin.roles.reviewer: nobody can vote; name the roles that may decide of escalations',
       ])
     }
     expect(said({ minApprovals: 9 }, { knowsUsers: true, host })).to.deep.equal([])
