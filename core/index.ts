@@ -129,7 +129,13 @@ export {
 } from './plugin/services.js'
 export type { MapBounds, OpenSharedStore, SharedMap, SharedStore } from './plugin/shared-store.js'
 export type { Signer } from './plugin/signer.js'
-export { disabledStage, type Next, type Stage } from './plugin/stage.js'
+export {
+  disabledStage,
+  type Next,
+  type SectionEntries,
+  type SectionEntry,
+  type Stage,
+} from './plugin/stage.js'
 export { lifecycleMembers, type StoreLifecycle } from './plugin/store-lifecycle.js'
 export {
   type Appender,

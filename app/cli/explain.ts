@@ -144,10 +144,8 @@ function callFor(requested: ExplainedCall, isInPath: boolean): CallControl {
     bytes: bytes.byteLength,
     idempotencyKey: requested.idempotencyKey ?? null,
   })
-  return unsentCall(
-    request,
-    requested.idempotencyKey === undefined ? {} : { 'idempotency-key': requested.idempotencyKey },
-  )
+  const { idempotencyKey: key } = requested
+  return unsentCall(request, key === undefined ? {} : { headers: { 'idempotency-key': key } })
 }
 
 function identityOf({ tenant, user, roles }: ExplainedCall) {

@@ -6,14 +6,20 @@ import { refusedTools } from '../doctor/refused-tools.js'
 import { builtinPlugins } from '../gateway/plugins.js'
 import { isIdempotencyKey, keyExpected } from '../http/call-headers.js'
 import { type HostConfig, hostSchema } from '../policy/config.js'
+import { testFileJsonSchema } from '../policy-test/test-file.js'
 import { collectValue } from './command-guard.js'
 import { type ExplainedCall, explainCall } from './explain.js'
 import { type CliIo, type Environment, processIo } from './io.js'
 import { baseDirOf, commandContext, diagnosticsOf, loadPolicyFile } from './policy-file.js'
+import { policyTestCommand } from './policy-test.js'
 
 interface CheckOptions {
   strict?: true
   json?: true
+}
+
+interface SchemaOptions {
+  tests?: true
 }
 
 interface ExplainOptions {
@@ -29,7 +35,7 @@ interface ExplainOptions {
 /** `svc policy check | explain | schema`. Diagnostics are the output, so they go to standard output. */
 export function policyCommand(io: CliIo = processIo(), env: Environment = process.env): Command {
   return new Command('policy')
-    .description('check a policy, explain what it decides, print its JSON Schema')
+    .description('check a policy, test it, explain what it decides, print its JSON Schema')
     .addCommand(
       new Command('check')
         .description('report every mistake in a policy; exit 1 if there is one')
@@ -59,11 +65,15 @@ export function policyCommand(io: CliIo = processIo(), env: Environment = proces
         .addOption(new Option('--idempotency-key <key>', "the call's idempotency key").argParser(keyText))
         .action((file: string, options: ExplainOptions) => explain(file, options, io, env)),
     )
+    .addCommand(policyTestCommand(io, env))
     .addCommand(
       new Command('schema')
         .description('print the JSON Schema of a policy, for editors')
         .argument('[file]', 'a policy whose plugins add their sections')
-        .action((file: string | undefined) => schema(file, io, env)),
+        .option('--tests', 'that of the files of `policy test`')
+        .action((file: string | undefined, { tests }: SchemaOptions) =>
+          tests === true ? printJson(testFileJsonSchema(), io) : schema(file, io, env),
+        ),
     )
 }
 
@@ -107,7 +117,11 @@ async function schema(file: string | undefined, io: CliIo, env: Environment): Pr
   }
   const plugins = [...builtinPlugins, ...(result?.policy.plugins ?? [])]
   const named = new Map(plugins.map((plugin) => [plugin.name, plugin]))
-  await io.out(`${JSON.stringify(policySchema(hostSchema, [...named.values()]), null, 2)}\n`)
+  await printJson(policySchema(hostSchema, [...named.values()]), io)
+}
+
+function printJson(value: object, io: CliIo): Promise<void> {
+  return io.out(`${JSON.stringify(value, null, 2)}\n`)
 }
 
 async function explain(file: string, options: ExplainOptions, io: CliIo, env: Environment): Promise<void> {

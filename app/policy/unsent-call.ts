@@ -1,6 +1,6 @@
 // A call that explains a policy: it has no trace of a caller, and is never sent.
 import type { IncomingHttpHeaders } from 'node:http'
-import type { CallRequest, Outcome } from '@svc/core'
+import type { CallAgent, CallRequest, Outcome } from '@svc/core'
 import { CallControl } from '@svc/core/pipeline'
 
 const trace = {
@@ -12,9 +12,18 @@ const trace = {
   causeSpanId: null,
 }
 
-const agent = { nodeId: null, agentRef: null, parentRef: null, variables: null, metadata: null }
+const noAgent: CallAgent = { nodeId: null, agentRef: null, parentRef: null, variables: null, metadata: null }
 
-export function unsentCall(request: CallRequest, headers: IncomingHttpHeaders = {}): CallControl {
+interface UnsentCall {
+  readonly headers?: IncomingHttpHeaders
+  readonly agent?: CallAgent
+  readonly receivedAt?: number
+}
+
+export function unsentCall(
+  request: CallRequest,
+  { headers = {}, agent = noAgent, receivedAt = Date.now() }: UnsentCall = {},
+): CallControl {
   const { server, name: tool, version, method } = request
   return new CallControl({
     protocol: method === null ? 'invoke' : 'mcp',
@@ -22,7 +31,7 @@ export function unsentCall(request: CallRequest, headers: IncomingHttpHeaders = 
     trace,
     agent,
     target: { server, serverVersion: version, tool, toolVersion: version, mcpMethod: method },
-    receivedAt: Date.now(),
+    receivedAt,
     read: () => request,
   })
 }

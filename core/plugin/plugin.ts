@@ -148,6 +148,11 @@ interface PluginDiagnostics<Config = unknown> {
    * It leaves nothing behind, and its messages contain no secret.
    */
   doctor?(config: Config, context: PluginContext): Promise<readonly DoctorCheck[]>
+  /**
+   * Binds stores and connections in memory, before `register`, so that its stage judges calls for `svc policy test`
+   * without anything outside the process. The stage of a plugin without it explains calls instead of handling them.
+   */
+  bindInMemory?(config: Config, context: PluginContext): void
 }
 
 export interface Plugin<Config = unknown>

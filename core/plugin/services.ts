@@ -7,6 +7,7 @@ import type { RecordedFinding } from '../call/finding.js'
 import type { Redactor } from '../call/redactor.js'
 import type { Identity } from '../call/slots.js'
 import type { DescribeResource } from '../http/protected-resource.js'
+import type { JsonObject } from '../json/value.js'
 import type { OpenSharedStore } from './shared-store.js'
 import { token } from './tokens.js'
 
@@ -62,6 +63,12 @@ export interface SignInIssuer {
   readonly clientId?: string | undefined
 }
 
+/**
+ * Signs claims in place of the issuer, for `svc policy test`, whose pipeline trusts the key. Claims that are not whole are
+ * completed to what the policy accepts: issuer, audience, expiry.
+ */
+export type MakeTestToken = (claims: JsonObject, isWhole: boolean) => Promise<string>
+
 export const services = {
   identify: token<Identify>('Identify'),
   record: token<RecordEvent>('RecordEvent'),
@@ -76,4 +83,6 @@ export const services = {
   /** The tenants that the policy names. Absent if rules do not differ between tenants. */
   namedTenants: token<readonly string[]>('NamedTenants'),
   describeResource: token<DescribeResource>('DescribeResource'),
+  /** Absent if tokens are not validated. */
+  testToken: token<MakeTestToken>('TestToken'),
 } as const

@@ -31,6 +31,22 @@ export interface Stage {
    * skipped, and the explanation says so.
    */
   explain?(call: Call, next: Next, say: (line: string) => void): MaybePromise<Outcome>
+  /** The entries of its section that apply to some calls only, for the coverage of `svc policy test`. */
+  readonly entries?: SectionEntries
+}
+
+/** An entry of a section that applies to some calls only. */
+export interface SectionEntry {
+  readonly kind: 'rule' | 'plan' | 'pattern'
+  readonly name: string
+  /** From the policy's root, beginning with the section. */
+  readonly path: readonly (string | number)[]
+}
+
+export interface SectionEntries {
+  readonly all: readonly SectionEntry[]
+  /** Those of `all` that apply to a call which has run. */
+  appliedTo(call: Call): readonly SectionEntry[]
 }
 
 /** The stage of a section with `enabled: false`, which may stay in the policy. `effect` says what follows, for explanations. */

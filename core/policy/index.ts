@@ -1,6 +1,7 @@
 // Loads and validates policies, for programs that host a pipeline.
 export { checkOrder, defaultOrder } from '../plugin/order.js'
-export { formatDiagnostic, PolicyError } from './diagnostic.js'
+export { formatDiagnostic, mistakeAt, PolicyError, sortedByPosition } from './diagnostic.js'
+export { type Locate, locateInText, readDocument } from './document.js'
 export {
   headerNameSchema,
   httpUrlSchema,

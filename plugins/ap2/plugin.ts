@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { resolve as resolvePath } from 'node:path'
 import {
+  bind,
   type DoctorCheck,
   definePlugin,
   disabledStage,
@@ -52,6 +53,10 @@ export const ap2Plugin = definePlugin({
     ),
   ],
   check: checkSection,
+  bindInMemory: (_config, { container }) => {
+    const resolve = async () => Promise.reject(new Error('did:web is not asked in a test of the policy'))
+    bind(container, didMethods, { useValue: { ...resolveOptional(container, didMethods), web: { resolve } } })
+  },
 
   create: (config, context) =>
     config.enabled ? stageOf(config, context) : disabledStage('mandates are not read'),

@@ -1,5 +1,6 @@
 // The `authn` section: authenticates the caller.
 import {
+  bind,
   bindDefault,
   type ConfigConflict,
   definePlugin,
@@ -21,6 +22,7 @@ import { HttpJwksSource, jwksSource } from './jwks-source.js'
 import { KeyCache } from './key-cache.js'
 import { type AuthnLeases, AuthnStage, configurationHint } from './stage.js'
 import { stdioCallerOf, stdioClient } from './stdio-caller.js'
+import { TestIssuer } from './test-issuer.js'
 import { TokenCache } from './token-cache.js'
 
 export const authnPlugin = definePlugin({
@@ -46,6 +48,15 @@ export const authnPlugin = definePlugin({
       return { issuer, audience, clientId }
     }),
   ],
+
+  bindInMemory({ oidc }, { container }) {
+    const clock = resolve(container, tokens.Clock)
+    bind(container, stdioClient, { useValue: true })
+    if (oidc === undefined) return
+    const issuer = new TestIssuer(oidc, clock)
+    bind(container, jwksSource, { useValue: issuer })
+    bind(container, services.testToken, { useValue: (claims, isWhole) => issuer.tokenOf(claims, isWhole) })
+  },
 
   register: (_config, { container }) =>
     bindDefault(container, jwksSource, { useFactory: () => new HttpJwksSource() }),

@@ -1,6 +1,7 @@
 // Turns findings into one verdict. No other stage denies for a finding.
 import {
   type ApprovalSet,
+  bind,
   bindDefault,
   type ConfigConflict,
   type ConfiguredRule,
@@ -28,6 +29,7 @@ import { bindStore, type StoreResource } from '@svc/core/store'
 import { type EnforcementConfig, enforcementSchema } from './config.js'
 import { Escalations } from './escalation/escalations.js'
 import { EnforcementStage } from './stage.js'
+import { MemoryEscalationStore } from './store/memory/store.js'
 import { escalationStore } from './stores.js'
 import {
   canonicalReason,
@@ -86,6 +88,9 @@ export const enforcementPlugin = definePlugin({
       selectedBy: ['adapter', 'redisUrl', 'dir'].map((key) => ['escalations', key]),
     },
   ],
+
+  bindInMemory: (_config, { container }) =>
+    bind(container, tokens.EscalationStore, { useValue: new MemoryEscalationStore() }),
 
   register({ escalations }, context) {
     if (ruleOf(context.container) === undefined) return

@@ -40,6 +40,9 @@ const principal = z
 
 const principals = (key: string) => z.record(z.string(), principal).optional().describe(key)
 
+/** The keys of a tenant that have lists of principals. */
+export const PRINCIPAL_SECTIONS = ['users', 'user_ids', 'roles', 'agents', 'agent_nodes'] as const
+
 const tenant = z
   .strictObject({
     plan: z.string().describe('Name of one of `plans`.'),

@@ -137,6 +137,8 @@ export interface PatternList {
 
 export interface Grant {
   readonly level: Level
+  /** From the policy's root; empty for open entitlements. */
+  readonly path: readonly string[]
   /** The name for callers and records; contains no user, role or node name. */
   readonly title: string
   /** The name for operators; contains the principal's name. */
@@ -154,6 +156,7 @@ export interface Grant {
 /** The entitlement that allows every tool to every tenant. */
 export const openGrant: Grant = {
   level: 'plan',
+  path: [],
   title: 'open entitlements',
   name: 'open entitlements',
   keySuffix: '',
@@ -175,10 +178,16 @@ function compileList(sources: readonly string[]): PatternList {
   return { sources, set: compilePatternSet(sources) }
 }
 
-export function principalGrant(section: PrincipalSection, id: string, config: PrincipalConfig): Grant {
+export function principalGrant(
+  tenant: string,
+  section: PrincipalSection,
+  id: string,
+  config: PrincipalConfig,
+): Grant {
   const { level, kind, title } = principalKinds[section]
   return {
     level,
+    path: ['entitlements', 'tenants', tenant, section, id],
     title,
     name: `${kind} "${id}"`,
     keySuffix: `#${kind}:${id}`,

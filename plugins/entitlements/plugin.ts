@@ -1,7 +1,13 @@
 // The `entitlements` section: which tools each tenant and principal may use, and how often.
 import { type ConfigConflict, definePlugin, hostOf, identity, limits, owned, services } from '@svc/core'
 import type { z } from 'zod'
-import { type EntitlementsConfig, entitlementsSchema, type TenantConfig } from './config.js'
+import {
+  type EntitlementsConfig,
+  entitlementsSchema,
+  PRINCIPAL_SECTIONS,
+  type TenantConfig,
+} from './config.js'
+import { sectionEntries } from './entries.js'
 import { EntitlementsStage } from './stage.js'
 import { Tenants } from './tenants.js'
 
@@ -21,7 +27,10 @@ export const entitlementsPlugin = definePlugin({
   ],
   check: (config, bindings) => checkSection(config, hostOf(bindings).servers),
 
-  create: (config, context) => new EntitlementsStage(new Tenants(config), context.tenant),
+  // The stage needs nothing outside the process.
+  bindInMemory: () => undefined,
+  create: (config, context) =>
+    new EntitlementsStage(new Tenants(config), context.tenant, sectionEntries(config)),
 })
 
 type Section = z.output<typeof entitlementsSchema>
@@ -34,8 +43,6 @@ function checkSection(config: Section, servers?: readonly string[]): readonly Co
       : 'without an entitlements section no tool is allowed to any tenant; list tools per plan and tenant, or set entitlements: open'
   return [{ path: ['entitlements'], message, severity: 'warning' }]
 }
-
-const KINDS = ['users', 'user_ids', 'roles', 'agents', 'agent_nodes'] as const
 
 type Path = readonly (string | number)[]
 
@@ -73,7 +80,7 @@ function ineffectiveLists(config: EntitlementsConfig, servers?: readonly string[
 }
 
 function principalLists(tenant: TenantConfig) {
-  return KINDS.flatMap((kind) =>
+  return PRINCIPAL_SECTIONS.flatMap((kind) =>
     Object.entries(tenant[kind] ?? {}).flatMap(([id, principal]) => {
       const { allowlist } = principal
       const isAdded = !('override' in principal && principal.override === true)

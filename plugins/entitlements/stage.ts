@@ -9,22 +9,35 @@ import {
   type MaybePromise,
   type Next,
   type Outcome,
+  type SectionEntries,
+  type SectionEntry,
   type Stage,
 } from '@svc/core'
 import { compilePatternMap } from '@svc/core/match'
 import type { Entitlement, PatternList } from './entitlement.js'
+import { entriesFor } from './entries.js'
 import type { Tenants } from './tenants.js'
 
 const ANONYMOUS = { roles: [] }
 
 export class EntitlementsStage implements Stage {
+  readonly entries: SectionEntries
   #tenants: Tenants
   #tenant: string
 
-  /** `tenant` is that of calls without an identity. */
-  constructor(tenants: Tenants, tenant: string) {
+  /** `tenant` is that of calls without an identity; `entries` are those of the section. */
+  constructor(tenants: Tenants, tenant: string, entries: readonly SectionEntry[]) {
     this.#tenants = tenants
     this.#tenant = tenant
+    this.entries = {
+      all: entries,
+      appliedTo: (call) => {
+        const { parsedRequest } = call
+        return parsedRequest === undefined || call.get(limits) === undefined
+          ? []
+          : entriesFor(this.#entitlementOf(call), parsedRequest)
+      },
+    }
   }
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {
@@ -46,13 +59,17 @@ export class EntitlementsStage implements Stage {
   }
 
   #check(call: Call, request: CallRequest): Entitlement {
-    const caller = call.get(identity) ?? ANONYMOUS
-    const entitlement = this.#tenants.entitlementOf(this.#tenantOf(call), caller, call.agent.nodeId)
+    const entitlement = this.#entitlementOf(call)
     const decision = entitlement.decisionOn(request)
     call.addReferenceRule(entitlement.rule)
     if (decision.finding !== undefined) call.addFinding(decision.finding)
     call.set(limits, decision.limits)
     return entitlement
+  }
+
+  #entitlementOf(call: Call): Entitlement {
+    const caller = call.get(identity) ?? ANONYMOUS
+    return this.#tenants.entitlementOf(this.#tenantOf(call), caller, call.agent.nodeId)
   }
 
   #tenantOf(call: Call): string {

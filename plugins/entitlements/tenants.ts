@@ -60,11 +60,11 @@ class TenantRules {
       tenantGrant(tenant, rules),
     ])
     this.#principals = {
-      users: compilePrincipals('users', rules.users),
-      user_ids: compilePrincipals('user_ids', rules.user_ids),
-      roles: compilePrincipals('roles', rules.roles),
-      agents: compilePrincipals('agents', rules.agents),
-      agent_nodes: compilePrincipals('agent_nodes', rules.agent_nodes),
+      users: compilePrincipals(tenant, 'users', rules.users),
+      user_ids: compilePrincipals(tenant, 'user_ids', rules.user_ids),
+      roles: compilePrincipals(tenant, 'roles', rules.roles),
+      agents: compilePrincipals(tenant, 'agents', rules.agents),
+      agent_nodes: compilePrincipals(tenant, 'agent_nodes', rules.agent_nodes),
     }
     this.#claimedNodes = new Map(
       [...this.#principals.agent_nodes].map(([id, grant]) => [id, restrictionsOf(grant)]),
@@ -100,22 +100,26 @@ class TenantRules {
 }
 
 function compilePrincipals(
+  tenant: string,
   section: PrincipalSection,
   principals: Readonly<Record<string, PrincipalConfig>> = {},
 ): ReadonlyMap<string, Grant> {
-  return new Map(Object.entries(principals).map(([id, config]) => [id, principalGrant(section, id, config)]))
+  return new Map(
+    Object.entries(principals).map(([id, config]) => [id, principalGrant(tenant, section, id, config)]),
+  )
 }
 
 function tenantGrant(tenant: string, rules: TenantConfig): Grant {
   const title = `tenant "${tenant}"`
-  return { level: 'tenant', title, name: title, keySuffix: '', ...compiledParts(rules) }
+  const path = ['entitlements', 'tenants', tenant]
+  return { level: 'tenant', path, title, name: title, keySuffix: '', ...compiledParts(rules) }
 }
 
 /** A listed tenant's allowlist replaces the plan's; the plan's denylist always applies. */
 function planGrant(name: string, { allowlist = [], denylist }: ParsedPlan, hasAllowlist: boolean): Grant {
   const title = `plan "${name}"`
   const parts = compiledParts({ denylist, ...(hasAllowlist ? { allowlist } : {}) })
-  return { level: 'plan', title, name: title, keySuffix: '', ...parts }
+  return { level: 'plan', path: ['entitlements', 'plans', name], title, name: title, keySuffix: '', ...parts }
 }
 
 function findPlan(plans: ReadonlyMap<string, ParsedPlan>, name: string): ParsedPlan {

@@ -18,6 +18,7 @@ import { nearest } from '@svc/core/policy'
 import { bindSharedStore, type StoreResource } from '@svc/core/store'
 import { isQuotaAdapter, quotasSchema } from './config.js'
 import { QuotasStage } from './stage.js'
+import { MemoryQuotaAdapter } from './store/memory/counts.js'
 import { adapterOf, type QuotaStore } from './store/token-bucket.js'
 import { builtInAdapters, quotaAdapters, quotaStore } from './stores.js'
 
@@ -63,6 +64,12 @@ export const quotasPlugin = definePlugin({
     return [
       { path, message: `no adapter named "${adapter}" is registered; ${hint}known: ${known.join(', ')}` },
     ]
+  },
+
+  bindInMemory(_config, { container }) {
+    const clock = resolve(container, tokens.Clock)
+    const adapter = new MemoryQuotaAdapter({ now: () => clock.now() })
+    bind(container, tokens.QuotaAdapter, { useValue: adapter })
   },
 
   register(config, context) {

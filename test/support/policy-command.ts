@@ -5,6 +5,8 @@ import { policyCommand } from 'svc-sdk/internal/cli/policy'
 
 export interface Printed {
   readonly lines: readonly string[]
+  /** The lines of standard error. */
+  readonly errors: readonly string[]
   readonly exit: number
 }
 
@@ -14,17 +16,20 @@ export async function runPolicy(
   env: Readonly<Record<string, string>> = {},
 ): Promise<Printed> {
   const lines: string[] = []
+  const errors: string[] = []
   let exit = 0
   const io = {
     async out(text: string) {
       lines.push(text.replace(/\n$/, ''))
     },
-    err: () => undefined,
+    err: (text: string) => {
+      errors.push(text.replace(/\n$/, ''))
+    },
     exit: (code: number) => {
       exit = code
     },
   }
   const command = policyCommand(io, env)
   await command.parseAsync(args, { from: 'user' })
-  return { lines, exit }
+  return { lines, errors, exit }
 }

@@ -34,6 +34,7 @@ const env = {
 
 /** The lines are without the directory of the fixtures. */
 export async function policy(...args: string[]): Promise<Printed> {
-  const { lines, exit } = await runPolicy(args, env)
-  return { lines: lines.map((line) => line.replaceAll(fixtures, '')), exit }
+  const { lines, errors, exit } = await runPolicy(args, env)
+  const short = (line: string) => line.replaceAll(fixtures, '')
+  return { lines: lines.map(short), errors: errors.map(short), exit }
 }

@@ -1,0 +1,73 @@
+// `svc policy test`: judges the calls of test files by the stages of their policy, with nothing outside the process.
+import { writeFile } from 'node:fs/promises'
+import { messageOf, visibleInLine } from '@svc/core/json'
+import { formatDiagnostic } from '@svc/core/policy'
+import { Command } from 'commander'
+import { reportJson, reportJunit, reportLines, totals } from '../policy-test/report.js'
+import { runTests } from '../policy-test/run-tests.js'
+import { exitUndecided, UNDECIDED, wholeNumber } from './command-guard.js'
+import type { CliIo, Environment } from './io.js'
+import { loadPolicyFile } from './policy-file.js'
+
+interface TestOptions {
+  readonly policy?: string
+  readonly json?: true
+  readonly junit?: string
+  readonly minCoverage?: number
+}
+
+export function policyTestCommand(io: CliIo, env: Environment): Command {
+  return exitUndecided(
+    new Command('test')
+      .description('judge the calls of test files by a policy; nothing is sent, counted or written')
+      .argument('<file...>', 'the test files; NAME.test.yaml tests NAME.yaml beside it')
+      .option('--policy <file>', 'the policy, in place of the one that a test file names')
+      .option('--json', 'print the results as JSON')
+      .option('--junit <file>', 'write the results as JUnit XML too')
+      .option(
+        '--min-coverage <percent>',
+        'fail if fewer rules, plans and patterns applied',
+        wholeNumber(0, 100),
+      )
+      .action((files: string[], options: TestOptions) => test(files, options, io, env)),
+  )
+}
+
+async function test(
+  files: readonly string[],
+  options: TestOptions,
+  io: CliIo,
+  env: Environment,
+): Promise<void> {
+  const { results, mistakes } = await runTests(files, {
+    env,
+    policy: options.policy,
+    async load(file) {
+      const result = await loadPolicyFile(file, env, false)
+      return result.ok ? { policy: result.policy } : { mistakes: result.mistakes }
+    },
+  })
+  if (mistakes.length > 0) {
+    for (const mistake of mistakes) io.err(`${visibleInLine(formatDiagnostic(mistake))}\n`)
+    io.exit(UNDECIDED)
+    return
+  }
+  if (options.json === true) await io.out(`${JSON.stringify(reportJson(results), null, 2)}\n`)
+  else for (const line of reportLines(results)) await io.out(`${line}\n`)
+  let isOk = results.every((tests) => totals(tests.files).failed === 0)
+  for (const { policy, percent } of results) {
+    if (options.minCoverage === undefined || percent >= options.minCoverage) continue
+    io.err(
+      `${policy}: ${percent} % of its rules, plans and patterns applied; --min-coverage is ${options.minCoverage} %\n`,
+    )
+    isOk = false
+  }
+  if (!isOk) io.exit(1)
+  if (options.junit === undefined) return
+  try {
+    await writeFile(options.junit, reportJunit(results))
+  } catch (error) {
+    io.err(`svc-sdk policy test: ${options.junit} cannot be written: ${messageOf(error)}\n`)
+    io.exit(UNDECIDED)
+  }
+}

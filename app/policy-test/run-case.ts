@@ -1,0 +1,179 @@
+// Runs the calls of one case through the stages of the policy, one after the other.
+import {
+  type Call,
+  callRequest,
+  idempotency,
+  type Outcome,
+  type Plugin,
+  resolveOptional,
+  type SectionEntry,
+  services,
+} from '@svc/core'
+import type { CallControl } from '@svc/core/pipeline'
+import type { Policy } from '../gateway/builder.js'
+import { agentOf } from '../http/call-headers.js'
+import { trustCaller } from '../in-process/tool-call.js'
+import { unsentCall } from '../policy/unsent-call.js'
+import { addressesOf } from '../stdio-targets/config.js'
+import { targetOf } from '../upstream/target.js'
+import { VirtualClock } from './clock.js'
+import { REPLAY, type TestCall, type TestCase } from './test-file.js'
+import { type TestPipeline, testPipeline } from './test-pipeline.js'
+
+/** `error`: the gateway failed, so the policy decided nothing. */
+export type TestDecision = 'allow' | 'deny' | 'escalate' | 'error'
+
+export interface Judged {
+  readonly decision: TestDecision
+  /** Every name of the reason: the token that decided, and the error code. */
+  readonly reasons: readonly string[]
+  readonly message: string
+}
+
+/** A call whose decision is not the expected one. */
+interface Difference {
+  readonly call: TestCall
+  /** Counts from 1. */
+  readonly number: number
+  readonly judged: Judged
+  /** What the stages say about the call. */
+  readonly explanation: readonly string[]
+}
+
+export interface CaseResult {
+  readonly test: TestCase
+  /** The decision on the last call that ran. */
+  readonly last: Judged
+  /** Undefined if the case passed; the calls after it did not run. */
+  readonly difference: Difference | undefined
+}
+
+export interface CaseRun {
+  readonly policy: Policy
+  readonly baseDir: string
+  readonly env: Readonly<Record<string, string | undefined>>
+  /** Is told each entry of the policy that applied to a call. */
+  applied(entry: SectionEntry): void
+}
+
+export async function runCase(test: TestCase, run: CaseRun): Promise<CaseResult> {
+  const clock = new VirtualClock()
+  clock.set(test.at)
+  const pipeline = testPipeline(run.policy, clock, run)
+  await pipeline.judging.start()
+  try {
+    return await new Runner(pipeline, clock, run).run(test)
+  } finally {
+    await pipeline.judging.stop()
+  }
+}
+
+class Runner {
+  readonly #pipeline: TestPipeline
+  readonly #clock: VirtualClock
+  readonly #run: CaseRun
+
+  constructor(pipeline: TestPipeline, clock: VirtualClock, run: CaseRun) {
+    this.#pipeline = pipeline
+    this.#clock = clock
+    this.#run = run
+  }
+
+  async run(test: TestCase): Promise<CaseResult> {
+    let last: Judged = { decision: 'error', reasons: [], message: 'no call ran' }
+    for (const [index, call] of test.calls.entries()) {
+      this.#clock.set(call.at)
+      for (let time = 0; time < call.times; time++) {
+        last = await this.#judge(call)
+        if (isExpected(call, last)) continue
+        const explanation = await this.#explain(call)
+        return { test, last, difference: { call, number: index + 1, judged: last, explanation } }
+      }
+    }
+    return { test, last, difference: undefined }
+  }
+
+  async #judge(tested: TestCall): Promise<Judged> {
+    const control = await this.#controlOf(tested)
+    const outcome = await this.#pipeline.judging.run(control)
+    for (const { stage } of this.#pipeline.stages) {
+      for (const entry of stage.entries?.appliedTo(control.call) ?? []) this.#run.applied(entry)
+    }
+    return judgedBy(outcome, control.call)
+  }
+
+  /** The lines of the stages that find something about calls. */
+  async #explain(tested: TestCall): Promise<string[]> {
+    const lines: string[] = []
+    const say = ({ name, phase = 'inspection' }: Plugin, line: string) => {
+      if (explaining.has(phase)) lines.push(`${name}: ${line}`)
+    }
+    await this.#pipeline.explaining(say).run(await this.#controlOf(tested))
+    return lines
+  }
+
+  async #controlOf({ subject, args, idempotencyKey, headers, caller }: TestCall): Promise<CallControl> {
+    const { policy } = this.#run
+    const address = addressesOf(policy.host.targets)[subject.server]
+    const isMcp = subject.kind !== 'tool' || (address !== undefined && targetOf(address).isMcp)
+    const request = callRequest({
+      ...subject,
+      method: isMcp ? methods[subject.kind] : null,
+      args: subject.kind === 'resource' ? { uri: subject.name } : args,
+      idempotencyKey,
+      isInPath: !isMcp,
+    })
+    const token = caller !== undefined && 'claims' in caller ? await this.#tokenOf(caller) : undefined
+    const sent = {
+      ...headers,
+      ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+      ...(idempotencyKey === null ? {} : { 'idempotency-key': idempotencyKey }),
+    }
+    const { agent } = agentOf(sent)
+    const control = unsentCall(request, { headers: sent, agent, receivedAt: this.#clock.now() })
+    if (caller !== undefined && 'identity' in caller) trustCaller(control.call, caller.identity)
+    return control
+  }
+
+  /** A policy that validates no tokens refuses every token. */
+  async #tokenOf({
+    claims,
+    isWhole,
+  }: {
+    claims: Parameters<MakeToken>[0]
+    isWhole: boolean
+  }): Promise<string> {
+    const make = resolveOptional(this.#pipeline.container, services.testToken)
+    return make === undefined ? 'e30.e30.e30' : make(claims, isWhole)
+  }
+}
+
+type MakeToken = NonNullable<(typeof services.testToken)['type']>
+
+const methods = { tool: 'tools/call', prompt: 'prompts/get', resource: 'resources/read' } as const
+
+const explaining: ReadonlySet<string> = new Set([
+  'authentication',
+  'authorization',
+  'inspection',
+  'evaluation',
+])
+
+function isExpected({ expect, reason }: TestCall, { decision, reasons }: Judged): boolean {
+  return decision === expect && (reason === undefined || reasons.includes(reason))
+}
+
+function judgedBy(outcome: Outcome, call: Call): Judged {
+  if (outcome.kind === 'completed') {
+    const isReplay = call.get(idempotency) === REPLAY
+    const found = call.findings.map(({ reason }) => reason)
+    return { decision: 'allow', reasons: isReplay ? [REPLAY, ...found] : found, message: '' }
+  }
+  const { code, message } = outcome
+  if (outcome.kind === 'failed') return { decision: 'error', reasons: [code], message }
+  const decided = outcome.denial?.reason
+  const reasons = [...(decided === undefined ? [] : [decided]), code]
+  if (code !== 'ESCALATION_PENDING') return { decision: 'deny', reasons, message }
+  const found = call.findings.map(({ reason }) => reason)
+  return { decision: 'escalate', reasons: [...new Set([...found, ...reasons])], message }
+}
