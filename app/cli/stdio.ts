@@ -4,14 +4,22 @@ import type { Writable } from 'node:stream'
 import { formatNameSegment, parseNameSegment } from '@svc/core/match'
 import { Command } from 'commander'
 import { lineLogger } from '../gateway/container.js'
+import { type Preset, presets } from '../presets/preset-policy.js'
+import { preparePreset } from '../presets/preset-start.js'
+import { targetOfWords } from '../presets/target-argument.js'
 import { serverNameOf } from '../stdio-gateway/command-target.js'
-import { type StdioGateway, serveStdio } from '../stdio-gateway/serve.js'
+import { type StdioGateway, type StdioGatewayOptions, serveStdio } from '../stdio-gateway/serve.js'
 import { signInCredentials } from '../stdio-gateway/sign-in/credentials.js'
 import { collectValue, portOf } from './command-guard.js'
+import { processIo } from './io.js'
 import { reportStart } from './policy-file.js'
+import { adminPortOption, presetOption } from './preset-options.js'
 
 interface StdioFlags {
-  readonly policy: string
+  readonly policy?: string
+  readonly preset?: Preset
+  readonly printPolicy?: true
+  readonly adminPort: number
   readonly name?: string
   readonly env: readonly string[]
   readonly dir?: string
@@ -24,7 +32,10 @@ const STDERR = 2
 export function stdioCommand(): Command {
   return new Command('stdio')
     .description('an MCP server over stdio behind a policy, for the configuration of a client')
-    .requiredOption('--policy <file>', 'the policy file')
+    .option('--policy <file>', 'the policy file')
+    .addOption(presetOption().conflicts('policy'))
+    .addOption(adminPortOption())
+    .option('--print-policy', 'print the policy of the preset, and exit')
     .option(
       '--name <name>',
       'the name of the server in the policy and in records; without a command, one of its targets',
@@ -33,36 +44,63 @@ export function stdioCommand(): Command {
     .option('--dir <dir>', "keep the gateway's files here (overrides sec0Dir)")
     .option('--log <file>', 'append log lines to this file instead of standard error')
     .option('--callback-port <n>', 'where the issuer sends the user back to; 0 picks a free port', portOf, 0)
-    .argument('[command...]', 'after --: the command of the MCP server, and its arguments')
+    .argument(
+      '[command...]',
+      'after --: the command of the MCP server, and its arguments; with a preset also its URL',
+    )
     .action(run)
 }
 
-async function run([command, ...args]: readonly string[], flags: StdioFlags): Promise<void> {
-  const output = reserveStdout()
-  const { name = command === undefined ? undefined : serverNameOf(command, args) } = flags
-  if (name === undefined && command !== undefined) {
-    throw new Error(`${command} does not name the server; --name does, for the policy and the records`)
-  }
-  if (command === undefined && flags.env.length > 0) {
+async function run(words: readonly string[], flags: StdioFlags, command: Command): Promise<void> {
+  const { policy, preset } = flags
+  if (preset !== undefined) return runPreset(preset, words, flags)
+  if (policy === undefined) command.error(`error: give --policy FILE, or --preset ${presets.join('|')}`)
+  if (flags.printPolicy === true) command.error('error: --print-policy is for --preset')
+  return serve({ policy: { policyFile: policy }, ...serverOf(words, flags) }, flags)
+}
+
+async function runPreset(preset: Preset, words: readonly string[], flags: StdioFlags): Promise<void> {
+  const { name, env, dir, adminPort } = flags
+  const target = targetOfWords(words, { name, env, howToName: 'give --name NAME' })
+  const parts = { preset, targets: [target], port: 0, adminPort, logName: target.name, dir, env: process.env }
+  const { policy, logDir } = await preparePreset(parts)
+  if (flags.printPolicy === true) return processIo().out(policy.policyYaml)
+  return serve({ policy, command: undefined, name: target.name, logDir }, flags)
+}
+
+/** The server beside the targets of the policy, and the name of what the client gets. */
+function serverOf(
+  [command, ...args]: readonly string[],
+  { name = command === undefined ? undefined : serverNameOf(command, args), env }: StdioFlags,
+): Pick<StdioGatewayOptions, 'command' | 'name'> {
+  if (command === undefined) {
+    if (env.length === 0) return { command, name: name === undefined ? name : checkedName(name) }
     throw new Error('--env: only for a command after --; the targets of the policy have `env` there')
   }
-  const logger = lineLogger({ name: 'svc' }, flags.log ?? STDERR)
+  if (name === undefined) {
+    throw new Error(`${command} does not name the server; --name does, for the policy and the records`)
+  }
+  return { command: { server: name, command, args, env }, name: checkedName(name) }
+}
+
+function checkedName(name: string): string {
+  return parseNameSegment(formatNameSegment(name))
+}
+
+type Served = Pick<StdioGatewayOptions, 'policy' | 'command' | 'name' | 'logDir'>
+
+async function serve(served: Served, { dir, log, callbackPort }: StdioFlags): Promise<void> {
+  const output = reserveStdout()
+  const logger = lineLogger({ name: 'svc' }, log ?? STDERR)
   try {
     const server = await serveStdio({
-      policy: {
-        policyFile: flags.policy,
-        ...(flags.dir === undefined ? {} : { sec0Dir: resolve(flags.dir) }),
-      },
-      command:
-        command === undefined || name === undefined
-          ? undefined
-          : { server: name, command, args, env: flags.env },
-      name: name === undefined ? undefined : parseNameSegment(formatNameSegment(name)),
+      ...served,
+      policy: { ...served.policy, ...(dir === undefined ? {} : { sec0Dir: resolve(dir) }) },
       input: process.stdin,
       output,
       logger,
       credentials: (issuer, host) =>
-        signInCredentials(issuer, host, { callbackPort: flags.callbackPort, logger, env: process.env }),
+        signInCredentials(issuer, host, { callbackPort, logger, env: process.env }),
     })
     await endOf(server, output)
     logger.info({}, 'closing')

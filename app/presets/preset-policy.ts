@@ -19,13 +19,17 @@ export interface PresetPlace {
   /** URLs and commands by the name of the server. */
   readonly targets: Readonly<Record<string, string | PresetCommand>>
   readonly port: number
-  /** The directory of the gateway's files; the log is in its `audit`. */
+  /** The directory of the gateway's files. */
   readonly stateDir: string
+  /** `audit` in that directory by default. */
+  readonly logDir?: string
   readonly keyPath: string
   /** The user of calls over stdio, who sends no token. */
   readonly user: string
-  /** Absolute directories that arguments of commands may name. The first is the base of relative paths. */
+  /** Absolute directories whose files arguments of commands may name. */
   readonly directories: readonly string[]
+  /** The working directory of the commands, if relative paths in arguments may name its files. */
+  readonly root?: string
   /** The listener for approvals; without it nobody can approve, and what would wait for an approval is denied. */
   readonly admin?: { readonly port: number; readonly tokenPath: string }
 }
@@ -39,7 +43,7 @@ const riskyTools = [
 
 /** The text of the policy. It loads without a warning. */
 export function presetPolicy(preset: Preset, place: PresetPlace): string {
-  const { targets, port, stateDir, keyPath, user, admin } = place
+  const { targets, port, stateDir, logDir, keyPath, user, admin } = place
   const isObserved = preset === 'observe'
   const risky = admin === undefined ? 'are denied' : 'wait for an approval'
   return `${heading[preset]}
@@ -52,14 +56,14 @@ port: ${port}
 # The governed servers. A command gets only the variables in its env; env:NAME takes one from the environment.
 targets:${lines(Object.entries(targets).flatMap(targetLines), '  ', ' {}')}
 
-# Directory of the log and of what else the gateway writes.
+# Directory of what the gateway writes.
 sec0Dir: ${scalar(stateDir)}
 
 # Each call, also a refused one, becomes a signed line of the log.
 audit:
   gatewayName: local
   gatewayVersion: 1.0.0
-  signer: { keyRef: ${reference(keyPath)} }
+${logDir === undefined ? '' : `  dir: ${scalar(logDir)}\n`}  signer: { keyRef: ${reference(keyPath)} }
 
 # Who calls: programs of this machine, without a token. A gateway for others has authn.oidc instead.
 authn:
@@ -129,16 +133,18 @@ function limits(isObserved: boolean): string {
 }
 
 /** Paths in arguments for a server with a URL are not of this machine. */
-function filesystem({ targets, directories }: PresetPlace): string {
+function filesystem({ targets, directories, root }: PresetPlace): string {
   if (!Object.values(targets).some((target) => typeof target !== 'string')) {
     return '  # fs_allowlist: [/srv/data/**] # directories of files, if a server opens files'
   }
-  const all = directories.map((directory) => directory.replaceAll('\\', '/').replace(/\/$/, ''))
-  const [root] = all
-  return [
-    ...(root === undefined ? [] : [`  fs_root: ${scalar(root)} # base of relative paths`]),
-    `  fs_allowlist: [${all.map((directory) => scalar(`${directory}/**`)).join(', ')}] # directories of the files that arguments may name`,
-  ].join('\n')
+  const all = root === undefined ? directories : [...new Set([root, ...directories])]
+  const patterns = all.map((directory) => scalar(`${slashed(directory)}/**`)).join(', ')
+  const base = root === undefined ? '' : `  fs_root: ${scalar(slashed(root))} # base of relative paths\n`
+  return `${base}  fs_allowlist: [${patterns}] # directories of the files that arguments may name`
+}
+
+function slashed(directory: string): string {
+  return directory.replaceAll('\\', '/').replace(/\/$/, '')
 }
 
 function approvalRule(admin: PresetPlace['admin']): string {

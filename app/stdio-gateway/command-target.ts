@@ -2,7 +2,7 @@
 import { basename, resolve } from 'node:path'
 import { canonicalize, sha256Hex } from '@svc/core/json'
 import type { PolicyAdaptation } from '../gateway/builder.js'
-import { type StdioTarget, stdioTargetSchema } from '../stdio-targets/config.js'
+import { stdioTargetSchema } from '../stdio-targets/config.js'
 
 /** Programs that run a package, whose name is the first argument that is not an option. */
 const packageRunners: ReadonlySet<string> = new Set(['npx', 'bunx', 'uvx', 'pipx'])
@@ -36,14 +36,14 @@ export interface ServerCommand {
   readonly env: readonly string[]
 }
 
-/** The command as a target, with the working directory of this process. */
-function commandTarget({ command, args, env }: ServerCommand): StdioTarget {
-  return stdioTargetSchema.parse({
+/** The keys of the command as a target, with the working directory of this process. */
+export function commandTarget({ command, args, env }: Omit<ServerCommand, 'server'>) {
+  return {
     command: /[/\\]/.test(command) ? resolve(command) : command,
     args,
     cwd: process.cwd(),
     env: Object.fromEntries(env.map((name) => [name, `env:${name}`])),
-  })
+  }
 }
 
 /**
@@ -51,7 +51,8 @@ function commandTarget({ command, args, env }: ServerCommand): StdioTarget {
  * ask the client, and starts when it is used. The hash covers the policy and the command.
  */
 export function forOneClient(added: ServerCommand | undefined): PolicyAdaptation {
-  const commands = added === undefined ? {} : { [added.server]: commandTarget(added) }
+  const commands =
+    added === undefined ? {} : { [added.server]: stdioTargetSchema.parse(commandTarget(added)) }
   return {
     host(host) {
       const targets = Object.entries({ ...host.targets, ...commands }).map(([name, target]) => {

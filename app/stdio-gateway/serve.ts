@@ -20,6 +20,8 @@ export interface StdioGatewayOptions {
   readonly command: ServerCommand | undefined
   /** The server or group of the MCP endpoint that the client gets; undefined for all servers. */
   readonly name: string | undefined
+  /** The directory of the log, if the user has not named it; told at the start. */
+  readonly logDir?: string
   readonly input: Readable
   readonly output: Writable
   readonly logger: Logger
@@ -37,7 +39,7 @@ export interface StdioGateway {
 
 /** Throws `PolicyError`. Rejects if the gateway cannot start. */
 export async function serveStdio(options: StdioGatewayOptions): Promise<StdioGateway> {
-  const { policy, command, name, input, output, logger } = options
+  const { policy, command, name, logDir, input, output, logger } = options
   const builder = new GatewayBuilder(
     {
       port: 0,
@@ -54,7 +56,8 @@ export async function serveStdio(options: StdioGatewayOptions): Promise<StdioGat
   const { adminUrl } = await gateway.ready()
   const { sha256, host } = await builder.policy()
   const path = name === undefined ? ALL_SERVERS_PATH : `${ALL_SERVERS_PATH}/${name}`
-  logger.info({ path, policy_sha256: sha256, ...(adminUrl === undefined ? {} : { adminUrl }) }, 'serving')
+  const facts = { path, policy_sha256: sha256, log: logDir, adminUrl }
+  logger.info(facts, 'serving')
   const issuer = resolveOptional(builder.container, services.signIn)
   const bridge = new Bridge({
     logger,

@@ -4,9 +4,10 @@ import type { Logger, SignInIssuer } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import { canonicalBase } from '../../http/public-url.js'
 import type { HostConfig } from '../../policy/config.js'
+import { userDirectory } from '../../policy/user-directory.js'
 import type { Credentials } from '../endpoint-session.js'
 import type { SignIn } from './sign-in.js'
-import { TokenFile, type Tokens, userDirectory } from './token-file.js'
+import { TokenFile, type Tokens } from './token-file.js'
 
 /** A token that ends sooner is refreshed before it is used, in milliseconds. */
 const minRemainingMs = 10_000

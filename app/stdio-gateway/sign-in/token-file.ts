@@ -2,7 +2,6 @@
 import { randomBytes } from 'node:crypto'
 import { chmodSync } from 'node:fs'
 import { open, readFile, rename } from 'node:fs/promises'
-import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { parseJsonObject, sha256Hex } from '@svc/core/json'
@@ -75,15 +74,4 @@ export class TokenFile {
     makeDirectories(this.#directory, 0o700)
     chmodSync(this.#directory, 0o700)
   }
-}
-
-/** The directory for a user's own files: XDG Base Directory on Linux, and its equivalent elsewhere. */
-export function userDirectory(
-  env: Readonly<Record<string, string | undefined>>,
-  platform: NodeJS.Platform = process.platform,
-): string {
-  const home = homedir()
-  if (platform === 'darwin') return join(home, 'Library', 'Application Support', 'svc')
-  if (platform === 'win32') return join(env['LOCALAPPDATA'] ?? join(home, 'AppData', 'Local'), 'svc')
-  return join(env['XDG_STATE_HOME'] || join(home, '.local', 'state'), 'svc')
 }
