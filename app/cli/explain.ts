@@ -4,6 +4,7 @@ import {
   type Call,
   callRequest,
   denied,
+  type ErrorCode,
   identity,
   type Outcome,
   type Plugin,
@@ -32,12 +33,30 @@ export interface ExplainedCall {
   readonly idempotencyKey?: string
 }
 
-/** The explanation as lines, the verdict last. Throws what a plugin's `create` throws. */
+/** What the policy decides; undecided if no stage refuses the call and some do not say what they would do. */
+export type ExplainedVerdict =
+  | { readonly decision: 'allow' }
+  | { readonly decision: 'undecided'; readonly because: readonly string[] }
+  | {
+      readonly decision: 'deny'
+      readonly code: ErrorCode
+      readonly reason: string
+      readonly stage: string
+      readonly rule: string
+    }
+
+export interface CallExplanation {
+  /** For a terminal; the verdict is the last one. */
+  readonly lines: readonly string[]
+  readonly verdict: ExplainedVerdict
+}
+
+/** Throws what a plugin's `create` throws. */
 export async function explainCall(
   policy: Policy,
   requested: ExplainedCall,
   baseDir: string,
-): Promise<string[]> {
+): Promise<CallExplanation> {
   const lines: string[] = []
   const control = callFor(requested, isPlain(requested.server, policy.host))
   const { call } = control
@@ -56,8 +75,22 @@ export async function explainCall(
   const unknown = unknownServer(requested.server, policy.host)
   // A gateway refuses such a call before the stages too.
   const outcome = unknown ?? (await compose(stages, () => Promise.resolve(unsent))(control))
-  lines.push(explanation.verdict(outcome, call))
-  return lines
+  const verdict = explanation.verdict(outcome, call)
+  lines.push(`verdict: ${describeVerdict(verdict, requested.server)}`)
+  return { lines, verdict }
+}
+
+function describeVerdict(verdict: ExplainedVerdict, server: string): string {
+  switch (verdict.decision) {
+    case 'allow':
+      return `would be sent to server "${server}"`
+    case 'undecided':
+      return `undecided: ${verdict.because.join('; ')}; otherwise it would be sent to server "${server}"`
+    case 'deny': {
+      const { code, reason, stage, rule } = verdict
+      return `denied with ${code} (${statusOf(code)}); reason: ${reason}; stage: ${stage}; rule: ${rule}`
+    }
+  }
 }
 
 function unknownServer(server: string, { targets }: HostConfig): Outcome | undefined {
@@ -76,6 +109,7 @@ class Explanation {
   readonly #lines: string[]
   /** The innermost stage that refused, and its last line, which is the rule. */
   #decided: { stage: string; rule: string | undefined } | undefined
+  readonly #undecided: string[] = []
 
   constructor(lines: string[]) {
     this.#lines = lines
@@ -91,6 +125,7 @@ class Explanation {
             const isIdentity = provides?.some(({ index }) => index === identity.index) === true
             const why = isIdentity ? 'the caller is taken from the command line' : 'it explains nothing'
             this.#lines.push(`${name}: passed over, ${why}`)
+            if (!isIdentity) this.#undecided.push(`stage ${name} explains nothing`)
             return next()
           }
           let rule: string | undefined
@@ -106,6 +141,7 @@ class Explanation {
               return next()
             },
             say,
+            (why) => this.#undecided.push(`stage ${name} ${why}`),
           )
           if (outcome.kind !== 'completed' && !hasAsked) this.#decided = { stage: name, rule }
           return outcome
@@ -114,18 +150,21 @@ class Explanation {
     }
   }
 
-  verdict(outcome: Outcome, call: Call): string {
-    if (outcome.kind === 'completed') return `verdict: would be sent to server "${call.target.server}"`
+  verdict(outcome: Outcome, call: Call): ExplainedVerdict {
+    if (outcome.kind === 'completed') {
+      const because = this.#undecided
+      return because.length === 0 ? { decision: 'allow' } : { decision: 'undecided', because }
+    }
     const { code, message } = outcome
     const denial = outcome.kind === 'denied' ? outcome.denial : undefined
     const finding = call.findings.find(({ reason }) => reason === denial?.reason)
-    const parts = [
-      `verdict: denied with ${code} (${statusOf(code)})`,
-      `reason: ${denial?.reason ?? message}`,
-      `stage: ${finding?.stage ?? this.#decided?.stage ?? 'gateway'}`,
-      `rule: ${finding?.detail ?? this.#decided?.rule ?? message}`,
-    ]
-    return parts.join('; ')
+    return {
+      decision: 'deny',
+      code,
+      reason: denial?.reason ?? message,
+      stage: finding?.stage ?? this.#decided?.stage ?? 'gateway',
+      rule: finding?.detail ?? this.#decided?.rule ?? message,
+    }
   }
 }
 

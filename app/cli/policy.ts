@@ -132,7 +132,8 @@ async function explain(file: string, options: ExplainOptions, io: CliIo, env: En
     return
   }
   const call: ExplainedCall = { ...options, roles: options.role ?? [] }
-  for (const line of await explainCall(result.policy, call, baseDirOf(file))) await io.out(`${line}\n`)
+  const { lines } = await explainCall(result.policy, call, baseDirOf(file))
+  for (const line of lines) await io.out(`${line}\n`)
 }
 
 function lineOf(diagnostic: Diagnostic): string {

@@ -27,10 +27,16 @@ export interface Stage {
    */
   ownCredential?(server: string): Promise<Credential | undefined>
   /**
-   * Describes for `svc policy explain` what the stage would do, without effects outside the call. A stage without it is
-   * skipped, and the explanation says so.
+   * Describes for `svc policy explain` what the stage would do, without effects outside the call. Where only a run would
+   * show whether it refuses the call, it says why by `undecided`, as a predicate. A stage without it is skipped, and a
+   * call that no stage refuses is undecided.
    */
-  explain?(call: Call, next: Next, say: (line: string) => void): MaybePromise<Outcome>
+  explain?(
+    call: Call,
+    next: Next,
+    say: (line: string) => void,
+    undecided?: (why: string) => void,
+  ): MaybePromise<Outcome>
   /** The entries of its section that apply to some calls only, for the coverage of `svc policy test`. */
   readonly entries?: SectionEntries
 }

@@ -110,12 +110,13 @@ const effects = {
   full: 'each of its findings denies',
 } as const
 
+/** Whether only the mandate of the call would decide. */
 export function explainMandates(
   call: Call,
   request: CallRequest,
   { requirement, headers, keys }: ExplainedParts,
   say: (line: string) => void,
-): void {
+): boolean {
   const reading = requirement.readingOf(request)
   const outside = requirement.outside(request, call.get(sideEffects))
   if (outside !== undefined) {
@@ -124,7 +125,7 @@ export function explainMandates(
   }
   if (reading === undefined) {
     if (outside === undefined) say('mandates do not apply: it is not a tool that ap2.tools.allow matches')
-    return
+    return false
   }
   if (reading !== request.reference) say(`mandates apply: the call can be read as ${reading}`)
   const isRequired = requirement.isRequired(call, request)
@@ -135,6 +136,7 @@ export function explainMandates(
   say(`accepted issuers: ${allowed.length === 0 ? 'none, so every mandate is refused' : allowed.join(', ')}`)
   for (const binding of requirement.bindingsOf(request)) say(describeBinding(binding))
   if (isRequired) say('assumes a valid mandate for these arguments')
+  return isRequired && requirement.mode !== 'observe'
 }
 
 function describeBinding(binding: ArgumentBinding | undefined): string {

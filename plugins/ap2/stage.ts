@@ -95,11 +95,17 @@ export class Ap2Stage implements Stage {
     return this.#handleTool(call, next)
   }
 
-  async explain(call: Call, next: Next, say: (line: string) => void): Promise<Outcome> {
+  async explain(
+    call: Call,
+    next: Next,
+    say: (line: string) => void,
+    undecided?: (why: string) => void,
+  ): Promise<Outcome> {
     const { requirement, headers, keys } = this.#parts
     const rule = requirement.ruleFor(call)
     if (rule !== undefined) call.addReferenceRule(rule)
-    explainMandates(call, await call.request(), { requirement, headers, keys }, say)
+    const parts = { requirement, headers, keys }
+    if (explainMandates(call, await call.request(), parts, say)) undecided?.('would verify a mandate')
     return next()
   }
 

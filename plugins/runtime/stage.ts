@@ -11,6 +11,7 @@ import {
   type Outcome,
   responseChange,
   type Stage,
+  verdict,
 } from '@svc/core'
 import { EvaluationError } from './evaluation/error.js'
 import { type GuardedEvaluator, principalOf } from './evaluation/guarded-evaluator.js'
@@ -79,19 +80,28 @@ export class RuntimeStage implements Stage {
     return this.#evaluate(call, next, this.#source)
   }
 
-  async explain(call: Call, next: Next, say: (line: string) => void): Promise<Outcome> {
+  async explain(
+    call: Call,
+    next: Next,
+    say: (line: string) => void,
+    undecided?: (why: string) => void,
+  ): Promise<Outcome> {
     const source = this.#source
     if (source === undefined) {
       say('mode local: the enforcement section decides')
       return next()
     }
     const { kind } = await call.request()
-    if (kind === 'protocol') say('only tools, prompts and resources are evaluated')
-    else {
-      say(`would ask ${source.description}; if that fails, ${failureEffect[source.failureMode]}`)
-      say('an explanation sends no request: what follows is what the policy itself decides')
+    if (kind === 'protocol') {
+      say('only tools, prompts and resources are evaluated')
+      return next()
     }
-    return next()
+    say(`would ask ${source.description}; if that fails, ${failureEffect[source.failureMode]}`)
+    say('an explanation sends no request: what follows is what the policy itself decides')
+    const outcome = await next()
+    // In observe mode a decision of the runtime is only recorded.
+    if (call.get(verdict)?.mode !== 'observe') undecided?.('would ask its runtime')
+    return outcome
   }
 
   async #evaluate(call: Call, next: Next, source: EvaluationSource): Promise<Outcome> {

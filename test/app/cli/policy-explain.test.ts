@@ -9,10 +9,12 @@ import { fixtures, policy } from './policy-console.js'
 
 describe('svc policy explain', () => {
   const file = `${fixtures}valid/every-section.yaml`
+  const byRuntime = (server: string) =>
+    `verdict: undecided: stage runtime would ask its runtime; otherwise it would be sent to server "${server}"`
   const explain = (tool: string, ...more: string[]) =>
     policy('explain', file, '--tenant', 'acme', '--server', 'files', '--tool', tool, ...more)
 
-  it('prints the decision of every stage in order, and that the call would be sent', async () => {
+  it('prints the decision of every stage in order, and that a runtime would decide', async () => {
     const explained = await explain('read@1.2', '--user', 'bob@acme.example')
     const { exit } = explained
     const lines = explained.lines.filter((line) => !/^(?:warning|plugins): /.test(line))
@@ -30,7 +32,7 @@ describe('svc policy explain', () => {
       'quotas',
       'brokers',
     ])
-    expect(lines.at(-1)).to.equal('verdict: would be sent to server "files"')
+    expect(lines.at(-1)).to.equal(byRuntime('files'))
     expect(exit).to.equal(0)
   })
 
@@ -75,7 +77,7 @@ describe('svc policy explain', () => {
     const bills = ['explain', file, '--tenant', 'acme', '--server', 'bills', '--tool', 'list@1.0']
     expect((await policy(...bills)).lines.at(-1)).to.include('tool_not_in_allowlist')
     expect((await policy(...bills, '--role', 'clerk', '--role', 'auditor')).lines.at(-1)).to.equal(
-      'verdict: would be sent to server "bills"',
+      byRuntime('bills'),
     )
   })
 
@@ -131,7 +133,7 @@ security: { side_effects: { require_idempotency_key: true } }
     // The finding payload_too_large is not in this policy's deny_on.
     const { lines } = await explain('read@1.2', '--args', args)
     expect(lines.join('\n')).to.include('payload_too_large')
-    expect(lines.at(-1)).to.equal('verdict: would be sent to server "files"')
+    expect(lines.at(-1)).to.equal(byRuntime('files'))
   })
 
   it('reports a server that is not a target as unknown', async () => {
@@ -145,7 +147,7 @@ security: { side_effects: { require_idempotency_key: true } }
     )
   })
 
-  it('names a stage that has no explanation', async () => {
+  it('leaves a call undecided that only a stage without an explanation could refuse', async () => {
     const { lines } = await policy(
       ...['explain', `${fixtures}valid/custom-stage.yaml`, '--tenant', 'acme'],
       ...['--server', 'files', '--tool', 'read'],
@@ -154,7 +156,68 @@ security: { side_effects: { require_idempotency_key: true } }
       'call: mcp://files/read@unversioned for a caller without a user of tenant "acme"',
     )
     expect(lines).to.include('slow: passed over, it explains nothing')
-    expect(lines.at(-1)).to.equal('verdict: would be sent to server "files"')
+    expect(lines.at(-1)).to.equal(
+      'verdict: undecided: stage slow explains nothing; otherwise it would be sent to server "files"',
+    )
+  })
+
+  describe('of a call that no stage refuses', () => {
+    const remote = {
+      runtime: { enforcement: { mode: 'remote', remote: { endpoint: 'https://runtime.example/' } } },
+    }
+    const mandates = (mode: string) => ({ ap2: { enabled: true, mode, trust: { audiences: ['gw'] } } })
+    const slow = { plugins: [{ use: `${fixtures}invalid/modules/slow.mjs` }], slow: {} }
+    const rows: [string, Record<string, unknown>, string][] = [
+      ['is sent if every stage explains itself', {}, 'would be sent to'],
+      [
+        'is undecided if a runtime decides',
+        remote,
+        'undecided: stage runtime would ask its runtime; otherwise',
+      ],
+      [
+        'is sent if a runtime is only recorded',
+        { ...remote, enforcement: { mode: 'observe' } },
+        'would be sent to',
+      ],
+      [
+        'is undecided if it needs a mandate',
+        mandates('full'),
+        'undecided: stage ap2 would verify a mandate; otherwise',
+      ],
+      ['is sent if mandates are only recorded', mandates('observe'), 'would be sent to'],
+      [
+        'names every stage that leaves it undecided',
+        { ...slow, ...mandates('full') },
+        'undecided: stage ap2 would verify a mandate; stage slow explains nothing; otherwise',
+      ],
+      [
+        'is denied by another stage',
+        { ...slow, entitlements: { default_plan: 'p', plans: { p: {} }, tenants: {} } },
+        'denied',
+      ],
+    ]
+    for (const [title, sections, verdict] of rows) {
+      it(title, async () => {
+        using folder = new TemporaryDir()
+        const policyFile = join(folder.path, 'policy.yaml')
+        writeFileSync(
+          policyFile,
+          JSON.stringify({
+            tenant: 'acme',
+            port: 0,
+            targets: { files: 'http://127.0.0.1:9' },
+            audit: { gatewayName: 'gw', gatewayVersion: '1.0.0', signer: { keyRef: 'file://key' } },
+            authn: { allowUnauthenticated: true },
+            entitlements: 'open',
+            quotas: { adapter: 'memory' },
+            ...sections,
+          }),
+        )
+        const asked = ['explain', policyFile, '--tenant', 'acme', '--server', 'files', '--tool', 'pay']
+        const { lines } = await policy(...asked)
+        expect(lines.at(-1)).to.match(new RegExp(`^verdict: ${verdict}`))
+      })
+    }
   })
 
   it('refuses arguments that are not a JSON object, and keys that a header cannot carry', async () => {
