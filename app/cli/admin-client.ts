@@ -18,6 +18,8 @@ interface AdminAddress {
   readonly url: string
   /** `env:NAME` or `file://PATH`. */
   readonly tokenRef: string
+  /** The base of a relative path in it; the working directory if absent. */
+  readonly baseDir?: string
   /** Whether to send the token over plain http to another machine. */
   readonly insecureHttp?: boolean
 }
@@ -33,7 +35,7 @@ export class AdminClient {
 
   /** Rejects with `AdminError` if the address is not valid or the token cannot be read. */
   static async open(
-    { url, tokenRef, insecureHttp = false }: AdminAddress,
+    { url, tokenRef, baseDir = process.cwd(), insecureHttp = false }: AdminAddress,
     env: Readonly<Record<string, string | undefined>>,
   ): Promise<AdminClient> {
     const base = baseOf(url)
@@ -42,7 +44,7 @@ export class AdminClient {
         `${base.origin}: the token would cross the network in plain text; use https, or forward the port to this machine, or pass --insecure-http`,
       )
     }
-    return new AdminClient(base, await readToken(tokenRef, env))
+    return new AdminClient(base, await readToken(tokenRef, { baseDir, stateDir: baseDir, env }))
   }
 
   /** The response's JSON. Rejects with `AdminError` for every response but 200. */
@@ -99,16 +101,15 @@ function baseOf(url: string): URL {
 }
 
 /** Reads the token's file from any directory, as the user of the command names it. */
-async function readToken(ref: string, env: Readonly<Record<string, string | undefined>>): Promise<string> {
-  const place = { baseDir: process.cwd(), stateDir: process.cwd(), env }
+async function readToken(ref: string, place: ConstructorParameters<typeof KeyReader>[0]): Promise<string> {
   try {
     const token = await new KeyReader(place, ['/']).read(ref)
     if (/^[\x21-\x7e]+$/.test(token)) return token
   } catch (error) {
     if (!isKeyError(error)) throw error
-    throw new AdminError(`--token-ref: ${error.message}`, { cause: error })
+    throw new AdminError(`the token: ${error.message}`, { cause: error })
   }
-  throw new AdminError('--token-ref: not a token: it contains white space or control characters')
+  throw new AdminError('the token: not a token: it contains white space or control characters')
 }
 
 function jsonOf(text: string): unknown {

@@ -14,8 +14,9 @@ import {
   type Purchase,
 } from '@svc/plugin-ap2/dev'
 import { Command, Option } from 'commander'
-import { commandGuard, parseInstant, wholeNumber } from './command-guard.js'
 import { type CliIo, processIo } from './io.js'
+import { withManual } from './manual.js'
+import { parseInstant, wholeNumber } from './option-values.js'
 
 const FAILED = 1
 
@@ -37,9 +38,8 @@ interface MakeOptions extends PurchaseOptions {
 }
 
 export function ap2Command(io: CliIo = processIo()): Command {
-  const guarded = commandGuard(io, 'ap2', [Error])
-  const ap2 = new Command('ap2').description('payment mandates of the Agent Payments Protocol')
-  ap2
+  const ap2 = new Command('ap2').description('check and make payment mandates of the Agent Payments Protocol')
+  const inspecting = ap2
     .command('inspect')
     .description('print a mandate or a bundle, and each check with its result')
     .argument('<file>', 'the file, or - for the standard input')
@@ -47,10 +47,9 @@ export function ap2Command(io: CliIo = processIo()): Command {
     .option('--audience <name...>', 'accepted audiences; default: the audience of each mandate')
     .option('--at <time>', 'check as of this time (ISO 8601)', parseInstant)
     .option('--json', 'print JSON')
-    .action((file: string, options: InspectCommandOptions) =>
-      guarded('inspect', () => inspect(file, options, io)),
-    )
-  ap2
+    .action((file: string, options: InspectCommandOptions) => inspect(file, options, io))
+  withManual(inspecting, { example: 'mandate.json', verdicts: ['every check passed', 'a check failed'] })
+  const making = ap2
     .command('make')
     .description('issue mandates for a purchase with local keys, for development')
     .addOption(new Option('--shape <shape>', 'shape of the mandates').choices(mandateShapes).default('chain'))
@@ -68,7 +67,8 @@ export function ap2Command(io: CliIo = processIo()): Command {
       'print the entry of ap2.tools.bind for these example arguments (a JSON file) instead',
     )
     .option('--header', 'print the value of the header x-ap2-bundle')
-    .action((options: MakeOptions) => guarded('make', () => make(options, io)))
+    .action((options: MakeOptions) => make(options, io))
+  withManual(making, { example: '--audience shop --total 1999 --item shoe' })
   return ap2
 }
 

@@ -12,6 +12,7 @@ export interface FetchArguments {
   environment?: string
   clientName?: string
   clientVersion?: string
+  json?: boolean
 }
 
 type OpenSource = ObjectSource & { close(): void }
@@ -37,13 +38,14 @@ export async function fetchUploaded(
       onFile: (path, bytes) => io.err(`${path}: ${bytes} bytes\n`),
     })
     const { files, objects, bytes, head, problems } = report
+    io.exit(problems.length === 0 ? 0 : INCOMPLETE)
+    if (options.json === true) return io.out(`${JSON.stringify(report, null, 2)}\n`)
     for (const problem of problems) io.err(`${problem}\n`)
     await io.out(`${files} files of ${objects} objects, ${bytes} bytes, in ${dir}\n`)
     const newest =
       head && `the newest checkpoint of ${head.origin} has ${head.size} leaves, root ${head.root}`
     await io.out(`${newest ?? 'there is no checkpoint'}\n`)
     await io.out(`next: svc-sdk audit verify ${dir} --keys FILE\n`)
-    io.exit(problems.length === 0 ? 0 : INCOMPLETE)
   } finally {
     await source.close()
   }

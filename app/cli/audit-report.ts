@@ -1,6 +1,5 @@
 // `svc audit report`: a signed report on a range of days, as JSON and as a page.
-import { isJsonObject, visibleInLine } from '@svc/core/json'
-import { AuditError, type LegalHold } from '@svc/plugin-audit/log'
+import { visibleInLine } from '@svc/core/json'
 import {
   auditReport,
   checkReport,
@@ -10,6 +9,7 @@ import {
   signReport,
 } from '@svc/plugin-audit/tools'
 import { signerIn, writeText } from './audit-files.js'
+import { logOf } from './audit-options.js'
 import { VERDICT_EXIT, witnessPolicy } from './audit-verify.js'
 import type { CliIo } from './io.js'
 
@@ -25,9 +25,10 @@ export interface ReportArguments {
   quorum?: number
   policy?: string
   out?: string
+  json?: boolean
 }
 
-export async function report(dir: string, options: ReportArguments, io: CliIo): Promise<void> {
+export async function report(given: string | undefined, options: ReportArguments, io: CliIo): Promise<void> {
   const {
     from,
     to,
@@ -37,36 +38,47 @@ export async function report(dir: string, options: ReportArguments, io: CliIo): 
     witnessKeys,
     quorum,
     policy,
+    json,
     out = `audit-report-${from}-${to}`,
   } = options
   const witnesses = await witnessPolicy(witnessKeys, quorum)
-  const holds = policy === undefined ? undefined : await holdsOf(policy)
+  const writer = policy === undefined ? undefined : await writerOf(policy)
+  const dir = given ?? writer?.logDir ?? (await logOf(given, undefined))
   const made = await auditReport(dir, {
     from,
     to,
     ...(keys === undefined ? {} : { keys: await readKeys(keys) }),
     ...(against === undefined ? {} : { against }),
     ...(witnesses === undefined ? {} : { witnesses }),
-    ...(holds === undefined ? {} : { holds }),
+    ...(writer === undefined ? {} : { holds: writer.holds }),
   })
   const signer = signerIn(signWith)
   const signed = await signReport(made, signer)
   await writeText(`${out}.json`, `${signed}\n`, 0o600)
   await writeText(`${out}.html`, reportPage(made, signed), 0o600)
   const { verdict } = made.verification
-  await io.out(`${verdictText(verdict)}; ${out}.json and ${out}.html, signed by ${signer.keyId}\n`)
   io.exit(VERDICT_EXIT[verdict])
+  await io.out(
+    json === true
+      ? `${JSON.stringify({ verdict, files: [`${out}.json`, `${out}.html`], keyId: signer.keyId }, null, 2)}\n`
+      : `${verdictText(verdict)}; ${out}.json and ${out}.html, signed by ${signer.keyId}\n`,
+  )
 }
 
-export async function checkReportFile(file: string, options: { keys: string }, io: CliIo): Promise<void> {
+interface CheckReportArguments {
+  keys: string
+  json?: boolean
+}
+
+export async function checkReportFile(file: string, options: CheckReportArguments, io: CliIo): Promise<void> {
   const judged = checkReport((await readInput(file, 'report')).toString(), await readKeys(options.keys))
+  io.exit(judged.valid ? VERDICT_EXIT[judged.verdict] : REFUTED)
+  if (options.json === true) return io.out(`${JSON.stringify(judged, null, 2)}\n`)
   if (!judged.valid) {
-    io.exit(REFUTED)
     await io.out(`NOT A REPORT OF THESE KEYS: ${judged.reason}\n`)
     return
   }
   const { keyId, verdict, from, to, origin, selfVouched } = judged
-  io.exit(VERDICT_EXIT[verdict])
   const vouched = selfVouched ? 'judged by the keys in the log itself: the log vouches for itself\n' : ''
   await io.out(
     `log ${visibleInLine(origin ?? 'without a journal')}\nfrom ${visibleInLine(from)} to ${visibleInLine(to)}\n${vouched}` +
@@ -78,14 +90,9 @@ function verdictText(verdict: keyof typeof VERDICT_EXIT): string {
   return verdict === 'not_intact' ? 'NOT INTACT' : verdict.replaceAll('_', ' ')
 }
 
-/** The holds of the writer's policy, which the log itself does not state. */
-async function holdsOf(file: string): Promise<readonly LegalHold[]> {
+/** The gateway that writes the log; the log itself does not state its holds. */
+async function writerOf(policy: string) {
   // Imported here, because it loads every plugin.
-  const { loadPolicyFile } = await import('./policy-file.js')
-  const { auditSchema } = await import('@svc/plugin-audit')
-  const result = await loadPolicyFile(file, process.env, false)
-  if (!result.ok)
-    throw new AuditError('read_failed', `${file} is not a valid policy: svc policy check ${file}`)
-  const section = result.policy.sections.get('audit')
-  return auditSchema.shape.hold.parse(isJsonObject(section) ? section['hold'] : undefined)
+  const { gatewayOf } = await import('./policy-gateway.js')
+  return gatewayOf(policy, process.env)
 }

@@ -1,7 +1,8 @@
 // `svc audit`: verifying and reading the audit log.
-import { AuditError, forkLog, resumeLog, SignerKeyError } from '@svc/plugin-audit/log'
+import { forkLog, resumeLog } from '@svc/plugin-audit/log'
 import { Command, Option } from 'commander'
 import { type FetchArguments, fetchUploaded } from './audit-fetch.js'
+import { KEYS_HELP, type LogPlace, logOf, withFilter, withLog, withWitnesses } from './audit-options.js'
 import {
   type CheckProofArguments,
   type ConsistencyArguments,
@@ -17,20 +18,23 @@ import { stats } from './audit-stats.js'
 import { showTrace } from './audit-trace.js'
 import { type VerifyArguments, verify } from './audit-verify.js'
 import { runWitness, type WitnessArguments } from './audit-witness.js'
-import { commandGuard, exitUndecided, portOf, UNDECIDED, wholeNumber } from './command-guard.js'
 import { type CliIo, processIo } from './io.js'
+import { withManual } from './manual.js'
+import { portOf, wholeNumber } from './option-values.js'
 
 const DEFAULT_WITNESS_PORT = 8791
-const KEYS =
-  'public keys (ed25519:<base64>, one a line, with the leaves that each may sign) or a signing key file'
+const intact = ['intact', 'not intact'] as const
 
 export function auditCommand(io: CliIo = processIo()): Command {
-  const guarded = commandGuard(io, 'audit', [AuditError, SignerKeyError])
   const audit = new Command('audit').description('verify and read the audit log')
+  for (const command of [...judging(io), ...reading(io), ...keeping(io)]) audit.addCommand(command)
+  return audit
+}
 
-  exitUndecided(addWitnessOptions(audit.command('verify <dir>')))
-    .description('check every record; exit 0 intact, 1 not intact, 2 cannot be judged')
-    .option('--keys <file>', KEYS)
+function judging(io: CliIo): Command[] {
+  const verifying = withWitnesses(withLog(new Command('verify')))
+    .description('check every record, signature and checkpoint of a log')
+    .option('--keys <file>', KEYS_HELP)
     .option(
       '--against <checkpoint>',
       'a file with a checkpoint kept elsewhere, to which the log must still lead',
@@ -41,99 +45,90 @@ export function auditCommand(io: CliIo = processIo()): Command {
     .option('--fast', 'check the journal, the tree and its roots, not the signature of each record')
     .option('--agents', 'compare the files of agents with the daily logs')
     .option('--allow-unsealed', 'accept a log without a journal, of a signer without a public key')
-    .option('--json', 'print the report as JSON')
-    .action((dir: string, options: VerifyArguments) =>
-      guarded('verify', () => verify(dir, options, io), UNDECIDED),
+    .option('--json', 'print the result as JSON')
+    .action(async (dir: string | undefined, { policy, ...options }: VerifyArguments & LogPlace) =>
+      verify(await logOf(dir, policy), options, io),
     )
 
-  addFilterOptions(audit.command('prove <dir>'))
-    .description(
-      'write the proof that one record, or all that match, are in the log; it can be checked without the log',
-    )
+  const proving = withFilter(withLog(new Command('prove')))
+    .description('write the proof that records are in a log, which can be checked without the log')
     .option('--all', 'prove every record that matches, in one file')
     .option('--out <file>', 'write the proof to this file instead of standard output')
-    .action((dir: string, options: ProveArguments) => guarded('prove', () => prove(dir, options, io)))
+    .action(async (dir: string | undefined, { policy, ...options }: ProveArguments & LogPlace) =>
+      prove(await logOf(dir, policy), options, io),
+    )
 
-  exitUndecided(audit.command('check-proof <file>'))
-    .description('check a proof; exit 0 if its records were sealed by one of the keys')
-    .requiredOption('--keys <file>', KEYS)
+  const checkingProof = new Command('check-proof')
+    .description('check a proof: whether its records were sealed by one of the keys')
+    .argument('<file>', 'the proof, as `audit prove` writes it')
+    .requiredOption('--keys <file>', KEYS_HELP)
     .option('--json', 'print the result as JSON')
-    .action((file: string, options: CheckProofArguments) =>
-      guarded('check-proof', () => checkProofFile(file, options, io), UNDECIDED),
-    )
+    .action((file: string, options: CheckProofArguments) => checkProofFile(file, options, io))
 
-  audit
-    .command('consistency <old> <new>')
-    .description('check that the log was only appended to between two checkpoints; exit 0 if it was')
-    .requiredOption('--dir <dir>', 'the log, whose tree gives the proof')
-    .requiredOption('--keys <file>', 'public keys (ed25519:<base64>, one a line) or a signing key file')
+  const comparing = new Command('consistency')
+    .description('check that a log was only appended to between two checkpoints')
+    .argument('<old>', 'a file with the older checkpoint')
+    .argument('<new>', 'a file with the newer one')
+    .option('--dir <dir>', 'the log, whose tree gives the proof')
+    .option('--policy <file>', "the gateway's policy, which says where the log is, instead of --dir")
+    .requiredOption('--keys <file>', KEYS_HELP)
     .option('--json', 'print the result with the proof as JSON')
-    .action((older: string, newer: string, options: ConsistencyArguments) =>
-      guarded('consistency', () => consistency(older, newer, options, io)),
+    .action(
+      async (
+        older: string,
+        newer: string,
+        { dir, policy, ...options }: ConsistencyArguments & ConsistencyLog,
+      ) => consistency(older, newer, { ...options, dir: await logOf(dir, policy) }, io),
     )
 
-  audit
-    .command('vkey <dir>')
-    .description('print the verifier keys of the log (c2sp.org/signed-note), for other tools')
-    .action((dir: string) => guarded('vkey', () => vkey(dir, io)))
-
-  audit
-    .command('resume <dir>')
-    .description('continue a log that was copied, restored or moved; only if the original is gone')
-    .action((dir: string) => guarded('resume', () => resume(dir, io)))
-
-  audit
-    .command('fork <dir>')
-    .description('set a log aside, and let the next writer begin one that names it as its parent')
-    .action((dir: string) => guarded('fork', () => fork(dir, io)))
-
-  audit
-    .command('witness')
-    .description('run a witness, which cosigns checkpoints of logs that were only appended to')
-    .requiredOption('--dir <dir>', 'the directory of its state, on a local disk')
-    .requiredOption('--key <file>', 'its signing key')
-    .option('--port <n>', 'the port it listens on, 0 for a free one', portOf, DEFAULT_WITNESS_PORT)
-    .option('--host <address>', 'the address it listens on', '127.0.0.1')
-    .option('--name <name>', 'its name in cosignatures; default svc-witness.invalid/ and its key id')
-    .option('--logs <file>', 'verifier keys of the logs, as vkey prints them; default DIR/logs')
-    .action((options: WitnessArguments) => guarded('witness', () => runWitness(options, io)))
-
-  audit
-    .command('fetch <source> <dir>')
-    .description('restore an uploaded log from a control plane (URL) or a bucket (s3://BUCKET[/PREFIX])')
-    .option('--log <id>', 'the id of the log, if the client has several')
-    .option('--keys <file>', 'the public keys of the log, with which its beginning is checked')
-    .option('--key-file <file>', 'a file with the API key of the control plane (default: SVC_AUDIT_KEY)')
-    .option('--tenant <tenant>', 'the owner of the upload: its tenant')
-    .option('--environment <name>', 'its environment')
-    .option('--client-name <name>', 'its client')
-    .option('--client-version <version>', 'the version of the client')
-    .action((source: string, dir: string, options: FetchArguments) =>
-      guarded('fetch', () => fetchUploaded(source, dir, options, io)),
-    )
-
-  addWitnessOptions(audit.command('report <dir>'))
-    .description('write a signed report on a range of days, as JSON and as a page; exit codes as verify')
+  const reporting = withWitnesses(new Command('report'))
+    .description('write a signed report on a range of days, as JSON and as a page')
+    .argument('[dir]', 'the directory of the log')
     .requiredOption('--from <day>', 'the first day, YYYY-MM-DD in UTC')
     .requiredOption('--to <day>', 'the last day')
     .requiredOption('--sign-with <file>', 'the signing key of the reporter')
     .option('--keys <file>', 'the public keys that verification trusts')
     .option('--against <checkpoint>', 'a file with a checkpoint kept elsewhere')
-    .option('--policy <file>', "the writer's policy, whose holds are reported")
+    .option('--policy <file>', "the writer's policy: its holds, and its log if DIR is not given")
     .option('--out <name>', 'names of the files, without .json and .html')
-    .action((dir: string, options: ReportArguments) =>
-      guarded('report', () => report(dir, options, io), UNDECIDED),
-    )
+    .option('--json', 'print the verdict and the names of the files as JSON')
+    .action((dir: string | undefined, options: ReportArguments) => report(dir, options, io))
 
-  exitUndecided(audit.command('check-report <file>'))
-    .description('check a report; exit 0 if one of the keys signed that the log is intact, else 1')
-    .requiredOption('--keys <file>', 'public keys (ed25519:<base64>, one a line) or a signing key file')
-    .action((file: string, options: { keys: string }) =>
-      guarded('check-report', () => checkReportFile(file, options, io), UNDECIDED),
-    )
+  const checkingReport = new Command('check-report')
+    .description('check a report: who signed it, and whether it says that the log is intact')
+    .argument('<file>', 'the JSON file of the report')
+    .requiredOption('--keys <file>', KEYS_HELP)
+    .option('--json', 'print the result as JSON')
+    .action((file: string, options: CheckProofArguments) => checkReportFile(file, options, io))
 
-  addFilterOptions(audit.command('show <dirs...>'))
-    .description('print records')
+  return [
+    withManual(verifying, { example: '.svc/audit --keys keys.txt', verdicts: intact }),
+    withManual(proving, { example: '.svc/audit --trace-id 4bf92f3577b34da6a3ce929d0e0e4736 --out proof' }),
+    withManual(checkingProof, { example: 'proof --keys keys.txt', verdicts: ['proven', 'not proven'] }),
+    withManual(comparing, {
+      example: 'old.checkpoint new.checkpoint --dir .svc/audit --keys keys.txt',
+      verdicts: ['consistent', 'not consistent'],
+    }),
+    withManual(reporting, {
+      example: '.svc/audit --from 2026-10-01 --to 2026-10-31 --sign-with auditor.key',
+      verdicts: intact,
+    }),
+    withManual(checkingReport, {
+      example: 'report.json --keys auditor.txt',
+      verdicts: ['signed by one of the keys, the log intact', 'not signed by them, or the log not intact'],
+    }),
+  ]
+}
+
+interface ConsistencyLog extends LogPlace {
+  dir?: string
+}
+
+function reading(io: CliIo): Command[] {
+  const showing = withFilter(new Command('show'))
+    .description('print the records of a log')
+    .argument('[dirs...]', 'the directory of the log; several only with --trace')
+    .option('--policy <file>', "the gateway's policy, which says where the log is, instead of DIR")
     .option('--trace <id>', 'print the calls of this trace as a tree, of all the logs that are named')
     .option('--limit <n>', 'at most this number of records, from the first on', wholeNumber(1))
     .option('--last <n>', 'at most this number of records, the last ones', wholeNumber(1))
@@ -141,53 +136,77 @@ export function auditCommand(io: CliIo = processIo()): Command {
       new Option('--format <format>', 'what is printed for each record').choices(formats).default('ndjson'),
     )
     .option('--follow', 'print records as they are appended, until interrupted')
-    .action((dirs: string[], { trace, ...options }: ShowOptions & { trace?: string }) =>
-      guarded('show', () => (trace === undefined ? showOne(dirs, options, io) : showTrace(dirs, trace, io))),
+    .action(
+      async (given: string[], { trace, policy, ...options }: ShowOptions & LogPlace & { trace?: string }) => {
+        const [first, ...more] = given
+        const dirs = [await logOf(first, policy), ...more]
+        if (trace !== undefined) return showTrace(dirs, trace, io)
+        if (more.length > 0) throw new Error('several logs are read only with --trace')
+        await show(dirs[0] ?? '', options, io)
+      },
     )
 
-  addFilterOptions(audit.command('stats <dir>'))
-    .description('calls, denials by reason, latency percentiles per tool')
+  const counting = withFilter(withLog(new Command('stats')))
+    .description('count calls, denials by reason, and latency percentiles of tools')
     .option('--json', 'print the statistics as JSON')
-    .action((dir: string, options: ShowOptions & { json?: boolean }) =>
-      guarded('stats', () => stats(dir, options, io)),
+    .action(
+      async (dir: string | undefined, { policy, ...options }: ShowOptions & LogPlace & { json?: boolean }) =>
+        stats(await logOf(dir, policy), options, io),
     )
-  return audit
+
+  const keys = withLog(new Command('vkey'))
+    .description('print the verifier keys of a log (c2sp.org/signed-note), for other tools')
+    .action(async (dir: string | undefined, place: LogPlace) => vkey(await logOf(dir, place.policy), io))
+
+  return [
+    withManual(showing, { example: '.svc/audit --format table --last 20' }),
+    withManual(counting, { example: '.svc/audit --since 2026-10-01' }),
+    withManual(keys, { example: '.svc/audit' }),
+  ]
 }
 
-async function showOne(
-  [dir = '', ...more]: readonly string[],
-  options: ShowOptions,
-  io: CliIo,
-): Promise<void> {
-  if (more.length > 0) throw new AuditError('read_failed', 'several logs are read only with --trace')
-  await show(dir, options, io)
-}
+function keeping(io: CliIo): Command[] {
+  const fetching = new Command('fetch')
+    .description('restore an uploaded log from a control plane or its bucket')
+    .argument('<source>', 'the URL of the control plane, or s3://BUCKET[/PREFIX]')
+    .argument('<dir>', 'the directory that gets the log')
+    .option('--log <id>', 'the id of the log, if the client has several')
+    .option('--keys <file>', 'the public keys of the log, with which its beginning is checked')
+    .option('--key-file <file>', 'a file with the API key of the control plane (default: SVC_AUDIT_KEY)')
+    .option('--tenant <tenant>', 'the owner of the upload: its tenant')
+    .option('--environment <name>', 'its environment')
+    .option('--client-name <name>', 'its client')
+    .option('--client-version <version>', 'the version of the client')
+    .option('--json', 'print the result as JSON')
+    .action((source: string, dir: string, options: FetchArguments) => fetchUploaded(source, dir, options, io))
 
-function addFilterOptions(command: Command): Command {
-  return command
-    .option('--since <time>', 'from this day or ISO 8601 instant on')
-    .option('--until <time>', 'before this day or ISO 8601 instant')
-    .option('--tenant <tenant>', 'only this tenant')
-    .option('--tool <tool>', '<name>@<version>, or a name for all versions')
-    .option('--server <server>', '<name>@<version>, or a name for all versions')
-    .addOption(new Option('--decision <decision>', 'only this decision').choices(['allow', 'deny']))
-    .addOption(new Option('--status <status>', 'only this outcome').choices(['ok', 'error']))
-    .option('--trace-id <id>', 'only this trace')
-    .option('--span-id <id>', 'only this span')
-    .option('--agent <id>', 'only this agent reference or node id')
-    .option('--principal <id>', 'only this user, user id or client id')
-    .option('--error <code>', 'only this error code')
-    .option('--escalation <id>', 'only this escalation')
-    .option('--policy <sha256>', 'only records judged by this policy: its hash, or the first digits')
-}
+  const resuming = withLog(new Command('resume'))
+    .description('continue a log that was copied, restored or moved; only if the original is gone')
+    .action(async (dir: string | undefined, place: LogPlace) => resume(await logOf(dir, place.policy), io))
 
-function addWitnessOptions(command: Command): Command {
-  return command
-    .option(
-      '--witness-keys <file>',
-      'verifier keys of witnesses that must have cosigned the newest checkpoint',
-    )
-    .option('--quorum <n>', 'how many of them, instead of all', wholeNumber(1))
+  const forking = withLog(new Command('fork'))
+    .description('set a log aside, and let the next writer begin one that names it as its parent')
+    .action(async (dir: string | undefined, place: LogPlace) => fork(await logOf(dir, place.policy), io))
+
+  const witnessing = new Command('witness')
+    .description('run a witness, which cosigns checkpoints of logs that were only appended to')
+    .requiredOption('--dir <dir>', 'the directory of its state, on a local disk')
+    .requiredOption('--key <file>', 'its signing key')
+    .option('--port <n>', 'the port it listens on, 0 for a free one', portOf, DEFAULT_WITNESS_PORT)
+    .option('--host <address>', 'the address it listens on', '127.0.0.1')
+    .option('--name <name>', 'its name in cosignatures; default svc-witness.invalid/ and its key id')
+    .option('--logs <file>', 'verifier keys of the logs, as vkey prints them; default DIR/logs')
+    .action((options: WitnessArguments) => runWitness(options, io))
+
+  return [
+    withManual(fetching, {
+      example: 'https://audit.example.com restored --keys keys.txt',
+      verdicts: ['restored as a whole', 'objects are missing or changed'],
+    }),
+    withManual(resuming, { example: 'restored' }),
+    withManual(forking, { example: '.svc/audit' }),
+    withManual(witnessing, { example: '--dir witness --key witness.key' }),
+  ]
 }
 
 async function resume(dir: string, io: CliIo): Promise<void> {

@@ -7,7 +7,7 @@ const packageName = '@svc/control-plane'
 export function controlPlaneCommand(): Command {
   return new Command('control-plane')
     .description(`receive uploaded logs (needs the package ${packageName})`)
-    .argument('[args...]')
+    .argument('[args...]', 'as `control-plane --help` lists them, if the package is installed')
     .helpOption(false)
     .allowUnknownOption()
     .passThroughOptions()
@@ -15,7 +15,7 @@ export function controlPlaneCommand(): Command {
 }
 
 async function run(args: readonly string[]): Promise<void> {
-  const { main } = await loadControlPlane('control-plane')
+  const { main } = await loadControlPlane('the control plane')
   await main(args, 'svc-sdk control-plane')
 }
 
@@ -23,7 +23,7 @@ async function run(args: readonly string[]): Promise<void> {
 export function loadControlPlane(what: string): Promise<typeof import('@svc/control-plane')> {
   return import('@svc/control-plane').catch((error: unknown) => {
     throw isMissing(error)
-      ? new Error(`${what} needs a package of its own: npm install ${packageName}`, { cause: error })
+      ? new Error(`${what} needs another package: npm install ${packageName}`, { cause: error })
       : error
   })
 }

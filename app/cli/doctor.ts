@@ -4,12 +4,13 @@ import { formatDiagnostic } from '@svc/core/policy'
 import { Command } from 'commander'
 import { runDoctor, type SectionCheck } from '../doctor/doctor.js'
 import { type CliIo, type Environment, processIo } from './io.js'
+import { withManual } from './manual.js'
 import { baseDirOf, commandContext, diagnosticsOf, loadPolicyFile } from './policy-file.js'
 
 const FAILED = 1
 
 export function doctorCommand(io: CliIo = processIo(), env: Environment = process.env): Command {
-  return new Command('doctor')
+  const command = new Command('doctor')
     .description('check what a policy names: keys, stores, issuer, servers, disk, clock, ports, certificates')
     .argument('<file>', 'the policy file')
     .option('--json', 'print the checks as JSON')
@@ -20,6 +21,7 @@ export function doctorCommand(io: CliIo = processIo(), env: Environment = proces
       if (json === true) return io.out(`${JSON.stringify({ file, ok, checks }, null, 2)}\n`)
       await io.out(checks.map(lineOf).join(''))
     })
+  return withManual(command, { example: 'policy.yaml', verdicts: ['no error', 'an error was found'] })
 }
 
 /** A policy with mistakes is not opened. The checks read key files, so that a missing one hides no other mistake. */

@@ -3,13 +3,14 @@ import { sha256Hex, visibleInLine } from '@svc/core/json'
 import { Command, Option } from 'commander'
 import { z } from 'zod'
 import { AdminClient, AdminError } from './admin-client.js'
-import { commandGuard } from './command-guard.js'
 import { type CliIo, type Environment, processIo } from './io.js'
+import { withManual } from './manual.js'
 import { table } from './table.js'
 
 interface CommonFlags {
   readonly admin?: string
-  readonly tokenRef: string
+  readonly tokenRef?: string
+  readonly policy?: string
   readonly insecureHttp?: boolean
   readonly json?: boolean
 }
@@ -58,12 +59,11 @@ const listSchema = z.object({ escalations: z.array(caseSchema), more: z.boolean(
 type Case = z.output<typeof caseSchema>
 
 export function escalationsCommand(io: CliIo = processIo(), env: Environment = process.env): Command {
-  const guarded = commandGuard(io, 'escalations', [AdminError])
   const escalations = new Command('escalations').description(
-    'calls that wait for a person: list, approve, reject',
+    'list, approve and reject calls that wait for a person',
   )
 
-  asking(escalations.command('list'))
+  const listing = asking(escalations.command('list'))
     .description('list escalations, newest first')
     .addOption(
       new Option('--status <status>', 'only this status')
@@ -72,44 +72,50 @@ export function escalationsCommand(io: CliIo = processIo(), env: Environment = p
     )
     .option('--tenant <tenant>', 'only this tenant')
     .option('--limit <n>', 'at most this number, up to 500', '100')
-    .action((flags: ListFlags) => guarded('list', () => list(flags, io, env)))
+    .action((flags: ListFlags) => list(flags, io, env))
+  withManual(listing, { example: '--policy policy.yaml' })
 
-  asking(escalations.command('show <id>'))
-    .description('show one, with its votes')
+  const showing = asking(escalations.command('show'))
+    .description('show an escalation with its votes')
+    .argument('<id>', 'its id, as `escalations list` prints it')
     .option('--input', 'print the whole input of the call instead, and its hash, which `approve` needs')
-    .action((id: string, flags: ShowFlags) =>
-      guarded('show', () => (flags.input === true ? showInput : show)(id, flags, io, env)),
-    )
+    .action((id: string, flags: ShowFlags) => (flags.input === true ? showInput : show)(id, flags, io, env))
+  withManual(showing, { example: 'esc_7f3a --policy policy.yaml' })
 
-  for (const vote of ['approve', 'reject'] as const) {
-    asking(escalations.command(`${vote} <id>`))
-      .description(`vote to ${vote} one`)
+  for (const choice of ['approve', 'reject'] as const) {
+    const voting = asking(escalations.command(choice))
+      .description(`vote to ${choice} an escalation`)
+      .argument('<id>', 'its id, as `escalations list` prints it')
       .option('--comment <text>', 'the reason, for the other reviewers and the record')
-      .option('--input-sha256 <hash>', 'hash of the whole input, as `show --input` prints it')
-      .action((id: string, flags: VoteFlags) =>
-        guarded(vote, async () => {
-          const { comment, inputSha256 } = flags
-          const body = {
-            vote,
-            ...(comment === undefined ? {} : { comment }),
-            ...(inputSha256 === undefined ? {} : { input_sha256: inputSha256 }),
-          }
-          const client = await clientOf(flags, env)
-          await print(caseIn(await client.ask(`${pathOf(id)}/votes`, body)), flags, io)
-        }),
-      )
+      .option('--input-sha256 <hash>', 'hash of the whole input, as `escalations show --input` prints it')
+      .action((id: string, flags: VoteFlags) => vote(choice, id, flags, io, env))
+    withManual(voting, { example: "esc_7f3a --policy policy.yaml --comment 'asked the owner'" })
   }
   return escalations
 }
 
+async function vote(
+  choice: 'approve' | 'reject',
+  id: string,
+  flags: VoteFlags,
+  io: CliIo,
+  env: Environment,
+): Promise<void> {
+  const { comment, inputSha256 } = flags
+  const body = {
+    vote: choice,
+    ...(comment === undefined ? {} : { comment }),
+    ...(inputSha256 === undefined ? {} : { input_sha256: inputSha256 }),
+  }
+  const client = await clientOf(flags, env)
+  await print(caseIn(await client.ask(`${pathOf(id)}/votes`, body)), flags, io)
+}
+
 function asking(command: Command): Command {
   return command
-    .option('--admin <url>', 'the admin listener (default: the environment variable SVC_ADMIN_URL)')
-    .option(
-      '--token-ref <ref>',
-      'your token, or the admin token: env:NAME or file://PATH',
-      'env:SVC_ADMIN_TOKEN',
-    )
+    .option('--policy <file>', "the gateway's policy: its admin listener and admin token")
+    .option('--admin <url>', 'the admin listener (default: SVC_ADMIN_URL)')
+    .option('--token-ref <ref>', 'your token: env:NAME or file://PATH (default: env:SVC_ADMIN_TOKEN)')
     .option('--insecure-http', 'send the token over plain http to another machine')
     .option('--json', 'print the response as JSON')
 }
@@ -146,13 +152,26 @@ async function showInput(id: string, flags: ShowFlags, io: CliIo, env: Environme
   io.err(`to approve it: --input-sha256 ${hash}\n`)
 }
 
-function clientOf(
-  { admin, tokenRef, insecureHttp = false }: CommonFlags,
-  env: Environment,
-): Promise<AdminClient> {
-  const url = admin ?? env['SVC_ADMIN_URL']
-  if (url === undefined) throw new AdminError('--admin <url> is needed, or SVC_ADMIN_URL in the environment')
-  return AdminClient.open({ url, tokenRef, insecureHttp }, env)
+/** What an option names comes before what the policy states, and that before the environment. */
+async function clientOf(flags: CommonFlags, env: Environment): Promise<AdminClient> {
+  const { policy, insecureHttp = false } = flags
+  const listener = policy === undefined ? undefined : await listenerOf(policy, flags, env)
+  const url = listener?.url ?? flags.admin ?? env['SVC_ADMIN_URL']
+  if (url === undefined) {
+    throw new AdminError('give --policy FILE or --admin URL, or set SVC_ADMIN_URL')
+  }
+  const token = listener?.token ?? { tokenRef: flags.tokenRef ?? 'env:SVC_ADMIN_TOKEN' }
+  return AdminClient.open({ url, insecureHttp, ...token }, env)
+}
+
+async function listenerOf(file: string, { admin, tokenRef }: CommonFlags, env: Environment) {
+  // Imported here, because it loads every plugin.
+  const { adminUrlOf, gatewayOf } = await import('./policy-gateway.js')
+  const gateway = await gatewayOf(file, env)
+  const url = admin ?? adminUrlOf(file, gateway.admin)
+  const ref = gateway.admin?.tokenRef
+  const isOwn = tokenRef !== undefined || ref === undefined
+  return { url, token: isOwn ? undefined : { tokenRef: ref, baseDir: gateway.baseDir } }
 }
 
 /** Without this check an id could name another path. */

@@ -38,7 +38,7 @@ export type ExplainedVerdict =
   | { readonly decision: 'allow' }
   | { readonly decision: 'undecided'; readonly because: readonly string[] }
   | {
-      readonly decision: 'deny'
+      readonly decision: 'deny' | 'escalate'
       readonly code: ErrorCode
       readonly reason: string
       readonly stage: string
@@ -86,7 +86,8 @@ function describeVerdict(verdict: ExplainedVerdict, server: string): string {
       return `would be sent to server "${server}"`
     case 'undecided':
       return `undecided: ${verdict.because.join('; ')}; otherwise it would be sent to server "${server}"`
-    case 'deny': {
+    case 'deny':
+    case 'escalate': {
       const { code, reason, stage, rule } = verdict
       return `denied with ${code} (${statusOf(code)}); reason: ${reason}; stage: ${stage}; rule: ${rule}`
     }
@@ -159,7 +160,7 @@ class Explanation {
     const denial = outcome.kind === 'denied' ? outcome.denial : undefined
     const finding = call.findings.find(({ reason }) => reason === denial?.reason)
     return {
-      decision: 'deny',
+      decision: code === 'ESCALATION_PENDING' ? 'escalate' : 'deny',
       code,
       reason: denial?.reason ?? message,
       stage: finding?.stage ?? this.#decided?.stage ?? 'gateway',

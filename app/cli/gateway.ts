@@ -6,7 +6,8 @@ import { Command } from 'commander'
 import { lineLogger } from '../gateway/container.js'
 import { type GatewayHandle, startGatewayServer } from '../gateway/start.js'
 import { readPolicyText } from '../policy/policy-text.js'
-import { portOf } from './command-guard.js'
+import { withManual } from './manual.js'
+import { portOf } from './option-values.js'
 import { reportStart } from './policy-file.js'
 
 interface GatewayFlags {
@@ -17,13 +18,14 @@ interface GatewayFlags {
 }
 
 export function gatewayCommand(): Command {
-  return new Command('gateway')
+  const command = new Command('gateway')
     .description('start the gateway; SIGTERM drains and ends it, SIGHUP reloads the policy')
     .requiredOption('--policy <file>', 'the policy file')
     .option('--port <n>', "listen here instead of the policy's port; 0 picks a free one", portOf)
     .option('--dir <dir>', "keep the gateway's files here (overrides sec0Dir)")
     .option('--workers <n>', 'several processes (not available yet)')
     .action(run)
+  return withManual(command, { example: '--policy policy.yaml' })
 }
 
 async function run(flags: GatewayFlags): Promise<void> {

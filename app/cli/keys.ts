@@ -1,9 +1,11 @@
 // `svc keys`: makes signing keys, and changes those that a log trusts.
-import { AuditError, generateKeyFile, revokeKey, rotateKey, SignerKeyError } from '@svc/plugin-audit/log'
+import { generateKeyFile, revokeKey, rotateKey } from '@svc/plugin-audit/log'
 import { Command } from 'commander'
 import { signerIn } from './audit-files.js'
-import { commandGuard, parseInstant, wholeNumber } from './command-guard.js'
+import { type LogPlace, logOf, withLog } from './audit-options.js'
 import { type CliIo, processIo } from './io.js'
+import { withManual } from './manual.js'
+import { parseInstant, wholeNumber } from './option-values.js'
 
 interface RotateOptions {
   readonly from: string
@@ -19,28 +21,32 @@ interface RevokeOptions {
 }
 
 export function keysCommand(io: CliIo = processIo()): Command {
-  const guarded = commandGuard(io, 'keys', [AuditError, SignerKeyError])
-  const keys = new Command('keys').description('signing keys of the audit log')
-  keys
+  const keys = new Command('keys').description('make signing keys, and change those that a log trusts')
+  const generating = keys
     .command('generate')
     .description('write a fresh Ed25519 key, readable by its owner only')
     .requiredOption('--out <file>', 'the file to write; an existing one is never overwritten')
-    .action(({ out }: { out: string }) => guarded('generate', () => generate(out, io)))
-  keys
-    .command('rotate <dir>')
-    .description('let the log trust another key; both are valid until the old one is retired')
+    .action(({ out }: { out: string }) => generate(out, io))
+  withManual(generating, { example: '--out .svc/signing.key' })
+  const rotating = withLog(keys.command('rotate'))
+    .description('let a log trust another key; both are valid until the old one is retired')
     .requiredOption('--from <file>', 'the signing key that the log trusts')
     .requiredOption('--to <file>', 'the signing key that enters')
     .option('--retire', 'stop trusting the old key now; its writers must have stopped')
-    .action((dir: string, options: RotateOptions) => guarded('rotate', () => rotate(dir, options, io)))
-  keys
-    .command('revoke <dir>')
+    .action(async (dir: string | undefined, { policy, ...options }: RotateOptions & LogPlace) =>
+      rotate(await logOf(dir, policy), options, io),
+    )
+  withManual(rotating, { example: '.svc/audit --from old.key --to new.key' })
+  const revoking = withLog(keys.command('revoke'))
     .description('stop trusting a key: from now on, from a leaf on, or from an instant on')
     .requiredOption('--key-id <id>', 'the key, ed25519:<sha256>')
     .requiredOption('--sign-with <file>', 'another signing key that the log trusts')
     .option('--leaf <n>', 'the first leaf of the log that the key may not sign', wholeNumber(0))
     .option('--since <instant>', 'what was sealed at this ISO 8601 instant or later', parseInstant)
-    .action((dir: string, options: RevokeOptions) => guarded('revoke', () => revoke(dir, options, io)))
+    .action(async (dir: string | undefined, { policy, ...options }: RevokeOptions & LogPlace) =>
+      revoke(await logOf(dir, policy), options, io),
+    )
+  withManual(revoking, { example: '.svc/audit --key-id ed25519:5f0c… --sign-with new.key' })
   return keys
 }
 

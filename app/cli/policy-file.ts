@@ -23,8 +23,8 @@ import 'reflect-metadata'
 import { pluginContext } from '../gateway/plugin-context.js'
 
 /**
- * A policy file that cannot be read is a mistake of the policy, and so is a key file if `checksFiles` is true. `found`
- * adds mistakes that were found before.
+ * A key file that cannot be read is a mistake of the policy if `checksFiles` is true; a policy file that cannot is not
+ * judged, and the error is thrown. `found` adds mistakes that were found before.
  */
 export async function loadPolicyFile(
   file: string,
@@ -32,14 +32,7 @@ export async function loadPolicyFile(
   checksFiles: boolean,
   found: readonly ConfigConflict[] = [],
 ): Promise<PolicyResult<HostConfig>> {
-  let text: string
-  try {
-    text = readPolicyText(file)
-  } catch (error) {
-    if (!(error instanceof PolicyError)) throw error
-    return { ok: false, mistakes: error.mistakes, warnings: [] }
-  }
-  const layers = [{ file, text }]
+  const layers = [{ file, text: readPolicyText(file) }]
   const baseDir = baseDirOf(file)
   const placeIn = (host: HostConfig) => (checksFiles ? policyPlace(host, baseDir, env) : undefined)
   return loadPolicy({

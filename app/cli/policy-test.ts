@@ -1,12 +1,13 @@
 // `svc policy test`: judges the calls of test files by the stages of their policy, with nothing outside the process.
-import { writeFile } from 'node:fs/promises'
-import { messageOf, visibleInLine } from '@svc/core/json'
+import { visibleInLine } from '@svc/core/json'
 import { formatDiagnostic } from '@svc/core/policy'
 import { Command } from 'commander'
 import { reportJson, reportJunit, reportLines, totals } from '../policy-test/report.js'
 import { runTests } from '../policy-test/run-tests.js'
-import { exitUndecided, UNDECIDED, wholeNumber } from './command-guard.js'
+import { writeText } from './audit-files.js'
 import type { CliIo, Environment } from './io.js'
+import { NO_VERDICT, withManual } from './manual.js'
+import { wholeNumber } from './option-values.js'
 import { loadPolicyFile } from './policy-file.js'
 
 interface TestOptions {
@@ -17,20 +18,22 @@ interface TestOptions {
 }
 
 export function policyTestCommand(io: CliIo, env: Environment): Command {
-  return exitUndecided(
-    new Command('test')
-      .description('judge the calls of test files by a policy; nothing is sent, counted or written')
-      .argument('<file...>', 'the test files; NAME.test.yaml tests NAME.yaml beside it')
-      .option('--policy <file>', 'the policy, in place of the one that a test file names')
-      .option('--json', 'print the results as JSON')
-      .option('--junit <file>', 'write the results as JUnit XML too')
-      .option(
-        '--min-coverage <percent>',
-        'fail if fewer rules, plans and patterns applied',
-        wholeNumber(0, 100),
-      )
-      .action((files: string[], options: TestOptions) => test(files, options, io, env)),
-  )
+  const command = new Command('test')
+    .description('judge the calls of test files by a policy; nothing is sent, counted or written')
+    .argument('<file...>', 'the test files; NAME.test.yaml tests NAME.yaml beside it')
+    .option('--policy <file>', 'the policy, in place of the one that a test file names')
+    .option('--json', 'print the results as JSON')
+    .option('--junit <file>', 'write the results as JUnit XML too')
+    .option(
+      '--min-coverage <percent>',
+      'fail if fewer rules, plans and patterns applied',
+      wholeNumber(0, 100),
+    )
+    .action((files: string[], options: TestOptions) => test(files, options, io, env))
+  return withManual(command, {
+    example: 'svc.test.yaml',
+    verdicts: ['every case passed', 'a case failed, or too few rules applied'],
+  })
 }
 
 async function test(
@@ -49,7 +52,7 @@ async function test(
   })
   if (mistakes.length > 0) {
     for (const mistake of mistakes) io.err(`${visibleInLine(formatDiagnostic(mistake))}\n`)
-    io.exit(UNDECIDED)
+    io.exit(NO_VERDICT)
     return
   }
   if (options.json === true) await io.out(`${JSON.stringify(reportJson(results), null, 2)}\n`)
@@ -64,10 +67,5 @@ async function test(
   }
   if (!isOk) io.exit(1)
   if (options.junit === undefined) return
-  try {
-    await writeFile(options.junit, reportJunit(results))
-  } catch (error) {
-    io.err(`svc-sdk policy test: ${options.junit} cannot be written: ${messageOf(error)}\n`)
-    io.exit(UNDECIDED)
-  }
+  await writeText(options.junit, reportJunit(results))
 }

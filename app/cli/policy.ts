@@ -7,9 +7,10 @@ import { builtinPlugins } from '../gateway/plugins.js'
 import { isIdempotencyKey, keyExpected } from '../http/call-headers.js'
 import { type HostConfig, hostSchema } from '../policy/config.js'
 import { testFileJsonSchema } from '../policy-test/test-file.js'
-import { collectValue } from './command-guard.js'
-import { type ExplainedCall, explainCall } from './explain.js'
+import { type ExplainedCall, type ExplainedVerdict, explainCall } from './explain.js'
 import { type CliIo, type Environment, processIo } from './io.js'
+import { NO_VERDICT, withManual } from './manual.js'
+import { collectValue } from './option-values.js'
 import { baseDirOf, commandContext, diagnosticsOf, loadPolicyFile } from './policy-file.js'
 import { policyTestCommand } from './policy-test.js'
 
@@ -30,51 +31,57 @@ interface ExplainOptions {
   role?: readonly string[]
   args: string
   idempotencyKey?: string
+  expect?: string
+  json?: true
 }
 
 /** `svc policy check | explain | schema`. Diagnostics are the output, so they go to standard output. */
 export function policyCommand(io: CliIo = processIo(), env: Environment = process.env): Command {
+  const checking = new Command('check')
+    .description('report every mistake in a policy, key files included')
+    .argument('<file>', 'the policy file')
+    .option('--strict', 'fail on warnings too')
+    .option('--json', 'print the diagnostics as JSON')
+    .action((file: string, options: CheckOptions) => check(file, options, io, env))
+  const explaining = new Command('explain')
+    .description('report what each stage would decide about a call; nothing is called, counted or written')
+    .argument('<file>', 'the policy file')
+    .requiredOption('--tenant <tenant>', 'tenant of the caller')
+    .requiredOption('--server <server>', 'server name, as in targets')
+    .requiredOption('--tool <name@version>', 'the tool; without a version it is unversioned')
+    .option('--user <user>', 'user of the caller; without one it is a service agent')
+    .addOption(new Option('--role <role>', 'a role of the caller; may be repeated').argParser(collectValue))
+    .addOption(
+      new Option('--args <json>', "the call's arguments, a JSON object").default('{}').argParser(jsonText),
+    )
+    .addOption(new Option('--idempotency-key <key>', "the call's idempotency key").argParser(keyText))
+    .addOption(
+      new Option('--expect <decision>', 'judge whether this is the decision').choices([
+        'allow',
+        'deny',
+        'escalate',
+      ]),
+    )
+    .option('--json', 'print the decision and the lines as JSON')
+    .action((file: string, options: ExplainOptions) => explain(file, options, io, env))
+  const printing = new Command('schema')
+    .description('print the JSON Schema of a policy, for editors')
+    .argument('[file]', 'a policy whose plugins add their sections')
+    .option('--tests', 'that of the files of `policy test`')
+    .action((file: string | undefined, { tests }: SchemaOptions) =>
+      tests === true ? printJson(testFileJsonSchema(), io) : schema(file, io, env),
+    )
   return new Command('policy')
     .description('check a policy, test it, explain what it decides, print its JSON Schema')
+    .addCommand(withManual(checking, { example: 'policy.yaml', verdicts: ['no mistake', 'a mistake'] }))
     .addCommand(
-      new Command('check')
-        .description('report every mistake in a policy; exit 1 if there is one')
-        .argument('<file>', 'the policy file')
-        .option('--strict', 'fail on warnings too')
-        .option('--json', 'print the diagnostics as JSON')
-        .action((file: string, options: CheckOptions) => check(file, options, io, env)),
-    )
-    .addCommand(
-      new Command('explain')
-        .description(
-          'report what each stage would decide about a call; nothing is called, counted or written',
-        )
-        .argument('<file>', 'the policy file')
-        .requiredOption('--tenant <tenant>', 'tenant of the caller')
-        .requiredOption('--server <server>', 'server name, as in targets')
-        .requiredOption('--tool <name@version>', 'the tool; without a version it is unversioned')
-        .option('--user <user>', 'user of the caller; without one it is a service agent')
-        .addOption(
-          new Option('--role <role>', 'a role of the caller; may be repeated').argParser(collectValue),
-        )
-        .addOption(
-          new Option('--args <json>', "the call's arguments, a JSON object")
-            .default('{}')
-            .argParser(jsonText),
-        )
-        .addOption(new Option('--idempotency-key <key>', "the call's idempotency key").argParser(keyText))
-        .action((file: string, options: ExplainOptions) => explain(file, options, io, env)),
+      withManual(explaining, {
+        example: 'policy.yaml --tenant acme --server files --tool read@1.0.0 --expect allow',
+        verdicts: ['explained, and as --expect says', 'not as --expect says'],
+      }),
     )
     .addCommand(policyTestCommand(io, env))
-    .addCommand(
-      new Command('schema')
-        .description('print the JSON Schema of a policy, for editors')
-        .argument('[file]', 'a policy whose plugins add their sections')
-        .option('--tests', 'that of the files of `policy test`')
-        .action((file: string | undefined, { tests }: SchemaOptions) =>
-          tests === true ? printJson(testFileJsonSchema(), io) : schema(file, io, env),
-        ),
-    )
+    .addCommand(withManual(printing, { example: '> svc.schema.json' }))
 }
 
 async function check(
@@ -126,14 +133,24 @@ function printJson(value: object, io: CliIo): Promise<void> {
 
 async function explain(file: string, options: ExplainOptions, io: CliIo, env: Environment): Promise<void> {
   const result = await loadPolicyFile(file, env, false)
-  for (const diagnostic of diagnosticsOf(result)) await io.out(`${lineOf(diagnostic)}\n`)
+  const diagnostics = diagnosticsOf(result).map(lineOf)
   if (!result.ok) {
-    io.exit(1)
-    return
+    io.exit(NO_VERDICT)
+    return io.out(diagnostics.map((line) => `${line}\n`).join(''))
   }
+  const { expect, json } = options
   const call: ExplainedCall = { ...options, roles: options.role ?? [] }
-  const { lines } = await explainCall(result.policy, call, baseDirOf(file))
-  for (const line of lines) await io.out(`${line}\n`)
+  const { verdict, lines } = await explainCall(result.policy, call, baseDirOf(file))
+  io.exit(exitOf(verdict, expect))
+  if (json === true) return printJson({ verdict, lines: [...diagnostics, ...lines] }, io)
+  const isOther = expect !== undefined && verdict.decision !== expect
+  const judged = isOther ? [`NOT AS EXPECTED: ${verdict.decision}, not ${expect}`] : []
+  await io.out([...diagnostics, ...lines, ...judged].map((line) => `${line}\n`).join(''))
+}
+
+function exitOf({ decision }: ExplainedVerdict, expect: string | undefined): number {
+  if (expect === undefined || decision === expect) return 0
+  return decision === 'undecided' ? NO_VERDICT : 1
 }
 
 function lineOf(diagnostic: Diagnostic): string {

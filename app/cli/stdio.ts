@@ -10,8 +10,9 @@ import { targetOfWords } from '../presets/target-argument.js'
 import { serverNameOf } from '../stdio-gateway/command-target.js'
 import { type StdioGateway, type StdioGatewayOptions, serveStdio } from '../stdio-gateway/serve.js'
 import { signInCredentials } from '../stdio-gateway/sign-in/credentials.js'
-import { collectValue, portOf } from './command-guard.js'
 import { processIo } from './io.js'
+import { withManual } from './manual.js'
+import { collectValue, portOf } from './option-values.js'
 import { reportStart } from './policy-file.js'
 import { adminPortOption, presetOption } from './preset-options.js'
 
@@ -21,7 +22,7 @@ interface StdioFlags {
   readonly printPolicy?: true
   readonly adminPort: number
   readonly name?: string
-  readonly env: readonly string[]
+  readonly env?: readonly string[]
   readonly dir?: string
   readonly log?: string
   readonly callbackPort: number
@@ -30,8 +31,8 @@ interface StdioFlags {
 const STDERR = 2
 
 export function stdioCommand(): Command {
-  return new Command('stdio')
-    .description('an MCP server over stdio behind a policy, for the configuration of a client')
+  const command = new Command('stdio')
+    .description('govern an MCP server over stdio, for the configuration of a client')
     .option('--policy <file>', 'the policy file')
     .addOption(presetOption().conflicts('policy'))
     .addOption(adminPortOption())
@@ -40,7 +41,7 @@ export function stdioCommand(): Command {
       '--name <name>',
       'the name of the server in the policy and in records; without a command, one of its targets',
     )
-    .option('--env <name>', 'a variable that the command gets (repeatable)', collectValue, [])
+    .option('--env <name>', 'a variable that the command gets; may be repeated', collectValue)
     .option('--dir <dir>', "keep the gateway's files here (overrides sec0Dir)")
     .option('--log <file>', 'append log lines to this file instead of standard error')
     .option('--callback-port <n>', 'where the issuer sends the user back to; 0 picks a free port', portOf, 0)
@@ -49,6 +50,9 @@ export function stdioCommand(): Command {
       'after --: the command of the MCP server, and its arguments; with a preset also its URL',
     )
     .action(run)
+  return withManual(command, {
+    example: '--preset guard -- npx -y @modelcontextprotocol/server-everything',
+  })
 }
 
 async function run(words: readonly string[], flags: StdioFlags, command: Command): Promise<void> {
@@ -60,7 +64,7 @@ async function run(words: readonly string[], flags: StdioFlags, command: Command
 }
 
 async function runPreset(preset: Preset, words: readonly string[], flags: StdioFlags): Promise<void> {
-  const { name, env, dir, adminPort } = flags
+  const { name, env = [], dir, adminPort } = flags
   const target = targetOfWords(words, { name, env, howToName: 'give --name NAME' })
   const parts = { preset, targets: [target], port: 0, adminPort, logName: target.name, dir, env: process.env }
   const { policy, logDir } = await preparePreset(parts)
@@ -71,7 +75,7 @@ async function runPreset(preset: Preset, words: readonly string[], flags: StdioF
 /** The server beside the targets of the policy, and the name of what the client gets. */
 function serverOf(
   [command, ...args]: readonly string[],
-  { name = command === undefined ? undefined : serverNameOf(command, args), env }: StdioFlags,
+  { name = command === undefined ? undefined : serverNameOf(command, args), env = [] }: StdioFlags,
 ): Pick<StdioGatewayOptions, 'command' | 'name'> {
   if (command === undefined) {
     if (env.length === 0) return { command, name: name === undefined ? name : checkedName(name) }

@@ -4,7 +4,7 @@ import { checkDirectory } from '@svc/core/store'
 import type { AuditConfig } from './config.js'
 import { ControlPlane } from './log/upload/control-plane.js'
 import { isOidcToken, type PresignConfig } from './log/upload/presign.js'
-import { directoryOf, type LogSource } from './open-log.js'
+import { type LogSource, logDirectory } from './open-log.js'
 import { keyError } from './signer-key.js'
 
 export async function checkLog(
@@ -19,7 +19,7 @@ export async function checkLog(
   const { presign } = config
   return [
     ...(keyRef === undefined ? [] : [checkSigner(keyRef, context)]),
-    ...(await checkDirectory('the log in', directoryOf(config, context), config.minFreeMb)),
+    ...(await checkDirectory('the log in', logDirectory(config, context), config.minFreeMb)),
     ...(presign === undefined ? [] : await checkUpload(presign)),
   ]
 }

@@ -1,2 +1,3 @@
 export { auditSchema } from './config.js'
+export { logDirectory } from './open-log.js'
 export { auditPlugin } from './plugin.js'

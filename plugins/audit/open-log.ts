@@ -90,7 +90,7 @@ function externalLog(appender: Appender, config: AuditConfig, context: PluginCon
 }
 
 function builtInLog(config: AuditConfig, context: PluginContext, signer: Signer): Lease<OpenLog> {
-  const dir = directoryOf(config, context)
+  const dir = logDirectory(config, context)
   const { keyId } = signer
   const { retentionDays, checkpointIntervalMs: intervalMs, hold, threads, presign, log } = config
   const retiringSigner = retiringSignerOf(config, context)
@@ -130,7 +130,10 @@ function builtInLog(config: AuditConfig, context: PluginContext, signer: Signer)
 }
 
 /** The directory of the built-in log. */
-export function directoryOf({ dir }: AuditConfig, { baseDir, stateDir }: PluginContext): string {
+export function logDirectory(
+  { dir }: Pick<AuditConfig, 'dir'>,
+  { baseDir, stateDir }: Pick<PluginContext, 'baseDir' | 'stateDir'>,
+): string {
   return resolvePath(baseDir, dir ?? `${stateDir}/audit`)
 }
 

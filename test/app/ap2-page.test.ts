@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import { ap2Command } from 'svc-sdk/internal/cli/ap2'
+import { type Run, runCommand } from '../support/command.js'
 import { startTestGateway } from '../support/gateway.js'
 import { startUpstream } from '../support/upstream.js'
 
@@ -18,25 +19,13 @@ describe('docs/ap2.md', () => {
   after(() => rmSync(dir, { recursive: true }))
 
   /** A command of the page, with its files in the temporary directory. */
-  async function run(command: RegExp, more: readonly string[] = []): Promise<{ out: string; err: string }> {
+  async function run(command: RegExp, more: readonly string[] = []): Promise<Run> {
     const [, line = ''] = command.exec(page) ?? []
-    let out = ''
-    let err = ''
-    const io = {
-      out: async (text: string) => {
-        out += text
-      },
-      err: (text: string) => {
-        err += text
-      },
-      exit: () => undefined,
-    }
     const args = line
       .trim()
       .split(' ')
       .map((arg) => arg.replace('bundle.txt', join(dir, 'bundle.txt')))
-    await ap2Command(io).parseAsync([...args, ...more], { from: 'user' })
-    return { out, err }
+    return runCommand(ap2Command, [...args, ...more])
   }
 
   it('walks from a mandate to a purchase that passes once', async () => {

@@ -146,7 +146,7 @@ describe('svc audit fetch', function () {
     }
     const unnamed = await fetchAll()
     const id = JSON.parse(readFileSync(join(dir, 'audit.journal'), 'utf8').split('\n')[0] ?? '').log_id
-    expect(unnamed.code).to.equal(1)
+    expect(unnamed.code).to.equal(2)
     expect(unnamed.err).to.include('there are several logs').and.include(id.slice(0, 16))
     expect((await fetchAll('--log', id)).code).to.equal(0)
     expect(contents(copy)).to.deep.equal(contents(dir))
@@ -166,6 +166,11 @@ describe('svc audit fetch', function () {
     await bucket.damage(objects[3] ?? '', 'x')
     const { code, err } = await fetchAll()
     expect(code).to.equal(1)
+    const asJson = await runCommand(auditCommand, [
+      ...['fetch', plane.url, `${copy}-json`, '--key-file', keyFile, '--json'],
+    ])
+    expect(asJson.code).to.equal(1)
+    expect(err).to.include(JSON.parse(asJson.out).problems.join('\n'))
     expect(err).to.match(/audit-2026-10-01\.ndjson: the bytes from \d+ to \d+ are in no object/)
     expect(err).to.include('does not have the bytes that its key names')
     expect((await verify(copy)).verdict).to.equal('not_intact')
@@ -323,7 +328,7 @@ describe('svc audit fetch', function () {
     it(`refuses ${title} with one line`, async () => {
       const [source = '', ...options] = args()
       const { code, err } = await fetchFrom(source, ...options)
-      expect(code).to.equal(1)
+      expect(code).to.equal(2)
       expect(err)
         .to.include(message)
         .and.match(/^svc-sdk audit fetch: [^\n]*\n$/)
@@ -336,7 +341,7 @@ describe('svc audit fetch', function () {
     await appender.close()
     writeFileSync(keyFile, auditKey.slice('Bearer '.length))
     const { code, err } = await fetchAll()
-    expect(code).to.equal(1)
+    expect(code).to.equal(2)
     expect(err).to.include('this API key may not download')
   })
 

@@ -1,6 +1,8 @@
 // Runs a command of `svc` in process and keeps what it prints.
 import type { auditCommand } from 'svc-sdk/internal/cli/audit'
+import { runCommandLine } from 'svc-sdk/internal/cli/command-line'
 import { type CliIo, ioOf } from 'svc-sdk/internal/cli/io'
+import { programFor, programOf } from 'svc-sdk/internal/cli/program'
 
 export interface Run {
   out: string
@@ -8,27 +10,40 @@ export interface Run {
   code: number
 }
 
-export async function runCommand(
+/** `args` are those after the command's name. */
+export function runCommand(
   make: (io: CliIo) => ReturnType<typeof auditCommand>,
   args: readonly string[],
 ): Promise<Run> {
-  const seen: Run = { out: '', err: '', code: 0 }
-  const io = ioOf({
-    stdout: {
-      write: async (text) => {
-        seen.out += text
-      },
-    },
-    stderr: {
-      write: (text) => {
-        seen.err += text
-      },
-    },
-    exit: (code) => {
-      seen.code = code
-    },
+  return runIn(async (io) => {
+    const command = make(io)
+    await runCommandLine(programOf([command]), [command.name(), ...args], io)
   })
-  const command = make(io)
-  await command.parseAsync(args, { from: 'user' })
+}
+
+/** The whole command line, as `svc` reads it. */
+export function runSvc(...args: readonly string[]): Promise<Run> {
+  return runIn(async (io) => runCommandLine(await programFor(args[0], io), args, io))
+}
+
+async function runIn(run: (io: CliIo) => Promise<void>): Promise<Run> {
+  const seen: Run = { out: '', err: '', code: 0 }
+  await run(
+    ioOf({
+      stdout: {
+        write: async (text) => {
+          seen.out += text
+        },
+      },
+      stderr: {
+        write: (text) => {
+          seen.err += text
+        },
+      },
+      exit: (code) => {
+        seen.code = code
+      },
+    }),
+  )
   return seen
 }

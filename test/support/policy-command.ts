@@ -2,6 +2,7 @@
 
 // `svc-sdk` does not export it: users run `svc`.
 import { policyCommand } from 'svc-sdk/internal/cli/policy'
+import { runCommand } from './command.js'
 
 export interface Printed {
   readonly lines: readonly string[]
@@ -15,21 +16,10 @@ export async function runPolicy(
   args: readonly string[],
   env: Readonly<Record<string, string>> = {},
 ): Promise<Printed> {
-  const lines: string[] = []
-  const errors: string[] = []
-  let exit = 0
-  const io = {
-    async out(text: string) {
-      lines.push(text.replace(/\n$/, ''))
-    },
-    err: (text: string) => {
-      errors.push(text.replace(/\n$/, ''))
-    },
-    exit: (code: number) => {
-      exit = code
-    },
-  }
-  const command = policyCommand(io, env)
-  await command.parseAsync(args, { from: 'user' })
-  return { lines, errors, exit }
+  const { out, err, code } = await runCommand((io) => policyCommand(io, env), args)
+  return { lines: linesOf(out), errors: linesOf(err), exit: code }
+}
+
+function linesOf(text: string): string[] {
+  return text.split('\n').slice(0, -1)
 }

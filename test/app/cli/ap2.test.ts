@@ -2,29 +2,13 @@ import { readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import { ap2Command } from 'svc-sdk/internal/cli/ap2'
+import { runCommand } from '../../support/command.js'
 import { temporaryDir } from '../../support/temporary-dir.js'
 
 describe('svc ap2', () => {
   const dir = temporaryDir()
 
-  async function run(...args: readonly string[]) {
-    let out = ''
-    let err = ''
-    let exit = 0
-    const io = {
-      out: async (text: string) => {
-        out += text
-      },
-      err: (text: string) => {
-        err += text
-      },
-      exit: (code: number) => {
-        exit = code
-      },
-    }
-    await ap2Command(io).parseAsync(args, { from: 'user' })
-    return { out, err, exit }
-  }
+  const run = (...args: readonly string[]) => runCommand(ap2Command, args)
 
   const make = (...more: readonly string[]) =>
     run(
@@ -42,11 +26,11 @@ describe('svc ap2', () => {
   for (const shape of ['chain', 'jws', 'v01']) {
     it(`makes mandates as ${shape} that pass every check`, async () => {
       const file = await written('--shape', shape)
-      const { out, exit } = await run('inspect', file, '--audience', 'shop')
+      const { out, code } = await run('inspect', file, '--audience', 'shop')
       expect(out.match(/^mandate /gm)).to.have.lengthOf(2)
       expect(out).to.match(/every check passed\n$/)
       expect(out).to.not.match(/failed|not reached/)
-      expect(exit).to.equal(0)
+      expect(code).to.equal(0)
     })
   }
 
@@ -58,13 +42,13 @@ describe('svc ap2', () => {
     expect((await make()).err).to.equal('')
     expect(readFileSync(join(dir.path, 'keys.json'), 'utf8')).to.equal(before)
     writeFileSync(join(dir.path, 'keys.json'), '{}')
-    expect(await make()).to.include({ exit: 1 })
+    expect(await make()).to.include({ code: 1 })
   })
 
   it('names the check that fails and the checks that were not made', async () => {
     const file = await written('--header')
     const wrong = await run('inspect', file, '--audience', 'other')
-    expect(wrong.exit).to.equal(1)
+    expect(wrong.code).to.equal(1)
     expect(wrong.out).to.match(/ {2}times +ok\n {2}audience +failed\n {2}chain +not reached\n/)
     expect(wrong.out).to.match(/ap2_wrong_audience: .*\n$/)
     const late = await run('inspect', file, '--at', '2040-01-01T00:00:00Z', '--json')
@@ -78,9 +62,9 @@ describe('svc ap2', () => {
     writeFileSync(file, 'a.b')
     expect(await run('inspect', file)).to.deep.include({
       out: 'ap2_malformed: a JWT has three parts\n',
-      exit: 1,
+      code: 1,
     })
-    expect(await run('inspect', join(dir.path, 'absent'))).to.include({ exit: 1 })
+    expect(await run('inspect', join(dir.path, 'absent'))).to.include({ code: 2 })
   })
 
   it('shows an intent of v0.1 as information', async () => {

@@ -52,7 +52,7 @@ describe('svc audit', () => {
         ['--principal', 'tool'],
         ['--span-id', '50'],
         ['--escalation', 'esc-1'],
-        ['--policy', 'abcdef'],
+        ['--policy-sha256', 'abcdef'],
       ]) {
         expect(await traces(...args), args.join(' ')).to.deep.equal(['dd'])
       }

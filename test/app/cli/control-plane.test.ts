@@ -48,7 +48,8 @@ describe('svc control-plane', () => {
     expect(said).to.deep.equal({
       status: 1,
       stdout: '',
-      stderr: 'svc-sdk: control-plane needs a package of its own: npm install @svc/control-plane\n',
+      stderr:
+        'svc-sdk control-plane: the control plane needs another package: npm install @svc/control-plane\n',
     })
   })
 })

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { generateKeyFile } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { doctorCommand } from 'svc-sdk/internal/cli/doctor'
+import { type Run, runCommand } from '../../support/command.js'
 import { startUpstream, type TestUpstream } from '../../support/upstream.js'
 
 export interface Check {
@@ -57,19 +58,8 @@ export class DoctorRig {
     return file
   }
 
-  async run(...args: string[]): Promise<{ out: string; code: number }> {
-    const seen = { out: '', code: 0 }
-    const io = {
-      out: async (text: string) => {
-        seen.out += text
-      },
-      err: () => undefined,
-      exit: (code: number) => {
-        seen.code = code
-      },
-    }
-    await doctorCommand(io, this.env).parseAsync(args, { from: 'user' })
-    return seen
+  run(...args: string[]): Promise<Run> {
+    return runCommand((io) => doctorCommand(io, this.env), args)
   }
 
   async checks(more: Record<string, unknown> = {}): Promise<{ checks: Check[]; ok: boolean }> {

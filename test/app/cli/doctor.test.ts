@@ -204,7 +204,7 @@ describe('svc doctor', () => {
       .to.match(/^error +policy: .*quota/m)
       .and.not.match(/ targets:/)
     expect(rig.upstream.calls).to.deep.equal([])
-    expect((await rig.run(join(rig.home, 'none.yaml'))).code).to.equal(1)
+    expect((await rig.run(join(rig.home, 'none.yaml'))).code).to.equal(2)
   })
 })
 

@@ -180,10 +180,10 @@ describe('svc policy check', () => {
   })
 
   it('reports a file that cannot be read', async () => {
-    const { lines, exit } = await policy('check', `${fixtures}valid/none.yaml`)
-    expect(lines).to.have.length(1)
-    expect(lines[0]).to.match(/^valid\/none\.yaml cannot be read: ENOENT/)
-    expect(exit).to.equal(1)
+    const { lines, errors, exit } = await policy('check', `${fixtures}valid/none.yaml`)
+    expect(lines).to.deep.equal([])
+    expect(errors.join('\n')).to.match(/^svc-sdk policy check: .*none\.yaml cannot be read: ENOENT/)
+    expect(exit).to.equal(2)
   })
 })
 

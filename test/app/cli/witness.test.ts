@@ -9,6 +9,7 @@ import { auditCommand } from 'svc-sdk/internal/cli/audit'
 import { vkeyOfLog } from '../../plugins/audit/log/tools/witness/rig.js'
 import { DAY, envelope, fixedClock } from '../../plugins/audit/log/writer/records.js'
 import { endWithRunner } from '../../support/child-lifetime.js'
+import { runCommand } from '../../support/command.js'
 import { svc } from '../../support/svc.js'
 import { temporaryDir } from '../../support/temporary-dir.js'
 
@@ -19,22 +20,7 @@ interface WitnessProcess {
   readonly errors: () => string
 }
 
-async function audit(...args: string[]) {
-  const seen = { out: '', err: '', code: 0 }
-  const io = {
-    out: async (text: string) => {
-      seen.out += text
-    },
-    err: (text: string) => {
-      seen.err += text
-    },
-    exit: (code: number) => {
-      seen.code = code
-    },
-  }
-  await auditCommand(io).parseAsync(args, { from: 'user' })
-  return seen
-}
+const audit = (...args: string[]) => runCommand(auditCommand, args)
 
 describe('svc audit witness', function () {
   this.timeout(60_000)

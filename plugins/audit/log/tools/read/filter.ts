@@ -29,7 +29,7 @@ export interface LogFilter {
   /** Id of an escalation. */
   escalation?: string
   /** `policy_sha256`, or its first digits. */
-  policy?: string
+  policySha256?: string
   /** Maximum number of records, the first ones. */
   limit?: number
   /** Maximum number of records, the last ones. */
@@ -65,7 +65,7 @@ export function compileFilter(filter: LogFilter): CompiledFilter {
       equals(filter.spanId, record.span_id) &&
       equals(filter.error, record.error) &&
       equals(filter.escalation, record.escalation_id) &&
-      (filter.policy === undefined || record.policy_sha256?.startsWith(filter.policy) === true) &&
+      (filter.policySha256 === undefined || record.policy_sha256?.startsWith(filter.policySha256) === true) &&
       (filter.principal === undefined || isPrincipal(filter.principal, record.principal)) &&
       (filter.agent === undefined || record.agentRef === filter.agent || record.nodeId === filter.agent),
   }

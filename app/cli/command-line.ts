@@ -1,0 +1,97 @@
+// Runs a command line. Every error is told on standard error and has an exit code that is not a verdict.
+import { messageOf, visibleInLine } from '@svc/core/json'
+import type { Command, CommanderError } from 'commander'
+import type { CliIo } from './io.js'
+import { commandPath, manualOf, NO_VERDICT } from './manual.js'
+
+const ERROR = 1
+const MAX_HELP_WIDTH = 100
+
+/** An error in the arguments of a command. */
+class UsageError extends Error {
+  constructor(
+    readonly command: Command,
+    override readonly cause: CommanderError,
+  ) {
+    super(cause.message)
+  }
+}
+
+export async function runCommandLine(program: Command, args: readonly string[], io: CliIo): Promise<void> {
+  prepare(program, io)
+  let running = program
+  program.hook('preAction', (_, command) => {
+    running = command
+  })
+  try {
+    await program.parseAsync(args, { from: 'user' })
+  } catch (error) {
+    if (error instanceof UsageError) return reportUsage(error, io)
+    io.err(`${commandPath(running)}: ${visibleInLine(messageOf(error))}\n`)
+    io.exit(failureCode(running))
+  }
+}
+
+function prepare(command: Command, io: CliIo): void {
+  command.configureOutput({
+    writeOut: (text) => void io.out(text),
+    writeErr: (text) => io.err(text),
+    outputError: () => undefined,
+    getOutHelpWidth: () => Math.min(process.stdout.columns ?? MAX_HELP_WIDTH, MAX_HELP_WIDTH),
+    getErrHelpWidth: () => Math.min(process.stderr.columns ?? MAX_HELP_WIDTH, MAX_HELP_WIDTH),
+  })
+  command.showSuggestionAfterError(false).exitOverride((error) => {
+    throw new UsageError(command, error)
+  })
+  for (const one of command.commands) prepare(one, io)
+}
+
+/** A name that may stand for a command that judges, such as a misspelt one, fails like it. */
+function failureCode(command: Command): number {
+  const judges = command.commands.length > 0 || manualOf(command)?.verdicts !== undefined
+  return judges ? NO_VERDICT : ERROR
+}
+
+async function reportUsage({ command, cause }: UsageError, io: CliIo): Promise<void> {
+  if (cause.exitCode === 0) return
+  io.exit(failureCode(command))
+  if (cause.code === 'commander.help') return
+  const path = commandPath(command)
+  const message = (await misspelt(command, cause)) ?? cause.message.replace(/^error: /, '')
+  io.err(`${path}: ${visibleInLine(message)}\n(npx ${path} --help lists ${listed(command)})\n`)
+}
+
+const listed = ({ commands }: Command): string => (commands.length > 0 ? 'the commands' : 'the options')
+
+/** The message about an unknown command or option, with the one that is meant. */
+async function misspelt(command: Command, { code }: CommanderError): Promise<string | undefined> {
+  if (code === 'commander.unknownCommand') {
+    const [written = ''] = command.args
+    return `there is no command "${written}"${await suggestion(written, commandNames(command))}`
+  }
+  // A misspelt option is the reason why a required one is missing.
+  if (code !== 'commander.unknownOption' && code !== 'commander.missingMandatoryOptionValue') return undefined
+  const written = command.args.find((arg) => /^-./.test(arg))?.replace(/=.*$/s, '')
+  if (written === undefined) return undefined
+  const names = command.createHelp().visibleOptions(command)
+  return `there is no option ${written}${await suggestion(
+    written,
+    names.flatMap(({ long }) => long ?? []),
+  )}`
+}
+
+/** Those of the command, and those of its subcommands, which may be written without the command between. */
+function commandNames(command: Command): string[] {
+  const own = command.commands.map((one) => one.name())
+  return [
+    ...own,
+    ...command.commands.flatMap((one) => one.commands.map((leaf) => `${one.name()} ${leaf.name()}`)),
+  ]
+}
+
+async function suggestion(written: string, names: readonly string[]): Promise<string> {
+  // Imported here, because it loads what reads a policy.
+  const { nearest } = await import('@svc/core/policy')
+  const meant = nearest(written, names) ?? names.find((name) => name.endsWith(` ${written}`))
+  return meant === undefined ? '' : `; did you mean ${meant}?`
+}

@@ -1,0 +1,36 @@
+// What the help of a command says after its options: an example, and the meaning of its exit codes.
+import type { Command } from 'commander'
+
+export interface Manual {
+  /** Arguments of an example, after the command's own name. */
+  readonly example: string
+  /** What exit codes 0 and 1 say, of a command that judges; 2 is everything else. */
+  readonly verdicts?: readonly [good: string, bad: string]
+}
+
+/** Exit code of commands whose codes 0 and 1 are verdicts: there is no verdict. */
+export const NO_VERDICT = 2
+
+const manuals = new WeakMap<Command, Manual>()
+
+export function withManual(command: Command, manual: Manual): Command {
+  manuals.set(command, manual)
+  return command.addHelpText('after', () => {
+    const codes = manual.verdicts === undefined ? '0 done, 1 an error' : judgingCodes(manual.verdicts)
+    return `\nExample:\n  npx ${commandPath(command)} ${manual.example}\n\nExit codes: ${codes}`
+  })
+}
+
+export function manualOf(command: Command): Manual | undefined {
+  return manuals.get(command)
+}
+
+function judgingCodes([good, bad]: readonly [string, string]): string {
+  return `0 ${good}, 1 ${bad}, 2 cannot be judged, or a usage error`
+}
+
+/** The names from the program's to the command's. */
+export function commandPath(command: Command): string {
+  const own = command.name()
+  return command.parent === null ? own : `${commandPath(command.parent)} ${own}`
+}

@@ -1,0 +1,26 @@
+// Reads the values of options of commands.
+import { InvalidArgumentError } from 'commander'
+
+export function wholeNumber(min: number, max?: number): (text: string) => number {
+  return (text) => {
+    const number = Number(text)
+    if (/^\d+$/.test(text) && number >= min && number <= (max ?? Number.MAX_SAFE_INTEGER)) return number
+    throw new InvalidArgumentError(
+      max === undefined ? `expected a whole number from ${min} on` : `expected ${min} to ${max}`,
+    )
+  }
+}
+
+/** Collects the values of an option that may be repeated. */
+export function collectValue(value: string, values: readonly string[] = []): readonly string[] {
+  return [...values, value]
+}
+
+export const portOf = wholeNumber(0, 65_535)
+
+/** Parses a time to milliseconds since the epoch. */
+export function parseInstant(text: string): number {
+  const ms = Date.parse(text)
+  if (Number.isNaN(ms)) throw new InvalidArgumentError('expected a time such as 2026-01-01T00:00:00Z')
+  return ms
+}
