@@ -29,8 +29,10 @@ export async function gatewayOf(file: string, env: Environment): Promise<PolicyG
   return { baseDir: place.baseDir, logDir: logDirectory(log, place), holds: log.hold, admin: host.admin }
 }
 
+type Listener = Pick<AdminConfig, 'host' | 'port' | 'tls'>
+
 /** The URL of the admin listener for commands on its machine. @throws {Error} if the policy does not state it */
-export function adminUrlOf(file: string, admin: AdminConfig | undefined): string {
+export function adminUrlOf(file: string, admin: Listener | undefined): string {
   if (admin === undefined) throw new Error(`${file}: no section admin, so the gateway has no admin listener`)
   const { port, tls } = admin
   if (port === 0)
