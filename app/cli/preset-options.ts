@@ -2,7 +2,7 @@
 import { Option } from 'commander'
 import { presets } from '../presets/preset-policy.js'
 import { defaultAdminPort } from '../presets/preset-start.js'
-import { portOf } from './command-guard.js'
+import { portOf } from './option-values.js'
 
 export function presetOption(): Option {
   const meaning = 'a policy that is made for the servers: observe denies nothing, guard refuses what is risky'
