@@ -191,9 +191,23 @@ security: { side_effects: { require_idempotency_key: true } }
       [
         'is denied by another stage',
         { ...slow, entitlements: { default_plan: 'p', plans: { p: {} }, tenants: {} } },
-        'denied',
+        'denied with TOOL',
+      ],
+      [
+        'is escalated',
+        {
+          entitlements: {
+            default_plan: 'p',
+            plans: { p: {} },
+            tenants: { acme: { plan: 'p', allowlist: ['x'] } },
+          },
+          security: { side_effects: { approve_high_risk: true } },
+          enforcement: { escalate_on: ['tool_not_in_allowlist'] },
+        },
+        'denied with ESCALATION_PENDING',
       ],
     ]
+    const decisions = { would: 'allow', 'denied with TOOL': 'deny', 'denied with ESC': 'escalate' }
     for (const [title, sections, verdict] of rows) {
       it(title, async () => {
         using folder = new TemporaryDir()
@@ -214,6 +228,13 @@ security: { side_effects: { require_idempotency_key: true } }
         const asked = ['explain', policyFile, '--tenant', 'acme', '--server', 'files', '--tool', 'pay']
         const { lines } = await policy(...asked)
         expect(lines.at(-1)).to.match(new RegExp(`^verdict: ${verdict}`))
+        const [, decision] = Object.entries(decisions).find(([start]) => verdict.startsWith(start)) ?? []
+        for (const expected of Object.values(decisions)) {
+          const judged = await policy(...asked, '--expect', expected)
+          expect(judged.exit, expected).to.equal(decision === undefined ? 2 : Number(decision !== expected))
+          const other = `NOT AS EXPECTED: ${decision ?? 'undecided'}, not ${expected}`
+          expect(judged.lines.at(-1) === other, judged.lines.at(-1)).to.equal(decision !== expected)
+        }
       })
     }
   })
