@@ -1,6 +1,6 @@
 // The commands by name. Loading one takes time, so only those that are needed are loaded.
-import { createRequire } from 'node:module'
 import { Command } from 'commander'
+import { gatewayImplementation } from '../mcp/implementation.js'
 import { type CliIo, processIo } from './io.js'
 
 /** The commands in the order of the help. */
@@ -16,8 +16,6 @@ const commands: Readonly<Record<string, (io: CliIo) => Promise<Command>>> = {
   'control-plane': async () => (await import('./control-plane.js')).controlPlaneCommand(),
 }
 
-const { version } = createRequire(import.meta.url)('../../package.json') as { version: string }
-
 /** The program with the command of this name: with none for the version, with all for the help and an unknown name. */
 export async function programFor(name = '', io = processIo()): Promise<Command> {
   return programOf(await Promise.all(loadersFor(name).map((load) => load(io))))
@@ -26,7 +24,7 @@ export async function programFor(name = '', io = processIo()): Promise<Command> 
 export function programOf(commands: readonly Command[]): Command {
   const program = new Command('svc-sdk')
     .description('Policy gateway and signed audit log for AI agents that call real tools')
-    .version(version, '-V, --version', 'print the version')
+    .version(gatewayImplementation.version, '-V, --version', 'print the version')
     // An option after a subcommand's name belongs to the subcommand, even if its parent has one of that name.
     .enablePositionalOptions()
   for (const command of commands) program.addCommand(command)

@@ -5,6 +5,8 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { expect } from 'chai'
+import { Running } from '../support/gateway-process.js'
+import { listModules } from '../support/loaded-modules.js'
 import { PackedInstall } from '../support/packed.js'
 import { startUpstream, type TestUpstream } from '../support/upstream.js'
 
@@ -113,32 +115,50 @@ describe('a plugin from outside the repository', function () {
     })
     try {
       const { url } = await gateway.ready()
-      const call = (args: object) =>
-        fetch(`${url}/mcp/billing/get_invoice@1.0.0`, {
-          method: 'POST',
-          headers: { 'content-type': 'application/json' },
-          body: JSON.stringify(args),
-        })
-      expect((await call({ badge: 7 })).status).to.equal(200)
+      await expectBadges(url)
       expect(seen).to.deep.equal([{ who: 'acme', badge: 'B-7', clock: true }])
-      const refused = await call({})
-      expect(refused.status).to.equal(401)
-      expect(await refused.json()).to.include({ error: 'UNAUTHENTICATED', sent: false })
       expect(records.map(({ error }) => error)).to.deep.equal([undefined, 'UNAUTHENTICATED'])
     } finally {
       await gateway.close()
     }
   })
 
-  const command = (...words: string[]) =>
-    execFileSync(
-      process.execPath,
-      [join(install.directory, 'node_modules', 'svc-sdk', 'bin', 'svc.js'), ...words],
-      {
-        cwd: install.directory,
-        encoding: 'utf8',
-      },
+  it('runs with the bundled command', async () => {
+    command('keys', 'generate', '--out', 'key')
+    const file = join(install.directory, 'served.yaml')
+    writeFileSync(
+      file,
+      policy.replace('http://127.0.0.1:9', upstream.url).replace('file://key', 'file://./key'),
     )
+    await using running = new Running(['--policy', file], {}, [...listModules(2), program()])
+    const { url = '' } = await running.line('listening')
+    await expectBadges(url)
+    const ours = running.stderr.split('\n').filter((line) => /node_modules\/(svc-sdk|@svc)\//.test(line))
+    const folders = ours.map((line) => /node_modules\/(.*?)\/[^/]*$/.exec(line)?.[1])
+    expect([...new Set(folders)]).to.include('svc-sdk/dist/bundle')
+  })
+
+  /** One call with a badge, and one without. */
+  async function expectBadges(url: string): Promise<void> {
+    const call = (args: object) =>
+      fetch(`${url}/mcp/billing/get_invoice@1.0.0`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify(args),
+      })
+    expect((await call({ badge: 7 })).status).to.equal(200)
+    const refused = await call({})
+    expect(refused.status).to.equal(401)
+    expect(await refused.json()).to.include({ error: 'UNAUTHENTICATED', sent: false })
+  }
+
+  const program = () => join(install.directory, 'node_modules/svc-sdk/bin/svc.js')
+
+  const command = (...words: string[]) =>
+    execFileSync(process.execPath, [program(), ...words], {
+      cwd: install.directory,
+      encoding: 'utf8',
+    })
 
   it('has its order, schema and descriptions in the output of the command', () => {
     const order = command(

@@ -18,10 +18,14 @@ export class Running implements AsyncDisposable {
   stderr = ''
   #lines: AsyncIterator<string>
 
-  /** `env` beside the test's own. */
-  constructor(args: string[], env: Readonly<Record<string, string>> = {}) {
+  /** `env` beside the test's own. `program` is the command, with the flags of Node before it. */
+  constructor(
+    args: string[],
+    env: Readonly<Record<string, string>> = {},
+    program: readonly string[] = [svc],
+  ) {
     this.child = endWithRunner(
-      spawn(process.execPath, [svc, 'gateway', ...args], {
+      spawn(process.execPath, [...program, 'gateway', ...args], {
         stdio: ['ignore', 'pipe', 'pipe'],
         env: { ...process.env, ...env },
       }),

@@ -20,6 +20,8 @@ export class PackedInstall {
 
   /** Packs every package that is published. Takes some seconds: once per suite. */
   constructor() {
+    // npm would do it too, but not while it ignores scripts.
+    execFileSync(process.execPath, [join(repository, 'scripts/bundle.mjs'), '--required'])
     const target = join(this.directory, '.tarballs')
     mkdirSync(target)
     const folders = [

@@ -2,15 +2,8 @@ import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
 import { generateKeyFile } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
+import { listModules } from '../../support/loaded-modules.js'
 import { TemporaryDir } from '../../support/temporary-dir.js'
-
-/** Prints the address of each module that is loaded. */
-const listing = `import { writeSync } from 'node:fs'
-export const load = (url, context, next) => {
-  writeSync(1, url + '\\n')
-  return next(url, context)
-}`
-const asUrl = (code: string) => `data:text/javascript,${encodeURIComponent(code)}`
 
 const recordsOneCall = (dir: string) => `import { startGatewayServer } from 'svc-sdk'
 const gateway = startGatewayServer({
@@ -29,8 +22,7 @@ describe('a gateway that records a call', () => {
   before(() => {
     using dir = new TemporaryDir()
     generateKeyFile(join(dir.path, 'key'))
-    const register = `import { register } from 'node:module'\nregister(${JSON.stringify(asUrl(listing))})`
-    const flags = ['--import', asUrl(register), '--input-type=module', '--eval', recordsOneCall(dir.path)]
+    const flags = [...listModules(1), '--input-type=module', '--eval', recordsOneCall(dir.path)]
     const cwd = new URL('.', import.meta.url)
     const printed = execFileSync(process.execPath, flags, { cwd, encoding: 'utf8' }).split('\n')
     loaded = [...new Set(printed.filter((url) => url.startsWith('file:')))]

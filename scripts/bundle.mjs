@@ -1,0 +1,128 @@
+// Bundles the command after `tsc -b`, because loading its 700 modules one by one takes longer than most commands run.
+// The bundle has our packages and most libraries, and lists their versions: the command uses it only with those.
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname, join, relative } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const root = dirname(dirname(fileURLToPath(import.meta.url)))
+const bundle = join(root, 'app/dist/bundle')
+const partsFile = join(bundle, 'parts.json')
+const licencesFile = join(bundle, 'LICENSES.txt')
+
+/** The command, and the modules that it starts as threads by their file name. */
+const entries = [
+  'app/dist/cli/main.js',
+  'app/dist/mcp/digest-worker.js',
+  'plugins/audit/dist/log/signing/signing-worker.js',
+  'plugins/audit/dist/log/tools/verify/scan-worker.js',
+  'plugins/audit/dist/log/upload/upload-worker.js',
+]
+
+/** Custom plugins share the first two with the command. pino starts threads from its own files. The others are optional. */
+const external = ['tsyringe', 'reflect-metadata', 'pino', 'supports-color', '@svc/control-plane']
+
+const [{ rolldown }, { minify }] = await Promise.all([import('rolldown'), import('rolldown/utils')]).catch(() => {
+  console.error('The command is not bundled, as rolldown is not installed: npm install')
+  process.exit(process.argv.includes('--required') ? 1 : 0)
+})
+
+const built = await rolldown({
+  cwd: root,
+  input: Object.fromEntries(entries.map((file) => [/([^/]+)\.js$/.exec(file)[1], join(root, file)])),
+  platform: 'node',
+  external,
+  plugins: [{ name: 'source-maps', load }],
+})
+// Without the list of its parts, the bundle is not used while its files change.
+rmSync(bundle, { recursive: true, force: true })
+const { output } = await built.write({
+  dir: bundle,
+  sourcemap: true,
+  sourcemapExcludeSources: true,
+  comments: false,
+  chunkFileNames: '[name]-[hash].js',
+  codeSplitting: { groups: [{ test: /node_modules/, name: libraryOf, debugName: 'libraries' }] },
+  plugins: [{ name: 'minify-libraries', renderChunk: minifyLibrary }],
+})
+await built.close()
+const modules = output.flatMap(({ moduleIds = [] }) => moduleIds).filter((id) => id.startsWith(root))
+const folders = [...new Set(modules.map((id) => packageFolder(id)))].filter(
+  (folder) => folder !== join(root, 'app'),
+)
+writeFileSync(licencesFile, licencesOf(folders))
+writeFileSync(partsFile, JSON.stringify(partsOf(folders)))
+
+/**
+ * Continues the source maps of `tsc`; libraries are not mapped. A native module is found from the package that needs
+ * it.
+ */
+function load(id) {
+  if (!id.startsWith(root) || !/\.[cm]?js$/.test(id)) return null
+  const code = readFileSync(id, 'utf8')
+  if (id.includes('node_modules')) return { code, map: { version: 3, sources: [], names: [], mappings: '' } }
+  const { name } = manifestIn(packageFolder(id))
+  const map = JSON.parse(readFileSync(`${id}.map`, 'utf8'))
+  return {
+    code: code.replaceAll('createRequire(import.meta.url)', `createRequire(import.meta.resolve('${name}'))`),
+    map,
+  }
+}
+
+function libraryOf(id) {
+  return manifestIn(packageFolder(id)).name.replace(/[^a-z0-9-]/g, '')
+}
+
+/** Our own code stays readable in stack traces. */
+async function minifyLibrary(code, { moduleIds, fileName }) {
+  if (moduleIds.length === 0 || !moduleIds.every((id) => id.includes('node_modules'))) return null
+  return { code: (await minify(fileName, code)).code, map: { version: 3, sources: [], names: [], mappings: '' } }
+}
+
+function packageFolder(file) {
+  for (let folder = dirname(file); ; folder = dirname(folder)) {
+    const { name, version } = manifestIn(folder)
+    if (name !== undefined && version !== undefined) return folder
+  }
+}
+
+function manifestIn(folder) {
+  try {
+    return JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'))
+  } catch (error) {
+    if (error.code === 'ENOENT') return {}
+    throw error
+  }
+}
+
+/** The packages in the bundle: each after one that depends on it, from whose folder it is found. */
+function partsOf(folders) {
+  const missing = new Map(folders.map(manifestIn).map((manifest) => [manifest.name, manifest]))
+  if (missing.size < folders.length) throw new Error(`two versions of a package: ${folders.join(', ')}`)
+  const parts = []
+  const owners = [manifestIn(join(root, 'app'))]
+  for (const owner of owners) {
+    for (const name of Object.keys({ ...owner.dependencies, ...owner.optionalDependencies })) {
+      const found = missing.get(name)
+      if (found === undefined) continue
+      missing.delete(name)
+      owners.push(found)
+      parts.push({ owner: owner.name, name, version: found.version })
+    }
+  }
+  if (missing.size > 0) throw new Error(`no package depends on ${[...missing.keys()].join(', ')}`)
+  return parts
+}
+
+/** The licences of the libraries in the bundle require that their texts go with it. */
+function licencesOf(folders) {
+  const libraries = folders.filter((folder) => relative(root, folder).startsWith('node_modules'))
+  return libraries.map(licenceIn).join(`\n${'-'.repeat(80)}\n\n`)
+}
+
+function licenceIn(folder) {
+  const { name, version, license } = manifestIn(folder)
+  const files = readdirSync(folder).filter((file) => /^(licen[cs]e|notice)/i.test(file))
+  if (files.length === 0) throw new Error(`${name} has no licence text`)
+  const texts = files.map((file) => readFileSync(join(folder, file), 'utf8'))
+  return `${name} ${version} (${license})\n\n${texts.join('\n')}`
+}

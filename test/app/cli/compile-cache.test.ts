@@ -1,0 +1,37 @@
+// The compiled code that Node keeps for the next start is code that this user runs.
+import { execFileSync } from 'node:child_process'
+import { existsSync, mkdirSync, readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect } from 'chai'
+import { runtimes } from '../../support/runtimes.js'
+import { svc } from '../../support/svc.js'
+import { temporaryDir } from '../../support/temporary-dir.js'
+
+/** Where the cache is by the variables, or undefined if there is none. */
+const cases: Readonly<Record<string, { variables: Readonly<Record<string, string>>; place?: string }>> = {
+  'the home directory': { variables: { HOME: 'home' }, place: 'home/.cache/svc-sdk' },
+  'a directory for caches': {
+    variables: { HOME: 'home', XDG_CACHE_HOME: 'caches' },
+    place: 'caches/svc-sdk',
+  },
+  'no directory of the user': { variables: {} },
+}
+
+describe('the compile cache of the command', () => {
+  const dir = temporaryDir()
+
+  for (const { version, node } of runtimes().filter(({ version }) => Number.parseInt(version, 10) >= 24)) {
+    for (const [what, { variables, place }] of Object.entries(cases)) {
+      it(`is never in the directory that users share, with ${what} on Node ${version}`, () => {
+        const shared = join(dir.path, 'shared')
+        mkdirSync(shared)
+        const named = Object.entries(variables).map(([name, folder]) => [name, join(dir.path, folder)])
+        execFileSync(node, [svc, '--version'], { env: { TMPDIR: shared, ...Object.fromEntries(named) } })
+        expect(readdirSync(shared)).to.deep.equal([])
+        const kept = readdirSync(dir.path, { recursive: true, encoding: 'utf8' }).length
+        if (place === undefined) expect(kept).to.equal(1)
+        else expect(existsSync(join(dir.path, place))).to.equal(true)
+      })
+    }
+  }
+})
