@@ -21,10 +21,12 @@ const entries = [
 /** Custom plugins share the first two with the command. pino starts threads from its own files. The others are optional. */
 const external = ['tsyringe', 'reflect-metadata', 'pino', 'supports-color', '@svc/control-plane']
 
-const [{ rolldown }, { minify }] = await Promise.all([import('rolldown'), import('rolldown/utils')]).catch(() => {
-  console.error('The command is not bundled, as rolldown is not installed: npm install')
-  process.exit(process.argv.includes('--required') ? 1 : 0)
-})
+const [{ rolldown }, { minify }] = await Promise.all([import('rolldown'), import('rolldown/utils')]).catch(
+  () => {
+    console.error('The command is not bundled, as rolldown is not installed: npm install')
+    process.exit(process.argv.includes('--required') ? 1 : 0)
+  },
+)
 
 const built = await rolldown({
   cwd: root,
@@ -75,7 +77,10 @@ function libraryOf(id) {
 /** Our own code stays readable in stack traces. */
 async function minifyLibrary(code, { moduleIds, fileName }) {
   if (moduleIds.length === 0 || !moduleIds.every((id) => id.includes('node_modules'))) return null
-  return { code: (await minify(fileName, code)).code, map: { version: 3, sources: [], names: [], mappings: '' } }
+  return {
+    code: (await minify(fileName, code)).code,
+    map: { version: 3, sources: [], names: [], mappings: '' },
+  }
 }
 
 function packageFolder(file) {
