@@ -17,12 +17,12 @@ const cases: Readonly<Record<string, { variables: Readonly<Record<string, string
   'no directory of the user': { variables: {} },
 }
 
-describe('the compile cache of the command', () => {
-  const dir = temporaryDir()
+for (const { version, node } of runtimes().filter(({ version }) => Number.parseInt(version, 10) >= 24)) {
+  describe(`the compile cache of the command on Node ${version}`, () => {
+    const dir = temporaryDir()
 
-  for (const { version, node } of runtimes().filter(({ version }) => Number.parseInt(version, 10) >= 24)) {
     for (const [what, { variables, place }] of Object.entries(cases)) {
-      it(`is never in the directory that users share, with ${what} on Node ${version}`, () => {
+      it(`is never in the directory that users share, with ${what}`, () => {
         const shared = join(dir.path, 'shared')
         mkdirSync(shared)
         const named = Object.entries(variables).map(([name, folder]) => [name, join(dir.path, folder)])
@@ -33,5 +33,5 @@ describe('the compile cache of the command', () => {
         else expect(existsSync(join(dir.path, place))).to.equal(true)
       })
     }
-  }
-})
+  })
+}
