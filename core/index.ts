@@ -25,6 +25,7 @@ export {
   describeFinding,
   type Effect,
   effectOf,
+  effectOnCall,
   type Finding,
   type RecordedFinding,
   reasons,

@@ -50,9 +50,17 @@ export interface RecordedFinding extends Finding {
 export interface Verdict {
   readonly mode: 'observe' | 'enforce'
   effectOf(reason: string): Effect
+  /** The effect of the call's own findings in place of `escalate`, if no person may decide about the call. */
+  readonly insteadOfEscalation?: 'reported' | 'deny'
 }
 
-/** The effect of a finding under a verdict. */
+/** The effect of a finding on its call. */
+export function effectOnCall(finding: Finding, rule: Verdict): Effect {
+  const effect = effectOf(finding, rule)
+  return effect === 'escalate' ? (rule.insteadOfEscalation ?? effect) : effect
+}
+
+/** The effect of a finding under a verdict, on a reference that the call contains. */
 export function effectOf({ reason, isLate, ruling }: Finding, rule: Verdict): Effect {
   if (ruling === 'deny') return rule.mode === 'observe' ? 'would_deny' : 'deny'
   const effect = rule.effectOf(reason)

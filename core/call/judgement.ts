@@ -3,6 +3,7 @@ import {
   denialBy,
   type Effect,
   effectOf,
+  effectOnCall,
   type Finding,
   type RecordedFinding,
   type Verdict,
@@ -55,7 +56,7 @@ export class Judgement {
   #effectOf(finding: Finding, rule: Verdict | undefined): Effect {
     if (rule === undefined) return 'reported'
     const isLate = this.#lateFindings?.has(finding) === true
-    return effectOf(isLate ? { ...finding, isLate } : finding, rule)
+    return effectOnCall(isLate ? { ...finding, isLate } : finding, rule)
   }
 
   addRule(rule: ReferenceRule): void {

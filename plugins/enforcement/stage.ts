@@ -1,12 +1,14 @@
 // Turns the findings of earlier stages into one verdict, and leaves the rule in a slot for later findings.
 import {
+  after,
   type Call,
+  type CallRequest,
   type Denied,
   denialBy,
   denied,
   describeFinding,
   type EscalationRule,
-  effectOf,
+  effectOnCall,
   externalDecision,
   type Finding,
   type MaybePromise,
@@ -16,6 +18,7 @@ import {
   type Verdict,
   verdict,
 } from '@svc/core'
+import { isJsonObject } from '@svc/core/json'
 import type { Escalations } from './escalation/escalations.js'
 import { describeStrategy, findingOf, withExternalDecision } from './verdict.js'
 
@@ -50,21 +53,22 @@ export class EnforcementStage implements Stage {
   }
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {
-    const rule = this.#ruleFor(call)
-    call.set(verdict, rule)
-    if (call.findings.length === 0) return next()
-    const denial = judge(call.findings, rule)
-    if (denial !== undefined) return denial
-    return this.#escalation === undefined ? next() : this.#escalate(this.#escalation, call, rule, next)
+    return after(this.#ruleFor(call), (rule) => {
+      call.set(verdict, rule)
+      if (call.findings.length === 0) return next()
+      const denial = judge(call.findings, rule)
+      if (denial !== undefined) return denial
+      return this.#escalation === undefined ? next() : this.#escalate(this.#escalation, call, rule, next)
+    })
   }
 
   async explain(call: Call, next: Next, say: (line: string) => void): Promise<Outcome> {
-    const rule = this.#ruleFor(call)
+    const rule = await this.#ruleFor(call)
     call.set(verdict, rule)
     for (const line of this.#description) say(line)
     if (call.findings.length === 0) say('nothing was found: the call goes on')
     for (const finding of call.findings) {
-      say(`${effectOf(finding, rule)}: ${describeFinding(finding)}`)
+      say(`${effectOnCall(finding, rule)}: ${describeFinding(finding)}`)
     }
     const denial = judge(call.findings, rule)
     if (denial !== undefined || this.#escalation === undefined) return denial ?? next()
@@ -83,23 +87,36 @@ export class EnforcementStage implements Stage {
   }
 
   /** The policy's rule, changed by a runtime's decision, which is added as a finding. */
-  #ruleFor(call: Call): Verdict {
+  #ruleFor(call: Call): MaybePromise<Verdict> {
     const judged = call.get(externalDecision)
-    if (judged === undefined) return this.#verdict
+    if (judged === undefined) {
+      if (this.#escalation === undefined || call.findings.length === 0) return this.#verdict
+      return after(call.request(), (request) => withoutApproval(request, this.#verdict))
+    }
     const against = findingOf(judged)
     if (against !== undefined) call.addFinding(against)
     return withExternalDecision(this.#verdict, judged, this.#escalation !== undefined)
   }
 }
 
+/**
+ * People decide about calls. Other requests of a protocol pass, because the calls that they prepare are judged by
+ * themselves; a client's response to a server, which has the data of a call, is denied.
+ */
+function withoutApproval({ kind, method, args }: CallRequest, rule: Verdict): Verdict {
+  if (kind !== 'protocol') return rule
+  const hasData = !isJsonObject(args) || Object.keys(args).length > 0
+  return { ...rule, insteadOfEscalation: method === null && hasData ? 'deny' : 'reported' }
+}
+
 function judge(findings: readonly Finding[], rule: Verdict): Denied | undefined {
-  const denying = findings.filter((finding) => effectOf(finding, rule) === 'deny')
+  const denying = findings.filter((finding) => effectOnCall(finding, rule) === 'deny')
   const [first, ...others] = denying
   return first === undefined ? undefined : denialBy([first, ...others])
 }
 
 function escalating(findings: readonly Finding[], rule: Verdict): Finding[] {
-  return findings.filter((finding) => effectOf(finding, rule) === 'escalate')
+  return findings.filter((finding) => effectOnCall(finding, rule) === 'escalate')
 }
 
 function denialOf({ level, stage, reason }: Finding) {

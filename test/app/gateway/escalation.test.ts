@@ -3,7 +3,7 @@ import type { SignedEnvelope } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { type GatewaySettings, startGatewayServer } from 'svc-sdk'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
-import { callEcho, json, result, serverOf } from '../../support/mcp-server.js'
+import { callEcho, initialize, json, result, serverOf } from '../../support/mcp-server.js'
 import { until } from '../../support/redis.js'
 import { startUpstream, type TestUpstream } from '../../support/upstream.js'
 import { ask, type HttpResponse } from '../admin/rig.js'
@@ -251,6 +251,28 @@ describe('an MCP call that needs approval', () => {
     expect((await call(named)).error?.data).to.include({ error: 'ESCALATION_REJECTED', escalation_id: id })
     const sent = upstream.calls.filter(({ body }) => body.includes('tools/call'))
     expect(sent).to.have.length(1)
+  })
+
+  it('is the first request of its client that a person decides about', async () => {
+    const { upstream } = await serverOf((message, response) => json(response, result(message)))
+    await using _ = upstream
+    await using gateway = await startTestGateway(
+      holding({
+        targets: { files: `${upstream.url}/mcp` },
+        entitlements: { default_plan: 'none', plans: { none: { allowlist: [] } }, tenants: {} },
+        enforcement: { escalate_on: ['tool_not_in_allowlist'] },
+      }),
+    )
+    const send = async (message: object) =>
+      (await gateway.invoke('/mcp/files', message, { accept: 'application/json, text/event-stream' })).json()
+    for (const method of ['initialize', 'ping', 'tools/list']) {
+      const params = method === 'initialize' ? initialize.params : {}
+      expect(await send({ jsonrpc: '2.0', id: 1, method, params }), method).to.have.property('result')
+    }
+    const records = gateway.records()
+    expect(records.filter(({ tool }) => tool.startsWith('escalations/'))).to.deep.equal([])
+    for (const { findings } of records) expect(findings?.[0]).to.include({ effect: 'reported' })
+    expect(await send(callEcho)).to.have.nested.property('error.data.error', 'ESCALATION_PENDING')
   })
 
   it('has its tool in the list of tools', async () => {

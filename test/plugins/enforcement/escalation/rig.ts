@@ -84,7 +84,7 @@ export interface EscalationRig extends AsyncDisposable {
   readonly sent: Call[]
   call(options?: CallOptions): Promise<Outcome>
   /** Sends the call through the stage to `next`, in place of the upstream of this rig. */
-  through(call: Call, next: () => Promise<Outcome>): Promise<Outcome>
+  through(call: Call, next?: () => Promise<Outcome>): Promise<Outcome>
   make(options?: CallOptions): Call
 }
 
@@ -120,7 +120,7 @@ export async function startRig(options: RigOptions = {}): Promise<EscalationRig>
     if (redacts !== undefined) call.set(redactor, redacts)
     return call
   }
-  const through = async (call: Call, next: () => Promise<Outcome>): Promise<Outcome> => {
+  const through = async (call: Call, next: () => Promise<Outcome> = async () => served): Promise<Outcome> => {
     const control = controlOf(call)
     const outcome = await stage.handle(
       call,
