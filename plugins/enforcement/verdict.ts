@@ -97,9 +97,29 @@ export function isKnownReason(reason: string): boolean {
   return KNOWN.includes(reason)
 }
 
-/** The known token that was probably meant. */
+/** The known token that was probably meant: one that is spelt alike, else the one that shares the most words. */
 export function nearestReason(reason: string, declared: readonly string[]): string | undefined {
-  return nearest(reason, [...KNOWN, ...declared])
+  const known = [...KNOWN, ...declared]
+  return nearest(reason, known) ?? sharingWords(reason, known)
+}
+
+/** Undefined if fewer than a third of the words are shared, or as many with another token. */
+function sharingWords(reason: string, known: readonly string[]): string | undefined {
+  const words = wordsOf(reason)
+  const [best, second] = known
+    .map((token) => {
+      const own = wordsOf(token)
+      const shared = own.filter((word) => words.includes(word)).length
+      return { token, score: shared / new Set([...own, ...words]).size }
+    })
+    .sort((a, b) => b.score - a.score)
+  return best !== undefined && best.score >= 1 / 3 && best.score > (second?.score ?? 0)
+    ? best.token
+    : undefined
+}
+
+function wordsOf(token: string): string[] {
+  return token.toLowerCase().split(/[^a-z0-9]+/)
 }
 
 export function describeRule({ mode, deny_on }: EnforcementConfig): string {

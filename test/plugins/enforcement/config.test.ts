@@ -49,6 +49,25 @@ describe('enforcement: configuration', () => {
     )
   })
 
+  for (const [written, meant] of [
+    ['TOOL_NOT_ALLOWED', 'tool_not_in_allowlist'],
+    ['denylist', 'tool_in_denylist'],
+    ['egress', 'egress_violation'],
+    ['unpinned', 'version_unpinned'],
+    ['too_large', 'payload_too_large'],
+    ['missing_idempotency_key', 'idempotency_missing'],
+    ['tool_changed', 'tool_definition_changed'],
+    ['ap2_bad_sig', 'ap2_bad_signature'],
+  ] as const) {
+    it(`suggests ${meant} for ${written}, in both lists`, () => {
+      const declared = { reasons: ['ap2_bad_signature', 'ap2_expired'] }
+      for (const key of ['deny_on', 'escalate_on']) {
+        const [mistake] = checkSection(enforcementPlugin, { [key]: [written] }, declared)
+        expect(mistake).to.include(`.${key}.0: no stage reports "${written}"; did you mean "${meant}"?`)
+      }
+    })
+  }
+
   it('refuses it without a guess if nothing known is near, and accepts what a plugin declares', () => {
     const section = { deny_on: ['version_unpinned', 'zz'] }
     expect(checkSection(enforcementPlugin, section)).to.deep.equal([
