@@ -1,7 +1,6 @@
 // Reads policy files for commands: as text, or loaded with its custom plugins and nothing bound in code.
 import { dirname, resolve } from 'node:path'
 import { bind, type ConfigConflict, type PluginContext, Resources, tokens } from '@svc/core'
-import { messageOf } from '@svc/core/json'
 import {
   type Diagnostic,
   type EffectivePolicy,
@@ -57,12 +56,9 @@ export function diagnosticsOf(result: PolicyResult<HostConfig>): Diagnostic[] {
   return result.ok ? [...result.policy.warnings] : [...result.mistakes, ...result.warnings]
 }
 
-/** Prints the mistakes of a policy, one a line. Throws any other error with the name of what did not start. */
-export function reportStart(what: string, error: unknown): void {
-  if (!(error instanceof PolicyError)) {
-    throw new Error(`${what} did not start: ${messageOf(error)}`, { cause: error })
-  }
-  const io = processIo()
+/** Prints the mistakes of a policy, one a line. Throws any other error. */
+export function reportStart(error: unknown, io = processIo()): void {
+  if (!(error instanceof PolicyError)) throw error
   for (const mistake of error.mistakes) io.err(`${formatDiagnostic(mistake)}\n`)
   io.exit(1)
 }

@@ -5,7 +5,7 @@ import { type CliIo, processIo } from './io.js'
 
 /** The commands in the order of the help. */
 const commands: Readonly<Record<string, (io: CliIo) => Promise<Command>>> = {
-  gateway: async () => (await import('./gateway.js')).gatewayCommand(),
+  gateway: async (io) => (await import('./gateway.js')).gatewayCommand(io),
   stdio: async () => (await import('./stdio.js')).stdioCommand(),
   policy: async (io) => (await import('./policy.js')).policyCommand(io),
   doctor: async (io) => (await import('./doctor.js')).doctorCommand(io),

@@ -58,8 +58,8 @@ export function stdioCommand(): Command {
 async function run(words: readonly string[], flags: StdioFlags, command: Command): Promise<void> {
   const { policy, preset } = flags
   if (preset !== undefined) return runPreset(preset, words, flags)
-  if (policy === undefined) command.error(`error: give --policy FILE, or --preset ${presets.join('|')}`)
-  if (flags.printPolicy === true) command.error('error: --print-policy is for --preset')
+  if (policy === undefined) command.error(`give --policy FILE, or --preset ${presets.join('|')}`)
+  if (flags.printPolicy === true) command.error('--print-policy is for --preset')
   return serve({ policy: { policyFile: policy }, ...serverOf(words, flags) }, flags)
 }
 
@@ -111,7 +111,7 @@ async function serve(served: Served, { dir, log, callbackPort }: StdioFlags): Pr
     await server.close()
     process.exit(0)
   } catch (error) {
-    reportStart('svc stdio', error)
+    reportStart(error)
   }
 }
 

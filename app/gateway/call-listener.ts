@@ -1,5 +1,6 @@
 // The port for callers: its HTTP server, router and certificates.
 import { resolve, tokens } from '@svc/core'
+import { messageOf } from '@svc/core/json'
 import { LimitedLogger } from '../http/limited-logger.js'
 import { HttpServer } from '../http/server.js'
 import type { McpProxy } from '../mcp/proxy.js'
@@ -80,6 +81,8 @@ export async function openCallListener(host: HostConfig, parts: CallListenerPart
       reader: builder.keyReader(host, server.tls.dirs),
       clock,
       logger,
+    }).catch((cause: unknown) => {
+      throw new Error(`server.${messageOf(cause)}`, { cause })
     }))
   const router = createRouter(host, parts, () => certificates?.warnings() ?? [])
   const http = new HttpServer(

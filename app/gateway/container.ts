@@ -12,7 +12,7 @@ import {
   tokens,
 } from '@svc/core'
 import { visible } from '@svc/core/json'
-import { type Logger, type LoggerOptions, pino } from 'pino'
+import { type Logger, type LoggerOptions, pino, stdSerializers } from 'pino'
 import { type DependencyContainer, container as root } from 'tsyringe'
 import { GatewayMetrics, gatewayMetrics } from '../metrics/gateway-metrics.js'
 import { bindBetweenPlugins, builtinPlugins } from './plugins.js'
@@ -115,7 +115,7 @@ export class Counters implements Meter {
  */
 export function lineLogger(options: LoggerOptions, destination: string | number): Logger {
   return pino(
-    { ...options, hooks: { streamWrite: visible } },
+    { ...options, serializers: { err: stdSerializers.errWithCause }, hooks: { streamWrite: visible } },
     pino.destination({ dest: destination, sync: true }),
   )
 }

@@ -46,7 +46,11 @@ export function startGatewayServer<const Plugins extends readonly Plugin[] = rea
   options: GatewayOptions<Plugins>,
 ): GatewayHandle
 export function startGatewayServer(options: GatewaySettings): GatewayHandle {
-  return new Gateway(new GatewayBuilder(options))
+  const builder = new GatewayBuilder(options)
+  const gateway = new Gateway(builder)
+  // The log has it too, as not every program awaits ready().
+  gateway.ready().catch((error: unknown) => builder.logger.error({ err: error }, 'the gateway did not start'))
+  return gateway
 }
 
 /** Opens the source of requests. */
@@ -80,8 +84,8 @@ export class Gateway implements GatewayHandle {
     )
     this.container = builder.container
     this.#ready = this.#start()
-    // The log has it too, as not every program awaits ready().
-    this.#ready.catch((error: unknown) => builder.logger.error({ err: error }, 'the gateway did not start'))
+    // Its error is not lost: ready() rejects with it.
+    this.#ready.catch(() => undefined)
   }
 
   ready(): Promise<Listening> {
@@ -132,7 +136,11 @@ export class Gateway implements GatewayHandle {
     try {
       return await admin?.listen()
     } catch (error) {
-      if (!this.#sharesAdmin || !isAddressInUse(error)) throw error
+      const isTaken = isAddressInUse(error)
+      if (!this.#sharesAdmin || !isTaken) {
+        const explained = new Error(`admin: ${messageOf(error)}`, { cause: error })
+        throw isTaken ? Object.assign(explained, { code: 'EADDRINUSE' }) : explained
+      }
       this.#builder.logger.warn({ reason: messageOf(error) }, 'no admin listener in this process')
       return undefined
     }

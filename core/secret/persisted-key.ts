@@ -4,6 +4,7 @@ import { randomBytes } from 'node:crypto'
 import { link, open, stat, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { makeDirectories } from '../store/directories.js'
+import { isKeyError, KeyError } from './key-error.js'
 import { type KeyPlace, KeyReader } from './key-reader.js'
 
 /** Base64 of 24 random bytes. A shorter key is not random enough. */
@@ -30,7 +31,9 @@ export async function loadOrCreateKey(
     await checkMode(path, owner)
   }
   const reader = ref === undefined ? new KeyReader(context, [context.stateDir]) : new KeyReader(context)
-  const key = await reader.read(ref ?? `file://${encodeURI(path)}`)
+  const key = await reader.read(ref ?? `file://${encodeURI(path)}`).catch((cause: unknown) => {
+    throw isKeyError(cause) ? new KeyError(cause.code, `${owner}: ${cause.message}`, { cause }) : cause
+  })
   if (key.length >= minLength) return key
   throw new Error(
     `${owner}: the key has ${key.length} characters; at least ${minLength} random ones are required`,

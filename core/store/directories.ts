@@ -18,7 +18,8 @@ function make(path: string, mode: number): string | undefined {
     return makeOne(path, mode) ? path : undefined
   } catch (error) {
     const parent = dirname(path)
-    if (!isCode(error, 'ENOENT') || parent === path) throw error
+    // Of a parent that is a file, the parent's own error says so.
+    if (!(isCode(error, 'ENOENT') || isCode(error, 'ENOTDIR')) || parent === path) throw error
     const first = make(parent, mode)
     return makeOne(path, mode) ? (first ?? path) : first
   }
@@ -30,8 +31,9 @@ function makeOne(path: string, mode: number): boolean {
     mkdirSync(path, { mode })
     return true
   } catch (error) {
-    if (isCode(error, 'EEXIST') && statSync(path).isDirectory()) return false
-    throw error
+    if (!isCode(error, 'EEXIST')) throw error
+    if (statSync(path).isDirectory()) return false
+    throw Object.assign(new Error(`${path} is not a directory`, { cause: error }), { code: 'EEXIST' })
   }
 }
 

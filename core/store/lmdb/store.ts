@@ -3,7 +3,7 @@
 import { chmodSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Database, Key } from 'lmdb'
-import { messageOf } from '../../json/message.js'
+import { messageOf, reasonOf } from '../../json/message.js'
 import { makeDirectories } from '../directories.js'
 import { checkHeader, loadLmdb } from '../lmdb-prerequisites.js'
 
@@ -40,7 +40,7 @@ export class LmdbStore<K extends Key> {
       })
       if (isSecret) for (const file of ['data.mdb', 'lock.mdb']) chmodSync(join(dir, file), 0o600)
     } catch (cause) {
-      throw new Error(`${name} in ${dir} cannot be opened: ${messageOf(cause)}`, { cause })
+      throw new Error(`${name} in ${dir} cannot be opened: ${reasonOf(cause)}`, { cause })
     }
   }
 

@@ -47,7 +47,7 @@ export class RedisConnection {
       await Promise.race([this.#connected(), stopped])
     } catch {
       // The client's `connect` does not say why it failed; its `error` event did.
-      throw new Error(`Redis cannot be reached: ${this.#lastError}`)
+      throw new Error(`Redis cannot be reached: ${this.#lastError}; start it, or correct redisUrl`)
     } finally {
       clearTimeout(timer)
       signal.removeEventListener('abort', stop)

@@ -108,28 +108,10 @@ describe('svc gateway', () => {
     const valid = policyOf('http://127.0.0.1:1')
     const cases = [
       [
-        'for an invalid policy, and names every mistake with its line',
-        `${valid}bogus: 1\n`,
-        ['--policy', 'policy.yaml'],
-        ['policy.yaml:8:1 bogus: '],
-      ],
-      [
         'for a missing option, and names the help',
         valid,
         [],
         ["required option '--policy <file>' not specified", '(npx svc-sdk gateway --help lists the options)'],
-      ],
-      [
-        'for a policy that cannot be read, and names it',
-        valid,
-        ['--policy', 'nosuch.yaml'],
-        ['nosuch.yaml cannot be read: ENOENT'],
-      ],
-      [
-        'for a key that cannot be read, and names it',
-        valid.replace('./key', './nokey'),
-        ['--policy', 'policy.yaml', '--port', '0'],
-        ['audit.signer.keyRef', 'nokey'],
       ],
       [
         'for --workers, which is not available yet',

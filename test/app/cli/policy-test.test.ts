@@ -225,7 +225,7 @@ describe('svc policy test', () => {
     expect((await run('cases: []')).exit).to.equal(2)
     expect(
       (await run(one('call: billing/get, expect: deny'), '--policy', 'missing.yaml')).errors[0],
-    ).to.match(/^svc-sdk policy test: missing.yaml cannot be read: ENOENT/)
+    ).to.match(/^svc-sdk policy test: missing.yaml cannot be read: no such file/)
   })
 
   it('prints JSON, and writes JUnit XML that reads any name', async () => {

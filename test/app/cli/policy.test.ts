@@ -182,7 +182,7 @@ describe('svc policy check', () => {
   it('reports a file that cannot be read', async () => {
     const { lines, errors, exit } = await policy('check', `${fixtures}valid/none.yaml`)
     expect(lines).to.deep.equal([])
-    expect(errors.join('\n')).to.match(/^svc-sdk policy check: .*none\.yaml cannot be read: ENOENT/)
+    expect(errors.join('\n')).to.match(/^svc-sdk policy check: .*none\.yaml cannot be read: no such file/)
     expect(exit).to.equal(2)
   })
 })

@@ -131,7 +131,7 @@ describe('svc stdio --preset', function () {
   })
 
   const wrong = [
-    [[], /error: give --policy FILE, or --preset observe\|guard/],
+    [[], /^svc-sdk stdio: give --policy FILE, or --preset observe\|guard\n/],
     [
       ['--preset', 'observe', '--policy', 'p'],
       /'--preset <name>' cannot be used with option '--policy <file>'/,

@@ -59,7 +59,10 @@ describe('policyFile', () => {
       })
 
       it('is a mistake of the policy if it cannot be read', () => {
-        expect(() => start({ policyFile })).to.throw(PolicyError, `${policyFile} cannot be read: ENOENT`)
+        expect(() => start({ policyFile })).to.throw(
+          PolicyError,
+          `${policyFile} cannot be read: no such file`,
+        )
       })
     })
   }

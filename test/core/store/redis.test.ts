@@ -55,7 +55,7 @@ describe('a connection to a Redis that fails', function () {
   it('times out for a server that hangs', async () => {
     await server.kill('SIGSTOP')
     expect((await rejectionOf(to(1000).connect(signal))).message).to.equal(
-      'Redis cannot be reached: no connection yet',
+      'Redis cannot be reached: no connection yet; start it, or correct redisUrl',
     )
     await server.kill('SIGCONT')
     await until(works)

@@ -80,11 +80,11 @@ describe('privacy', () => {
       )
       chmodSync(keyFile(), 0o600)
       writeFileSync(keyFile(), '')
-      expect(await startError({})).to.equal(`the key file ${keyFile()} is empty`)
+      expect(await startError({})).to.equal(`privacy: the key file ${keyFile()} is empty`)
       expect(await startError({ key_ref: 'env:KEY' }, { KEY: 'hunter2' }))
         .to.equal('privacy: the key has 7 characters; at least 32 random ones are required')
         .and.not.include('hunter2')
-      expect(await startError({ key_ref: 'env:KEY' })).to.equal('the environment variable KEY is not set')
+      expect(await startError({ key_ref: 'env:KEY' })).to.equal('privacy: the environment variable KEY is not set')
     })
   })
 

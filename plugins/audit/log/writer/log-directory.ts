@@ -2,7 +2,7 @@
 
 import { dirname, join } from 'node:path'
 import type { Clock, Logger, Meter, Signer } from '@svc/core'
-import { messageOf } from '@svc/core/json'
+import { reasonOf } from '@svc/core/json'
 import type { Cosigning } from '../cosigning/cosigning.js'
 import { DirectoryLock, type LockedDirectory } from '../files/directory-lock.js'
 import {
@@ -80,7 +80,7 @@ export class LogDirectory {
     this.#opening ??= this.#prepare().catch((error: unknown) => {
       this.#opening = undefined
       if (error instanceof AuditError) throw error
-      throw new AuditError('open_failed', `cannot open the log at ${this.#dir}: ${messageOf(error)}`, error)
+      throw new AuditError('open_failed', `cannot open the log at ${this.#dir}: ${reasonOf(error)}`, error)
     })
     return this.#opening
   }
