@@ -84,7 +84,9 @@ describe('privacy', () => {
       expect(await startError({ key_ref: 'env:KEY' }, { KEY: 'hunter2' }))
         .to.equal('privacy: the key has 7 characters; at least 32 random ones are required')
         .and.not.include('hunter2')
-      expect(await startError({ key_ref: 'env:KEY' })).to.equal('privacy: the environment variable KEY is not set')
+      expect(await startError({ key_ref: 'env:KEY' })).to.equal(
+        'privacy: the environment variable KEY is not set',
+      )
     })
   })
 
