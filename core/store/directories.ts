@@ -33,7 +33,7 @@ function makeOne(path: string, mode: number): boolean {
   } catch (error) {
     if (!isCode(error, 'EEXIST')) throw error
     if (statSync(path).isDirectory()) return false
-    throw Object.assign(new Error(`${path} is not a directory`, { cause: error }), { code: 'EEXIST' })
+    throw Object.assign(new Error(`${path} is not a directory`, { cause: error }), { code: 'ENOTDIR' })
   }
 }
 

@@ -22,7 +22,7 @@ describe('makeDirectories', () => {
     writeFileSync(join(home.path, 'file'), '')
     expect(() => makeDirectories(join(home.path, 'file'), 0o700))
       .to.throw()
-      .with.property('code', 'EEXIST')
+      .with.property('code', 'ENOTDIR')
     expect(() => makeDirectories(join(home.path, 'file/a'), 0o700))
       .to.throw()
       .with.property('code', 'ENOTDIR')
