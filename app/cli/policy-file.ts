@@ -3,8 +3,8 @@ import { dirname, resolve } from 'node:path'
 import { bind, type ConfigConflict, type PluginContext, Resources, tokens } from '@svc/core'
 import {
   type Diagnostic,
+  describeDiagnostic,
   type EffectivePolicy,
-  formatDiagnostic,
   loadPolicy,
   PolicyError,
   type PolicyResult,
@@ -59,7 +59,7 @@ export function diagnosticsOf(result: PolicyResult<HostConfig>): Diagnostic[] {
 /** Prints the mistakes of a policy, one a line. Throws any other error. */
 export function reportStart(error: unknown, io = processIo()): void {
   if (!(error instanceof PolicyError)) throw error
-  for (const mistake of error.mistakes) io.err(`${formatDiagnostic(mistake)}\n`)
+  for (const mistake of error.mistakes) io.err(`${describeDiagnostic(mistake)}\n`)
   io.exit(1)
 }
 

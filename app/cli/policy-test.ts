@@ -1,6 +1,5 @@
 // `svc policy test`: judges the calls of test files by the stages of their policy, with nothing outside the process.
-import { visibleInLine } from '@svc/core/json'
-import { formatDiagnostic } from '@svc/core/policy'
+import { describeDiagnostic } from '@svc/core/policy'
 import { Command } from 'commander'
 import { reportJson, reportJunit, reportLines, totals } from '../policy-test/report.js'
 import { runTests } from '../policy-test/run-tests.js'
@@ -51,7 +50,7 @@ async function test(
     },
   })
   if (mistakes.length > 0) {
-    for (const mistake of mistakes) io.err(`${visibleInLine(formatDiagnostic(mistake))}\n`)
+    for (const mistake of mistakes) io.err(`${describeDiagnostic(mistake)}\n`)
     io.exit(NO_VERDICT)
     return
   }

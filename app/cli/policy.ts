@@ -1,6 +1,6 @@
 // `svc policy`: check a policy, explain its decision on a call, print its JSON Schema.
-import { messageOf, visibleInLine } from '@svc/core/json'
-import { type Diagnostic, formatDiagnostic, type PolicyResult, policySchema } from '@svc/core/policy'
+import { messageOf } from '@svc/core/json'
+import { type Diagnostic, describeDiagnostic, type PolicyResult, policySchema } from '@svc/core/policy'
 import { Command, InvalidArgumentError, Option } from 'commander'
 import { refusedTools } from '../doctor/refused-tools.js'
 import { builtinPlugins } from '../gateway/plugins.js'
@@ -154,7 +154,7 @@ function exitOf({ decision }: ExplainedVerdict, expect: string | undefined): num
 }
 
 function lineOf(diagnostic: Diagnostic): string {
-  const line = visibleInLine(formatDiagnostic(diagnostic))
+  const line = describeDiagnostic(diagnostic)
   return diagnostic.severity === 'warning' ? `warning: ${line}` : line
 }
 

@@ -1,4 +1,5 @@
 // Diagnostics of a policy: one line each, in a form that terminals and editors turn into a link.
+import { visibleInLine } from '../json/visible.js'
 import type { Diagnostic } from './types.js'
 
 /** The position of a value in a policy. Lines and columns count from 1; absent for objects of code. */
@@ -13,6 +14,12 @@ export function formatDiagnostic(diagnostic: Diagnostic): string {
   const { file, line, column, path, message } = diagnostic
   const place = line === undefined ? file : `${file}:${line}:${column ?? 1}`
   return path === '' ? `${place} ${message}` : `${place} ${path}: ${message}`
+}
+
+/** The line of a diagnostic, and the source line with a caret if it has one. */
+export function describeDiagnostic(diagnostic: Diagnostic): string {
+  const line = visibleInLine(formatDiagnostic(diagnostic))
+  return diagnostic.excerpt === undefined ? line : `${line}\n${diagnostic.excerpt}`
 }
 
 export function mistakeAt(origin: Origin, path: string, message: string): Diagnostic {

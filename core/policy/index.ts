@@ -1,6 +1,12 @@
 // Loads and validates policies, for programs that host a pipeline.
 export { checkOrder, defaultOrder } from '../plugin/order.js'
-export { formatDiagnostic, mistakeAt, PolicyError, sortedByPosition } from './diagnostic.js'
+export {
+  describeDiagnostic,
+  formatDiagnostic,
+  mistakeAt,
+  PolicyError,
+  sortedByPosition,
+} from './diagnostic.js'
 export { type Locate, locateInText, readDocument } from './document.js'
 export {
   headerNameSchema,

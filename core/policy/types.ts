@@ -16,6 +16,8 @@ export interface Diagnostic {
   readonly path: string
   /** What is wrong, and what is accepted. */
   readonly message: string
+  /** The source line with a caret below the place, if the text is not YAML; two lines for a terminal. */
+  readonly excerpt?: string
 }
 
 /** A source of configuration. A later layer's section replaces an earlier layer's as a whole. */

@@ -16,6 +16,8 @@ import {
 } from 'yaml'
 import { mistakeAt, type Origin } from './diagnostic.js'
 import { type MapEntry, type PolicyNode, pathOfMember } from './node.js'
+import { sourceExcerpt } from './source-excerpt.js'
+import { type SyntaxMistake, syntaxMistake } from './syntax-mistake.js'
 import type { Diagnostic } from './types.js'
 
 const maxDepth = 64
@@ -31,7 +33,7 @@ interface ParsedText {
 /** Never throws for any text. An empty document is an empty mapping. */
 export function parsePolicyText(text: string, file: string): ParsedText {
   const lines = new LineCounter()
-  const originAt = (offset: number | undefined): Origin => {
+  const originAt = (offset: number | undefined): Required<Origin> => {
     const { line, col } = lines.linePos(offset ?? 0)
     return { file, line: Math.max(line, 1), column: Math.max(col, 1) }
   }
@@ -53,11 +55,20 @@ export function parsePolicyText(text: string, file: string): ParsedText {
     if (!(thrown instanceof RangeError)) throw thrown
     return { root: undefined, mistakes: [mistakeAt(originAt(0), '', tooDeep)] }
   }
+  const mistakeIn = ({ offset, message }: SyntaxMistake): Diagnostic => {
+    const origin = originAt(offset)
+    return { ...mistakeAt(origin, '', message), excerpt: sourceExcerpt(text, origin) }
+  }
+  const fatal = document.errors.find(({ code }) => code !== 'DUPLICATE_KEY')
+  if (fatal !== undefined) {
+    return {
+      root: undefined,
+      mistakes: [mistakeIn(refusedYaml(fatal, text) ?? syntaxMistake(fatal, text, document))],
+    }
+  }
   const syntax = [...document.errors, ...document.warnings].map((error) =>
-    mistakeAt(originAt(error.pos[0]), '', syntaxMessage(error, text)),
+    mistakeIn(refusedYaml(error, text) ?? syntaxMistake(error, text, document)),
   )
-  if (document.errors.some(({ code }) => code !== 'DUPLICATE_KEY'))
-    return { root: undefined, mistakes: syntax }
   const builder = new TreeBuilder(originAt, (alias) => alias.resolve(document))
   const root =
     document.contents === null
@@ -69,29 +80,28 @@ export function parsePolicyText(text: string, file: string): ParsedText {
 const bomb = `the aliases expand to more than ${maxExpanded} values; write out what is meant`
 const tooDeep = `nested too deeply; accepted are at most ${maxDepth} levels`
 
-function syntaxMessage(error: YAMLError, text: string): string {
-  const written = text.slice(error.pos[0], error.pos[1])
-  switch (error.code) {
+/** What is YAML, but not read in a policy. */
+function refusedYaml({ code, pos: [offset, end] }: YAMLError, text: string): SyntaxMistake | undefined {
+  switch (code) {
     case 'DUPLICATE_KEY':
-      return `the key ${quoted(text, error.pos[0])} is given twice; give it once`
+      return { offset, message: `the key ${quoted(text, offset)} is given twice; give it once` }
     case 'RESOURCE_EXHAUSTION':
-      return tooDeep
+      return { offset, message: tooDeep }
     case 'MULTIPLE_DOCS':
-      return 'a second document begins; a policy is one YAML document'
-    case 'TAG_RESOLVE_FAILED':
-      return `the tag ${written.trim()} is not read; accepted are plain strings, numbers, true, false, null, lists and mappings`
+      return { offset, message: 'a second document begins; a policy is one YAML document' }
+    case 'TAG_RESOLVE_FAILED': {
+      const tag = text.slice(offset, end).trim()
+      const accepted = 'plain strings, numbers, true, false, null, lists and mappings'
+      return { offset, message: `the tag ${tag} is not read; accepted are ${accepted}` }
+    }
     default:
-      return `not valid YAML 1.2: ${decapitalised(error.message)}`
+      return undefined
   }
 }
 
 function quoted(text: string, offset: number): string {
   const [, key] = /^["']?([^"':\s]+)/.exec(text.slice(offset, offset + 200)) ?? []
   return key === undefined ? 'here' : `"${key}"`
-}
-
-function decapitalised(sentence: string): string {
-  return sentence.charAt(0).toLowerCase() + sentence.slice(1)
 }
 
 class TreeBuilder {
