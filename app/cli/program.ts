@@ -5,6 +5,7 @@ import { type CliIo, processIo } from './io.js'
 
 /** The commands in the order of the help. */
 const commands: Readonly<Record<string, (io: CliIo) => Promise<Command>>> = {
+  init: async (io) => (await import('./init.js')).initCommand(io),
   gateway: async (io) => (await import('./gateway.js')).gatewayCommand(io),
   stdio: async () => (await import('./stdio.js')).stdioCommand(),
   policy: async (io) => (await import('./policy.js')).policyCommand(io),

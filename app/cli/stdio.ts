@@ -23,6 +23,7 @@ interface StdioFlags {
   readonly adminPort: number
   readonly name?: string
   readonly env?: readonly string[]
+  readonly cwd?: string
   readonly dir?: string
   readonly log?: string
   readonly callbackPort: number
@@ -42,6 +43,7 @@ export function stdioCommand(): Command {
       'the name of the server in the policy and in records; without a command, one of its targets',
     )
     .option('--env <name>', 'a variable that the command gets; may be repeated', collectValue)
+    .option('--cwd <dir>', 'start commands whose target has no `cwd` here; . is where the client starts this')
     .option('--dir <dir>', "keep the gateway's files here (overrides sec0Dir)")
     .option('--log <file>', 'append log lines to this file instead of standard error')
     .option('--callback-port <n>', 'where the issuer sends the user back to; 0 picks a free port', portOf, 0)
@@ -93,12 +95,13 @@ function checkedName(name: string): string {
 
 type Served = Pick<StdioGatewayOptions, 'policy' | 'command' | 'name' | 'logDir'>
 
-async function serve(served: Served, { dir, log, callbackPort }: StdioFlags): Promise<void> {
+async function serve(served: Served, { cwd, dir, log, callbackPort }: StdioFlags): Promise<void> {
   const output = reserveStdout()
   const logger = lineLogger({ name: 'svc' }, log ?? STDERR)
   try {
     const server = await serveStdio({
       ...served,
+      ...(cwd === undefined ? {} : { cwd: resolve(cwd) }),
       policy: { ...served.policy, ...(dir === undefined ? {} : { sec0Dir: resolve(dir) }) },
       input: process.stdin,
       output,

@@ -5,6 +5,7 @@ import { KeyReader } from '@svc/core/secret'
 import { isLocalAddress } from '../http/allowed-hosts.js'
 import { findCommand } from '../stdio-targets/command.js'
 import { stdioTargetsOf } from '../stdio-targets/config.js'
+import { referenceIn } from '../stdio-targets/environment.js'
 import type { TlsConfig } from '../tls/certificates.js'
 import type { HostConfig } from './config.js'
 import type { PolicyPlace } from './facts.js'
@@ -62,11 +63,12 @@ export function hostKeys({ server, admin, notices, targets }: HostConfig): HostK
     ...tlsKeys(['server', 'tls'], server.tls),
     ...given(['admin', 'tokenRef'], admin?.tokenRef),
     ...tlsKeys(['admin', 'tls'], admin?.tls),
-    ...[...stdioTargetsOf(targets).values()].flatMap(({ server: name, target }) =>
-      Object.entries(target.env).flatMap(([variable, value]) =>
+    ...[...stdioTargetsOf(targets).values()].flatMap(({ server: name, target }) => [
+      ...Object.entries(target.env).flatMap(([variable, value]) =>
         isKeyReference(value) ? given(['targets', name, 'env', variable], value) : [],
       ),
-    ),
+      ...target.args.flatMap((arg, index) => given(['targets', name, 'args', index], referenceIn(arg))),
+    ]),
     ...notices.flatMap(({ secretRef }, index) => given(['notices', index, 'secretRef'], secretRef)),
   ]
 }

@@ -48,16 +48,18 @@ export function commandTarget({ command, args, env }: Omit<ServerCommand, 'serve
 
 /**
  * A policy for one client, with the command beside its own targets. Each server has this client alone, so that it may
- * ask the client, and starts when it is used. The hash covers the policy and the command.
+ * ask the client, and starts when it is used. The hash covers the policy and the command. A target without a working
+ * directory gets `cwd`.
  */
-export function forOneClient(added: ServerCommand | undefined): PolicyAdaptation {
+export function forOneClient(added: ServerCommand | undefined, cwd?: string): PolicyAdaptation {
   const commands =
     added === undefined ? {} : { [added.server]: stdioTargetSchema.parse(commandTarget(added)) }
   return {
     host(host) {
       const targets = Object.entries({ ...host.targets, ...commands }).map(([name, target]) => {
         const alone = { isolate: 'session', start: 'first_use' } as const
-        return [name, typeof target === 'string' ? target : { ...target, ...alone }] as const
+        const place = cwd === undefined ? {} : { cwd }
+        return [name, typeof target === 'string' ? target : { ...place, ...target, ...alone }] as const
       })
       return { ...host, targets: Object.fromEntries(targets) }
     },

@@ -18,6 +18,8 @@ export interface StdioGatewayOptions {
   readonly policy: Pick<GatewaySettings, 'policyYaml' | 'policyFile' | 'sec0Dir'>
   /** A server beside the targets of the policy. */
   readonly command: ServerCommand | undefined
+  /** The working directory of commands whose target has none; undefined: the directory of the policy. */
+  readonly cwd?: string
   /** The server or group of the MCP endpoint that the client gets; undefined for all servers. */
   readonly name: string | undefined
   /** The directory of the log, if the user has not named it; told at the start. */
@@ -39,7 +41,7 @@ export interface StdioGateway {
 
 /** Throws `PolicyError`. Rejects if the gateway cannot start. */
 export async function serveStdio(options: StdioGatewayOptions): Promise<StdioGateway> {
-  const { policy, command, name, logDir, input, output, logger } = options
+  const { policy, command, cwd, name, logDir, input, output, logger } = options
   const builder = new GatewayBuilder(
     {
       port: 0,
@@ -50,7 +52,7 @@ export async function serveStdio(options: StdioGatewayOptions): Promise<StdioGat
         bind(container, stdioClient, { useValue: true })
       },
     },
-    forOneClient(command),
+    forOneClient(command, cwd),
   )
   const gateway = new LineGateway(builder, name)
   const { adminUrl } = await gateway.ready()

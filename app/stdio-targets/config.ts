@@ -16,7 +16,12 @@ export const stdioTargetSchema = z
       .describe(
         'The program of an MCP server over stdio. A name is looked up in PATH; a path starts from the directory of the policy.',
       ),
-    args: z.array(z.string()).default([]).describe('Its arguments; no shell reads them.'),
+    args: z
+      .array(z.string())
+      .default([])
+      .describe(
+        `Its arguments; no shell reads them. One that is \`\${file://PATH}\` is the text of that file.`,
+      ),
     env: z
       .record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/), z.string())
       .default({})

@@ -29,6 +29,34 @@ export interface ServerEnvironment {
   readonly secrets: readonly EnvironmentSecret[]
 }
 
+/** The reference in an argument such as `${file://PATH}`; undefined for any other, which is passed on as it is. */
+export function referenceIn(argument: string): string | undefined {
+  const [, inner = ''] = /^\$\{(.*)\}$/.exec(argument) ?? []
+  return isKeyReference(inner) ? inner : undefined
+}
+
+export interface CommandArguments {
+  readonly args: readonly string[]
+  /** Values that must not be logged. */
+  readonly secrets: readonly EnvironmentSecret[]
+}
+
+/** `read` resolves a reference; a rejection of it is passed on. */
+export async function argumentsOf(
+  listed: readonly string[],
+  read: (ref: string) => Promise<string>,
+): Promise<CommandArguments> {
+  const args: string[] = []
+  const secrets: EnvironmentSecret[] = []
+  for (const argument of listed) {
+    const ref = referenceIn(argument)
+    const value = ref === undefined ? argument : await read(ref)
+    if (ref !== undefined) secrets.push({ name: argument, value })
+    args.push(value)
+  }
+  return { args, secrets }
+}
+
 /** `read` resolves a reference; a rejection of it is passed on. */
 export async function environmentOf(
   listed: Readonly<Record<string, string>>,

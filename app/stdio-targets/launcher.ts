@@ -4,7 +4,7 @@ import type { EffectivePolicy } from '@svc/core/policy'
 import type { KeyReader } from '@svc/core/secret'
 import { findCommand } from './command.js'
 import type { StdioTarget } from './config.js'
-import { type EnvironmentSecret, environmentOf, type ServerEnvironment } from './environment.js'
+import { argumentsOf, type EnvironmentSecret, environmentOf, type ServerEnvironment } from './environment.js'
 import { PinnedPackage, readNpx } from './pinned-package.js'
 import type { Launch } from './server-process.js'
 
@@ -44,9 +44,11 @@ export class Launcher {
   async prepare(): Promise<PreparedLaunch> {
     const { baseDir, keys } = this.#place
     const environment = await environmentOf(this.#target.env, process.env, (ref) => keys.read(ref))
-    const { command, args } = await this.#program(environment)
+    const program = await this.#program(environment)
+    const { args, secrets: given } = await argumentsOf(program.args, (ref) => keys.read(ref))
+    const { command } = program
     const cwd = resolve(baseDir, this.#target.cwd ?? '.')
-    const secrets = [...environment.secrets, ...this.#substituted()]
+    const secrets = [...environment.secrets, ...given, ...this.#substituted()]
     return { launch: { command, args, env: environment.variables, cwd }, secrets }
   }
 

@@ -34,6 +34,8 @@ const tools: Record<string, (args: Fields, meta: Fields, params: Fields) => Fiel
   echo: ({ said }) => text(String(said)),
   pid: () => text(String(process.pid)),
   env: () => text(JSON.stringify(process.env)),
+  argv: () => text(JSON.stringify(process.argv.slice(2))),
+  cwd: () => text(process.cwd()),
   exit: () => process.exit(3),
   hang: () => new Promise(() => undefined),
   freeze: () => {
@@ -45,7 +47,7 @@ const tools: Record<string, (args: Fields, meta: Fields, params: Fields) => Fiel
   },
   flood: () => {
     for (let line = 0; line < 20_000; line++)
-      process.stderr.write(`line ${line} of ${process.env['TOKEN']}\n`)
+      process.stderr.write(`line ${line} of ${process.env['TOKEN'] ?? process.argv[3]}\n`)
     return text('after flood')
   },
   long: () => {

@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync, realpathSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import * as sdk2 from '@modelcontextprotocol/client'
@@ -47,6 +48,19 @@ describe('svc stdio', function () {
       { server: 'files@3.1.0', tool: 'pid@3.1.0', status: 'error' },
     ])
     expect(calls[0]?.principal).to.deep.equal({ user: 'ada@example.com', roles: ['analyst'] })
+  })
+
+  it('starts a target without a directory of its own where --cwd says, else at the policy', async () => {
+    using gateway = new StdioGateway(
+      `${open}targets: { own: { command: ${process.execPath}, args: [${scripted}] } }\n`,
+    )
+    for (const [args, expected] of [
+      [[], gateway.home],
+      [['--cwd', tmpdir()], tmpdir()],
+    ] as const) {
+      await using connected = await gateway.connect(['--name', 'own', ...args])
+      expect(await say(connected.client, 'cwd')).to.equal(realpathSync(expected))
+    }
   })
 
   it('includes the command in the policy hash of its records', async () => {

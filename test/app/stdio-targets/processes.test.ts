@@ -247,6 +247,27 @@ describe('the process of a target', () => {
     }
   })
 
+  it('gets the text of a file as an argument, which the log shows as its reference', async () => {
+    using home = new TemporaryDir()
+    const path = join(home.path, 'argument')
+    writeFileSync(path, '--token=the-secret\n')
+    const reference = `\${file://${path}}`
+    const { args = [], ...target } = scriptedTarget()
+    const options = { targets: { files: { ...target, args: [...args, reference] } }, sec0Dir: home.path }
+    await withStdio(
+      options.targets.files,
+      async (gateway) => {
+        await using client = await connect(gateway)
+        expect(JSON.parse(await say(client, 'argv'))).to.deep.equal(['', '--token=the-secret'])
+        await say(client, 'flood')
+        const [line] = gateway.log.lines.filter(({ fields }) => 'stderr' in fields)
+        expect(line?.fields).to.have.property('stderr', `line 0 of [${reference}]`)
+        expect(JSON.stringify(gateway.log.lines)).to.not.include('the-secret')
+      },
+      options,
+    )
+  })
+
   it('is ended for a line over the limit', async () => {
     const server = { maxResponseBytes: 1_000_000 }
     await withStdio(

@@ -1,0 +1,245 @@
+// `svc init`: puts the MCP servers of the user's clients behind a policy, and takes that back.
+import { realpathSync, statSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { userInfo } from 'node:os'
+import { dirname, isAbsolute, join, resolve } from 'node:path'
+import { createInterface } from 'node:readline/promises'
+import { visibleInLine } from '@svc/core/json'
+import { formatDiagnostic, policySchema } from '@svc/core/policy'
+import { Command, Option } from 'commander'
+import { builtinPlugins } from '../gateway/plugins.js'
+import { applyPlan, fileNames } from '../init/apply.js'
+import type { ClientMachine } from '../init/clients.js'
+import { readIfPresent } from '../init/files.js'
+import { findConfigurations } from '../init/find.js'
+import { InitError, JournalFile } from '../init/journal.js'
+import { type Candidate, candidatesOf, type PlannedEntry, planEntries } from '../init/plan.js'
+import { clientsOf, findingLines, pathForUser, planLines, shownCommand } from '../init/report.js'
+import { whyUnreachable } from '../init/sign-in.js'
+import { applyUndo, planUndo } from '../init/undo.js'
+import { hostSchema } from '../policy/config.js'
+import { type Preset, presets } from '../presets/preset-policy.js'
+import { type CliIo, type Environment, processIo } from './io.js'
+import { withManual } from './manual.js'
+import { collectValue } from './option-values.js'
+import { diagnosticsOf, loadPolicyFile } from './policy-file.js'
+
+/** Nothing was changed, so that `svc init && …` does not go on. */
+const NOT_DONE = 1
+
+interface InitOptions {
+  readonly yes?: true
+  readonly yesTo: readonly string[]
+  readonly dir: string
+  readonly preset: Preset
+  readonly undo?: true
+}
+
+/** Asks at the terminal; undefined if there is none. */
+export type Ask = ((question: string) => Promise<string>) | undefined
+
+export function initCommand(
+  io: CliIo = processIo(),
+  env: Environment = process.env,
+  ask: Ask = terminal(),
+): Command {
+  const command = new Command('init')
+    .description("put the MCP servers of this user's clients behind a policy; --undo takes it back")
+    .option('--yes', 'change the configurations of the user without asking')
+    .option(
+      '--yes-to <file>',
+      'include the servers of a configuration in this directory, such as .vscode/mcp.json (repeatable)',
+      collectValue,
+      [],
+    )
+    .option('--dir <dir>', 'the directory of the policy', '.')
+    .addOption(new Option('--preset <name>', 'what the policy does').choices(presets).default('observe'))
+    .option('--undo', 'put back what init changed')
+    .action(async (options: InitOptions) => {
+      const machine = { env, platform: process.platform, dir: realpathSync(resolve(options.dir)) }
+      try {
+        await new Init(machine, options, io, ask)[options.undo === true ? 'undo' : 'run']()
+      } catch (error) {
+        if (!(error instanceof Error)) throw error
+        io.err(`svc-sdk init: ${error.message}\nNothing was changed.\n`)
+        io.exit(NOT_DONE)
+      }
+    })
+  return withManual(command, { example: '--yes --preset observe' })
+}
+
+class Init {
+  readonly #machine: ClientMachine
+  readonly #options: InitOptions
+  readonly #io: CliIo
+  readonly #ask: Ask
+  readonly #journalFile: JournalFile
+
+  constructor(machine: ClientMachine, options: InitOptions, io: CliIo, ask: Ask) {
+    this.#machine = machine
+    this.#options = options
+    this.#io = io
+    this.#ask = options.yes === true ? undefined : ask
+    this.#journalFile = new JournalFile(join(machine.dir, fileNames.state))
+  }
+
+  async run(): Promise<void> {
+    const { dir } = this.#machine
+    const journal = this.#journalFile.read()
+    const policy = join(dir, fileNames.policy)
+    if (journal === undefined && readIfPresent(policy) !== undefined) {
+      throw new InitError(`${policy} exists, and init did not write it; --dir names another directory`)
+    }
+    const files = findConfigurations(this.#machine)
+    const candidates = candidatesOf(files)
+    const taken = journal === undefined ? [] : await serversIn(policy, this.#machine.env)
+    const options = { launcher: launcher(), policy, stateDir: fileNames.state, taken }
+    const plan = (chosen: readonly Candidate[]) => planEntries(chosen, options)
+    const { chosen, refused } = await this.#choose(candidates)
+    await this.#print(findingLines({ files, entries: plan(chosen), refused }, this.#machine))
+    if (chosen.length === 0)
+      return this.#nothing(files.some((file) => file.entries.some(({ entry }) => entry.kind === 'governed')))
+    await this.#print(planLines(plan(chosen), this.#options.preset, journal === undefined))
+    if (!(await this.#agreed('Apply?', 'svc-sdk init --yes'))) return
+    const entries = plan(await this.#reachable(chosen))
+    if (entries.length === 0) return this.#nothing(false)
+    await applyPlan({
+      dir,
+      journalFile: this.#journalFile,
+      journal,
+      entries,
+      preset: this.#options.preset,
+      place: { port: 8787, user: userInfo().username, directories: directoriesOf(dir, entries) },
+      schema: `${JSON.stringify(policySchema(hostSchema, builtinPlugins), null, 2)}\n`,
+      checkPolicy: (file) => mistakesIn(file, this.#machine.env),
+    })
+    await this.#print([
+      `Done: ${clientsOf(entries)}. Restart these clients.`,
+      'Their calls are decided by svc.yaml and recorded; to see them, to test the policy, to go back:',
+      `  npx svc-sdk audit show ${fileNames.log} --format table --follow`,
+      `  npx svc-sdk policy test ${fileNames.test}`,
+      '  npx svc-sdk init --undo',
+    ])
+  }
+
+  async undo(): Promise<void> {
+    const journal = this.#journalFile.read()
+    if (journal === undefined)
+      throw new InitError(`init has changed nothing for ${join(this.#machine.dir, fileNames.policy)}`)
+    const undo = planUndo(journal, this.#journalFile, this.#machine)
+    if (undo.conflicts.length > 0) {
+      throw new InitError(
+        `cannot tell what to take back:\n${undo.conflicts.join('\n')}\nThe copies are in ${this.#journalFile.directory}.`,
+      )
+    }
+    const shown = [...undo.contents.keys()].map((file) => pathForUser(file, this.#machine))
+    await this.#print([
+      `Would put back  ${shown.join(', ') || 'no configuration'}`,
+      `Would remove    ${undo.removed.filter((name) => !name.startsWith(`${fileNames.state}/`)).join(', ') || 'no policy'}, and what init wrote to ${fileNames.state}/`,
+      ...undo.kept.map((line) => `Stays           ${line}`),
+    ])
+    if (!(await this.#agreed('Undo?', 'svc-sdk init --undo --yes'))) return
+    applyUndo(undo, this.#journalFile, this.#machine.dir)
+    await this.#print(['Done. Restart the clients.'])
+  }
+
+  /** Servers of the directory's configurations are another's, and each needs a yes of its own. */
+  async #choose(candidates: readonly Candidate[]): Promise<{ chosen: Candidate[]; refused: Candidate[] }> {
+    const named = new Set(this.#options.yesTo.map((file) => resolve(this.#machine.dir, file)))
+    const chosen: Candidate[] = []
+    const refused: Candidate[] = []
+    for (const candidate of candidates) {
+      const { file, found } = candidate
+      const question = `${pathForUser(file.file, this.#machine)}, a file of this directory, starts ${found.name}:\n  ${shownCommand(candidate)}\nInclude it?`
+      const isIncluded =
+        !file.isOfDirectory ||
+        named.has(file.file) ||
+        (this.#ask !== undefined && (await this.#isYes(question)))
+      if (isIncluded) chosen.push(candidate)
+      else refused.push(candidate)
+    }
+    return { chosen, refused }
+  }
+
+  /** A server over HTTP without a key in its entry is asked whether it wants a sign-in. */
+  async #reachable(candidates: readonly Candidate[]): Promise<Candidate[]> {
+    const reasons = await Promise.all(
+      candidates.map(({ entry }) =>
+        entry.kind === 'url' && entry.header === undefined ? whyUnreachable(entry.url) : undefined,
+      ),
+    )
+    return candidates.filter(({ file, found }, index) => {
+      const reason = reasons[index]
+      if (reason !== undefined)
+        this.#io.err(`${visibleInLine(`${file.client}: ${found.name} is left alone: ${reason}`)}\n`)
+      return reason === undefined
+    })
+  }
+
+  async #nothing(isGoverned: boolean): Promise<void> {
+    if (isGoverned) return this.#print(['Nothing to change.'])
+    await this.#print(['There is no server to put behind a policy. Nothing was changed.'])
+    this.#io.exit(NOT_DONE)
+  }
+
+  async #agreed(question: string, command: string): Promise<boolean> {
+    if (this.#options.yes === true) return true
+    if (this.#ask !== undefined && (await this.#isYes(question))) return true
+    const hint = this.#ask === undefined ? ` ${command} applies it.` : ''
+    await this.#print([`Nothing was changed.${hint}`])
+    this.#io.exit(NOT_DONE)
+    return false
+  }
+
+  async #isYes(question: string): Promise<boolean> {
+    return /^y(?:es)?$/i.test(((await this.#ask?.(`${question} [y/N] `)) ?? '').trim())
+  }
+
+  #print(lines: readonly string[]): Promise<void> {
+    return this.#io.out(lines.map((line) => `${line}\n`).join(''))
+  }
+}
+
+/** This program by absolute paths: clients that a desktop starts have neither a terminal's PATH nor its directory. */
+function launcher() {
+  const manifest = createRequire(import.meta.url).resolve('svc-sdk/package.json')
+  return { command: process.execPath, args: [join(dirname(manifest), 'bin', 'svc.js')] }
+}
+
+/** The names of servers in the policy that an earlier run wrote. */
+async function serversIn(policy: string, env: Environment): Promise<string[]> {
+  const result = await loadPolicyFile(policy, env, false)
+  if (result.ok) return Object.keys(result.policy.host.targets)
+  throw new InitError(`${policy} has mistakes:\n${result.mistakes.map(formatDiagnostic).join('\n')}`)
+}
+
+/** The directories that arguments of tools may name: that of the policy, and those that the servers were given. */
+function directoriesOf(dir: string, entries: readonly PlannedEntry[]): string[] {
+  const given = entries.flatMap(({ server: { target } }) =>
+    typeof target === 'string' ? [] : (target.args ?? []),
+  )
+  const isDirectory = (path: string) =>
+    isAbsolute(path) && statSync(path, { throwIfNoEntry: false })?.isDirectory() === true
+  return [...new Set([dir, ...given.filter(isDirectory)])]
+}
+
+async function mistakesIn(file: string, env: Environment): Promise<string[]> {
+  const result = await loadPolicyFile(file, env, true)
+  return diagnosticsOf(result).flatMap((diagnostic) =>
+    diagnostic.severity === 'mistake' ? [formatDiagnostic(diagnostic)] : [],
+  )
+}
+
+function terminal(): Ask {
+  if (process.stdin.isTTY !== true || process.stdout.isTTY !== true) return undefined
+  return async (question) => {
+    const lines = createInterface({ input: process.stdin, output: process.stdout })
+    try {
+      // Input that ends is no yes.
+      const ended = new Promise<string>((resolve) => lines.once('close', () => resolve('')))
+      return await Promise.race([lines.question(question), ended])
+    } finally {
+      lines.close()
+    }
+  }
+}

@@ -1,0 +1,186 @@
+// Carries out a plan: writes the policy and its files, then changes the configurations. All or nothing: what was written
+// is taken back if a later step fails.
+import { existsSync, lstatSync, readdirSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { isDeepStrictEqual } from 'node:util'
+import { isJsonObject } from '@svc/core/json'
+import { generateKeyFile } from '@svc/plugin-audit/log'
+import type { Preset } from '../presets/preset-policy.js'
+import {
+  ConfigurationError,
+  decodeConfiguration,
+  editMembers,
+  encodeConfiguration,
+  parseConfiguration,
+} from './configuration-text.js'
+import { createFile, fileDigest, readIfPresent, removeIfEmpty, replaceContent } from './files.js'
+import type { FoundConfiguration } from './find.js'
+import { type FileChange, InitError, type Journal, type JournalFile } from './journal.js'
+import type { PlannedEntry, PlannedServer } from './plan.js'
+import { extendedPolicy, firstTest, type NewPolicyPlace, newPolicy } from './policy-files.js'
+
+/** Names in the directory of the policy. */
+export const fileNames = {
+  policy: 'svc.yaml',
+  test: 'svc.test.yaml',
+  state: '.svc',
+  log: '.svc/audit',
+  key: '.svc/signing.key',
+  schema: '.svc/policy.schema.json',
+} as const
+
+export interface Application {
+  /** The directory of the policy. */
+  readonly dir: string
+  readonly journalFile: JournalFile
+  /** Of an earlier run. */
+  readonly journal: Journal | undefined
+  readonly entries: readonly PlannedEntry[]
+  readonly preset: Preset
+  readonly place: Omit<NewPolicyPlace, 'schemaPath' | 'stateDir' | 'keyPath'>
+  /** The JSON Schema of a policy. */
+  readonly schema: string
+  /** The mistakes in a policy file, one a line. */
+  checkPolicy(file: string): Promise<readonly string[]>
+}
+
+/** Rejects with `InitError`, `ConfigurationError` or the error of the file system; nothing is changed then. */
+export async function applyPlan(application: Application): Promise<void> {
+  const { entries, journal, journalFile } = application
+  const undo: (() => void)[] = []
+  try {
+    const configurations = [...new Set(entries.map(({ file }) => file))].map((file) => changed(file, entries))
+    const written = await writeFiles(application, undo)
+    const changes = configurations.map(({ file, bytes, edits }) =>
+      changeOf(file, bytes, edits, journalFile, undo),
+    )
+    journalFile.write({ version: 1, written, changes: [...(journal?.changes ?? []), ...changes] })
+    undo.push(() => (journal === undefined ? rmSync(journalFile.path) : journalFile.write(journal)))
+    for (const { file, bytes } of configurations) {
+      if (readIfPresent(file.realPath)?.equals(file.bytes) !== true) {
+        throw new InitError(`${file.file} changed while init ran; run it again`)
+      }
+      replaceContent(file.realPath, bytes)
+      undo.push(() => replaceContent(file.realPath, file.bytes))
+    }
+  } catch (error) {
+    for (const takeBack of undo.reverse()) takeBack()
+    removeEmptyDirectories(application.dir)
+    throw error
+  }
+}
+
+/** Removes the directories that init made, unless there is something else in them. */
+export function removeEmptyDirectories(dir: string): void {
+  const secrets = join(dir, fileNames.state, 'secrets')
+  for (const server of existsSync(secrets) ? readdirSync(secrets) : []) removeIfEmpty(join(secrets, server))
+  for (const name of ['secrets', 'undo', '']) removeIfEmpty(join(dir, fileNames.state, name))
+}
+
+interface Configuration {
+  readonly file: FoundConfiguration
+  /** With the changes. */
+  readonly bytes: Buffer
+  readonly edits: readonly PlannedEntry[]
+}
+
+/** The result is parsed again: an edit may not change anything but its members. */
+function changed(file: FoundConfiguration, entries: readonly PlannedEntry[]): Configuration {
+  const edits = entries.filter((entry) => entry.file === file)
+  const before = decodeConfiguration(file.bytes)
+  const expected = parseConfiguration(before, file.hasComments).value
+  let text = before
+  for (const { found, members } of edits) {
+    text = editMembers(text, found.path, members)
+    const entry = found.path.reduce<unknown>(
+      (value, name) => (isJsonObject(value) ? value[name] : undefined),
+      expected,
+    )
+    if (isJsonObject(entry)) applyMembers(entry, members)
+  }
+  if (!isDeepStrictEqual(parseConfiguration(text, file.hasComments).value, expected)) {
+    throw new ConfigurationError(`${file.file} cannot be edited without changing more than its servers`)
+  }
+  return { file, bytes: encodeConfiguration(text, file.bytes), edits }
+}
+
+/** Sets members of an object; undefined removes one. */
+export function applyMembers(
+  object: Record<string, unknown>,
+  members: Readonly<Record<string, unknown>>,
+): void {
+  for (const [name, value] of Object.entries(members)) {
+    if (value === undefined) delete object[name]
+    else object[name] = value
+  }
+}
+
+function changeOf(
+  { client, realPath, bytes: before, hasComments }: FoundConfiguration,
+  bytes: Buffer,
+  edits: readonly PlannedEntry[],
+  journalFile: JournalFile,
+  undo: (() => void)[],
+): FileChange {
+  const copy = journalFile.copy(before)
+  undo.push(() => journalFile.removeCopy(copy))
+  const entries = edits.map(({ found, members }) => ({
+    path: [...found.path],
+    set: Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)),
+    removed: Object.keys(members).filter((name) => members[name] === undefined),
+  }))
+  return { client, file: realPath, copy, after: fileDigest(bytes), hasComments, entries }
+}
+
+/** Writes what is not there yet, and returns the digests of all that init has written. */
+async function writeFiles(application: Application, undo: (() => void)[]): Promise<Record<string, string>> {
+  const { dir, journal, entries, preset, schema, checkPolicy } = application
+  const written: Record<string, string> = { ...journal?.written }
+  const create = (name: string, content: string, mode?: number) => {
+    createFile(join(dir, name), content, mode)
+    undo.push(() => rmSync(join(dir, name)))
+    written[name] = fileDigest(Buffer.from(content))
+  }
+  const servers = [...new Set(entries.map(({ server }) => server))]
+  if (lstatSync(join(dir, fileNames.state), { throwIfNoEntry: false })?.isSymbolicLink() === true) {
+    throw new InitError(
+      `${join(dir, fileNames.state)} is a symbolic link; secrets would go to where it leads`,
+    )
+  }
+  const missing = (name: string) => !existsSync(join(dir, name))
+  if (missing(`${fileNames.state}/.gitignore`)) create(`${fileNames.state}/.gitignore`, '*\n')
+  if (missing(fileNames.schema)) create(fileNames.schema, schema)
+  for (const [path, value] of servers.flatMap(({ secrets }) => [...secrets])) create(path, value)
+  if (missing(fileNames.key)) {
+    const path = join(dir, fileNames.key)
+    generateKeyFile(path)
+    undo.push(() => rmSync(path))
+    written[fileNames.key] = fileDigest(readIfPresent(path) ?? Buffer.alloc(0))
+  }
+  const policy = join(dir, fileNames.policy)
+  if (journal === undefined) {
+    create(fileNames.policy, policyOf(application, servers), 0o644)
+    if (missing(fileNames.test)) create(fileNames.test, firstTest(preset, fileNames.policy, servers), 0o644)
+  } else {
+    const before = readIfPresent(policy)
+    if (before === undefined) throw new InitError(`${policy} is gone; --undo takes the entries back`)
+    const text = extendedPolicy(before.toString(), servers)
+    replaceContent(policy, text)
+    undo.push(() => replaceContent(policy, before))
+    // A policy that its owner has changed since stays changed, and is kept by --undo.
+    if (fileDigest(before) === written[fileNames.policy])
+      written[fileNames.policy] = fileDigest(Buffer.from(text))
+  }
+  const mistakes = await checkPolicy(policy)
+  if (mistakes.length > 0) throw new InitError(`the policy would not load:\n${mistakes.join('\n')}`)
+  return written
+}
+
+function policyOf({ preset, place }: Application, servers: readonly PlannedServer[]): string {
+  return newPolicy(preset, servers, {
+    ...place,
+    schemaPath: fileNames.schema,
+    stateDir: fileNames.state,
+    keyPath: fileNames.key,
+  })
+}

@@ -1,0 +1,160 @@
+// What `svc init` would do: the servers of the policy, the files with their secrets, and the entries that would start
+// through `svc stdio`. It reads and writes nothing.
+import { canonicalize } from '@svc/core/json'
+import type { PresetCommand } from '../presets/preset-policy.js'
+import { type CommandEntry, hasClientVariable, type UrlEntry } from './entry.js'
+import type { FoundConfiguration, FoundEntry } from './find.js'
+import { isPrivateArgument, isPrivateValue } from './private-values.js'
+
+/** The command line that starts `svc stdio` from any directory. */
+export interface StdioLauncher {
+  readonly command: string
+  readonly args: readonly string[]
+}
+
+export interface PlannedServer {
+  readonly name: string
+  readonly target: string | PresetCommand
+  /** The header of a URL, and the reference of its value. */
+  readonly header?: { readonly name: string; readonly ref: string }
+  /** Values that leave the configuration, by the path of their file below the directory of the policy. */
+  readonly secrets: ReadonlyMap<string, string>
+}
+
+/** The change of one entry. */
+export interface PlannedEntry {
+  readonly file: FoundConfiguration
+  readonly found: FoundEntry
+  readonly server: PlannedServer
+  /** The members of the entry that change; undefined removes one. */
+  readonly members: Readonly<Record<string, unknown>>
+}
+
+/** An entry that init can change, and its file. */
+export interface Candidate {
+  readonly file: FoundConfiguration
+  readonly found: FoundEntry
+  readonly entry: CommandEntry | UrlEntry
+}
+
+export interface PlanOptions {
+  readonly launcher: StdioLauncher
+  /** The absolute path of the policy. */
+  readonly policy: string
+  /** The directory of the gateway's files, relative to the policy. */
+  readonly stateDir: string
+  /** Names that the policy has already. */
+  readonly taken: readonly string[]
+}
+
+/** The entries that are a command or a URL, of files without a problem. */
+export function candidatesOf(files: readonly FoundConfiguration[]): Candidate[] {
+  return files.flatMap((file) =>
+    file.problem !== undefined
+      ? []
+      : file.entries.flatMap((found) => {
+          const { entry } = found
+          return entry.kind === 'command' || entry.kind === 'url' ? [{ file, found, entry }] : []
+        }),
+  )
+}
+
+/** Entries with the same definition are one server; others with its name get a number. */
+export function planEntries(candidates: readonly Candidate[], options: PlanOptions): PlannedEntry[] {
+  const servers = new Map<string, PlannedServer>()
+  // File systems without case have one directory for names that differ in it.
+  const taken = new Set(options.taken.map((name) => name.toLowerCase()))
+  return candidates.map(({ file, found, entry }) => {
+    const definition = canonicalize(withoutClientValues(entry))
+    let server = servers.get(definition)
+    if (server === undefined) {
+      server = planServer(freeName(found.name, taken), entry, options.stateDir)
+      servers.set(definition, server)
+    }
+    return { file, found, server, members: membersOf(found, entry, server, options) }
+  })
+}
+
+/** What a client puts into a variable is its own affair: servers that differ in it alone are one. */
+function withoutClientValues(entry: CommandEntry | UrlEntry): CommandEntry | UrlEntry {
+  if (entry.kind === 'url') {
+    const { header } = entry
+    const isOfClient = header !== undefined && hasClientVariable(header.value)
+    return isOfClient ? { ...entry, header: { ...header, value: '' } } : entry
+  }
+  const env = Object.entries(entry.env).map(([name, value]) => [
+    name,
+    hasClientVariable(value) ? null : value,
+  ])
+  return { ...entry, env: Object.fromEntries(env) }
+}
+
+/** A name that is one segment of a path, a pattern and a directory. */
+function freeName(name: string, taken: Set<string>): string {
+  const base =
+    name
+      .replaceAll(/[^A-Za-z0-9._-]+/g, '-')
+      .replaceAll(/^[.-]+|[.-]+$/g, '')
+      .slice(0, 60) || 'server'
+  let free = base
+  for (let number = 2; taken.has(free.toLowerCase()); number++) free = `${base}-${number}`
+  taken.add(free.toLowerCase())
+  return free
+}
+
+function planServer(name: string, entry: CommandEntry | UrlEntry, stateDir: string): PlannedServer {
+  const secrets = new Map<string, string>()
+  const keep = (file: string, value: string): string => {
+    const path = `${stateDir}/secrets/${name}/${file}`
+    secrets.set(path, value)
+    return `file://${path}`
+  }
+  if (entry.kind === 'url') {
+    const { url, header } = entry
+    if (header === undefined) return { name, target: url, secrets }
+    const ref = hasClientVariable(header.value)
+      ? `env:${headerVariable(header.name)}`
+      : keep(header.name.toLowerCase(), header.value)
+    return { name, target: url, header: { name: header.name, ref }, secrets }
+  }
+  const env = Object.entries(entry.env).map(([variable, value]): [string, string] => {
+    if (hasClientVariable(value)) return [variable, `env:${variable}`]
+    return [variable, isPrivateValue(variable, value) ? keep(variable, value) : value]
+  })
+  const args = entry.args.map((arg, index) =>
+    isPrivateArgument(arg, entry.args[index - 1]) ? `\${${keep(`argument-${index + 1}`, arg)}}` : arg,
+  )
+  return { name, target: { command: entry.command, args, env: Object.fromEntries(env) }, secrets }
+}
+
+/** The variable in which a client passes a header with variables of its own. */
+function headerVariable(header: string): string {
+  return `SVC_HEADER_${header.toUpperCase().replaceAll(/[^A-Z0-9]/g, '_')}`
+}
+
+function membersOf(
+  { members }: FoundEntry,
+  entry: CommandEntry | UrlEntry,
+  { name }: PlannedServer,
+  { launcher, policy }: PlanOptions,
+): Record<string, unknown> {
+  const { command, args } = launcher
+  const set: Record<string, unknown> = {
+    command,
+    args: [...args, 'stdio', '--policy', policy, '--name', name, '--cwd', '.'],
+  }
+  const env = clientVariables(entry)
+  if (Object.keys(env).length > 0) set['env'] = env
+  if (entry.kind === 'url' && members.includes('type')) set['type'] = 'stdio'
+  const removed = ['env', 'url', 'serverUrl', 'headers'].filter(
+    (one) => members.includes(one) && !(one in set),
+  )
+  return { ...set, ...Object.fromEntries(removed.map((one) => [one, undefined])) }
+}
+
+/** Variables that the client goes on to give, because it puts their values in. */
+function clientVariables(entry: CommandEntry | UrlEntry): Record<string, string> {
+  const { header } = entry.kind === 'url' ? entry : { header: undefined }
+  const all = entry.kind === 'command' ? entry.env : header && { [headerVariable(header.name)]: header.value }
+  return Object.fromEntries(Object.entries(all ?? {}).filter(([, value]) => hasClientVariable(value)))
+}

@@ -1,0 +1,119 @@
+// What `svc init` prints: what it found, what it would do, and what it did. No value of a configuration is in it but names,
+// commands and arguments that are no secrets.
+import { homedir } from 'node:os'
+import { isAbsolute, relative, sep } from 'node:path'
+import type { Preset } from '../presets/preset-policy.js'
+import { fileNames } from './apply.js'
+import type { ClientMachine } from './clients.js'
+import type { FoundConfiguration } from './find.js'
+import type { Candidate, PlannedEntry } from './plan.js'
+import { isPrivateArgument } from './private-values.js'
+
+/** A path as a user writes it. */
+export function pathForUser(path: string, { env, dir }: Pick<ClientMachine, 'env' | 'dir'>): string {
+  const below = (base: string) => {
+    const rest = relative(base, path)
+    return rest === '' || rest.startsWith('..') || isAbsolute(rest) ? undefined : rest
+  }
+  const inDirectory = below(dir)
+  if (inDirectory !== undefined) return inDirectory
+  const inHome = below(env['HOME'] ?? homedir())
+  return inHome === undefined ? path : `~${sep}${inHome}`
+}
+
+/** A command line without its secrets. */
+export function shownCommand({ entry }: Candidate): string {
+  if (entry.kind === 'url') return entry.url
+  const args = entry.args.map((arg, index) => (isPrivateArgument(arg, entry.args[index - 1]) ? '***' : arg))
+  return [entry.command, ...args].join(' ')
+}
+
+export interface FoundServers {
+  readonly files: readonly FoundConfiguration[]
+  /** What would change. */
+  readonly entries: readonly PlannedEntry[]
+  /** Entries that need a yes of their own. */
+  readonly refused: readonly Candidate[]
+}
+
+export function findingLines({ files, entries, refused }: FoundServers, machine: ClientMachine): string[] {
+  const shown = files.filter((file) => file.problem !== undefined || file.entries.length > 0)
+  const found = shown.flatMap((file) => (file.problem === undefined ? file.entries : []))
+  const servers = new Set(entries.map(({ server }) => server.name))
+  const rows = shown.map((file) => [
+    file.client,
+    pathForUser(file.file, machine),
+    file.problem === undefined ? summaryOf(file, entries) : `${file.problem}; left alone`,
+  ])
+  const widths = [0, 1].map((column) => Math.max(...rows.map((row) => (row[column] ?? '').length), 0))
+  const lines = rows.flatMap(([client = '', path = '', summary = ''], index) => [
+    `  ${client.padEnd(widths[0] ?? 0)}  ${path.padEnd(widths[1] ?? 0)}  ${summary}`.trimEnd(),
+    ...detailsOf(shown[index], refused, machine),
+  ])
+  return [
+    `Found ${count(found.length, 'entry', 'entries')}, ${count(servers.size, 'server')}; none was started`,
+    ...lines,
+  ]
+}
+
+function summaryOf(file: FoundConfiguration, entries: readonly PlannedEntry[]): string {
+  return file.entries
+    .flatMap((found) => {
+      if (found.entry.kind === 'governed') return [`${found.name} (governed already)`]
+      const planned = entries.find((entry) => entry.found === found)
+      if (planned === undefined) return []
+      const { name, secrets } = planned.server
+      const notes = [
+        ...(name === found.name ? [] : [`as ${name}`]),
+        ...(secrets.size === 0 ? [] : [`${count(secrets.size, 'secret')} -> ${fileNames.state}/secrets`]),
+      ]
+      return [notes.length === 0 ? found.name : `${found.name} (${notes.join(', ')})`]
+    })
+    .join(', ')
+}
+
+/** A line for each entry that stays as it is. */
+function detailsOf(
+  file: FoundConfiguration | undefined,
+  refused: readonly Candidate[],
+  machine: ClientMachine,
+): string[] {
+  if (file === undefined || file.problem !== undefined) return []
+  return file.entries.flatMap((found) => {
+    if (found.entry.kind === 'unsupported') return [`    ${found.name}: left alone: ${found.entry.reason}`]
+    const candidate = refused.find((one) => one.found === found)
+    if (candidate === undefined) return []
+    const option = `--yes-to ${pathForUser(file.file, machine)}`
+    return [
+      `    ${found.name}: left alone: a command of this directory, not yours; ${option} takes it`,
+      `      ${shownCommand(candidate)}`,
+    ]
+  })
+}
+
+export function planLines(entries: readonly PlannedEntry[], preset: Preset, isFirst: boolean): string[] {
+  const { policy, test, state } = fileNames
+  const servers = [...new Set(entries.map(({ server }) => server.name))]
+  const written = isFirst
+    ? `${policy} (preset ${preset}), ${test}, ${state}/ (keys, 0600)`
+    : `${policy} (+ ${servers.join(', ')})`
+  const effect =
+    preset === 'observe'
+      ? 'Nothing is denied yet: observe records what guard would refuse.'
+      : 'guard refuses risky tools, private addresses and files outside the known directories.'
+  return [
+    `Would write     ${written}`,
+    `Would change    ${clientsOf(entries)}; copies in ${state}/undo (0600)`,
+    ...(isFirst ? [effect] : []),
+  ]
+}
+
+export function clientsOf(entries: readonly PlannedEntry[]): string {
+  const clients = [...new Set(entries.map(({ file }) => file.client))].join(', ')
+  const verb = entries.length === 1 ? 'starts' : 'start'
+  return `${clients}: ${count(entries.length, 'entry', 'entries')} ${verb} through \`svc stdio\``
+}
+
+export function count(number: number, one: string, many = `${one}s`): string {
+  return `${number} ${number === 1 ? one : many}`
+}
