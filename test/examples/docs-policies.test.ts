@@ -1,4 +1,4 @@
-// Loads the policies that the docs show.
+// Checks every policy, and every part of one, that the pages show.
 import { execFile } from 'node:child_process'
 import { createHmac } from 'node:crypto'
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -6,6 +6,8 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { expect } from 'chai'
+import { parse, stringify } from 'yaml'
+import { type Block, blocks, nameOf } from '../support/pages.js'
 import { runPolicy } from '../support/policy-command.js'
 import { temporaryDir } from '../support/temporary-dir.js'
 
@@ -16,10 +18,36 @@ const policiesIn = (page: string) =>
 const page = read('brokers.md')
 const policies = policiesIn(page)
 
-const pages = [
-  ...['authn.md', 'limits.md', 'idempotency.md', 'brokers.md', 'privacy.md', 'runtime.md', 'escalation.md'],
-  ...['admin.md', 'server.md', 'deploying.md', 'witness.md', 'clients.md'],
-]
+const yaml = blocks.filter(({ language }) => language === 'yaml')
+const isWhole = ({ text }: Block) => /^tenant:/m.test(text)
+
+/** Blocks that are no part of a policy, or need what only another test has. */
+const others: Readonly<Record<string, string>> = {
+  'docs/admin.md: scrape_configs:': 'for Prometheus',
+  'docs/policies.md: callers:': 'cases of `policy test`',
+  'docs/writing-a-stage.md: plugins: [{ use: ./read-only.mjs, version: ^1 }]':
+    'test/examples/whole-stage.test.ts',
+  'docs/writing-a-stage.md: plugins:': 'test/examples/change-freeze.test.ts',
+}
+const parts = yaml.filter((block) => !isWhole(block) && others[nameOf(block)] === undefined)
+
+/** What a part of a policy is checked with; its own keys take the place of these. */
+const rest = {
+  tenant: 'acme',
+  port: 8787,
+  targets: {
+    files: 'http://127.0.0.1:9000',
+    billing: 'http://127.0.0.1:9001',
+    maps: 'http://127.0.0.1:9002',
+    mail: 'http://127.0.0.1:9003',
+  },
+  audit: { gatewayName: 'edge', gatewayVersion: '1.0.0', signer: { keyRef: 'file://audit.key' } },
+  authn: {
+    oidc: { issuer: 'https://id.example.com/', audience: 'edge', jwks_uri: 'https://id.example.com/jwks' },
+  },
+  entitlements: 'open',
+  quotas: { adapter: 'memory' },
+}
 
 describe('the policies of the docs', () => {
   const home = temporaryDir()
@@ -30,17 +58,40 @@ describe('the policies of the docs', () => {
     return (await runPolicy(own)).lines.map((line) => line.replaceAll(`${home.path}/`, ''))
   }
 
-  for (const [index, policy] of pages.flatMap((name) => policiesIn(read(name))).entries()) {
-    it(`shows a policy that is accepted: ${index + 1}`, async () => {
-      writeFileSync(join(home.path, 'policy.yaml'), policy.replaceAll(/\$\{env:\w+\}/g, 'secret'))
-      for (const [, key = ''] of policy.matchAll(/file:\/\/([\w./-]+)/g)) {
-        mkdirSync(dirname(join(home.path, key)), { recursive: true })
-        writeFileSync(join(home.path, key), Buffer.alloc(32, 1).toString('base64'))
-      }
-      expect((await run('check', 'policy.yaml')).at(-1)).to.match(/^policy\.yaml: OK, \d stages: audit, /)
-      expect(policy, 'the key of the log, without which no gateway starts').to.match(/^ +signer: /m)
+  /** Writes the policy with the files that it names. */
+  function write(policy: string): void {
+    const local = policy.replaceAll('file:///', 'file://').replaceAll(/\$\{env:\w+\}/g, 'secret')
+    writeFileSync(join(home.path, 'policy.yaml'), local)
+    for (const [, key = ''] of local.matchAll(/file:\/\/([\w./-]+)/g)) {
+      const file = join(home.path, key)
+      mkdirSync(dirname(file), { recursive: true })
+      writeFileSync(file, Buffer.alloc(32, 1).toString('base64'))
+    }
+  }
+
+  for (const block of yaml.filter(isWhole)) {
+    it(`shows a policy that is accepted: ${nameOf(block)}`, async () => {
+      write(block.text)
+      expect((await run('check', 'policy.yaml')).at(-1)).to.match(/^policy\.yaml: OK, \d+ stages: audit, /)
+      expect(block.text, 'the key of the log, without which no gateway starts').to.match(/^ +signer:/m)
     })
   }
+
+  for (const block of parts) {
+    it(`shows a part of a policy that is accepted: ${nameOf(block)}`, async () => {
+      const part = parse(block.text) as Record<string, unknown>
+      const audit = { ...rest.audit, ...(part.audit as object) }
+      write(stringify({ ...rest, ...part, audit }))
+      const lines = await run('check', 'policy.yaml')
+      expect(lines.at(-1), lines.join('\n')).to.match(/^policy\.yaml: OK, /)
+    })
+  }
+
+  it('have no exception without a block', () => {
+    expect(Object.keys(others).filter((name) => !yaml.some((block) => nameOf(block) === name))).to.deep.equal(
+      [],
+    )
+  })
 
   for (const name of readdirSync(docs).filter((file) => file.endsWith('.md'))) {
     const text = read(name)

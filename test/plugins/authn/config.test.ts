@@ -1,8 +1,6 @@
-import { readFile } from 'node:fs/promises'
 import type { Identity } from '@svc/core'
 import { authnPlugin } from '@svc/plugin-authn'
 import { expect } from 'chai'
-import { parse } from 'yaml'
 import { checkSection } from '../../support/check.js'
 import { explain as explainStage } from '../../support/stage-rig.js'
 import { AuthnRig } from './rig.js'
@@ -146,17 +144,4 @@ describe('authn: explain', () => {
       'authn.allowUnauthenticated: calls without a token are accepted, as tenant "gateway-tenant"',
     ])
   })
-})
-
-describe('authn: documentation', () => {
-  const root = new URL('../../../../', import.meta.url)
-
-  for (const file of ['plugins/authn/README.md', 'docs/authn.md']) {
-    it(`shows policies that are accepted (${file})`, async () => {
-      const text = await readFile(new URL(file, root), 'utf8')
-      const blocks = [...text.matchAll(/```yaml\n(.*?)```/gs)].map(([, yaml = '']) => parse(yaml))
-      expect(blocks).not.to.deep.equal([])
-      for (const { authn } of blocks) expect(mistakes(authn)).to.deep.equal([])
-    })
-  }
 })
