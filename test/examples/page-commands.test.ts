@@ -1,0 +1,265 @@
+// Runs the commands of the pages in a scratch directory, and checks the names of all others.
+import { execFile, spawn } from 'node:child_process'
+import { cpSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { generateKeyFile, LocalDevSigner, SvcAppender } from '@svc/plugin-audit/log'
+import { expect } from 'chai'
+import { programFor } from 'svc-sdk/internal/cli/program'
+import { envelope } from '../plugins/audit/log/writer/records.js'
+import { endWithRunner } from '../support/child-lifetime.js'
+import { type Block, blocks, nameOf, pages, root, textOf } from '../support/pages.js'
+import { svc } from '../support/svc.js'
+import { TemporaryDir } from '../support/temporary-dir.js'
+
+const servers = 'needs servers that are not there'
+
+/** Blocks of commands that are not run here: the test that does so, or why none does. */
+const elsewhere: Readonly<Record<string, string>> = {
+  'CONTRIBUTING.md: npx tsc -b && npx mocha --no-config -n conditions=svc-internal --timeout 60000 --reporter spec test/dist/core/pipeline/order.test.js':
+    'runs tests',
+  'docs/admin.md: export SVC_ADMIN_URL=http://127.0.0.1:9090 SVC_ADMIN_TOKEN=...   # your own bearer token, or the admin token':
+    'test/app/cli/escalations.test.ts',
+  'docs/admin.md: curl -s http://127.0.0.1:9090/api/escalations/ID/votes -H "authorization: Bearer $TOKEN" \\':
+    'test/app/admin/escalations.test.ts',
+  'docs/ap2.md: npx svc-sdk ap2 make --audience shop --total 1999 --item shoe lace:2 --header > bundle.txt':
+    'test/app/ap2-page.test.ts',
+  "docs/ap2.md: curl -s http://127.0.0.1:8787/mcp/shop/buy@1.0.0 -H 'content-type: application/json' \\":
+    'test/app/ap2-page.test.ts',
+  'docs/compliance.md: npx svc-sdk audit report /var/lib/svc/audit --from 2026-10-01 --to 2026-10-31 --keys audit-keys \\':
+    'test/app/cli/audit-report.test.ts',
+  'docs/deploying.md: mkdir -p keys': servers,
+  'docs/deploying.md: curl --cacert tls/gateway.crt https://localhost:8787/readyz':
+    'test/examples/docs-server.test.ts',
+  'docs/deploying.md: npx svc-sdk audit fetch https://audit.example.com restored --key-file read.key --keys audit.pub':
+    'test/control-plane/fetch.test.ts',
+  "docs/idempotency.md: curl -i localhost:8787/mcp/shop/buy@1.0.0 -H 'content-type: application/json' -H 'idempotency-key: 5f0c1c9e' -d '{\"item\":7}'":
+    'test/app/idempotency-page.test.ts',
+  'docs/install.md: mkdir -p /tmp/svc': 'test/packages/publish.test.ts',
+  'docs/mcp.md: curl -s http://127.0.0.1:8787/mcp/everything/echo@unversioned -H \'content-type: application/json\' -d \'{"message":"hi"}\'':
+    'test/app/mcp/tool-client.test.ts',
+  'docs/policies.md: npx svc-sdk policy test policy.test.yaml': 'test/app/cli/policy-test.test.ts',
+  'docs/privacy.md: printf %s ada@example.com | openssl dgst -sha256 -hmac "$(cat .svc/privacy.key)"':
+    'test/examples/docs-policies.test.ts',
+  'docs/server.md: npx svc-sdk keys generate --out signing.key': 'test/examples/docs-server.test.ts',
+  'docs/server.md: npx svc-sdk doctor FILE          # --json for programs': 'test/app/cli/doctor.test.ts',
+  'docs/stdio.md: npx svc-sdk stdio --preset observe -- npx -y @modelcontextprotocol/server-filesystem@2026.8.31 /srv/docs':
+    'test/app/cli/preset.test.ts',
+  'docs/stdio.md: npx svc-sdk escalations list --admin http://127.0.0.1:8797 --token-ref file://$HOME/.local/state/svc/admin.token':
+    'test/app/cli/escalations.test.ts',
+  'examples/runtime-evaluator/README.md: npx svc-sdk keys generate --out examples/runtime-evaluator/.svc/signing.key':
+    'test/examples/runtime-evaluator.test.ts',
+  'examples/runtime-evaluator/README.md: curl -s http://127.0.0.1:8791/mcp/billing/refund_payment@1.0.0 \\':
+    'test/examples/runtime-evaluator.test.ts',
+}
+
+const shell = blocks.filter(({ language }) => language === 'sh')
+/** Blocks that install or build are run by CI as a whole, not by a test. */
+const isInstallation = ({ start }: Block) => /^(npm|node|git|python3) /.test(start)
+const isTour = (block: Block) =>
+  ['README.md', 'docs/quick-start.md'].includes(block.page) && !isInstallation(block)
+/** Lines of `svc-sdk` alone: no block runs here that could change more than a scratch directory. */
+const isHere = (block: Block) =>
+  !isTour(block) &&
+  elsewhere[nameOf(block)] === undefined &&
+  block.text
+    .replaceAll(/\\\n\s*/g, '')
+    .split('\n')
+    .every((line) => /^(npx svc-sdk |#|$)/.test(line))
+
+describe('the commands of the pages', function () {
+  this.timeout(120_000)
+
+  it('exist, with their options', async () => {
+    const program = await programFor()
+    const mistakes = pages.flatMap((page) =>
+      commandsOf(page).flatMap((words) => {
+        const mistake = mistakeIn(program, words)
+        return mistake === undefined ? [] : [`${page}: ${words.join(' ')}: ${mistake}`]
+      }),
+    )
+    expect(mistakes).to.deep.equal([])
+  })
+
+  it('name scripts of npm that exist', () => {
+    const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { scripts: object }
+    const named = pages.flatMap((page) =>
+      [...textOf(page).matchAll(/npm run ([\w:-]+)(?! --workspace)/g)].map(([, name = '']) => name),
+    )
+    expect(named.filter((name) => !Object.hasOwn(scripts, name))).to.deep.equal([])
+  })
+
+  it('run here, or a table says where or why not', () => {
+    const names = shell.map(nameOf)
+    expect(Object.keys(elsewhere).filter((name) => !names.includes(name))).to.deep.equal([])
+    const untold = shell.filter((block) => !isInstallation(block) && !isTour(block) && !isHere(block))
+    expect(untold.map(nameOf).filter((name) => elsewhere[name] === undefined)).to.deep.equal([])
+    const tests = Object.values(elsewhere).filter((value) => value.startsWith('test/'))
+    expect(tests.filter((file) => !existsSync(join(root, file)))).to.deep.equal([])
+  })
+
+  const runnable = shell.filter(isHere)
+  for (const block of runnable.filter(
+    ({ text }, at) => runnable.findIndex((one) => one.text === text) === at,
+  )) {
+    it(`run as they stand: ${nameOf(block)}`, async () => {
+      using home = new TemporaryDir()
+      const origin = await fill(home.path)
+      const lines = block.text
+        .replaceAll('/var/lib/svc/audit', 'audit')
+        .replaceAll(/\bDIR\b/g, 'audit')
+        .replaceAll(/\bORIGIN\b/g, origin)
+        .replaceAll('ed25519:…', LocalDevSigner.fromKeyRef(`file://${home.path}/old.key`).keyId)
+      await run(lines, home.path)
+    })
+  }
+
+  it('run as they stand in the quick start', async () => {
+    using home = new TemporaryDir()
+    const directory = join(home.path, 'examples', 'quick-start')
+    cpSync(join(root, 'examples', 'quick-start'), directory, {
+      recursive: true,
+      filter: (path) => !path.includes('.svc'),
+    })
+    symlinkSync(join(root, 'node_modules'), join(home.path, 'node_modules'))
+    await using example = await Example.start(directory)
+    let id = ''
+    for (const block of shell.filter(isTour)) {
+      const lines = block.text
+        .replaceAll('http://127.0.0.1:8787', example.url)
+        .replaceAll('http://127.0.0.1:8789', example.adminUrl)
+        .replaceAll(/esc_9ad0\w*/g, id)
+      const printed = await run(lines, block.page === 'README.md' ? home.path : directory)
+      id = /esc_\w+/.exec(printed)?.[0] ?? id
+      const shown = blocks[blocks.indexOf(block) + 1]
+      if (shown?.language === 'text') expect(withoutIds(printed)).to.equal(withoutIds(shown.text))
+    }
+  })
+})
+
+const withoutIds = (text: string) => text.trim().replaceAll(/[0-9a-f]{32}/g, 'ID')
+
+/** Commands of `svc-sdk` in blocks and in code within the text, as words. */
+function commandsOf(page: string): string[][] {
+  const inBlocks = blocks
+    .filter((block) => block.page === page && ['', 'sh', 'console'].includes(block.language))
+    .flatMap(({ text }) => text.replaceAll(/\\\n\s*/g, '').split('\n'))
+    .flatMap((line) => /(?:^|[;&(]|\$ )\s*npx (?:--no |-y )?svc-sdk (.*)/.exec(line)?.[1] ?? [])
+  const text = textOf(page).replaceAll(/^ *```.*?^ *```$/gms, '')
+  const inText = [...text.matchAll(/`(?:npx svc-sdk|svc) ([^`]*)`/g)].map(([, words = '']) => words)
+  const inTable =
+    page === 'docs/cli.md' ? [...text.matchAll(/^\| `([^`]*)`/gm)].map(([, words = '']) => words) : []
+  return [...inBlocks, ...inText, ...inTable].map(
+    (line) =>
+      line
+        .split(/ #| [|>;&] | -- /)[0]
+        ?.trim()
+        .split(/\s+/) ?? [],
+  )
+}
+
+type Program = Awaited<ReturnType<typeof programFor>>
+
+function mistakeIn(program: Program, words: readonly string[]): string | undefined {
+  let command: Program | Program['commands'][number] = program
+  let at = 0
+  for (; at < words.length; at++) {
+    const next = command.commands.find((one) => one.name() === words[at])
+    if (next === undefined) break
+    command = next
+  }
+  if (command === program && !/^-/.test(words[0] ?? '')) return 'no such command'
+  if (command.commands.length > 0 && /^[a-z-]+$/.test(words[at] ?? '-') && !/^-/.test(words[at] ?? '-')) {
+    return `no command ${words[at]}`
+  }
+  if (command.name() === 'control-plane') return undefined
+  const known = ['--help', ...command.options.flatMap(({ long }) => long ?? [])]
+  return words
+    .flatMap((word) => /^\[?(--[a-z][\w-]*)/.exec(word)?.[1] ?? [])
+    .filter((option) => !known.includes(option))
+    .map((option) => `no option ${option}`)[0]
+}
+
+/** What blocks name: a log with two heads, keys, a policy. Returns the origin of the log. */
+async function fill(home: string): Promise<string> {
+  for (const name of ['keys', '.svc', 'bin']) mkdirSync(join(home, name))
+  const { publicKey } = generateKeyFile(join(home, 'audit.key'))
+  writeFileSync(join(home, 'audit.pub'), `${publicKey}\n`)
+  for (const name of ['old.key', 'keys/audit.key']) cpSync(join(home, 'audit.key'), join(home, name))
+  generateKeyFile(join(home, 'new.key'))
+  const signer = LocalDevSigner.fromKeyRef(`file://${home}/audit.key`)
+  const log = new SvcAppender({ config: { dir: join(home, 'audit'), retentionDays: 90 }, signer })
+  const day = new Date().toISOString().slice(0, 10)
+  const head = () => {
+    const notes = readFileSync(join(home, 'audit', `audit-${day}.checkpoint`), 'utf8')
+    return notes.slice(notes.lastIndexOf(`${notes.split('\n')[0]}\n`))
+  }
+  await log.append(envelope({ ts: new Date().toISOString() }))
+  await log.seal()
+  for (const name of ['older', 'kept', 'head']) writeFileSync(join(home, `${name}.checkpoint`), head())
+  await log.append(envelope({ ts: new Date().toISOString(), trace_id: 'ab' }))
+  await log.close()
+  writeFileSync(join(home, 'newer.checkpoint'), head())
+  const policy = blocks.find(({ page, language }) => page === 'app/README.md' && language === 'yaml')
+  writeFileSync(join(home, 'policy.yaml'), policy?.text ?? '')
+  return head().split('\n')[0] ?? ''
+}
+
+/** Runs the lines with `npx svc-sdk` as the command of this build; a gateway ends when it listens. */
+async function run(lines: string, cwd: string): Promise<string> {
+  const bin = join(cwd, 'bin')
+  mkdirSync(bin, { recursive: true })
+  const npx = `const { spawn } = require('node:child_process')
+const [, ...args] = process.argv.slice(2)
+const isGateway = args[0] === 'gateway'
+const child = spawn(process.execPath, [${JSON.stringify(svc)}, ...args, ...(isGateway ? ['--port', '0'] : [])], {
+  stdio: ['inherit', isGateway ? 'pipe' : 'inherit', 'inherit'],
+})
+child.stdout?.on('data', (piece) => { if (String(piece).includes('listening')) child.kill() })
+child.once('exit', (code) => process.exit(code ?? 1))
+`
+  writeFileSync(join(bin, 'npx.cjs'), npx)
+  writeFileSync(join(bin, 'npx'), `#!/bin/sh\nexec ${process.execPath} ${bin}/npx.cjs "$@"\n`, {
+    mode: 0o755,
+  })
+  const env = { ...process.env, PATH: `${bin}:${process.env['PATH']}`, LOG: 'audit' }
+  return (await promisify(execFile)('sh', ['-ec', lines], { cwd, env, timeout: 30_000 })).stdout
+}
+
+/** The quick start's example, as `npm start` runs it. */
+class Example implements AsyncDisposable {
+  private constructor(
+    readonly url: string,
+    readonly adminUrl: string,
+    readonly end: () => Promise<void>,
+  ) {}
+
+  static async start(directory: string): Promise<Example> {
+    const env = { ...process.env, PORT: '0' }
+    const child = endWithRunner(
+      spawn(process.execPath, ['dist/start.js'], {
+        cwd: directory,
+        env,
+        stdio: ['ignore', 'pipe', 'inherit'],
+      }),
+    )
+    const ended = new Promise((resolve) => child.once('exit', resolve))
+    return new Promise((resolve, reject) => {
+      let printed = ''
+      child.once('exit', () => reject(new Error(`the example ended: ${printed}`)))
+      child.stdout?.on('data', (piece: Buffer) => {
+        printed += piece
+        const url = /listens on (http:\S+)/.exec(printed)?.[1]
+        const adminUrl = /--admin (http:\S+)/.exec(printed)?.[1]
+        if (url === undefined || adminUrl === undefined) return
+        const end = async () => {
+          child.kill()
+          await ended
+        }
+        resolve(new Example(url, adminUrl, end))
+      })
+    })
+  }
+
+  [Symbol.asyncDispose] = () => this.end()
+}
