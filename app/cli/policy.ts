@@ -94,14 +94,15 @@ async function check(
   const diagnostics = diagnosticsOf(result)
   const isOk = result.ok && (strict !== true || diagnostics.length === 0)
   if (!isOk) io.exit(1)
+  const notes = result.ok ? result.policy.notes : []
   const stages = result.ok ? result.policy.plugins.map(({ name }) => name) : []
   if (json === true) {
     await io.out(
-      `${JSON.stringify({ file, ok: isOk, stages, diagnostics: diagnostics.map(jsonOf) }, null, 2)}\n`,
+      `${JSON.stringify({ file, ok: isOk, stages, diagnostics: [...diagnostics, ...notes].map(jsonOf) }, null, 2)}\n`,
     )
     return
   }
-  for (const diagnostic of diagnostics) await io.out(`${lineOf(diagnostic)}\n`)
+  for (const diagnostic of [...diagnostics, ...notes]) await io.out(`${lineOf(diagnostic)}\n`)
   if (isOk) await io.out(`${file}: OK, ${stages.length} stages: ${stages.join(', ')}\n`)
   else if (result.ok) await io.out(`${file}: refused by --strict, ${diagnostics.length} warnings\n`)
 }
@@ -155,7 +156,7 @@ function exitOf({ decision }: ExplainedVerdict, expect: string | undefined): num
 
 function lineOf(diagnostic: Diagnostic): string {
   const line = describeDiagnostic(diagnostic)
-  return diagnostic.severity === 'warning' ? `warning: ${line}` : line
+  return diagnostic.severity === 'mistake' ? line : `${diagnostic.severity}: ${line}`
 }
 
 function jsonOf({ severity, ...rest }: Diagnostic) {

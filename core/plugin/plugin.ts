@@ -88,8 +88,10 @@ export interface ConfigConflict {
   readonly path: readonly (string | number)[]
   /** What is wrong, what is accepted. */
   readonly message: string
-  /** Default: a mistake. */
-  readonly severity?: 'warning'
+  /** The index of the character within the text at the path. */
+  readonly offset?: number
+  /** Default: a mistake. A note is for `svc policy check` alone. */
+  readonly severity?: 'warning' | 'note'
 }
 
 export type Presence = 'required' | 'always' | 'optional'

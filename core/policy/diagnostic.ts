@@ -30,6 +30,10 @@ export function warningAt(origin: Origin, path: string, message: string): Diagno
   return diagnosticAt('warning', origin, path, message)
 }
 
+export function noteAt(origin: Origin, path: string, message: string): Diagnostic {
+  return diagnosticAt('note', origin, path, message)
+}
+
 function diagnosticAt(
   severity: Diagnostic['severity'],
   { file, line, column }: Origin,

@@ -5,7 +5,7 @@ import { contractName } from '../call/contract.js'
 import { bindOwned, type ConfigConflict, type OwnedToken, type Plugin } from '../plugin/plugin.js'
 import { policyTokens } from '../plugin/policy-tokens.js'
 import { bindDefault } from '../plugin/tokens.js'
-import { mistakeAt, sortedByPosition, warningAt } from './diagnostic.js'
+import { mistakeAt, noteAt, sortedByPosition, warningAt } from './diagnostic.js'
 import { policyDigest } from './digest.js'
 import { withoutSecrets } from './environment.js'
 import { Sections } from './layers.js'
@@ -55,6 +55,7 @@ class PolicyLoader<Host> {
   readonly #uses: readonly UseEntry[]
   readonly #mistakes: Diagnostic[] = []
   readonly #warnings: Diagnostic[] = []
+  readonly #notes: Diagnostic[] = []
 
   constructor(input: PolicyInput<Host>) {
     this.#input = input
@@ -103,6 +104,7 @@ class PolicyLoader<Host> {
       container,
       sha256: policyDigest(this.#input.layers),
       warnings: sortedByPosition(this.#warnings),
+      notes: sortedByPosition(this.#notes),
       hostSecrets: secretsOf(this.#hostNode(), this.#input.env),
     }
     return { ok: true, policy }
@@ -138,9 +140,12 @@ class PolicyLoader<Host> {
   }
 
   #report(found: readonly ConfigConflict[]): void {
-    for (const { path, message, severity } of found) {
-      const { origin, path: written } = this.#sections.locate(path)
+    for (const { path, message, severity, offset } of found) {
+      const { origin: start, path: written, node } = this.#sections.locate(path)
+      const isInside = offset !== undefined && node?.kind === 'scalar'
+      const origin = (isInside ? node.originOf?.(offset) : undefined) ?? start
       if (severity === 'warning') this.#warnings.push(warningAt(origin, written, message))
+      else if (severity === 'note') this.#notes.push(noteAt(origin, written, message))
       else this.#mistakes.push(mistakeAt(origin, written, message))
     }
   }

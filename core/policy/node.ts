@@ -31,6 +31,8 @@ interface ScalarNode {
   readonly kind: 'scalar'
   readonly origin: Origin
   readonly value: unknown
+  /** The position of a character of a text in its file. */
+  readonly originOf?: (index: number) => Origin
   /** True for a placeholder of a value that was already refused. */
   readonly isRefused?: true
 }

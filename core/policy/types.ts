@@ -7,7 +7,7 @@ import type { Secret } from './environment.js'
 
 /** A message for the author of a policy. Lines and columns count from 1; absent for objects of code. */
 export interface Diagnostic {
-  readonly severity: 'mistake' | 'warning'
+  readonly severity: 'mistake' | 'warning' | 'note'
   /** The name of the file, or `options` for objects of code. */
   readonly file: string
   readonly line?: number
@@ -67,6 +67,8 @@ export interface EffectivePolicy<Host> {
   /** SHA-256, hex, of the policy text or of the canonical JSON of a policy object; null without one. */
   readonly sha256: string | null
   readonly warnings: readonly Diagnostic[]
+  /** What `svc policy check` says beside. */
+  readonly notes: readonly Diagnostic[]
   /** What `${env:NAME}` was replaced by in the host's keys; not to be logged. */
   readonly hostSecrets: readonly Secret[]
 }

@@ -19,6 +19,7 @@ import { type MapEntry, type PolicyNode, pathOfMember } from './node.js'
 import { sourceExcerpt } from './source-excerpt.js'
 import { type SyntaxMistake, syntaxMistake } from './syntax-mistake.js'
 import type { Diagnostic } from './types.js'
+import { writtenIndex } from './written-index.js'
 
 const maxDepth = 64
 /** Maximum number of values from aliases: a few lines could otherwise expand to billions. */
@@ -69,7 +70,7 @@ export function parsePolicyText(text: string, file: string): ParsedText {
   const syntax = [...document.errors, ...document.warnings].map((error) =>
     mistakeIn(refusedYaml(error, text) ?? syntaxMistake(error, text, document)),
   )
-  const builder = new TreeBuilder(originAt, (alias) => alias.resolve(document))
+  const builder = new TreeBuilder(text, originAt, (alias) => alias.resolve(document))
   const root =
     document.contents === null
       ? ({ kind: 'map', origin: originAt(0), entries: [] } as const)
@@ -106,6 +107,7 @@ function quoted(text: string, offset: number): string {
 
 class TreeBuilder {
   readonly mistakes: Diagnostic[] = []
+  readonly #text: string
   readonly #originAt: (offset: number | undefined) => Origin
   readonly #resolve: (alias: Alias) => Node | undefined
   readonly #open = new Set<Node>()
@@ -114,7 +116,12 @@ class TreeBuilder {
   /** True when the tree covers only a part of the text. */
   isFatal = false
 
-  constructor(originAt: (offset: number | undefined) => Origin, resolve: (alias: Alias) => Node | undefined) {
+  constructor(
+    text: string,
+    originAt: (offset: number | undefined) => Origin,
+    resolve: (alias: Alias) => Node | undefined,
+  ) {
+    this.#text = text
     this.#originAt = originAt
     this.#resolve = resolve
   }
@@ -132,7 +139,14 @@ class TreeBuilder {
       this.#open.delete(node)
       return built
     }
-    return { kind: 'scalar', origin, value: isScalar(node) ? node.value : null }
+    if (!isScalar(node)) return { kind: 'scalar', origin, value: null }
+    const { value, range } = node
+    if (typeof value !== 'string' || range === undefined || range === null)
+      return { kind: 'scalar', origin, value }
+    const [start, end] = range
+    const originOf = (index: number) =>
+      this.#originAt(start + writtenIndex(this.#text.slice(start, end), value, index))
+    return { kind: 'scalar', origin, value, originOf }
   }
 
   #collection(node: YAMLMap | YAMLSeq, path: string, depth: number, origin: Origin): PolicyNode {

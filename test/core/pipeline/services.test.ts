@@ -33,6 +33,7 @@ function build(...plugins: ReturnType<typeof binding>[]) {
     container: context.container,
     sha256: null,
     warnings: [],
+    notes: [],
     hostSecrets: [],
   }
   buildPipeline(policy, context, () => Promise.reject(new Error('nothing is sent')))
