@@ -7,6 +7,7 @@ export type { Credential, ResponseHead } from './call/credential.js'
 export { type ErrorCode, isErrorCode, isRefusal, Refusal, statusOf } from './call/errors.js'
 export {
   type ApprovalSet,
+  defaultEscalation,
   type Escalation,
   type EscalationInput,
   type EscalationRule,
@@ -28,6 +29,7 @@ export {
   effectOnCall,
   type Finding,
   type RecordedFinding,
+  type RequiredApproval,
   reasons,
   type Verdict,
 } from './call/finding.js'
@@ -72,6 +74,8 @@ export {
   type Identity,
   idempotency,
   identity,
+  type KeptValues,
+  kept,
   type Limit,
   limits,
   type MandateReport,
@@ -114,6 +118,7 @@ export {
 export {
   type ConfiguredRule,
   type DenyRule,
+  type EscalatingRule,
   hostOf,
   type PolicyHost,
   policyTokens,

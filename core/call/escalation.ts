@@ -26,7 +26,20 @@ export interface EscalationRule {
   readonly showsArguments: boolean
   /** Default: `high` for a side-effecting call, else `medium`. */
   readonly severity?: EscalationSeverity
+  /** Only what a stage rules to escalate does: `escalate_on` and a runtime's decision have no effect. */
+  readonly isForRulingsAlone?: true
 }
+
+export const defaultEscalation = {
+  strategy: 'human_quorum',
+  timeoutAction: 'auto_reject',
+  ttlMs: 900_000,
+  minApprovals: 1,
+  minRejections: 1,
+  requiredRoles: [],
+  vetoRoles: [],
+  showsArguments: true,
+} as const satisfies EscalationRule
 
 /** A set of reviewers, of any tenant. */
 export interface ApprovalSet {

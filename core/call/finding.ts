@@ -37,8 +37,20 @@ export interface Finding {
    * even though it was sent. Without `isLate` such a call fails.
    */
   readonly isLate?: true
-  /** The rule of its stage, in place of `deny_on` and `escalate_on`; nothing denies in observe mode. */
-  readonly ruling?: 'report' | 'deny'
+  /**
+   * The rule of its stage, in place of `deny_on` and `escalate_on`; nothing denies in observe mode. `observe` records what
+   * `deny_on` would have done.
+   */
+  readonly ruling?: 'report' | 'deny' | 'escalate' | 'observe'
+  /** With the ruling `escalate`: whose approval it needs, and of what. */
+  readonly approval?: RequiredApproval
+}
+
+export interface RequiredApproval {
+  /** A set of `admin.approval_sets`; absent: that of the policy's rule on escalations. */
+  readonly setId?: string
+  /** SHA-256, hex, of the rule: an approval does not cover another text. */
+  readonly digest: string
 }
 
 /** A finding with its effect, as it is recorded. */
@@ -62,9 +74,13 @@ export function effectOnCall(finding: Finding, rule: Verdict): Effect {
 
 /** The effect of a finding under a verdict, on a reference that the call contains. */
 export function effectOf({ reason, isLate, ruling }: Finding, rule: Verdict): Effect {
-  if (ruling === 'deny') return rule.mode === 'observe' ? 'would_deny' : 'deny'
+  if (ruling === 'report') return 'reported'
+  const isObserved = rule.mode === 'observe'
+  if (ruling === 'deny') return isObserved ? 'would_deny' : 'deny'
+  // After the verdict an approval is no longer possible.
+  if (ruling === 'escalate') return isObserved ? 'would_deny' : isLate === true ? 'deny' : 'escalate'
   const effect = rule.effectOf(reason)
-  if (ruling === 'report') return effect === 'reported' ? effect : 'would_deny'
+  if (ruling === 'observe') return effect === 'reported' ? effect : 'would_deny'
   return isLate === true && effect === 'escalate' ? 'deny' : effect
 }
 

@@ -24,6 +24,8 @@ export interface Identity {
   /** The client that the token was issued to, even if it names a user: the client id claim, else `azp`, `client_id`. */
   readonly client?: string
   readonly roles: readonly string[]
+  /** The scopes of the token. */
+  readonly scopes?: readonly string[]
   /** The node that the token names, in contrast to the header `x-node-id`, which is not verified. */
   readonly nodeId?: string
 }
@@ -93,6 +95,18 @@ export interface MandateReport {
   readonly withheldMeta: readonly string[]
 }
 
+/** Values of a call that rules keep for its record. */
+export interface KeptValues {
+  /** By path, such as `args.amount`. */
+  readonly values: Readonly<Record<string, string | number | boolean | null>>
+  /** Paths without a value in the call. */
+  readonly absent?: readonly string[]
+  /** Paths whose values are not single ones, or are too long. */
+  readonly withheld?: readonly string[]
+}
+
+/** Read by the record. */
+export const kept = slot<KeptValues>('kept')
 /** Read by the record and by the dispatchers. */
 export const mandates = slot<MandateReport>('mandates')
 

@@ -18,6 +18,12 @@ export interface ConfiguredRule {
   readonly path: readonly string[]
 }
 
+/** A rule whose findings need an approval, and where it is in the policy. */
+export interface EscalatingRule {
+  readonly path: readonly (string | number)[]
+  readonly setId?: string
+}
+
 /** The host's keys, as plugins need them. */
 export interface PolicyHost {
   /** The gateway's own tenant. */
@@ -26,6 +32,8 @@ export interface PolicyHost {
   readonly servers?: readonly string[]
   /** The names in `servers` whose targets are commands, which get no HTTP headers. */
   readonly serversWithoutHeaders?: readonly string[]
+  /** `vars`: values for the conditions of rules, each for all tenants or `{ default, tenants }`. */
+  readonly vars?: Readonly<Record<string, unknown>>
   /** Who may vote on escalations; absent without an admin section. */
   readonly reviewers?: Reviewers
   /** Where relative paths and key references start; absent if key files are not checked. */
@@ -39,6 +47,10 @@ export const policyTokens = {
   denyRule: token<DenyRule>('DenyRule'),
   /** How calls escalate; not bound if none does. */
   escalationRule: token<EscalationRule>('EscalationRule'),
+  /** Rules that escalate, whatever `escalationRule` says; not bound if none does. */
+  ruleEscalations: token<readonly EscalatingRule[]>('RuleEscalations'),
+  /** The JSON Schema of a tool's arguments, by a pattern that names one tool, if its definition is pinned. */
+  toolSchemas: token<(pattern: string) => unknown>('ToolSchemas'),
   rules: token<readonly ConfiguredRule[]>('ConfiguredRules'),
   /** Whether bearer tokens are validated, so that users are known. */
   knowsUsers: token<boolean>('KnowsUsers'),

@@ -92,7 +92,7 @@ export class MandateRequirement {
 
   finding(reason: MandateReason, detail: string): Finding {
     const finding = { reason, stage: 'ap2', level: 'gateway', detail }
-    if (this.mode === 'observe') return { ...finding, ruling: 'report' }
+    if (this.mode === 'observe') return { ...finding, ruling: 'observe' }
     return this.mode === 'full' ? { ...finding, ruling: 'deny' } : finding
   }
 }

@@ -6,7 +6,9 @@ import {
   type ConfigConflict,
   type ConfiguredRule,
   type DependencyContainer,
+  defaultEscalation,
   definePlugin,
+  type EscalatingRule,
   type EscalationRule,
   type EscalationStore,
   escalation,
@@ -100,7 +102,7 @@ export const enforcementPlugin = definePlugin({
 
   create(config, context) {
     const rule = ruleOf(context.container)
-    const compiled = compileVerdict(config, rule !== undefined)
+    const compiled = compileVerdict(config, rule !== undefined && rule.isForRulingsAlone !== true)
     if (rule === undefined) return new EnforcementStage(compiled, [describeRule(config)])
     const store = resolve(context.container, escalationResource)
     const maxWaitMs = config.escalations.maxWaitSec * 1000
@@ -114,8 +116,13 @@ export const enforcementPlugin = definePlugin({
     ruleOf(container) === undefined ? [] : resolve(container, escalationResource).doctor(),
 })
 
+/** How calls escalate; undefined if none does. */
 function ruleOf(container: DependencyContainer): EscalationRule | undefined {
-  return resolveOptional(container, policyTokens.escalationRule)
+  const rule = resolveOptional(container, policyTokens.escalationRule)
+  if (resolveOptional(container, policyTokens.ruleEscalations) !== undefined) {
+    return rule ?? { ...defaultEscalation, isForRulingsAlone: true }
+  }
+  return rule?.isForRulingsAlone === true ? undefined : rule
 }
 
 function checkTogether(
@@ -123,16 +130,20 @@ function checkTogether(
   bindings: DependencyContainer,
 ): readonly ConfigConflict[] {
   const rule = ruleOf(bindings)
-  if (rule !== undefined) {
-    const found = unsatisfiableRules(rule, bindings)
+  const ofRules = rule === undefined ? [] : unsatisfiableRulings(rule, bindings)
+  if (rule !== undefined && rule.isForRulingsAlone !== true) {
+    const found = [
+      ...unsatisfiableRules(rule, bindings, (key) => (key === undefined ? section : [...section, key])),
+      ...ofRules,
+    ]
     const asksRuntime = resolveOptional(bindings, policyTokens.asksRuntime) === true
     if (asksRuntime || (escalate_on !== undefined && escalate_on.length > 0)) return found
     const message = 'names no reason, and no runtime is asked: nothing escalates'
     return [...found, { path: ['enforcement', 'escalate_on'], message, severity: 'warning' }]
   }
-  if (escalate_on === undefined) return []
+  if (escalate_on === undefined) return ofRules
   const message = 'nothing escalates without security.side_effects.approve_high_risk: true'
-  return [{ path: ['enforcement', 'escalate_on'], message, severity: 'warning' }]
+  return [...ofRules, { path: ['enforcement', 'escalate_on'], message, severity: 'warning' }]
 }
 
 /** Rules whose findings are only recorded under the policy. */
@@ -170,42 +181,73 @@ function unknownReasons(config: EnforcementConfig, declared: readonly string[]):
 
 const section = ['security', 'side_effects', 'human_escalation'] as const
 
-function unsatisfiableRules(rule: EscalationRule, bindings: DependencyContainer): ConfigConflict[] {
+/** Where a key of the rule is in the policy; without a key, the rule. */
+type KeyPath = (key?: string) => ConfigConflict['path']
+
+/** Rules that escalate: each approval set is checked once. */
+function unsatisfiableRulings(rule: EscalationRule, bindings: DependencyContainer): ConfigConflict[] {
+  const bySet = new Map<string | undefined, EscalatingRule>()
+  for (const one of resolveOptional(bindings, policyTokens.ruleEscalations) ?? []) {
+    if (!bySet.has(one.setId)) bySet.set(one.setId, one)
+  }
+  return [...bySet].flatMap(([setId, { path }]) => {
+    // The policy's own rule is checked by itself.
+    if (setId === undefined && rule.isForRulingsAlone !== true) return []
+    const ofSet = setId === undefined ? rule : { ...rule, approvalSetId: setId }
+    return unsatisfiableRules(ofSet, bindings, () => [
+      ...path,
+      setId === undefined ? 'then' : 'approval_set_id',
+    ])
+  })
+}
+
+function unsatisfiableRules(
+  rule: EscalationRule,
+  bindings: DependencyContainer,
+  at: KeyPath,
+): ConfigConflict[] {
   const { reviewers } = hostOf(bindings)
   if (rule.strategy === 'auto_allow') return []
   if (reviewers === undefined) {
     const then = rule.timeoutAction === 'auto_approve' ? 'approved' : 'rejected'
     const message = `there is no admin section, so nobody can vote: what escalates is ${then} when its time is over`
-    return [{ path: section, message, severity: 'warning' }]
+    return [{ path: at(), message, severity: 'warning' }]
   }
   const knowsUsers = resolveOptional(bindings, policyTokens.knowsUsers) === true
-  return knowsUsers ? byUsers(rule, reviewers) : byAdminToken(rule)
+  return knowsUsers ? byUsers(rule, reviewers, at) : byAdminToken(rule, at)
 }
 
 /** Without OIDC the admin token is the only voter: one person, without roles, in no approval set. */
-function byAdminToken({ requiredRoles, minApprovals, approvalSetId }: EscalationRule): ConfigConflict[] {
+function byAdminToken(
+  { requiredRoles, minApprovals, approvalSetId }: EscalationRule,
+  at: KeyPath,
+): ConfigConflict[] {
   const alone = 'without authn.oidc only the admin token votes, which is one person without roles'
   const found: ConfigConflict[] = []
   if (requiredRoles.length > 0) {
-    found.push({ path: [...section, 'required_roles'], message: `never met: ${alone}` })
+    found.push({ path: at('required_roles'), message: `never met: ${alone}` })
   }
   if (minApprovals > 1) {
-    found.push({ path: [...section, 'min_approvals'], message: `never reached: ${alone}` })
+    found.push({ path: at('min_approvals'), message: `never reached: ${alone}` })
   }
   if (approvalSetId !== undefined) {
-    found.push({ path: [...section, 'approval_set_id'], message: `none of its members can vote: ${alone}` })
+    found.push({ path: at('approval_set_id'), message: `none of its members can vote: ${alone}` })
   }
   return found
 }
 
-function byUsers(rule: EscalationRule, { roles = [], approvalSets }: Reviewers): ConfigConflict[] {
+function byUsers(
+  rule: EscalationRule,
+  { roles = [], approvalSets }: Reviewers,
+  at: KeyPath,
+): ConfigConflict[] {
   const { approvalSetId, minApprovals } = rule
   if (approvalSetId === undefined) {
     if (roles.length > 0) return []
     const message = 'nobody can vote; name the roles that may decide of escalations'
     return [{ path: ['admin', 'roles', 'reviewer'], message }]
   }
-  const path = [...section, 'approval_set_id']
+  const path = at('approval_set_id')
   const set = Object.hasOwn(approvalSets, approvalSetId) ? approvalSets[approvalSetId] : undefined
   if (set === undefined) {
     const known = Object.keys(approvalSets).join(', ') || 'none'

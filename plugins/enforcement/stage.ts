@@ -56,7 +56,7 @@ export class EnforcementStage implements Stage {
     return after(this.#ruleFor(call), (rule) => {
       call.set(verdict, rule)
       if (call.findings.length === 0) return next()
-      const denial = judge(call.findings, rule)
+      const denial = judge(call.findings, rule, this.#escalation !== undefined)
       if (denial !== undefined) return denial
       return this.#escalation === undefined ? next() : this.#escalate(this.#escalation, call, rule, next)
     })
@@ -70,12 +70,16 @@ export class EnforcementStage implements Stage {
     for (const finding of call.findings) {
       say(`${effectOnCall(finding, rule)}: ${describeFinding(finding)}`)
     }
-    const denial = judge(call.findings, rule)
+    const denial = judge(call.findings, rule, this.#escalation !== undefined)
     if (denial !== undefined || this.#escalation === undefined) return denial ?? next()
-    const [first] = escalating(call.findings, rule)
+    const found = escalating(call.findings, rule)
+    const [first] = found
     if (first === undefined) return next()
     const { rule: escalationRule } = this.#escalation
-    say(`would escalate: ${describeStrategy(escalationRule)}`)
+    for (const approvalSetId of new Set(found.map(({ approval }) => approval?.setId))) {
+      const ofSet = approvalSetId === undefined ? escalationRule : { ...escalationRule, approvalSetId }
+      say(`would escalate: ${describeStrategy(ofSet)}`)
+    }
     if (escalationRule.strategy === 'auto_allow') return next()
     return denied('ESCALATION_PENDING', 'A person would have to decide.', { denial: denialOf(first) })
   }
@@ -95,7 +99,8 @@ export class EnforcementStage implements Stage {
     }
     const against = findingOf(judged)
     if (against !== undefined) call.addFinding(against)
-    return withExternalDecision(this.#verdict, judged, this.#escalation !== undefined)
+    const rule = this.#escalation?.rule
+    return withExternalDecision(this.#verdict, judged, rule !== undefined && rule.isForRulingsAlone !== true)
   }
 }
 
@@ -109,8 +114,12 @@ function withoutApproval({ kind, method, args }: CallRequest, rule: Verdict): Ve
   return { ...rule, insteadOfEscalation: method === null && hasData ? 'deny' : 'reported' }
 }
 
-function judge(findings: readonly Finding[], rule: Verdict): Denied | undefined {
-  const denying = findings.filter((finding) => effectOnCall(finding, rule) === 'deny')
+/** What escalates is denied if nobody could approve it. */
+function judge(findings: readonly Finding[], rule: Verdict, canEscalate: boolean): Denied | undefined {
+  const denying = findings.filter((finding) => {
+    const effect = effectOnCall(finding, rule)
+    return effect === 'deny' || (effect === 'escalate' && !canEscalate)
+  })
   const [first, ...others] = denying
   return first === undefined ? undefined : denialBy([first, ...others])
 }

@@ -1,5 +1,5 @@
 // Schema of `side_effects.human_escalation`: who decides on escalated calls, and how.
-import type { EscalationRule } from '@svc/core'
+import { defaultEscalation, type EscalationRule } from '@svc/core'
 import { z } from 'zod'
 
 const roles = z.array(z.string().min(1))
@@ -9,24 +9,26 @@ export const humanEscalationSchema = z
   .strictObject({
     approval_strategy: z
       .enum(['auto_allow', 'single_approver', 'human_quorum'])
-      .default('human_quorum')
+      .default(defaultEscalation.strategy)
       .describe(
         '`auto_allow`: approved and recorded without a vote. `single_approver`: one vote decides. `human_quorum`: the keys below set the number of votes.',
       ),
     timeout_action: z
       .enum(['auto_approve', 'auto_reject'])
-      .default('auto_reject')
+      .default(defaultEscalation.timeoutAction)
       .describe('The decision when reviewers reach none within `ttl_sec`.'),
     ttl_sec: z
       .int()
       .min(1)
       .max(604_800)
-      .default(900)
+      .default(defaultEscalation.ttlMs / 1000)
       .describe(
         'Seconds for reviewers to decide, for the caller to use an approval, and for which a rejection holds.',
       ),
-    min_approvals: votes.default(1).describe('Approvals required for a quorum.'),
-    min_rejections: votes.default(1).describe('Rejections that reject the call.'),
+    min_approvals: votes.default(defaultEscalation.minApprovals).describe('Approvals required for a quorum.'),
+    min_rejections: votes
+      .default(defaultEscalation.minRejections)
+      .describe('Rejections that reject the call.'),
     required_roles: roles.default([]).describe('Roles that must each be among the approvers.'),
     veto_roles: roles.default([]).describe('Roles of which one rejection rejects the call.'),
     approval_set_id: z
@@ -42,7 +44,7 @@ export const humanEscalationSchema = z
       .describe('Severity shown to reviewers. Default: `high` for calls with side effects, else `medium`.'),
     show_arguments: z
       .boolean()
-      .default(true)
+      .default(defaultEscalation.showsArguments)
       .describe(
         "Whether reviewers see the call's arguments (the first 2000 characters), which are then stored with the escalation.",
       ),
@@ -67,11 +69,13 @@ interface Section {
   readonly human_escalation?: z.infer<typeof humanEscalationSchema> | undefined
 }
 
-/** Undefined if escalation is off. */
+/** Undefined if escalation is off. Without `approve_high_risk` it is for rules that escalate. */
 export function escalationRule(section: Section | undefined): EscalationRule | undefined {
-  if (section?.approve_high_risk !== true) return undefined
-  const rule = section.human_escalation ?? humanEscalationSchema.parse({})
+  const isOn = section?.approve_high_risk === true
+  const rule = section?.human_escalation ?? (isOn ? humanEscalationSchema.parse({}) : undefined)
+  if (rule === undefined) return undefined
   return {
+    ...(isOn ? {} : { isForRulingsAlone: true }),
     strategy: rule.approval_strategy,
     timeoutAction: rule.timeout_action,
     ttlMs: rule.ttl_sec * 1000,

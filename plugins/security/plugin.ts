@@ -2,6 +2,7 @@
 import {
   type ConfigConflict,
   type ConfiguredRule,
+  type DependencyContainer,
   definePlugin,
   identity,
   owned,
@@ -36,7 +37,7 @@ export const securityPlugin = definePlugin({
     owned(policyTokens.rules, rulesOf),
   ],
   check: (config, bindings) => [
-    ...ineffective(config),
+    ...ineffective(config, bindings),
     ...versionRanges(config),
     // With a misspelled name, the intended server would not be restricted.
     ...unknownServers(['security', 'allow_versions'], config.allow_versions, bindings),
@@ -75,11 +76,16 @@ function sideEffectRule(
   return new SideEffectRule(knowledge, require_idempotency_key === true)
 }
 
-function ineffective({ side_effects: section, fs_root, fs_allowlist }: SecurityConfig): ConfigConflict[] {
+function ineffective(
+  { side_effects: section, fs_root, fs_allowlist }: SecurityConfig,
+  bindings: DependencyContainer,
+): ConfigConflict[] {
   const found: ConfigConflict[] = []
-  if (section?.human_escalation !== undefined && section.approve_high_risk !== true) {
+  const isForRules = resolveOptional(bindings, policyTokens.ruleEscalations) !== undefined
+  if (section?.human_escalation !== undefined && section.approve_high_risk !== true && !isForRules) {
     const path = ['security', 'side_effects', 'human_escalation']
-    found.push({ path, message: 'has no effect without approve_high_risk: true', severity: 'warning' })
+    const message = 'has no effect without approve_high_risk: true, or a rule that escalates'
+    found.push({ path, message, severity: 'warning' })
   }
   if (fs_root !== undefined && fs_allowlist === undefined) {
     const path = ['security', 'fs_root']

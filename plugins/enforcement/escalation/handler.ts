@@ -23,7 +23,14 @@ import { canonicalize, sha256Hex } from '@svc/core/json'
 import { ApprovalHold, denialOfUsed, denyingHold } from './approval-hold.js'
 import type { EscalationEvents } from './events.js'
 import type { EscalationRepository, NewEscalation } from './repository.js'
-import { appliesTo, approvalStateOf, covers, decided, type StoredEscalation } from './stored-escalation.js'
+import {
+  appliesTo,
+  approvalStateOf,
+  coverageOf,
+  covers,
+  decided,
+  type StoredEscalation,
+} from './stored-escalation.js'
 import { hashesOfNames } from './voting-service.js'
 
 /** Characters of the arguments that reviewers see. */
@@ -53,6 +60,10 @@ interface EscalatedCall {
   readonly fingerprint: string
   readonly findings: readonly Finding[]
   readonly reasons: readonly string[]
+  /** What an approval has to cover. */
+  readonly wanted: readonly string[]
+  /** Whose approval is needed. */
+  readonly setId: string | undefined
   /** Hash of the idempotency key. */
   readonly key: string | null
 }
@@ -70,28 +81,73 @@ export class EscalationHandler {
     const caller = call.get(identity) ?? { tenant: this.#parts.tenant, authenticated: false, roles: [] }
     const waitMs = waitOf(call, this.#parts.maxWaitMs)
     const { idempotencyKey } = request
-    const escalationId = request.escalationId ?? escalationIdOf(call)
-    const escalated: EscalatedCall = {
-      call,
-      request,
-      caller,
-      fingerprint: fingerprintOf(request, caller),
-      findings,
-      reasons: [...new Set(findings.map(({ reason }) => reason))],
-      key: idempotencyKey === null ? null : sha256Hex(idempotencyKey),
+    const key = idempotencyKey === null ? null : sha256Hex(idempotencyKey)
+    const escalated = this.#bySet(findings).map(([setId, ofSet]): EscalatedCall => {
+      const isOwnSet = setId !== this.#parts.rule.approvalSetId
+      return {
+        call,
+        request,
+        caller,
+        fingerprint: fingerprintOf(request, caller, isOwnSet ? setId : undefined),
+        findings: ofSet,
+        reasons: [...new Set(ofSet.map(({ reason }) => reason))],
+        wanted: [...new Set(ofSet.map(coverageOf))],
+        setId,
+        key,
+      }
+    })
+    const named = await this.#named(request.escalationId ?? escalationIdOf(call), escalated)
+    const found: [StoredEscalation, EscalatedCall][] = []
+    for (const one of escalated) {
+      const value = named?.fingerprint === one.fingerprint ? named : await this.#existing(one)
+      if (value === undefined) return tooMany(one.findings)
+      found.push([value, one])
     }
-    const found =
-      escalationId === undefined ? await this.#existing(escalated) : await this.#byId(escalationId, escalated)
-    if (found === undefined) return tooMany(findings)
-    const value = found.status === 'pending' && waitMs > 0 ? await this.#wait(found, waitMs, call) : found
-    call.set(escalation, { id: value.id, status: value.status })
-    return this.#response(value, escalated)
+    return this.#decisionOf(found, waitMs, call)
   }
 
-  /** Applies the escalation whose id the caller sent. */
-  async #byId(id: string, { fingerprint, reasons }: EscalatedCall): Promise<StoredEscalation> {
+  /** The findings by the approval set that decides about them. A call needs the approval of each. */
+  #bySet(findings: readonly Finding[]): [string | undefined, readonly Finding[]][] {
+    const bySet = new Map<string | undefined, Finding[]>()
+    for (const finding of findings) {
+      const setId = finding.approval?.setId ?? this.#parts.rule.approvalSetId
+      bySet.set(setId, [...(bySet.get(setId) ?? []), finding])
+    }
+    return [...bySet]
+  }
+
+  /** Undefined if every escalation is approved; else the response of the first that is not, which the record names. */
+  async #decisionOf(
+    found: readonly [StoredEscalation, EscalatedCall][],
+    waitMs: number,
+    call: Call,
+  ): Promise<Denied | undefined> {
+    const until = this.#parts.repository.now + waitMs
+    let refused: { value: StoredEscalation; response: Denied } | undefined
+    let last: StoredEscalation | undefined
+    for (const [value, one] of found) {
+      const leftMs = until - this.#parts.repository.now
+      const current = value.status === 'pending' && leftMs > 0 ? await this.#wait(value, leftMs, call) : value
+      const response = this.#response(current, one)
+      last = current
+      if (response !== undefined) refused ??= { value: current, response }
+    }
+    const shown = refused?.value ?? last
+    if (shown !== undefined) call.set(escalation, { id: shown.id, status: shown.status })
+    return refused?.response
+  }
+
+  /** The escalation whose id the caller sent. */
+  async #named(
+    id: string | undefined,
+    escalated: readonly EscalatedCall[],
+  ): Promise<StoredEscalation | undefined> {
+    if (id === undefined) return undefined
     const found = (await this.#parts.repository.find(id))?.value
-    if (found?.fingerprint === fingerprint && covers(found, reasons)) return found
+    const isOfCall = escalated.some(
+      ({ fingerprint, wanted }) => found?.fingerprint === fingerprint && covers(found, wanted),
+    )
+    if (isOfCall) return found
     throw new Refusal(
       'BAD_REQUEST',
       'x-escalation-id names no escalation of this very call: the same tool, arguments, params and caller.',
@@ -105,7 +161,7 @@ export class EscalationHandler {
       const latest = (await repository.latest(escalated.fingerprint))?.value
       if (latest !== undefined) {
         const state = approvalStateOf(latest, repository.now, escalated.key)
-        if (appliesTo(latest, state, repository.now, escalated.reasons)) return latest
+        if (appliesTo(latest, state, repository.now, escalated.wanted)) return latest
       }
       const created = this.#newEscalation(escalated)
       const opened = await repository.open(created, latest?.id)
@@ -145,7 +201,7 @@ export class EscalationHandler {
 
   #response(value: StoredEscalation, escalated: EscalatedCall): Denied | undefined {
     const { repository, events } = this.#parts
-    const { call, caller, key, findings, reasons } = escalated
+    const { call, caller, key, findings, wanted } = escalated
     const { abortState } = call
     // Only after a drain can the caller ask again.
     if (isRefusal(abortState.reason) && abortState.reason.code !== 'DRAINING') throw abortState.reason
@@ -158,7 +214,7 @@ export class EscalationHandler {
         return rejected(value, findings)
       case 'usable':
         // The approval may come from an escalation with fewer reasons: reviewers have not seen the others.
-        if (!covers(value, reasons)) return pending(value, findings)
+        if (!covers(value, wanted)) return pending(value, findings)
         call.hold(new ApprovalHold({ repository, events, value, caller, refusal }, call))
         return undefined
       case 'used_by_key':
@@ -169,9 +225,10 @@ export class EscalationHandler {
     }
   }
 
-  #newEscalation({ call, request, caller, fingerprint, findings, reasons }: EscalatedCall): NewEscalation {
+  #newEscalation(escalated: EscalatedCall): NewEscalation {
+    const { call, request, caller, fingerprint, findings, reasons, wanted, setId } = escalated
     const { repository, ids, rule } = this.#parts
-    const { showsArguments, severity, ...kept } = rule
+    const { showsArguments, severity, isForRulingsAlone: _, approvalSetId: __, ...kept } = rule
     const id = `esc_${ids.traceId()}`
     const now = repository.now
     const redacts = call.get(redactor)
@@ -194,9 +251,10 @@ export class EscalationHandler {
       personKey: personKeyOf(caller),
       caller: hashesOfNames(id, caller),
       reasons,
+      ...(wanted.every((one) => reasons.includes(one)) ? {} : { covers: wanted }),
       ...(detail === '' ? {} : { detail: redacts?.text(detail) ?? detail }),
       severity: severity ?? (isSideEffecting(request, call.get(sideEffects)) ? 'high' : 'medium'),
-      rule: kept,
+      rule: { ...kept, ...(setId === undefined ? {} : { approvalSetId: setId }) },
       status: 'pending',
       votes: [],
       traceId: call.trace.traceId,
@@ -284,14 +342,16 @@ function describeFindings(findings: readonly Finding[]): string {
  * Identifies a call, so that an approval lets the same call through and no other: SHA-256, hex, over the canonical JSON
  * (RFC 8785) of principal, server, tool and input, and of the MCP method if the reference does not determine it: a
  * prompt or a resource can be read, completed or subscribed to. A tool is called over either protocol. The input is
- * canonical already, and the members stand in the order of their names.
+ * canonical already, and the members stand in the order of their names. Each approval set that a rule names has
+ * escalations of its own.
  */
-function fingerprintOf(request: CallRequest, caller: Identity): string {
+function fingerprintOf(request: CallRequest, caller: Identity, setId: string | undefined): string {
   const { kind, method, server, reference } = request
   const rest = canonicalize({
     ...(kind === 'tool' ? {} : { method }),
     principal: principalKeyOf(caller),
     server,
+    ...(setId === undefined ? {} : { set: setId }),
     tool: reference,
   })
   return sha256Hex(`{"args":${canonicalInput(request)},${rest.slice(1)}`)

@@ -1,5 +1,5 @@
 // An escalation as the store keeps it, and how votes and time decide it: pure functions of the escalation, the vote and the time.
-import { type Escalation, type EscalationEntry, VoteError } from '@svc/core'
+import { type Escalation, type EscalationEntry, type Finding, VoteError } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import { z } from 'zod'
 
@@ -46,6 +46,8 @@ const escalationSchema = z.strictObject({
   caller: z.array(z.string()).readonly(),
   /** The reasons why the call escalated; an approval covers only these. */
   reasons: z.array(z.string()).min(1).readonly(),
+  /** What an approval covers, if it is more than the reasons: each with the hash of its rule. */
+  covers: z.array(z.string()).readonly().optional(),
   detail: z.string().optional(),
   severity: z.enum(['low', 'medium', 'high']),
   rule: ruleSchema,
@@ -187,14 +189,14 @@ export function appliesTo(
   value: StoredEscalation,
   state: ApprovalState,
   now: number,
-  reasons: readonly string[],
+  wanted: readonly string[],
 ): boolean {
   switch (state) {
     case 'pending':
       return true
     case 'usable':
     case 'used_by_key':
-      return covers(value, reasons)
+      return covers(value, wanted)
     case 'rejected':
       // After a rejection by votes reviewers are not asked again for a while; after a timeout they are.
       return value.decidedBy === 'votes' && now < value.expiresAt
@@ -203,7 +205,13 @@ export function appliesTo(
   }
 }
 
-/** Whether the reviewers saw all of these reasons. */
-export function covers(value: StoredEscalation, reasons: readonly string[]): boolean {
-  return reasons.every((reason) => value.reasons.includes(reason))
+/** What an approval of the finding covers: its reason, and the text of its rule. */
+export function coverageOf({ reason, approval }: Finding): string {
+  return approval === undefined ? reason : `${reason}#${approval.digest}`
+}
+
+/** Whether the reviewers saw all of these findings, by `coverageOf`. */
+export function covers(value: StoredEscalation, wanted: readonly string[]): boolean {
+  const seen = value.covers ?? value.reasons
+  return wanted.every((one) => seen.includes(one))
 }

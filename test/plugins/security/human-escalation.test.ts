@@ -57,10 +57,10 @@ describe('security: human escalation', () => {
     }
   })
 
-  it('is off without approve_high_risk, with a warning', () => {
-    for (const section of [{}, { approve_high_risk: false, human_escalation: {} }]) {
-      expect(ruleOf(section)).to.equal(undefined)
-    }
+  it('is for rules alone without approve_high_risk, with a warning if no rule escalates', () => {
+    expect(ruleOf({})).to.equal(undefined)
+    expect(ruleOf({ approve_high_risk: true })).to.not.have.property('isForRulingsAlone')
+    expect(ruleOf({ approve_high_risk: false, human_escalation: {} })?.isForRulingsAlone).to.equal(true)
     const check = (side_effects: object) => checkSection(securityPlugin, { side_effects })
     expect(check({ human_escalation: {} })).to.have.length(1)
     expect(check({ approve_high_risk: true, human_escalation: {} })).to.deep.equal([])
