@@ -77,7 +77,7 @@ function keyOf(headers: Record<string, string>): { key: string | null; refusal?:
 /** Makes authn accept the caller in place of a token. */
 export function trustCaller(call: Call, { scopes = [], ...known }: CallerIdentity): void {
   call.set(trustedCaller, {
-    identity: { roles: [], ...known, authenticated: true },
+    identity: { roles: [], ...known, ...(scopes.length === 0 ? {} : { scopes }), authenticated: true },
     scopes: new Set(scopes),
   })
 }

@@ -7,6 +7,7 @@ import {
   type Identity,
   idempotency,
   identity,
+  kept,
   type McpFacts,
   mandates,
   mcpFacts,
@@ -130,6 +131,8 @@ function envelopeOf(context: RecordContext, call: Call, result: Result): AuditEn
   if (target.mcpMethod !== null) envelope.mcp_method = target.mcpMethod
   const facts = call.get(mcpFacts)
   if (facts !== undefined) addMcpFacts(envelope, facts())
+  const keptByRules = call.get(kept)
+  if (keptByRules !== undefined) envelope.kept = keptByRules
   const seen = call.get(idempotency)
   if (seen !== undefined) envelope.dedupe = seen
   const redacts = call.get(redactor)
@@ -259,5 +262,6 @@ function principalOf(caller: Identity | undefined): EnvelopePrincipal {
   if (caller?.userId !== undefined) principal.user_id = caller.userId
   if (caller?.clientId !== undefined) principal.client_id = caller.clientId
   if (caller !== undefined && caller.roles.length > 0) principal.roles = [...caller.roles]
+  if (caller?.scopes !== undefined && caller.scopes.length > 0) principal.scopes = [...caller.scopes]
   return principal
 }

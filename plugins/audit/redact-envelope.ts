@@ -1,5 +1,5 @@
 // Redacts a record if the policy requires it.
-import { type Redactor, type RequestKind, redactedValue } from '@svc/core'
+import { type KeptValues, type Redactor, type RequestKind, redactedValue } from '@svc/core'
 import type { AuditEnvelope, EnvelopePrincipal } from './log/format/envelope.js'
 
 /**
@@ -26,8 +26,15 @@ export function redactEnvelope(
     findings: (envelope.findings ?? []).map((finding) =>
       finding.detail === undefined ? finding : { ...finding, detail: redactor.text(finding.detail) },
     ),
+    ...(envelope.kept === undefined ? {} : { kept: redactKept(envelope.kept, redactor) }),
     principal: redactPrincipal(envelope.principal ?? {}, redactor),
   }
+}
+
+/** The paths are the policy's own words. */
+function redactKept(kept: KeptValues, redactor: Redactor): KeptValues {
+  const entries = Object.entries(kept.values).map(([path, value]) => [path, redactedValue(value, redactor)])
+  return { ...kept, values: Object.fromEntries(entries) }
 }
 
 function redactNames(

@@ -1,6 +1,6 @@
 // Reads the caller's identity from the claims of a verified token. A claim of the wrong type is refused and not
 // interpreted, because a wrong interpretation could grant another caller's permissions.
-import { type Identity, Refusal } from '@svc/core'
+import { type Identity, isRefusal, Refusal } from '@svc/core'
 import type { OidcConfig } from './config.js'
 import { quote } from './refusals.js'
 
@@ -91,9 +91,19 @@ function rolesOf(claims: TokenClaims, name: string): string[] {
   return namesOf(claims, name, 'roles')
 }
 
-/** Throws `Refusal` if the claim has the wrong type. */
-export function scopesOf(claims: TokenClaims, name: string): ReadonlySet<string> {
-  return new Set(namesOf(claims, name, 'scopes'))
+/** Throws `Refusal` if the claim has the wrong type; if no scope is required, such a claim has none. */
+export function scopesOf(claims: TokenClaims, name: string, isRequired: boolean): ReadonlySet<string> {
+  try {
+    return new Set(namesOf(claims, name, 'scopes'))
+  } catch (error) {
+    if (isRequired || !isRefusal(error)) throw error
+    return new Set()
+  }
+}
+
+/** Rules and records read the scopes of the caller. */
+export function withScopes(identity: Identity, scopes: ReadonlySet<string>): Identity {
+  return scopes.size === 0 ? identity : Object.freeze({ ...identity, scopes: Object.freeze([...scopes]) })
 }
 
 /** A list of names, or one string of names separated by spaces, as OAuth's `scope` (RFC 6749 §3.3). */

@@ -34,6 +34,7 @@ export function stdioCallerOf(
       authenticated: true,
       roles,
       ...(user === undefined ? {} : { user }),
+      ...(scopes.length === 0 ? {} : { scopes }),
       ...(client === undefined ? {} : { client, ...(user === undefined ? { clientId: client } : {}) }),
     },
     scopes: new Set(scopes),

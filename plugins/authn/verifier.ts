@@ -5,7 +5,7 @@ import { decodeProtectedHeader } from 'jose/decode/protected_header'
 import * as errors from 'jose/errors'
 import { jwtVerify } from 'jose/jwt/verify'
 import type { Audiences } from './audience.js'
-import { identityOf, scopesOf } from './claims.js'
+import { identityOf, scopesOf, withScopes } from './claims.js'
 import type { OidcConfig, SignatureAlgorithm } from './config.js'
 import type { KeyCache } from './key-cache.js'
 import type { IssuerKey } from './key-set.js'
@@ -14,8 +14,6 @@ import type { VerifiedToken } from './token-cache.js'
 
 /** Node's own limit on all headers of a request is 16 KiB. */
 const maxTokenLength = 16 * 1024
-
-const noScopes: ReadonlySet<string> = new Set()
 
 interface Header {
   readonly alg: SignatureAlgorithm
@@ -71,10 +69,11 @@ export class TokenVerifier {
   }
 
   #readClaims(payload: JWTPayload): Pick<VerifiedToken, 'identity' | 'scopes'> {
-    const { scopes, scopeClaim } = this.#oidc
+    const { scopes: required, scopeClaim } = this.#oidc
     try {
       const identity = identityOf(payload, this.#oidc)
-      return { identity, scopes: scopes === undefined ? noScopes : scopesOf(payload, scopeClaim) }
+      const scopes = scopesOf(payload, scopeClaim, required !== undefined)
+      return { identity: withScopes(identity, scopes), scopes }
     } catch (error) {
       throw isRefusal(error) ? new CacheableRefusal(error.code, error.message) : error
     }

@@ -40,6 +40,7 @@ describe('authn: an OpenID Connect provider', () => {
       issuer: provider.issuer,
       subject: 'nightly-report',
       roles: ['reporter'],
+      scopes: ['tools'],
     })
   })
 

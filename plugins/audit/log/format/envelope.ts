@@ -1,6 +1,6 @@
 // The records of the log.
 
-import type { RecordedFinding, Sent } from '@svc/core'
+import type { KeptValues, RecordedFinding, Sent } from '@svc/core'
 
 /** The caller, as far as the gateway knows it and privacy settings allow. */
 export interface EnvelopePrincipal {
@@ -8,6 +8,8 @@ export interface EnvelopePrincipal {
   user_id?: string
   client_id?: string
   roles?: readonly string[]
+  /** Of the token. */
+  scopes?: readonly string[]
 }
 
 /** One hop of one call, before it is signed. */
@@ -66,6 +68,8 @@ export interface AuditEnvelope {
   /** Milliseconds until the upstream began to respond. */
   first_byte_ms?: number
   policy_sha256?: string
+  /** Values that rules keep. */
+  kept?: KeptValues
 }
 
 /** The members that the writer adds to a record. */
