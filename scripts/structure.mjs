@@ -142,6 +142,7 @@ const casings = {
   authn: ['camel', 'jwks_uri'],
   entitlements: ['snake'],
   security: ['snake'],
+  rules: ['snake'],
   ap2: ['camel'],
   runtime: ['camel'],
   enforcement: ['snake'],

@@ -9,6 +9,7 @@ import { enforcementPlugin } from '@svc/plugin-enforcement'
 import { entitlementsPlugin } from '@svc/plugin-entitlements'
 import { privacyPlugin } from '@svc/plugin-privacy'
 import { quotasPlugin } from '@svc/plugin-quotas'
+import { rulesPlugin } from '@svc/plugin-rules'
 import { runtimePlugin } from '@svc/plugin-runtime'
 import { securityPlugin } from '@svc/plugin-security'
 import type { DependencyContainer } from 'tsyringe'
@@ -20,6 +21,7 @@ export const builtinPlugins = [
   authnPlugin,
   entitlementsPlugin,
   securityPlugin,
+  rulesPlugin,
   ap2Plugin,
   runtimePlugin,
   enforcementPlugin,

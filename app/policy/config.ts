@@ -11,6 +11,7 @@ import { tlsSchema } from '../tls/certificates.js'
 import { addressOf } from '../upstream/target.js'
 import { adminSchema } from './admin-config.js'
 import { federationSchema } from './federation-config.js'
+import { varsSchema } from './vars-config.js'
 
 const milliseconds = (min: number, defaultValue: number, what: string) =>
   z.int().min(min).max(86_400_000).default(defaultValue).describe(`${what}, in milliseconds.`)
@@ -193,6 +194,7 @@ export const hostSchema = z.strictObject({
   server: serverSchema,
   federation: federationSchema,
   admin: adminSchema.optional(),
+  vars: varsSchema,
   notices: noticesSchema,
   plugins: z
     .array(pluginUseSchema)

@@ -7,11 +7,12 @@ import { stdioTargetsOf } from '../stdio-targets/config.js'
 import type { HostConfig } from './config.js'
 
 /** Without an admin listener there are no reviewers; without targets, as in a program of one's own, servers are not known. */
-export function policyHost({ admin, targets, tenant }: HostConfig, place?: PolicyPlace): PolicyHost {
+export function policyHost({ admin, targets, tenant, vars }: HostConfig, place?: PolicyPlace): PolicyHost {
   const servers = Object.keys(targets)
   const serversWithoutHeaders = [...stdioTargetsOf(targets).values()].map(({ server }) => server)
   const known = {
     tenant,
+    ...(vars === undefined ? {} : { vars }),
     ...(place === undefined ? {} : { place }),
     ...(servers.length === 0 ? {} : { servers, serversWithoutHeaders }),
   }

@@ -186,13 +186,11 @@ describe('a part of a stage that never ends', () => {
   }
   const rows: Readonly<Record<string, Row>> = {
     'handle(), if the caller leaves': {
-      // biome-ignore lint/suspicious/noThenProperty: a promise of another library
       handle: () => ({ then: () => undefined }),
       begun: leaves,
       settled: { sent: 'no', error: 'CANCELLED' },
     },
     'handle(), if the gateway drains': {
-      // biome-ignore lint/suspicious/noThenProperty: a promise of another library
       handle: () => ({ then: () => undefined }),
       begun: drains,
       settled: { sent: 'no', error: 'DRAINING' },

@@ -256,7 +256,6 @@ const never = new Promise<never>(() => undefined)
 /** Behaviours that end neither by themselves nor by an abort: the caller disconnects. */
 export const endless: ReadonlyMap<string, Behaviour> = new Map(
   Object.entries<Behaviour>({
-    // biome-ignore lint/suspicious/noThenProperty: a promise of another library
     'returns what never calls back': () => ({ then: () => undefined }),
     'never ends after next': async (_call, next) => {
       await next()

@@ -1,0 +1,158 @@
+// Operators on values. A number of JSON is a double and a whole number of an expression an int, so every pair of the two
+// is defined; a result that is not exact is a failure, not a rounded value.
+import {
+  type CostBudget,
+  type EvaluationState,
+  fail,
+  isList,
+  isMap,
+  TypeName,
+  typeOf,
+  type Value,
+} from './evaluation.js'
+
+const MIN_INT = -(2n ** 63n)
+const MAX_INT = 2n ** 63n - 1n
+/** Items of a list, or characters of a text, that an operator may create. */
+const MAX_CREATED = 20_000
+const PAIR_NS = 30
+
+type Arithmetic = '+' | '-' | '*' | '/' | '%'
+
+export function calculate(operator: Arithmetic, a: Value, b: Value, { budget }: EvaluationState): Value {
+  if (typeof a === 'number' && typeof b === 'number') return exactly(operator, a, b)
+  if (typeof a === 'bigint' && typeof b === 'bigint') return inRange(operator, a, b)
+  if (typeof a === 'number' && typeof b === 'bigint') return exactly(operator, a, doubleOf(b))
+  if (typeof a === 'bigint' && typeof b === 'number') return exactly(operator, doubleOf(a), b)
+  if (operator === '+' && typeof a === 'string' && typeof b === 'string') {
+    chargeCreated(a.length + b.length, budget)
+    return a + b
+  }
+  if (operator === '+' && isList(a) && isList(b)) {
+    chargeCreated(a.length + b.length, budget)
+    return [...a, ...b]
+  }
+  return fail(`${operator} is not defined for ${typeOf(a)} and ${typeOf(b)}`)
+}
+
+function chargeCreated(length: number, budget: CostBudget): void {
+  if (length > MAX_CREATED) fail('the condition creates a value that is too large')
+  budget.charge(length * 5)
+}
+
+function inRange(operator: Arithmetic, a: bigint, b: bigint): bigint {
+  if ((operator === '/' || operator === '%') && b === 0n) return fail('division by zero')
+  const result =
+    operator === '+'
+      ? a + b
+      : operator === '-'
+        ? a - b
+        : operator === '*'
+          ? a * b
+          : operator === '/'
+            ? a / b
+            : a % b
+  return result < MIN_INT || result > MAX_INT ? fail('the result is out of range') : result
+}
+
+function exactly(operator: Arithmetic, a: number, b: number): number {
+  const isWhole = Number.isInteger(a) && Number.isInteger(b)
+  if ((operator === '/' || operator === '%') && b === 0) return fail('division by zero')
+  if (operator === '%' && !isWhole) return fail('% is defined for whole numbers')
+  const result =
+    operator === '+'
+      ? a + b
+      : operator === '-'
+        ? a - b
+        : operator === '*'
+          ? a * b
+          : operator === '/'
+            ? a / b
+            : a % b
+  if (!Number.isFinite(result)) return fail('the result is out of range')
+  // Whole numbers stay exact up to 2^53; beyond it a sum is rounded, and the remainder and quotient of such numbers too.
+  if (isWhole && !Number.isSafeInteger(result) && operator !== '/') return fail('the result is not exact')
+  return result
+}
+
+/** @throws {Failure} for an int that no double represents */
+export function doubleOf(int: bigint): number {
+  const double = Number(int)
+  return BigInt(double) === int ? double : fail(`${int} is not exact as a number`)
+}
+
+export function negate(value: Value): Value {
+  if (typeof value === 'number') return -value
+  if (typeof value === 'bigint') return value === MIN_INT ? fail('the result is out of range') : -value
+  return fail(`- is not defined for ${typeOf(value)}`)
+}
+
+/** Numbers are compared by their exact values, whatever their types. */
+export function compare(
+  operator: '<' | '<=' | '>' | '>=',
+  a: Value,
+  b: Value,
+  { budget }: EvaluationState,
+): boolean {
+  if (typeof a === 'string') budget.charge(PAIR_NS + a.length / 4)
+  if (isOrdered(a) && isOrdered(b) && isComparable(a, b)) {
+    switch (operator) {
+      case '<':
+        return a < b
+      case '<=':
+        return a <= b
+      case '>':
+        return a > b
+      case '>=':
+        return a >= b
+    }
+  }
+  return fail(`${operator} is not defined for ${typeOf(a)} and ${typeOf(b)}`)
+}
+
+type Ordered = number | bigint | string | Date
+
+function isOrdered(value: Value): value is Ordered {
+  return isNumber(value) || typeof value === 'string' || value instanceof Date
+}
+
+function isComparable(a: Ordered, b: Ordered): boolean {
+  return isNumber(a) ? isNumber(b) : typeOf(a) === typeOf(b)
+}
+
+function isNumber(value: Value): value is number | bigint {
+  return typeof value === 'number' || typeof value === 'bigint'
+}
+
+/** Values of two types are not compared: a text in place of a number must not pass as another number. Null is. */
+export function isEqual(a: Value, b: Value, { budget }: EvaluationState): boolean {
+  const isKnown = a === null || b === null || (isNumber(a) && isNumber(b)) || typeOf(a) === typeOf(b)
+  return isKnown ? isSame(a, b, budget) : fail(`== is not defined for ${typeOf(a)} and ${typeOf(b)}`)
+}
+
+/** Equality within lists and maps, where values of two types differ. */
+export function isSame(a: Value, b: Value, budget: CostBudget): boolean {
+  budget.charge(PAIR_NS)
+  if (isNumber(a) && isNumber(b)) {
+    // biome-ignore lint/suspicious/noDoubleEquals: an int and a double are equal if their exact values are.
+    return a == b
+  }
+  if (typeof a === 'string' && typeof b === 'string') {
+    if (a.length !== b.length) return false
+    budget.charge(a.length / 4)
+    return a === b
+  }
+  if (a instanceof Date && b instanceof Date) return a.getTime() === b.getTime()
+  if (a instanceof TypeName && b instanceof TypeName) return a.name === b.name
+  if (isList(a) && isList(b)) {
+    return a.length === b.length && a.every((item, at) => isSame(item, b[at] ?? null, budget))
+  }
+  if (isMap(a) && isMap(b)) {
+    const names = Object.keys(a)
+    return (
+      names.length === Object.keys(b).length &&
+      names.every((name) => Object.hasOwn(b, name) && isSame(a[name] ?? null, b[name] ?? null, budget))
+    )
+  }
+  return a === b
+}

@@ -1,0 +1,115 @@
+// What every part of an evaluation has: its values, its failures, and a bound on its cost.
+import type { JsonObject, JsonValue } from '@svc/core/json'
+import type { FoldedMembers } from './members.js'
+
+/** `int` is a bigint and `double` a number, as in CEL; a timestamp is a Date. */
+export type Value =
+  | null
+  | boolean
+  | number
+  | string
+  | bigint
+  | Date
+  | TypeName
+  | JsonObject
+  | readonly Value[]
+
+export class TypeName {
+  constructor(readonly name: string) {}
+}
+
+/** Why an expression has no value. Without a stack trace, which would cost more than the evaluation. */
+export class Failure {
+  constructor(
+    readonly message: string,
+    /** Whether the value is a member that is not there. */
+    readonly isAbsent = false,
+  ) {}
+}
+
+export function fail(message: string): never {
+  throw new Failure(message)
+}
+
+export function failAbsent(name: string): never {
+  throw new Failure(`${name} is absent`, true)
+}
+
+/** Nanoseconds that one evaluation may cost, by the estimates that its parts charge. */
+const BUDGET_NS = 1_500_000
+/** Estimated nanoseconds of evaluating one node of an expression, and of one failure that another value makes up for. */
+export const NODE_NS = 40
+const FAILURE_NS = 1500
+
+export class CostBudget {
+  #left = BUDGET_NS
+
+  /** @throws {Failure} if the evaluation costs too much, and at each charge after that */
+  charge(ns: number): void {
+    this.#left -= ns
+    if (this.#left < 0) fail('the condition costs too much for these arguments')
+  }
+}
+
+/** The variables of a call. Records have own properties for what is known. */
+export interface Variables {
+  readonly args: JsonValue
+  readonly params: JsonObject
+  readonly caller: Readonly<Record<string, unknown>>
+  readonly claimed: Readonly<Record<string, unknown>>
+  readonly tool: Readonly<Record<string, unknown>>
+  readonly call: Readonly<Record<string, unknown>>
+  readonly vars: Readonly<Record<string, unknown>>
+}
+
+export interface EvaluationState {
+  readonly variables: Variables
+  readonly members: FoldedMembers
+  readonly budget: CostBudget
+  /** The values of the variables of macros, by their depth. */
+  readonly locals: Value[]
+}
+
+export type Evaluate = (evaluation: EvaluationState) => Value
+
+/** The value, or its failure. Other errors pass. */
+export function attemptValue(evaluate: Evaluate, evaluation: EvaluationState): Value | Failure {
+  try {
+    return evaluate(evaluation)
+  } catch (error) {
+    if (!(error instanceof Failure)) throw error
+    evaluation.budget.charge(FAILURE_NS)
+    return error
+  }
+}
+
+export function typeOf(value: Value): string {
+  if (value === null) return 'null_type'
+  if (isList(value)) return 'list'
+  if (value instanceof Date) return 'timestamp'
+  if (value instanceof TypeName) return 'type'
+  switch (typeof value) {
+    case 'bigint':
+      return 'int'
+    case 'number':
+      return 'double'
+    case 'boolean':
+      return 'bool'
+    case 'string':
+      return 'string'
+    default:
+      return 'map'
+  }
+}
+
+export function isList(value: Value): value is readonly Value[] {
+  return Array.isArray(value)
+}
+
+export function isMap(value: Value): value is JsonObject {
+  return typeOf(value) === 'map'
+}
+
+export function booleanOf(value: Value): boolean {
+  return typeof value === 'boolean' ? value : fail(`a bool is expected, not a ${typeOf(value)}`)
+}

@@ -1,0 +1,56 @@
+// The macros of CEL: what they make of the elements of a list.
+import {
+  attemptValue,
+  booleanOf,
+  type Evaluate,
+  type EvaluationState,
+  Failure,
+  type Value,
+} from './evaluation.js'
+
+interface MacroRun {
+  readonly items: readonly Value[]
+  /** The place of the macro's variable. */
+  readonly depth: number
+  readonly evaluation: EvaluationState
+  readonly first: Evaluate
+  readonly second: Evaluate | undefined
+}
+
+export type Macro = (run: MacroRun) => Value
+
+export const macros: ReadonlyMap<string, Macro> = new Map<string, Macro>([
+  ['all', (run) => !quantify(run, false)],
+  ['exists', (run) => quantify(run, true)],
+  ['exists_one', (run) => run.items.filter((item) => holds(run, item)).length === 1],
+  ['filter', (run) => run.items.filter((item) => holds(run, item))],
+  ['map', mapped],
+])
+
+/** Whether the condition has the value for some element; a failure counts only if none has. */
+function quantify({ items, depth, evaluation, first }: MacroRun, wanted: boolean): boolean {
+  let failure: Failure | undefined
+  for (const item of items) {
+    evaluation.locals[depth] = item
+    const value = attemptValue(first, evaluation)
+    if (value instanceof Failure) failure ??= value
+    else if (booleanOf(value) === wanted) return true
+  }
+  if (failure !== undefined) throw failure
+  return false
+}
+
+function holds({ depth, evaluation, first }: MacroRun, item: Value): boolean {
+  evaluation.locals[depth] = item
+  return booleanOf(first(evaluation))
+}
+
+/** `map(x, value)`, or `map(x, condition, value)`. */
+function mapped(run: MacroRun): Value {
+  const { items, depth, evaluation, first, second } = run
+  const chosen = second === undefined ? items : items.filter((item) => holds(run, item))
+  return chosen.map((item) => {
+    evaluation.locals[depth] = item
+    return (second ?? first)(evaluation)
+  })
+}

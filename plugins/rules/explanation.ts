@@ -1,0 +1,64 @@
+// Explains what rules decided about a call, with the values that they read.
+import { visibleInLine } from '@svc/core/json'
+import { evaluateBounded, Failure, type FoldedMembers, type Value, type Variables } from './engine/index.js'
+import type { ExplainedRule } from './explained-rules.js'
+import type { Rule, RuleResult } from './rule.js'
+
+const MAX_SHOWN = 80
+
+export function explainRule(
+  rule: Rule,
+  index: number,
+  result: RuleResult | undefined,
+  variables: Variables,
+  members: FoldedMembers,
+): ExplainedRule {
+  const { name, kind, source, then, expression } = rule
+  const reads = result === undefined ? [] : (expression?.reads ?? [])
+  return {
+    name,
+    index,
+    isMatched: result !== undefined,
+    kind,
+    source,
+    then,
+    value: result?.value,
+    error: result?.error,
+    applies: result?.applies === true,
+    reads: reads.map(({ path, evaluate }) => {
+      const value = evaluateBounded(evaluate, variables, members)
+      return value instanceof Failure
+        ? { path, shown: undefined, error: value.message }
+        : { path, shown: shown(value), error: undefined }
+    }),
+  }
+}
+
+function shown(value: Value): string {
+  const text =
+    JSON.stringify(value, (_name, member: unknown) =>
+      typeof member === 'bigint' ? String(member) : member,
+    ) ?? ''
+  return visibleInLine(text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN).toWellFormed()}…` : text)
+}
+
+/** One line: `large-refunds: require args.amount <= 100 -> false; args.amount = 240`. */
+export function describeExplained({
+  name,
+  kind,
+  source,
+  then,
+  value,
+  error,
+  applies,
+  isMatched,
+  reads,
+}: ExplainedRule): string {
+  if (!isMatched) return `${name}: does not apply to this tool`
+  const condition =
+    source === undefined ? 'always' : `${kind} ${source.replaceAll(/\s+/g, ' ')} -> ${error ?? String(value)}`
+  const values = reads.map(({ path, shown, error: missing }) =>
+    shown === undefined ? `${path}: ${missing}` : `${path} = ${shown}`,
+  )
+  return [`${name}: ${condition}${applies ? `, so ${then}` : ''}`, ...values].join('; ')
+}

@@ -1,0 +1,2 @@
+export { type ExplainedRead, type ExplainedRule, explainedRules } from './explained-rules.js'
+export { rulesPlugin } from './plugin.js'

@@ -1,0 +1,29 @@
+// The `rules` section: conditions on calls, in the Common Expression Language.
+import { createRequire } from 'node:module'
+import { definePlugin, identity, kept, owned, policyTokens, sideEffects } from '@svc/core'
+import { type RulesConfig, rulesSchema } from './config.js'
+import { explainedRules } from './explained-rules.js'
+
+/** Required and not imported, as policies are checked synchronously; by its name, which a bundle finds too. */
+const load = createRequire(import.meta.url)
+const onDemand = () => load('@svc/plugin-rules/on-demand') as typeof import('./on-demand.js')
+
+export const rulesPlugin = definePlugin({
+  name: 'rules',
+  version: '1.0.0',
+  core: '^1.0.0',
+  schema: rulesSchema,
+  phase: 'inspection',
+  uses: [identity, sideEffects],
+  provides: [kept, explainedRules],
+  owns: [
+    owned(policyTokens.ruleEscalations, (rules: RulesConfig) => {
+      const escalating = rules.flatMap(({ then, approval_set_id: setId }, index) =>
+        then === 'escalate' ? [{ path: ['rules', index], ...(setId === undefined ? {} : { setId }) }] : [],
+      )
+      return escalating.length === 0 ? undefined : escalating
+    }),
+  ],
+  check: (rules, bindings) => onDemand().checkRules(rules, bindings),
+  create: (rules, context) => onDemand().createRules(rules, context),
+})

@@ -1,0 +1,157 @@
+// Judges each call by the rules that match it, and reports those that have their effect as findings.
+import {
+  after,
+  type Call,
+  type CallRequest,
+  type Clock,
+  kept,
+  type MaybePromise,
+  type Next,
+  type Outcome,
+  type ReferenceRule,
+  type SectionEntries,
+  type SectionEntry,
+  type Stage,
+} from '@svc/core'
+import { FoldedMembers, type ReadPath, type Variables } from './engine/index.js'
+import { explainedRules } from './explained-rules.js'
+import { describeExplained, explainRule } from './explanation.js'
+import { keptValues } from './kept.js'
+import { judge, type Rule, type RuleResult, ruleFinding } from './rule.js'
+import { variablesOf } from './variables.js'
+
+type Sources = Parameters<typeof variablesOf>[2]
+
+interface JudgedRule {
+  readonly rule: Rule
+  readonly result: RuleResult
+}
+
+const order = ['deny', 'escalate', 'report'] as const
+
+export class RulesStage implements Stage {
+  #rules: readonly Rule[]
+  #sources: Sources
+  #clock: Clock
+  #isTimed: boolean
+  #referenceRule: ReferenceRule | undefined
+  readonly entries: SectionEntries
+
+  constructor(rules: readonly Rule[], sources: Sources, clock: Clock) {
+    this.#rules = rules
+    this.#sources = sources
+    this.#clock = clock
+    this.#isTimed = rules.some(isTimed)
+    const entryOf = new Map(rules.map((rule, index) => [rule, entryAt(rule, index)]))
+    this.entries = {
+      all: [...entryOf.values()],
+      appliedTo: ({ parsedRequest }) =>
+        parsedRequest === undefined
+          ? []
+          : this.#matching(parsedRequest).flatMap((rule) => entryOf.get(rule) ?? []),
+    }
+    const unconditional = rules.filter(({ kind, then }) => kind === 'always' && then !== 'report')
+    if (unconditional.length > 0) this.#referenceRule = (reference) => findingOn(reference, unconditional)
+  }
+
+  handle(call: Call, next: Next): MaybePromise<Outcome> {
+    return after(call.request(), (request) => {
+      this.#inspect(call, request)
+      return next()
+    })
+  }
+
+  async explain(call: Call, next: Next, say: (line: string) => void): Promise<Outcome> {
+    const request = await call.request()
+    const judged = this.#inspect(call, request)
+    const { variables, members } = this.#read(call, request)
+    const results = new Map(judged.map(({ rule, result }) => [rule, result]))
+    const explained = this.#rules.map((rule, index) =>
+      explainRule(rule, index, results.get(rule), variables, members),
+    )
+    call.set(explainedRules, explained)
+    for (const one of explained) say(describeExplained(one))
+    return next()
+  }
+
+  #inspect(call: Call, request: CallRequest): readonly JudgedRule[] {
+    if (this.#referenceRule !== undefined) call.addReferenceRule(this.#referenceRule)
+    const matching = this.#matching(request)
+    if (matching.length === 0) return []
+    const { variables, members } = this.#read(call, request)
+    const judged = matching.map((rule) => ({ rule, result: judge(rule, variables, members) }))
+    this.#report(call, judged)
+    const paths = keptPaths(matching)
+    if (paths.size > 0) call.set(kept, keptValues(paths, variables, members))
+    if (this.#isTimed) this.#judgeAgain(call, request, judged)
+    return judged
+  }
+
+  #matching({ kind, readings }: CallRequest): readonly Rule[] {
+    if (kind === 'protocol') return []
+    return this.#rules.filter(
+      ({ patterns }) => patterns === undefined || patterns.findReading(readings) !== undefined,
+    )
+  }
+
+  #read(call: Call, request: CallRequest): { variables: Variables; members: FoldedMembers } {
+    return {
+      variables: variablesOf(call, request, this.#sources, this.#clock.now()),
+      members: new FoldedMembers(),
+    }
+  }
+
+  /** Deny first, as the first finding gives the code and the reason. */
+  #report(call: Call, judged: readonly JudgedRule[]): void {
+    for (const then of order) {
+      for (const { rule, result } of judged) {
+        if (rule.then === then && result.applies) call.addFinding(ruleFinding(rule, result))
+      }
+    }
+  }
+
+  /**
+   * Directly before the send the rules that read the time are judged again, as a call may have waited. Nobody has approved
+   * what they find now.
+   */
+  #judgeAgain(call: Call, request: CallRequest, judged: readonly JudgedRule[]): void {
+    const timed = judged.filter(
+      ({ rule, result }) => isTimed(rule) && !result.applies && rule.then !== 'report',
+    )
+    if (timed.length === 0) return
+    call.hold({
+      commit: () => {
+        const { variables, members } = this.#read(call, request)
+        for (const { rule } of timed) {
+          const result = judge(rule, variables, members)
+          if (result.applies) call.addFinding({ ...ruleFinding(rule, result), ruling: 'deny' })
+        }
+        return undefined
+      },
+      release: () => undefined,
+    })
+  }
+}
+
+function entryAt({ name }: Rule, index: number): SectionEntry {
+  return { kind: 'rule', name, path: ['rules', index] }
+}
+
+function isTimed({ expression }: Rule): boolean {
+  return expression?.mentions('call.time') === true
+}
+
+function keptPaths(rules: readonly Rule[]): ReadonlyMap<string, ReadPath> {
+  return new Map(rules.flatMap(({ keep }) => keep.map((read) => [read.path, read] as const)))
+}
+
+function findingOn(reference: string, rules: readonly Rule[]) {
+  for (const then of order) {
+    for (const rule of rules) {
+      if (rule.then !== then) continue
+      if (rule.patterns !== undefined && rule.patterns.findReading([reference]) === undefined) continue
+      return ruleFinding(rule, { value: undefined, error: undefined, applies: true })
+    }
+  }
+  return undefined
+}
