@@ -1,56 +1,126 @@
 // `svc gateway`: the gateway as a process. SIGTERM and SIGINT drain, SIGHUP reloads the policy.
 import { resolve } from 'node:path'
 import { bind, type Logger, tokens } from '@svc/core'
+import { ALL_SERVERS_PATH } from '@svc/core/http'
 import { messageOf } from '@svc/core/json'
-import { Command } from 'commander'
+import { formatNameSegment } from '@svc/core/match'
+import { Command, Option } from 'commander'
 import { GatewayBuilder } from '../gateway/builder.js'
 import { lineLogger } from '../gateway/container.js'
+import type { GatewaySettings } from '../gateway/options.js'
 import { Gateway } from '../gateway/start.js'
 import { readPolicyText } from '../policy/policy-text.js'
+import type { Preset } from '../presets/preset-policy.js'
+import { type PreparedPreset, preparePreset } from '../presets/preset-start.js'
+import { parseTarget } from '../presets/target-argument.js'
 import { type CliIo, processIo } from './io.js'
 import { withManual } from './manual.js'
-import { portOf } from './option-values.js'
+import { collectValue, portOf } from './option-values.js'
 import { reportStart } from './policy-file.js'
+import { adminPortOption, presetOption } from './preset-options.js'
 
 interface GatewayFlags {
-  readonly policy: string
+  readonly policy?: string
+  readonly target?: readonly string[]
+  readonly preset?: Preset
+  readonly env?: readonly string[]
+  readonly adminPort: number
+  readonly printPolicy?: true
   readonly port?: number
   readonly dir?: string
   readonly workers?: string
 }
 
+/** The port of a gateway without a policy. */
+const defaultPort = 8787
+
 export function gatewayCommand(io: CliIo = processIo()): Command {
   const command = new Command('gateway')
     .description('start the gateway; SIGTERM drains and ends it, SIGHUP reloads the policy')
-    .requiredOption('--policy <file>', 'the policy file')
+    .option('--policy <file>', 'the policy file')
+    .addOption(
+      new Option(
+        '--target <target>',
+        'without a policy: [NAME=]URL or [NAME=]COMMAND of a server (repeatable)',
+      )
+        .argParser(collectValue)
+        .conflicts('policy'),
+    )
+    .addOption(presetOption().conflicts('policy'))
+    .option('--env <name>', 'a variable that the commands get (repeatable)', collectValue)
+    .addOption(adminPortOption())
+    .option('--print-policy', 'print the policy of the preset, and exit')
     .option('--port <n>', "listen here instead of the policy's port; 0 picks a free one", portOf)
     .option('--dir <dir>', "keep the gateway's files here (overrides sec0Dir)")
     .option('--workers <n>', 'several processes (not available yet)')
-    .action((flags: GatewayFlags) => run(flags, io))
+    .action((flags: GatewayFlags) => run(flags, command, io))
   return withManual(command, { example: '--policy policy.yaml' })
 }
 
-async function run(flags: GatewayFlags, io: CliIo): Promise<void> {
+async function run(flags: GatewayFlags, command: Command, io: CliIo): Promise<void> {
   if (flags.workers !== undefined) throw new Error('--workers: not available yet')
+  const { policy, preset } = await sourceOf(flags, command)
+  if (flags.printPolicy === true) {
+    if (preset === undefined) command.error('--print-policy is for --target')
+    return io.out(preset.policy.policyYaml)
+  }
   const logger = lineLogger({ name: 'svc' }, 1)
   try {
     const builder = new GatewayBuilder({
-      policyFile: flags.policy,
+      ...policy,
       ...(flags.port === undefined ? {} : { port: flags.port }),
       ...(flags.dir === undefined ? {} : { sec0Dir: resolve(flags.dir) }),
       configure: (container) => bind<Logger>(container, tokens.Logger, { useValue: logger }),
     })
-    const gateway = new Gateway(builder)
+    // Without a policy all gateways of the user share the port for approvals, and what waits for one.
+    const gateway = new Gateway(builder, undefined, preset !== undefined)
     const { url, adminUrl } = await gateway.ready()
     // A supervisor that waits for this line may send a signal at once, so the handlers must be installed.
     obeySignals(gateway, flags.policy, logger)
-    logger.info({ url, ...(adminUrl === undefined ? {} : { adminUrl }) }, 'listening')
+    const endpoints = preset && {
+      endpoints: endpointsOf(url, Object.keys(builder.host.targets)),
+      log: preset.logDir,
+    }
+    logger.info({ url, adminUrl, ...endpoints }, 'listening')
   } catch (error) {
     reportStart(error, io)
   }
 }
 
-function obeySignals(gateway: Gateway, file: string, logger: Logger): void {
+interface Source {
+  readonly policy: Pick<GatewaySettings, 'policyFile' | 'policyYaml'>
+  /** Absent with a policy file. */
+  readonly preset?: PreparedPreset
+}
+
+async function sourceOf(flags: GatewayFlags, command: Command): Promise<Source> {
+  const {
+    policy,
+    target = [],
+    preset: name = 'observe',
+    env = [],
+    port = defaultPort,
+    adminPort,
+    dir,
+  } = flags
+  if (policy !== undefined) return { policy: { policyFile: policy } }
+  if (target.length === 0)
+    command.error('give --policy FILE, or --target URL|COMMAND for a server without a policy')
+  const targets = target.map((text) => parseTarget(text, env))
+  const parts = { preset: name, targets, port, adminPort, logName: 'gateway', dir, env: process.env }
+  const preset = await preparePreset(parts)
+  return { policy: preset.policy, preset }
+}
+
+/** The MCP URLs by the names of their servers. */
+function endpointsOf(url: string, servers: readonly string[]): Record<string, string> {
+  return Object.fromEntries(
+    servers.map((name) => [name, `${url}${ALL_SERVERS_PATH}/${formatNameSegment(name)}`]),
+  )
+}
+
+/** Without a policy file there is nothing to reload, and SIGHUP, which a closed terminal sends, ends the gateway. */
+function obeySignals(gateway: Gateway, file: string | undefined, logger: Logger): void {
   let closing = false
   const drain = (signal: NodeJS.Signals): void => {
     if (closing) return
@@ -69,7 +139,8 @@ function obeySignals(gateway: Gateway, file: string, logger: Logger): void {
   }
   process.on('SIGTERM', drain)
   process.on('SIGINT', drain)
-  process.on('SIGHUP', () => {
+  process.on('SIGHUP', (signal) => {
+    if (file === undefined) return drain(signal)
     Promise.resolve()
       .then(() => gateway.reload(readPolicyText(file)))
       .then(

@@ -8,6 +8,8 @@ interface Line {
   readonly msg: string
   readonly url?: string
   readonly adminUrl?: string
+  readonly endpoints?: Record<string, string>
+  readonly log?: string
   readonly reason?: string
 }
 

@@ -43,7 +43,7 @@ const rows: readonly Row[] = [
   {
     failure: 'a variable is missing',
     policy: { sec0Dir: '$' + '{env:SVC_NO_SUCH}' },
-    says: 'DIR/policy.yaml:7:1 sec0Dir: the environment variable SVC_NO_SUCH is not set; set it, or write the value here',
+    says: 'DIR/policy.yaml:8:1 sec0Dir: the environment variable SVC_NO_SUCH is not set; set it, or write the value here',
   },
   {
     failure: 'the signing key is missing',
@@ -132,7 +132,7 @@ const rows: readonly Row[] = [
   {
     failure: 'the module of a plugin is missing',
     policy: { plugins: [{ use: './nosuch.js' }] },
-    says: 'DIR/policy.yaml:7:11 plugins[0]: "./nosuch.js" cannot be imported: Cannot find module \'DIR/nosuch.js\'',
+    says: 'DIR/policy.yaml:8:11 plugins[0]: "./nosuch.js" cannot be imported: Cannot find module \'DIR/nosuch.js\'',
   },
 ]
 
@@ -160,6 +160,7 @@ describe('a gateway that cannot start', () => {
         targets: { files: 'http://127.0.0.1:1' },
         audit: { gatewayName: 'gw', gatewayVersion: '1', signer: { keyRef: 'file://key' } },
         entitlements: { default_plan: 'a', plans: { a: { allowlist: ['*'] } }, tenants: {} },
+        authn: { allowUnauthenticated: true },
         quotas: { adapter: 'memory' },
         ...policy,
       }

@@ -2,12 +2,20 @@ import { execFile } from 'node:child_process'
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
+import { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { generateKeyFile } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
+import { auditCommand } from 'svc-sdk/internal/cli/audit'
 import { type Certificate, TestAuthority } from '../../support/certificates.js'
+import { runCommand } from '../../support/command.js'
+import { startEverything } from '../../support/everything.js'
 import { Running } from '../../support/gateway-process.js'
 import { startUpstream } from '../../support/upstream.js'
+
+const scripted = fileURLToPath(new URL('../../support/scripted-server.js', import.meta.url))
 
 function policyOf(target: string): string {
   return `tenant: acme
@@ -104,6 +112,32 @@ describe('svc gateway', () => {
     expect((await invoke(url)).status).to.equal(200)
   })
 
+  it('serves a URL and a command without a policy, denies nothing, and prints their URLs', async () => {
+    await using everything = await startEverything()
+    const command = `files='${process.execPath}' ${scripted}`
+    const env = { XDG_STATE_HOME: home, HOME: home }
+    const args = ['--target', command, '--target', `all=${everything.url}`, '--port', '0']
+    await using gateway = new Running(args, env)
+    const { endpoints = {}, log = '', url = '' } = await gateway.line('listening')
+    expect(endpoints).to.deep.equal({ files: `${url}/mcp/files`, all: `${url}/mcp/all` })
+    expect(new URL(url).hostname).to.equal('127.0.0.1')
+    for (const [name, tool, args, said] of [
+      ['files', 'echo', { said: 'x', path: '/etc/passwd' }, 'x'],
+      ['all', 'echo', { message: 'hi' }, 'Echo: hi'],
+    ] as const) {
+      const client = new Client({ name: 'test', version: '1.0.0' })
+      await client.connect(new StreamableHTTPClientTransport(new URL(endpoints[name] ?? '')))
+      const { content } = await client.callTool({ name: tool, arguments: args })
+      expect(content).to.deep.equal([{ type: 'text', text: said }])
+      await client.close()
+    }
+    expect(log).to.equal(join(home, 'svc', 'logs', 'gateway'))
+    gateway.child.kill('SIGHUP')
+    expect(await gateway.exit).to.equal(0)
+    const { out } = await runCommand(auditCommand, ['show', log, '--tool', 'echo', '--format', 'table'])
+    expect(out).to.match(/allow +ok .* files@3\.1\.0 +echo@3\.1\.0 +fs_violation /)
+  })
+
   describe('exits with 1', () => {
     const valid = policyOf('http://127.0.0.1:1')
     const cases = [
@@ -111,7 +145,7 @@ describe('svc gateway', () => {
         'for a missing option, and names the help',
         valid,
         [],
-        ["required option '--policy <file>' not specified", '(npx svc-sdk gateway --help lists the options)'],
+        ['give --policy FILE, or --target URL|COMMAND', '(npx svc-sdk gateway --help lists the options)'],
       ],
       [
         'for --workers, which is not available yet',
