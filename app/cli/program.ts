@@ -15,6 +15,7 @@ const commands: Readonly<Record<string, (io: CliIo) => Promise<Command>>> = {
   ap2: async (io) => (await import('./ap2.js')).ap2Command(io),
   escalations: async (io) => (await import('./escalations.js')).escalationsCommand(io),
   'control-plane': async () => (await import('./control-plane.js')).controlPlaneCommand(),
+  completion: async (io) => (await import('./completion.js')).completionCommand(io, () => programFor('', io)),
 }
 
 /** The program with the command of this name: with none for the version, with all for the help and an unknown name. */
