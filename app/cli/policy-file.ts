@@ -15,30 +15,39 @@ import { importPlugins, modulesOf } from '../gateway/custom-plugins.js'
 import { builtinPlugins } from '../gateway/plugins.js'
 import { checkHost } from '../policy/check-host.js'
 import { type HostConfig, hostSchema } from '../policy/config.js'
-import { policyHost, policyPlace } from '../policy/facts.js'
+import { callersOf, policyHost, policyPlace } from '../policy/facts.js'
 import { readPolicyText } from '../policy/policy-text.js'
 import { processIo } from './io.js'
 import 'reflect-metadata'
 import { pluginContext } from '../gateway/plugin-context.js'
 
+interface PolicyUse {
+  /** Mistakes that were found before. */
+  readonly found?: readonly ConfigConflict[]
+  /** For a pipeline in a program: the policy may lack a port and targets. */
+  readonly isInProcess?: boolean
+}
+
 /**
  * A key file that cannot be read is a mistake of the policy if `checksFiles` is true; a policy file that cannot is not
- * judged, and the error is thrown. `found` adds mistakes that were found before.
+ * judged, and the error is thrown.
  */
 export async function loadPolicyFile(
   file: string,
   env: NonNullable<PluginContext['env']>,
   checksFiles: boolean,
-  found: readonly ConfigConflict[] = [],
+  { found = [], isInProcess = false }: PolicyUse = {},
 ): Promise<PolicyResult<HostConfig>> {
-  const layers = [{ file, text: readPolicyText(file) }]
+  const ofProgram = { file: 'options', object: { port: 0, targets: {} } }
+  const layers = [...(isInProcess ? [ofProgram] : []), { file, text: readPolicyText(file) }]
+  const callers = (host: HostConfig) => (isInProcess ? ('program' as const) : callersOf(host))
   const baseDir = baseDirOf(file)
   const placeIn = (host: HostConfig) => (checksFiles ? policyPlace(host, baseDir, env) : undefined)
   return loadPolicy({
     layers,
     host: hostSchema,
-    policyHost: (host) => policyHost(host, placeIn(host)),
-    checkHost: (host) => [...checkHost(host, placeIn(host)), ...found],
+    policyHost: (host) => policyHost(host, placeIn(host), callers(host)),
+    checkHost: (host) => [...checkHost(host, placeIn(host), callers(host)), ...found],
     plugins: builtinPlugins,
     bindings: createContainer(),
     custom: await importPlugins(modulesOf(pluginUses({ layers, env }), builtinPlugins), baseDir),

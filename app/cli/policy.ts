@@ -16,6 +16,7 @@ import { policyTestCommand } from './policy-test.js'
 
 interface CheckOptions {
   strict?: true
+  inProcess?: true
   json?: true
 }
 
@@ -41,6 +42,7 @@ export function policyCommand(io: CliIo = processIo(), env: Environment = proces
     .description('report every mistake in a policy, key files included')
     .argument('<file>', 'the policy file')
     .option('--strict', 'fail on warnings too')
+    .option('--in-process', 'for use in a program, without a listener')
     .option('--json', 'print the diagnostics as JSON')
     .action((file: string, options: CheckOptions) => check(file, options, io, env))
   const explaining = new Command('explain')
@@ -86,11 +88,14 @@ export function policyCommand(io: CliIo = processIo(), env: Environment = proces
 
 async function check(
   file: string,
-  { strict, json }: CheckOptions,
+  { strict, json, inProcess }: CheckOptions,
   io: CliIo,
   env: Environment,
 ): Promise<void> {
-  const result = await checkedPolicy(file, env)
+  const result =
+    inProcess === true
+      ? await loadPolicyFile(file, env, true, { isInProcess: true })
+      : await checkedPolicy(file, env)
   const diagnostics = diagnosticsOf(result)
   const isOk = result.ok && (strict !== true || diagnostics.length === 0)
   if (!isOk) io.exit(1)
@@ -113,7 +118,7 @@ async function checkedPolicy(file: string, env: Environment): Promise<PolicyResu
   if (!result.ok) return result
   const context = commandContext(result.policy, { baseDir: baseDirOf(file), env, warn: () => undefined })
   const refused = await refusedTools(result.policy, context)
-  return refused.length === 0 ? result : loadPolicyFile(file, env, true, refused)
+  return refused.length === 0 ? result : loadPolicyFile(file, env, true, { found: refused })
 }
 
 async function schema(file: string | undefined, io: CliIo, env: Environment): Promise<void> {

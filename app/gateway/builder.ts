@@ -7,6 +7,7 @@ import {
   type Notices,
   type Plugin,
   type PluginContext,
+  type PolicyHost,
   Resources,
   registeredPlugins,
   registerPlugin,
@@ -34,7 +35,7 @@ import { WebhookNotices } from '../notices/webhook-notices.js'
 import { AdminAuthorizer, AdminToken } from '../policy/admin-authorizer.js'
 import { checkHost } from '../policy/check-host.js'
 import { type HostConfig, hostSchema } from '../policy/config.js'
-import { type PolicyPlace, policyHost, policyPlace } from '../policy/facts.js'
+import { callersOf, type PolicyPlace, policyHost, policyPlace } from '../policy/facts.js'
 import type { StdioPlace } from '../stdio-targets/launcher.js'
 import { bindDefaults, createContainer, RunningContainer } from './container.js'
 import { type ImportedPlugins, importPlugins, modulesOf } from './custom-plugins.js'
@@ -46,11 +47,18 @@ export type Policy = EffectivePolicy<HostConfig>
 /** The changes that a special kind of gateway makes to each valid policy. */
 export interface PolicyAdaptation {
   host(host: HostConfig): HostConfig
+  /** Who can send calls. */
+  callers(host: HostConfig): PolicyHost['callers']
   /** The hash for records, made from that of the policy. */
   digest(sha256: string | null): string | null
 }
 
-const asGiven: PolicyAdaptation = { host: (host) => host, digest: (sha256) => sha256 }
+const asGiven: PolicyAdaptation = { host: (host) => host, callers: callersOf, digest: (sha256) => sha256 }
+
+/** For a pipeline without a listener, of which the program that has it passes calls, or another server of its own. */
+export function withoutListener(callers: PolicyHost['callers']): PolicyAdaptation {
+  return { ...asGiven, callers: () => callers }
+}
 
 export class GatewayBuilder {
   /** The user's bindings, and the defaults of tokens that no plugin owns. */
@@ -158,12 +166,12 @@ export class GatewayBuilder {
   }
 
   #inputOf(layers: readonly PolicyLayer[]) {
-    const { host: adaptHost } = this.#adaptation
+    const { host: adaptHost, callers } = this.#adaptation
     return {
       layers,
       host: hostSchema,
-      policyHost: (host: HostConfig) => policyHost(adaptHost(host), this.#place(host)),
-      checkHost: (host: HostConfig) => checkHost(adaptHost(host), this.#place(host)),
+      policyHost: (host: HostConfig) => policyHost(adaptHost(host), this.#place(host), callers(host)),
+      checkHost: (host: HostConfig) => checkHost(adaptHost(host), this.#place(host), callers(host)),
       plugins: this.#plugins,
       bindings: this.#bindings,
       env: this.#env,

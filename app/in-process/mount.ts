@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { denied, type Plugin, resolve, tokens } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import type { DependencyContainer } from 'tsyringe'
-import { GatewayBuilder } from '../gateway/builder.js'
+import { GatewayBuilder, withoutListener } from '../gateway/builder.js'
 import { type CallListenerParts, createRouter, type Listener, noListener } from '../gateway/call-listener.js'
 import type { GatewaySettings, OptionsRequiring, RequiredSection } from '../gateway/options.js'
 import { Gateway, type Listening } from '../gateway/start.js'
@@ -54,7 +54,7 @@ export function mountGateway({ prefix = '', ...options }: Mount & GatewaySetting
   if (prefix !== '' && !/^(?:\/[A-Za-z0-9._~-]+)+$/.test(prefix)) {
     throw new TypeError('prefix: expected a path like /agents, without a slash at its end')
   }
-  return mount(new GatewayBuilder({ port: 0, ...options }), prefix)
+  return mount(new GatewayBuilder({ port: 0, ...options }, withoutListener(undefined)), prefix)
 }
 
 function mount(builder: GatewayBuilder, prefix: string): MountedGateway {

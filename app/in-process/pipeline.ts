@@ -2,7 +2,7 @@
 import { type Outcome, type Plugin, resolve, tokens } from '@svc/core'
 import type { CallControl, Dispatch } from '@svc/core/pipeline'
 import type { DependencyContainer } from 'tsyringe'
-import { GatewayBuilder } from '../gateway/builder.js'
+import { GatewayBuilder, withoutListener } from '../gateway/builder.js'
 import type { GatewaySettings, PipelineOptions } from '../gateway/options.js'
 import { Policies } from '../gateway/policies.js'
 import { dispatch } from '../upstream/dispatch-slot.js'
@@ -50,7 +50,7 @@ export class InProcessPipeline implements EmbeddedPipeline {
   #closing: Promise<void> | undefined
 
   constructor(config: GatewaySettings) {
-    this.builder = new GatewayBuilder({ port: 0, targets: {}, ...config })
+    this.builder = new GatewayBuilder({ port: 0, targets: {}, ...config }, withoutListener('program'))
     this.container = this.builder.container
   }
 

@@ -1,5 +1,5 @@
 // Checks the host's keys of a policy: key files that cannot be read, and an address without TLS.
-import type { ConfigConflict } from '@svc/core'
+import type { ConfigConflict, PolicyHost } from '@svc/core'
 import { isKeyReference } from '@svc/core/policy'
 import { KeyReader } from '@svc/core/secret'
 import { isLocalAddress } from '../http/allowed-hosts.js'
@@ -18,9 +18,14 @@ interface HostKey {
   readonly directories?: readonly string[]
 }
 
-export function checkHost(host: HostConfig, place: PolicyPlace | undefined): ConfigConflict[] {
+export function checkHost(
+  host: HostConfig,
+  place: PolicyPlace | undefined,
+  callers: PolicyHost['callers'],
+): ConfigConflict[] {
   return [
-    ...plainHttp(host),
+    ...(callers === 'remote' ? plainHttp(host) : []),
+    ...(callers === 'program' ? withoutListener(host) : []),
     ...checkFederation(host.federation, Object.keys(host.targets)),
     ...keyFiles(host, place),
     ...commands(host, place),
@@ -38,6 +43,12 @@ function commands({ targets }: HostConfig, place: PolicyPlace | undefined): Conf
     const message = `the command ${program} is not found, so the server "${server}" cannot start`
     return [{ path: ['targets', server, 'command'], message, severity: 'warning' }]
   })
+}
+
+function withoutListener({ admin }: HostConfig): ConfigConflict[] {
+  if (admin === undefined) return []
+  const message = 'has no effect in process: there is no listener, so nobody votes or looks at /metrics there'
+  return [{ path: ['admin'], message, severity: 'warning' }]
 }
 
 /** Allows `publicUrl` with https, as for a proxy that ends TLS. */

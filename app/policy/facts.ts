@@ -3,17 +3,24 @@
 import { resolve } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import type { PluginContext, PolicyHost } from '@svc/core'
+import { isLoopbackHost } from '@svc/core/http'
+import { isLocalAddress } from '../http/allowed-hosts.js'
 import { stdioTargetsOf } from '../stdio-targets/config.js'
 import type { HostConfig } from './config.js'
 
 /** Without an admin listener there are no reviewers; without targets, as in a program of one's own, servers are not known. */
-export function policyHost({ admin, targets, tenant, vars }: HostConfig, place?: PolicyPlace): PolicyHost {
+export function policyHost(
+  { admin, targets, tenant, vars }: HostConfig,
+  place?: PolicyPlace,
+  callers?: PolicyHost['callers'],
+): PolicyHost {
   const servers = Object.keys(targets)
   const serversWithoutHeaders = [...stdioTargetsOf(targets).values()].map(({ server }) => server)
   const known = {
     tenant,
     ...(vars === undefined ? {} : { vars }),
     ...(place === undefined ? {} : { place }),
+    ...(callers === undefined ? {} : { callers }),
     ...(servers.length === 0 ? {} : { servers, serversWithoutHeaders }),
   }
   if (admin === undefined) return known
@@ -24,6 +31,13 @@ export function policyHost({ admin, targets, tenant, vars }: HostConfig, place?:
     ]),
   )
   return { ...known, reviewers: { roles: admin.roles.reviewer, approvalSets } }
+}
+
+/** Who can send calls to the listener of a policy. Not known if clients need a certificate. */
+export function callersOf({ server: { host, publicUrl, tls } }: HostConfig): PolicyHost['callers'] {
+  if (tls?.clientCa !== undefined) return undefined
+  const isProxied = publicUrl !== undefined && !isLoopbackHost(new URL(publicUrl).hostname)
+  return isLocalAddress(host) && !isProxied ? 'local' : 'remote'
 }
 
 export type PolicyPlace = NonNullable<PolicyHost['place']>

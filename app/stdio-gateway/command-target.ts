@@ -63,6 +63,8 @@ export function forOneClient(added: ServerCommand | undefined, cwd?: string): Po
       })
       return { ...host, targets: Object.fromEntries(targets) }
     },
+    // Calls come over standard input, not to a listener.
+    callers: () => undefined,
     digest: (sha256) =>
       added === undefined ? sha256 : sha256Hex(canonicalize({ ...added, policy_sha256: sha256 })),
   }

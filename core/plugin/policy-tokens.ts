@@ -28,6 +28,8 @@ export interface EscalatingRule {
 export interface PolicyHost {
   /** The gateway's own tenant. */
   readonly tenant?: string
+  /** Who can send calls: this machine, other machines too, or the program that has the pipeline; absent if not known. */
+  readonly callers?: 'local' | 'remote' | 'program'
   /** The names in `targets`; absent if they are not known. */
   readonly servers?: readonly string[]
   /** The names in `servers` whose targets are commands, which get no HTTP headers. */

@@ -4,9 +4,11 @@ import {
   bindDefault,
   type ConfigConflict,
   definePlugin,
+  hostOf,
   identity,
   owned,
   type PluginContext,
+  type PolicyHost,
   policyTokens,
   resolve,
   resolveOptional,
@@ -35,7 +37,8 @@ export const authnPlugin = definePlugin({
   provides: [identity],
 
   check: (config, bindings) => [
-    ...closed(config),
+    ...closed(config, hostOf(bindings)),
+    ...openToNetwork(config, hostOf(bindings)),
     // With a misspelled name, the intended server would be without its scopes.
     ...unknownServers(['authn', 'oidc', 'scopes', 'servers'], config.oidc?.scopes?.servers, bindings),
   ],
@@ -89,10 +92,22 @@ export const authnPlugin = definePlugin({
   doctor: checkIssuer,
 })
 
-function closed({ oidc, allowUnauthenticated, stdioCaller }: AuthnConfig): ConfigConflict[] {
-  if (allowUnauthenticated || oidc !== undefined || stdioCaller !== undefined) return []
+/** A program may say itself who calls. */
+function closed(
+  { oidc, allowUnauthenticated, stdioCaller }: AuthnConfig,
+  { callers }: PolicyHost,
+): ConfigConflict[] {
+  if (allowUnauthenticated || oidc !== undefined || stdioCaller !== undefined || callers === 'program')
+    return []
   const message = `every call is refused with 401 UNAUTHENTICATED; ${configurationHint}`
   return [{ path: ['authn'], message, severity: 'warning' }]
+}
+
+/** TLS keeps a call from being read, and says nothing about who makes it. */
+function openToNetwork({ allowUnauthenticated }: AuthnConfig, host: PolicyHost): ConfigConflict[] {
+  if (!allowUnauthenticated || host.callers !== 'remote') return []
+  const message = `callers on other machines need no token, and each is of tenant "${host.tenant}"; remove it, set server.tls.clientCa, or listen on loopback`
+  return [{ path: ['authn', 'allowUnauthenticated'], message, severity: 'warning' }]
 }
 
 function endpointsOf({ targets, groups = {} }: PluginContext): EndpointNames {

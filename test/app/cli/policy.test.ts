@@ -146,6 +146,7 @@ describe('svc policy check', () => {
     const place = 'warning: valid/says-less.yaml:'
     const warnings = [
       `${place}5:11 server.host: not a loopback address, and there is no TLS: tokens and arguments can be read in transit`,
+      `${place}7:10 authn.allowUnauthenticated: callers on other machines need no token, and each is of tenant "acme"; remove it, set server.tls.clientCa, or listen on loopback`,
       `${place}10:3 entitlements.default_plan: the plan "free" has no allowlist: tenants without an entry may use nothing`,
       `${place}15:31 entitlements.tenants.acme.allowlist[1]: "flies/read" names no target; known: files`,
       `${place}16:23 entitlements.tenants.acme.users.ann.allowlist: adds nothing to the allowlist of the tenant`,
