@@ -1,9 +1,10 @@
 // `svc gateway`: the gateway as a process. SIGTERM and SIGINT drain, SIGHUP reloads the policy.
 import { resolve } from 'node:path'
-import { bind, type Logger, tokens } from '@svc/core'
+import { bind, CORE_VERSION, type Logger, tokens } from '@svc/core'
 import { ALL_SERVERS_PATH } from '@svc/core/http'
 import { messageOf } from '@svc/core/json'
 import { formatNameSegment } from '@svc/core/match'
+import { callObserver } from '@svc/core/pipeline'
 import { Command, Option } from 'commander'
 import { GatewayBuilder } from '../gateway/builder.js'
 import { lineLogger } from '../gateway/container.js'
@@ -13,6 +14,7 @@ import { readPolicyText } from '../policy/policy-text.js'
 import type { Preset } from '../presets/preset-policy.js'
 import { type PreparedPreset, preparePreset } from '../presets/preset-start.js'
 import { parseTarget } from '../presets/target-argument.js'
+import { openTelemetry, type Telemetry } from '../telemetry/open-telemetry.js'
 import { type CliIo, processIo } from './io.js'
 import { withManual } from './manual.js'
 import { collectValue, portOf } from './option-values.js'
@@ -65,18 +67,22 @@ async function run(flags: GatewayFlags, command: Command, io: CliIo): Promise<vo
     return io.out(preset.policy.policyYaml)
   }
   const logger = lineLogger({ name: 'svc' }, 1)
+  const telemetry = await openTelemetry(process.env, { version: CORE_VERSION }, logger)
   try {
     const builder = new GatewayBuilder({
       ...policy,
       ...(flags.port === undefined ? {} : { port: flags.port }),
       ...(flags.dir === undefined ? {} : { sec0Dir: resolve(flags.dir) }),
-      configure: (container) => bind<Logger>(container, tokens.Logger, { useValue: logger }),
+      configure: (container) => {
+        bind<Logger>(container, tokens.Logger, { useValue: logger })
+        if (telemetry !== undefined) bind(container, callObserver, { useValue: telemetry.calls })
+      },
     })
     // Without a policy all gateways of the user share the port for approvals, and what waits for one.
     const gateway = new Gateway(builder, undefined, preset !== undefined)
     const { url, adminUrl } = await gateway.ready()
     // A supervisor that waits for this line may send a signal at once, so the handlers must be installed.
-    obeySignals(gateway, flags.policy, logger)
+    obeySignals(gateway, flags.policy, logger, telemetry)
     const endpoints = preset && {
       endpoints: endpointsOf(url, Object.keys(builder.host.targets)),
       log: preset.logDir,
@@ -120,13 +126,19 @@ function endpointsOf(url: string, servers: readonly string[]): Record<string, st
 }
 
 /** Without a policy file there is nothing to reload, and SIGHUP, which a closed terminal sends, ends the gateway. */
-function obeySignals(gateway: Gateway, file: string | undefined, logger: Logger): void {
+function obeySignals(
+  gateway: Gateway,
+  file: string | undefined,
+  logger: Logger,
+  telemetry: Telemetry | undefined,
+): void {
   let closing = false
   const drain = (signal: NodeJS.Signals): void => {
     if (closing) return
     closing = true
     logger.info({ signal }, 'draining')
-    gateway.close().then(
+    const closed = gateway.close().finally(() => telemetry?.close())
+    closed.then(
       () => {
         logger.info({}, 'closed')
         process.exit(0)

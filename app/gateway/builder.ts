@@ -16,7 +16,7 @@ import {
   tokens,
 } from '@svc/core'
 import { messageOf } from '@svc/core/json'
-import { buildPipeline, type Dispatch, type Pipeline } from '@svc/core/pipeline'
+import { buildPipeline, callObserver, type Dispatch, type Pipeline } from '@svc/core/pipeline'
 import {
   type EffectivePolicy,
   loadHost,
@@ -249,7 +249,7 @@ export class GatewayBuilder {
       warn: (message) => this.logger.warn({}, message),
       ...this.#place(policy.host),
     })
-    const pipeline = buildPipeline(policy, context, dispatch)
+    const pipeline = buildPipeline(policy, context, dispatch, resolveOptional(this.#bindings, callObserver))
     const takeOver = (): void => {
       this.#running.switchTo(container, policy.plugins)
       this.#webhooks.use(policy.host.notices, this.keyReader(policy.host))

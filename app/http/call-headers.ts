@@ -48,6 +48,7 @@ export function traceOf(headers: IncomingHttpHeaders, ids: Ids): CallTrace {
     state: parent === undefined ? null : singleHeader(headers['tracestate']),
     causeTraceId: hex(headers['x-cause-trace'], 32) ?? parent?.traceId ?? null,
     causeSpanId: hex(headers['x-cause-span'], 16) ?? parent?.spanId ?? null,
+    ...(parent === undefined ? {} : { parentSpanId: parent.spanId }),
   }
 }
 

@@ -143,6 +143,8 @@ export interface CallTrace {
   readonly state: string | null
   readonly causeTraceId: string | null
   readonly causeSpanId: string | null
+  /** The caller's span, if its request names one. */
+  readonly parentSpanId?: string
 }
 
 /** What the caller states about its agent, without proof: it can restrict access and never grant it. */

@@ -2,6 +2,7 @@
 import type { PluginContext } from '../plugin/plugin.js'
 import type { EffectivePolicy } from '../policy/types.js'
 import type { Dispatch, PlacedStage } from './compose.js'
+import type { CallObserver } from './observe.js'
 import { Pipeline } from './pipeline.js'
 
 /** Creates every stage of the policy. Nothing is opened before `start()`. Throws the errors of plugins. */
@@ -9,6 +10,7 @@ export function buildPipeline(
   policy: EffectivePolicy<unknown>,
   context: PluginContext,
   dispatch: Dispatch,
+  observer?: CallObserver,
 ): Pipeline {
   for (const plugin of policy.plugins) plugin.register?.(policy.sections.get(plugin.name), context)
   const stages = policy.plugins.map(
@@ -17,5 +19,5 @@ export function buildPipeline(
       stage: plugin.create(policy.sections.get(plugin.name), context),
     }),
   )
-  return new Pipeline(stages, dispatch)
+  return new Pipeline(stages, dispatch, observer)
 }

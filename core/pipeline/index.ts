@@ -2,4 +2,5 @@
 export { CallControl, isCallControl } from '../call/call-control.js'
 export { buildPipeline } from './build.js'
 export { compose, type Dispatch, type PlacedStage } from './compose.js'
+export { type CallObserver, callObserver } from './observe.js'
 export { Pipeline } from './pipeline.js'

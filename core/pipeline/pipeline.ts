@@ -8,16 +8,25 @@ import { failed, type Outcome } from '../call/outcome.js'
 import type { CallProgress } from '../call/progress.js'
 import { messageOf } from '../json/message.js'
 import { compose, type Dispatch, outcomeOf, type PlacedStage, type Run, underFindings } from './compose.js'
+import { type CallObserver, observedDispatch, observedStage } from './observe.js'
 import { settled } from './settle.js'
 
 export class Pipeline {
   readonly stages: readonly PlacedStage[]
   #run: Run
+  #observer: CallObserver | undefined
   #started: PlacedStage[] = []
 
-  constructor(stages: readonly PlacedStage[], dispatch: Dispatch) {
+  constructor(stages: readonly PlacedStage[], dispatch: Dispatch, observer?: CallObserver) {
     this.stages = stages
-    this.#run = compose(stages, dispatch)
+    this.#observer = observer
+    this.#run =
+      observer === undefined
+        ? compose(stages, dispatch)
+        : compose(
+            stages.map((placed) => observedStage(placed, observer)),
+            observedDispatch(dispatch, observer),
+          )
   }
 
   /**
@@ -85,6 +94,7 @@ export class Pipeline {
    * stage or the dispatcher goes on after an abort, the call ends without it.
    */
   run(control: CallControl): Promise<Outcome> {
+    this.#observer?.began(control.call)
     const running = this.#run(control)
     if (!isPending(running)) return Promise.resolve(ended(control, running))
     return new Promise((resolve, reject) => new Ending(control, running, resolve, reject))
