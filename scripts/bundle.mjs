@@ -19,7 +19,14 @@ const entries = [
 ]
 
 /** Custom plugins share the first two with the command. pino starts threads from its own files. The others are optional. */
-const external = ['tsyringe', 'reflect-metadata', 'pino', 'supports-color', '@svc/control-plane']
+const external = [
+  'tsyringe',
+  'reflect-metadata',
+  'pino',
+  'supports-color',
+  '@svc/control-plane',
+  /^@opentelemetry\//,
+]
 
 const [{ rolldown }, { minify }] = await Promise.all([import('rolldown'), import('rolldown/utils')]).catch(
   () => {
