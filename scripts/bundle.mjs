@@ -39,6 +39,8 @@ const built = await rolldown({
   cwd: root,
   input: Object.fromEntries(entries.map((file) => [/([^/]+)\.js$/.exec(file)[1], join(root, file)])),
   platform: 'node',
+  // Its file for CommonJS finds its parts by a `require` that no bundler sees.
+  resolve: { alias: { 'jsonc-parser': join(root, 'node_modules/jsonc-parser/lib/esm/main.js') } },
   external,
   plugins: [{ name: 'source-maps', load }],
 })
