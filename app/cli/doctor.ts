@@ -3,6 +3,7 @@ import { visibleInLine } from '@svc/core/json'
 import { formatDiagnostic } from '@svc/core/policy'
 import { Command } from 'commander'
 import { runDoctor, type SectionCheck } from '../doctor/doctor.js'
+import { clientChecks } from '../init/client-checks.js'
 import { type CliIo, type Environment, processIo } from './io.js'
 import { withManual } from './manual.js'
 import { baseDirOf, commandContext, diagnosticsOf, loadPolicyFile } from './policy-file.js'
@@ -39,7 +40,9 @@ async function checksOf(file: string, env: Environment): Promise<SectionCheck[]>
   const warned = warnings.map(
     (message): SectionCheck => ({ section: 'policy', severity: 'warning', message }),
   )
-  return [...checks, ...warned, ...found]
+  const machine = { env, platform: process.platform, dir: baseDirOf(file) }
+  const clients = clientChecks(machine, result.policy.host)
+  return [...checks, ...warned, ...found, ...clients.map((check) => ({ section: 'clients', ...check }))]
 }
 
 function lineOf({ section, severity, message, hint }: SectionCheck): string {

@@ -5,8 +5,10 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
+import { generateKeyFile } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { auditCommand } from 'svc-sdk/internal/cli/audit'
+import { doctorCommand } from 'svc-sdk/internal/cli/doctor'
 import { policyCommand } from 'svc-sdk/internal/cli/policy'
 import { configurationPlaces } from 'svc-sdk/internal/init/clients'
 import { runCommand } from '../../support/command.js'
@@ -278,6 +280,39 @@ describe('svc init, with real parts', function () {
       isSaid: true,
     })
     expect(home.content()).to.deep.equal(before)
+  })
+
+  it('has doctor name the servers of clients that go round the gateway, until it governs them', async () => {
+    using home = new Home()
+    home.write('Cursor', { mcpServers: { files: scriptedEntry } })
+    const own = join(home.path, 'own')
+    mkdirSync(own)
+    generateKeyFile(join(own, 'key'))
+    writeFileSync(
+      join(own, 'policy.yaml'),
+      `tenant: acme
+port: 8787
+targets: {}
+entitlements: open
+audit: { gatewayName: gw, gatewayVersion: 1.0.0, signer: { keyRef: file://key } }
+quotas: { adapter: memory }
+`,
+    )
+    home.write('Windsurf', { mcpServers: { gateway: { serverUrl: 'http://127.0.0.1:8787/mcp/x' } } })
+    home.write('Zed', Buffer.from('{'))
+    const clients = async () => {
+      const { out } = await runCommand(
+        (io) => doctorCommand(io, home.env),
+        [join(own, 'policy.yaml'), '--json'],
+      )
+      const { checks } = JSON.parse(out) as { checks: { section: string; message: string }[] }
+      return checks.flatMap(({ section, message }) => (section === 'clients' ? [message] : []))
+    }
+    const broken = 'Zed, ~/.config/zed/settings.json: not JSON at 1:2, so its servers are not known'
+    const cursor = 'Cursor, ~/.cursor/mcp.json: goes round the gateway: files'
+    expect(await clients()).to.deep.equal([cursor, broken])
+    await home.run('--yes')
+    expect(await clients()).to.deep.equal([broken])
   })
 
   it('undoes no change of a file that is not a configuration of a client', async () => {
