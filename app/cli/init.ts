@@ -11,10 +11,10 @@ import { builtinPlugins } from '../gateway/plugins.js'
 import { applyPlan, fileNames } from '../init/apply.js'
 import type { ClientMachine } from '../init/clients.js'
 import { readIfPresent } from '../init/files.js'
-import { findConfigurations } from '../init/find.js'
+import { type FoundConfiguration, findConfigurations } from '../init/find.js'
 import { InitError, JournalFile } from '../init/journal.js'
 import { type Candidate, candidatesOf, type PlannedEntry, planEntries } from '../init/plan.js'
-import { clientsOf, findingLines, pathForUser, planLines, shownCommand } from '../init/report.js'
+import { clientsOf, findingLines, pathForUser, planLines } from '../init/report.js'
 import { whyUnreachable } from '../init/sign-in.js'
 import { applyUndo, planUndo } from '../init/undo.js'
 import { hostSchema } from '../policy/config.js'
@@ -29,7 +29,7 @@ const NOT_DONE = 1
 
 interface InitOptions {
   readonly yes?: true
-  readonly yesTo: readonly string[]
+  readonly yesTo?: readonly string[]
   readonly dir: string
   readonly preset: Preset
   readonly undo?: true
@@ -48,9 +48,8 @@ export function initCommand(
     .option('--yes', 'change the configurations of the user without asking')
     .option(
       '--yes-to <file>',
-      'include the servers of a configuration in this directory, such as .vscode/mcp.json (repeatable)',
+      'include the servers of a configuration in this directory, such as .vscode/mcp.json; may be repeated',
       collectValue,
-      [],
     )
     .option('--dir <dir>', 'the directory of the policy', '.')
     .addOption(new Option('--preset <name>', 'what the policy does').choices(presets).default('observe'))
@@ -61,7 +60,8 @@ export function initCommand(
         await new Init(machine, options, io, ask)[options.undo === true ? 'undo' : 'run']()
       } catch (error) {
         if (!(error instanceof Error)) throw error
-        io.err(`svc-sdk init: ${error.message}\nNothing was changed.\n`)
+        const state = options.undo === true ? '' : 'Nothing was changed.\n'
+        io.err(`svc-sdk init: ${error.message}\n${state}`)
         io.exit(NOT_DONE)
       }
     })
@@ -92,13 +92,20 @@ class Init {
     }
     const files = findConfigurations(this.#machine)
     const candidates = candidatesOf(files)
-    const taken = journal === undefined ? [] : await serversIn(policy, this.#machine.env)
-    const options = { launcher: launcher(), policy, stateDir: fileNames.state, taken }
+    const inPolicy = journal === undefined ? [] : await serversIn(policy, this.#machine.env)
+    const known = Object.fromEntries(
+      Object.entries(journal?.servers ?? {}).filter(([name]) => inPolicy.includes(name)),
+    )
+    const taken = [...inPolicy, ...Object.keys(journal?.servers ?? {})]
+    const options = { launcher: launcher(), policy, stateDir: fileNames.state, taken, known }
     const plan = (chosen: readonly Candidate[]) => planEntries(chosen, options)
-    const { chosen, refused } = await this.#choose(candidates)
-    await this.#print(findingLines({ files, entries: plan(chosen), refused }, this.#machine))
-    if (chosen.length === 0)
-      return this.#nothing(files.some((file) => file.entries.some(({ entry }) => entry.kind === 'governed')))
+    const allowed = candidates.filter((candidate) => this.#isAllowed(candidate))
+    const others = candidates.filter((candidate) => !allowed.includes(candidate))
+    const found = { files, entries: plan(allowed), others, isAsked: this.#ask !== undefined }
+    await this.#print(findingLines(found, this.#machine))
+    const confirmed = await this.#confirmed(others)
+    const chosen = candidates.filter((candidate) => allowed.includes(candidate) || confirmed.has(candidate))
+    if (chosen.length === 0) return this.#nothing(files.some(isGoverned))
     await this.#print(planLines(plan(chosen), this.#options.preset, journal === undefined))
     if (!(await this.#agreed('Apply?', 'svc-sdk init --yes'))) return
     const entries = plan(await this.#reachable(chosen))
@@ -125,11 +132,11 @@ class Init {
   async undo(): Promise<void> {
     const journal = this.#journalFile.read()
     if (journal === undefined)
-      throw new InitError(`init has changed nothing for ${join(this.#machine.dir, fileNames.policy)}`)
+      throw new InitError(`there is nothing to undo in ${this.#machine.dir}; --dir names another directory`)
     const undo = planUndo(journal, this.#journalFile, this.#machine)
     if (undo.conflicts.length > 0) {
       throw new InitError(
-        `cannot tell what to take back:\n${undo.conflicts.join('\n')}\nThe copies are in ${this.#journalFile.directory}.`,
+        `cannot tell what to take back, and changed nothing:\n${undo.conflicts.join('\n')}\nThe former files are in ${this.#journalFile.directory}.`,
       )
     }
     const shown = [...undo.contents.keys()].map((file) => pathForUser(file, this.#machine))
@@ -143,22 +150,21 @@ class Init {
     await this.#print(['Done. Restart the clients.'])
   }
 
+  /** Whether an option or the place of its file says that an entry may be changed. */
+  #isAllowed({ file }: Candidate): boolean {
+    const named = this.#options.yesTo?.map((path) => resolve(this.#machine.dir, path)) ?? []
+    return !file.isOfDirectory || named.includes(file.file)
+  }
+
   /** Servers of the directory's configurations are another's, and each needs a yes of its own. */
-  async #choose(candidates: readonly Candidate[]): Promise<{ chosen: Candidate[]; refused: Candidate[] }> {
-    const named = new Set(this.#options.yesTo.map((file) => resolve(this.#machine.dir, file)))
-    const chosen: Candidate[] = []
-    const refused: Candidate[] = []
-    for (const candidate of candidates) {
+  async #confirmed(candidates: readonly Candidate[]): Promise<Set<Candidate>> {
+    const confirmed = new Set<Candidate>()
+    for (const candidate of this.#ask === undefined ? [] : candidates) {
       const { file, found } = candidate
-      const question = `${pathForUser(file.file, this.#machine)}, a file of this directory, starts ${found.name}:\n  ${shownCommand(candidate)}\nInclude it?`
-      const isIncluded =
-        !file.isOfDirectory ||
-        named.has(file.file) ||
-        (this.#ask !== undefined && (await this.#isYes(question)))
-      if (isIncluded) chosen.push(candidate)
-      else refused.push(candidate)
+      const question = `Include ${found.name} of ${pathForUser(file.file, this.#machine)}, which may be another's?`
+      if (await this.#isYes(visibleInLine(question))) confirmed.add(candidate)
     }
-    return { chosen, refused }
+    return confirmed
   }
 
   /** A server over HTTP without a key in its entry is asked whether it wants a sign-in. */
@@ -200,6 +206,10 @@ class Init {
   }
 }
 
+function isGoverned({ entries }: FoundConfiguration): boolean {
+  return entries.some(({ entry }) => entry.kind === 'governed')
+}
+
 /** This program by absolute paths: clients that a desktop starts have neither a terminal's PATH nor its directory. */
 function launcher() {
   const manifest = createRequire(import.meta.url).resolve('svc-sdk/package.json')
@@ -216,7 +226,7 @@ async function serversIn(policy: string, env: Environment): Promise<string[]> {
 /** The directories that arguments of tools may name: that of the policy, and those that the servers were given. */
 function directoriesOf(dir: string, entries: readonly PlannedEntry[]): string[] {
   const given = entries.flatMap(({ server: { target } }) =>
-    typeof target === 'string' ? [] : (target.args ?? []),
+    typeof target === 'object' ? (target.args ?? []) : [],
   )
   const isDirectory = (path: string) =>
     isAbsolute(path) && statSync(path, { throwIfNoEntry: false })?.isDirectory() === true

@@ -54,7 +54,13 @@ export async function applyPlan(application: Application): Promise<void> {
     const changes = configurations.map(({ file, bytes, edits }) =>
       changeOf(file, bytes, edits, journalFile, undo),
     )
-    journalFile.write({ version: 1, written, changes: [...(journal?.changes ?? []), ...changes] })
+    const servers = Object.fromEntries(entries.map(({ server }) => [server.name, server.definition]))
+    journalFile.write({
+      version: 1,
+      written,
+      servers: { ...journal?.servers, ...servers },
+      changes: [...(journal?.changes ?? []), ...changes],
+    })
     undo.push(() => (journal === undefined ? rmSync(journalFile.path) : journalFile.write(journal)))
     for (const { file, bytes } of configurations) {
       if (readIfPresent(file.realPath)?.equals(file.bytes) !== true) {

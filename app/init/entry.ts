@@ -3,12 +3,15 @@ import { isAbsolute, resolve } from 'node:path'
 import { connectionFields } from '@svc/core/http'
 import { isJsonObject } from '@svc/core/json'
 import { brokersPlugin } from '@svc/plugin-brokers'
+import { isPrivateArgument, keepable } from './private-values.js'
 
 export interface CommandEntry {
   readonly kind: 'command'
   readonly command: string
   readonly args: readonly string[]
   readonly env: Readonly<Record<string, string>>
+  /** The client puts variables into the command, so that it has to stay in the entry. */
+  readonly isOfClient: boolean
 }
 
 export interface UrlEntry {
@@ -119,18 +122,22 @@ function readCommand(
   if (type !== undefined && type !== 'stdio') return unsupported('its type')
   if (!Array.isArray(args) || !args.every((arg) => typeof arg === 'string'))
     return unsupported('its arguments are not strings')
-  if ([command, ...args].some(hasClientVariable))
-    return unsupported('the client puts variables into its command')
   const variables = stringsIn(env ?? {})
   if (variables === undefined) return unsupported('its variables are not strings')
   for (const [name, value] of Object.entries(variables)) {
     if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) return unsupported('the name of a variable')
     if (value !== '' && !keepable(value)) return unsupported(`the form of the variable ${name}`)
   }
-  if (!/[/\\]/.test(command) || isAbsolute(command)) return { kind: 'command', command, args, env: variables }
+  const isOfClient = [command, ...args].some(hasClientVariable)
+  const entry = { kind: 'command', command, args, env: variables, isOfClient } as const
+  if (isOfClient) {
+    const hasSecret = args.some((arg, at) => !hasClientVariable(arg) && isPrivateArgument(arg, args[at - 1]))
+    return hasSecret ? unsupported('a secret in a command into which the client puts variables') : entry
+  }
+  if (!/[/\\]/.test(command) || isAbsolute(command)) return entry
   if (directory === undefined)
     return unsupported('its command is relative, and the file does not say to what')
-  return { kind: 'command', command: resolve(directory, command), args, env: variables }
+  return { ...entry, command: resolve(directory, command) }
 }
 
 /** Undefined if a value is neither a string nor a number. */
@@ -139,9 +146,4 @@ function stringsIn(value: unknown): Record<string, string> | undefined {
   const entries = Object.entries(value)
   if (!entries.every(([, one]) => typeof one === 'string' || typeof one === 'number')) return undefined
   return Object.fromEntries(entries.map(([name, one]) => [name, String(one)]))
-}
-
-/** Whether a reference gives the value back as it is: it is read without white space around it, and has a limit. */
-export function keepable(value: string): boolean {
-  return value !== '' && value.trim() === value && !value.includes('\0') && Buffer.byteLength(value) <= 16_384
 }

@@ -30,6 +30,8 @@ const journalSchema = z.strictObject({
   version: z.literal(1),
   /** SHA-256 of each file that init wrote, by its path from the directory of the policy. */
   written: z.record(z.string(), sha256),
+  /** SHA-256 of the definition of each server, by its name. */
+  servers: z.record(z.string(), sha256),
   /** In the order in which they were made. */
   changes: z.array(changeSchema),
 })

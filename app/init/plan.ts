@@ -1,6 +1,6 @@
 // What `svc init` would do: the servers of the policy, the files with their secrets, and the entries that would start
 // through `svc stdio`. It reads and writes nothing.
-import { canonicalize } from '@svc/core/json'
+import { canonicalize, sha256Hex } from '@svc/core/json'
 import type { PresetCommand } from '../presets/preset-policy.js'
 import { type CommandEntry, hasClientVariable, type UrlEntry } from './entry.js'
 import type { FoundConfiguration, FoundEntry } from './find.js'
@@ -14,7 +14,10 @@ export interface StdioLauncher {
 
 export interface PlannedServer {
   readonly name: string
-  readonly target: string | PresetCommand
+  /** SHA-256 of what the configuration has of it. */
+  readonly definition: string
+  /** Undefined if it is none of the policy: it is there from an earlier run, or its command stays in the entry. */
+  readonly target?: string | PresetCommand
   /** The header of a URL, and the reference of its value. */
   readonly header?: { readonly name: string; readonly ref: string }
   /** Values that leave the configuration, by the path of their file below the directory of the policy. */
@@ -45,6 +48,8 @@ export interface PlanOptions {
   readonly stateDir: string
   /** Names that the policy has already. */
   readonly taken: readonly string[]
+  /** Definitions of an earlier run, by name. */
+  readonly known: Readonly<Record<string, string>>
 }
 
 /** The entries that are a command or a URL, of files without a problem. */
@@ -61,14 +66,19 @@ export function candidatesOf(files: readonly FoundConfiguration[]): Candidate[] 
 
 /** Entries with the same definition are one server; others with its name get a number. */
 export function planEntries(candidates: readonly Candidate[], options: PlanOptions): PlannedEntry[] {
-  const servers = new Map<string, PlannedServer>()
+  const servers = new Map<string, PlannedServer>(
+    Object.entries(options.known).map(([name, definition]) => [
+      definition,
+      { name, definition, secrets: new Map() },
+    ]),
+  )
   // File systems without case have one directory for names that differ in it.
   const taken = new Set(options.taken.map((name) => name.toLowerCase()))
   return candidates.map(({ file, found, entry }) => {
-    const definition = canonicalize(withoutClientValues(entry))
+    const definition = sha256Hex(canonicalize(withoutClientValues(entry)))
     let server = servers.get(definition)
     if (server === undefined) {
-      server = planServer(freeName(found.name, taken), entry, options.stateDir)
+      server = { definition, ...planServer(freeName(found.name, taken), entry, options.stateDir) }
       servers.set(definition, server)
     }
     return { file, found, server, members: membersOf(found, entry, server, options) }
@@ -102,7 +112,11 @@ function freeName(name: string, taken: Set<string>): string {
   return free
 }
 
-function planServer(name: string, entry: CommandEntry | UrlEntry, stateDir: string): PlannedServer {
+function planServer(
+  name: string,
+  entry: CommandEntry | UrlEntry,
+  stateDir: string,
+): Omit<PlannedServer, 'definition'> {
   const secrets = new Map<string, string>()
   const keep = (file: string, value: string): string => {
     const path = `${stateDir}/secrets/${name}/${file}`
@@ -117,6 +131,7 @@ function planServer(name: string, entry: CommandEntry | UrlEntry, stateDir: stri
       : keep(header.name.toLowerCase(), header.value)
     return { name, target: url, header: { name: header.name, ref }, secrets }
   }
+  if (entry.isOfClient) return { name, secrets }
   const env = Object.entries(entry.env).map(([variable, value]): [string, string] => {
     if (hasClientVariable(value)) return [variable, `env:${variable}`]
     return [variable, isPrivateValue(variable, value) ? keep(variable, value) : value]
@@ -139,6 +154,21 @@ function membersOf(
   { launcher, policy }: PlanOptions,
 ): Record<string, unknown> {
   const { command, args } = launcher
+  if (entry.kind === 'command' && entry.isOfClient) {
+    const variables = Object.keys(entry.env).flatMap((variable) => ['--env', variable])
+    const own = [
+      'stdio',
+      '--policy',
+      policy,
+      '--name',
+      name,
+      ...variables,
+      '--',
+      entry.command,
+      ...entry.args,
+    ]
+    return { command, args: [...args, ...own] }
+  }
   const set: Record<string, unknown> = {
     command,
     args: [...args, 'stdio', '--policy', policy, '--name', name, '--cwd', '.'],

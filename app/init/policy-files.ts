@@ -1,7 +1,7 @@
 // The text of the policy and of its first test.
 
 import { brokersPlugin } from '@svc/plugin-brokers'
-import { type Preset, type PresetPlace, presetPolicy } from '../presets/preset-policy.js'
+import { type Preset, type PresetCommand, type PresetPlace, presetPolicy } from '../presets/preset-policy.js'
 import { ConfigurationError } from './configuration-text.js'
 import type { PlannedServer } from './plan.js'
 
@@ -12,15 +12,21 @@ export interface NewPolicyPlace extends Omit<PresetPlace, 'targets'> {
 
 export function newPolicy(preset: Preset, servers: readonly PlannedServer[], place: NewPolicyPlace): string {
   const { schemaPath, ...rest } = place
-  const targets = Object.fromEntries(servers.map(({ name, target }) => [name, target]))
+  const targets = Object.fromEntries(targetsOf(servers))
   const text = `# yaml-language-server: $schema=${schemaPath}\n${presetPolicy(preset, { ...rest, targets })}`
   return withBrokers(text, servers)
 }
 
 /** The policy with further servers. Every other byte stays. Throws `ConfigurationError`. */
 export function extendedPolicy(text: string, servers: readonly PlannedServer[]): string {
-  const targets = servers.map(({ name, target }) => `${JSON.stringify(name)}: ${JSON.stringify(target)}`)
-  return withBrokers(withMembers(text, 'targets', targets), servers)
+  const targets = targetsOf(servers).map(
+    ([name, target]) => `${JSON.stringify(name)}: ${JSON.stringify(target)}`,
+  )
+  return withBrokers(targets.length === 0 ? text : withMembers(text, 'targets', targets), servers)
+}
+
+function targetsOf(servers: readonly PlannedServer[]): [string, string | PresetCommand][] {
+  return servers.flatMap(({ name, target }) => (target === undefined ? [] : [[name, target]]))
 }
 
 /** The values of headers are in files. */
@@ -41,6 +47,9 @@ function withMembers(text: string, section: string, lines: readonly string[]): s
     const end = text === '' || text.endsWith('\n') ? '' : '\n'
     return `${text}${end}\n${section}:\n${lines.map((line) => `  ${line}\n`).join('')}`
   }
+  const empty = new RegExp(`^${section}:[ \\t]*\\{[ \\t]*\\}[ \\t]*$`, 'm')
+  if (empty.test(text))
+    return text.replace(empty, () => [`${section}:`, ...lines.map((line) => `  ${line}`)].join('\n'))
   const comments = '(?:[ \\t]*(?:#.*)?\\r?\\n)*'
   const block = new RegExp(`^${section}:[ \\t]*(?:#.*)?\\r?\\n${comments}([ \\t]+)(?=[^\\s#])`, 'm').exec(
     text,
@@ -55,7 +64,7 @@ function withMembers(text: string, section: string, lines: readonly string[]): s
 
 /** `policy test` passes with it. */
 export function firstTest(preset: Preset, policyName: string, servers: readonly PlannedServer[]): string {
-  const name = servers[0]?.name ?? 'server'
+  const [[name] = ['server']] = targetsOf(servers)
   const refused = preset === 'guard' ? 'deny\n    reason: tool_in_denylist' : 'allow # guard: deny'
   return `# Tests of ${policyName}: which calls it allows. Nothing is sent.
 #   npx svc-sdk policy test ${policyName.replace(/\.yaml$/, '.test.yaml')}

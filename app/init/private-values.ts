@@ -4,12 +4,16 @@ import { existsSync } from 'node:fs'
 import { isAbsolute } from 'node:path'
 import { detectPii, personalDataKinds } from '@svc/core/pii'
 import { isKeyReference } from '@svc/core/policy'
-import { keepable } from './entry.js'
 
 const switches = 'true|false|yes|no|on|off|null|none|auto|default|enabled|disabled'
 const levels = 'debug|info|warn|warning|error|trace|silent|verbose|production|development|test|staging|local'
 const forms = 'json|text|stdio|http|https|utf-?8|[a-z]{2}[_-][A-Z]{2}(?:\\.UTF-8)?|\\d{1,5}'
 const plainWord = new RegExp(`^(?:${switches}|${levels}|${forms})$`, 'i')
+
+/** Whether a reference gives the value back as it is: it is read without white space around it, and has a limit. */
+export function keepable(value: string): boolean {
+  return value !== '' && value.trim() === value && !value.includes('\0') && Buffer.byteLength(value) <= 16_384
+}
 
 /** The value of a variable or a header. */
 export function isPrivateValue(name: string, value: string): boolean {

@@ -33,12 +33,15 @@ export interface FoundServers {
   /** What would change. */
   readonly entries: readonly PlannedEntry[]
   /** Entries that need a yes of their own. */
-  readonly refused: readonly Candidate[]
+  readonly others: readonly Candidate[]
+  /** Whether the user is asked for it. */
+  readonly isAsked: boolean
 }
 
-export function findingLines({ files, entries, refused }: FoundServers, machine: ClientMachine): string[] {
+export function findingLines(found: FoundServers, machine: ClientMachine): string[] {
+  const { files, entries } = found
   const shown = files.filter((file) => file.problem !== undefined || file.entries.length > 0)
-  const found = shown.flatMap((file) => (file.problem === undefined ? file.entries : []))
+  const all = shown.flatMap((file) => (file.problem === undefined ? file.entries : []))
   const servers = new Set(entries.map(({ server }) => server.name))
   const rows = shown.map((file) => [
     file.client,
@@ -46,12 +49,13 @@ export function findingLines({ files, entries, refused }: FoundServers, machine:
     file.problem === undefined ? summaryOf(file, entries) : `${file.problem}; left alone`,
   ])
   const widths = [0, 1].map((column) => Math.max(...rows.map((row) => (row[column] ?? '').length), 0))
-  const lines = rows.flatMap(([client = '', path = '', summary = ''], index) => [
-    `  ${client.padEnd(widths[0] ?? 0)}  ${path.padEnd(widths[1] ?? 0)}  ${summary}`.trimEnd(),
-    ...detailsOf(shown[index], refused, machine),
-  ])
+  const lines = shown.flatMap((file, index) => {
+    const [client = '', path = '', summary = ''] = rows[index] ?? []
+    const row = `  ${client.padEnd(widths[0] ?? 0)}  ${path.padEnd(widths[1] ?? 0)}  ${summary}`
+    return [row.trimEnd(), ...detailsOf(file, found, machine)]
+  })
   return [
-    `Found ${count(found.length, 'entry', 'entries')}, ${count(servers.size, 'server')}; none was started`,
+    `Found ${count(all.length, 'entry', 'entries')}, ${count(servers.size, 'server')}; none was started`,
     ...lines,
   ]
 }
@@ -65,6 +69,9 @@ function summaryOf(file: FoundConfiguration, entries: readonly PlannedEntry[]): 
       const { name, secrets } = planned.server
       const notes = [
         ...(name === found.name ? [] : [`as ${name}`]),
+        ...(found.entry.kind === 'command' && found.entry.isOfClient
+          ? ['its command stays in the entry']
+          : []),
         ...(secrets.size === 0 ? [] : [`${count(secrets.size, 'secret')} -> ${fileNames.state}/secrets`]),
       ]
       return [notes.length === 0 ? found.name : `${found.name} (${notes.join(', ')})`]
@@ -72,37 +79,40 @@ function summaryOf(file: FoundConfiguration, entries: readonly PlannedEntry[]): 
     .join(', ')
 }
 
-/** A line for each entry that stays as it is. */
+/** Lines for the entries that stay as they are, or need a yes of their own. */
 function detailsOf(
-  file: FoundConfiguration | undefined,
-  refused: readonly Candidate[],
+  { problem, file, entries }: FoundConfiguration,
+  { others, isAsked }: FoundServers,
   machine: ClientMachine,
 ): string[] {
-  if (file === undefined || file.problem !== undefined) return []
-  return file.entries.flatMap((found) => {
+  return (problem === undefined ? entries : []).flatMap((found) => {
     if (found.entry.kind === 'unsupported') return [`    ${found.name}: left alone: ${found.entry.reason}`]
-    const candidate = refused.find((one) => one.found === found)
-    if (candidate === undefined) return []
-    const option = `--yes-to ${pathForUser(file.file, machine)}`
+    const other = others.find((one) => one.found === found)
+    if (other === undefined) return []
+    const option = isAsked ? '' : `; left alone without --yes-to ${pathForUser(file, machine)}`
     return [
-      `    ${found.name}: left alone: a command of this directory, not yours; ${option} takes it`,
-      `      ${shownCommand(candidate)}`,
+      `    ${found.name}: of this directory, so it may be another's${option}`,
+      `      ${shownCommand(other)}`,
     ]
   })
 }
 
 export function planLines(entries: readonly PlannedEntry[], preset: Preset, isFirst: boolean): string[] {
   const { policy, test, state } = fileNames
-  const servers = [...new Set(entries.map(({ server }) => server.name))]
+  const added = [
+    ...new Set(entries.flatMap(({ server }) => (server.target === undefined ? [] : [server.name]))),
+  ]
   const written = isFirst
     ? `${policy} (preset ${preset}), ${test}, ${state}/ (keys, 0600)`
-    : `${policy} (+ ${servers.join(', ')})`
+    : added.length === 0
+      ? undefined
+      : `${policy} (+ ${added.join(', ')})`
   const effect =
     preset === 'observe'
       ? 'Nothing is denied yet: observe records what guard would refuse.'
       : 'guard refuses risky tools, private addresses and files outside the known directories.'
   return [
-    `Would write     ${written}`,
+    ...(written === undefined ? [] : [`Would write     ${written}`]),
     `Would change    ${clientsOf(entries)}; copies in ${state}/undo (0600)`,
     ...(isFirst ? [effect] : []),
   ]

@@ -4,7 +4,7 @@ import { createServer } from 'node:http'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
-import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
+import { StdioClientTransport, type StdioServerParameters } from '@modelcontextprotocol/sdk/client/stdio.js'
 import { generateKeyFile } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { auditCommand } from 'svc-sdk/internal/cli/audit'
@@ -24,6 +24,18 @@ const scriptedEntry = {
   env: { TOKEN: token, LEVEL: 'debug' },
 }
 
+/** A client that starts the entry as Claude Desktop does: in the root directory, with few variables. */
+async function connected(
+  home: Home,
+  { env, ...entry }: StdioServerParameters,
+): Promise<Client & AsyncDisposable> {
+  const client = new Client({ name: 'test', version: '1.0.0' })
+  await client.connect(
+    new StdioClientTransport({ ...entry, cwd: '/', env: { ...home.env, ...env }, stderr: 'ignore' }),
+  )
+  return Object.assign(client, { [Symbol.asyncDispose]: () => client.close() })
+}
+
 describe('svc init, with real parts', function () {
   this.timeout(60_000)
 
@@ -33,23 +45,14 @@ describe('svc init, with real parts', function () {
     const before = home.content()
     expect((await home.run('--yes')).code).to.equal(0)
     const { mcpServers } = JSON.parse(readFileSync(claude, 'utf8')) as {
-      mcpServers: { files: { command: string; args: string[] } }
+      mcpServers: { files: StdioServerParameters }
     }
-    const transport = new StdioClientTransport({
-      ...mcpServers.files,
-      cwd: '/',
-      env: { HOME: home.path, PATH: process.env['PATH'] ?? '' },
-      stderr: 'ignore',
-    })
-    const client = new Client({ name: 'test', version: '1.0.0' })
-    await client.connect(transport)
-    try {
+    {
+      await using client = await connected(home, mcpServers.files)
       const given = JSON.parse(await say(client, 'env')) as Record<string, string>
       expect(given).to.include({ TOKEN: token, LEVEL: 'debug' })
       expect(JSON.parse(await say(client, 'argv'))).to.deep.equal(['', '--token=t0psecret'])
       expect(await say(client, 'cwd')).to.equal('/')
-    } finally {
-      await client.close()
     }
     const log = join(home.project, '.svc', 'audit')
     const verified = await runCommand(auditCommand, [
@@ -115,7 +118,7 @@ describe('svc init, with real parts', function () {
       },
     })
     const before = home.content()
-    expect((await home.run('--yes')).out).to.include('Would write     svc.yaml (+ files-2, web)')
+    expect((await home.run('--yes')).out).to.include('Would write     svc.yaml (+ web)')
     const extended = readFileSync(policy, 'utf8')
     for (const line of owned.split('\n')) expect(extended.split('\n')).to.include(line)
     expect(extended)
@@ -126,6 +129,26 @@ describe('svc init, with real parts', function () {
     expect(undone.out).to.include('Stays           svc.yaml: changed since init wrote it')
     const path = '.cursor/mcp.json'
     expect(home.content()).to.have.property(path, before[path])
+  })
+
+  it('leaves a command with variables of the client in its entry, with what the client puts in', async () => {
+    using home = new Home()
+    const folder = '$' + '{workspaceFolder}'
+    const args = [scripted, '', `--root=${folder}`]
+    const file = home.write('VS Code', { servers: { files: { ...scriptedEntry, args } } })
+    expect((await home.run('--yes')).code).to.equal(0)
+    expect(readFileSync(join(home.project, 'svc.yaml'), 'utf8')).to.include('targets: {}')
+    const { servers } = JSON.parse(readFileSync(file, 'utf8')) as {
+      servers: { files: StdioServerParameters }
+    }
+    const { files } = servers
+    const filled = files.args?.map((arg) => arg.replace(folder, '/srv')) ?? []
+    await using client = await connected(home, { ...files, args: filled })
+    expect(JSON.parse(await say(client, 'argv'))).to.deep.equal(['', '--root=/srv'])
+    expect(JSON.parse(await say(client, 'env'))).to.include({ TOKEN: token, LEVEL: 'debug' })
+    home.write('Cursor', { mcpServers: { other: scriptedEntry } })
+    expect((await home.run('--yes')).code).to.equal(0)
+    expect(readFileSync(join(home.project, 'svc.yaml'), 'utf8')).to.match(/^targets:\n {2}"other": \{/m)
   })
 
   it('asks a server over HTTP after the yes, and leaves one alone that wants a sign-in', async () => {
@@ -160,7 +183,7 @@ describe('svc init, with real parts', function () {
     )
     const refused = await home.run('--yes')
     expect(refused).to.include({ code: 1 })
-    expect(refused.out).to.include('--yes-to .vscode/mcp.json takes it')
+    expect(refused.out).to.include('left alone without --yes-to .vscode/mcp.json')
     const questions: string[] = []
     const ask = async (question: string) => {
       questions.push(question)
@@ -195,9 +218,9 @@ describe('svc init, with real parts', function () {
       'the header traceparent',
     ],
     [
-      'variables of the client',
-      { command: 'a', args: ['$' + '{workspaceFolder}'] },
-      'the client puts variables into its command',
+      'a secret beside variables of the client',
+      { command: 'a', args: ['$' + '{workspaceFolder}', '--token=s3cret'] },
+      'a secret in a command into which the client puts variables',
     ],
     ['variables from a file', { command: 'a', envFile: '.env' }, 'its variables come from a file (envFile)'],
     ['a relative command', { command: './a' }, 'its command is relative, and the file does not say to what'],
