@@ -115,6 +115,7 @@ export {
   registerPlugin,
   type SectionsOf,
 } from './plugin/plugin.js'
+export type { ChangeEffect, ComparedPolicies, PolicyChange } from './plugin/policy-change.js'
 export {
   type ConfiguredRule,
   type DenyRule,

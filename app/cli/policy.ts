@@ -11,6 +11,7 @@ import { type ExplainedCall, type ExplainedVerdict, explainCall } from './explai
 import { type CliIo, type Environment, processIo } from './io.js'
 import { NO_VERDICT, withManual } from './manual.js'
 import { collectValue } from './option-values.js'
+import { policyDiffCommand } from './policy-diff.js'
 import { baseDirOf, commandContext, diagnosticsOf, loadPolicyFile } from './policy-file.js'
 import { policyTestCommand } from './policy-test.js'
 
@@ -83,6 +84,7 @@ export function policyCommand(io: CliIo = processIo(), env: Environment = proces
       }),
     )
     .addCommand(policyTestCommand(io, env))
+    .addCommand(policyDiffCommand(io, env))
     .addCommand(withManual(printing, { example: '> svc.schema.json' }))
 }
 

@@ -1,5 +1,6 @@
 // References of tools, prompts and resources, and patterns over them.
 export { decodeEscapes, EscapeError } from './escapes.js'
+export { findReference, type MatchedList } from './find-reference.js'
 export { foldName } from './fold.js'
 export { type Glob, globMatches, globOf } from './glob.js'
 export {
@@ -10,6 +11,7 @@ export {
   type PatternSet,
 } from './matcher.js'
 export { hasPiledUpMarks, normalized } from './normalize.js'
+export { NotComparableError } from './not-comparable.js'
 export { compilePattern, PatternError } from './pattern.js'
 export { foldReference, pathReadings } from './readings.js'
 export {

@@ -4,6 +4,7 @@ import type { z } from 'zod'
 import type { Slot } from '../call/slot.js'
 import type { DoctorCheck } from '../doctor/check.js'
 import type { Phase } from './order.js'
+import type { ComparedPolicies, PolicyChange } from './policy-change.js'
 import type { Resources } from './resources.js'
 import type { Stage } from './stage.js'
 import { bindDefault, type Token, token } from './tokens.js'
@@ -155,6 +156,16 @@ interface PluginDiagnostics<Config = unknown> {
    * without anything outside the process. The stage of a plugin without it explains calls instead of handling them.
    */
   bindInMemory?(config: Config, context: PluginContext): void
+  /**
+   * Compares two configurations of the section that differ, for `svc policy diff`; undefined stands for a policy
+   * without the section. It must find every call that only `after` allows, or say that something is not compared.
+   * Without it the whole section is not compared.
+   */
+  compare?(
+    before: Config | undefined,
+    after: Config | undefined,
+    policies: ComparedPolicies,
+  ): readonly PolicyChange[]
 }
 
 export interface Plugin<Config = unknown>

@@ -18,6 +18,7 @@ import {
 import { canonicalize } from '@svc/core/json'
 import { unknownServers } from '@svc/core/policy'
 import type { EndpointNames } from './audience.js'
+import { compareSections } from './compare.js'
 import { type AuthnConfig, authnSchema, type OidcConfig } from './config.js'
 import { checkIssuer } from './doctor.js'
 import { HttpJwksSource, jwksSource } from './jwks-source.js'
@@ -61,6 +62,8 @@ export const authnPlugin = definePlugin({
     bind(container, services.testToken, { useValue: (claims, isWhole) => issuer.tokenOf(claims, isWhole) })
   },
 
+  compare: (before = defaults, after = defaults) => compareSections(before, after),
+
   register: (_config, { container }) =>
     bindDefault(container, jwksSource, { useFactory: () => new HttpJwksSource() }),
 
@@ -91,6 +94,8 @@ export const authnPlugin = definePlugin({
 
   doctor: checkIssuer,
 })
+
+const defaults = authnSchema.parse({})
 
 /** A program may say itself who calls. */
 function closed(

@@ -28,6 +28,7 @@ import {
   verdict,
 } from '@svc/core'
 import { bindStore, type StoreResource } from '@svc/core/store'
+import { compareSections } from './compare.js'
 import { type EnforcementConfig, enforcementSchema } from './config.js'
 import { Escalations } from './escalation/escalations.js'
 import { EnforcementStage } from './stage.js'
@@ -94,6 +95,8 @@ export const enforcementPlugin = definePlugin({
   bindInMemory: (_config, { container }) =>
     bind(container, tokens.EscalationStore, { useValue: new MemoryEscalationStore() }),
 
+  compare: (before = defaults, after = defaults) => compareSections(before, after),
+
   register({ escalations }, context) {
     if (ruleOf(context.container) === undefined) return
     const resource = escalationStore(escalations, context)
@@ -115,6 +118,9 @@ export const enforcementPlugin = definePlugin({
   doctor: async (_config, { container }) =>
     ruleOf(container) === undefined ? [] : resolve(container, escalationResource).doctor(),
 })
+
+/** The rule of a policy without the section. */
+const defaults = enforcementSchema.parse({})
 
 /** How calls escalate; undefined if none does. */
 function ruleOf(container: DependencyContainer): EscalationRule | undefined {

@@ -1,0 +1,163 @@
+// Compares two sections by what their callers may use: the languages of their patterns, not their text.
+import { isDeepStrictEqual } from 'node:util'
+import type { ChangeEffect, ComparedPolicies, PolicyChange } from '@svc/core'
+import { findReference, type MatchedList, NotComparableError } from '@svc/core/match'
+import { anyCaller, type ComparedCaller, callersOf, type Section, tenantIn } from './compare-callers.js'
+import { limitChanges } from './compare-limits.js'
+import type { Entitlement } from './entitlement.js'
+import { Tenants } from './tenants.js'
+
+export function compareSections(
+  before: Section,
+  after: Section,
+  { servers }: ComparedPolicies,
+): PolicyChange[] {
+  const listed = [before, after].flatMap((section) =>
+    typeof section === 'string' ? [] : Object.keys(section.tenants),
+  )
+  const tenants = [...new Set(listed)]
+  const other = freshName(tenants)
+  return [...tenants, other].flatMap((tenant) => {
+    const comparison = new TenantComparison({ before, after, tenant, servers })
+    const title =
+      tenant === other ? (tenants.length === 0 ? 'any tenant' : 'any other tenant') : `tenant ${tenant}`
+    return comparison.changes().map((change) => ({ ...change, tenant: title }))
+  })
+}
+
+function freshName(tenants: readonly string[]): string {
+  let name = 'other'
+  while (tenants.includes(name)) name += '-'
+  return name
+}
+
+interface Compared extends ComparedPolicies {
+  readonly before: Section
+  readonly after: Section
+  readonly tenant: string
+}
+
+/** What a caller may use under one section. */
+interface Lists {
+  readonly entitlement: Entitlement
+  readonly allow: MatchedList
+  readonly deny: MatchedList
+}
+
+type Direction = 'gain' | 'loss'
+
+class TenantComparison {
+  readonly #compared: Compared
+  readonly #before: Tenants
+  readonly #after: Tenants
+  /** The differences reported for callers with fewer principals: they are not repeated. */
+  readonly #reported = new Map<string, readonly ComparedCaller[]>()
+
+  constructor(compared: Compared) {
+    this.#compared = compared
+    this.#before = new Tenants(compared.before)
+    this.#after = new Tenants(compared.after)
+  }
+
+  changes(): PolicyChange[] {
+    const { before, after, tenant } = this.#compared
+    const [old, now] = [tenantIn(before, tenant), tenantIn(after, tenant)]
+    const { one, two } = callersOf(old, now)
+    return [
+      ...[anyCaller, ...one, ...two].flatMap((caller) => this.#changesFor(caller)),
+      ...limitChanges({ before, after, tenant }),
+    ]
+  }
+
+  #changesFor(caller: ComparedCaller): PolicyChange[] {
+    const [old, now] = [this.#listsOf(this.#before, caller), this.#listsOf(this.#after, caller)]
+    if (isDeepStrictEqual([old.allow, old.deny], [now.allow, now.deny])) return []
+    return [
+      ...this.#differences(caller, 'gain', old, now),
+      ...this.#differences(caller, 'loss', now, old),
+      ...this.#protocol(caller, old.entitlement, now.entitlement),
+    ]
+  }
+
+  #listsOf(tenants: Tenants, { identity, node }: ComparedCaller): Lists {
+    const entitlement = tenants.entitlementOf(this.#compared.tenant, identity, node)
+    const allow = entitlement.allowing.flatMap(({ allow }) => allow?.sources ?? [])
+    const deny = entitlement.grants.flatMap(({ deny }) => deny?.sources ?? [])
+    return {
+      entitlement,
+      allow: { patterns: [...new Set(allow)].sort() },
+      deny: { patterns: [...new Set(deny)].sort(), isFolded: true },
+    }
+  }
+
+  /**
+   * A call that `more` allows and `fewer` does not is one that a pattern of `more` allows which `fewer` has not, or one
+   * that a pattern of `fewer` denies which `more` has not. So each difference is one of such a pattern.
+   */
+  #differences(caller: ComparedCaller, direction: Direction, fewer: Lists, more: Lists): PolicyChange[] {
+    const allowed = more.allow.patterns.filter((pattern) => !fewer.allow.patterns.includes(pattern))
+    const undenied = fewer.deny.patterns.filter((pattern) => !more.deny.patterns.includes(pattern))
+    return [
+      ...allowed.flatMap((pattern) =>
+        this.#difference(caller, direction, pattern, {
+          inside: [{ patterns: [pattern] }],
+          outside: [fewer.allow, more.deny],
+        }),
+      ),
+      ...undenied.flatMap((pattern) =>
+        this.#difference(caller, direction, pattern, {
+          inside: [{ patterns: [pattern], isFolded: true }, more.allow],
+          outside: [more.deny],
+        }),
+      ),
+    ]
+  }
+
+  #difference(
+    caller: ComparedCaller,
+    effect: Direction,
+    pattern: string,
+    search: Parameters<typeof findReference>[0],
+  ): PolicyChange[] {
+    const key = `${effect} ${pattern}`
+    const known = this.#reported.get(key) ?? []
+    if (known.some(({ names }) => names.every((name) => caller.names.includes(name)))) return []
+    const subject = caller.names.length === 0 ? 'every caller' : caller.names.join(' with ')
+    const report = (
+      change: Pick<PolicyChange, 'detail' | 'example'> & { readonly effect: ChangeEffect },
+    ): PolicyChange[] => {
+      this.#reported.set(key, [...known, caller])
+      return [{ subject, ...change }]
+    }
+    const verb = effect === 'gain' ? 'gains' : 'loses'
+    try {
+      const example = findReference(search)
+      return example === undefined ? [] : report({ effect, detail: `${verb} ${pattern}`, example })
+    } catch (error) {
+      if (!(error instanceof NotComparableError)) throw error
+      return report({ effect: 'unknown', detail: `${pattern} is not compared: ${error.message}` })
+    }
+  }
+
+  /** Lists and other requests of the protocol, which are allowed to whoever may use something on the server. */
+  #protocol(caller: ComparedCaller, before: Entitlement, after: Entitlement): PolicyChange[] {
+    return this.#compared.servers.flatMap((server): PolicyChange[] => {
+      const reference = `mcp://${encodeURIComponent(server)}/`
+      const isAllowed = (entitlement: Entitlement) =>
+        entitlement.decisionOn({ reference, readings: [reference], kind: 'protocol' }).finding === undefined
+      const [was, is] = [isAllowed(before), isAllowed(after)]
+      if (was === is) return []
+      const key = `protocol ${is} ${server}`
+      if (this.#reported.has(key)) return []
+      this.#reported.set(key, [caller])
+      const subject = caller.names.length === 0 ? 'every caller' : caller.names.join(' with ')
+      return [
+        {
+          effect: is ? 'gain' : 'loss',
+          subject,
+          detail: `${is ? 'gains' : 'loses'} the lists of server ${server}`,
+        },
+      ]
+    })
+  }
+}
