@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { ChangeEffect, PolicyChange } from '@svc/core'
 import type { AuthnConfig, OidcConfig } from './config.js'
 
-export function compareSections(before: AuthnConfig, after: AuthnConfig): PolicyChange[] {
+export function compareAuthn(before: AuthnConfig, after: AuthnConfig): PolicyChange[] {
   const changes: PolicyChange[] = []
   const add = (effect: ChangeEffect, key: string, detail: string) =>
     changes.push({ effect, subject: `authn.${key}`, detail })

@@ -18,7 +18,7 @@ import {
 import { canonicalize } from '@svc/core/json'
 import { unknownServers } from '@svc/core/policy'
 import type { EndpointNames } from './audience.js'
-import { compareSections } from './compare.js'
+import { compareAuthn } from './compare.js'
 import { type AuthnConfig, authnSchema, type OidcConfig } from './config.js'
 import { checkIssuer } from './doctor.js'
 import { HttpJwksSource, jwksSource } from './jwks-source.js'
@@ -62,7 +62,7 @@ export const authnPlugin = definePlugin({
     bind(container, services.testToken, { useValue: (claims, isWhole) => issuer.tokenOf(claims, isWhole) })
   },
 
-  compare: (before = defaults, after = defaults) => compareSections(before, after),
+  compare: (before = defaults, after = defaults) => compareAuthn(before, after),
 
   register: (_config, { container }) =>
     bindDefault(container, jwksSource, { useFactory: () => new HttpJwksSource() }),

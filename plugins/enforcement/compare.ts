@@ -15,7 +15,7 @@ const WORDS: Readonly<Record<Effect, string>> = {
 /** A reason that no list names. */
 const ANY_OTHER = '*'
 
-export function compareSections(before: EnforcementConfig, after: EnforcementConfig): PolicyChange[] {
+export function compareEnforcement(before: EnforcementConfig, after: EnforcementConfig): PolicyChange[] {
   const named = [before, after].flatMap(({ deny_on = [], escalate_on = [] }) => [...deny_on, ...escalate_on])
   const all = [...new Set([...reasons, ...named.map(canonicalReason), ANY_OTHER])]
   const changes = all.flatMap((reason): PolicyChange[] => {

@@ -28,7 +28,7 @@ import {
   verdict,
 } from '@svc/core'
 import { bindStore, type StoreResource } from '@svc/core/store'
-import { compareSections } from './compare.js'
+import { compareEnforcement } from './compare.js'
 import { type EnforcementConfig, enforcementSchema } from './config.js'
 import { Escalations } from './escalation/escalations.js'
 import { EnforcementStage } from './stage.js'
@@ -95,7 +95,7 @@ export const enforcementPlugin = definePlugin({
   bindInMemory: (_config, { container }) =>
     bind(container, tokens.EscalationStore, { useValue: new MemoryEscalationStore() }),
 
-  compare: (before = defaults, after = defaults) => compareSections(before, after),
+  compare: (before = defaults, after = defaults) => compareEnforcement(before, after),
 
   register({ escalations }, context) {
     if (ruleOf(context.container) === undefined) return

@@ -7,7 +7,7 @@ import { limitChanges } from './compare-limits.js'
 import type { Entitlement } from './entitlement.js'
 import { Tenants } from './tenants.js'
 
-export function compareSections(
+export function compareEntitlements(
   before: Section,
   after: Section,
   { servers }: ComparedPolicies,

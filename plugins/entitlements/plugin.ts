@@ -1,7 +1,7 @@
 // The `entitlements` section: which tools each tenant and principal may use, and how often.
 import { type ConfigConflict, definePlugin, hostOf, identity, limits, owned, services } from '@svc/core'
 import type { z } from 'zod'
-import { compareSections } from './compare.js'
+import { compareEntitlements } from './compare.js'
 import {
   type EntitlementsConfig,
   entitlementsSchema,
@@ -30,7 +30,7 @@ export const entitlementsPlugin = definePlugin({
 
   // The stage needs nothing outside the process.
   bindInMemory: () => undefined,
-  compare: (before = 'none', after = 'none', policies) => compareSections(before, after, policies),
+  compare: (before = 'none', after = 'none', policies) => compareEntitlements(before, after, policies),
   create: (config, context) =>
     new EntitlementsStage(new Tenants(config), context.tenant, sectionEntries(config)),
 })

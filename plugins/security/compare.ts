@@ -4,7 +4,7 @@ import type { ChangeEffect, PolicyChange } from '@svc/core'
 import { findReference, NotComparableError } from '@svc/core/match'
 import type { SecurityConfig } from './config.js'
 
-export function compareSections(before: SecurityConfig, after: SecurityConfig): PolicyChange[] {
+export function compareSecurity(before: SecurityConfig, after: SecurityConfig): PolicyChange[] {
   const [old, now] = [before.side_effects ?? {}, after.side_effects ?? {}]
   const same = (key: string, was: unknown, is: unknown): PolicyChange[] =>
     isDeepStrictEqual(was, is) ? [] : [changeOf('unknown', key, 'changed, not compared')]

@@ -14,7 +14,7 @@ import {
   tokens,
 } from '@svc/core'
 import { unknownServers } from '@svc/core/policy'
-import { compareSections } from './compare.js'
+import { compareSecurity } from './compare.js'
 import { type SecurityConfig, securitySchema } from './config.js'
 import { contentRules } from './content-rules.js'
 import { escalationRule } from './human-escalation.js'
@@ -45,7 +45,7 @@ export const securityPlugin = definePlugin({
   ],
   // The stage needs nothing outside the process.
   bindInMemory: () => undefined,
-  compare: (before = {}, after = {}) => compareSections(before, after),
+  compare: (before = {}, after = {}) => compareSecurity(before, after),
   create(config, context) {
     const { allow_versions, limits: { max_payload_kb, max_duration_ms } = {} } = config
     const versions = allow_versions === undefined ? undefined : new AllowedVersions(allow_versions)
