@@ -26,7 +26,7 @@ export function tenantIn(section: Section, tenant: string): TenantConfig | undef
 }
 
 /** The callers with one principal, then those with two. */
-export function callersOf(
+export function comparedCallers(
   before: TenantConfig | undefined,
   after: TenantConfig | undefined,
 ): { readonly one: readonly Principal[]; readonly two: readonly ComparedCaller[] } {

@@ -2,7 +2,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { ChangeEffect, ComparedPolicies, PolicyChange } from '@svc/core'
 import { findReference, type MatchedList, NotComparableError } from '@svc/core/match'
-import { anyCaller, type ComparedCaller, callersOf, type Section, tenantIn } from './compare-callers.js'
+import { anyCaller, type ComparedCaller, comparedCallers, type Section, tenantIn } from './compare-callers.js'
 import { limitChanges } from './compare-limits.js'
 import type { Entitlement } from './entitlement.js'
 import { Tenants } from './tenants.js'
@@ -62,7 +62,7 @@ class TenantComparison {
   changes(): PolicyChange[] {
     const { before, after, tenant } = this.#compared
     const [old, now] = [tenantIn(before, tenant), tenantIn(after, tenant)]
-    const { one, two } = callersOf(old, now)
+    const { one, two } = comparedCallers(old, now)
     return [
       ...[anyCaller, ...one, ...two].flatMap((caller) => this.#changesFor(caller)),
       ...limitChanges({ before, after, tenant }),
