@@ -38,7 +38,7 @@ interface MakeOptions extends PurchaseOptions {
 }
 
 export function ap2Command(io: CliIo = processIo()): Command {
-  const ap2 = new Command('ap2').description('check and make payment mandates of the Agent Payments Protocol')
+  const ap2 = new Command('ap2')
   const inspecting = ap2
     .command('inspect')
     .description('print a mandate or a bundle, and each check with its result')

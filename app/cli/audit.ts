@@ -26,7 +26,7 @@ const DEFAULT_WITNESS_PORT = 8791
 const intact = ['intact', 'not intact'] as const
 
 export function auditCommand(io: CliIo = processIo()): Command {
-  const audit = new Command('audit').description('verify and read the audit log')
+  const audit = new Command('audit')
   for (const command of [...judging(io), ...reading(io), ...keeping(io)]) audit.addCommand(command)
   return audit
 }

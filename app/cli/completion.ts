@@ -12,7 +12,6 @@ const scripts = { bash: bashScript, fish: fishScript, zsh: zshScript }
 /** `program` resolves to the whole program, of which the script is made. */
 export function completionCommand(io: CliIo, program: () => Promise<Command>): Command {
   const command = new Command('completion')
-    .description('print a script that completes svc and svc-sdk in a shell')
     .addArgument(new Argument('<shell>', 'the shell').choices(Object.keys(scripts)))
     .action(async (shell: keyof typeof scripts) =>
       io.out(scripts[shell](completedCommands(await program())), true),

@@ -6,7 +6,6 @@ const packageName = '@svc/control-plane'
 
 export function controlPlaneCommand(): Command {
   return new Command('control-plane')
-    .description(`receive uploaded logs (needs the package ${packageName})`)
     .argument('[args...]', 'as `control-plane --help` lists them, if the package is installed')
     .helpOption(false)
     .allowUnknownOption()

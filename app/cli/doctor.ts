@@ -12,7 +12,6 @@ const FAILED = 1
 
 export function doctorCommand(io: CliIo = processIo(), env: Environment = process.env): Command {
   const command = new Command('doctor')
-    .description('check what a policy names: keys, stores, issuer, servers, disk, clock, ports, certificates')
     .argument('<file>', 'the policy file')
     .option('--json', 'print the checks as JSON')
     .action(async (file: string, { json }: { json?: true }) => {

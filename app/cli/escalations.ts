@@ -59,9 +59,7 @@ const listSchema = z.object({ escalations: z.array(caseSchema), more: z.boolean(
 type Case = z.output<typeof caseSchema>
 
 export function escalationsCommand(io: CliIo = processIo(), env: Environment = process.env): Command {
-  const escalations = new Command('escalations').description(
-    'list, approve and reject calls that wait for a person',
-  )
+  const escalations = new Command('escalations')
 
   const listing = asking(escalations.command('list'))
     .description('list escalations, newest first')

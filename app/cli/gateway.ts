@@ -38,7 +38,6 @@ const defaultPort = 8787
 
 export function gatewayCommand(io: CliIo = processIo()): Command {
   const command = new Command('gateway')
-    .description('start the gateway; SIGTERM drains and ends it, SIGHUP reloads the policy')
     .option('--policy <file>', 'the policy file')
     .addOption(
       new Option(

@@ -44,7 +44,6 @@ export function initCommand(
   ask: Ask = terminal(),
 ): Command {
   const command = new Command('init')
-    .description("put the MCP servers of this user's clients behind a policy; --undo takes it back")
     .option('--yes', 'change the configurations of the user without asking')
     .option(
       '--yes-to <file>',

@@ -21,7 +21,7 @@ interface RevokeOptions {
 }
 
 export function keysCommand(io: CliIo = processIo()): Command {
-  const keys = new Command('keys').description('make signing keys, and change those that a log trusts')
+  const keys = new Command('keys')
   const generating = keys
     .command('generate')
     .description('write a fresh Ed25519 key, readable by its owner only')

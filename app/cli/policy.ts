@@ -75,7 +75,6 @@ export function policyCommand(io: CliIo = processIo(), env: Environment = proces
       tests === true ? printJson(testFileJsonSchema(), io) : schema(file, io, env),
     )
   return new Command('policy')
-    .description('check a policy, test it, explain what it decides, print its JSON Schema')
     .addCommand(withManual(checking, { example: 'policy.yaml', verdicts: ['no mistake', 'a mistake'] }))
     .addCommand(
       withManual(explaining, {

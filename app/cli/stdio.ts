@@ -33,7 +33,6 @@ const STDERR = 2
 
 export function stdioCommand(): Command {
   const command = new Command('stdio')
-    .description('govern an MCP server over stdio, for the configuration of a client')
     .option('--policy <file>', 'the policy file')
     .addOption(presetOption().conflicts('policy'))
     .addOption(adminPortOption())
