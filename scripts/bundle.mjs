@@ -11,7 +11,7 @@ const licencesFile = join(bundle, 'LICENSES.txt')
 
 /** The command, and the modules that it starts as threads by their file name. */
 const entries = [
-  'app/dist/cli/main.js',
+  'app/dist/cli/start.js',
   'app/dist/mcp/digest-worker.js',
   'plugins/audit/dist/log/signing/signing-worker.js',
   'plugins/audit/dist/log/tools/verify/scan-worker.js',
@@ -48,6 +48,9 @@ const built = await rolldown({
 rmSync(bundle, { recursive: true, force: true })
 const { output } = await built.write({
   dir: bundle,
+  // Modules of this format load in a third of the time of ES modules.
+  format: 'cjs',
+  strict: true,
   sourcemap: true,
   sourcemapExcludeSources: true,
   comments: false,
@@ -60,6 +63,7 @@ const modules = output.flatMap(({ moduleIds = [] }) => moduleIds).filter((id) =>
 const folders = [...new Set(modules.map((id) => packageFolder(id)))].filter(
   (folder) => folder !== join(root, 'app'),
 )
+writeFileSync(join(bundle, 'package.json'), '{ "type": "commonjs" }\n')
 writeFileSync(licencesFile, licencesOf(folders))
 writeFileSync(partsFile, JSON.stringify(partsOf(folders)))
 
@@ -73,10 +77,8 @@ function load(id) {
   if (id.includes('node_modules')) return { code, map: { version: 3, sources: [], names: [], mappings: '' } }
   const { name } = manifestIn(packageFolder(id))
   const map = JSON.parse(readFileSync(`${id}.map`, 'utf8'))
-  return {
-    code: code.replaceAll('createRequire(import.meta.url)', `createRequire(import.meta.resolve('${name}'))`),
-    map,
-  }
+  const own = 'createRequire(import.meta.url)'
+  return { code: code.replaceAll(own, `createRequire(${own}.resolve('${name}'))`), map }
 }
 
 function libraryOf(id) {

@@ -1,4 +1,4 @@
-// What both bins run: the bundle of the command, or its modules if the bundle is not of the installed packages.
+// The entry of the bundle: runs it, or the modules of the packages if it was not made from them.
 import module from 'node:module'
 import { isAbsolute, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -15,4 +15,5 @@ const caches = [XDG_CACHE_HOME, HOME && join(HOME, '.cache')].find((path) => pat
 if (caches) (module as CompileCache).enableCompileCache?.(join(caches, 'svc-sdk'))
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
-await import(isCurrent(root) ? '../bundle/main.js' : './main.js')
+// In the bundle, the first is a part of it.
+void (isCurrent(root) ? import('./main.js') : import(new URL('../cli/main.js', import.meta.url).href))

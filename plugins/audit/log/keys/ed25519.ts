@@ -72,11 +72,11 @@ const ABSENT = new Set(['MODULE_NOT_FOUND', 'ERR_DLOPEN_FAILED', 'ADDON_NOT_FOUN
 
 /** sodium-native, or undefined if it is not installed or has no binary for this platform. */
 export function loadSodiumNative(
-  require: (name: string) => unknown = createRequire(import.meta.url),
+  load: (name: string) => unknown = createRequire(import.meta.url),
 ): Ed25519 | undefined {
   let sodium: SodiumNative
   try {
-    sodium = require('sodium-native') as SodiumNative
+    sodium = load('sodium-native') as SodiumNative
   } catch (error) {
     if (ABSENT.has(systemCode(error) ?? '')) return undefined
     throw error

@@ -7,14 +7,16 @@ import { SharedMemory, SIGNING_PROBE } from './shared-memory.js'
 import type { SigningHost, SigningWorkerData } from './signing-thread.js'
 
 const { memory, size, seed } = workerData as SigningWorkerData
-const key = (await whenFastest()).signingKey(seed)
-// This is the only copy in this thread.
-seed.fill(0)
+void whenFastest().then((ed25519) => {
+  const key = ed25519.signingKey(seed)
+  // This is the only copy in this thread.
+  seed.fill(0)
 
-const sign = (message: Uint8Array) => key.sign(message)
-const shared = new SharedMemory(memory, size)
-// The writer starts the thread after it has verified a signature made in shared memory.
-const probe = new Uint8Array(new SharedArrayBuffer(SIGNING_PROBE.length))
-probe.set(SIGNING_PROBE)
-Calls.ofThread<SigningHost>().tell('begin', sign(probe))
-shared.serve(sign)
+  const sign = (message: Uint8Array) => key.sign(message)
+  const shared = new SharedMemory(memory, size)
+  // The writer starts the thread after it has verified a signature made in shared memory.
+  const probe = new Uint8Array(new SharedArrayBuffer(SIGNING_PROBE.length))
+  probe.set(SIGNING_PROBE)
+  Calls.ofThread<SigningHost>().tell('begin', sign(probe))
+  shared.serve(sign)
+})

@@ -9,6 +9,4 @@ import type { ScanWorkerData } from './scan-pool.js'
 
 const { spans, logId } = workerData as ScanWorkerData
 const context = { keys: KeyHistory.of(spans), logId }
-await whenFastest()
-
-Calls.ofThread({ scan: (chunks: Chunk[]) => scanChunks(chunks, context) })
+void whenFastest().then(() => Calls.ofThread({ scan: (chunks: Chunk[]) => scanChunks(chunks, context) }))
