@@ -70,13 +70,13 @@ interface SodiumNative {
 // Error codes of Node and the addon loader for a package, or its binary for this platform, that is absent.
 const ABSENT = new Set(['MODULE_NOT_FOUND', 'ERR_DLOPEN_FAILED', 'ADDON_NOT_FOUND'])
 
+const requireHere = createRequire(import.meta.url)
+
 /** sodium-native, or undefined if it is not installed or has no binary for this platform. */
-export function loadSodiumNative(
-  load: (name: string) => unknown = createRequire(import.meta.url),
-): Ed25519 | undefined {
+export function loadSodiumNative(require: (name: string) => unknown = requireHere): Ed25519 | undefined {
   let sodium: SodiumNative
   try {
-    sodium = load('sodium-native') as SodiumNative
+    sodium = require('sodium-native') as SodiumNative
   } catch (error) {
     if (ABSENT.has(systemCode(error) ?? '')) return undefined
     throw error
