@@ -5,4 +5,4 @@ import { programFor } from './program.js'
 
 const args = process.argv.slice(2)
 const io = processIo()
-void programFor(args[0], io).then((program) => runCommandLine(program, args, io))
+void programFor(args[0] ?? '--help', io).then((program) => runCommandLine(program, args, io))

@@ -60,8 +60,7 @@ const commands: Readonly<Record<string, Entry>> = {
   completion: {
     description: 'print a script that completes svc and svc-sdk in a shell',
     args: '<shell>',
-    load: async (io) =>
-      (await import('./completion.js')).completionCommand(io, () => programFor('help', io)),
+    load: async (io) => (await import('./completion.js')).completionCommand(io, () => programFor('', io)),
   },
 }
 
@@ -72,7 +71,7 @@ const commands: Readonly<Record<string, Entry>> = {
 export async function programFor(name = '', io = processIo()): Promise<Command> {
   if (name === '--version' || name === '-V') return programOf([])
   const entries = Object.entries(commands)
-  if (['', '--help', '-h'].includes(name)) return programOf(entries.map(listed))
+  if (['--help', '-h'].includes(name)) return programOf(entries.map(listed))
   const named = entries.filter(([one]) => one === name)
   return programOf(
     await Promise.all(

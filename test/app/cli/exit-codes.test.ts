@@ -23,7 +23,7 @@ interface Verdicts {
 type AnyCommand = Awaited<ReturnType<typeof programFor>>
 
 const all = (command: AnyCommand): AnyCommand[] => [command, ...command.commands.flatMap(all)]
-const commands = all(await programFor('help')).filter((command) => command.name() !== 'control-plane')
+const commands = all(await programFor()).filter((command) => command.name() !== 'control-plane')
 const argsOf = (command: AnyCommand): string[] => commandPath(command).split(' ').slice(1)
 const leaves = commands.filter((command) => command.commands.length === 0)
 const judging = leaves.filter((command) => manualOf(command)?.verdicts !== undefined)

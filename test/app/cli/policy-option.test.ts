@@ -10,7 +10,7 @@ import { runSvc } from '../../support/command.js'
 import { startTestGateway } from '../../support/gateway.js'
 import { temporaryDir } from '../../support/temporary-dir.js'
 
-const leaves = (await programFor('help')).commands.flatMap((command) =>
+const leaves = (await programFor()).commands.flatMap((command) =>
   command.commands.length === 0 ? [command] : command.commands,
 )
 /** The commands that are given a log as a directory or by a policy. */

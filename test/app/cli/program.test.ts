@@ -6,7 +6,7 @@ import { svc } from '../../support/svc.js'
 
 describe('the help of the program', () => {
   it('lists each command with its arguments, as if all were loaded', async () => {
-    const [listed, loaded] = await Promise.all([programFor('--help'), programFor('help')])
+    const [listed, loaded] = await Promise.all([programFor('--help'), programFor()])
     expect(listed.helpInformation()).to.equal(loaded.helpInformation())
   })
 
