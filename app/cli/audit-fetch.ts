@@ -3,6 +3,7 @@ import { AuditError } from '@svc/plugin-audit/log'
 import { controlPlaneSource, fetchLog, type ObjectSource, readInput, readKeys } from '@svc/plugin-audit/tools'
 import { loadControlPlane } from './control-plane.js'
 import type { CliIo, Environment } from './io.js'
+import { progressDisplay } from './progress.js'
 
 export interface FetchArguments {
   log?: string
@@ -13,6 +14,7 @@ export interface FetchArguments {
   clientName?: string
   clientVersion?: string
   json?: boolean
+  quiet?: boolean
 }
 
 type OpenSource = ObjectSource & { close(): void }
@@ -31,12 +33,14 @@ export async function fetchUploaded(
     ? await bucketSource(from, options, env)
     : await controlPlane(from, options, env)
   try {
-    const { log: logId, keys } = options
+    const { log: logId, keys, quiet } = options
+    const progress = progressDisplay(io, 'audit fetch', quiet)
     const report = await fetchLog(source, dir, {
       ...(logId === undefined ? {} : { logId }),
       ...(keys === undefined ? {} : { keys: await readKeys(keys) }),
-      onFile: (path, bytes) => io.err(`${path}: ${bytes} bytes\n`),
+      onProgress: progress.show,
     })
+    progress.clear()
     const { files, objects, bytes, head, problems } = report
     io.exit(problems.length === 0 ? 0 : INCOMPLETE)
     if (options.json === true) return io.out(`${JSON.stringify(report, null, 2)}\n`)

@@ -12,6 +12,7 @@ import { signerIn, writeText } from './audit-files.js'
 import { logOf } from './audit-options.js'
 import { VERDICT_EXIT, witnessPolicy } from './audit-verify.js'
 import type { CliIo } from './io.js'
+import { progressDisplay } from './progress.js'
 
 const REFUTED = 1
 
@@ -26,6 +27,7 @@ export interface ReportArguments {
   policy?: string
   out?: string
   json?: boolean
+  quiet?: boolean
 }
 
 export async function report(given: string | undefined, options: ReportArguments, io: CliIo): Promise<void> {
@@ -39,12 +41,15 @@ export async function report(given: string | undefined, options: ReportArguments
     quorum,
     policy,
     json,
+    quiet,
     out = `audit-report-${from}-${to}`,
   } = options
   const witnesses = await witnessPolicy(witnessKeys, quorum)
   const writer = policy === undefined ? undefined : await writerOf(policy)
   const dir = given ?? writer?.logDir ?? (await logOf(given, undefined))
+  const progress = progressDisplay(io, 'audit report', quiet)
   const made = await auditReport(dir, {
+    onProgress: progress.show,
     from,
     to,
     ...(keys === undefined ? {} : { keys: await readKeys(keys) }),
@@ -52,6 +57,7 @@ export async function report(given: string | undefined, options: ReportArguments
     ...(witnesses === undefined ? {} : { witnesses }),
     ...(writer === undefined ? {} : { holds: writer.holds }),
   })
+  progress.clear()
   const signer = signerIn(signWith)
   const signed = await signReport(made, signer)
   await writeText(`${out}.json`, `${signed}\n`, 0o600)

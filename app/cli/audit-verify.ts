@@ -1,16 +1,16 @@
-// `svc audit verify`: the report for a person, and progress on a terminal.
+// `svc audit verify`: the report for a person.
 import { visibleInLine } from '@svc/core/json'
 import { AuditError } from '@svc/plugin-audit/log'
 import {
   readKeys,
   readWitnessKeys,
   type VerifyFailure,
-  type VerifyProgress,
   type VerifyReport,
   verifyLog,
 } from '@svc/plugin-audit/tools'
 import { writeText } from './audit-files.js'
 import type { CliIo } from './io.js'
+import { progressDisplay } from './progress.js'
 
 export interface VerifyArguments {
   keys?: string
@@ -23,6 +23,7 @@ export interface VerifyArguments {
   witnessKeys?: string
   quorum?: number
   json?: boolean
+  quiet?: boolean
   writeKeys?: string
 }
 
@@ -30,20 +31,21 @@ export interface VerifyArguments {
 export const VERDICT_EXIT = { intact: 0, not_intact: 1, cannot_be_judged: 2 } as const
 
 export async function verify(dir: string, options: VerifyArguments, io: CliIo): Promise<void> {
-  const { keys, witnessKeys, quorum, json = false, writeKeys, ...rest } = options
+  const { keys, witnessKeys, quorum, json = false, quiet, writeKeys, ...rest } = options
   const witnesses = await witnessPolicy(witnessKeys, quorum)
-  const bar = progressBar(io)
-  const clear = () => io.err(bar?.clear() ?? '')
+  const progress = progressDisplay(io, 'audit verify', quiet)
   const report = await verifyLog(dir, {
     ...rest,
     ...(keys === undefined ? {} : { keys: await readKeys(keys) }),
     ...(witnesses === undefined ? {} : { witnesses }),
-    ...(json
-      ? {}
-      : { onFailure: (failure: VerifyFailure) => io.err(`${bar?.clear() ?? ''}${failureLine(failure)}`) }),
-    ...(bar === undefined ? {} : { onProgress: bar.show }),
+    onFailure(failure) {
+      if (json) return
+      progress.clear()
+      io.err(failureLine(failure))
+    },
+    onProgress: progress.show,
   })
-  clear()
+  progress.clear()
   if (writeKeys !== undefined && report.verdict === 'intact') await writeTrusted(writeKeys, report)
   await io.out(json ? `${JSON.stringify(report, null, 2)}\n` : summary(report, rest.fast === true))
   io.exit(VERDICT_EXIT[report.verdict])
@@ -144,36 +146,4 @@ function describeCounts(counts: Readonly<Record<string, number>>): string {
   return Object.entries(counts)
     .map(([kind, count]) => `${count} ${kind}`)
     .join(', ')
-}
-
-const BAR_CELLS = 30
-const BAR_EVERY_MS = 100
-
-/** Shows the progress of the verification, only on a terminal. */
-function progressBar(io: CliIo) {
-  const { progress } = io
-  if (progress === undefined) return undefined
-  const began = performance.now()
-  let shown = Number.NEGATIVE_INFINITY
-  return {
-    show({ bytes, totalBytes }: VerifyProgress): void {
-      const now = performance.now()
-      if (bytes === 0 || now - shown < BAR_EVERY_MS) return
-      shown = now
-      const share = totalBytes === 0 ? 1 : bytes / totalBytes
-      const bar = '\u2588'.repeat(Math.round(share * BAR_CELLS)).padEnd(BAR_CELLS, '\u2591')
-      const rate = bytes / Math.max(now - began, 1)
-      const left = formatDuration((totalBytes - bytes) / rate)
-      const figures = `${(bytes / 1e6).toFixed(0)} MB  ${(rate / 1e3).toFixed(0)} MB/s  ${left} left`
-      progress(`${bar} ${(share * 100).toFixed(0).padStart(3)} %  ${figures}`)
-    },
-    clear: () => '\r\x1b[K',
-  }
-}
-
-function formatDuration(ms: number): string {
-  const seconds = Math.ceil(ms / 1e3)
-  const [hours, minutes] = [Math.floor(seconds / 3600), Math.floor((seconds % 3600) / 60)]
-  const parts = hours > 0 ? [hours, minutes, seconds % 60] : [minutes, seconds % 60]
-  return parts.map((part, at) => (at === 0 ? `${part}` : `${part}`.padStart(2, '0'))).join(':')
 }

@@ -23,6 +23,7 @@ import { withManual } from './manual.js'
 import { portOf, wholeNumber } from './option-values.js'
 
 const DEFAULT_WITNESS_PORT = 8791
+const QUIET_HELP = 'show no progress'
 const intact = ['intact', 'not intact'] as const
 
 export function auditCommand(io: CliIo = processIo()): Command {
@@ -46,6 +47,7 @@ function judging(io: CliIo): Command[] {
     .option('--agents', 'compare the files of agents with the daily logs')
     .option('--allow-unsealed', 'accept a log without a journal, of a signer without a public key')
     .option('--json', 'print the result as JSON')
+    .option('--quiet', QUIET_HELP)
     .action(async (dir: string | undefined, { policy, ...options }: VerifyArguments & LogPlace) =>
       verify(await logOf(dir, policy), options, io),
     )
@@ -92,6 +94,7 @@ function judging(io: CliIo): Command[] {
     .option('--policy <file>', "the writer's policy: its holds, and its log if DIR is not given")
     .option('--out <name>', 'names of the files, without .json and .html')
     .option('--json', 'print the verdict and the names of the files as JSON')
+    .option('--quiet', QUIET_HELP)
     .action((dir: string | undefined, options: ReportArguments) => report(dir, options, io))
 
   const checkingReport = new Command('check-report')
@@ -178,6 +181,7 @@ function keeping(io: CliIo): Command[] {
     .option('--client-name <name>', 'its client')
     .option('--client-version <version>', 'the version of the client')
     .option('--json', 'print the result as JSON')
+    .option('--quiet', QUIET_HELP)
     .action((source: string, dir: string, options: FetchArguments) => fetchUploaded(source, dir, options, io))
 
   const resuming = withLog(new Command('resume'))

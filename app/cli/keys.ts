@@ -1,6 +1,8 @@
 // `svc keys`: makes signing keys, and changes those that a log trusts.
-import { generateKeyFile, revokeKey, rotateKey } from '@svc/plugin-audit/log'
-import { Command } from 'commander'
+import { createPublicKey } from 'node:crypto'
+import { generateKeyFile, LocalDevSigner, publicKeyLine, revokeKey, rotateKey } from '@svc/plugin-audit/log'
+import { vkeyOf } from '@svc/plugin-audit/tools'
+import { Command, Option } from 'commander'
 import { signerIn } from './audit-files.js'
 import { type LogPlace, logOf, withLog } from './audit-options.js'
 import { type CliIo, processIo } from './io.js'
@@ -28,6 +30,14 @@ export function keysCommand(io: CliIo = processIo()): Command {
     .requiredOption('--out <file>', 'the file to write; an existing one is never overwritten')
     .action(({ out }: { out: string }) => generate(out, io))
   withManual(generating, { example: '--out .svc/signing.key' })
+  const showing = keys
+    .command('public')
+    .description('print the public key of a signing key, in a form that verifiers take')
+    .argument('<key>', 'the signing key: a file, or file://PATH as in a policy')
+    .addOption(new Option('--format <format>', 'the form').choices(keyForms).default('line'))
+    .option('--origin <origin>', 'the log for which the key signs, with --format vkey')
+    .action((key: string, options: PublicOptions) => showPublic(key, options, io))
+  withManual(showing, { example: '.svc/signing.key > keys.txt' })
   const rotating = withLog(keys.command('rotate'))
     .description('let a log trust another key; both are valid until the old one is retired')
     .requiredOption('--from <file>', 'the signing key that the log trusts')
@@ -53,6 +63,29 @@ export function keysCommand(io: CliIo = processIo()): Command {
 async function generate(path: string, io: CliIo): Promise<void> {
   const key = generateKeyFile(path)
   await io.out(`key id      ${key.keyId}\npublic key  ${key.publicKey}\n`)
+}
+
+/** As `--keys` takes it, its id, as OpenSSL and JOSE take it, and a verifier key of c2sp.org/signed-note. */
+const keyForms = ['line', 'id', 'pem', 'jwk', 'vkey'] as const
+
+interface PublicOptions {
+  readonly format: (typeof keyForms)[number]
+  readonly origin?: string
+}
+
+async function showPublic(ref: string, { format, origin }: PublicOptions, io: CliIo): Promise<void> {
+  const { publicKey, keyId } = ref.startsWith('file://') ? LocalDevSigner.fromKeyRef(ref) : signerIn(ref)
+  if ((format === 'vkey') !== (origin !== undefined))
+    throw new Error('--format vkey and --origin go together')
+  const jwk = { kty: 'OKP', crv: 'Ed25519', x: Buffer.from(publicKey).toString('base64url') }
+  const forms = {
+    line: () => `${publicKeyLine(publicKey)}\n`,
+    id: () => `${keyId}\n`,
+    pem: () => String(createPublicKey({ key: jwk, format: 'jwk' }).export({ format: 'pem', type: 'spki' })),
+    jwk: () => `${JSON.stringify({ ...jwk, kid: keyId })}\n`,
+    vkey: async () => `${await vkeyOf(origin ?? '', publicKey)}\n`,
+  }
+  await io.out(await forms[format]())
 }
 
 async function rotate(dir: string, { from, to, retire = false }: RotateOptions, io: CliIo): Promise<void> {

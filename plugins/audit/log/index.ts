@@ -8,7 +8,7 @@ export type { AuditEnvelope, RawPayloadRecord, SignedEnvelope } from './format/e
 export { AuditBackpressureError, AuditError, type AuditErrorCode, SignerKeyError } from './format/errors.js'
 export { generateKeyFile } from './keys/key-file.js'
 export { LocalDevSigner } from './keys/local-dev-signer.js'
-export { verifierFromPublicKey } from './keys/public-key.js'
+export { publicKeyLine, verifierFromPublicKey } from './keys/public-key.js'
 export { UploadError } from './upload/error.js'
 export type { PresignConfig } from './upload/presign.js'
 export type { UploadStatus } from './upload/upload-status.js'

@@ -124,8 +124,13 @@ describe('svc audit', () => {
         progress: (line: string) => void shown.push(line),
       }
       await auditCommand(io).parseAsync(['verify', dir.path, '--json'], { from: 'user' })
+      expect(shown.pop(), 'the bar is removed').to.equal('')
       expect(shown).to.not.have.length(0)
-      for (const line of shown) expect(line).to.match(/ % {2}\d+ MB {2}\d+ MB\/s {2}(\d+:)?\d+:\d\d left$/)
+      for (const line of shown)
+        expect(line).to.match(/ % {2}\d+ of \d+ MB {2}\d+ MB\/s {2}(\d+:)?\d+:\d\d left$/)
+      shown.length = 0
+      await auditCommand(io).parseAsync(['verify', dir.path, '--quiet'], { from: 'user' })
+      expect(shown).to.deep.equal([])
     })
 
     it('exits 2 if the checkpoint kept elsewhere cannot be read', async () => {

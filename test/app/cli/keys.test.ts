@@ -1,3 +1,4 @@
+import { createPublicKey, verify } from 'node:crypto'
 import { cpSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type AuditError, generateKeyFile, LocalDevSigner } from '@svc/plugin-audit/log'
@@ -31,6 +32,48 @@ describe('svc keys generate', () => {
       1,
     ])
     expect(readFileSync(path, 'utf8')).to.equal('mine')
+  })
+})
+
+describe('svc keys public', () => {
+  const dir = temporaryDir()
+  const print = (...args: string[]) => runCommand(keysCommand, ['public', ...args])
+
+  it('prints the public key in each form that a verifier takes, and never the secret', async () => {
+    const key = join(dir.path, 'key')
+    const { keyId, publicKey: line } = generateKeyFile(key)
+    const signer = LocalDevSigner.fromKeyRef(`file://${key}`)
+    const log = join(dir.path, 'log')
+    const appender = appenderIn(log, { signer })
+    await appender.append(envelope())
+    await appender.close()
+    const shown = async (...more: string[]) => (await print(key, ...more)).out
+    writeFileSync(join(dir.path, 'keys'), await shown())
+    expect(await shown()).to.equal(`${line}\n`)
+    expect((await audit('verify', log, '--keys', join(dir.path, 'keys'))).code).to.equal(0)
+    expect((await print(`file://${key}`)).out).to.equal(`${line}\n`)
+    expect(await shown('--format', 'id')).to.equal(`${keyId}\n`)
+    const jwk = JSON.parse(await shown('--format', 'jwk'))
+    const [text, signature] = [Buffer.from('text'), signer.sign(Buffer.from('text'))]
+    for (const form of [await shown('--format', 'pem'), { key: jwk, format: 'jwk' } as const]) {
+      expect(verify(null, text, createPublicKey(form), signature)).to.equal(true)
+    }
+    const { out: vkey } = await audit('vkey', log)
+    const origin = vkey.slice(0, vkey.indexOf('+'))
+    expect(await shown('--format', 'vkey', '--origin', origin)).to.equal(vkey)
+    const secret = readFileSync(key, 'utf8').trim()
+    for (const form of ['line', 'id', 'pem', 'jwk'])
+      expect(await shown('--format', form)).not.to.include(secret)
+  })
+
+  it('refuses a file that is not a key, and a form without what it needs', async () => {
+    const key = join(dir.path, 'key')
+    generateKeyFile(key)
+    const together = 'svc-sdk keys public: --format vkey and --origin go together\n'
+    expect(await print(key, '--format', 'vkey')).to.deep.equal({ out: '', err: together, code: 1 })
+    expect(await print(key, '--origin', 'a.example')).to.deep.equal({ out: '', err: together, code: 1 })
+    expect((await print(key, '--format', 'vkey', '--origin', 'a b')).err).to.match(/a b is not the origin/)
+    expect((await print(join(dir.path, 'none'))).err).to.match(/^svc-sdk keys public: .*none/)
   })
 })
 

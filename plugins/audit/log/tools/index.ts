@@ -17,6 +17,7 @@ export {
   startWitness,
   traceTree,
   verifyLog,
+  vkeyOf,
   vkeysOfLog,
 } from './on-demand.js'
 export { checkProof, checkProofs, type ProofJudgement } from './prove/check-proof.js'

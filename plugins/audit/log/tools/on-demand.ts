@@ -11,6 +11,7 @@ export const checkConsistency = onDemand(
   async () => (await import('./prove/consistency.js')).checkConsistency,
 )
 export const vkeysOfLog = onDemand(async () => (await import('./prove/vkeys.js')).vkeysOfLog)
+export const vkeyOf = onDemand(async () => (await import('./prove/vkeys.js')).vkeyOf)
 export const readKeys = onDemand(async () => (await import('../keys/read-keys.js')).readKeys)
 export const readWitnessKeys = onDemand(async () => (await import('./prove/vkeys.js')).readWitnessKeys)
 export const startWitness = onDemand(async () => (await import('./witness/witness-server.js')).startWitness)

@@ -25,8 +25,8 @@ export interface FetchOptions {
   logId?: string
   /** Public keys of the log; without them a journal that another key has begun is taken for the log's. */
   keys?: readonly TrustedKey[]
-  /** Called for each file that is complete. */
-  onFile?: (path: string, bytes: number) => void
+  /** Called after each object, with the bytes of the objects so far and of all. */
+  onProgress?: (progress: { readonly bytes: number; readonly totalBytes: number }) => void
 }
 
 export interface FetchReport {
@@ -57,10 +57,17 @@ export async function fetchLog(
   }
   const prefix = await source.prefix()
   const checkpoints = await objectsByFile(source, `${prefix}checkpoints/`)
-  const journals = await objectsByFile(source, `${prefix}journal/`)
-  const journal = chosenJournal(journals, options.logId)
+  const journal = chosenJournal(await objectsByFile(source, `${prefix}journal/`), options.logId)
+  const coverFiles = await objectsByFile(source, `${prefix}covers/`)
+  const tree = treeFiles(await objectsByFile(source, `${prefix}tree/`), journal?.id)
+  const logs = await objectsByFile(source, `${prefix}ingest/`)
   mkdirSync(dir, { recursive: true, mode: 0o700 })
-  const restored = new RestoredLog(source, dir, options)
+  const files = [checkpoints, coverFiles, tree, logs].flatMap((listed) => [...listed.values()])
+  const restored = new RestoredLog(
+    source,
+    dir,
+    progressOver([journal?.objects ?? [], ...files].flat(), options),
+  )
   if (journal !== undefined) {
     await restored.add(JOURNAL_FILE, journal.objects, new JournalJudge(journal.id, options.keys))
   }
@@ -71,13 +78,13 @@ export async function fetchLog(
     await restored.addDays(checkpoints, checkpointFile, () => checkpointJudge(genesis.origin, keys))
   }
   const covers = coverJudge(new Set([...removals.values()].map(({ line }) => line.cover)))
-  await restored.addDays(await objectsByFile(source, `${prefix}covers/`), coverFile, () => covers)
-  for (const [path, objects] of treeFiles(await objectsByFile(source, `${prefix}tree/`), id)) {
+  await restored.addDays(coverFiles, coverFile, () => covers)
+  for (const [path, objects] of genesis === undefined ? [] : tree) {
     await restored.add(path, objects, treeJudge)
   }
   const newest = genesis && newestCheckpoint(nodeFileSystem, dir, genesis.origin)?.head
   const sealed = new SealedLeaves(dir, newest)
-  await restored.addDays(await objectsByFile(source, `${prefix}ingest/`), dailyLog, (day) => {
+  await restored.addDays(logs, dailyLog, (day) => {
     return new DailyJudge({ day, logId: id, sealed }, keys)
   })
   const head = newest && endAt(dir, newest)
@@ -141,19 +148,31 @@ function endAt(dir: string, { origin, size, root }: Head): FetchReport['head'] {
   return { origin, size, root: digestToBase64(root) }
 }
 
+/** Takes the bytes of each object that is read. */
+type OnBytes = (more: number) => void
+
+function progressOver(objects: readonly NamedObject[], { onProgress }: FetchOptions): OnBytes {
+  const totalBytes = objects.reduce((sum, { start, end }) => sum + end - start, 0)
+  let bytes = 0
+  return (more) => {
+    bytes += more
+    onProgress?.({ bytes, totalBytes })
+  }
+}
+
 class RestoredLog {
   readonly #source: ObjectSource
   readonly #dir: string
-  readonly #options: FetchOptions
+  readonly #onBytes: OnBytes
   readonly #problems: string[] = []
   #files = 0
   #objects = 0
   #bytes = 0
 
-  constructor(source: ObjectSource, dir: string, options: FetchOptions) {
+  constructor(source: ObjectSource, dir: string, onBytes: OnBytes) {
     this.#source = source
     this.#dir = dir
-    this.#options = options
+    this.#onBytes = onBytes
   }
 
   get totals(): Pick<FetchReport, 'files' | 'objects' | 'bytes' | 'problems'> {
@@ -178,7 +197,12 @@ class RestoredLog {
 
   async add(path: string, objects: readonly NamedObject[], judge: FileJudge): Promise<void> {
     if (objects.length === 0) return
-    const joined = await joinFile(this.#source, objects, { dir: this.#dir, path }, judge)
+    const joined = await joinFile(
+      this.#source,
+      objects,
+      { dir: this.#dir, path, onBytes: this.#onBytes },
+      judge,
+    )
     this.#problems.push(...joined.problems)
     if (joined.objects === 0) {
       rmSync(join(this.#dir, path))
@@ -187,6 +211,5 @@ class RestoredLog {
     this.#files++
     this.#objects += joined.objects
     this.#bytes += joined.bytes
-    this.#options.onFile?.(path, joined.bytes)
   }
 }

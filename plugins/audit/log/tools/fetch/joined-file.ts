@@ -58,11 +58,18 @@ export async function objectsByFile(
   return files
 }
 
+interface JoinTarget {
+  readonly dir: string
+  readonly path: string
+  /** Called after each object with its size. */
+  onBytes(size: number): void
+}
+
 /** Writes the file at `path` below `dir`. */
 export async function joinFile(
   source: ObjectSource,
   objects: readonly NamedObject[],
-  { dir, path }: { readonly dir: string; readonly path: string },
+  { dir, path, onBytes }: JoinTarget,
   judge: FileJudge,
 ): Promise<JoinResult> {
   mkdirSync(join(dir, dirname(path)), { recursive: true, mode: 0o700 })
@@ -74,6 +81,7 @@ export async function joinFile(
     let reached = 0
     for (const [at, object] of sorted.entries()) {
       const bytes = await ahead[at]
+      onBytes(object.end - object.start)
       delete ahead[at]
       const next = sorted[at + CONCURRENT]
       if (next !== undefined) ahead[at + CONCURRENT] = bytesOf(source, next)

@@ -4,6 +4,7 @@ import { AuditError, SignerKeyError } from '../../format/errors.js'
 import { verifierFromLine } from '../../keys/public-key.js'
 import { readKeyLines } from '../../keys/read-keys.js'
 import { parseWitnessKey } from '../../tree/cosignature.js'
+import { isOrigin } from '../../tree/journal-line.js'
 import { ED25519_TYPE } from '../../tree/note.js'
 import { formatVkey, type NamedKey } from '../../tree/vkey.js'
 import { factsOfLog } from '../verify/journal-facts.js'
@@ -24,6 +25,12 @@ export async function vkeysOfLog(dir: string): Promise<string[]> {
     .flatMap(([line, , until]) =>
       until === null ? [formatVkey(origin, ED25519_TYPE, verifierFromLine(line).publicKey)] : [],
     )
+}
+
+/** The verifier key of a log's key. @throws {AuditError} `bad_config` for a name that no log can have. */
+export function vkeyOf(origin: string, publicKey: Uint8Array): string {
+  if (isOrigin(origin)) return formatVkey(origin, ED25519_TYPE, publicKey)
+  throw new AuditError('bad_config', `${origin} is not the origin of a log, such as audit.example.com/prod`)
 }
 
 /** Reads the verifier keys of witnesses. @throws as `readKeyLines`, and {SignerKeyError} if a key stands twice. */

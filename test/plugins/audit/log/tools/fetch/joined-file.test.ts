@@ -48,7 +48,14 @@ describe('a file that is joined from objects', () => {
         headers: {},
       }),
     }
-    const { problems } = await joinFile(source, objects, { dir: dir.path, path: 'file' }, judge)
+    const sizes: number[] = []
+    const { problems } = await joinFile(
+      source,
+      objects,
+      { dir: dir.path, path: 'file', onBytes: (size) => sizes.push(size) },
+      judge,
+    )
+    expect(sizes.toSorted()).to.deep.equal(objects.map(({ start, end }) => end - start).toSorted())
     return { text: readFileSync(join(dir.path, 'file'), 'utf8'), problems }
   }
 
