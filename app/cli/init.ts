@@ -98,6 +98,10 @@ class Init {
     const taken = [...inPolicy, ...Object.keys(journal?.servers ?? {})]
     const options = { launcher: launcher(), policy, stateDir: fileNames.state, taken, known }
     const plan = (chosen: readonly Candidate[]) => planEntries(chosen, options)
+    for (const path of this.#options.yesTo ?? []) {
+      const isKnown = files.some(({ file, isOfDirectory }) => isOfDirectory && file === resolve(dir, path))
+      if (!isKnown) throw new InitError(`--yes-to: ${path} is not a configuration in this directory`)
+    }
     const allowed = candidates.filter((candidate) => this.#isAllowed(candidate))
     const others = candidates.filter((candidate) => !allowed.includes(candidate))
     const found = { files, entries: plan(allowed), others, isAsked: this.#ask !== undefined }
@@ -125,6 +129,7 @@ class Init {
       `  npx svc-sdk audit show ${fileNames.log} --format table --follow`,
       `  npx svc-sdk policy test ${fileNames.test}`,
       '  npx svc-sdk init --undo',
+      ...hintsOf(this.#machine.env),
     ])
   }
 
@@ -213,6 +218,27 @@ function isGoverned({ entries }: FoundConfiguration): boolean {
 function launcher() {
   const manifest = createRequire(import.meta.url).resolve('svc-sdk/package.json')
   return { command: process.execPath, args: [join(dirname(manifest), 'bin', 'svc.js')] }
+}
+
+/** Variables with which programs reach the network, keys and containers, if their user has set them. */
+const commonVariables =
+  /^(?:(?:https?|all|no)_proxy|node_extra_ca_certs|ssl_cert_file|docker_host|ssh_auth_sock|display)$/i
+
+function hintsOf(env: Environment): string[] {
+  const [first, ...others] = Object.keys(env).filter((name) => commonVariables.test(name))
+  const also = others.length === 0 ? '' : `, and so for ${others.join(', ')}`
+  return [
+    ...(first === undefined
+      ? []
+      : [
+          `A server that needs ${first} gets it by \`${first}: env:${first}\` in its env in svc.yaml${also}.`,
+        ]),
+    ...(launcher().args.some((path) => path.includes('_npx'))
+      ? [
+          "The entries start svc-sdk from npx's cache, which may be cleared: better install it, --undo, and run init again.",
+        ]
+      : []),
+  ]
 }
 
 /** The names of servers in the policy that an earlier run wrote. */

@@ -1,18 +1,17 @@
 // `svc init` with the clients' real formats, a real client and real servers.
-import { chmodSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StdioClientTransport, type StdioServerParameters } from '@modelcontextprotocol/sdk/client/stdio.js'
-import { generateKeyFile } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { auditCommand } from 'svc-sdk/internal/cli/audit'
-import { doctorCommand } from 'svc-sdk/internal/cli/doctor'
+import { initCommand } from 'svc-sdk/internal/cli/init'
 import { policyCommand } from 'svc-sdk/internal/cli/policy'
-import { configurationPlaces } from 'svc-sdk/internal/init/clients'
 import { runCommand } from '../../support/command.js'
 import { listenOnLoopback } from '../../support/loopback.js'
+import { json, type Message, serverOf } from '../../support/mcp-server.js'
 import { say } from '../../support/stdio-target.js'
 import { Home } from './home.js'
 
@@ -70,6 +69,43 @@ describe('svc init, with real parts', function () {
     expect(home.content()).to.include(before)
     expect(existsSync(join(home.project, 'svc.yaml'))).to.equal(false)
     expect(existsSync(join(home.project, '.svc', 'secrets'))).to.equal(false)
+  })
+
+  it('sends the header of an entry to a server over HTTP, from a file or from the client', async () => {
+    const { upstream } = await serverOf((message, response) => {
+      const results: Message = {
+        'tools/list': { tools: [{ name: 'echo', inputSchema: { type: 'object' } }] },
+      }
+      const result = results[String(message['method'])] ?? { content: [{ type: 'text', text: 'hi' }] }
+      json(response, { jsonrpc: '2.0', id: message['id'], result })
+    })
+    await using _ = upstream
+    using home = new Home()
+    const filled = '$' + '{input:key}'
+    const file = home.write('VS Code', {
+      servers: {
+        kept: { type: 'http', url: `${upstream.url}/kept`, headers: { Authorization: `Bearer ${token}` } },
+        asked: { type: 'http', url: `${upstream.url}/asked`, headers: { 'X-Key': filled } },
+      },
+    })
+    expect((await home.run('--yes')).code).to.equal(0)
+    expect(readFileSync(file, 'utf8')).to.not.include(token).and.not.include('"http"')
+    const { servers } = JSON.parse(readFileSync(file, 'utf8')) as {
+      servers: Record<string, StdioServerParameters>
+    }
+    for (const [name, header, value] of [
+      ['kept', 'authorization', `Bearer ${token}`],
+      ['asked', 'x-key', 'typed in'],
+    ] as const) {
+      const { command = '', args = [], env = {} } = servers[name] ?? {}
+      const given = Object.fromEntries(
+        Object.entries(env).map(([key, text]) => [key, text.replace(filled, 'typed in')]),
+      )
+      await using client = await connected(home, { command, args, env: given })
+      expect(await say(client, 'echo')).to.equal('hi')
+      const call = upstream.calls.findLast(({ body }) => body.includes('tools/call'))
+      expect(call?.headers).to.have.property(header, value)
+    }
   })
 
   it('writes a policy that passes check, and its first test', async () => {
@@ -174,217 +210,13 @@ describe('svc init, with real parts', function () {
     expect(mcpServers['open']).to.have.property('command', process.execPath)
   })
 
-  it('takes the servers of a directory only if they are named, or with a yes for each', async () => {
-    using home = new Home()
-    const file = home.write(
-      'VS Code',
-      { servers: { mine: { command: 'true' }, theirs: { command: 'false' } } },
-      true,
-    )
-    const refused = await home.run('--yes')
-    expect(refused).to.include({ code: 1 })
-    expect(refused.out).to.include('left alone without --yes-to .vscode/mcp.json')
-    const questions: string[] = []
-    const ask = async (question: string) => {
-      questions.push(question)
-      return question.includes('theirs') ? '' : 'y'
-    }
-    expect((await home.asked(ask)).code).to.equal(0)
-    expect(questions).to.have.length(3)
-    const { servers } = JSON.parse(readFileSync(file, 'utf8')) as {
-      servers: Record<string, { command: string }>
-    }
-    expect(servers['theirs']).to.deep.equal({ command: 'false' })
-    expect(servers['mine']?.command).to.equal(process.execPath)
-  })
-
-  const leftAlone: readonly (readonly [string, string | object, string])[] = [
-    ['text that is not JSON', '{\n  "mcpServers": {\n    "a": nope\n', 'not JSON at 3:10; left alone'],
-    ['a comment where the client reads none', '{ // mine\n}', 'not JSON at 1:3; left alone'],
-    ['bytes that are not UTF-8', '{"mcpServers": "\xff"}', 'not UTF-8; left alone'],
-    ['one server twice', '{"mcpServers": {"a": {}, "a": {}}}', 'the member "a" twice at 1:26; left alone'],
-    ['a member __proto__', '{"__proto__": {}}', 'a member __proto__ at 1:2; left alone'],
-    ['the transport of 2024', { url: 'https://a.example/sse' }, 'HTTP with SSE of 2024-11-05'],
-    ['a sign-in of the client', { url: 'https://a.example/mcp', oauth: {} }, 'the client signs in (oauth)'],
-    ['a key in a URL', { url: 'https://a.example/mcp?key=s3cret' }, 'its URL has a query or credentials'],
-    [
-      'two headers',
-      { url: 'https://a.example/mcp', headers: { A: '1', B: '2' } },
-      'it has two headers, and a broker sets one',
-    ],
-    [
-      'a reserved header',
-      { url: 'https://a.example/mcp', headers: { traceparent: '1' } },
-      'the header traceparent',
-    ],
-    [
-      'a secret beside variables of the client',
-      { command: 'a', args: ['$' + '{workspaceFolder}', '--token=s3cret'] },
-      'a secret in a command into which the client puts variables',
-    ],
-    ['variables from a file', { command: 'a', envFile: '.env' }, 'its variables come from a file (envFile)'],
-    ['a relative command', { command: './a' }, 'its command is relative, and the file does not say to what'],
-    [
-      'white space around a variable',
-      { command: 'a', env: { KEY: ' s3cret' } },
-      'the form of the variable KEY',
-    ],
-    ['an extension', { source: 'extension' }, 'it has neither a command nor a URL'],
-  ]
-  for (const [what, content, reason] of leftAlone) {
-    it(`leaves alone ${what}`, async () => {
-      using home = new Home()
-      const text = typeof content === 'string' ? content : JSON.stringify({ mcpServers: { server: content } })
-      home.write('Claude Desktop', Buffer.from(text, 'latin1'))
-      const before = home.content()
-      const { out, err, code } = await home.run('--yes')
-      expect(code).to.equal(1)
-      expect(out).to.include(reason).and.not.include('s3cret')
-      expect(err).to.equal('')
-      expect(home.content()).to.deep.equal(before)
-    })
-  }
-
-  it('leaves alone a file that nobody may write', async () => {
-    using home = new Home()
-    chmodSync(home.write('Cursor', { mcpServers: { a: { command: 'true' } } }), 0o444)
-    const { out, code } = await home.run('--yes')
-    expect({ code, isSaid: out.includes('read-only; left alone') }).to.deep.equal({ code: 1, isSaid: true })
-  })
-
-  const refusals: readonly (readonly [string, (home: Home) => void, string])[] = [
-    [
-      'a policy that it did not write',
-      (home) => writeFileSync(join(home.project, 'svc.yaml'), ''),
-      'svc.yaml exists, and init did not write it',
-    ],
-    [
-      'a state directory that leads elsewhere',
-      (home) => {
-        mkdirSync(join(home.path, 'elsewhere'))
-        symlinkSync(join(home.path, 'elsewhere'), join(home.project, '.svc'))
-      },
-      '.svc is a symbolic link',
-    ],
-    [
-      'a journal that came with a clone',
-      (home) => {
-        mkdirSync(join(home.project, '.svc', 'undo'), { recursive: true })
-        writeFileSync(join(home.project, '.svc', 'undo', 'journal.json'), '{}', { mode: 0o644 })
-      },
-      'journal.json is not a file that svc init wrote for you alone',
-    ],
-  ]
-  for (const [what, prepare, reason] of refusals) {
-    it(`refuses ${what}`, async () => {
-      using home = new Home()
-      home.write('Cursor', { mcpServers: { a: { command: 'true' } } })
-      prepare(home)
-      const before = home.content()
-      const { err, code } = await home.run('--yes')
-      expect(code).to.equal(1)
-      expect(err).to.include(reason).and.include('Nothing was changed.')
-      expect(home.content()).to.deep.equal(before)
-    })
-  }
-
-  it('takes everything back if a configuration changes while it asks', async () => {
-    using home = new Home()
-    home.write('Claude Desktop', { mcpServers: { files: scriptedEntry } })
-    home.write('Cursor', { mcpServers: { files: scriptedEntry } })
-    let before = {}
-    const { code, err } = await home.asked(async () => {
-      home.write('Cursor', { mcpServers: {} })
-      before = home.content()
-      return 'y'
-    })
-    expect({ code, isSaid: err.includes('mcp.json changed while init ran') }).to.deep.equal({
-      code: 1,
-      isSaid: true,
-    })
-    expect(home.content()).to.deep.equal(before)
-  })
-
-  it('has doctor name the servers of clients that go round the gateway, until it governs them', async () => {
-    using home = new Home()
-    home.write('Cursor', { mcpServers: { files: scriptedEntry } })
-    const own = join(home.path, 'own')
-    mkdirSync(own)
-    generateKeyFile(join(own, 'key'))
-    writeFileSync(
-      join(own, 'policy.yaml'),
-      `tenant: acme
-port: 8787
-targets: {}
-entitlements: open
-audit: { gatewayName: gw, gatewayVersion: 1.0.0, signer: { keyRef: file://key } }
-quotas: { adapter: memory }
-`,
-    )
-    home.write('Windsurf', { mcpServers: { gateway: { serverUrl: 'http://127.0.0.1:8787/mcp/x' } } })
-    home.write('Zed', Buffer.from('{'))
-    const clients = async () => {
-      const { out } = await runCommand(
-        (io) => doctorCommand(io, home.env),
-        [join(own, 'policy.yaml'), '--json'],
-      )
-      const { checks } = JSON.parse(out) as { checks: { section: string; message: string }[] }
-      return checks.flatMap(({ section, message }) => (section === 'clients' ? [message] : []))
-    }
-    const broken = 'Zed, ~/.config/zed/settings.json: not JSON at 1:2, so its servers are not known'
-    const cursor = 'Cursor, ~/.cursor/mcp.json: goes round the gateway: files'
-    expect(await clients()).to.deep.equal([cursor, broken])
-    await home.run('--yes')
-    expect(await clients()).to.deep.equal([broken])
-  })
-
-  it('undoes no change of a file that is not a configuration of a client', async () => {
+  it('names variables that servers no longer get', async () => {
     using home = new Home()
     home.write('Cursor', { mcpServers: { a: { command: 'true' } } })
-    await home.run('--yes')
-    const journal = join(home.project, '.svc', 'undo', 'journal.json')
-    writeFileSync(journal, readFileSync(journal, 'utf8').replace('.cursor/mcp.json', '.bashrc'))
-    const { err, code } = await home.run('--undo', '--yes')
-    expect(code).to.equal(1)
-    expect(err).to.include('.bashrc, which is not a configuration of a client')
+    const run = await runCommand(
+      (io) => initCommand(io, { ...home.env, HTTPS_PROXY: 'http://proxy.example:1' }, undefined),
+      ['--yes', '--dir', home.project],
+    )
+    expect(run.out).to.include('HTTPS_PROXY: env:HTTPS_PROXY').and.not.include('proxy.example')
   })
-})
-
-describe('the places of configurations', () => {
-  const homes = {
-    linux: { env: { HOME: '/home/ada', XDG_CONFIG_HOME: '/home/ada/cfg' }, dir: '/p' },
-    darwin: { env: { HOME: '/Users/ada' }, dir: '/p' },
-    win32: {
-      env: { USERPROFILE: 'C:\\Users\\ada', APPDATA: 'C:\\Users\\ada\\AppData\\Roaming' },
-      dir: 'C:\\p',
-    },
-  } as const
-  const expected = {
-    linux: [
-      '/home/ada/cfg/Claude/claude_desktop_config.json',
-      '/home/ada/.claude.json',
-      '/home/ada/cfg/Code/User/mcp.json',
-      '/home/ada/cfg/zed/settings.json',
-      '/home/ada/.codeium/windsurf/mcp_config.json',
-      '/p/.mcp.json',
-    ],
-    darwin: [
-      '/Users/ada/Library/Application Support/Claude/claude_desktop_config.json',
-      '/Users/ada/Library/Application Support/Code/User/mcp.json',
-      '/Users/ada/.config/zed/settings.json',
-      '/p/.vscode/mcp.json',
-    ],
-    win32: [
-      'C:\\Users\\ada\\AppData\\Roaming\\Claude\\claude_desktop_config.json',
-      'C:\\Users\\ada\\.cursor\\mcp.json',
-      'C:\\Users\\ada\\AppData\\Roaming\\Zed\\settings.json',
-      'C:\\p\\.cursor\\mcp.json',
-    ],
-  } as const
-  for (const platform of ['linux', 'darwin', 'win32'] as const) {
-    it(`are those of ${platform}`, () => {
-      const files = configurationPlaces({ ...homes[platform], platform }).map(({ file }) => file)
-      expect(files).to.include.members([...expected[platform]])
-    })
-  }
 })
