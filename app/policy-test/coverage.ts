@@ -30,6 +30,10 @@ export class Coverage {
     })
   }
 
+  get rules(): SectionEntry[] {
+    return [...this.#all.values()].filter(({ kind }) => kind === 'rule')
+  }
+
   get neverApplied(): SectionEntry[] {
     return [...this.#all].flatMap(([key, entry]) => (this.#applied.has(key) ? [] : entry))
   }

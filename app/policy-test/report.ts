@@ -1,6 +1,6 @@
 // The report of `svc policy test`: for people, as JSON, and as JUnit XML.
 import { visibleInLine } from '@svc/core/json'
-import type { CaseResult, Judged } from './run-case.js'
+import type { CaseResult, ExplanationLine, Judged } from './run-case.js'
 import type { FileResult, PlacedEntry, PolicyTests } from './run-tests.js'
 
 const MAX_WIDTH = 64
@@ -11,14 +11,25 @@ export function reportLines(results: readonly PolicyTests[]): string[] {
   const cases = results.flatMap(({ files }) => files.flatMap((file) => file.cases))
   const width = Math.min(MAX_WIDTH, Math.max(...cases.map(({ test }) => test.name.length)))
   return results.flatMap((tests) => [
-    ...tests.files.flatMap((file) => file.cases.flatMap((one) => caseLines(file, one, width))),
+    ...tests.files.flatMap((file) =>
+      file.cases.flatMap((one) => caseLines(file, one, { width, rules: tests.rules })),
+    ),
     ...tests.notes.map((note) => `note: ${note}`),
     summaryOf(tests, results.length > 1),
     ...neverLines(tests.neverApplied),
   ])
 }
 
-function caseLines({ file }: FileResult, { test, last, difference }: CaseResult, width: number): string[] {
+interface Shown {
+  readonly width: number
+  readonly rules: readonly PlacedEntry[]
+}
+
+function caseLines(
+  { file }: FileResult,
+  { test, last, difference }: CaseResult,
+  { width, rules }: Shown,
+): string[] {
   const name = visibleInLine(test.name).padEnd(width)
   if (difference === undefined) {
     const count = test.calls.reduce((sum, { times }) => sum + times, 0)
@@ -29,10 +40,17 @@ function caseLines({ file }: FileResult, { test, last, difference }: CaseResult,
   return [
     `  FAIL  ${name}  ${file}:${call.line ?? test.line ?? 1}`,
     `        ${which}expected ${expected(call)}, got ${decisionOf(judged)}`,
-    ...[judged.message, ...explanation]
+    ...[judged.message, ...explanation.map((line) => explained(line, rules))]
       .filter((line) => line !== '')
       .map((line) => `        ${visibleInLine(line)}`),
   ]
+}
+
+/** A rule comes with its place instead of its section. */
+function explained({ section, text, rule }: ExplanationLine, rules: readonly PlacedEntry[]): string {
+  const entry = rules.find(({ name }) => name === rule)
+  if (rule === undefined || entry === undefined) return `${section}: ${text}`
+  return `${rule} (${entry.file}:${entry.line ?? 1})  ${text.slice(rule.length + 2)}`
 }
 
 function expected({
@@ -110,20 +128,20 @@ function jsonOf(file: string, { test, last, difference }: CaseResult): object {
 
 /** As CI systems read it: a suite for each file. */
 export function reportJunit(results: readonly PolicyTests[]): string {
-  const files = results.flatMap((tests) => tests.files)
+  const files = results.flatMap((tests) => tests.files.map((file) => ({ ...file, rules: tests.rules })))
   const suites = files.flatMap((file) => [
     `<testsuite name="${xml(file.file)}" tests="${file.cases.length}" failures="${totals([file]).failed}">`,
-    ...file.cases.map((one) => testcaseOf(file, one)),
+    ...file.cases.map((one) => testcaseOf(file, one, file.rules)),
     '</testsuite>',
   ])
   return ['<?xml version="1.0" encoding="UTF-8"?>', '<testsuites>', ...suites, '</testsuites>', ''].join('\n')
 }
 
-function testcaseOf(file: FileResult, result: CaseResult): string {
+function testcaseOf(file: FileResult, result: CaseResult, rules: readonly PlacedEntry[]): string {
   const { test, difference } = result
   const open = `<testcase name="${xml(test.name)}" classname="${xml(file.file)}" file="${xml(file.file)}" line="${test.line ?? 1}"`
   if (difference === undefined) return `${open}/>`
-  const [, message = '', ...details] = caseLines(file, result, 0).map((line) => line.trim())
+  const [, message = '', ...details] = caseLines(file, result, { width: 0, rules }).map((line) => line.trim())
   return `${open}><failure message="${xml(message)}">${xml(details.join('\n'))}</failure></testcase>`
 }
 

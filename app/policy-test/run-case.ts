@@ -30,6 +30,13 @@ export interface Judged {
   readonly message: string
 }
 
+export interface ExplanationLine {
+  readonly section: string
+  readonly text: string
+  /** The name of the rule with which the text begins. */
+  readonly rule?: string
+}
+
 /** A call whose decision is not the expected one. */
 interface Difference {
   readonly call: TestCall
@@ -37,7 +44,7 @@ interface Difference {
   readonly number: number
   readonly judged: Judged
   /** What the stages say about the call. */
-  readonly explanation: readonly string[]
+  readonly explanation: readonly ExplanationLine[]
 }
 
 export interface CaseResult {
@@ -96,20 +103,32 @@ class Runner {
   async #judge(tested: TestCall): Promise<Judged> {
     const control = await this.#controlOf(tested)
     const outcome = await this.#pipeline.judging.run(control)
-    for (const { stage } of this.#pipeline.stages) {
-      for (const entry of stage.entries?.appliedTo(control.call) ?? []) this.#run.applied(entry)
-    }
+    for (const entry of this.#appliedTo(control.call)) this.#run.applied(entry)
     return judgedBy(outcome, control.call)
   }
 
-  /** The lines of the stages that find something about calls. */
-  async #explain(tested: TestCall): Promise<string[]> {
-    const lines: string[] = []
-    const say = ({ name, phase = 'inspection' }: Plugin, line: string) => {
-      if (explaining.has(phase)) lines.push(`${name}: ${line}`)
+  /** What the stages say that find something about calls; of rules, those that apply to the call. */
+  async #explain(tested: TestCall): Promise<ExplanationLine[]> {
+    const lines: ExplanationLine[] = []
+    const say = ({ name, phase = 'inspection' }: Plugin, text: string) => {
+      if (!explaining.has(phase)) return
+      const rule = this.#rules.find((one) => text.startsWith(`${one.name}: `))
+      lines.push({ section: name, text, ...(rule === undefined ? {} : { rule: rule.name }) })
     }
-    await this.#pipeline.explaining(say).run(await this.#controlOf(tested))
-    return lines
+    const control = await this.#controlOf(tested)
+    await this.#pipeline.explaining(say).run(control)
+    const applied = new Set(this.#appliedTo(control.call).map(({ name }) => name))
+    return lines.filter(({ rule }) => rule === undefined || applied.has(rule))
+  }
+
+  get #rules(): SectionEntry[] {
+    return this.#pipeline.stages
+      .flatMap(({ stage }) => stage.entries?.all ?? [])
+      .filter(({ kind }) => kind === 'rule')
+  }
+
+  #appliedTo(call: Call): SectionEntry[] {
+    return this.#pipeline.stages.flatMap(({ stage }) => stage.entries?.appliedTo(call) ?? [])
   }
 
   async #controlOf({ subject, args, idempotencyKey, headers, caller }: TestCall): Promise<CallControl> {

@@ -28,6 +28,8 @@ export interface PolicyTests {
   readonly files: readonly FileResult[]
   readonly counts: readonly CoverageCount[]
   readonly percent: number
+  /** The rules of the policy, for their places. */
+  readonly rules: readonly PlacedEntry[]
   readonly neverApplied: readonly PlacedEntry[]
   readonly notes: readonly string[]
 }
@@ -120,11 +122,9 @@ async function openPolicy(file: string, settings: TestSettings): Promise<OpenPol
 
 async function resultOf({ file, policy, coverage, files }: OpenPolicy): Promise<PolicyTests> {
   const locate = locateInText(await readFile(file, 'utf8'), file)
-  const neverApplied = coverage.neverApplied.map((entry) => ({
-    ...entry,
-    file,
-    line: locate(entry.path).origin.line,
-  }))
+  const placed = (entry: SectionEntry) => ({ ...entry, file, line: locate(entry.path).origin.line })
   const { counts, percent } = coverage
-  return { policy: file, files, counts, percent, neverApplied, notes: unjudged(policy) }
+  const rules = coverage.rules.map(placed)
+  const neverApplied = coverage.neverApplied.map(placed)
+  return { policy: file, files, counts, percent, rules, neverApplied, notes: unjudged(policy) }
 }

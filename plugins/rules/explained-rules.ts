@@ -9,6 +9,8 @@ export interface ExplainedRead {
   readonly shown: string | undefined
   /** Why it has no value, for example `amount is absent`. */
   readonly error: string | undefined
+  /** Whether it is a member that is not there. */
+  readonly isAbsent: boolean
 }
 
 export interface ExplainedRule extends RuleResult {

@@ -28,8 +28,8 @@ export function explainRule(
     reads: reads.map(({ path, evaluate }) => {
       const value = evaluateBounded(evaluate, variables, members)
       return value instanceof Failure
-        ? { path, shown: undefined, error: value.message }
-        : { path, shown: shown(value), error: undefined }
+        ? { path, shown: undefined, error: value.message, isAbsent: value.isAbsent }
+        : { path, shown: shown(value), error: undefined, isAbsent: false }
     }),
   }
 }
@@ -57,8 +57,11 @@ export function describeExplained({
   if (!isMatched) return `${name}: does not apply to this tool`
   const condition =
     source === undefined ? 'always' : `${kind} ${source.replaceAll(/\s+/g, ' ')} -> ${error ?? String(value)}`
-  const values = reads.map(({ path, shown, error: missing }) =>
-    shown === undefined ? `${path}: ${missing}` : `${path} = ${shown}`,
-  )
+  const isUnforeseen = kind === 'when' && !applies
+  const values = reads.map(({ path, shown, error: missing, isAbsent }) => {
+    if (shown !== undefined) return `${path} = ${shown}`
+    if (!isAbsent) return `${path}: ${missing}`
+    return `${path} is absent${isUnforeseen ? ', which `when` lets pass: use `require`' : ''}`
+  })
   return [`${name}: ${condition}${applies ? `, so ${then}` : ''}`, ...values].join('; ')
 }

@@ -1,6 +1,7 @@
 // The `rules` section: conditions on calls, in the Common Expression Language.
 import { createRequire } from 'node:module'
 import { definePlugin, identity, kept, owned, policyTokens, sideEffects } from '@svc/core'
+import { compareRules } from './compare.js'
 import { type RulesConfig, rulesSchema } from './config.js'
 import { explainedRules } from './explained-rules.js'
 
@@ -25,5 +26,8 @@ export const rulesPlugin = definePlugin({
     }),
   ],
   check: (rules, bindings) => onDemand().checkRules(rules, bindings),
+  // The stage needs nothing outside the process.
+  bindInMemory: () => undefined,
+  compare: (before = [], after = []) => compareRules(before, after),
   create: (rules, context) => onDemand().createRules(rules, context),
 })

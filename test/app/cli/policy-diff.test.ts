@@ -26,6 +26,9 @@ quotas: { adapter: memory }
 dedupe: {}
 security: { allow_versions: { billing: ["1.*"] }, limits: { max_payload_kb: 16 }, egress_allowlist: [a.example.com] }
 enforcement: { deny_on: [tool_not_in_allowlist, version_unpinned] }
+rules:
+  - { name: large, tools: [billing/refund], require: args.amount <= 100, then: deny }
+  - { name: writes, tools: ["*/write_*"], then: escalate }
 `
 
 describe('svc policy diff', () => {
@@ -155,6 +158,27 @@ describe('svc policy diff', () => {
         '    audit  changed; it decides on no call',
       ],
       0,
+    ],
+    [
+      'shows rules that are added and removed, and tools that a rule no longer applies to',
+      [
+        ['rules:', 'rules:\n  - { name: night, when: call.time.getHours() > 20, then: deny }'],
+        ['  - { name: large, tools: [billing/refund], require: args.amount <= 100, then: deny }\n', ''],
+        ['["*/write_*"]', '["crm/write_*"]'],
+      ],
+      [
+        'every tenant',
+        '  ~ rule night  added: when call.time.getHours() > 20, then deny, for *  narrower',
+        '  ~ rule writes  no longer applies to every tool that it did  e.g. mcp://x/write_@x',
+        '  ~ rule large  removed: require args.amount <= 100, then deny, for billing/refund  wider',
+      ],
+      1,
+    ],
+    [
+      'does not compare conditions',
+      [['args.amount <= 100', 'args.amount <= 50']],
+      ['every tenant', '  ? rule large  condition changed, not compared'],
+      2,
     ],
     [
       'shows a server more',

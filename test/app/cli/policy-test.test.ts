@@ -175,6 +175,39 @@ describe('svc policy test', () => {
     expect(exit).to.equal(1)
   })
 
+  it('shows the rules that apply to a failed call with the values that they read, and counts them', async () => {
+    using folder = new TemporaryDir()
+    const file = join(folder.path, 'svc.yaml')
+    const policy = `${rules}rules:
+  - name: large-refunds
+    tools: [billing/refund]
+    when: args.amount > 100
+    then: report
+  - { name: unforeseen, tools: [billing/refund], when: "has(args.amount) && args.amount > 100", then: deny }
+  - { name: night-writes, tools: [billing/write], then: escalate }
+`
+    writeFileSync(file, policy)
+    const lineOf = (name: string) => policy.slice(0, policy.indexOf(`name: ${name}`)).split('\n').length
+    const test = join(folder.path, 'svc.test.yaml')
+    writeFileSync(
+      test,
+      `${callers}cases:
+  - { name: large, who: bob, call: billing/refund, arguments: { amount: 240 }, expect: deny, reason: "rule:unforeseen" }
+  - { name: none, who: bob, call: billing/refund, expect: deny }
+`,
+    )
+    const { lines, exit } = await runPolicy(['test', test])
+    const shown = lines.map((line) => line.replaceAll(`${folder.path}/`, '').trim())
+    expect(shown[0]).to.equal('ok    large  deny (rule:unforeseen)')
+    expect(shown).to.include(
+      `unforeseen (svc.yaml:${lineOf('unforeseen')})  when has(args.amount) && args.amount > 100 -> false; args.amount is absent, which \`when\` lets pass: use \`require\``,
+    )
+    expect(shown.filter((line) => line.startsWith('night-writes'))).to.deep.equal([])
+    expect(shown).to.include('1 passed, 1 failed   rules 2/3   plans 1/2   patterns 1/5')
+    expect(shown).to.include(`rule night-writes (svc.yaml:${lineOf('night-writes')})`)
+    expect(exit).to.equal(1)
+  })
+
   it('names the entries that applied to no call, with their lines, and fails below --min-coverage', async () => {
     const cases = one('who: bob, call: billing/list, expect: allow')
     const { lines, exit } = await run(cases)
