@@ -19,7 +19,7 @@ export function doctorCommand(io: CliIo = processIo(), env: Environment = proces
       const ok = checks.every(({ severity }) => severity !== 'error')
       if (!ok) io.exit(FAILED)
       if (json === true) return io.out(`${JSON.stringify({ file, ok, checks }, null, 2)}\n`)
-      await io.out(checks.map(lineOf).join(''))
+      await io.out(`${checks.map(lineOf).join('')}${summaryOf(checks)}\n`)
     })
   return withManual(command, { example: 'policy.yaml', verdicts: ['no error', 'an error was found'] })
 }
@@ -36,12 +36,20 @@ async function checksOf(file: string, env: Environment): Promise<SectionCheck[]>
   const warn = (message: string) => warnings.push(message)
   const context = commandContext(result.policy, { baseDir: baseDirOf(file), env, warn })
   const found = await runDoctor(result.policy, context)
-  const warned = warnings.map(
+  const warned = [...new Set(warnings)].map(
     (message): SectionCheck => ({ section: 'policy', severity: 'warning', message }),
   )
   const machine = { env, platform: process.platform, dir: baseDirOf(file) }
   const clients = clientChecks(machine, result.policy.host)
   return [...checks, ...warned, ...found, ...clients.map((check) => ({ section: 'clients', ...check }))]
+}
+
+function summaryOf(checks: readonly SectionCheck[]): string {
+  const count = (severity: SectionCheck['severity']) => {
+    const found = checks.filter((check) => check.severity === severity).length
+    return `${found === 0 ? 'no' : found} ${severity}${found === 1 ? '' : 's'}`
+  }
+  return `${count('error')}, ${count('warning')}`
 }
 
 function lineOf({ section, severity, message, hint }: SectionCheck): string {

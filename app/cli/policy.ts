@@ -2,7 +2,7 @@
 import { messageOf } from '@svc/core/json'
 import { type Diagnostic, describeDiagnostic, type PolicyResult, policySchema } from '@svc/core/policy'
 import { Command, InvalidArgumentError, Option } from 'commander'
-import { refusedTools } from '../doctor/refused-tools.js'
+import { toolWarnings } from '../doctor/tool-warnings.js'
 import { builtinPlugins } from '../gateway/plugins.js'
 import { isIdempotencyKey, keyExpected } from '../http/call-headers.js'
 import { type HostConfig, hostSchema } from '../policy/config.js'
@@ -118,8 +118,8 @@ async function checkedPolicy(file: string, env: Environment): Promise<PolicyResu
   const result = await loadPolicyFile(file, env, true)
   if (!result.ok) return result
   const context = commandContext(result.policy, { baseDir: baseDirOf(file), env, warn: () => undefined })
-  const refused = await refusedTools(result.policy, context)
-  return refused.length === 0 ? result : loadPolicyFile(file, env, true, { found: refused })
+  const found = await toolWarnings(result.policy, context)
+  return found.length === 0 ? result : loadPolicyFile(file, env, true, { found })
 }
 
 async function schema(file: string | undefined, io: CliIo, env: Environment): Promise<void> {

@@ -22,7 +22,8 @@ import { AdminToken } from '../policy/admin-authorizer.js'
 import type { HostConfig } from '../policy/config.js'
 import { Certificates, type TlsConfig } from '../tls/certificates.js'
 import { addressOf } from '../upstream/target.js'
-import { stdioChecks } from './stdio-targets.js'
+import { listHttpTools } from './listed-tools.js'
+import { checkTools, stdioChecks } from './stdio-targets.js'
 
 /** The checks of a section. */
 export interface SectionChecks {
@@ -32,13 +33,14 @@ export interface SectionChecks {
   run(): Promise<readonly DoctorCheck[]>
 }
 
-function hostChecks(host: HostConfig, context: PluginContext): SectionChecks[] {
+function hostChecks(policy: EffectivePolicy<HostConfig>, context: PluginContext): SectionChecks[] {
+  const { host } = policy
   const { server, admin } = host
   const sections: SectionChecks[] = [
     { section: 'sec0Dir', run: () => checkDirectory("the gateway's directory", context.stateDir) },
     { section: 'port', run: () => checkPorts(host) },
     { section: 'server', run: () => checkServerKeys(server, context) },
-    { section: 'targets', run: () => checkTargets(host) },
+    { section: 'targets', run: () => checkTargets(policy, context) },
     { section: 'notices', run: () => checkWebhooks(host, context) },
   ]
   return admin === undefined
@@ -105,10 +107,16 @@ async function checkWebhooks({ notices }: HostConfig, context: PluginContext): P
   return (await Promise.all(checks)).flat()
 }
 
-async function checkTargets({ targets }: HostConfig): Promise<DoctorCheck[]> {
-  const checks = Object.entries(targets).flatMap(([server, target]) =>
-    typeof target === 'string' ? [checkServer(`the server "${server}"`, addressOf(target))] : [],
-  )
+async function checkTargets(
+  policy: EffectivePolicy<HostConfig>,
+  context: PluginContext,
+): Promise<DoctorCheck[]> {
+  const checks = Object.entries(policy.host.targets).map(async ([server, target]): Promise<DoctorCheck[]> => {
+    if (typeof target !== 'string') return []
+    const [reached, ...clock] = await checkServer(`the server "${server}"`, addressOf(target))
+    const tools = reached.severity === 'ok' ? await listHttpTools(server, target) : undefined
+    return [reached, ...clock, ...(tools === undefined ? [] : await checkTools(tools, policy, context))]
+  })
   return (await Promise.all(checks)).flat()
 }
 
@@ -163,7 +171,7 @@ export async function runDoctor(
   policy: EffectivePolicy<HostConfig>,
   context: PluginContext,
 ): Promise<SectionCheck[]> {
-  const { host, plugins, sections } = policy
+  const { plugins, sections } = policy
   const ofPlugins = plugins.flatMap((plugin): SectionChecks[] => {
     const { name } = plugin
     const config = sections.get(name)
@@ -171,7 +179,7 @@ export async function runDoctor(
       ? []
       : [{ section: name, run: async () => (await plugin.doctor?.(config, context)) ?? [] }]
   })
-  const all = [...hostChecks(host, context), ...stdioChecks(policy, context), ...ofPlugins]
+  const all = [...hostChecks(policy, context), ...stdioChecks(policy, context), ...ofPlugins]
   return (await Promise.all(all.map(runCheck))).flat()
 }
 

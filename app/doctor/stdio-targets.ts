@@ -13,7 +13,8 @@ import { type StdioTarget, stdioTargetsOf } from '../stdio-targets/config.js'
 import { StdioEndpoint } from '../stdio-targets/endpoint.js'
 import { Launcher } from '../stdio-targets/launcher.js'
 import type { SectionChecks } from './doctor.js'
-import { accessTo } from './tool-access.js'
+import { accessTo, entriesOf, type ListedTools } from './tool-access.js'
+import { unmatchedPatterns } from './unmatched-patterns.js'
 
 /** Time for listing the tools and, if the package is pinned, for its installation, beside the start of the server. */
 const listMs = 10_000
@@ -55,14 +56,8 @@ async function checkStdio(
     const send = channel.sendingOwn(AbortSignal.timeout(listMs))
     const names = await toolNames(send, server, ownClientFacts(gatewayImplementation))
     const started = `the server "${name}" starts: version ${version}, revision ${server.revision}, ${toolsIn(names)}`
-    const access = await accessTo({ server: name, version, names }, policy, context)
-    return [
-      { severity: 'ok', message: started },
-      ...access.map(({ who, usable }): DoctorCheck => {
-        const which = usable.length === names.length ? 'all its tools' : toolsIn(usable)
-        return { severity: 'ok', message: `${who} may use of "${name}": ${which}` }
-      }),
-    ]
+    const access = await checkTools({ server: name, version, names }, policy, context)
+    return [{ severity: 'ok', message: started }, ...access]
   } catch (error) {
     const hint = 'run the command in a terminal to see what it prints; it must speak MCP over stdio'
     const reason = error instanceof Error && error.cause !== undefined ? `: ${messageOf(error.cause)}` : ''
@@ -70,6 +65,30 @@ async function checkStdio(
   } finally {
     await endpoint.close()
   }
+}
+
+/** Who may use which of the tools, and the patterns that match none of them. */
+export async function checkTools(
+  tools: ListedTools,
+  policy: Policy,
+  context: PluginContext,
+): Promise<DoctorCheck[]> {
+  const { server, names } = tools
+  const access = await accessTo(tools, policy, context)
+  const nobody = `no caller may use a tool of "${server}"`
+  const hint = 'allow tools to a tenant or plan, and callers by authn'
+  return [
+    ...access.map(({ who, usable }): DoctorCheck => {
+      const which = usable.length === names.length ? 'all its tools' : toolsIn(usable)
+      return { severity: 'ok', message: `${who} may use of "${server}": ${which}` }
+    }),
+    ...(names.length > 0 && access.every(({ usable }) => usable.length === 0)
+      ? [{ severity: 'warning' as const, message: nobody, hint }]
+      : []),
+    ...unmatchedPatterns(tools, entriesOf(policy, context), policy).map(
+      ({ path, message }): DoctorCheck => ({ severity: 'warning', message: `${path.join('.')}: ${message}` }),
+    ),
+  ]
 }
 
 function toolsIn(names: readonly string[]): string {

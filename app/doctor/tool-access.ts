@@ -1,5 +1,13 @@
 // Lists which tools of a server a policy lets each tenant use, by the stages' explanations of a `tools/list`.
-import { callRequest, identity, type PluginContext, resolveOptional, services } from '@svc/core'
+import {
+  callRequest,
+  identity,
+  type PluginContext,
+  policyTokens,
+  resolveOptional,
+  type SectionEntry,
+  services,
+} from '@svc/core'
 import { type CallControl, compose, type PlacedStage } from '@svc/core/pipeline'
 import type { Policy } from '../gateway/builder.js'
 import { listedReference } from '../mcp/references.js'
@@ -12,7 +20,7 @@ export interface ListedTools {
   readonly names: readonly string[]
 }
 
-/** The access of one group of callers: a tenant, or all without an entry. Users and roles of a tenant may have more. */
+/** The access of one group of callers. Users and roles of a tenant may have more. */
 interface ToolAccess {
   readonly who: string
   readonly usable: readonly string[]
@@ -26,13 +34,28 @@ export async function accessTo(
 ): Promise<ToolAccess[]> {
   const stages = stagesOf(policy, policy.plugins, context)
   const listed = resolveOptional(context.container, services.namedTenants) ?? []
-  const groups = [
+  const withTokens = [
     ...listed.map((tenant) => ({ who: `tenant "${tenant}"`, tenant })),
     { who: listed.length === 0 ? 'each tenant' : 'each other tenant', tenant: unlistedOf(listed) },
   ]
-  return Promise.all(
+  // Without validated tokens there is no other tenant than the gateway's own.
+  const knowsUsers = resolveOptional(context.container, policyTokens.knowsUsers) !== false
+  const groups = [
+    { who: `a caller without a token, of tenant "${policy.host.tenant}",`, tenant: undefined },
+    ...(knowsUsers ? withTokens : []),
+  ]
+  const found = await Promise.all(
     groups.map(async ({ who, tenant }) => ({ who, usable: await usableBy(tenant, tools, stages) })),
   )
+  return found.flatMap(({ who, usable }) => (usable === undefined ? [] : [{ who, usable }]))
+}
+
+/** The entries of sections that apply to some calls only. */
+export function entriesOf(policy: Policy, context: PluginContext): SectionEntry[] {
+  return policy.plugins.flatMap((plugin) => {
+    const stage = plugin.create(policy.sections.get(plugin.name), context)
+    return stage.entries?.all ?? []
+  })
 }
 
 /** The tools that content rules refuse for every caller under the policy's verdict, with the reasons. */
@@ -67,15 +90,16 @@ function explainingStage(name: string, stage: PlacedStage['stage']): PlacedStage
   return { name, stage: { handle } }
 }
 
+/** Undefined for callers that may not send anything. */
 async function usableBy(
-  tenant: string,
+  tenant: string | undefined,
   { server, version, names }: ListedTools,
   stages: readonly PlacedStage[],
-): Promise<string[]> {
+): Promise<string[] | undefined> {
   const control = listingOf(tenant, server, version)
   const { call } = control
   const outcome = await compose(stages, () => Promise.resolve(unsent))(control)
-  if (outcome.kind !== 'completed') return []
+  if (outcome.kind !== 'completed') return outcome.code === 'UNAUTHENTICATED' ? undefined : []
   return names.filter((tool) => {
     const reference = listedReference(server, 'tool', tool, version)
     return reference !== undefined && call.mayRequest(reference, 'tool')
@@ -87,7 +111,8 @@ function unlistedOf(tenants: readonly string[]): string {
   return `${tenants.join('-')}-other`
 }
 
-function listingOf(tenant: string, server: string, version: string): CallControl {
+/** Without a tenant the caller has no token. */
+function listingOf(tenant: string | undefined, server: string, version: string): CallControl {
   const request = callRequest({
     kind: 'protocol',
     method: 'tools/list',
@@ -98,6 +123,6 @@ function listingOf(tenant: string, server: string, version: string): CallControl
     idempotencyKey: null,
   })
   const control = unsentCall(request)
-  control.call.set(identity, { tenant, authenticated: true, roles: [] })
+  if (tenant !== undefined) control.call.set(identity, { tenant, authenticated: true, roles: [] })
   return control
 }

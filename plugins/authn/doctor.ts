@@ -30,7 +30,7 @@ async function checkKeys(
       const message = `the key set ${uri} has no key for ${algorithms.join(', ')}`
       return { severity: 'error', message, hint: 'add the algorithm of the issuer to authn.oidc.algorithms' }
     }
-    const message = `the key set ${uri} has ${usable.length} usable keys`
+    const message = `the key set ${uri} has ${usable.length} usable ${usable.length === 1 ? 'key' : 'keys'}`
     if (warnings.length === 0) return { severity: 'ok', message }
     return { severity: 'warning', message: `${message}; ${warnings.join('; ')}` }
   } catch (error) {
@@ -44,7 +44,13 @@ async function checkKeys(
 async function checkMetadata({ issuer, jwks_uri: uri, jwks }: OidcConfig): Promise<DoctorCheck[]> {
   const url = `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`
   if (!/^https?:/.test(issuer) || !URL.canParse(url)) return []
-  const published = await metadataAt(url, jwks.timeoutMs)
+  let published: Record<string, unknown> | undefined
+  try {
+    published = await metadataAt(url, jwks.timeoutMs)
+  } catch (error) {
+    const message = `the issuer ${issuer} does not respond at ${url}: ${messageOf(error)}`
+    return [{ severity: 'warning', message, hint: 'check authn.oidc.issuer; clients sign in there' }]
+  }
   const differences = Object.entries({ issuer, jwks_uri: uri }).flatMap(([key, configured]) => {
     const theirs = published?.[key]
     return typeof theirs !== 'string' || theirs === configured ? [] : [`${key} is ${theirs}`]
@@ -56,12 +62,14 @@ async function checkMetadata({ issuer, jwks_uri: uri, jwks }: OidcConfig): Promi
 
 const maxMetadataBytes = 256 * 1024
 
-/** Undefined if there is none. */
+/** Undefined if there is none. Rejects if the issuer does not respond, or fails. */
 async function metadataAt(url: string, timeoutMs: number): Promise<Record<string, unknown> | undefined> {
+  const client = new HttpClient()
   try {
-    const { status, bytes } = await new HttpClient().send(url, { timeoutMs, maxBytes: maxMetadataBytes })
+    const { status, bytes } = await client.send(url, { timeoutMs, maxBytes: maxMetadataBytes })
+    if (status >= 500) throw new Error(`status ${status}`)
     return status === 200 ? parseJsonObject(bytes.toString('utf8')) : undefined
-  } catch {
-    return undefined
+  } finally {
+    await client.close()
   }
 }

@@ -20,6 +20,8 @@ export interface Bucket extends AsyncDisposable {
   readonly keys: string[]
   /** Statuses of all PUTs, in order. */
   readonly statuses: number[]
+  /** Whether the credentials may list objects. */
+  mayList: boolean
   /** Called before each PUT; true if it has responded. */
   error: (key: string, response: ServerResponse) => boolean
   read(key: string): Promise<string>
@@ -38,7 +40,7 @@ export async function startBucket(): Promise<Bucket> {
     const serve = () =>
       message.method === 'PUT'
         ? put(message, response, bucket, { behind, checksums })
-        : read(message, response, { behind, checksums })
+        : read(message, response, bucket, { behind, checksums })
     // PUTs run one at a time, so that none comes between the HEAD and the PUT of another.
     turn = turn.then(serve).catch((error: unknown) => response.destroy(error as Error))
   })
@@ -53,6 +55,7 @@ export async function startBucket(): Promise<Bucket> {
     },
     keys: [],
     statuses: [],
+    mayList: true,
     error: () => false,
     async read(key) {
       const response = await fetch(`${behind}/${NAME}/${key.split('/').map(encodeURIComponent).join('/')}`)
@@ -92,9 +95,14 @@ interface Behind {
 async function read(
   message: IncomingMessage,
   response: ServerResponse,
+  bucket: Bucket,
   { behind, checksums }: Behind,
 ): Promise<void> {
   const url = new URL(message.url ?? '/', behind)
+  if (url.searchParams.has('list-type') && !bucket.mayList) {
+    response.writeHead(403).end('<Error><Code>AccessDenied</Code></Error>')
+    return
+  }
   const isPresigned = url.searchParams.has('X-Amz-Signature')
   if (isPresigned ? !isSigned(message) : message.headers.authorization === undefined) {
     response.writeHead(403).end()

@@ -69,6 +69,21 @@ describe('svc doctor, about the peers of a gateway,', () => {
       )
     })
 
+    it('warns if it does not respond while its keys are elsewhere', async () => {
+      const failing = await startUpstream((_call, response) => response.writeHead(502).end())
+      for (const [at, reason] of [
+        ['https://127.0.0.1:1', 'connect ECONNREFUSED'],
+        [failing.url, 'status 502'],
+      ] as const) {
+        const lines = await rig.about('authn', { authn: { oidc: { ...issuer.oidc, issuer: at } } })
+        expect(lines[0]).to.match(/^ok the key set/)
+        expect(lines[1])
+          .to.include(`warning the issuer ${at} does not respond at ${at}/.well-known/`)
+          .and.include(reason)
+      }
+      await failing[Symbol.asyncDispose]()
+    })
+
     it('warns if its metadata contradict the policy', async () => {
       const provider = await startOAuthProvider('read')
       const oidc = { ...provider.oidc, issuer: `${provider.issuer}/` }
@@ -80,7 +95,7 @@ describe('svc doctor, about the peers of a gateway,', () => {
     })
   })
 
-  it('asks the control plane whether it accepts the key, and uploads nothing', async () => {
+  it('asks the control plane whether it accepts the key and can list the bucket, and uploads nothing', async () => {
     await using bucket = await startBucket()
     const keys = join(rig.home, 'keys.json')
     const key = addKey(keys)
@@ -96,9 +111,13 @@ describe('svc doctor, about the peers of a gateway,', () => {
         presign: { apiBaseUrl: plane.url, auditKey },
       },
     })
-    expect((await rig.about('audit', audit(`Bearer ${key}`))).at(-1)).to.equal(
+    expect((await rig.about('audit', audit(`Bearer ${key}`))).slice(-2)).to.deep.equal([
       'ok the key of the control plane can be used',
-    )
+      'ok the bucket of the control plane can be listed',
+    ])
+    bucket.mayList = false
+    const [denied] = (await rig.about('audit', audit(`Bearer ${key}`))).slice(-1)
+    expect(denied).to.match(/^error the bucket of the control plane cannot be listed: .*STORE_UNAVAILABLE/)
     const { checks: found } = await rig.checks(audit('Bearer hunter2'))
     const last = found.filter(({ section }) => section === 'audit').at(-1)
     expect(last).to.include({ severity: 'error' })
@@ -138,7 +157,7 @@ describe('svc doctor, about the peers of a gateway,', () => {
     expect(lines[2]).to.match(
       /^error the secret of the webhook notices\[1\] cannot be used: the secret is not base64$/,
     )
-    expect(rig.upstream.calls.map(({ method }) => method)).to.deep.equal(['HEAD', 'HEAD'])
+    expect(rig.upstream.calls.filter(({ method }) => method === 'HEAD')).to.have.length(2)
   })
 
   it('finds a runtime that does not respond', async () => {

@@ -1,0 +1,52 @@
+// Finds for `svc policy check` what a policy says about the tools of reachable servers: those that it refuses to every
+// caller, and patterns that match none, so that they are found before the first call.
+import { type ConfigConflict, type PluginContext, policyTokens, resolveOptional } from '@svc/core'
+import type { Policy } from '../gateway/builder.js'
+import { listHttpTools } from './listed-tools.js'
+import { entriesOf, type ListedTools, refusalsOf } from './tool-access.js'
+import { unmatchedPatterns } from './unmatched-patterns.js'
+
+const maxShown = 50
+
+/**
+ * Warnings. Servers are asked only if the policy refuses tools by name. Those that cannot be listed are left out, and so
+ * are commands, which are not started for a check.
+ */
+export async function toolWarnings(policy: Policy, context: PluginContext): Promise<ConfigConflict[]> {
+  const entries = entriesOf(policy, context)
+  const refuses = resolveOptional(context.container, policyTokens.refusesTools) === true
+  if (!refuses && !entries.some(({ path }) => path.includes('denylist'))) return []
+  const listed = await Promise.all(
+    Object.entries(policy.host.targets).map(([server, target]) =>
+      typeof target === 'string' ? listHttpTools(server, target) : undefined,
+    ),
+  )
+  const found = await Promise.all(
+    listed.map(async (tools) =>
+      tools === undefined
+        ? []
+        : [
+            ...(refuses ? await refusedTools(tools, policy, context) : []),
+            ...unmatchedPatterns(tools, entries, policy),
+          ],
+    ),
+  )
+  return found.flat()
+}
+
+async function refusedTools(
+  tools: ListedTools,
+  policy: Policy,
+  context: PluginContext,
+): Promise<ConfigConflict[]> {
+  const refusals = await refusalsOf(tools, policy, context)
+  return [...new Set(refusals.map(({ reason }) => reason))].map((reason) => {
+    const names = refusals.flatMap((refusal) => (refusal.reason === reason ? [refusal.tool] : []))
+    const more = names.length > maxShown ? ` and ${names.length - maxShown} more` : ''
+    return {
+      path: ['targets', tools.server],
+      message: `the server lists tools that are refused with ${reason}: ${names.slice(0, maxShown).join(', ')}${more}`,
+      severity: 'warning',
+    }
+  })
+}
