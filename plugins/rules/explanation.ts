@@ -1,6 +1,6 @@
 // Explains what rules decided about a call, with the values that they read.
 import { visibleInLine } from '@svc/core/json'
-import { evaluateBounded, Failure, type FoldedMembers, type Value, type Variables } from './engine/index.js'
+import { type CallScope, evaluateBounded, Failure, type Value, type Variables } from './engine/index.js'
 import type { ExplainedRule } from './explained-rules.js'
 import type { Rule, RuleResult } from './rule.js'
 
@@ -11,7 +11,7 @@ export function explainRule(
   index: number,
   result: RuleResult | undefined,
   variables: Variables,
-  members: FoldedMembers,
+  scope: CallScope,
 ): ExplainedRule {
   const { name, kind, source, then, expression } = rule
   const reads = result === undefined ? [] : (expression?.reads ?? [])
@@ -26,7 +26,7 @@ export function explainRule(
     error: result?.error,
     applies: result?.applies === true,
     reads: reads.map(({ path, evaluate }) => {
-      const value = evaluateBounded(evaluate, variables, members)
+      const value = evaluateBounded(evaluate, variables, scope)
       return value instanceof Failure
         ? { path, shown: undefined, error: value.message, isAbsent: value.isAbsent }
         : { path, shown: shown(value), error: undefined, isAbsent: false }

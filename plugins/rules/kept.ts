@@ -1,9 +1,9 @@
 // The values that rules keep for the record.
 import type { KeptValues } from '@svc/core'
 import {
+  type CallScope,
   evaluateBounded,
   Failure,
-  type FoldedMembers,
   type ReadPath,
   type Value,
   type Variables,
@@ -17,14 +17,14 @@ const MAX_TEXT = 256
 export function keptValues(
   paths: ReadonlyMap<string, ReadPath>,
   variables: Variables,
-  members: FoldedMembers,
+  scope: CallScope,
 ): KeptValues {
   const values: Record<string, string | number | boolean | null> = {}
   const absent: string[] = []
   const withheld: string[] = []
   for (const [path, { evaluate }] of paths) {
     const value =
-      Object.keys(values).length < MAX_PATHS ? evaluateBounded(evaluate, variables, members) : undefined
+      Object.keys(values).length < MAX_PATHS ? evaluateBounded(evaluate, variables, scope) : undefined
     if (value instanceof Failure && value.isAbsent) absent.push(path)
     else if (isKept(value)) values[path] = value
     else if (value instanceof Date) values[path] = value.toISOString()

@@ -4,11 +4,11 @@ import { canonicalize, sha256Hex } from '@svc/core/json'
 import { compilePatternSet, type PatternSet } from '@svc/core/match'
 import type { RuleConfig } from './config.js'
 import {
+  type CallScope,
   compileExpression,
   compilePath,
   type Expression,
   Failure,
-  type FoldedMembers,
   type ReadPath,
   type Variables,
 } from './engine/index.js'
@@ -62,12 +62,12 @@ export function compilePolicyRule(config: RuleConfig, vars: Readonly<Record<stri
 const always: RuleResult = { value: undefined, error: undefined, applies: true }
 
 /** What callers and servers claim of themselves can give a rule its effect, and never take it away. */
-export function judge(rule: Rule, variables: Variables, members: FoldedMembers): RuleResult {
+export function judge(rule: Rule, variables: Variables, scope: CallScope): RuleResult {
   const { expression, kind } = rule
   if (expression === undefined) return always
-  const result = resultOf(kind, expression.evaluate(variables, members))
+  const result = resultOf(kind, expression.evaluate(variables, scope))
   if (result.applies || !claimedPaths.some((path) => expression.mentions(path))) return result
-  return resultOf(kind, expression.evaluate(withoutClaims(variables), members))
+  return resultOf(kind, expression.evaluate(withoutClaims(variables), scope))
 }
 
 function withoutClaims(variables: Variables): Variables {

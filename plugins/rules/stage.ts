@@ -13,7 +13,7 @@ import {
   type SectionEntry,
   type Stage,
 } from '@svc/core'
-import { FoldedMembers, type ReadPath, type Variables } from './engine/index.js'
+import { CallScope, type ReadPath, type Variables } from './engine/index.js'
 import { explainedRules } from './explained-rules.js'
 import { describeExplained, explainRule } from './explanation.js'
 import { keptValues } from './kept.js'
@@ -64,10 +64,10 @@ export class RulesStage implements Stage {
   async explain(call: Call, next: Next, say: (line: string) => void): Promise<Outcome> {
     const request = await call.request()
     const judged = this.#inspect(call, request)
-    const { variables, members } = this.#read(call, request)
+    const { variables, scope } = this.#read(call, request)
     const results = new Map(judged.map(({ rule, result }) => [rule, result]))
     const explained = this.#rules.map((rule, index) =>
-      explainRule(rule, index, results.get(rule), variables, members),
+      explainRule(rule, index, results.get(rule), variables, scope),
     )
     call.set(explainedRules, explained)
     for (const one of explained) say(describeExplained(one))
@@ -78,11 +78,11 @@ export class RulesStage implements Stage {
     if (this.#referenceRule !== undefined) call.addReferenceRule(this.#referenceRule)
     const matching = this.#matching(request)
     if (matching.length === 0) return []
-    const { variables, members } = this.#read(call, request)
-    const judged = matching.map((rule) => ({ rule, result: judge(rule, variables, members) }))
+    const { variables, scope } = this.#read(call, request)
+    const judged = matching.map((rule) => ({ rule, result: judge(rule, variables, scope) }))
     this.#report(call, judged)
     const paths = keptPaths(matching)
-    if (paths.size > 0) call.set(kept, keptValues(paths, variables, members))
+    if (paths.size > 0) call.set(kept, keptValues(paths, variables, scope))
     if (this.#isTimed) this.#judgeAgain(call, request, judged)
     return judged
   }
@@ -94,10 +94,10 @@ export class RulesStage implements Stage {
     )
   }
 
-  #read(call: Call, request: CallRequest): { variables: Variables; members: FoldedMembers } {
+  #read(call: Call, request: CallRequest): { variables: Variables; scope: CallScope } {
     return {
       variables: variablesOf(call, request, this.#sources, this.#clock.now()),
-      members: new FoldedMembers(),
+      scope: new CallScope(),
     }
   }
 
@@ -121,9 +121,9 @@ export class RulesStage implements Stage {
     if (timed.length === 0) return
     call.hold({
       commit: () => {
-        const { variables, members } = this.#read(call, request)
+        const { variables, scope } = this.#read(call, request)
         for (const { rule } of timed) {
-          const result = judge(rule, variables, members)
+          const result = judge(rule, variables, scope)
           if (result.applies) call.addFinding({ ...ruleFinding(rule, result), ruling: 'deny' })
         }
         return undefined

@@ -1,5 +1,6 @@
 // What every part of an evaluation has: its values, its failures, and a bound on its cost.
 import type { JsonObject, JsonValue } from '@svc/core/json'
+import type { CallScope } from './call-scope.js'
 import type { FoldedMembers } from './members.js'
 
 /** `int` is a bigint and `double` a number, as in CEL; a timestamp is a Date. */
@@ -42,11 +43,18 @@ export const NODE_NS = 40
 const FAILURE_NS = 1500
 
 export class CostBudget {
-  #left = BUDGET_NS
+  readonly #scope: CallScope
+  #left: number
+
+  constructor(scope: CallScope) {
+    this.#scope = scope
+    this.#left = Math.min(BUDGET_NS, scope.leftNs)
+  }
 
   /** @throws {Failure} if the evaluation costs too much, and at each charge after that */
   charge(ns: number): void {
     this.#left -= ns
+    this.#scope.leftNs -= ns
     if (this.#left < 0) fail('the condition costs too much for these arguments')
   }
 }

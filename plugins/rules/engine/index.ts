@@ -1,15 +1,15 @@
 // Expressions in CEL: parsed and checked by a library, evaluated here within a bound. Loaded by the first policy with a
 // rule that has a condition.
 import { EvaluationError, ParseError, TypeError as TypeMistake } from '@marcbachmann/cel-js'
+import { CallScope } from './call-scope.js'
 import { Compiler, type ReadPath } from './compile.js'
 import { CostBudget, type EvaluationState, Failure, type Value, type Variables } from './evaluation.js'
-import { FoldedMembers } from './members.js'
 import { ExpressionError } from './mistake.js'
 import { pathOf } from './nodes.js'
 import { type DeclaredType, environment, fieldsOf, isRequired, typeOfSchema, typeOfVar } from './types.js'
 
 export type { ReadPath, Value, Variables }
-export { ExpressionError, Failure, FoldedMembers }
+export { CallScope, ExpressionError, Failure }
 
 /** Characters of an expression. */
 const MAX_LENGTH = 2000
@@ -28,7 +28,7 @@ export interface Expression {
   mentions(path: string): boolean
   /** Members of `args` that it reads, which the schema does not require, without asking by `has`. */
   readonly optional: readonly string[]
-  evaluate(variables: Variables, members: FoldedMembers): Value | Failure
+  evaluate(variables: Variables, scope: CallScope): Value | Failure
 }
 
 /** @throws {ExpressionError} for a mistake in the text */
@@ -51,7 +51,7 @@ export function compileExpression(source: string, { vars, schema }: Declarations
     mentions: (path) =>
       reads.some((read) => read.path.startsWith(path) && /^(?:$|[.[])/.test(read.path.slice(path.length))),
     optional: schema === undefined ? [] : optionalIn(reads, schema),
-    evaluate: (variables, members) => evaluateBounded(run, variables, members),
+    evaluate: (variables, scope) => evaluateBounded(run, variables, scope),
   }
 }
 
@@ -81,10 +81,10 @@ function optionalIn(reads: readonly ReadPath[], schema: unknown): string[] {
 export function evaluateBounded(
   run: (evaluation: EvaluationState) => Value,
   variables: Variables,
-  members: FoldedMembers,
+  scope: CallScope,
 ): Value | Failure {
   try {
-    return run({ variables, members, budget: new CostBudget(), locals: [] })
+    return run({ variables, members: scope.members, budget: new CostBudget(scope), locals: [] })
   } catch (error) {
     if (error instanceof Failure) return error
     throw error

@@ -39,6 +39,9 @@ describe('a gateway that records a call', () => {
     ['the parser of mandates', '@sd-jwt/core/'],
     ['the decryption of tokens', 'jose/dist/webapi/jwe/'],
     ['the federation of servers', 'app/dist/federation/'],
+    ['the expressions of rules', '@marcbachmann/cel-js/'],
+    ['the regular expressions of rules', 're2js/'],
+    ['what rules need beyond their schema', 'plugins/rules/dist/on-demand.js'],
     ['the client of Redis', 'node_modules/ioredis/'],
   ] as const)
     it(`does not load ${what}`, () => {

@@ -2,9 +2,9 @@
 import type { PluginContext } from '@svc/core'
 import { rulesPlugin } from '@svc/plugin-rules'
 import {
+  CallScope,
   compileExpression,
   Failure,
-  FoldedMembers,
   type Variables,
 } from '@svc/plugin-rules/internal/engine/index'
 import { bindPolicy, type PolicyValues } from '../../support/check.js'
@@ -12,7 +12,7 @@ import { StageRig } from '../../support/stage-rig.js'
 
 export const vars = { max: 100, names: ['a', 'b'], numbers: [1, 2], word: 'x', on: true }
 
-function variables(args: unknown, others: Partial<Variables> = {}): Variables {
+export function variables(args: unknown, others: Partial<Variables> = {}): Variables {
   return {
     args: args as Variables['args'],
     params: {},
@@ -27,7 +27,7 @@ function variables(args: unknown, others: Partial<Variables> = {}): Variables {
 
 /** The value of the expression, or `error: why` if it has none. */
 export function valueFor(source: string, args: unknown = {}, others: Partial<Variables> = {}): unknown {
-  const value = compileExpression(source, { vars }).evaluate(variables(args, others), new FoldedMembers())
+  const value = compileExpression(source, { vars }).evaluate(variables(args, others), new CallScope())
   return value instanceof Failure ? `error: ${value.message}` : value
 }
 
