@@ -69,6 +69,7 @@ export { isSideEffecting, type SideEffectKnowledge } from './call/side-effects.j
 export { type Slot, slot } from './call/slot.js'
 export {
   credential,
+  decidingPattern,
   escalation,
   externalDecision,
   type Identity,

@@ -63,6 +63,8 @@ export class Policies {
 
   /** Does not wait: a reload is done when the new policy serves. */
   #retire(old: ActivePolicy): void {
+    // A call that waits for a person must not be sent under a policy that is no longer in force.
+    old.endWaits()
     const retiring = old
       .drain(this.#drainMs)
       .then(() => Promise.all([old.pipeline.stop(), this.#stdio?.keep(this.#targets)]))

@@ -150,6 +150,11 @@ export class ActivePolicy {
     }
   }
 
+  /** Ends calls that wait for a person's decision, now or later; their callers repeat them under the policy in force. */
+  endWaits(): void {
+    for (const control of this.#calls) control.drain()
+  }
+
   /** Waits for calls to end, aborts those still running after `drainMs`, and waits for their records. */
   async drain(drainMs: number): Promise<void> {
     await this.#calls.idle(drainMs)

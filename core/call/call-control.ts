@@ -40,6 +40,8 @@ export class CallControl {
   target: CallTarget
   /** How often the gateway has repeated the call. */
   retries = 0
+  /** The stage that ended the call without those inside it; `gateway` if its request is invalid. */
+  endedBy: string | undefined
   firstByteListener: (() => void) | undefined
   #read: CallInit['read']
   #request: Promise<CallRequest> | undefined

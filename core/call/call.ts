@@ -160,6 +160,11 @@ export class Call {
     this.#control.progress.hold(hold)
   }
 
+  /** The stage that ended the call without those inside it; `gateway` if its request is invalid. */
+  get endedBy(): string | undefined {
+    return this.#control.endedBy
+  }
+
   /** The outcome of a call that was stopped before it was sent; undefined for any other call. */
   get endedUnsent(): Denied | Failed | undefined {
     return this.#control.endedUnsent

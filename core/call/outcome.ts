@@ -52,6 +52,8 @@ export interface Denial {
   readonly type?: string
   /** The reason token. */
   readonly reason?: string
+  /** The counter of the limit that is used up; recorded, and not shown to the caller. */
+  readonly limit?: string
 }
 
 export interface Denied {

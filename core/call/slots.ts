@@ -105,6 +105,8 @@ export interface KeptValues {
   readonly withheld?: readonly string[]
 }
 
+/** The pattern that allows or denies the call's reference. Read by the record. */
+export const decidingPattern = slot<string>('decidingPattern')
 /** Read by the record. */
 export const kept = slot<KeptValues>('kept')
 /** Read by the record and by the dispatchers. */

@@ -15,6 +15,8 @@ export interface PatternSet {
    * folded, if only that matches.
    */
   findReading(readings: readonly string[]): string | undefined
+  /** The first pattern that matches one of the readings, as it is written or folded; for records and explanations. */
+  findPattern(readings: readonly string[]): string | undefined
   /** Whether some pattern matches some reference of the server, given by its decoded name. Lists that allow use it. */
   mayMatchServer(server: string): boolean
   /** Whether one pattern matches every reference of the server, given by its decoded name. Lists that restrict use it. */
@@ -54,6 +56,13 @@ export function compilePatternSet(patterns: Iterable<string>): PatternSet {
           return referenceOf(subject.folded)
       }
       return undefined
+    },
+    findPattern: (readings) => {
+      const subjects = readings.map(subjectOf)
+      const written = subjects.flatMap((subject) => indexes.written.all(subject))
+      const found =
+        written.length > 0 ? written : subjects.flatMap(({ folded }) => indexes.folded.all(folded))
+      return found.length === 0 ? undefined : indexes.patterns[Math.min(...found)]?.source
     },
     mayMatchServer: (server) => servers.has(serverSubject(server)),
     coversServer: (server) => {

@@ -67,10 +67,17 @@ function layer(name: string, stage: Stage, inner: Layer): Layer {
     }
     const conclude = (value: unknown): MaybePromise<Outcome> => {
       isOver = true
+      if (passed === undefined) control.endedBy ??= name
       if (passed === undefined || !isPending(passed)) return concluded(control, name, value, passed)
       const inside = last.outcomeOf(passed)
       if (inside !== undefined) return concluded(control, name, value, inside)
       return whenEnded(call, name, passed).then((outcome) => concluded(control, name, value, outcome))
+    }
+    const failedWith = (thrown: unknown): Outcome => {
+      // Reading the request is the gateway's part of the stage that reads it first.
+      if (passed === undefined && isRefusal(thrown) && call.parsedRequest === undefined)
+        control.endedBy ??= 'gateway'
+      return outcomeOf(call, name, thrown)
     }
     try {
       const returned = adopted(stage.handle(call, next))
@@ -79,11 +86,11 @@ function layer(name: string, stage: Stage, inner: Layer): Layer {
       if (!isPending(returned)) return conclude(returned)
       const ended: Promise<Outcome> = returned.then(
         (value) => last.note(ended, conclude(value)),
-        (thrown: unknown) => last.note(ended, conclude(outcomeOf(call, name, thrown))),
+        (thrown: unknown) => last.note(ended, conclude(failedWith(thrown))),
       )
       return ended
     } catch (thrown) {
-      return conclude(outcomeOf(call, name, thrown))
+      return conclude(failedWith(thrown))
     }
   }
 }

@@ -11,12 +11,14 @@ import {
   type McpFacts,
   mandates,
   mcpFacts,
+  type Outcome,
   type RecordedFinding,
   redactor,
   type Sent,
   type Settlement,
 } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
+import { decidedBy } from './decided-by.js'
 import { OUTCOME_UNKNOWN } from './intent/entry.js'
 import type { AuditEnvelope, EnvelopePrincipal } from './log/format/envelope.js'
 import { redactEnvelope } from './redact-envelope.js'
@@ -51,6 +53,8 @@ interface RecordedCall extends Measured {
 
 /** The outcome of a call, as recorded. */
 interface Result extends Measured {
+  /** Undefined if it stays unknown. */
+  readonly outcome?: Outcome
   readonly sent: Sent
   readonly isDenied: boolean
   readonly isOk: boolean
@@ -63,6 +67,7 @@ export function recordOf(context: RecordContext, recorded: RecordedCall): AuditE
   const { error, digest, status, sent, outcome } = settlement
   const isOk = error === null && status < 400
   return envelopeOf(context, call, {
+    outcome,
     latencyMs,
     firstByteMs,
     sent,
@@ -122,6 +127,7 @@ function envelopeOf(context: RecordContext, call: Call, result: Result): AuditEn
     node_type: 'gateway',
     gateway: context.gateway,
   }
+  if (result.outcome !== undefined) envelope.decided_by = decidedBy(call, result.outcome, findings)
   if (context.keyId !== null) envelope.key_id = context.keyId
   if (context.policySha256 !== null) envelope.policy_sha256 = context.policySha256
   if (result.error !== null) envelope.error = result.error

@@ -26,6 +26,10 @@ export function redactEnvelope(
     findings: (envelope.findings ?? []).map((finding) =>
       finding.detail === undefined ? finding : { ...finding, detail: redactor.text(finding.detail) },
     ),
+    // The key of a counter may name a user.
+    ...(envelope.decided_by?.limit === undefined
+      ? {}
+      : { decided_by: { ...envelope.decided_by, limit: redactor.text(envelope.decided_by.limit) } }),
     ...(envelope.kept === undefined ? {} : { kept: redactKept(envelope.kept, redactor) }),
     principal: redactPrincipal(envelope.principal ?? {}, redactor),
   }

@@ -23,6 +23,7 @@ import type { AuthnConfig, ScopesConfig } from './config.js'
 import { type KeyCache, KeysUnavailableError } from './key-cache.js'
 import { bearerToken, CacheableRefusal, quote } from './refusals.js'
 import { TokenCache, type VerifiedToken } from './token-cache.js'
+import { TokenHold } from './token-hold.js'
 import { TokenVerifier } from './verifier.js'
 
 const keysUnavailableMessage =
@@ -124,7 +125,7 @@ export class AuthnStage implements Stage {
       const digest = TokenCache.digest(authorization)
       const known = opened.tokens.get(digest, this.#parts.clock.now())
       if (known !== undefined && opened.keys.isFresh())
-        return this.#accessCheck.checkCaller(call, known, next)
+        return this.#checkToken(call, known, next)
     }
     return this.#withToken(call, next, authorization)
   }
@@ -160,6 +161,11 @@ export class AuthnStage implements Stage {
     } catch (error) {
       return this.#refusal(call, error)
     }
+    return this.#checkToken(call, token, next)
+  }
+
+  #checkToken(call: Call, token: VerifiedToken, next: Next): MaybePromise<Outcome> {
+    call.hold(new TokenHold(call, token, this.#accessCheck, this.#parts.clock))
     return this.#accessCheck.checkCaller(call, token, next)
   }
 

@@ -22,6 +22,8 @@ interface Decision {
   /** Undefined if the call is allowed. */
   readonly finding: Finding | undefined
   readonly limits: readonly Limit[]
+  /** The pattern that decides, if it is one. */
+  readonly pattern: string | undefined
 }
 
 export class Entitlement {
@@ -54,8 +56,10 @@ export class Entitlement {
     const isRemembered = readings.length === 1 && shownBy === undefined
     const known = isRemembered ? this.#decisions.get(reference) : undefined
     if (known !== undefined) return known
+    const finding = this.#check(readings, kind, shownBy)
     const decision = {
-      finding: this.#check(readings, kind, shownBy),
+      finding,
+      pattern: kind === 'protocol' ? undefined : this.#patternFor(finding, readings),
       limits: kind === 'protocol' ? NONE : limitsOf(readings, this.#plan, this.grants),
     }
     if (!isRemembered || reference.length > MAX_REMEMBERED_LENGTH) return decision
@@ -79,6 +83,20 @@ export class Entitlement {
     for (const reading of readings) {
       if (!this.allowing.some(({ allow }) => allow?.set.matches(reading)))
         return this.#notAllowed(describeReading(reading, reference))
+    }
+    return undefined
+  }
+
+  #patternFor(finding: Finding | undefined, readings: readonly string[]): string | undefined {
+    const lists =
+      finding === undefined
+        ? this.allowing.map(({ allow }) => allow)
+        : finding.reason === 'tool_in_denylist'
+          ? this.grants.map(({ deny }) => deny)
+          : []
+    for (const list of lists) {
+      const pattern = list?.set.findPattern(readings)
+      if (pattern !== undefined) return pattern
     }
     return undefined
   }

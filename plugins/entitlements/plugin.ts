@@ -1,5 +1,14 @@
 // The `entitlements` section: which tools each tenant and principal may use, and how often.
-import { type ConfigConflict, definePlugin, hostOf, identity, limits, owned, services } from '@svc/core'
+import {
+  type ConfigConflict,
+  decidingPattern,
+  definePlugin,
+  hostOf,
+  identity,
+  limits,
+  owned,
+  services,
+} from '@svc/core'
 import type { z } from 'zod'
 import { compareEntitlements } from './compare.js'
 import {
@@ -20,7 +29,7 @@ export const entitlementsPlugin = definePlugin({
   phase: 'authorization',
   presence: 'always',
   uses: [identity],
-  provides: [limits],
+  provides: [limits, decidingPattern],
   owns: [
     owned(services.namedTenants, (config: Section) =>
       typeof config === 'string' ? undefined : Object.keys(config.tenants),

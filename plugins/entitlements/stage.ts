@@ -3,6 +3,7 @@ import {
   after,
   type Call,
   type CallRequest,
+  decidingPattern,
   identity,
   type Limit,
   limits,
@@ -64,6 +65,7 @@ export class EntitlementsStage implements Stage {
     call.addReferenceRule(entitlement.rule)
     if (decision.finding !== undefined) call.addFinding(decision.finding)
     call.set(limits, decision.limits)
+    if (decision.pattern !== undefined) call.set(decidingPattern, decision.pattern)
     return entitlement
   }
 

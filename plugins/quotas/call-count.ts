@@ -73,13 +73,13 @@ export class CallCount {
 
   #refuse(code: 'RATE_LIMITED' | 'QUOTA_EXCEEDED', limit: Limit, resetAt: number): Denied {
     const seconds = Math.max(1, secondsUntil(resetAt, this.#parts.clock.now()))
-    const { level, ratePerSec, burst, callsPerDay } = limit
+    const { key, level, ratePerSec, burst, callsPerDay } = limit
     const usedUp =
       code === 'RATE_LIMITED'
         ? `The rate is used up: ${describeLimit({ level, ratePerSec, burst })}`
         : `Today's calls are used up: ${describeLimit({ level, callsPerDay })}`
     return denied(code, `${usedUp}. Try again in ${seconds} s.`, {
-      denial: { level, type: 'quotas' },
+      denial: { level, type: 'quotas', limit: key },
       headers: { 'retry-after': String(seconds) },
     })
   }

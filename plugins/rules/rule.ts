@@ -51,7 +51,8 @@ export function compilePolicyRule(config: RuleConfig, vars: Readonly<Record<stri
     keep: keep.map((path) => compilePath(path, { vars })),
     patterns: tools === undefined ? undefined : compilePatternSet(tools),
     expression: source === undefined ? undefined : compileExpression(source, { vars }),
-    message: message ?? `the rule ${name} does not allow it`,
+    // A denial puts its details into a sentence.
+    message: message?.replace(/\.$/, '') ?? `the rule ${name} does not allow it`,
     approval: {
       ...(setId === undefined ? {} : { setId }),
       digest: sha256Hex(canonicalize(config)),

@@ -2,8 +2,9 @@ import { createHmac } from 'node:crypto'
 import { authnPlugin } from '@svc/plugin-authn'
 import { expect } from 'chai'
 import { CompactEncrypt, CompactSign, exportSPKI, generateKeyPair } from 'jose'
+import { controlOf, makeCall } from '../../support/call.js'
 import type { SignOptions } from '../../support/issuer.js'
-import { refusal, why } from '../../support/stage-rig.js'
+import { refusal, sendWithHolds, served, why } from '../../support/stage-rig.js'
 import { AuthnRig, present, sendWith } from './rig.js'
 
 function encode(value: unknown): string {
@@ -241,5 +242,25 @@ describe('authn: tokens', () => {
   it('fails closed when it was not started', async () => {
     const stage = rig.create(authnPlugin, { oidc: rig.issuer.oidc })
     expect(refusal(await present(stage, await rig.issuer.sign())).code).to.equal('UNAUTHENTICATED')
+  })
+})
+
+describe('authn: a call that waits', () => {
+  it('is refused if its token has expired directly before the send', async () => {
+    await using rig = await AuthnRig.start()
+    const stage = await rig.stage({ clockToleranceSec: 0 })
+    const token = await rig.issuer.sign({ exp: Math.floor(rig.clock.now() / 1000) + 60 })
+    for (const [waitedMs, code] of [
+      [59_000, undefined],
+      [61_000, 'UNAUTHENTICATED'],
+    ] as const) {
+      const call = makeCall({ headers: { authorization: `Bearer ${token}` } })
+      const outcome = await sendWithHolds('authn', stage, call, async () => {
+        if (code !== undefined) rig.clock.advance(waitedMs)
+        return (await controlOf(call).commitHolds()) ?? served
+      })
+      expect(outcome.kind === 'completed' ? undefined : outcome.code).to.equal(code)
+      if (code !== undefined) expect(outcome.headers).to.have.property('www-authenticate')
+    }
   })
 })

@@ -45,7 +45,7 @@ describe('quotas', () => {
         'QUOTA_EXCEEDED',
         "Today's calls are used up: limit of the tenant: 1 calls per day. Try again in 43200 s.",
         {
-          denial: { level: 'tenant', type: 'quotas' },
+          denial: { level: 'tenant', type: 'quotas', limit: 'mcp://files/echo' },
           headers: {
             'retry-after': '43200',
             'x-quota-remaining': '0',
@@ -69,7 +69,7 @@ describe('quotas', () => {
         'RATE_LIMITED',
         'The rate is used up: limit of the user: 0.5 calls per second, 2 at once. Try again in 2 s.',
         {
-          denial: { level: 'user', type: 'quotas' },
+          denial: { level: 'user', type: 'quotas', limit: 'mcp://files/echo' },
           headers: {
             'retry-after': '2',
             'x-rate-remaining': '0',

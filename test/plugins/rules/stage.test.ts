@@ -62,7 +62,7 @@ describe('the stage of rules', () => {
     ])
     expect(names(call)).to.deep.equal(['denied', 'waits', 'reported'])
     const [, waits] = call.findings
-    expect(waits).to.include({ detail: 'Ask first.', stage: 'rules' })
+    expect(waits).to.include({ detail: 'Ask first', stage: 'rules' })
     expect(waits?.approval).to.include({ setId: 'ops' })
     expect(waits?.approval?.digest).to.match(/^[0-9a-f]{64}$/)
   })

@@ -68,6 +68,18 @@ export interface AuditEnvelope {
   /** Milliseconds until the upstream began to respond. */
   first_byte_ms?: number
   policy_sha256?: string
+  /** The stage that decided the call, and its rule, pattern, limit or approval. */
+  decided_by?: {
+    /** A section of the policy; `gateway` for an invalid request, and for a call that was stopped. */
+    readonly stage: string
+    /** Reason token of a finding, `rule:<name>` for a rule. */
+    readonly rule?: string
+    readonly pattern?: string
+    /** Key of the counter. */
+    readonly limit?: string
+    /** Id of the escalation. */
+    readonly approval?: string
+  }
   /** Values that rules keep. */
   kept?: KeptValues
 }
