@@ -124,8 +124,7 @@ export class AuthnStage implements Stage {
     if (typeof authorization === 'string' && opened !== undefined) {
       const digest = TokenCache.digest(authorization)
       const known = opened.tokens.get(digest, this.#parts.clock.now())
-      if (known !== undefined && opened.keys.isFresh())
-        return this.#checkToken(call, known, next)
+      if (known !== undefined && opened.keys.isFresh()) return this.#checkToken(call, known, next)
     }
     return this.#withToken(call, next, authorization)
   }
