@@ -15,7 +15,7 @@ import {
 } from './configuration-text.js'
 import { createFile, fileDigest, readIfPresent, removeIfEmpty, replaceContent } from './files.js'
 import type { FoundConfiguration } from './find.js'
-import { type FileChange, InitError, type Journal, type JournalFile } from './journal.js'
+import { checkPrivate, type FileChange, InitError, type Journal, type JournalFile } from './journal.js'
 import type { PlannedEntry, PlannedServer } from './plan.js'
 import { extendedPolicy, firstTest, type NewPolicyPlace, newPolicy } from './policy-files.js'
 
@@ -24,6 +24,7 @@ export const fileNames = {
   policy: 'svc.yaml',
   test: 'svc.test.yaml',
   state: '.svc',
+  ignore: '.svc/.gitignore',
   log: '.svc/audit',
   key: '.svc/signing.key',
   schema: '.svc/policy.schema.json',
@@ -154,7 +155,10 @@ async function writeFiles(application: Application, undo: (() => void)[]): Promi
     )
   }
   const missing = (name: string) => !existsSync(join(dir, name))
-  if (missing(`${fileNames.state}/.gitignore`)) create(`${fileNames.state}/.gitignore`, '*\n')
+  if (missing(fileNames.ignore)) create(fileNames.ignore, '*\n')
+  else if (readIfPresent(join(dir, fileNames.ignore))?.toString() !== '*\n') {
+    throw new InitError(`${join(dir, fileNames.ignore)} does not keep secrets out of git; write * into it`)
+  }
   if (missing(fileNames.schema)) create(fileNames.schema, schema)
   for (const [path, value] of servers.flatMap(({ secrets }) => [...secrets])) create(path, value)
   if (missing(fileNames.key)) {
@@ -162,7 +166,7 @@ async function writeFiles(application: Application, undo: (() => void)[]): Promi
     generateKeyFile(path)
     undo.push(() => rmSync(path))
     written[fileNames.key] = fileDigest(readIfPresent(path) ?? Buffer.alloc(0))
-  }
+  } else checkPrivate(join(dir, fileNames.key))
   const policy = join(dir, fileNames.policy)
   if (journal === undefined) {
     create(fileNames.policy, policyOf(application, servers), 0o644)

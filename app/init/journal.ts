@@ -44,6 +44,18 @@ export class InitError extends Error {
   override readonly name = 'InitError'
 }
 
+/**
+ * Throws for a file that others may have written. A journal that came with a clone could put anything into the user's
+ * configurations, and a key is known to whoever made it.
+ */
+export function checkPrivate(path: string): void {
+  if (process.platform === 'win32') return
+  const { mode, uid } = lstatSync(path)
+  if ((mode & 0o177) !== 0 || uid !== process.getuid?.()) {
+    throw new InitError(`${path} is not a file that svc wrote for you alone`)
+  }
+}
+
 /** The journal of a directory, which is that of a policy. */
 export class JournalFile {
   readonly directory: string
@@ -58,20 +70,11 @@ export class JournalFile {
   read(): Journal | undefined {
     const bytes = readIfPresent(this.path)
     if (bytes === undefined) return undefined
-    this.#checkOwner()
+    checkPrivate(this.path)
     try {
       return journalSchema.parse(JSON.parse(bytes.toString()))
     } catch (cause) {
       throw new InitError(`${this.path} is not a journal of svc init`, { cause })
-    }
-  }
-
-  /** A journal that came with a clone could put anything into the user's configurations. */
-  #checkOwner(): void {
-    if (process.platform === 'win32') return
-    const { mode, uid } = lstatSync(this.path)
-    if ((mode & 0o177) !== 0 || uid !== process.getuid?.()) {
-      throw new InitError(`${this.path} is not a file that svc init wrote for you alone`)
     }
   }
 

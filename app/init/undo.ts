@@ -57,7 +57,7 @@ export function planUndo(journal: Journal, journalFile: JournalFile, machine: Cl
     }
   }
   const hasLog = existsSync(join(machine.dir, fileNames.log))
-  const needed: readonly string[] = hasLog ? [fileNames.key, `${fileNames.state}/.gitignore`] : []
+  const needed: readonly string[] = hasLog ? [fileNames.key, fileNames.ignore] : []
   if (hasLog) kept.push(`${fileNames.state}: the log of the calls, and its key`)
   const removed: string[] = []
   for (const [name, digest] of Object.entries(journal.written)) {

@@ -87,7 +87,21 @@ describe('svc init, in doubt', function () {
     expect({ code, isSaid: out.includes('read-only; left alone') }).to.deep.equal({ code: 1, isSaid: true })
   })
 
+  const withState = (home: Home, name: string, text: string) => {
+    mkdirSync(join(home.project, '.svc'))
+    writeFileSync(join(home.project, '.svc', name), text, { mode: 0o644 })
+  }
   const refusals: readonly (readonly [string, (home: Home) => void, string])[] = [
+    [
+      'a key that came with a clone',
+      (home) => withState(home, 'signing.key', 'AAAA'),
+      'signing.key is not a file that svc wrote for you alone',
+    ],
+    [
+      'a state directory that git would add',
+      (home) => withState(home, '.gitignore', '!secrets'),
+      '.gitignore does not keep secrets out of git',
+    ],
     [
       'a policy that it did not write',
       (home) => writeFileSync(join(home.project, 'svc.yaml'), ''),
@@ -107,7 +121,7 @@ describe('svc init, in doubt', function () {
         mkdirSync(join(home.project, '.svc', 'undo'), { recursive: true })
         writeFileSync(join(home.project, '.svc', 'undo', 'journal.json'), '{}', { mode: 0o644 })
       },
-      'journal.json is not a file that svc init wrote for you alone',
+      'journal.json is not a file that svc wrote for you alone',
     ],
   ]
   for (const [what, prepare, reason] of refusals) {

@@ -42,7 +42,7 @@ function init(home: Home, files: readonly GeneratedFile[]): Promise<Run> {
 }
 
 describe('svc init', function () {
-  this.timeout(120_000)
+  this.timeout(propertyRuns(120_000))
 
   it('is undone byte for byte, shows no secret, and changes nothing the second time', async () => {
     await property(async (home, files) => {
