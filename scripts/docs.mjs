@@ -1,5 +1,6 @@
 // Generates docs/reference from the code: the policy's keys from the schemas, the codes from the error table, the metrics
-// from their tables; and docs/contract.md from the statements that test/contract checks. `--check` writes nothing and fails
+// from their tables; docs/contract.md from the statements that test/contract checks, and the help of
+// every command for a test. `--check` writes nothing and fails
 // if a file is out of date.
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { dirname, relative } from 'node:path'
@@ -156,7 +157,10 @@ function markdown(heads, rows) {
   return line(heads) + line(heads.map(() => '---')) + rows.map(line).join('')
 }
 
+const { helpOfAll } = await built('test/dist/support/command.js')
+
 const pages = [
+  ['test/fixtures/help.txt', await helpOfAll()],
   ['docs/reference/policy.md', policyPage()],
   ['docs/reference/errors.md', errorsPage()],
   ['docs/reference/metrics.md', metricsPage()],

@@ -175,7 +175,7 @@ function keeping(io: CliIo): Command[] {
     .argument('<dir>', 'the directory that gets the log')
     .option('--log <id>', 'the id of the log, if the client has several')
     .option('--keys <file>', 'the public keys of the log, with which its beginning is checked')
-    .option('--key-file <file>', 'a file with the API key of the control plane (default: SVC_AUDIT_KEY)')
+    .option('--key-file <file>', 'a file with the API key of the control plane (default SVC_AUDIT_KEY)')
     .option('--tenant <tenant>', 'the owner of the upload: its tenant')
     .option('--environment <name>', 'its environment')
     .option('--client-name <name>', 'its client')

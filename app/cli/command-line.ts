@@ -1,11 +1,11 @@
 // Runs a command line. Every error is told on standard error and has an exit code that is not a verdict.
 import { messageOf, visibleInLine } from '@svc/core/json'
 import type { Command, CommanderError } from 'commander'
+import { layOutHelp } from './help.js'
 import type { CliIo } from './io.js'
 import { commandPath, manualOf, NO_VERDICT } from './manual.js'
 
 const ERROR = 1
-const MAX_HELP_WIDTH = 100
 
 /** An error in the arguments of a command. */
 class UsageError extends Error {
@@ -33,12 +33,11 @@ export async function runCommandLine(program: Command, args: readonly string[], 
 }
 
 function prepare(command: Command, io: CliIo): void {
+  layOutHelp(command, io)
   command.configureOutput({
     writeOut: (text) => void io.out(text),
     writeErr: (text) => io.err(text),
     outputError: () => undefined,
-    getOutHelpWidth: () => Math.min(process.stdout.columns ?? MAX_HELP_WIDTH, MAX_HELP_WIDTH),
-    getErrHelpWidth: () => Math.min(process.stderr.columns ?? MAX_HELP_WIDTH, MAX_HELP_WIDTH),
   })
   command.showSuggestionAfterError(false).exitOverride((error) => {
     throw new UsageError(command, error)

@@ -112,8 +112,8 @@ async function vote(
 function asking(command: Command): Command {
   return command
     .option('--policy <file>', "the gateway's policy: its admin listener and admin token")
-    .option('--admin <url>', 'the admin listener (default: SVC_ADMIN_URL)')
-    .option('--token-ref <ref>', 'your token: env:NAME or file://PATH (default: env:SVC_ADMIN_TOKEN)')
+    .option('--admin <url>', 'the admin listener (default SVC_ADMIN_URL)')
+    .option('--token-ref <ref>', 'your token: env:NAME or file://PATH (default env:SVC_ADMIN_TOKEN)')
     .option('--insecure-http', 'send the token over plain http to another machine')
     .option('--json', 'print the response as JSON')
 }

@@ -42,13 +42,13 @@ export function gatewayCommand(io: CliIo = processIo()): Command {
     .addOption(
       new Option(
         '--target <target>',
-        'without a policy: [NAME=]URL or [NAME=]COMMAND of a server (repeatable)',
+        'without a policy: [NAME=]URL or [NAME=]COMMAND of a server; may be repeated',
       )
         .argParser(collectValue)
         .conflicts('policy'),
     )
     .addOption(presetOption().conflicts('policy'))
-    .option('--env <name>', 'a variable that the commands get (repeatable)', collectValue)
+    .option('--env <name>', 'a variable that the commands get; may be repeated', collectValue)
     .addOption(adminPortOption())
     .option('--print-policy', 'print the policy of the preset, and exit')
     .option('--port <n>', "listen here instead of the policy's port; 0 picks a free one", portOf)

@@ -14,12 +14,14 @@ export interface CliIo {
   out(text: string, isFile?: true): Promise<void>
   err(text: string): void
   exit(code: number): void
+  /** The width of the terminal; absent if the output is not a terminal. */
+  readonly columns?: number
   /** Replaces the line shown before; absent if the output is not a terminal. */
   progress?(line: string): void
 }
 
 interface Streams {
-  readonly stdout: { readonly isTTY?: boolean; write(text: string): Promise<void> }
+  readonly stdout: { readonly isTTY?: boolean; readonly columns?: number; write(text: string): Promise<void> }
   readonly stderr: { readonly isTTY?: boolean; write(text: string): void }
   exit(code: number): void
 }
@@ -29,6 +31,7 @@ export function ioOf({ stdout, stderr, exit }: Streams): CliIo {
     out: (text, isFile) => stdout.write(isFile === true && stdout.isTTY !== true ? text : visible(text)),
     err: (text) => stderr.write(visible(text)),
     exit,
+    ...(stdout.columns === undefined ? {} : { columns: stdout.columns }),
     ...(stderr.isTTY === true
       ? { progress: (line: string) => stderr.write(`\r${visible(line)}\x1b[K`) }
       : {}),
@@ -49,6 +52,7 @@ export function processIo(): CliIo {
   return ioOf({
     stdout: {
       isTTY: process.stdout.isTTY,
+      columns: process.stdout.columns,
       write: (text) =>
         new Promise((resolve) => {
           if (process.stdout.write(text)) resolve()

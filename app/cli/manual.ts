@@ -11,22 +11,20 @@ export interface Manual {
 /** Exit code of commands whose codes 0 and 1 are verdicts: there is no verdict. */
 export const NO_VERDICT = 2
 
+const noVerdict = 'cannot be judged, or a usage error'
 const manuals = new WeakMap<Command, Manual>()
 
 export function withManual(command: Command, manual: Manual): Command {
   manuals.set(command, manual)
   return command.addHelpText('after', () => {
-    const codes = manual.verdicts === undefined ? '0 done, 1 an error' : judgingCodes(manual.verdicts)
-    return `\nExample:\n  npx ${commandPath(command)} ${manual.example}\n\nExit codes: ${codes}`
+    const codes = manual.verdicts === undefined ? ['done', 'an error'] : [...manual.verdicts, noVerdict]
+    const lines = codes.map((meaning, code) => `  ${code}  ${meaning}`).join('\n')
+    return `\nExample:\n  npx ${commandPath(command)} ${manual.example}\n\nExit codes:\n${lines}`
   })
 }
 
 export function manualOf(command: Command): Manual | undefined {
   return manuals.get(command)
-}
-
-function judgingCodes([good, bad]: readonly [string, string]): string {
-  return `0 ${good}, 1 ${bad}, 2 cannot be judged, or a usage error`
 }
 
 /** The names from the program's to the command's. */

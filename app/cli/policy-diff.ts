@@ -12,7 +12,7 @@ import { table } from './table.js'
 
 export function policyDiffCommand(io: CliIo, env: Environment): Command {
   const command = new Command('diff')
-    .description('who gains and loses what by a new policy')
+    .description('report who gains and loses what by a new policy')
     .argument('<old>', 'the policy in force')
     .argument('<new>', 'the policy in its place')
     .option('--json', 'print the differences as JSON')

@@ -78,7 +78,7 @@ export function policyCommand(io: CliIo = processIo(), env: Environment = proces
     .addCommand(withManual(checking, { example: 'policy.yaml', verdicts: ['no mistake', 'a mistake'] }))
     .addCommand(
       withManual(explaining, {
-        example: 'policy.yaml --tenant acme --server files --tool read@1.0.0 --expect allow',
+        example: 'policy.yaml --tenant acme --server files --tool read --expect allow',
         verdicts: ['explained, and as --expect says', 'not as --expect says'],
       }),
     )

@@ -14,17 +14,15 @@ interface Entry {
 const commands: Readonly<Record<string, Entry>> = {
   init: {
     description: "put the MCP servers of this user's clients behind a policy; --undo takes it back",
-    args: '[options]',
     load: async (io) => (await import('./init.js')).initCommand(io),
   },
   gateway: {
     description: 'start the gateway; SIGTERM drains and ends it, SIGHUP reloads the policy',
-    args: '[options]',
     load: async (io) => (await import('./gateway.js')).gatewayCommand(io),
   },
   stdio: {
     description: 'govern an MCP server over stdio, for the configuration of a client',
-    args: '[options] [command...]',
+    args: '[command...]',
     load: async () => (await import('./stdio.js')).stdioCommand(),
   },
   policy: {
@@ -33,7 +31,7 @@ const commands: Readonly<Record<string, Entry>> = {
   },
   doctor: {
     description: 'check what a policy names: keys, stores, issuer, servers, disk, clock, ports, certificates',
-    args: '[options] <file>',
+    args: '<file>',
     load: async (io) => (await import('./doctor.js')).doctorCommand(io),
   },
   keys: {

@@ -2,6 +2,7 @@
 import type { auditCommand } from 'svc-sdk/internal/cli/audit'
 import { runCommandLine } from 'svc-sdk/internal/cli/command-line'
 import { type CliIo, ioOf } from 'svc-sdk/internal/cli/io'
+import { commandPath } from 'svc-sdk/internal/cli/manual'
 import { programFor, programOf } from 'svc-sdk/internal/cli/program'
 
 export interface Run {
@@ -24,6 +25,27 @@ export function runCommand(
 /** The whole command line, as `svc` reads it. */
 export function runSvc(...args: readonly string[]): Promise<Run> {
   return runIn(async (io) => runCommandLine(await programFor(args[0], io), args, io))
+}
+
+type AnyCommand = ReturnType<typeof programOf>
+
+/** The program and all its commands, but the one of another package. */
+export async function allCommands(): Promise<AnyCommand[]> {
+  const all = (command: AnyCommand): AnyCommand[] => [command, ...command.commands.flatMap(all)]
+  return all(await programFor()).filter((command) => command.name() !== 'control-plane')
+}
+
+/** The names that lead to a command. */
+export const argsOf = (command: AnyCommand): string[] => commandPath(command).split(' ').slice(1)
+
+/** The help of every command, as test/fixtures/help.txt has it; `npm run docs` writes that. */
+export async function helpOfAll(): Promise<string> {
+  const texts: string[] = []
+  for (const command of await allCommands()) {
+    const args = [...argsOf(command), '--help']
+    texts.push(`$ svc-sdk ${args.join(' ')}\n${(await runSvc(...args)).out}`)
+  }
+  return texts.join('\n')
 }
 
 async function runIn(run: (io: CliIo) => Promise<void>): Promise<Run> {

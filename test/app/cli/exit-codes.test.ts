@@ -7,9 +7,8 @@ import { join } from 'node:path'
 import { generateKeyFile } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { commandPath, manualOf } from 'svc-sdk/internal/cli/manual'
-import { programFor } from 'svc-sdk/internal/cli/program'
 import { appenderIn, DAY, envelope, signer } from '../../plugins/audit/log/writer/records.js'
-import { runSvc } from '../../support/command.js'
+import { allCommands, argsOf, runSvc } from '../../support/command.js'
 import { svc } from '../../support/svc.js'
 import { TemporaryDir } from '../../support/temporary-dir.js'
 
@@ -20,11 +19,7 @@ interface Verdicts {
   readonly none: readonly string[]
 }
 
-type AnyCommand = Awaited<ReturnType<typeof programFor>>
-
-const all = (command: AnyCommand): AnyCommand[] => [command, ...command.commands.flatMap(all)]
-const commands = all(await programFor()).filter((command) => command.name() !== 'control-plane')
-const argsOf = (command: AnyCommand): string[] => commandPath(command).split(' ').slice(1)
+const commands = await allCommands()
 const leaves = commands.filter((command) => command.commands.length === 0)
 const judging = leaves.filter((command) => manualOf(command)?.verdicts !== undefined)
 /** It needs a bucket: test/control-plane/fetch.test.ts. */
@@ -62,6 +57,11 @@ describe('the exit code of', () => {
       },
       'policy check': { good: [at('valid.yaml')], bad: [at('invalid.yaml')], none: [at('none')] },
       'policy test': { good: [at('good.test.yaml')], bad: [at('bad.test.yaml')], none: [at('none')] },
+      'policy diff': {
+        good: [at('valid.yaml'), at('valid.yaml')],
+        bad: [at('narrow.yaml'), at('valid.yaml')],
+        none: [at('none'), at('valid.yaml')],
+      },
       'policy explain': {
         good: [at('valid.yaml'), ...call, '--expect', 'deny'],
         bad: [at('valid.yaml'), ...call, '--expect', 'allow'],
@@ -115,6 +115,8 @@ describe('the exit code of', () => {
     }
     writeFileSync(at('valid.yaml'), JSON.stringify(policy))
     writeFileSync(at('no-targets.yaml'), JSON.stringify({ ...policy, targets: {} }))
+    const entitlements = { default_plan: 'none', plans: { none: {} }, tenants: {} }
+    writeFileSync(at('narrow.yaml'), JSON.stringify({ ...policy, entitlements }))
     writeFileSync(at('invalid.yaml'), JSON.stringify({ ...policy, port: -1 }))
     for (const [name, expected] of [
       ['good', 'deny'],
