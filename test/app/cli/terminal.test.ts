@@ -243,7 +243,10 @@ describe('the output of a command', () => {
 
   it('is written only by io.ts', () => {
     const folder = fileURLToPath(new URL('../../../../app/cli/', import.meta.url))
-    const writing = readdirSync(folder).filter((name) =>
+    const sources = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((name) =>
+      name.endsWith('.ts'),
+    )
+    const writing = sources.filter((name) =>
       /process\.std(out|err)\.write|console\./.test(readFileSync(join(folder, name), 'utf8')),
     )
     expect(writing).to.deep.equal(['io.ts'])
