@@ -45,6 +45,8 @@ const elsewhere: Readonly<Record<string, string>> = {
   'docs/server.md: npx svc-sdk doctor FILE          # --json for programs': 'test/app/cli/doctor.test.ts',
   'docs/stdio.md: npx svc-sdk stdio --preset observe -- npx -y @modelcontextprotocol/server-filesystem@2026.8.31 /srv/docs':
     'test/app/cli/preset.test.ts',
+  "docs/stdio.md: npx svc-sdk gateway --target files='npx -y @modelcontextprotocol/server-filesystem@2026.8.31 /srv/docs' --target https://mcp.example.com/mcp":
+    'test/app/cli/gateway.test.ts',
   'docs/stdio.md: npx svc-sdk escalations list --admin http://127.0.0.1:8797 --token-ref file://$HOME/.local/state/svc/admin.token':
     'test/app/cli/escalations.test.ts',
   'examples/runtime-evaluator/README.md: npx svc-sdk keys generate --out examples/runtime-evaluator/.svc/signing.key':
@@ -201,7 +203,7 @@ async function fill(home: string): Promise<string> {
   await log.close()
   writeFileSync(join(home, 'newer.checkpoint'), head())
   const policy = blocks.find(({ page, language }) => page === 'app/README.md' && language === 'yaml')
-  writeFileSync(join(home, 'policy.yaml'), policy?.text ?? '')
+  for (const name of ['policy', 'old', 'new']) writeFileSync(join(home, `${name}.yaml`), policy?.text ?? '')
   return head().split('\n')[0] ?? ''
 }
 
@@ -222,7 +224,8 @@ child.once('exit', (code) => process.exit(code ?? 1))
   writeFileSync(join(bin, 'npx'), `#!/bin/sh\nexec ${process.execPath} ${bin}/npx.cjs "$@"\n`, {
     mode: 0o755,
   })
-  const env = { ...process.env, PATH: `${bin}:${process.env['PATH']}`, LOG: 'audit' }
+  // A command that writes into the home directory finds the scratch directory there.
+  const env = { ...process.env, PATH: `${bin}:${process.env['PATH']}`, HOME: cwd, LOG: 'audit' }
   return (await promisify(execFile)('sh', ['-ec', lines], { cwd, env, timeout: 30_000 })).stdout
 }
 
