@@ -1,8 +1,6 @@
 // `svc policy test`: judges the calls of test files by the stages of their policy, with nothing outside the process.
 import { describeDiagnostic } from '@svc/core/policy'
 import { Command } from 'commander'
-import { reportJson, reportJunit, reportLines, totals } from '../policy-test/report.js'
-import { runTests } from '../policy-test/run-tests.js'
 import { writeText } from './audit-files.js'
 import type { CliIo, Environment } from './io.js'
 import { NO_VERDICT, withManual } from './manual.js'
@@ -41,6 +39,8 @@ async function test(
   io: CliIo,
   env: Environment,
 ): Promise<void> {
+  const { runTests } = await import('../policy-test/run-tests.js')
+  const { reportJson, reportJunit, reportLines, totals } = await import('../policy-test/report.js')
   const { results, mistakes } = await runTests(files, {
     env,
     policy: options.policy,

@@ -6,8 +6,7 @@ import { toolWarnings } from '../doctor/tool-warnings.js'
 import { builtinPlugins } from '../gateway/plugins.js'
 import { isIdempotencyKey, keyExpected } from '../http/call-headers.js'
 import { type HostConfig, hostSchema } from '../policy/config.js'
-import { testFileJsonSchema } from '../policy-test/test-file.js'
-import { type ExplainedCall, type ExplainedVerdict, explainCall } from './explain.js'
+import type { ExplainedCall, ExplainedVerdict } from './explain.js'
 import { type CliIo, type Environment, processIo } from './io.js'
 import { NO_VERDICT, withManual } from './manual.js'
 import { collectValue } from './option-values.js'
@@ -71,9 +70,11 @@ export function policyCommand(io: CliIo = processIo(), env: Environment = proces
     .description('print the JSON Schema of a policy, for editors')
     .argument('[file]', 'a policy whose plugins add their sections')
     .option('--tests', 'that of the files of `policy test`')
-    .action((file: string | undefined, { tests }: SchemaOptions) =>
-      tests === true ? printJson(testFileJsonSchema(), io) : schema(file, io, env),
-    )
+    .action(async (file: string | undefined, { tests }: SchemaOptions) => {
+      if (tests !== true) return schema(file, io, env)
+      const { testFileJsonSchema } = await import('../policy-test/test-file.js')
+      await printJson(testFileJsonSchema(), io)
+    })
   return new Command('policy')
     .addCommand(withManual(checking, { example: 'policy.yaml', verdicts: ['no mistake', 'a mistake'] }))
     .addCommand(
@@ -147,6 +148,7 @@ async function explain(file: string, options: ExplainOptions, io: CliIo, env: En
   }
   const { expect, json } = options
   const call: ExplainedCall = { ...options, roles: options.role ?? [] }
+  const { explainCall } = await import('./explain.js')
   const { verdict, lines } = await explainCall(result.policy, call, baseDirOf(file))
   io.exit(exitOf(verdict, expect))
   if (json === true) return printJson({ verdict, lines: [...diagnostics, ...lines] }, io)

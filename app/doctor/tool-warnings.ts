@@ -2,7 +2,6 @@
 // caller, and patterns that match none, so that they are found before the first call.
 import { type ConfigConflict, type PluginContext, policyTokens, resolveOptional } from '@svc/core'
 import type { Policy } from '../gateway/builder.js'
-import { listHttpTools } from './listed-tools.js'
 import { entriesOf, type ListedTools, refusalsOf } from './tool-access.js'
 import { unmatchedPatterns } from './unmatched-patterns.js'
 
@@ -16,6 +15,8 @@ export async function toolWarnings(policy: Policy, context: PluginContext): Prom
   const entries = entriesOf(policy, context)
   const refuses = resolveOptional(context.container, policyTokens.refusesTools) === true
   if (!refuses && !entries.some(({ path }) => path.includes('denylist'))) return []
+  // Imported here, because it loads the code that calls servers.
+  const { listHttpTools } = await import('./listed-tools.js')
   const listed = await Promise.all(
     Object.entries(policy.host.targets).map(([server, target]) =>
       typeof target === 'string' ? listHttpTools(server, target) : undefined,

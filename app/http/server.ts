@@ -15,18 +15,10 @@ import { messageOf } from '@svc/core/json'
 import type { Certificates } from '../tls/certificates.js'
 import { refuseBodyOn } from './body.js'
 import { AddressConnections, Connections } from './connections.js'
+import { defaultLimits } from './default-limits.js'
 import { InFlight } from './in-flight.js'
 import { type HostRule, refuseRequest } from './request-errors.js'
 import { noCall, refusalResponse, writeRefusal } from './response.js'
-
-/** Defaults of `ServerLimits`. */
-export const defaultLimits = {
-  maxHeaders: 100,
-  maxConnections: 10_000,
-  maxConnectionsPerAddress: 1_000,
-  maxRequestsPerConnection: 10_000,
-  writeTimeoutMs: 30_000,
-} as const
 
 interface ServerLimits {
   /** Address to listen on. */

@@ -1,7 +1,7 @@
 // The schema of a target that is a command: an MCP server that the gateway starts and speaks to over stdio.
 import { sha256Hex } from '@svc/core/json'
 import { z } from 'zod'
-import { readNpx } from './pinned-package.js'
+import { readNpx } from './npx-command.js'
 
 const milliseconds = (min: number, what: string) =>
   z.int().min(min).max(86_400_000).describe(`${what}, in milliseconds.`)

@@ -5,7 +5,8 @@ import type { KeyReader } from '@svc/core/secret'
 import { findCommand } from './command.js'
 import type { StdioTarget } from './config.js'
 import { argumentsOf, type EnvironmentSecret, environmentOf, type ServerEnvironment } from './environment.js'
-import { PinnedPackage, readNpx } from './pinned-package.js'
+import { readNpx } from './npx-command.js'
+import { PinnedPackage } from './pinned-package.js'
 import type { Launch } from './server-process.js'
 
 /** The base of a policy's paths and references. */

@@ -7,6 +7,7 @@ import { basename, join } from 'node:path'
 import { promisify } from 'node:util'
 import { isJsonObject, parseJsonObject } from '@svc/core/json'
 import { inheritedVariables } from './environment.js'
+import type { NpxCommand } from './npx-command.js'
 
 const run = promisify(execFile)
 
@@ -20,27 +21,6 @@ const flags = [
   '--fetch-retries=1',
   '--fetch-retry-mintimeout=1000',
 ]
-/** A registry's package: name and version or tag. */
-const registrySpec = /^(?<name>(?:@[a-z0-9~-][a-z0-9._~-]*\/)?[a-z0-9~-][a-z0-9._~-]*)(?:@[^/:]+)?$/i
-
-/** The package of an `npx` command. */
-export interface NpxCommand {
-  /** The package as npm takes it: `name@version`. */
-  readonly spec: string
-  readonly name: string
-  /** The arguments of the server. */
-  readonly args: readonly string[]
-}
-
-/** Undefined if the command is not `npx [-y] PACKAGE ARGS` with a package of a registry. */
-export function readNpx(command: string, args: readonly string[]): NpxCommand | undefined {
-  if (basename(command) !== 'npx') return undefined
-  const first = args.findIndex((arg) => arg !== '-y' && arg !== '--yes')
-  const spec = args[first]
-  const name = spec === undefined ? undefined : registrySpec.exec(spec)?.groups?.['name']
-  return spec === undefined || name === undefined ? undefined : { spec, name, args: args.slice(first + 1) }
-}
-
 export class PinnedPackage {
   #npx: NpxCommand
   /** Holds the lock, and the installation of each running gateway. */

@@ -4,7 +4,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { LookupFunction } from 'node:net'
 import { Readable } from 'node:stream'
-import { Agent } from 'undici'
+import type { Agent } from 'undici'
 import { messageOf } from '../json/message.js'
 import { type BoundedBody, readBounded } from './bounded-body.js'
 import { classifyHost } from './host.js'
@@ -84,7 +84,8 @@ export class HttpClient {
         ? exchange.body
         : Readable.from(idle.watch(exchange.body), { objectMode: false })
     try {
-      const response = await this.#running.request({
+      const agent = this.#agent ?? (await this.#start())
+      const response = await agent.request({
         origin,
         path: `${pathname}${search}`,
         method,
@@ -122,7 +123,9 @@ export class HttpClient {
     await agent?.destroy()
   }
 
-  get #running(): Agent {
+  async #start(): Promise<Agent> {
+    // Imported here, because it is large, and many processes send no request.
+    const { Agent } = await import('undici')
     if (this.#agent === undefined) {
       const { addresses, ca, connections, connectTimeoutMs } = this.#options
       const lookup: { lookup?: LookupFunction } = addresses === 'public' ? { lookup: publicLookup } : {}

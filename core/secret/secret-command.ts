@@ -1,6 +1,6 @@
 // A secret that a program prints, such as the command line of a vault. Nothing that the program writes is in a message: its
 // error output may quote the secret too.
-import { type ExecFileException, execFile } from 'node:child_process'
+import type { ExecFileException } from 'node:child_process'
 import type { SecretCommand } from '../plugin/plugin.js'
 import { KeyError } from './key-error.js'
 
@@ -53,7 +53,8 @@ export class CommandSecret {
     this.#isRefused = true
   }
 
-  #run(maxBytes: number): Promise<string> {
+  async #run(maxBytes: number): Promise<string> {
+    const { execFile } = await import('node:child_process')
     const { name, command, cwd, env } = this.#options
     const { command: program, args, timeout_ms: timeout } = command
     const fail = (reason: string) =>

@@ -1,0 +1,82 @@
+// Binds the defaults of a gateway: clock, ids, logger, meter. A binding of the user wins.
+import { randomBytes } from 'node:crypto'
+import { bindDefault, type Clock, type Ids, type Meter, resolve, tokens } from '@svc/core'
+import { visible } from '@svc/core/json'
+import { type Logger, type LoggerOptions, pino, stdSerializers } from 'pino'
+import type { DependencyContainer } from 'tsyringe'
+import { GatewayMetrics, gatewayMetrics } from '../metrics/gateway-metrics.js'
+import { bindBetweenPlugins } from './plugins.js'
+
+/** `isWatched`: whether an admin listener shows the counts to Prometheus. */
+export function bindDefaults(container: DependencyContainer, isWatched: boolean): void {
+  bindDefault(container, tokens.Clock, { useValue: systemClock })
+  bindBetweenPlugins(container)
+  bindDefault(container, tokens.Ids, { useFactory: () => new RandomIds() })
+  if (isWatched) {
+    bindDefault(container, gatewayMetrics, {
+      useFactory: (from) => new GatewayMetrics(resolve(from, tokens.Logger)),
+    })
+    bindDefault(container, tokens.Meter, { useFactory: (from) => resolve(from, gatewayMetrics) })
+  }
+  bindDefault(container, tokens.Meter, { useFactory: () => new Counters() })
+  bindDefault(container, tokens.Logger, {
+    useFactory: () => lineLogger({ name: 'svc', level: 'warn' }, 2),
+  })
+}
+
+const systemClock: Clock = {
+  now: () => Date.now(),
+  monotonic: () => performance.now(),
+}
+
+const poolBytes = 4096
+
+/** Takes ids from a pool of random digits: one call of the generator for each would cost more than the id. */
+class RandomIds implements Ids {
+  #digits = ''
+  #used = 0
+
+  traceId(): string {
+    return this.#take(32)
+  }
+
+  spanId(): string {
+    return this.#take(16)
+  }
+
+  #take(length: number): string {
+    if (this.#used + length > this.#digits.length) {
+      this.#digits = randomBytes(poolBytes).toString('hex')
+      this.#used = 0
+    }
+    const id = this.#digits.slice(this.#used, this.#used + length)
+    this.#used += length
+    // W3C Trace Context forbids all zeros; the chance is that of guessing an id.
+    return /[1-9a-f]/.test(id) ? id : this.#take(length)
+  }
+}
+
+/** Counts and levels in memory, for a gateway without an admin listener. */
+export class Counters implements Meter {
+  readonly values = new Map<string, number>()
+
+  count(name: string, by = 1): void {
+    this.values.set(name, (this.values.get(name) ?? 0) + by)
+  }
+
+  gauge(name: string, value: number): void {
+    this.values.set(name, value)
+  }
+}
+
+/**
+ * Writes synchronously, so that the last lines are written before the process ends.
+ *
+ * @param destination - A file or the number of an open one.
+ */
+export function lineLogger(options: LoggerOptions, destination: string | number): Logger {
+  return pino(
+    { ...options, serializers: { err: stdSerializers.errWithCause }, hooks: { streamWrite: visible } },
+    pino.destination({ dest: destination, sync: true }),
+  )
+}
