@@ -26,8 +26,8 @@ export class UnknownRecord extends Error {
 }
 
 export const refundRules = [
-  'A refund needs the invoice number and a reason.',
-  'Only a paid invoice can be refunded, once, and in full.',
+  'A refund needs the invoice number, an amount and a reason.',
+  'Only a paid invoice can be refunded, once.',
   'A reviewer approves each refund; an agent may look up invoices and request a refund.',
 ].join('\n')
 
@@ -69,13 +69,15 @@ export function createBillingService(): {
     tool({
       name: 'refund_payment',
       title: 'Refund a payment',
-      description: 'Refunds the whole amount of a paid invoice.',
-      input: z.strictObject({ invoice: z.string(), reason: z.string() }),
+      description: 'Refunds an amount in EUR of a paid invoice.',
+      input: z.strictObject({ invoice: z.string(), amount: z.number(), reason: z.string() }),
       readOnly: false,
-      run: ({ invoice: id }) => {
+      run: ({ invoice: id, amount }) => {
         const invoice = invoiceOf(id)
         if (invoice.status !== 'paid')
           throw new UnknownRecord(`Invoice ${id} is ${invoice.status}, not paid.`)
+        if (amount * 100 > invoice.amount_cents)
+          throw new UnknownRecord(`Invoice ${id} is ${invoice.amount_cents / 100} EUR, less than ${amount}.`)
         const refunded: Invoice = { ...invoice, status: 'refunded' }
         invoices.set(id, refunded)
         refunds.push(id)

@@ -74,7 +74,7 @@ function instructions(gateway: ExampleGateway, tools: string): string {
     call('delete_customer', { customer: 'Harbour Bakery' }),
     '',
     '  # one that a reviewer has to approve; then send it again with -H "x-escalation-id: ID"',
-    call('refund_payment', { invoice: 'INV-1001', reason: 'charged twice' }),
+    call('refund_payment', { invoice: 'INV-1001', amount: 420, reason: 'charged twice' }),
     `  npx svc-sdk escalations list ${admin}`,
     `  npx svc-sdk escalations approve ID ${admin}`,
     '',

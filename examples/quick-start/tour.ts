@@ -226,7 +226,7 @@ export const tour: readonly Step[] = [
 
 function refund(invoice: string, escalationId?: string) {
   const more = escalationId === undefined ? {} : { _meta: { 'svc/escalation-id': escalationId } }
-  return { name: 'refund_payment', arguments: { invoice, reason: 'charged twice' }, ...more }
+  return { name: 'refund_payment', arguments: { invoice, amount: 80, reason: 'charged twice' }, ...more }
 }
 
 /** Calls refund_payment and returns the id of the escalation, which stays the same while it is pending. */
