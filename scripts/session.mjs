@@ -18,7 +18,10 @@ const steps = (id = '') => [
   ['', call],
   ['a call that the policy allows', `call get_invoice '{"invoice":"INV-1001"}'`],
   ['a call that it denies: nothing is sent', `call delete_customer '{"customer":"Harbour Bakery"}'`],
-  ['a call that a person has to approve', `call refund_payment '{"invoice":"INV-1001","amount":420,"reason":"twice"}'`],
+  [
+    'a call that a person has to approve',
+    `call refund_payment '{"invoice":"INV-1001","amount":420,"reason":"twice"}'`,
+  ],
   ['', `npx svc-sdk escalations approve ${id} ${admin}`],
   ['the same call again', `call refund_payment '{"invoice":"INV-1001","amount":420,"reason":"twice"}'`],
   ['each call is a signed record', 'npx svc-sdk audit show .svc/audit --format table | cut -c 1-103'],

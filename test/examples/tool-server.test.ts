@@ -52,7 +52,10 @@ describe('the example tool server', () => {
 
   it('serves several sessions with the same data', async () => {
     const [first, second] = [await connect(), await connect()]
-    await first.callTool({ name: 'refund_payment', arguments: { invoice: 'INV-1001', amount: 420, reason: 'test' } })
+    await first.callTool({
+      name: 'refund_payment',
+      arguments: { invoice: 'INV-1001', amount: 420, reason: 'test' },
+    })
     const seen = await second.callTool({ name: 'get_invoice', arguments: { invoice: 'INV-1001' } })
     expect(seen.structuredContent).to.include({ status: 'refunded' })
     expect(server.refunds).to.deep.equal(['INV-1001'])
