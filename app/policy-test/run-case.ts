@@ -17,7 +17,7 @@ import { unsentCall } from '../policy/unsent-call.js'
 import { addressesOf } from '../stdio-targets/config.js'
 import { targetOf } from '../upstream/target.js'
 import { VirtualClock } from './clock.js'
-import { REPLAY, type TestCall, type TestCase } from './test-file.js'
+import { type At, REPLAY, type TestCall, type TestCase } from './test-file.js'
 import { type TestPipeline, testPipeline } from './test-pipeline.js'
 
 /** `error`: the gateway failed, so the policy decided nothing. */
@@ -64,26 +64,31 @@ export interface CaseRun {
 }
 
 export async function runCase(test: TestCase, run: CaseRun): Promise<CaseResult> {
-  const clock = new VirtualClock()
-  clock.set(test.at)
-  const pipeline = testPipeline(run.policy, clock, run)
-  await pipeline.judging.start()
-  try {
-    return await new Runner(pipeline, clock, run).run(test)
-  } finally {
-    await pipeline.judging.stop()
-  }
+  await using runner = await CaseRunner.start(run, test.at)
+  return await runner.run(test)
 }
 
-class Runner {
+/** The stages of a policy with unused limits and keys. */
+export class CaseRunner implements AsyncDisposable {
   readonly #pipeline: TestPipeline
   readonly #clock: VirtualClock
   readonly #run: CaseRun
 
-  constructor(pipeline: TestPipeline, clock: VirtualClock, run: CaseRun) {
-    this.#pipeline = pipeline
-    this.#clock = clock
+  private constructor(run: CaseRun, at: At | undefined) {
+    this.#clock = new VirtualClock()
+    this.#clock.set(at)
     this.#run = run
+    this.#pipeline = testPipeline(run.policy, this.#clock, run)
+  }
+
+  static async start(run: CaseRun, at?: At): Promise<CaseRunner> {
+    const runner = new CaseRunner(run, at)
+    await runner.#pipeline.judging.start()
+    return runner
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#pipeline.judging.stop()
   }
 
   async run(test: TestCase): Promise<CaseResult> {
@@ -91,7 +96,7 @@ class Runner {
     for (const [index, call] of test.calls.entries()) {
       this.#clock.set(call.at)
       for (let time = 0; time < call.times; time++) {
-        last = await this.#judge(call)
+        last = await this.judge(call)
         if (isExpected(call, last)) continue
         const explanation = await this.#explain(call)
         return { test, last, difference: { call, number: index + 1, judged: last, explanation } }
@@ -100,7 +105,7 @@ class Runner {
     return { test, last, difference: undefined }
   }
 
-  async #judge(tested: TestCall): Promise<Judged> {
+  async judge(tested: TestCall): Promise<Judged> {
     const control = await this.#controlOf(tested)
     const outcome = await this.#pipeline.judging.run(control)
     for (const entry of this.#appliedTo(control.call)) this.#run.applied(entry)
