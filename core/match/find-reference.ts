@@ -48,8 +48,22 @@ function mayMeet(a: string, b: string): boolean {
   return first.startsWith(second) || second.startsWith(first)
 }
 
-/** The folded literal beginning, without characters that a fold may remove at the ends of names. */
+/** A comparison asks for the same patterns again and again. */
+const prefixes = new Map<string, string>()
+const MAX_PREFIXES = 10_000
+
 function prefixOf(source: string): string {
+  let prefix = prefixes.get(source)
+  if (prefix === undefined) {
+    if (prefixes.size >= MAX_PREFIXES) prefixes.clear()
+    prefix = foldedPrefix(source)
+    prefixes.set(source, prefix)
+  }
+  return prefix
+}
+
+/** The folded literal beginning, without characters that a fold may remove at the ends of names. */
+function foldedPrefix(source: string): string {
   const pattern = foldPattern(compilePattern(source))
   if (pattern.kind === 'whole') return pattern.text[0].replace(/[\s.]/g, '')
   const [server] = pattern.server

@@ -32,6 +32,11 @@ export function compareEnforcement(before: EnforcementConfig, after: Enforcement
     const subject = reason === ANY_OTHER ? 'any other reason' : reason
     return [{ effect, subject, detail: `${WORDS[was]} -> ${WORDS[is]}` }]
   })
+  if (before.mode !== after.mode) {
+    // Rules and a runtime deny in this mode whatever `deny_on` says.
+    const effect = after.mode === 'observe' ? 'wider' : 'narrower'
+    changes.unshift({ effect, subject: 'enforcement.mode', detail: `${before.mode} -> ${after.mode}` })
+  }
   if (changes.length > 0) return changes
   return [{ effect: 'none', subject: 'enforcement', detail: 'changed, and no reason has another effect' }]
 }

@@ -25,6 +25,12 @@ export function compareEntitlements(
   })
 }
 
+/** The patterns of the one list that the other has not. */
+function without({ patterns }: MatchedList, other: MatchedList): readonly string[] {
+  const others = new Set(other.patterns)
+  return patterns.filter((pattern) => !others.has(pattern))
+}
+
 function freshName(tenants: readonly string[]): string {
   let name = 'other'
   while (tenants.includes(name)) name += '-'
@@ -95,8 +101,8 @@ class TenantComparison {
    * that a pattern of `fewer` denies which `more` has not. So each difference is one of such a pattern.
    */
   #differences(caller: ComparedCaller, direction: Direction, fewer: Lists, more: Lists): PolicyChange[] {
-    const allowed = more.allow.patterns.filter((pattern) => !fewer.allow.patterns.includes(pattern))
-    const undenied = fewer.deny.patterns.filter((pattern) => !more.deny.patterns.includes(pattern))
+    const allowed = without(more.allow, fewer.allow)
+    const undenied = without(fewer.deny, more.deny)
     return [
       ...allowed.flatMap((pattern) =>
         this.#difference(caller, direction, pattern, {

@@ -126,6 +126,18 @@ describe('svc policy diff', () => {
       1,
     ],
     [
+      'shows that rules no longer deny in observe mode, whatever deny_on says',
+      [['{ deny_on: [tool_not_in_allowlist, version_unpinned] }', '{ mode: observe, deny_on: [] }']],
+      [
+        'every tenant',
+        '  ~ enforcement.mode  enforce -> observe  wider',
+        '  ~ tool_not_in_allowlist  denies -> is reported  wider',
+        '  ~ tool_in_denylist  denies -> is reported  wider',
+        '  ~ version_unpinned  denies -> is reported  wider',
+      ],
+      1,
+    ],
+    [
       'says what it did not compare, and exits 2',
       [['dedupe: {}', 'dedupe: { ttlSec: 60 }']],
       ['every tenant', '  ? dedupe  changed, not compared'],
