@@ -1,12 +1,14 @@
 // The time from `svc gateway --policy FILE` in the shell to its `listening` line.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { tmpdir } from 'node:os'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { Scene } from './gateway/scene.js'
 import { figure, heading, print } from './measure/report.js'
 import { spreadOf } from './measure/statistics.js'
 
+const svc = fileURLToPath(new URL('../../app/bin/svc.js', import.meta.url))
 const RUNS = 7
 const TARGET_MS = 400
 
@@ -30,8 +32,29 @@ export async function measureColdStart(disk: string): Promise<Record<'bare' | 't
   }
 }
 
+/** The time of an empty process over that of a command that prints and ends: the median of pairs. */
+export function commandRatio(args: readonly string[]): Promise<number> {
+  return medianRatio(() => ended([svc, ...args]))
+}
+
+/** As `commandRatio`, of a command with a policy file at the end of its arguments. */
+export async function policyRatio(args: readonly string[]): Promise<number> {
+  const scene = await Scene.set(tmpdir())
+  try {
+    const file = await scene.policyFile()
+    return await (args[0] === 'gateway' ? medianRatio(() => listening(file)) : commandRatio([...args, file]))
+  } finally {
+    await scene.end()
+  }
+}
+
+async function medianRatio(measure: () => Promise<number>): Promise<number> {
+  const ratios: number[] = []
+  for (let run = 0; run < RUNS; run++) ratios.push((await bareNode()) / (await measure()))
+  return spreadOf(ratios).median
+}
+
 async function listening(policyFile: string): Promise<number> {
-  const svc = fileURLToPath(new URL('../../app/bin/svc.js', import.meta.url))
   const start = performance.now()
   const child = spawn(process.execPath, [svc, 'gateway', '--policy', policyFile], {
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -49,8 +72,13 @@ async function listening(policyFile: string): Promise<number> {
   return took
 }
 
-async function bareNode(): Promise<number> {
+function bareNode(): Promise<number> {
+  return ended(['-e', '0'])
+}
+
+async function ended(args: readonly string[]): Promise<number> {
   const start = performance.now()
-  await once(spawn(process.execPath, ['-e', '0'], { stdio: 'ignore' }), 'exit')
+  const [code] = await once(spawn(process.execPath, args, { stdio: ['ignore', 'ignore', 'inherit'] }), 'exit')
+  if (code !== 0) throw new Error(`${args.join(' ')} ended with exit code ${code}`)
   return performance.now() - start
 }

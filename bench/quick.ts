@@ -3,6 +3,7 @@
 import { readFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { appendRatio } from './audit.js'
+import { commandRatio, policyRatio } from './cold-start.js'
 import { gatewayRatio } from './gateway/comparison.js'
 import { importRatio } from './import-time.js'
 import { jsonRatio } from './json.js'
@@ -17,6 +18,9 @@ const measures: Readonly<Record<string, () => Promise<number>>> = {
   'CPU of a bare relay / of the gateway, a call': () => gatewayRatio(tmpdir()),
   'durable appends / bare signatures, a second': () => appendRatio(tmpdir()),
   'empty process / process that imports svc-sdk/audit': importRatio,
+  'empty process / svc --help': () => commandRatio(['--help']),
+  'empty process / svc policy check': () => policyRatio(['policy', 'check']),
+  'empty process / svc gateway until it listens': () => policyRatio(['gateway']),
   'CPU of a MiB of ordinary JSON / of hostile JSON': jsonRatio,
 }
 
