@@ -7,7 +7,6 @@ import { formatNameSegment } from '@svc/core/match'
 import { callObserver } from '@svc/core/pipeline'
 import { Command, Option } from 'commander'
 import { GatewayBuilder } from '../gateway/builder.js'
-import { lineLogger } from '../gateway/defaults.js'
 import type { GatewaySettings } from '../gateway/options.js'
 import { Gateway } from '../gateway/start.js'
 import { readPolicyText } from '../policy/policy-text.js'
@@ -15,13 +14,20 @@ import type { Preset } from '../presets/preset-policy.js'
 import { type PreparedPreset, preparePreset } from '../presets/preset-start.js'
 import { parseTarget } from '../presets/target-argument.js'
 import { openTelemetry, type Telemetry } from '../telemetry/open-telemetry.js'
+import {
+  GatewayOutput,
+  logLevelOption,
+  type OutputFlags,
+  placesAtTerminal,
+  quietOption,
+} from './gateway-terminal.js'
 import { type CliIo, processIo } from './io.js'
 import { withManual } from './manual.js'
 import { collectValue, portOf } from './option-values.js'
 import { reportStart } from './policy-file.js'
 import { adminPortOption, presetOption } from './preset-options.js'
 
-interface GatewayFlags {
+interface GatewayFlags extends OutputFlags {
   readonly policy?: string
   readonly target?: readonly string[]
   readonly preset?: Preset
@@ -53,6 +59,8 @@ export function gatewayCommand(io: CliIo = processIo()): Command {
     .option('--print-policy', 'print the policy of the preset, and exit')
     .option('--port <n>', "listen here instead of the policy's port; 0 picks a free one", portOf)
     .option('--dir <dir>', "keep the gateway's files here (overrides sec0Dir)")
+    .addOption(quietOption())
+    .addOption(logLevelOption())
     .option('--workers <n>', 'several processes (not available yet)')
     .action((flags: GatewayFlags) => run(flags, command, io))
   return withManual(command, { example: '--policy policy.yaml' })
@@ -65,7 +73,8 @@ async function run(flags: GatewayFlags, command: Command, io: CliIo): Promise<vo
     if (preset === undefined) command.error('--print-policy is for --target')
     return io.out(preset.policy.policyYaml)
   }
-  const logger = lineLogger({ name: 'svc' }, 1)
+  const output = new GatewayOutput(io.outLine, 1, flags)
+  const { logger } = output
   const telemetry = await openTelemetry(process.env, { version: CORE_VERSION }, logger)
   try {
     const builder = new GatewayBuilder({
@@ -75,6 +84,7 @@ async function run(flags: GatewayFlags, command: Command, io: CliIo): Promise<vo
       configure: (container) => {
         bind<Logger>(container, tokens.Logger, { useValue: logger })
         if (telemetry !== undefined) bind(container, callObserver, { useValue: telemetry.calls })
+        output.bindTo(container)
       },
     })
     // Without a policy all gateways of the user share the port for approvals, and what waits for one.
@@ -82,11 +92,16 @@ async function run(flags: GatewayFlags, command: Command, io: CliIo): Promise<vo
     const { url, adminUrl } = await gateway.ready()
     // A supervisor that waits for this line may send a signal at once, so the handlers must be installed.
     obeySignals(gateway, flags.policy, logger, telemetry)
-    const endpoints = preset && {
-      endpoints: endpointsOf(url, Object.keys(builder.host.targets)),
-      log: preset.logDir,
-    }
-    logger.info({ url, adminUrl, ...endpoints }, 'listening')
+    const servers = endpointsOf(url, Object.keys(builder.host.targets))
+    const effective = await builder.policy()
+    const facts = { url, adminUrl, ...(preset && { endpoints: servers, log: preset.logDir }) }
+    output.started('listening', facts, () => ({
+      title: `svc-sdk gateway listens on ${url}; Ctrl+C ends it`,
+      servers,
+      policy: effective.container,
+      ...placesAtTerminal(effective, flags.policy, adminUrl),
+      snippet: preset && snippetOf(servers),
+    }))
   } catch (error) {
     reportStart(error, io)
   }
@@ -122,6 +137,11 @@ function endpointsOf(url: string, servers: readonly string[]): Record<string, st
   return Object.fromEntries(
     servers.map((name) => [name, `${url}${ALL_SERVERS_PATH}/${formatNameSegment(name)}`]),
   )
+}
+
+/** The settings of a client that connects by URL. */
+function snippetOf(servers: Readonly<Record<string, string>>): Record<string, object> {
+  return Object.fromEntries(Object.entries(servers).map(([name, url]) => [name, { type: 'http', url }]))
 }
 
 /** Without a policy file there is nothing to reload, and SIGHUP, which a closed terminal sends, ends the gateway. */

@@ -1,6 +1,17 @@
 // Output of commands, passed in so that tests can read it. All output of a command goes through it and contains nothing
 // that controls a terminal.
-import { visible } from '@svc/core/json'
+import { visible, visibleInLine } from '@svc/core/json'
+
+const styles = { bold: [1, 22], dim: [2, 22], red: [31, 39], green: [32, 39], yellow: [33, 39] } as const
+
+/** A part of a line at a terminal. */
+export interface StyledText {
+  readonly text: string
+  readonly style?: keyof typeof styles | undefined
+}
+
+/** Writes one line, at once. */
+export type WriteLine = (...pieces: readonly StyledText[]) => void
 
 /** The environment variables of a command. */
 export type Environment = Readonly<Record<string, string | undefined>>
@@ -16,13 +27,22 @@ export interface CliIo {
   exit(code: number): void
   /** The width of the terminal; absent if the output is not a terminal. */
   readonly columns?: number
+  /** Writes lines for a person; absent if standard output is not a terminal. */
+  readonly outLine?: WriteLine
+  /** The same for standard error. */
+  readonly errLine?: WriteLine
   /** Replaces the line shown before; absent if the output is not a terminal. */
   progress?(line: string): void
 }
 
+interface Terminal {
+  readonly isTTY?: boolean
+  readonly hasColors?: boolean
+}
+
 interface Streams {
-  readonly stdout: { readonly isTTY?: boolean; readonly columns?: number; write(text: string): Promise<void> }
-  readonly stderr: { readonly isTTY?: boolean; write(text: string): void }
+  readonly stdout: Terminal & { readonly columns?: number; write(text: string): Promise<void> }
+  readonly stderr: Terminal & { write(text: string): void }
   exit(code: number): void
 }
 
@@ -32,9 +52,23 @@ export function ioOf({ stdout, stderr, exit }: Streams): CliIo {
     err: (text) => stderr.write(visible(text)),
     exit,
     ...(stdout.columns === undefined ? {} : { columns: stdout.columns }),
+    ...(stdout.isTTY === true ? { outLine: lineWriter(stdout) } : {}),
+    ...(stderr.isTTY === true ? { errLine: lineWriter(stderr) } : {}),
     ...(stderr.isTTY === true
       ? { progress: (line: string) => stderr.write(`\r${visible(line)}\x1b[K`) }
       : {}),
+  }
+}
+
+function lineWriter({ hasColors = false, write }: Streams['stdout'] | Streams['stderr']): WriteLine {
+  return (...pieces) => {
+    const line = pieces.map(({ text, style }) => {
+      const shown = visibleInLine(text)
+      if (shown === '') return shown
+      const [on, off] = (hasColors && style !== undefined && styles[style]) || []
+      return on === undefined ? shown : `\x1b[${on}m${shown}\x1b[${off}m`
+    })
+    void write(`${line.join('')}\n`)
   }
 }
 
@@ -53,6 +87,7 @@ export function processIo(): CliIo {
     stdout: {
       isTTY: process.stdout.isTTY,
       columns: process.stdout.columns,
+      hasColors: process.stdout.isTTY && process.stdout.hasColors(),
       write: (text) =>
         new Promise((resolve) => {
           if (process.stdout.write(text)) resolve()
@@ -61,6 +96,7 @@ export function processIo(): CliIo {
     },
     stderr: {
       isTTY: process.stderr.isTTY,
+      hasColors: process.stderr.isTTY && process.stderr.hasColors(),
       write: (text) => {
         process.stderr.write(text)
       },

@@ -1,9 +1,10 @@
 // Where the gateway of a policy file keeps its log and has its admin listener, for commands that are given `--policy`.
-import { formatDiagnostic } from '@svc/core/policy'
+import { type EffectivePolicy, formatDiagnostic } from '@svc/core/policy'
 import { auditSchema, logDirectory } from '@svc/plugin-audit'
 import type { LegalHold } from '@svc/plugin-audit/log'
 import { z } from 'zod'
 import type { AdminConfig } from '../policy/admin-config.js'
+import type { HostConfig } from '../policy/config.js'
 import { policyPlace } from '../policy/facts.js'
 import type { Environment } from './io.js'
 import { baseDirOf, loadPolicyFile } from './policy-file.js'
@@ -23,10 +24,20 @@ interface PolicyGateway {
 export async function gatewayOf(file: string, env: Environment): Promise<PolicyGateway> {
   const result = await loadPolicyFile(file, env, false)
   if (!result.ok) throw new Error(result.mistakes.slice(0, 1).map(formatDiagnostic).join(''))
-  const { host, sections } = result.policy
-  const place = policyPlace(host, baseDirOf(file))
+  return placesOf(result.policy, baseDirOf(file))
+}
+
+export function placesOf(
+  { host, sections }: Pick<EffectivePolicy<HostConfig>, 'host' | 'sections'>,
+  baseDir: string,
+): PolicyGateway {
   const log = logSchema.parse(sections.get('audit'))
-  return { baseDir: place.baseDir, logDir: logDirectory(log, place), holds: log.hold, admin: host.admin }
+  return {
+    baseDir,
+    logDir: logDirectory(log, policyPlace(host, baseDir)),
+    holds: log.hold,
+    admin: host.admin,
+  }
 }
 
 type Listener = Pick<AdminConfig, 'host' | 'port' | 'tls'>

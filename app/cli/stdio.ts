@@ -3,20 +3,26 @@ import { resolve } from 'node:path'
 import type { Writable } from 'node:stream'
 import { formatNameSegment, parseNameSegment } from '@svc/core/match'
 import { Command } from 'commander'
-import { lineLogger } from '../gateway/defaults.js'
 import { type Preset, presets } from '../presets/preset-policy.js'
 import { preparePreset } from '../presets/preset-start.js'
 import { targetOfWords } from '../presets/target-argument.js'
 import { serverNameOf } from '../stdio-gateway/command-target.js'
 import { type StdioGateway, type StdioGatewayOptions, serveStdio } from '../stdio-gateway/serve.js'
 import { signInCredentials } from '../stdio-gateway/sign-in/credentials.js'
+import {
+  GatewayOutput,
+  logLevelOption,
+  type OutputFlags,
+  placesAtTerminal,
+  quietOption,
+} from './gateway-terminal.js'
 import { processIo } from './io.js'
 import { withManual } from './manual.js'
 import { collectValue, portOf } from './option-values.js'
 import { reportStart } from './policy-file.js'
 import { adminPortOption, presetOption } from './preset-options.js'
 
-interface StdioFlags {
+interface StdioFlags extends OutputFlags {
   readonly policy?: string
   readonly preset?: Preset
   readonly printPolicy?: true
@@ -45,6 +51,8 @@ export function stdioCommand(): Command {
     .option('--cwd <dir>', 'start commands whose target has no `cwd` here; . is where the client starts this')
     .option('--dir <dir>', "keep the gateway's files here (overrides sec0Dir)")
     .option('--log <file>', 'append log lines to this file instead of standard error')
+    .addOption(quietOption())
+    .addOption(logLevelOption())
     .option('--callback-port <n>', 'where the issuer sends the user back to; 0 picks a free port', portOf, 0)
     .argument(
       '[command...]',
@@ -92,23 +100,38 @@ function checkedName(name: string): string {
   return parseNameSegment(formatNameSegment(name))
 }
 
-type Served = Pick<StdioGatewayOptions, 'policy' | 'command' | 'name' | 'logDir'>
+interface Served extends Pick<StdioGatewayOptions, 'policy' | 'command' | 'name'> {
+  /** The log of a preset. */
+  readonly logDir?: string
+}
 
-async function serve(served: Served, { cwd, dir, log, callbackPort }: StdioFlags): Promise<void> {
-  const output = reserveStdout()
-  const logger = lineLogger({ name: 'svc' }, log ?? STDERR)
+async function serve({ logDir, ...served }: Served, flags: StdioFlags): Promise<void> {
+  const { cwd, dir, log, callbackPort } = flags
+  const terminal = log === undefined ? processIo().errLine : undefined
+  const stdout = reserveStdout()
+  const output = new GatewayOutput(terminal, log ?? STDERR, flags)
+  const { logger } = output
   try {
     const server = await serveStdio({
       ...served,
       ...(cwd === undefined ? {} : { cwd: resolve(cwd) }),
       policy: { ...served.policy, ...(dir === undefined ? {} : { sec0Dir: resolve(dir) }) },
       input: process.stdin,
-      output,
+      output: stdout,
       logger,
+      configure: (container) => output.bindTo(container),
       credentials: (issuer, host) =>
         signInCredentials(issuer, host, { callbackPort, logger, env: process.env }),
     })
-    await endOf(server, output)
+    const { path, policy, adminUrl } = server
+    output.started('serving', { path, policy_sha256: policy.sha256, log: logDir, adminUrl }, () => ({
+      title: 'svc-sdk stdio waits for an MCP client on standard input; clients start it themselves',
+      servers: {},
+      policy: policy.container,
+      ...placesAtTerminal(policy, flags.policy, adminUrl),
+      snippet: { [served.name ?? 'all']: { command: 'npx', args: ['svc-sdk', ...process.argv.slice(2)] } },
+    }))
+    await endOf(server, stdout)
     logger.info({}, 'closing')
     await server.close()
     process.exit(0)

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { bindDefault, type Clock, type Ids, type Meter, resolve, tokens } from '@svc/core'
 import { visible } from '@svc/core/json'
-import { type Logger, type LoggerOptions, pino, stdSerializers } from 'pino'
+import { type DestinationStream, type Logger, type LoggerOptions, pino, stdSerializers } from 'pino'
 import type { DependencyContainer } from 'tsyringe'
 import { GatewayMetrics, gatewayMetrics } from '../metrics/gateway-metrics.js'
 import { bindBetweenPlugins } from './plugins.js'
@@ -72,11 +72,11 @@ export class Counters implements Meter {
 /**
  * Writes synchronously, so that the last lines are written before the process ends.
  *
- * @param destination - A file or the number of an open one.
+ * @param destination - A file, the number of an open one, or what takes the lines.
  */
-export function lineLogger(options: LoggerOptions, destination: string | number): Logger {
+export function lineLogger(options: LoggerOptions, destination: string | number | DestinationStream): Logger {
   return pino(
     { ...options, serializers: { err: stdSerializers.errWithCause }, hooks: { streamWrite: visible } },
-    pino.destination({ dest: destination, sync: true }),
+    typeof destination === 'object' ? destination : pino.destination({ dest: destination, sync: true }),
   )
 }

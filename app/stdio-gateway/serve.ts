@@ -5,7 +5,8 @@ import { bind, type Logger, resolveOptional, type SignInIssuer, services, tokens
 import { ALL_SERVERS_PATH } from '@svc/core/http'
 import { messageOf } from '@svc/core/json'
 import { stdioClient } from '@svc/plugin-authn'
-import { GatewayBuilder } from '../gateway/builder.js'
+import type { DependencyContainer } from 'tsyringe'
+import { GatewayBuilder, type Policy } from '../gateway/builder.js'
 import type { GatewaySettings } from '../gateway/options.js'
 import type { HostConfig } from '../policy/config.js'
 import { LineSplitter } from '../stdio-targets/line-splitter.js'
@@ -22,17 +23,22 @@ export interface StdioGatewayOptions {
   readonly cwd?: string
   /** The server or group of the MCP endpoint that the client gets; undefined for all servers. */
   readonly name: string | undefined
-  /** The directory of the log, if the user has not named it; told at the start. */
-  readonly logDir?: string
   readonly input: Readable
   readonly output: Writable
   readonly logger: Logger
+  /** Binds what the command adds. */
+  configure?(container: DependencyContainer): void
   /** Gives the credentials for an endpoint that needs tokens. */
   credentials(issuer: SignInIssuer, host: HostConfig): Credentials
 }
 
 /** The running gateway. */
 export interface StdioGateway {
+  /** The endpoint that the client gets. */
+  readonly path: string
+  readonly policy: Policy
+  /** The URL of the admin listener, if it is in this process. */
+  readonly adminUrl: string | undefined
   /** Resolves when the client has closed its end, and every request has its response. */
   readonly ended: Promise<void>
   /** Ends what runs, including the servers' processes. */
@@ -41,7 +47,7 @@ export interface StdioGateway {
 
 /** Throws `PolicyError`. Rejects if the gateway cannot start. */
 export async function serveStdio(options: StdioGatewayOptions): Promise<StdioGateway> {
-  const { policy, command, cwd, name, logDir, input, output, logger } = options
+  const { policy, command, cwd, name, input, output, logger } = options
   const builder = new GatewayBuilder(
     {
       port: 0,
@@ -50,16 +56,15 @@ export async function serveStdio(options: StdioGatewayOptions): Promise<StdioGat
       configure: (container) => {
         bind<Logger>(container, tokens.Logger, { useValue: logger })
         bind(container, stdioClient, { useValue: true })
+        options.configure?.(container)
       },
     },
     forOneClient(command, cwd),
   )
   const gateway = new LineGateway(builder, name)
   const { adminUrl } = await gateway.ready()
-  const { sha256, host } = await builder.policy()
-  const path = name === undefined ? ALL_SERVERS_PATH : `${ALL_SERVERS_PATH}/${name}`
-  const facts = { path, policy_sha256: sha256, log: logDir, adminUrl }
-  logger.info(facts, 'serving')
+  const effective = await builder.policy()
+  const { host } = effective
   const issuer = resolveOptional(builder.container, services.signIn)
   const bridge = new Bridge({
     logger,
@@ -69,6 +74,9 @@ export async function serveStdio(options: StdioGatewayOptions): Promise<StdioGat
   })
   const { maxBodyBytes, drainMs } = builder.host.server
   return {
+    path: name === undefined ? ALL_SERVERS_PATH : `${ALL_SERVERS_PATH}/${name}`,
+    policy: effective,
+    adminUrl,
     ended: readLines(input, maxBodyBytes, bridge).then(() =>
       Promise.race([bridge.idle(), delay(drainMs, undefined, { ref: false })]),
     ),

@@ -44,6 +44,9 @@ export interface PolicyHost {
 
 export const policyTokens = {
   host: token<PolicyHost>('PolicyHost'),
+  /** In a few words for the operator: who may call, and which tools. */
+  admittedCallers: token<string>('AdmittedCallers'),
+  allowedTools: token<string>('AllowedTools'),
   /** Reason tokens of single stages, from the plugins' `reasons`. */
   reasons: token<readonly string[]>('DeclaredReasons'),
   denyRule: token<DenyRule>('DenyRule'),

@@ -19,6 +19,7 @@ import { auditSchema } from './config.js'
 import { checkLog } from './doctor.js'
 import { metrics } from './metrics.js'
 import { LogSource } from './open-log.js'
+import { recordListener } from './record-listener.js'
 import { keyError, missingSigner } from './signer-key.js'
 import { AuditStage } from './stage.js'
 
@@ -115,6 +116,7 @@ export const auditPlugin = definePlugin({
       },
       log: resolve(container, logSource),
       redactor: () => resolveOptional(container, services.redactor),
+      onRecord: resolveOptional(container, recordListener),
     })
     bindDefault(container, services.record, { useValue: stage.recordEvent })
     bindDefault(container, services.recordOnSettle, { useValue: stage.recordOnSettle })

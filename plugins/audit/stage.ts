@@ -30,6 +30,7 @@ import type { LogSource, OpenLog } from './open-log.js'
 import { PayloadRecorder } from './raw/payload-recorder.js'
 import { eventRecordOf, floodRecordOf, type RecordContext, recordOf, unknownRecordOf } from './record.js'
 import { AgentRunLimiter, FloodLimiter, isUnidentified } from './record-limits.js'
+import type { RecordListener } from './record-listener.js'
 import { redactEnvelope } from './redact-envelope.js'
 
 interface AuditStageParts {
@@ -46,6 +47,7 @@ interface AuditStageParts {
   readonly rawPreviewBytes?: number
   /** The redactor of events; undefined if identities are not redacted. */
   redactor?(): Redactor | undefined
+  readonly onRecord?: RecordListener | undefined
 }
 
 const FLOOD_INTERVAL_MS = 1000
@@ -219,7 +221,11 @@ export class AuditStage implements Stage {
       this.#payloads?.record(call, settlement, envelope.tenant)
     }
     return attempt(
-      () => after(appender.append(envelope), () => intent?.settle(true)),
+      () =>
+        after(appender.append(envelope), () => {
+          intent?.settle(true)
+          this.#parts.onRecord?.(envelope)
+        }),
       (error) => this.#unrecorded(admitted, settlement, error),
     )
   }
@@ -255,9 +261,9 @@ export class AuditStage implements Stage {
     const redacts = redactorOf?.()
     try {
       if (this.#log === undefined) throw new Error('the log is not open')
-      await this.#log.appender.append(
-        redacts === undefined ? envelope : redactEnvelope(envelope, redacts, 'event'),
-      )
+      const record = redacts === undefined ? envelope : redactEnvelope(envelope, redacts, 'event')
+      await this.#log.appender.append(record)
+      this.#parts.onRecord?.(record)
     } catch (error) {
       this.#appendFailed(redacts === undefined ? error : redactedError(error, redacts), { event: event.name })
       if (failureMode === 'block') throw unrecordedRefusal('no', error)

@@ -45,6 +45,7 @@ export const authnPlugin = definePlugin({
   ],
 
   owns: [
+    owned(policyTokens.admittedCallers, describeCallers),
     owned(policyTokens.knowsUsers, ({ oidc }: AuthnConfig) => oidc !== undefined),
     owned(services.signIn, ({ oidc, stdioCaller }: AuthnConfig) => {
       if (oidc === undefined || stdioCaller !== undefined) return undefined
@@ -94,6 +95,11 @@ export const authnPlugin = definePlugin({
 
   doctor: checkIssuer,
 })
+
+function describeCallers({ oidc, allowUnauthenticated }: AuthnConfig): string {
+  if (oidc === undefined) return allowUnauthenticated ? 'need no token' : 'nobody, as authn allows none'
+  return `need a token of ${oidc.issuer}${allowUnauthenticated ? ', or none' : ''}`
+}
 
 const defaults = authnSchema.parse({})
 

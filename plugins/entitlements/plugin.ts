@@ -7,6 +7,7 @@ import {
   identity,
   limits,
   owned,
+  policyTokens,
   services,
 } from '@svc/core'
 import type { z } from 'zod'
@@ -31,6 +32,7 @@ export const entitlementsPlugin = definePlugin({
   uses: [identity],
   provides: [limits, decidingPattern],
   owns: [
+    owned(policyTokens.allowedTools, describeTools),
     owned(services.namedTenants, (config: Section) =>
       typeof config === 'string' ? undefined : Object.keys(config.tenants),
     ),
@@ -111,4 +113,32 @@ function namesTarget(pattern: string, servers: readonly string[]): boolean {
     .map((text) => text.replace(/[.+?^${}()|[\]\\]/g, '\\$&'))
   const server = new RegExp(`^${literals.join('.*')}$`)
   return servers.some((name) => server.test(name.replace(/[/@%]/g, encodeURIComponent)))
+}
+
+/** Of the lists only, in a few words. */
+function describeTools(config: Section): string {
+  if (typeof config === 'string') return config === 'open' ? 'every tool' : 'no tool'
+  const { default_plan, plans, tenants } = config
+  const others = describeLists(plans[default_plan] ?? {})
+  const named = Object.entries(tenants).map(([tenant, { plan, allowlist, denylist = [] }]) => {
+    const denied = [...denylist, ...(plans[plan]?.denylist ?? [])]
+    return `${describeLists({ allowlist, denylist: denied })} (${tenant})`
+  })
+  return named.length === 0 ? others : `${some(named, 2)}; ${others} (other tenants)`
+}
+
+interface Lists {
+  readonly allowlist?: readonly string[] | undefined
+  readonly denylist?: readonly string[] | undefined
+}
+
+function describeLists({ allowlist = [], denylist = [] }: Lists): string {
+  if (allowlist.length === 0) return 'no tool'
+  const allowed = allowlist.includes('*') ? 'every tool' : some(allowlist, 4)
+  return denylist.length === 0 ? allowed : `${allowed}, but not ${some(denylist, 4)}`
+}
+
+function some(all: readonly string[], max: number): string {
+  const left = all.length - max
+  return left <= 0 ? all.join(', ') : `${all.slice(0, max).join(', ')} and ${left} more`
 }

@@ -8,10 +8,15 @@ import { visible, visibleInLine } from '@svc/core/json'
 import { expect } from 'chai'
 import { ap2Command } from 'svc-sdk/internal/cli/ap2'
 import { auditCommand } from 'svc-sdk/internal/cli/audit'
+import { CallLines } from 'svc-sdk/internal/cli/call-lines'
 import { doctorCommand } from 'svc-sdk/internal/cli/doctor'
 import { escalationsCommand } from 'svc-sdk/internal/cli/escalations'
+import { ioOf } from 'svc-sdk/internal/cli/io'
 import { keysCommand } from 'svc-sdk/internal/cli/keys'
+
+import { logLines } from 'svc-sdk/internal/cli/log-lines'
 import { lineLogger } from 'svc-sdk/internal/gateway/defaults'
+
 import { appenderIn, envelope, signer } from '../../plugins/audit/log/writer/records.js'
 import { runCommand } from '../../support/command.js'
 import { svc } from '../../support/svc.js'
@@ -239,6 +244,28 @@ describe('the output of a command', () => {
     const lines = readFileSync(file, 'utf8')
     expect(lines).not.to.match(dangerous)
     expect(JSON.parse(lines)).to.include({ agent: text, msg: text })
+  })
+
+  it('has no control characters in the lines of calls and of the log at a terminal', () => {
+    let shown = ''
+    const write = (line: string) => {
+      shown += line
+    }
+    const streams = { isTTY: true, write: async (line: string) => write(line) }
+    const { outLine } = ioOf({ stdout: streams, stderr: streams, exit: () => undefined })
+    if (outLine === undefined) throw new Error('no terminal')
+    const denied = { reason: text, stage: text, effect: 'deny', detail: text } as const
+    const record = envelope({
+      server: `${text}@1`,
+      tool: `${text}@1`,
+      principal: { user: text },
+      findings: [denied],
+    })
+    new CallLines(outLine).show(record)
+    lineLogger({ name: 'svc' }, logLines(outLine)).warn({ agent: text, err: new Error(text) }, text)
+    expect(shown).to.match(/evil.*\n.*evil/)
+    expect(shown).not.to.match(dangerous)
+    expect(shown.trim().split('\n')).to.have.length(2)
   })
 
   it('is written only by io.ts', () => {

@@ -1,0 +1,136 @@
+// What a gateway prints: at a terminal what is allowed, where the log is, and a line for each call; else lines of JSON.
+import { isAbsolute, relative } from 'node:path'
+import { bind, type DependencyContainer, policyTokens, resolveOptional } from '@svc/core'
+import type { EffectivePolicy } from '@svc/core/policy'
+import { recordListener } from '@svc/plugin-audit'
+import { Option } from 'commander'
+import type { Logger } from 'pino'
+import { lineLogger } from '../gateway/defaults.js'
+import type { HostConfig } from '../policy/config.js'
+import { CallLines, type Further } from './call-lines.js'
+import type { WriteLine } from './io.js'
+import { logLines } from './log-lines.js'
+import { baseDirOf } from './policy-file.js'
+import { adminUrlOf, placesOf } from './policy-gateway.js'
+
+export interface OutputFlags {
+  readonly quiet?: true
+  readonly logLevel?: string
+}
+
+export function quietOption(): Option {
+  return new Option('--quiet', 'print warnings and errors only')
+}
+
+export function logLevelOption(): Option {
+  const levels = ['debug', 'info', 'warn', 'error', 'silent']
+  return new Option('--log-level <level>', 'print lines of the log from this level on').choices(levels)
+}
+
+/** Where the records of a gateway are, and its approvals. */
+export interface Started {
+  /** What is served, for the first line. */
+  readonly title: string
+  /** The URLs by the names of the servers. */
+  readonly servers: Readonly<Record<string, string>>
+  readonly policy: DependencyContainer
+  readonly logDir: string
+  /** Arguments by which `svc escalations` reaches the gateway; absent without a listener for approvals. */
+  readonly approvals?: string | undefined
+  /** A client's settings of these servers by their names. */
+  readonly snippet?: Readonly<Record<string, object>> | undefined
+}
+
+export class GatewayOutput {
+  readonly logger: Logger
+  #write: WriteLine | undefined
+  #calls: CallLines | undefined
+
+  /** `write` is absent if nobody reads at a terminal; `file` then gets the lines of the log. */
+  constructor(write: WriteLine | undefined, file: string | number, { quiet, logLevel }: OutputFlags) {
+    const level = logLevel ?? (quiet === true ? 'warn' : 'info')
+    this.logger = lineLogger({ name: 'svc', level }, write === undefined ? file : logLines(write))
+    if (write === undefined || quiet === true) return
+    this.#write = write
+    this.#calls = new CallLines(write)
+  }
+
+  /** Listens to records only if calls are shown. */
+  bindTo(container: DependencyContainer): void {
+    if (this.#calls !== undefined) bind(container, recordListener, { useValue: this.#calls.show })
+  }
+
+  /** Prints `facts` as a line of the log, or at a terminal what a person has to know. */
+  started(message: string, facts: object, describe: () => Started): void {
+    const write = this.#write
+    if (write === undefined) this.logger.info(facts, message)
+    else {
+      const started = describe()
+      this.#calls?.use(furtherOf(started))
+      printStart(write, started)
+    }
+  }
+}
+
+function furtherOf({ logDir, approvals }: Started): Further {
+  const dir = quoted(logDir)
+  return {
+    show: (traceId) => `npx svc-sdk audit show ${dir} --trace-id ${traceId}`,
+    approve:
+      approvals === undefined ? undefined : (id) => `npx svc-sdk escalations approve ${id} ${approvals}`,
+    stats: `npx svc-sdk audit stats ${dir}`,
+  }
+}
+
+function printStart(write: WriteLine, { title, servers, policy, logDir, approvals, snippet }: Started): void {
+  const rule = resolveOptional(policy, policyTokens.denyRule)
+  const rows: readonly (readonly [string, string | undefined])[] = [
+    ['mode', modeOf(rule)],
+    ['callers', resolveOptional(policy, policyTokens.admittedCallers)],
+    ['tools', resolveOptional(policy, policyTokens.allowedTools)],
+    ...Object.entries(servers).map(
+      ([name, url], index) => [index === 0 ? 'servers' : '', `${name}  ${url}`] as const,
+    ),
+    ['log', quoted(logDir)],
+    ['approvals', approvals && `npx svc-sdk escalations list ${approvals}`],
+  ]
+  write({ text: title, style: 'bold' })
+  for (const [name, value] of rows) {
+    if (value !== undefined) write({ text: `  ${name.padEnd(11)}`, style: 'dim' }, { text: value })
+  }
+  if (snippet !== undefined) {
+    write({ text: '  client     ', style: 'dim' }, { text: JSON.stringify({ mcpServers: snippet }) })
+  }
+}
+
+function modeOf(
+  rule: { readonly mode: 'observe' | 'enforce'; readonly denyOn?: readonly string[] } | undefined,
+) {
+  if (rule === undefined) return undefined
+  if (rule.mode === 'observe') return 'observe: findings deny nothing, and are recorded'
+  const { denyOn } = rule
+  if (denyOn === undefined) return 'enforce: every finding denies'
+  return denyOn.length === 0 ? 'enforce: no finding denies' : `enforce: ${denyOn.join(', ')} deny`
+}
+
+/** A path for a shell, from the working directory if that is shorter. */
+export function quoted(path: string): string {
+  const near = relative(process.cwd(), path)
+  const shown = near === '' || near.startsWith('..') || isAbsolute(near) ? path : near
+  return /^[\w./@:+-]+$/.test(shown) ? shown : `'${shown.replaceAll("'", `'\\''`)}'`
+}
+
+/** Where records and approvals are. `file` is the policy's; `adminUrl` is that of a listener in this process. */
+export function placesAtTerminal(
+  policy: EffectivePolicy<HostConfig>,
+  file: string | undefined,
+  adminUrl: string | undefined,
+): Pick<Started, 'logDir' | 'approvals'> {
+  const { logDir, admin } = placesOf(policy, file === undefined ? process.cwd() : baseDirOf(file))
+  const escalates = resolveOptional(policy.container, policyTokens.escalationRule) !== undefined
+  if (admin === undefined || !escalates) return { logDir }
+  if (file !== undefined && admin.port !== 0) return { logDir, approvals: `--policy ${quoted(file)}` }
+  const url = adminUrl ?? adminUrlOf('the policy', admin)
+  const token = admin.tokenRef === undefined ? '' : ` --token-ref ${quoted(admin.tokenRef)}`
+  return { logDir, approvals: `--admin ${url}${token}` }
+}
