@@ -142,11 +142,14 @@ class PolicyLoader<Host> {
   #report(found: readonly ConfigConflict[]): void {
     for (const { path, message, severity, offset } of found) {
       const { origin: start, path: written, node } = this.#sections.locate(path)
-      const isInside = offset !== undefined && node?.kind === 'scalar'
-      const origin = (isInside ? node.originOf?.(offset) : undefined) ?? start
+      const place = offset === undefined || node?.kind !== 'scalar' ? undefined : node.placeOf?.(offset)
+      const origin = place?.origin ?? start
       if (severity === 'warning') this.#warnings.push(warningAt(origin, written, message))
       else if (severity === 'note') this.#notes.push(noteAt(origin, written, message))
-      else this.#mistakes.push(mistakeAt(origin, written, message))
+      else {
+        const excerpt = place === undefined ? {} : { excerpt: place.excerpt }
+        this.#mistakes.push({ ...mistakeAt(origin, written, message), ...excerpt })
+      }
     }
   }
 

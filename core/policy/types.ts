@@ -16,7 +16,7 @@ export interface Diagnostic {
   readonly path: string
   /** What is wrong, and what is accepted. */
   readonly message: string
-  /** The source line with a caret below the place, if the text is not YAML; two lines for a terminal. */
+  /** The source line with a caret below the place, of a text that is not YAML or a mistake inside an expression; two lines for a terminal. */
   readonly excerpt?: string
 }
 

@@ -108,7 +108,7 @@ function quoted(text: string, offset: number): string {
 class TreeBuilder {
   readonly mistakes: Diagnostic[] = []
   readonly #text: string
-  readonly #originAt: (offset: number | undefined) => Origin
+  readonly #originAt: (offset: number | undefined) => Required<Origin>
   readonly #resolve: (alias: Alias) => Node | undefined
   readonly #open = new Set<Node>()
   #aliasDepth = 0
@@ -118,7 +118,7 @@ class TreeBuilder {
 
   constructor(
     text: string,
-    originAt: (offset: number | undefined) => Origin,
+    originAt: (offset: number | undefined) => Required<Origin>,
     resolve: (alias: Alias) => Node | undefined,
   ) {
     this.#text = text
@@ -144,9 +144,11 @@ class TreeBuilder {
     if (typeof value !== 'string' || range === undefined || range === null)
       return { kind: 'scalar', origin, value }
     const [start, end] = range
-    const originOf = (index: number) =>
-      this.#originAt(start + writtenIndex(this.#text.slice(start, end), value, index))
-    return { kind: 'scalar', origin, value, originOf }
+    const placeOf = (index: number) => {
+      const place = this.#originAt(start + writtenIndex(this.#text.slice(start, end), value, index))
+      return { origin: place, excerpt: sourceExcerpt(this.#text, place) }
+    }
+    return { kind: 'scalar', origin, value, placeOf }
   }
 
   #collection(node: YAMLMap | YAMLSeq, path: string, depth: number, origin: Origin): PolicyNode {

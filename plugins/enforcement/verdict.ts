@@ -135,6 +135,7 @@ export function describeRule({ mode, deny_on }: EnforcementConfig): string {
 }
 
 export function describeEscalation({ escalate_on = [] }: EnforcementConfig, rule: EscalationRule): string {
+  if (rule.isForRulingsAlone === true) return `rules that escalate: ${describeStrategy(rule)}`
   const names = escalate_on.length === 0 ? 'what a runtime escalates' : escalate_on.join(', ')
   return `escalates instead for ${names}: ${describeStrategy(rule)}`
 }
