@@ -2,7 +2,7 @@
 import { timingSafeEqual } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { type EvaluateRequest, PROTOCOL_VERSION, requestIn } from './protocol.js'
+import { type Decision, type EvaluateRequest, PROTOCOL_VERSION, requestIn } from './protocol.js'
 import { decide, type Rule } from './rules.js'
 
 const MAX_BODY_BYTES = 1_048_576
@@ -11,6 +11,8 @@ export interface EvaluatorOptions {
   /** 0 picks a free one. */
   readonly port?: number
   readonly rules?: readonly Rule[]
+  /** Decides in place of `rules`. */
+  readonly decider?: (request: EvaluateRequest) => Decision
   /** The bearer token that gateways must send; without it, none is required. */
   readonly apiKey?: string
 }
@@ -26,6 +28,7 @@ export interface Evaluator {
 export async function startEvaluator({
   port = 0,
   rules = [],
+  decider = (request) => decide(request, rules),
   apiKey,
 }: EvaluatorOptions = {}): Promise<Evaluator> {
   const requests: EvaluateRequest[] = []
@@ -42,7 +45,7 @@ export async function startEvaluator({
       })
     }
     requests.push(request)
-    respond(response, 200, { protocolVersion: PROTOCOL_VERSION, decision: decide(request, rules) })
+    respond(response, 200, { protocolVersion: PROTOCOL_VERSION, decision: decider(request) })
   }
 
   const http = createServer((message, response) => {

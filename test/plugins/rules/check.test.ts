@@ -46,6 +46,22 @@ describe('a rule, when a policy is loaded', () => {
     })
   }
 
+  it('shows the line of its mistake with a caret', () => {
+    const bindings = container.createChildContainer()
+    const result = loadPolicy({
+      layers: [{ file: 'p', text: rules("require: args.n > 1 && caller.rolls == 'x'") }],
+      host: z.strictObject({}),
+      plugins: [rulesPlugin],
+      bindings,
+      env: {},
+    })
+    const [mistake] = result.ok ? [] : result.mistakes
+    expect(mistake?.excerpt?.split('\n')).to.deep.equal([
+      "  4 |     require: args.n > 1 && caller.rolls == 'x'",
+      '    |                                   ^',
+    ])
+  })
+
   it('is a mistake as a whole in some forms', () => {
     const forms: readonly (readonly [string[], string])[] = [
       [
