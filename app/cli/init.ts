@@ -243,6 +243,9 @@ function hintsOf(env: Environment): string[] {
 
 /** The names of servers in the policy that an earlier run wrote. */
 async function serversIn(policy: string, env: Environment): Promise<string[]> {
+  if (readIfPresent(policy) === undefined) {
+    throw new InitError(`${policy} is gone, and entries name it; --undo puts them back`)
+  }
   const result = await loadPolicyFile(policy, env, false)
   if (result.ok) return Object.keys(result.policy.host.targets)
   throw new InitError(`${policy} has mistakes:\n${result.mistakes.map(formatDiagnostic).join('\n')}`)

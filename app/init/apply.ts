@@ -30,6 +30,8 @@ export const fileNames = {
   schema: '.svc/policy.schema.json',
 } as const
 
+const ignoreAll = '*\n'
+
 export interface Application {
   /** The directory of the policy. */
   readonly dir: string
@@ -48,21 +50,23 @@ export interface Application {
 /** Rejects with `InitError`, `ConfigurationError` or the error of the file system; nothing is changed then. */
 export async function applyPlan(application: Application): Promise<void> {
   const { entries, journal, journalFile } = application
+  const servers = Object.fromEntries(entries.map(({ server }) => [server.name, server.definition]))
+  const next: Journal = {
+    version: 1,
+    written: { ...journal?.written },
+    servers: { ...journal?.servers, ...servers },
+    changes: [...(journal?.changes ?? [])],
+  }
   const undo: (() => void)[] = []
   try {
     const configurations = [...new Set(entries.map(({ file }) => file))].map((file) => changed(file, entries))
-    const written = await writeFiles(application, undo)
-    const changes = configurations.map(({ file, bytes, edits }) =>
-      changeOf(file, bytes, edits, journalFile, undo),
-    )
-    const servers = Object.fromEntries(entries.map(({ server }) => [server.name, server.definition]))
-    journalFile.write({
-      version: 1,
-      written,
-      servers: { ...journal?.servers, ...servers },
-      changes: [...(journal?.changes ?? []), ...changes],
-    })
-    undo.push(() => (journal === undefined ? rmSync(journalFile.path) : journalFile.write(journal)))
+    checkState(application.dir)
+    undo.push(() => (journal === undefined ? journalFile.remove() : journalFile.write(journal)))
+    await writeFiles(application, next, undo)
+    for (const { file, bytes, edits } of configurations) {
+      next.changes.push(changeOf(file, bytes, edits, journalFile, undo))
+    }
+    journalFile.write(next)
     for (const { file, bytes } of configurations) {
       if (readIfPresent(file.realPath)?.equals(file.bytes) !== true) {
         throw new InitError(`${file.file} changed while init ran; run it again`)
@@ -139,26 +143,33 @@ function changeOf(
   return { client, file: realPath, copy, after: fileDigest(bytes), hasComments, entries }
 }
 
-/** Writes what is not there yet, and returns the digests of all that init has written. */
-async function writeFiles(application: Application, undo: (() => void)[]): Promise<Record<string, string>> {
-  const { dir, journal, entries, preset, schema, checkPolicy } = application
-  const written: Record<string, string> = { ...journal?.written }
-  const create = (name: string, content: string, mode?: number) => {
-    createFile(join(dir, name), content, mode)
-    undo.push(() => rmSync(join(dir, name)))
-    written[name] = fileDigest(Buffer.from(content))
-  }
-  const servers = [...new Set(entries.map(({ server }) => server))]
+/** Throws if the directory for secrets and the key may be another's. */
+function checkState(dir: string): void {
   if (lstatSync(join(dir, fileNames.state), { throwIfNoEntry: false })?.isSymbolicLink() === true) {
     throw new InitError(
       `${join(dir, fileNames.state)} is a symbolic link; secrets would go to where it leads`,
     )
   }
-  const missing = (name: string) => !existsSync(join(dir, name))
-  if (missing(fileNames.ignore)) create(fileNames.ignore, '*\n')
-  else if (readIfPresent(join(dir, fileNames.ignore))?.toString() !== '*\n') {
+  const ignored = readIfPresent(join(dir, fileNames.ignore))?.toString() ?? ignoreAll
+  if (ignored !== ignoreAll) {
     throw new InitError(`${join(dir, fileNames.ignore)} does not keep secrets out of git; write * into it`)
   }
+  if (existsSync(join(dir, fileNames.key))) checkPrivate(join(dir, fileNames.key))
+}
+
+/** Writes what is not there yet. The journal has each file before it is written, so that a killed run can be undone. */
+async function writeFiles(application: Application, next: Journal, undo: (() => void)[]): Promise<void> {
+  const { dir, journal, journalFile, entries, preset, schema, checkPolicy } = application
+  const { written } = next
+  const create = (name: string, content: string, mode?: number) => {
+    written[name] = fileDigest(Buffer.from(content))
+    journalFile.write(next)
+    createFile(join(dir, name), content, mode)
+    undo.push(() => rmSync(join(dir, name)))
+  }
+  const servers = [...new Set(entries.map(({ server }) => server))]
+  const missing = (name: string) => !existsSync(join(dir, name))
+  if (missing(fileNames.ignore)) create(fileNames.ignore, ignoreAll)
   if (missing(fileNames.schema)) create(fileNames.schema, schema)
   for (const [path, value] of servers.flatMap(({ secrets }) => [...secrets])) create(path, value)
   if (missing(fileNames.key)) {
@@ -166,14 +177,14 @@ async function writeFiles(application: Application, undo: (() => void)[]): Promi
     generateKeyFile(path)
     undo.push(() => rmSync(path))
     written[fileNames.key] = fileDigest(readIfPresent(path) ?? Buffer.alloc(0))
-  } else checkPrivate(join(dir, fileNames.key))
+  }
   const policy = join(dir, fileNames.policy)
   if (journal === undefined) {
     create(fileNames.policy, policyOf(application, servers), 0o644)
     if (missing(fileNames.test)) create(fileNames.test, firstTest(preset, fileNames.policy, servers), 0o644)
   } else {
     const before = readIfPresent(policy)
-    if (before === undefined) throw new InitError(`${policy} is gone; --undo takes the entries back`)
+    if (before === undefined) throw new InitError(`${policy} is gone`)
     const text = extendedPolicy(before.toString(), servers)
     replaceContent(policy, text)
     undo.push(() => replaceContent(policy, before))
@@ -183,7 +194,6 @@ async function writeFiles(application: Application, undo: (() => void)[]): Promi
   }
   const mistakes = await checkPolicy(policy)
   if (mistakes.length > 0) throw new InitError(`the policy would not load:\n${mistakes.join('\n')}`)
-  return written
 }
 
 function policyOf({ preset, place }: Application, servers: readonly PlannedServer[]): string {

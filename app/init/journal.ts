@@ -84,6 +84,10 @@ export class JournalFile {
     else replaceContent(this.path, text)
   }
 
+  remove(): void {
+    rmSync(this.path, { force: true })
+  }
+
   /** Writes a copy of a configuration and returns its name. */
   copy(bytes: Uint8Array): string {
     let number = 1

@@ -8,6 +8,8 @@ import type { ConfigurationPlace } from 'svc-sdk/internal/init/clients'
 /** What a test knows of one value that is secret. */
 interface Secret {
   readonly text: string
+  /** It stays in the entry, as the command does. */
+  readonly stays?: true
 }
 
 const digits = fc.stringMatching(/^[0-9a-f]{24}$/)
@@ -48,10 +50,13 @@ const command = fc
     argument: fc.option(argument),
     env: fc.array(fc.oneof(variable, plain, filled), { maxLength: 3 }),
     hasSecrets: fc.boolean(),
+    isOfClient: fc.boolean(),
     type: fc.boolean(),
   })
-  .map(({ program, args, argument: secretArgument, env, hasSecrets, type }): Generated => {
-    const given = hasSecrets ? secretArgument : null
+  .map(({ program, args, argument: secretArgument, env, hasSecrets, isOfClient, type }): Generated => {
+    // A secret beside variables of the client leaves the entry alone.
+    const given = hasSecrets && !isOfClient ? secretArgument : null
+    const ofClient = isOfClient ? ['--root', '$' + '{workspaceFolder}/a'] : []
     const variables = Object.fromEntries(
       hasSecrets ? env : env.filter(([name]) => ['LEVEL', 'PORT', 'EMPTY'].includes(name)),
     )
@@ -61,13 +66,13 @@ const command = fc
       entry: {
         ...(type ? { type: 'stdio' } : {}),
         command: program,
-        args: [...args, ...(given?.args ?? [])],
+        args: [...args, ...ofClient, ...(given?.args ?? [])],
         ...(Object.keys(variables).length === 0 ? {} : { env: variables }),
       },
       secrets: [
         ...(given === null ? [] : [{ text: given.secret }]),
         ...Object.entries(variables).flatMap(([name, value]) =>
-          isSecret(name, value) ? [{ text: value }] : [],
+          isSecret(name, value) ? [{ text: value, ...(isOfClient ? { stays: true as const } : {}) }] : [],
         ),
       ],
     }

@@ -1,5 +1,5 @@
 // `svc init` and `--undo` over generated configurations of every client.
-import { readFileSync, statSync, writeFileSync } from 'node:fs'
+import { readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import fc from 'fast-check'
@@ -52,8 +52,9 @@ describe('svc init', function () {
       const policy = readFileSync(join(home.project, 'svc.yaml'), 'utf8')
       const tests = readFileSync(join(home.project, 'svc.test.yaml'), 'utf8')
       const changed = files.map(({ place }) => readFileSync(place.file, 'utf8'))
-      for (const { text } of files.flatMap(({ secrets }) => secrets)) {
-        for (const shown of [out, err, policy, tests, ...changed]) expect(shown).to.not.include(text)
+      for (const { text, stays } of files.flatMap(({ secrets }) => secrets)) {
+        const shown = [out, err, policy, tests, ...(stays === true ? [] : changed)]
+        for (const one of shown) expect(one).to.not.include(text)
       }
       for (const [index, file] of files.entries()) {
         expect(changed[index]).to.include('svc.yaml')
@@ -99,6 +100,17 @@ describe('svc init', function () {
       const now = files.map(({ place }) => parse(readFileSync(place.file, 'utf8')) as unknown)
       expect(now).to.deep.equal(expected.map((text) => JSON.parse(text) as unknown))
     }, 15)
+  })
+
+  it('undoes a run that was killed before it had changed everything', async () => {
+    await property(async (home, files) => {
+      const before = home.content()
+      await init(home, files)
+      for (const file of files.slice(1)) writeFileSync(file.place.file, file.bytes)
+      rmSync(join(home.project, 'svc.test.yaml'))
+      expect(await home.run('--undo', '--yes')).to.include({ code: 0, err: '' })
+      expect(home.content()).to.deep.equal(before)
+    }, 5)
   })
 
   it('refuses to undo an entry whose command was changed since, and then changes nothing', async () => {
