@@ -47,7 +47,11 @@ export function stdioCommand(): Command {
       '--name <name>',
       'the name of the server in the policy and in records; without a command, one of its targets',
     )
-    .option('--env <name>', 'a variable that the command gets; may be repeated', collectValue)
+    .option(
+      '--env <name>',
+      'a variable that the command gets, or NAME=file://PATH; may be repeated',
+      collectValue,
+    )
     .option('--cwd <dir>', 'start commands whose target has no `cwd` here; . is where the client starts this')
     .option('--dir <dir>', "keep the gateway's files here (overrides sec0Dir)")
     .option('--log <file>', 'append log lines to this file instead of standard error')

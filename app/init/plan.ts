@@ -18,6 +18,8 @@ export interface PlannedServer {
   readonly definition: string
   /** Undefined if it is none of the policy: it is there from an earlier run, or its command stays in the entry. */
   readonly target?: string | PresetCommand
+  /** Of a command that stays in the entry: its variables as a policy has them. */
+  readonly env?: Readonly<Record<string, string>>
   /** The header of a URL, and the reference of its value. */
   readonly header?: { readonly name: string; readonly ref: string }
   /** Values that leave the configuration, by the path of their file below the directory of the policy. */
@@ -131,11 +133,11 @@ function planServer(
       : keep(header.name.toLowerCase(), header.value)
     return { name, target: url, header: { name: header.name, ref }, secrets }
   }
-  if (entry.isOfClient) return { name, secrets }
   const env = Object.entries(entry.env).map(([variable, value]): [string, string] => {
     if (hasClientVariable(value)) return [variable, `env:${variable}`]
     return [variable, isPrivateValue(variable, value) ? keep(variable, value) : value]
   })
+  if (entry.isOfClient) return { name, env: Object.fromEntries(env), secrets }
   const args = entry.args.map((arg, index) =>
     isPrivateArgument(arg, entry.args[index - 1]) ? `\${${keep(`argument-${index + 1}`, arg)}}` : arg,
   )
@@ -150,24 +152,24 @@ function headerVariable(header: string): string {
 function membersOf(
   { members }: FoundEntry,
   entry: CommandEntry | UrlEntry,
-  { name }: PlannedServer,
+  { name, env: planned = {} }: PlannedServer,
   { launcher, policy }: PlanOptions,
 ): Record<string, unknown> {
   const { command, args } = launcher
   if (entry.kind === 'command' && entry.isOfClient) {
-    const variables = Object.keys(entry.env).flatMap((variable) => ['--env', variable])
-    const own = [
-      'stdio',
-      '--policy',
-      policy,
-      '--name',
-      name,
-      ...variables,
-      '--',
-      entry.command,
-      ...entry.args,
-    ]
-    return { command, args: [...args, ...own] }
+    const isFile = (variable: string) => planned[variable]?.startsWith('file:') === true
+    const variables = Object.keys(entry.env).flatMap((variable) => [
+      '--env',
+      isFile(variable) ? `${variable}=${planned[variable]}` : variable,
+    ])
+    const own = ['stdio', '--policy', policy, '--name', name, ...variables]
+    const kept = Object.entries(entry.env).filter(([variable]) => !isFile(variable))
+    const env = kept.length === 0 ? undefined : Object.fromEntries(kept)
+    return {
+      command,
+      args: [...args, ...own, '--', entry.command, ...entry.args],
+      ...(members.includes('env') ? { env } : {}),
+    }
   }
   const set: Record<string, unknown> = {
     command,

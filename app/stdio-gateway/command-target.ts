@@ -1,6 +1,7 @@
 // The target that a command line gives: the MCP server that a client would start itself.
 import { basename, resolve } from 'node:path'
 import { canonicalize, sha256Hex } from '@svc/core/json'
+import { isKeyReference } from '@svc/core/policy'
 import type { PolicyAdaptation } from '../gateway/builder.js'
 import { stdioTargetSchema } from '../stdio-targets/config.js'
 
@@ -32,7 +33,7 @@ export interface ServerCommand {
   readonly server: string
   readonly command: string
   readonly args: readonly string[]
-  /** The variables of this process that it gets too. */
+  /** The variables of this process that it gets too, and `NAME=REFERENCE` for others. */
   readonly env: readonly string[]
 }
 
@@ -42,8 +43,17 @@ export function commandTarget({ command, args, env }: Omit<ServerCommand, 'serve
     command: /[/\\]/.test(command) ? resolve(command) : command,
     args,
     cwd: process.cwd(),
-    env: Object.fromEntries(env.map((name) => [name, `env:${name}`])),
+    env: Object.fromEntries(env.map(variableOf)),
   }
+}
+
+/** The value of a variable may be a secret, which the list of processes would show, so it is a reference. */
+function variableOf(text: string): readonly [string, string] {
+  const [, name = text, reference = `env:${text}`] = /^([^=]*)=(.*)$/s.exec(text) ?? []
+  if (isKeyReference(reference)) return [name, reference]
+  throw new Error(
+    `--env ${name}=… is not a reference; accepted is --env ${name}, or --env ${name}=file://PATH`,
+  )
 }
 
 /**

@@ -10,7 +10,7 @@ import { ElicitRequestSchema, ToolListChangedNotificationSchema } from '@modelco
 import { canonicalize, sha256Hex } from '@svc/core/json'
 import { expect } from 'chai'
 import { escalationsCommand } from 'svc-sdk/internal/cli/escalations'
-import { serverNameOf } from 'svc-sdk/internal/stdio-gateway/command-target'
+import { commandTarget, serverNameOf } from 'svc-sdk/internal/stdio-gateway/command-target'
 import { endWithRunner } from '../../support/child-lifetime.js'
 import { runCommand } from '../../support/command.js'
 import { startEverything } from '../../support/everything.js'
@@ -48,6 +48,13 @@ describe('svc stdio', function () {
       { server: 'files@3.1.0', tool: 'pid@3.1.0', status: 'error' },
     ])
     expect(calls[0]?.principal).to.deep.equal({ user: 'ada@example.com', roles: ['analyst'] })
+  })
+
+  it('takes references as variables of a command, and no values, which may be secrets', () => {
+    const target = (variable: string) => commandTarget({ command: 'a', args: [], env: [variable] })
+    expect(target('A').env).to.deep.equal({ A: 'env:A' })
+    expect(target('A=file://key').env).to.deep.equal({ A: 'file://key' })
+    expect(() => target('A=hunter2')).to.throw(/^--env A=… is not a reference; accepted is --env A, or /)
   })
 
   it('starts a target without a directory of its own where --cwd says, else at the policy', async () => {

@@ -8,8 +8,6 @@ import type { ConfigurationPlace } from 'svc-sdk/internal/init/clients'
 /** What a test knows of one value that is secret. */
 interface Secret {
   readonly text: string
-  /** It stays in the entry, as the command does. */
-  readonly stays?: true
 }
 
 const digits = fc.stringMatching(/^[0-9a-f]{24}$/)
@@ -72,7 +70,7 @@ const command = fc
       secrets: [
         ...(given === null ? [] : [{ text: given.secret }]),
         ...Object.entries(variables).flatMap(([name, value]) =>
-          isSecret(name, value) ? [{ text: value, ...(isOfClient ? { stays: true as const } : {}) }] : [],
+          isSecret(name, value) ? [{ text: value }] : [],
         ),
       ],
     }

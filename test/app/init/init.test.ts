@@ -182,6 +182,7 @@ describe('svc init, with real parts', function () {
     await using client = await connected(home, { ...files, args: filled })
     expect(JSON.parse(await say(client, 'argv'))).to.deep.equal(['', '--root=/srv'])
     expect(JSON.parse(await say(client, 'env'))).to.include({ TOKEN: token, LEVEL: 'debug' })
+    expect(files.env).to.deep.equal({ LEVEL: 'debug' })
     home.write('Cursor', { mcpServers: { other: scriptedEntry } })
     expect((await home.run('--yes')).code).to.equal(0)
     expect(readFileSync(join(home.project, 'svc.yaml'), 'utf8')).to.match(/^targets:\n {2}"other": \{/m)
