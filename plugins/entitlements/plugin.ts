@@ -10,6 +10,7 @@ import {
   policyTokens,
   services,
 } from '@svc/core'
+import { compilePatternSet } from '@svc/core/match'
 import type { z } from 'zod'
 import { compareEntitlements } from './compare.js'
 import {
@@ -70,20 +71,14 @@ function ineffectiveLists(config: EntitlementsConfig, servers?: readonly string[
       `the plan "${default_plan}" has no allowlist: tenants without an entry may use nothing`,
     )
   }
-  const checkServers = (path: Path, allowlist: readonly string[] = []) => {
-    for (const [index, pattern] of allowlist.entries()) {
-      if (servers === undefined || namesTarget(pattern, servers)) continue
-      warn(
-        [...path, 'allowlist', index],
-        `"${pattern}" names no target; known: ${servers.join(', ') || 'none'}`,
-      )
-    }
+  for (const { kind, name, path } of sectionEntries(config)) {
+    if (servers === undefined || kind !== 'pattern' || namesTarget(name, servers, path.includes('allowlist')))
+      continue
+    const message = `"${name}" names no target; known: ${servers.join(', ') || 'none'}`
+    found.push({ path, message, severity: 'warning' })
   }
-  for (const [name, { allowlist }] of Object.entries(plans)) checkServers(['plans', name], allowlist)
   for (const [name, tenant] of Object.entries(tenants)) {
-    checkServers(['tenants', name], tenant.allowlist)
     for (const { path, allowlist, isAdded } of principalLists(tenant)) {
-      checkServers(['tenants', name, ...path], allowlist)
       if (isAdded && allowlist.every((pattern) => tenant.allowlist.includes(pattern))) {
         warn(['tenants', name, ...path, 'allowlist'], 'adds nothing to the allowlist of the tenant')
       }
@@ -102,17 +97,20 @@ function principalLists(tenant: TenantConfig) {
   )
 }
 
-/** A pattern with a `/` begins with the server, which may hold `*`. */
-function namesTarget(pattern: string, servers: readonly string[]): boolean {
-  const reference = pattern.replace(/^mcp:\/\//, '')
-  const slash = reference.indexOf('/')
-  if (slash === -1) return true
-  const literals = reference
-    .slice(0, slash)
-    .split('*')
-    .map((text) => text.replace(/[.+?^${}()|[\]\\]/g, '\\$&'))
-  const server = new RegExp(`^${literals.join('.*')}$`)
-  return servers.some((name) => server.test(name.replace(/[/@%]/g, encodeURIComponent)))
+/** Lists that restrict compare names without regard to case, among other things. */
+function namesTarget(pattern: string, servers: readonly string[], allows: boolean): boolean {
+  const matchesOne = (text: string, names: readonly string[]) => {
+    const set = compilePatternSet([text])
+    return names.some((name) => set.mayMatchServer(name))
+  }
+  if (matchesOne(pattern, servers)) return true
+  return (
+    !allows &&
+    matchesOne(
+      pattern.toLowerCase(),
+      servers.map((name) => name.toLowerCase()),
+    )
+  )
 }
 
 /** Of the lists only, in a few words. */
