@@ -13,7 +13,8 @@ import {
   withinLimit,
 } from '@svc/core'
 import { isLoopbackHost } from '@svc/core/http'
-import { messageOf } from '@svc/core/json'
+import { HttpClient } from '@svc/core/http-client'
+import { messageOf, parseJsonObject } from '@svc/core/json'
 import type { EffectivePolicy } from '@svc/core/policy'
 import { KeyReader, loadOrCreateKey } from '@svc/core/secret'
 import { checkDirectory } from '@svc/core/store'
@@ -120,9 +121,6 @@ async function checkTargets(
   return (await Promise.all(checks)).flat()
 }
 
-const portHint =
-  'stop what listens there, which may be this gateway itself, or choose another port or address'
-
 /** Binds the ports for a moment, without accepting a connection. */
 async function checkPorts({ port, server, admin }: HostConfig): Promise<DoctorCheck[]> {
   const addresses = [{ name: 'the gateway', host: server.host, port }]
@@ -137,17 +135,36 @@ async function checkPorts({ port, server, admin }: HostConfig): Promise<DoctorCh
         bound.push(await bind(host, port))
         checks.push({ severity: 'ok', message: `${address} is free` })
       } catch (error) {
-        checks.push({
-          severity: 'error',
-          message: `${address} cannot be used: ${messageOf(error)}`,
-          hint: portHint,
-        })
+        const running = {
+          severity: 'warning',
+          message: `${address} is in use, as if the gateway runs`,
+        } as const
+        const message = `${address} cannot be used: ${messageOf(error)}`
+        const hint = 'stop what listens there, or choose another port or address'
+        checks.push((await isGateway(host, port)) ? running : { severity: 'error', message, hint })
       }
     }
   } finally {
     await Promise.all(bound.map((one) => new Promise((resolve) => one.close(resolve))))
   }
   return checks
+}
+
+/** Whether what listens there responds as a gateway or its admin listener does. */
+async function isGateway(host: string, port: number): Promise<boolean> {
+  const client = new HttpClient()
+  try {
+    const url = new URL('http://localhost/healthz')
+    url.hostname = host.includes(':') ? `[${host}]` : host
+    url.port = String(port)
+    const { status, bytes } = await client.send(url, { timeoutMs: 1_000, maxBytes: 1_024 })
+    return status === 200 && parseJsonObject(bytes.toString())?.['status'] === 'ok'
+  } catch {
+    // Something else listens there, or TLS does.
+    return false
+  } finally {
+    await client.close()
+  }
 }
 
 function bind(host: string, port: number): Promise<Server> {

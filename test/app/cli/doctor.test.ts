@@ -1,4 +1,6 @@
+import { once } from 'node:events'
 import { chmodSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer as createHttpServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { createServer, type Server } from 'node:net'
 import { join } from 'node:path'
@@ -164,6 +166,16 @@ describe('svc doctor', () => {
     expect(line).to.match(
       /^error the gateway's address 127.0.0.1, port \d+ cannot be used: listen EADDRINUSE/,
     )
+    const running = createHttpServer((_request, response) => response.end('{"status":"ok"}')).listen(
+      0,
+      '127.0.0.1',
+    )
+    await once(running, 'listening')
+    const [own] = await rig.about('port', { port: (running.address() as AddressInfo).port })
+    await new Promise((resolve) => running.close(resolve))
+    expect(own).to.match(
+      /^warning the gateway's address 127.0.0.1, port \d+ is in use, as if the gateway runs$/,
+    )
     const both = await rig.about('port', { port, admin: { port, tokenRef: 'env:SVC_ADMIN' } })
     expect(both.map((one) => one.split(' ')[0])).to.deep.equal(['ok', 'error'])
   })
@@ -210,7 +222,7 @@ describe('svc doctor', () => {
 })
 
 async function listening(): Promise<Server> {
-  const server = createServer()
+  const server = createServer((socket) => socket.destroy())
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   return server
 }

@@ -1,6 +1,7 @@
 // What `svc policy check` says about who can send calls: to a listener, and to a pipeline in a program.
-import { writeFileSync } from 'node:fs'
+import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { bind, type Logger, tokens } from '@svc/core'
 import { formatDiagnostic, PolicyError } from '@svc/core/policy'
 import { generateKeyFile } from '@svc/plugin-audit/log'
@@ -121,6 +122,20 @@ describe('svc policy check', () => {
         ...mistakes,
         ...warnings,
       ])
+    })
+  }
+
+  for (const [example, ...options] of [['quick-start'], ['in-process', '--in-process']] as const) {
+    it(`has no warning for the policy of the example ${example}`, async () => {
+      const source = fileURLToPath(new URL(`../../../../examples/${example}/policy.yaml`, import.meta.url))
+      const file = join(dir.path, 'example.yaml')
+      copyFileSync(source, file)
+      mkdirSync(join(dir.path, '.svc'))
+      generateKeyFile(join(dir.path, '.svc/signing.key'))
+      writeFileSync(join(dir.path, '.svc/admin.token'), 'x'.repeat(32), { mode: 0o600 })
+      const { lines, exit } = await runPolicy(['check', '--strict', ...options, file])
+      expect(exit).to.equal(0)
+      expect(lines.filter((line) => !line.startsWith('note: '))).to.have.length(1)
     })
   }
 
