@@ -96,7 +96,7 @@ const calls = fc.array(
       { url: 'https://x.example.com' },
       { url: 'https://y.example.com', text: 'x'.repeat(40) },
     ),
-    tenant: fc.constantFrom('acme', 'demo', undefined),
+    tenant: fc.constantFrom('acme', 'acme', 'acme', 'demo', 'demo', 'demo', undefined),
     roles: fc.constantFrom([], ['r']),
     key: fc.constantFrom(null, 'k'),
   }),
@@ -133,7 +133,8 @@ describe('svc policy diff', () => {
             args,
             idempotencyKey: key === null ? null : `${key}${index}`,
             headers: {},
-            caller: tenant === undefined ? undefined : { identity: { tenant, roles } },
+            caller:
+              tenant === undefined ? undefined : { identity: { tenant, roles, user: `caller-${index}` } },
             at: undefined,
             times: 1,
             expect: 'allow' as const,
