@@ -133,8 +133,11 @@ describe('svc policy diff', () => {
             args,
             idempotencyKey: key === null ? null : `${key}${index}`,
             headers: {},
+            // One principal has at most 20 pending escalations, so nearly each call has a caller of its own.
             caller:
-              tenant === undefined ? undefined : { identity: { tenant, roles, user: `caller-${index}` } },
+              tenant === undefined && index < 20
+                ? undefined
+                : { identity: { tenant: tenant ?? 'demo', roles, user: `caller-${index}` } },
             at: undefined,
             times: 1,
             expect: 'allow' as const,
