@@ -73,6 +73,7 @@ function failureLine({ file, line: failureLine, kind, message }: VerifyFailure):
 }
 
 function summary(report: VerifyReport, fast: boolean): string {
+  if (report.files === 0 && report.verdict === 'cannot_be_judged') return `${verdictOf(report)}\n`
   // The origin comes first, since another intact log of the same key looks the same in all other lines.
   const lines = report.origin === undefined ? [] : [`log ${visibleInLine(report.origin)}`]
   for (const tail of report.tornTails) {

@@ -56,7 +56,8 @@ async function reportUsage({ command, cause }: UsageError, io: CliIo): Promise<v
   io.exit(failureCode(command))
   if (cause.code === 'commander.help') return
   const path = commandPath(command)
-  const message = (await misspelt(command, cause)) ?? cause.message.replace(/^error: /, '')
+  const message =
+    (await misspelt(command, cause)) ?? (await wrongValue(cause)) ?? cause.message.replace(/^error: /, '')
   io.err(`${path}: ${visibleInLine(message)}\n(npx ${path} --help lists ${listed(command)})\n`)
 }
 
@@ -77,6 +78,25 @@ async function misspelt(command: Command, { code }: CommanderError): Promise<str
     written,
     names.flatMap(({ long }) => long ?? []),
   )}`
+}
+
+/** The message about a value that an option or argument does not take. */
+async function wrongValue({ code, message }: CommanderError): Promise<string | undefined> {
+  if (code !== 'commander.invalidArgument') return undefined
+  const option = /^error: option '(?:-\w, )?(-\S+).*?' argument '(.*)' is invalid\. (.*)$/s.exec(message)
+  const argument = /^error: command-argument value '(.*)' is invalid for argument '(.*)'\. (.*)$/s.exec(
+    message,
+  )
+  const [name, written = '', expected = ''] = option?.slice(1) ?? [
+    argument?.[2],
+    argument?.[1],
+    argument?.[3],
+  ]
+  if (name === undefined) return undefined
+  const choices = /^Allowed choices are (.*)\.$/.exec(expected)?.[1]
+  if (choices === undefined) return `${name}: ${JSON.stringify(written)} is given; ${expected}`
+  const meant = await suggestion(written, choices.split(', '))
+  return `${name}: ${JSON.stringify(written)} is given; accepted: ${choices}${meant}`
 }
 
 /** Those of the command, and those of its subcommands, which may be written without the command between. */

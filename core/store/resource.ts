@@ -165,7 +165,7 @@ export class StoreResource<T extends StoreLifecycle> {
       if (warning !== undefined) return [{ severity: 'warning', message: warning }]
       return [{ severity: 'ok', message: `the ${name} (${kind}) can be used` }]
     } catch (error) {
-      return [{ severity, message: `the ${name}: ${messageOf(error)}`, hint: unreachable }]
+      return [{ severity, message: `the ${name}: ${messageOf(error)}` }]
     } finally {
       await this.stop()
     }

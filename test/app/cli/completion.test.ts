@@ -87,14 +87,4 @@ describe('svc completion', function () {
       expect(seen).to.deep.equal(all.map(([line, wanted]) => [line, wanted.toSorted()]))
     })
   }
-
-  it('names the shells that it knows', async () => {
-    expect(await runSvc('completion', 'tcsh')).to.deep.equal({
-      out: '',
-      err:
-        "svc-sdk completion: command-argument value 'tcsh' is invalid for argument 'shell'. Allowed choices are bash, fish, zsh.\n" +
-        '(npx svc-sdk completion --help lists the options)\n',
-      code: 1,
-    })
-  })
 })

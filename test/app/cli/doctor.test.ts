@@ -103,15 +103,13 @@ describe('svc doctor', () => {
     const [line] = await rig.about('quotas', {
       quotas: { adapter: 'redis', redisUrl: 'redis://127.0.0.1:1' },
     })
-    expect(line).to.match(/^error the quota store: Redis cannot be reached: connect ECONNREFUSED/)
+    expect(line).to.match(
+      /^error the quota store: Redis cannot be reached: connect ECONNREFUSED .*; start it, or correct redisUrl/,
+    )
     const [open] = await rig.about('quotas', {
       quotas: { adapter: 'redis', redisUrl: 'redis://127.0.0.1:1', failure_mode: 'open' },
     })
     expect(open).to.match(/^warning Redis is not connected/)
-    const { checks: found } = await rig.checks({
-      quotas: { adapter: 'redis', redisUrl: 'redis://127.0.0.1:1' },
-    })
-    expect(found.find(({ section }) => section === 'quotas')?.hint).to.match(/address and credentials/)
   })
 
   it('finds a store on disk that is not a database', async () => {

@@ -248,7 +248,7 @@ security: { side_effects: { require_idempotency_key: true } }
       const { errors, exit } = await policy(
         ...['explain', file, '--tenant', 'acme', '--server', 'files', '--tool', 'a', ...args],
       )
-      expect(errors[0], args.join(' ')).to.match(/^svc-sdk policy explain: option '--.* is invalid/)
+      expect(errors[0], args.join(' ')).to.match(/^svc-sdk policy explain: --.*: .* is given; /)
       expect(exit, args.join(' ')).to.equal(2)
     }
   })

@@ -1,7 +1,7 @@
 // The daily logs of a directory, oldest first.
 
 import { readdir } from 'node:fs/promises'
-import { messageOf } from '@svc/core/json'
+import { reasonOf } from '@svc/core/json'
 import { AuditError } from '../format/errors.js'
 import { dayOfDailyLog } from '../format/paths.js'
 
@@ -17,7 +17,7 @@ export async function dailyFiles(dir: string): Promise<DailyFile[]> {
   try {
     names = await readdir(dir)
   } catch (cause) {
-    throw new AuditError('read_failed', `cannot read the log at ${dir}: ${messageOf(cause)}`, cause)
+    throw new AuditError('read_failed', `cannot read the log at ${dir}: ${reasonOf(cause)}`, cause)
   }
   return names.sort().flatMap((name) => {
     const day = dayOfDailyLog(name)

@@ -3,7 +3,7 @@
 
 import { lstatSync, readdirSync, readFileSync, type Stats } from 'node:fs'
 import { join } from 'node:path'
-import { messageOf } from '@svc/core/json'
+import { reasonOf } from '@svc/core/json'
 import { systemCode } from '../../format/errors.js'
 import {
   checkpointFile,
@@ -53,7 +53,7 @@ export function takeInventory(dir: string): Inventory | string {
   try {
     names = [...readdirSync(dir).sort(), ...leafFiles(dir)]
   } catch (error) {
-    return `cannot read the log at ${dir}: ${messageOf(error)}`
+    return `cannot read the log at ${dir}: ${reasonOf(error)}`
   }
   const checkpointDays = names.flatMap((name) => dayOfCheckpointFile(name) ?? [])
   const checkpoints = new Map<string, number>()
