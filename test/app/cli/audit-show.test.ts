@@ -81,7 +81,7 @@ describe('svc audit', () => {
         })
         const [code] = await once(child, 'close')
         expect(code).to.equal(1)
-        expect(told).to.include('Allowed')
+        expect(told).to.include('accepted: ')
       }
       await Promise.all([refused(['--decision', 'maybe']), refused(['--status', 'denied'])])
     })
