@@ -1,7 +1,6 @@
 // The cost of authentication, entitlements and quotas, with few and with many patterns, and its share of a whole call.
+import { CONNECTIONS, cpuOfCalls } from './gateway/cpu-of-calls.js'
 import { startIssuer } from './gateway/issuer.js'
-import { requestsFor } from './gateway/requests.js'
-import { Scene } from './gateway/scene.js'
 import { figure, heading, print, table } from './measure/report.js'
 import { type Spread, spreadOf } from './measure/statistics.js'
 import { entitlementsOf } from './policy/patterns.js'
@@ -9,13 +8,13 @@ import { Stages, stageNames } from './policy/stages.js'
 
 const PATTERNS = [10, 10_000]
 const USERS = 8
-const CONNECTIONS = 16
 
 /** The rounds, by number of patterns. */
 export async function measurePolicy(disk: string, quick: boolean): Promise<unknown> {
   heading('Who may call what, how often: CPU of a call, tokens known')
   const ofStages = await costOfStages(quick)
-  const ofCalls = await costOfCalls(disk, quick)
+  const settings = PATTERNS.map((patterns) => [patterns, { entitlements: entitlementsOf(patterns) }] as const)
+  const ofCalls = await cpuOfCalls(disk, quick, new Map(settings))
   const stages = new Map([...ofStages].map(([patterns, upTo]) => [patterns, pricesOf(upTo)]))
   const whole = new Map([...ofCalls].map(([patterns, cpu]) => [patterns, spreadOf(cpu)]))
   const row = (name: string, of: (patterns: number) => Spread | undefined) => [
@@ -67,32 +66,6 @@ function pricesOf(rounds: readonly (readonly number[])[]): Prices {
   const between = (from: number, to: number) =>
     spreadOf(rounds.map((upTo) => (upTo[to] ?? Number.NaN) - (upTo[from] ?? Number.NaN)))
   return { parts: stageNames.map((_, i) => between(i, i + 1)), together: between(0, stageNames.length) }
-}
-
-async function costOfCalls(disk: string, quick: boolean): Promise<Map<number, number[]>> {
-  const scenes: { patterns: number; scene: Scene; cpu: number[] }[] = []
-  try {
-    for (const patterns of PATTERNS) {
-      const scene = await Scene.set(disk, { entitlements: entitlementsOf(patterns) })
-      scenes.push({ patterns, scene, cpu: [] })
-    }
-    const gateways = await Promise.all(scenes.map(({ scene }) => scene.subject('gateway')))
-    for (let round = -1; round < (quick ? 3 : 7); round++) {
-      for (const [i, { scene, cpu }] of scenes.entries()) {
-        const gateway = gateways[i]
-        if (gateway === undefined) continue
-        const { port } = gateway
-        const before = await gateway.ask('cpu')
-        const requests = requestsFor(port, scene.tokens)
-        const until = { milliseconds: quick ? 1000 : 2500 }
-        const { calls } = await scene.load.ask('load', { port, connections: CONNECTIONS, requests, until })
-        if (round >= 0) cpu.push(((await gateway.ask('cpu')) - before) / calls)
-      }
-    }
-    return new Map(scenes.map(({ patterns, cpu }) => [patterns, cpu]))
-  } finally {
-    for (const { scene } of scenes) await scene.end()
-  }
 }
 
 function shown(spread: Spread | undefined): string {

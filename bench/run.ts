@@ -18,6 +18,7 @@ import { measureMemory } from './memory.js'
 import { measurePolicy } from './policy.js'
 import { measureProfile } from './profile.js'
 import { measureRedis } from './redis.js'
+import { measureRules } from './rules.js'
 import { measureStreams } from './streams.js'
 import { measureTamperEvidence } from './tamper-evidence.js'
 import { measureUpload } from './upload.js'
@@ -31,6 +32,7 @@ const measures: Readonly<Record<string, (disk: string, quick: boolean) => Promis
   inprocess: measureInProcess,
   profile: measureProfile,
   policy: measurePolicy,
+  rules: measureRules,
   cold: measureColdStart,
   import: measureImportTime,
   json: measureJson,

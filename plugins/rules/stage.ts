@@ -13,6 +13,7 @@ import {
   type SectionEntry,
   type Stage,
 } from '@svc/core'
+import { BoundedMap } from '@svc/core/store'
 import { CallScope, type ReadPath, type Variables } from './engine/index.js'
 import { explainedRules } from './explained-rules.js'
 import { describeExplained, explainRule } from './explanation.js'
@@ -27,6 +28,18 @@ interface JudgedRule {
   readonly result: RuleResult
 }
 
+/** The rules that match a reference, and what they keep. */
+interface MatchingRules {
+  readonly rules: readonly Rule[]
+  readonly paths: ReadonlyMap<string, ReadPath>
+}
+
+const NO_RULES: MatchingRules = { rules: [], paths: new Map() }
+
+// Callers choose references, so the cache is bounded.
+const MAX_CACHED = 256
+const MAX_CACHED_LENGTH = 256
+
 const order = ['deny', 'escalate', 'report'] as const
 
 export class RulesStage implements Stage {
@@ -35,6 +48,7 @@ export class RulesStage implements Stage {
   #clock: Clock
   #isTimed: boolean
   #referenceRule: ReferenceRule | undefined
+  readonly #matched = new BoundedMap<string, MatchingRules>(MAX_CACHED)
   readonly entries: SectionEntries
 
   constructor(rules: readonly Rule[], sources: Sources, clock: Clock) {
@@ -48,7 +62,7 @@ export class RulesStage implements Stage {
       appliedTo: ({ parsedRequest }) =>
         parsedRequest === undefined
           ? []
-          : this.#matching(parsedRequest).flatMap((rule) => entryOf.get(rule) ?? []),
+          : this.#matching(parsedRequest).rules.flatMap((rule) => entryOf.get(rule) ?? []),
     }
     const unconditional = rules.filter(({ kind, then }) => kind === 'always' && then !== 'report')
     if (unconditional.length > 0) this.#referenceRule = (reference) => findingOn(reference, unconditional)
@@ -76,22 +90,29 @@ export class RulesStage implements Stage {
 
   #inspect(call: Call, request: CallRequest): readonly JudgedRule[] {
     if (this.#referenceRule !== undefined) call.addReferenceRule(this.#referenceRule)
-    const matching = this.#matching(request)
-    if (matching.length === 0) return []
+    const { rules, paths } = this.#matching(request)
+    if (rules.length === 0) return []
     const { variables, scope } = this.#read(call, request)
-    const judged = matching.map((rule) => ({ rule, result: judge(rule, variables, scope) }))
+    const judged = rules.map((rule) => ({ rule, result: judge(rule, variables, scope) }))
     this.#report(call, judged)
-    const paths = keptPaths(matching)
     if (paths.size > 0) call.set(kept, keptValues(paths, variables, scope))
     if (this.#isTimed) this.#judgeAgain(call, request, judged)
     return judged
   }
 
-  #matching({ kind, readings }: CallRequest): readonly Rule[] {
-    if (kind === 'protocol') return []
-    return this.#rules.filter(
+  /** Cached, as callers repeat their calls. */
+  #matching({ kind, readings }: CallRequest): MatchingRules {
+    if (kind === 'protocol') return NO_RULES
+    const [reference = ''] = readings
+    const isCached = readings.length === 1 && reference.length <= MAX_CACHED_LENGTH
+    const known = isCached ? this.#matched.get(reference) : undefined
+    if (known !== undefined) return known
+    const rules = this.#rules.filter(
       ({ patterns }) => patterns === undefined || patterns.findReading(readings) !== undefined,
     )
+    const matching = { rules, paths: keptPaths(rules) }
+    if (isCached) this.#matched.set(reference, matching)
+    return matching
   }
 
   #read(call: Call, request: CallRequest): { variables: Variables; scope: CallScope } {

@@ -1,0 +1,33 @@
+// The CPU of whole calls under several policies, in alternating rounds.
+import { requestsFor } from './requests.js'
+import { Scene } from './scene.js'
+
+export const CONNECTIONS = 16
+
+/** Microseconds per call of the gateway, for each of the settings by round. The first round is a warm-up. */
+export async function cpuOfCalls<Name>(
+  disk: string,
+  quick: boolean,
+  settings: ReadonlyMap<Name, Parameters<typeof Scene.set>[1]>,
+): Promise<Map<Name, number[]>> {
+  const scenes: { name: Name; scene: Scene; cpu: number[] }[] = []
+  try {
+    for (const [name, of] of settings) scenes.push({ name, scene: await Scene.set(disk, of), cpu: [] })
+    const gateways = await Promise.all(scenes.map(({ scene }) => scene.subject('gateway')))
+    for (let round = -1; round < (quick ? 3 : 7); round++) {
+      for (const [i, { scene, cpu }] of scenes.entries()) {
+        const gateway = gateways[i]
+        if (gateway === undefined) continue
+        const { port } = gateway
+        const before = await gateway.ask('cpu')
+        const requests = requestsFor(port, scene.tokens)
+        const until = { milliseconds: quick ? 1000 : 2500 }
+        const { calls } = await scene.load.ask('load', { port, connections: CONNECTIONS, requests, until })
+        if (round >= 0) cpu.push(((await gateway.ask('cpu')) - before) / calls)
+      }
+    }
+    return new Map(scenes.map(({ name, cpu }) => [name, cpu]))
+  } finally {
+    for (const { scene } of scenes) await scene.end()
+  }
+}
