@@ -72,7 +72,7 @@ export class AdminHandler {
     checkOrigin(message)
     const route = adminRouteOf(message.method ?? '', requestPath(message))
     if (route.kind === 'health') return json({ status: 'ok' })
-    if (route.kind === 'none') throw new Refusal('TARGET_NOT_FOUND', 'No such path.')
+    if (route.kind === 'none') throw new Refusal('TARGET_NOT_FOUND', `No such path; there are ${paths}.`)
     const activePolicy = this.#parts.activePolicy()
     // A reload must not stop the stages while this request uses them.
     return activePolicy.hold(async () => {
@@ -219,6 +219,7 @@ function adminRouteOf(method: string, url: string): AdminRoute {
 }
 
 const none: AdminRoute = { kind: 'none' }
+const paths = '/api/escalations, /api/escalations/<id>, /healthz, /metrics'
 
 const maxBodyBytes = 16_384
 /** UTF-16 units. */

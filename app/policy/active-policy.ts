@@ -4,8 +4,10 @@ import {
   isPending,
   type MaybePromise,
   type Outcome,
+  policyTokens,
   Refusal,
   type UsedResource as RequestedResource,
+  resolveOptional,
 } from '@svc/core'
 import { ALL_SERVERS_PATH, resourceUrl } from '@svc/core/http'
 import type { CallControl, Pipeline } from '@svc/core/pipeline'
@@ -26,6 +28,9 @@ import type { FederationConfig } from './federation-config.js'
 /** Longest wait for the records and responses of aborted calls. */
 const abortedMs = 5_000
 
+/** Servers that a message names. */
+const maxNamed = 20
+
 /** The parts for an admin listener; empty if there is none. */
 interface AdminParts {
   readonly authorizer?: AdminAuthorizer | undefined
@@ -44,6 +49,8 @@ export class ActivePolicy {
   readonly federation: FederationConfig
   /** Hard cap on the response to one call. */
   readonly maxResponseBytes: number
+  /** For callers: the names of the servers; undefined if a name may be a secret to some of them. */
+  readonly knownServers: string | undefined
   readonly #metrics: CallMetrics | undefined
   readonly #targets: ReadonlyMap<string, Target>
   readonly #configured: HostConfig['targets']
@@ -65,6 +72,8 @@ export class ActivePolicy {
     this.maxResponseBytes = server.maxResponseBytes
     this.#metrics = calls
     this.#configured = targets
+    const needsToken = resolveOptional(container, policyTokens.needsToken) !== false
+    this.knownServers = needsToken ? undefined : describeServers(Object.keys(targets))
     this.#targets = new Map(
       Object.entries(addressesOf(targets)).map(([name, address]) => [name, targetOf(address)]),
     )
@@ -73,8 +82,10 @@ export class ActivePolicy {
   /** Throws `Refusal` (`TARGET_NOT_FOUND`). */
   target(server: string): Target {
     const target = this.#targets.get(server)
-    if (target === undefined) throw new Refusal('TARGET_NOT_FOUND', 'No such server is configured.')
-    return target
+    if (target !== undefined) return target
+    const known = this.knownServers
+    const help = known === undefined ? `; ${ALL_SERVERS_PATH} serves those that you may use.` : `. ${known}`
+    throw new Refusal('TARGET_NOT_FOUND', `No such server is configured${help}`)
   }
 
   /** Whether the server is a command that the gateway starts. */
@@ -172,4 +183,9 @@ export class ActivePolicy {
 
 function isListening(call: Call): boolean {
   return call.get(mcpExchange)?.method === 'GET' || call.parsedRequest?.method === LISTEN_METHOD
+}
+
+function describeServers(names: readonly string[]): string {
+  const more = names.length > maxNamed ? ` and ${names.length - maxNamed} more` : ''
+  return `Servers: ${names.slice(0, maxNamed).join(', ') || 'none'}${more}.`
 }

@@ -22,6 +22,17 @@ export type Route =
   | { readonly kind: 'bad'; readonly refusal: Refusal }
   | { readonly kind: 'none' }
 
+const paths = [
+  ...[ALL_SERVERS_PATH, `${ALL_SERVERS_PATH}/<server>`, `${ALL_SERVERS_PATH}/<server>/<tool>@<version>`],
+  ...['/a2a/invoke', '/escalations/<id>', '/healthz', '/readyz'],
+].join(', ')
+
+/** `servers` is what the caller may know of them. */
+export function unknownPath(servers: string | undefined): Refusal {
+  const known = servers === undefined ? '' : ` ${servers}`
+  return new Refusal('TARGET_NOT_FOUND', `No such path; there are ${paths}.${known}`)
+}
+
 const onlyPost: Route = { kind: 'method', allow: 'POST' }
 
 export function routeOf(method: string, url: string): Route {

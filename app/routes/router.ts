@@ -15,7 +15,7 @@ import { CallHandler, type CallHandlerParts } from './call-handler.js'
 import { CallEndpoints, type CallEndpointsParts } from './endpoints.js'
 import { respondToEscalationPoll } from './escalation-polls.js'
 import { resourceMetadata } from './resource-metadata.js'
-import { type Route, routeOf } from './route.js'
+import { type Route, routeOf, unknownPath } from './route.js'
 
 interface RouterParts extends CallHandlerParts, CallEndpointsParts {
   /** Silence of a stream after which its client gets a comment, in milliseconds. */
@@ -155,7 +155,7 @@ export class Router {
           logger: this.#parts.limitedLogger,
         })
       case 'none':
-        throw new Refusal('TARGET_NOT_FOUND', 'No such path.')
+        throw unknownPath(policy.knownServers)
     }
   }
 }

@@ -57,6 +57,8 @@ export const policyTokens = {
   /** The JSON Schema of a tool's arguments, by a pattern that names one tool, if its definition is pinned. */
   toolSchemas: token<(pattern: string) => unknown>('ToolSchemas'),
   rules: token<readonly ConfiguredRule[]>('ConfiguredRules'),
+  /** False if every caller may call without a token, so that nothing is hidden from one and shown to another. */
+  needsToken: token<boolean>('NeedsToken'),
   /** Whether bearer tokens are validated, so that users are known. */
   knowsUsers: token<boolean>('KnowsUsers'),
   /** Whether idempotency keys are claimed in the `DedupeStore`. */

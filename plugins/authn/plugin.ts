@@ -46,6 +46,10 @@ export const authnPlugin = definePlugin({
 
   owns: [
     owned(policyTokens.admittedCallers, describeCallers),
+    owned(
+      policyTokens.needsToken,
+      ({ oidc, allowUnauthenticated }: AuthnConfig) => oidc !== undefined || !allowUnauthenticated,
+    ),
     owned(policyTokens.knowsUsers, ({ oidc }: AuthnConfig) => oidc !== undefined),
     owned(services.signIn, ({ oidc, stdioCaller }: AuthnConfig) => {
       if (oidc === undefined || stdioCaller !== undefined) return undefined

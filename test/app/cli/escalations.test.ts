@@ -197,7 +197,7 @@ describe('svc escalations', () => {
     await start()
     const refused: [string[], Env, RegExp][] = [
       [['show', 'esc_0'], env, /TARGET_NOT_FOUND: There is no such escalation\.$/],
-      [['show', '../metrics'], env, /TARGET_NOT_FOUND: No such path\.$/],
+      [['show', '../metrics'], env, /TARGET_NOT_FOUND: No such path; there are \/.*\.\n?$/],
       [
         ['list'],
         { ...env, SVC_ADMIN_TOKEN: 'another-token-of-the-tests' },
@@ -211,7 +211,7 @@ describe('svc escalations', () => {
       [['list', '--admin', `http://ops:${adminToken}@127.0.0.1:1`], env, /--admin: expected the URL/],
       [['list', '--admin', 'http://ops.example.com'], env, /plain text; use https/],
       [['list', '--limit', 'many'], env, /BAD_REQUEST: limit: expected 1 to 500\.$/],
-      [['list', '--admin', gateway.url], env, /TARGET_NOT_FOUND: No such path\.$/],
+      [['list', '--admin', gateway.url], env, /TARGET_NOT_FOUND: No such path; there are \/.*\.\n?$/],
     ]
     for (const [args, given, message] of refused) {
       const { out, err, code } = await run(args, given)
