@@ -98,14 +98,16 @@ export interface GeneratedFile {
   readonly bytes: Buffer
   readonly secrets: readonly Secret[]
   readonly isLink: boolean
-  readonly names: readonly string[]
+  /** The path of one entry. */
+  readonly entry: string[]
 }
 
 /** A configuration at this place, in one of the forms of JSON that its client reads. */
 function fileAt(place: ConfigurationPlace): fc.Arbitrary<GeneratedFile> {
-  const [path = []] = place.servers
+  const paths = place.servers.map((path) => path.map((name) => (name === '*' ? '/srv/a "b"' : name)))
   return fc
     .record({
+      path: fc.constantFrom(...paths),
       servers: fc.uniqueArray(
         fc.tuple(names, fc.oneof({ weight: 2, arbitrary: command }, { weight: 1, arbitrary: remote })),
         {
@@ -122,12 +124,12 @@ function fileAt(place: ConfigurationPlace): fc.Arbitrary<GeneratedFile> {
       ends: fc.boolean(),
       isFirst: fc.boolean(),
     })
-    .map(({ servers, indent, line, hasMark, hasComments, isLink, ends, isFirst }) => {
-      const own = {
-        [path[0] ?? '']: Object.fromEntries(
-          servers.map(([name, { entry }]) => [name, { ...entry, disabled: false }]),
-        ),
-      }
+    .map(({ path, servers, indent, line, hasMark, hasComments, isLink, ends, isFirst }) => {
+      const entries = servers.map(([name, { entry }]) => [name, { ...entry, disabled: false }])
+      const own = path.reduceRight(
+        (value, name) => ({ [name]: value }),
+        Object.fromEntries(entries) as object,
+      )
       const other = { theme: 'dark', list: [1, { a: [] }], text: 'h\u00e9 "quoted" // no comment' }
       let text = JSON.stringify(isFirst ? { ...own, ...other } : { ...other, ...own }, null, indent)
       if (hasComments && place.hasComments) text = commented(text)
@@ -137,7 +139,7 @@ function fileAt(place: ConfigurationPlace): fc.Arbitrary<GeneratedFile> {
         bytes: Buffer.from(hasMark ? `\uFEFF${text}` : text),
         secrets: servers.flatMap(([, { secrets }]) => secrets),
         isLink,
-        names: servers.map(([name]) => name),
+        entry: [...path, servers[0]?.[0] ?? ''],
       }
     })
 }
@@ -146,7 +148,7 @@ function fileAt(place: ConfigurationPlace): fc.Arbitrary<GeneratedFile> {
 function commented(text: string): string {
   return text
     .replaceAll(/^(\s+)("(?:command|url|disabled)":)/gm, '$1// about the next\n$1$2')
-    .replaceAll(/^(\s*)(false)\n/gm, '$1$2, /* last */\n')
+    .replaceAll(/("disabled": false)\n/g, '$1, // last\n')
     .replace('{', '{ /* mine */')
 }
 

@@ -68,7 +68,7 @@ describe('svc init', function () {
       expect(home.content()).to.deep.equal(after)
       expect((await home.run('--undo', '--yes')).code).to.equal(0)
       expect(home.content()).to.deep.equal(before)
-    }, 40)
+    }, 20)
   })
 
   it('takes out its own change alone from a file that was edited since', async () => {
@@ -87,8 +87,8 @@ describe('svc init', function () {
   it('keeps what a client adds to an entry, and what it writes anew', async () => {
     await property(async (home, files) => {
       await init(home, files)
-      const edited = (text: string, { place, names }: GeneratedFile) => {
-        const path = [...(place.servers[0] ?? []), names[0] ?? '', 'alwaysAllow']
+      const edited = (text: string, { entry }: GeneratedFile) => {
+        const path = [...entry, 'alwaysAllow']
         const plain = text.replace('\uFEFF', '')
         return JSON.stringify(parse(applyEdits(plain, modify(plain, path, ['read'], {}))))
       }
