@@ -3,7 +3,7 @@ import { performHandshake, serverVersionIn } from '../mcp/handshake.js'
 import { HttpServers } from '../mcp/http-servers.js'
 import { gatewayImplementation } from '../mcp/implementation.js'
 import { toolNames } from '../mcp/list-pages.js'
-import { createSend, createSendOwn, ownClientFacts } from '../mcp/own-requests.js'
+import { createSend, createSendOwn, endSession, ownClientFacts } from '../mcp/own-requests.js'
 import { UNVERSIONED } from '../mcp/server-versions.js'
 import { targetOf } from '../upstream/target.js'
 import { UndiciDispatcher } from '../upstream/undici.js'
@@ -32,11 +32,13 @@ async function toolsOf(server: string, url: URL): Promise<ListedTools> {
   const signal = AbortSignal.timeout(timeoutMs)
   const client = ownClientFacts(gatewayImplementation)
   const servers = new HttpServers(dispatcher, timeoutMs)
-  const send = createSendOwn(createSend({ servers }, url, undefined, { signal }), maxBytes)
+  const sendOne = createSend({ servers }, url, undefined, { signal })
+  const send = createSendOwn(sendOne, maxBytes)
   try {
     const { session } = await performHandshake(send, client)
     if (session === undefined) throw new Error('the server accepted no handshake')
     const names = await toolNames(send, session, client)
+    await endSession(sendOne, session)
     return { server, version: serverVersionIn(session) ?? UNVERSIONED, names }
   } finally {
     await dispatcher.close()

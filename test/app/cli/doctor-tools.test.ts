@@ -113,6 +113,17 @@ describe('svc doctor, about the tools of a server,', () => {
     })
   }
 
+  it('ends the session that it opened to list them', async () => {
+    const { upstream: stateful } = await serverOf(
+      (message, response) => json(response, result(message, { tools: [] })),
+      'a-session',
+    )
+    await rig.about('targets', { targets: { files: `${stateful.url}/mcp` } })
+    await stateful[Symbol.asyncDispose]()
+    expect(stateful.calls.at(-1)).to.include({ method: 'DELETE' })
+    expect(stateful.calls.at(-1)?.headers['mcp-session-id']).to.equal('a-session')
+  })
+
   it('is about a name without a server if there is no other server', async () => {
     const entitlements = { default_plan: 'p', plans: { p: { denylist: ['delete_fle'] } }, tenants: {} }
     const lines = await rig.about('targets', { targets: { files: `${upstream.url}/mcp` }, entitlements })
