@@ -1,5 +1,5 @@
 // What a gateway prints: at a terminal what is allowed, where the log is, and a line for each call; else lines of JSON.
-import { isAbsolute, relative } from 'node:path'
+import { isAbsolute, relative, resolve } from 'node:path'
 import { bind, type DependencyContainer, policyTokens, resolveOptional } from '@svc/core'
 import type { EffectivePolicy } from '@svc/core/policy'
 import { recordListener } from '@svc/plugin-audit'
@@ -73,7 +73,7 @@ export class GatewayOutput {
 }
 
 function furtherOf({ logDir, approvals }: Started): Further {
-  const dir = quoted(logDir)
+  const dir = shownPath(logDir)
   return {
     show: (traceId) => `npx svc-sdk audit show ${dir} --trace-id ${traceId}`,
     approve:
@@ -91,7 +91,7 @@ function printStart(write: WriteLine, { title, servers, policy, logDir, approval
     ...Object.entries(servers).map(
       ([name, url], index) => [index === 0 ? 'servers' : '', `${name}  ${url}`] as const,
     ),
-    ['log', quoted(logDir)],
+    ['log', shownPath(logDir)],
     ['approvals', approvals && `npx svc-sdk escalations list ${approvals}`],
   ]
   write({ text: title, style: 'bold' })
@@ -113,11 +113,14 @@ function modeOf(
   return denyOn.length === 0 ? 'enforce: no finding denies' : `enforce: ${denyOn.join(', ')} deny`
 }
 
-/** A path for a shell, from the working directory if that is shorter. */
-export function quoted(path: string): string {
+/** A path for a shell, from the working directory if it is below that. */
+function shownPath(path: string): string {
   const near = relative(process.cwd(), path)
-  const shown = near === '' || near.startsWith('..') || isAbsolute(near) ? path : near
-  return /^[\w./@:+-]+$/.test(shown) ? shown : `'${shown.replaceAll("'", `'\\''`)}'`
+  return quoted(near === '' || near.startsWith('..') || isAbsolute(near) ? path : near)
+}
+
+function quoted(word: string): string {
+  return /^[\w./@:+-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`
 }
 
 /** Where records and approvals are. `file` is the policy's; `adminUrl` is that of a listener in this process. */
@@ -129,7 +132,8 @@ export function placesAtTerminal(
   const { logDir, admin } = placesOf(policy, file === undefined ? process.cwd() : baseDirOf(file))
   const escalates = resolveOptional(policy.container, policyTokens.escalationRule) !== undefined
   if (admin === undefined || !escalates) return { logDir }
-  if (file !== undefined && admin.port !== 0) return { logDir, approvals: `--policy ${quoted(file)}` }
+  if (file !== undefined && admin.port !== 0)
+    return { logDir, approvals: `--policy ${shownPath(resolve(file))}` }
   const url = adminUrl ?? adminUrlOf('the policy', admin)
   const token = admin.tokenRef === undefined ? '' : ` --token-ref ${quoted(admin.tokenRef)}`
   return { logDir, approvals: `--admin ${url}${token}` }

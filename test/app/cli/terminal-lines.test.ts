@@ -115,6 +115,26 @@ entitlements: { default_plan: a, plans: { a: { allowlist: [files/pid] } }, tenan
     expect(await gateway.exit).to.equal(0)
   })
 
+  it('a gateway without a policy prints settings for clients, and the command that approves a call', async () => {
+    const target = `files=${process.execPath} ${scripted}`
+    const args = ['gateway', '--target', target, '--preset', 'guard', '--port', '0', '--admin-port', '0']
+    await using gateway = new AtTerminal(args, home, { XDG_STATE_HOME: home })
+    const started = await gateway.plain(/^ +client +.*\n/m)
+    const url = urlIn(started)
+    const snippet = JSON.parse(/^ +client +(.*)$/m.exec(started)?.[1] ?? '')
+    expect(snippet).to.deep.equal({ mcpServers: { files: { type: 'http', url } } })
+    await callTools(url, ['delete_all'])
+    const shown = await gateway.plain(/--token-ref \S+\n$/)
+    const [, command = ''] =
+      /files\/delete_all +wait .* npx (svc-sdk escalations approve .*)\n$/.exec(shown) ?? []
+    const { stdout } = await promisify(execFile)(process.execPath, [svc, ...command.split(' ').slice(1)], {
+      cwd: home,
+    })
+    expect(stdout).to.match(/status +approved/)
+    await callTools(url, ['delete_all'])
+    await gateway.plain(/files\/delete_all +(?:failed|allow) /)
+  })
+
   it('has no colours with NO_COLOR, and no lines of calls with --quiet', async () => {
     await using plain = new AtTerminal(['gateway', '--policy', 'policy.yaml'], home, { NO_COLOR: '1' })
     await plain.plain(/log .*\n/)
