@@ -74,7 +74,7 @@ describe('the commands of the pages', function () {
 
   it('exist, with their options', async () => {
     const program = await programFor()
-    const mistakes = pages.flatMap((page) =>
+    const mistakes = [...pages, 'docs/session.svg'].flatMap((page) =>
       commandsOf(page).flatMap((words) => {
         const mistake = mistakeIn(program, words)
         return mistake === undefined ? [] : [`${page}: ${words.join(' ')}: ${mistake}`]
@@ -143,9 +143,12 @@ const withoutIds = (text: string) => text.trim().replaceAll(/[0-9a-f]{32}/g, 'ID
 
 /** Commands of `svc-sdk` in blocks and in code within the text, as words. */
 function commandsOf(page: string): string[][] {
+  const recorded = page.endsWith('.svg') ? [/<desc.*<\/desc>/s.exec(textOf(page))?.[0] ?? ''] : []
   const inBlocks = blocks
     .filter((block) => block.page === page && ['', 'sh', 'console'].includes(block.language))
-    .flatMap(({ text }) => text.replaceAll(/\\\n\s*/g, '').split('\n'))
+    .map((block) => block.text)
+    .concat(recorded)
+    .flatMap((text) => text.replaceAll(/\\\n\s*/g, '').split('\n'))
     .flatMap((line) => /(?:^|[;&(]|\$ )\s*npx (?:--no |-y )?svc-sdk (.*)/.exec(line)?.[1] ?? [])
   const text = textOf(page).replaceAll(/^ *```.*?^ *```$/gms, '')
   const inText = [...text.matchAll(/`(?:npx svc-sdk|svc) ([^`]*)`/g)].map(([, words = '']) => words)
