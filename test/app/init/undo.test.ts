@@ -1,5 +1,5 @@
 // `svc init` and `--undo` over generated configurations of every client.
-import { readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import fc from 'fast-check'
@@ -99,6 +99,27 @@ describe('svc init', function () {
       const now = files.map(({ place }) => parse(readFileSync(place.file, 'utf8')) as unknown)
       expect(now).to.deep.equal(expected.map((text) => JSON.parse(text) as unknown))
     }, 15)
+  })
+
+  it('undoes two runs, between which every file got a server', async () => {
+    await property(async (home, files) => {
+      const added = (text: string, { entry }: GeneratedFile) => {
+        const plain = text.replace('\uFEFF', '')
+        const server = { command: 'added', args: ['--token=s3cretvalue1'] }
+        return applyEdits(plain, modify(plain, [...entry.slice(0, -1), 'added'], server, {}))
+      }
+      const expected = files.map((file) => added(file.bytes.toString(), file))
+      await init(home, files)
+      for (const file of files)
+        writeFileSync(file.place.file, added(readFileSync(file.place.file, 'utf8'), file))
+      const again = await init(home, files)
+      expect(again).to.include({ code: 0, err: '' })
+      for (const { place } of files) expect(readFileSync(place.file, 'utf8')).to.not.include('s3cretvalue1')
+      expect(await home.run('--undo', '--yes')).to.include({ code: 0, err: '' })
+      const now = files.map(({ place }) => parse(readFileSync(place.file, 'utf8')) as unknown)
+      expect(now).to.deep.equal(expected.map((text) => parse(text) as unknown))
+      expect(readdirSync(home.project)).to.not.include('svc.yaml').and.not.include('.svc')
+    }, 8)
   })
 
   it('undoes a run that was killed before it had changed everything', async () => {
