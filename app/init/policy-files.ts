@@ -73,7 +73,7 @@ cases:
     call: ${name}/list_items
     expect: allow
 
-  - name: a tool that deletes is refused by the preset guard, and recorded by observe
+  - name: deletions are refused by guard, and recorded by observe
     call: ${name}/delete_item
     expect: ${refused}
 `
