@@ -136,7 +136,7 @@ describe('svc stdio --preset', function () {
       ['--preset', 'observe', '--policy', 'p'],
       /'--preset <name>' cannot be used with option '--policy <file>'/,
     ],
-    [['--preset', 'none'], /Allowed choices are observe, guard/],
+    [['--preset', 'none'], /accepted: observe, guard/],
     [['--policy', 'p', '--print-policy'], /--print-policy is for --preset/],
     [['--preset', 'observe'], /the target is empty; give the URL of a server, or its command/],
     [['--preset', 'observe', '--', 'node', 'x.js'], /node does not name the server: give --name NAME/],
