@@ -1,13 +1,12 @@
 import { execFileSync } from 'node:child_process'
 import { expect } from 'chai'
-import { programFor } from 'svc-sdk/internal/cli/program'
+import { runSvc } from '../../support/command.js'
 import { listModules } from '../../support/loaded-modules.js'
 import { svc } from '../../support/svc.js'
 
 describe('the help of the program', () => {
   it('lists each command with its arguments, as if all were loaded', async () => {
-    const [listed, loaded] = await Promise.all([programFor('--help'), programFor()])
-    expect(listed.helpInformation()).to.equal(loaded.helpInformation())
+    expect(await runSvc('--help')).to.deep.equal(await runSvc('help'))
   })
 
   for (const option of ['--help', '--version']) {
