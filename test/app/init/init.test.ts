@@ -69,6 +69,8 @@ describe('svc init, with real parts', function () {
     expect(home.content()).to.include(before)
     expect(existsSync(join(home.project, 'svc.yaml'))).to.equal(false)
     expect(existsSync(join(home.project, '.svc', 'secrets'))).to.equal(false)
+    const again = await home.run('--yes')
+    expect(again, 'with the log and key of before').to.include({ code: 0, err: '' })
   })
 
   it('sends the header of an entry to a server over HTTP, from a file or from the client', async () => {
