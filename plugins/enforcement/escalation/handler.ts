@@ -4,7 +4,6 @@ import {
   type CallRequest,
   canonicalInput,
   type Denied,
-  denied,
   type EscalationRule,
   type EscalationService,
   escalation,
@@ -22,6 +21,7 @@ import {
 import { canonicalize, sha256Hex } from '@svc/core/json'
 import { ApprovalHold, denialOfUsed, denyingHold } from './approval-hold.js'
 import type { EscalationEvents } from './events.js'
+import { denialOf, pending, rejected, tooMany } from './refusals.js'
 import type { EscalationRepository, NewEscalation } from './repository.js'
 import {
   appliesTo,
@@ -127,7 +127,9 @@ export class EscalationHandler {
     let last: StoredEscalation | undefined
     for (const [value, one] of found) {
       const leftMs = until - this.#parts.repository.now
-      const current = value.status === 'pending' && leftMs > 0 ? await this.#wait(value, leftMs, call) : value
+      // Once one set has refused the call, or not decided in time, the others are not waited for.
+      const isAwaited = value.status === 'pending' && leftMs > 0 && refused === undefined
+      const current = isAwaited ? await this.#wait(value, leftMs, call) : value
       const response = this.#response(current, one)
       last = current
       if (response !== undefined) refused ??= { value: current, response }
@@ -301,41 +303,6 @@ function waitOf({ headers }: Call, maxMs: number): number {
     throw new Refusal('BAD_REQUEST', 'x-escalation-wait: expected a whole number of seconds.')
   }
   return Math.min(Number(wanted) * 1000, maxMs)
-}
-
-function pending({ id, status }: StoredEscalation, findings: readonly Finding[]): Denied {
-  return denied(
-    'ESCALATION_PENDING',
-    `A person has to decide: ${describeFindings(findings)}. Escalation ${id}: once it is approved, repeat the same call.`,
-    { ...denialOf(findings), escalation: { id, status } },
-  )
-}
-
-function rejected({ id, status, decidedBy }: StoredEscalation, findings: readonly Finding[]): Denied {
-  const by = decidedBy === 'expiry' ? 'Nobody approved in time' : 'A person decided against the call'
-  return denied('ESCALATION_REJECTED', `${by}: ${describeFindings(findings)}.`, {
-    ...denialOf(findings),
-    escalation: { id, status },
-  })
-}
-
-function tooMany(findings: readonly Finding[]): Denied {
-  return denied('RATE_LIMITED', 'Too many calls of yours wait for a person to decide.', {
-    ...denialOf(findings),
-    headers: { 'retry-after': '60' },
-  })
-}
-
-function denialOf([first]: readonly Finding[]): Pick<Denied, 'denial'> {
-  if (first === undefined) return {}
-  const level = first.level === undefined ? {} : { level: first.level }
-  return { denial: { ...level, type: first.stage, reason: first.reason } }
-}
-
-function describeFindings(findings: readonly Finding[]): string {
-  return findings
-    .map(({ reason, detail }) => (detail === undefined ? reason : `${reason}, ${detail}`))
-    .join('; ')
 }
 
 /**
