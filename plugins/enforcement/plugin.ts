@@ -15,6 +15,7 @@ import {
   externalDecision,
   hostOf,
   identity,
+  isErrorCode,
   owned,
   policyTokens,
   type Reviewers,
@@ -172,14 +173,20 @@ function reportedOnly(
   )
 }
 
+function hintAt(reason: string, declared: readonly string[]): string {
+  const meant = nearestReason(reason, declared)
+  const code = reason.toUpperCase()
+  if (isErrorCode(code) && meant?.toUpperCase() !== code) {
+    return `${code} is an error code; the reason is the denial_reason of the response`
+  }
+  return meant === undefined ? 'a custom stage declares its own as `reasons`' : `did you mean "${meant}"?`
+}
+
 function unknownReasons(config: EnforcementConfig, declared: readonly string[]): ConfigConflict[] {
   return (['deny_on', 'escalate_on'] as const).flatMap((key) =>
     (config[key] ?? []).flatMap((reason, index) => {
       if (isKnownReason(reason) || declared.includes(reason)) return []
-      const meant = nearestReason(reason, declared)
-      const hint =
-        meant === undefined ? 'a custom stage declares its own as `reasons`' : `did you mean "${meant}"?`
-      const message = `no stage reports "${reason}"; ${hint}`
+      const message = `no stage reports "${reason}"; ${hintAt(reason, declared)}`
       return [{ path: ['enforcement', key, index], message }]
     }),
   )

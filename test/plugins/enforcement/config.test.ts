@@ -50,7 +50,7 @@ describe('enforcement: configuration', () => {
   })
 
   for (const [written, meant] of [
-    ['TOOL_NOT_ALLOWED', 'tool_not_in_allowlist'],
+    ['PAYLOAD_TOO_LARGE', 'payload_too_large'],
     ['denylist', 'tool_in_denylist'],
     ['egress', 'egress_violation'],
     ['unpinned', 'version_unpinned'],
@@ -65,6 +65,15 @@ describe('enforcement: configuration', () => {
         const [mistake] = checkSection(enforcementPlugin, { [key]: [written] }, declared)
         expect(mistake).to.include(`.${key}.0: no stage reports "${written}"; did you mean "${meant}"?`)
       }
+    })
+  }
+
+  for (const written of ['TOOL_NOT_ALLOWED', 'tool_not_allowed', 'rate_limited']) {
+    it(`says that ${written} is an error code`, () => {
+      const declared = { reasons: ['ap2_tool_not_allowed'] }
+      expect(checkSection(enforcementPlugin, { deny_on: [written] }, declared)).to.deep.equal([
+        `mistake enforcement.deny_on.0: no stage reports "${written}"; ${written.toUpperCase()} is an error code; the reason is the denial_reason of the response`,
+      ])
     })
   }
 
