@@ -3,8 +3,10 @@
 import {
   type Call,
   callRequest,
+  type Denied,
   denied,
   type ErrorCode,
+  type Failed,
   identity,
   type Outcome,
   type Plugin,
@@ -33,17 +35,26 @@ export interface ExplainedCall {
   readonly idempotencyKey?: string
 }
 
-/** What the policy decides; undecided if no stage refuses the call and some do not say what they would do. */
+interface ExplainedRefusal {
+  readonly decision: 'deny' | 'escalate'
+  readonly code: ErrorCode
+  readonly reason: string
+  readonly stage: string
+  readonly rule: string
+}
+
+/**
+ * What the policy decides; undecided if stages that do not say what they would do can change it. `otherwise` is the
+ * refusal by the other stages, if they refuse the call.
+ */
 export type ExplainedVerdict =
   | { readonly decision: 'allow' }
-  | { readonly decision: 'undecided'; readonly because: readonly string[] }
   | {
-      readonly decision: 'deny' | 'escalate'
-      readonly code: ErrorCode
-      readonly reason: string
-      readonly stage: string
-      readonly rule: string
+      readonly decision: 'undecided'
+      readonly because: readonly string[]
+      readonly otherwise?: ExplainedRefusal
     }
+  | ExplainedRefusal
 
 export interface CallExplanation {
   /** For a terminal; the verdict is the last one. */
@@ -84,8 +95,11 @@ function describeVerdict(verdict: ExplainedVerdict, server: string): string {
   switch (verdict.decision) {
     case 'allow':
       return `would be sent to server "${server}"`
-    case 'undecided':
-      return `undecided: ${verdict.because.join('; ')}; otherwise it would be sent to server "${server}"`
+    case 'undecided': {
+      const { because, otherwise } = verdict
+      const then = otherwise === undefined ? `sent to server "${server}"` : describeVerdict(otherwise, server)
+      return `undecided: ${because.join('; ')}; otherwise it would be ${then}`
+    }
     case 'deny':
     case 'escalate': {
       const { code, reason, stage, rule } = verdict
@@ -109,15 +123,16 @@ function isPlain(server: string, { targets }: HostConfig): boolean {
 class Explanation {
   readonly #lines: string[]
   /** The innermost stage that refused, and its last line, which is the rule. */
-  #decided: { stage: string; rule: string | undefined } | undefined
-  readonly #undecided: string[] = []
+  #decided: { plugin: Plugin; rule: string | undefined } | undefined
+  readonly #undecided: { plugin: Plugin; why: string }[] = []
 
   constructor(lines: string[]) {
     this.#lines = lines
   }
 
   /** The stage with its explanation instead of its work. */
-  place({ name, provides }: Plugin, stage: Stage): PlacedStage {
+  place(plugin: Plugin, stage: Stage): PlacedStage {
+    const { name, provides } = plugin
     return {
       name,
       stage: {
@@ -126,7 +141,7 @@ class Explanation {
             const isIdentity = provides?.some(({ index }) => index === identity.index) === true
             const why = isIdentity ? 'the caller is taken from the command line' : 'it explains nothing'
             this.#lines.push(`${name}: passed over, ${why}`)
-            if (!isIdentity) this.#undecided.push(`stage ${name} explains nothing`)
+            if (!isIdentity) this.#undecided.push({ plugin, why: 'explains nothing' })
             return next()
           }
           let rule: string | undefined
@@ -142,9 +157,9 @@ class Explanation {
               return next()
             },
             say,
-            (why) => this.#undecided.push(`stage ${name} ${why}`),
+            (why) => this.#undecided.push({ plugin, why }),
           )
-          if (outcome.kind !== 'completed' && !hasAsked) this.#decided = { stage: name, rule }
+          if (outcome.kind !== 'completed' && !hasAsked) this.#decided = { plugin, rule }
           return outcome
         },
       },
@@ -152,10 +167,22 @@ class Explanation {
   }
 
   verdict(outcome: Outcome, call: Call): ExplainedVerdict {
-    if (outcome.kind === 'completed') {
-      const because = this.#undecided
-      return because.length === 0 ? { decision: 'allow' } : { decision: 'undecided', because }
-    }
+    const refusal = outcome.kind === 'completed' ? undefined : this.#refusal(outcome, call)
+    const because = this.#undecided
+      .filter((one) => refusal === undefined || this.#mayChange(refusal, one.plugin, call))
+      .map(({ plugin, why }) => `stage ${plugin.name} ${why}`)
+    if (because.length === 0) return refusal ?? { decision: 'allow' }
+    return { decision: 'undecided', because, ...(refusal === undefined ? {} : { otherwise: refusal }) }
+  }
+
+  /** A finding that denies wins over one that escalates. A runtime may allow what findings deny, save by a ruling. */
+  #mayChange({ decision }: ExplainedRefusal, { phase }: Plugin, call: Call): boolean {
+    if (this.#decided?.plugin.phase !== 'decision') return false
+    if (decision === 'escalate') return true
+    return phase === 'evaluation' && !call.findings.some(({ ruling }) => ruling === 'deny')
+  }
+
+  #refusal(outcome: Denied | Failed, call: Call): ExplainedRefusal {
     const { code, message } = outcome
     const denial = outcome.kind === 'denied' ? outcome.denial : undefined
     const finding = call.findings.find(({ reason }) => reason === denial?.reason)
@@ -163,7 +190,7 @@ class Explanation {
       decision: code === 'ESCALATION_PENDING' ? 'escalate' : 'deny',
       code,
       reason: denial?.reason ?? message,
-      stage: finding?.stage ?? this.#decided?.stage ?? 'gateway',
+      stage: finding?.stage ?? this.#decided?.plugin.name ?? 'gateway',
       rule: finding?.detail ?? this.#decided?.rule ?? message,
     }
   }

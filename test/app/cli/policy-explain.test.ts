@@ -58,7 +58,7 @@ describe('svc policy explain', () => {
   it('names code, reason, stage and rule of a denial', async () => {
     const { lines, exit } = await explain('delete_file@1.0', '--user', 'bob@acme.example')
     expect(lines.at(-1)).to.match(
-      /^verdict: denied with TOOL_NOT_ALLOWED \(403\); reason: tool_in_denylist; stage: entitlements; rule: .*denylist/,
+      /^verdict: undecided: stage runtime would ask its runtime; otherwise it would be denied with TOOL_NOT_ALLOWED \(403\); reason: tool_in_denylist; stage: entitlements; rule: .*denylist/,
     )
     expect(exit).to.equal(0)
   })
@@ -159,12 +159,20 @@ security: { side_effects: { require_idempotency_key: true } }
     )
   })
 
-  describe('of a call that no stage refuses', () => {
+  describe('of a call', () => {
     const remote = {
       runtime: { enforcement: { mode: 'remote', remote: { endpoint: 'https://runtime.example/' } } },
     }
     const mandates = (mode: string) => ({ ap2: { enabled: true, mode, trust: { audiences: ['gw'] } } })
     const slow = { plugins: [{ use: `${fixtures}invalid/modules/slow.mjs` }], slow: {} }
+    const none = { entitlements: { default_plan: 'p', plans: { p: {} }, tenants: {} } }
+    const ruled = {
+      ap2: { enabled: true, mode: 'full', trust: { audiences: ['gw'] }, tools: { allow: ['files/buy'] } },
+    }
+    const held = {
+      security: { side_effects: { approve_high_risk: true } },
+      enforcement: { escalate_on: ['tool_not_in_allowlist'] },
+    }
     const rows: [string, Record<string, unknown>, string][] = [
       ['is sent if every stage explains itself', {}, 'would be sent to'],
       [
@@ -189,10 +197,18 @@ security: { side_effects: { require_idempotency_key: true } }
         'undecided: stage ap2 would verify a mandate; stage slow explains nothing; otherwise',
       ],
       [
-        'is denied by another stage',
-        { ...slow, entitlements: { default_plan: 'p', plans: { p: {} }, tenants: {} } },
-        'denied with TOOL',
+        'is undecided if a runtime may allow what findings deny',
+        { ...remote, ...none },
+        'undecided: stage runtime would ask its runtime; otherwise it would be denied',
       ],
+      ['is denied by a ruling whatever a runtime allows', { ...remote, ...ruled }, 'denied with TOOL'],
+      [
+        'is undecided if a stage may deny what escalates',
+        { ...slow, ...none, ...held },
+        'undecided: stage slow explains nothing; otherwise it would be denied with ESCALATION_PENDING',
+      ],
+      ['is held if every stage explains itself', { ...none, ...held }, 'denied with ESCALATION_PENDING'],
+      ['is denied by another stage', { ...slow, ...none }, 'denied with TOOL'],
       [
         'is escalated',
         {
