@@ -121,7 +121,7 @@ describe('the published packages', function () {
     ])
   })
 
-  it('take under 55 MB, under 35 MB without optional dependencies, and do not install the AWS SDK', async () => {
+  it('take under 60 MB, under 40 MB without optional dependencies, and do not install the AWS SDK', async () => {
     const lock = await readFile(join(project, 'package-lock.json'), 'utf8')
     const { packages } = JSON.parse(lock) as { packages: Record<string, { optional?: boolean }> }
     // What `--omit=optional` leaves out.
@@ -129,8 +129,8 @@ describe('the published packages', function () {
     const optional = left.filter((path) => !left.some((other) => path.startsWith(`${other}/`)))
     const all = await megabytesIn(join(project, 'node_modules'))
     const sizes = await Promise.all(optional.map((path) => megabytesIn(join(project, path))))
-    expect(all).to.be.below(55)
-    expect(all - sizes.reduce((sum, size) => sum + size, 0)).to.be.below(35)
+    expect(all).to.be.below(60)
+    expect(all - sizes.reduce((sum, size) => sum + size, 0)).to.be.below(40)
     expect(await readdir(join(project, 'node_modules'))).not.to.include('@aws-sdk')
   })
 
