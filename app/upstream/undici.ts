@@ -1,7 +1,7 @@
 // The default dispatcher: one keep-alive pool per origin, each request sent once.
 import { Readable } from 'node:stream'
 import type { Abortable, ResponseHeaders } from '@svc/core'
-import { type Dispatcher, errors, Pool } from 'undici'
+import type { Dispatcher, Pool } from 'undici'
 import type { UpstreamDispatcher } from './dispatcher.js'
 import { UpstreamError, type UpstreamRequest, type UpstreamResponse } from './response.js'
 
@@ -15,6 +15,10 @@ export interface UndiciOptions {
   readonly wholeUpToBytes: number
 }
 
+/** Loaded by the first request, because it is large: a gateway need not wait for it, and may have no server over HTTP. */
+let loaded: Undici | undefined
+type Undici = typeof import('undici')
+
 export class UndiciDispatcher implements UpstreamDispatcher {
   #pools = new Map<string, Pool>()
   #options: UndiciOptions
@@ -24,6 +28,19 @@ export class UndiciDispatcher implements UpstreamDispatcher {
   }
 
   send(target: URL, request: UpstreamRequest, onSent: () => void): Promise<UpstreamResponse> {
+    if (loaded !== undefined) return this.#send(loaded, target, request, onSent)
+    return import('undici').then((undici) => {
+      loaded = undici
+      return this.#send(undici, target, request, onSent)
+    })
+  }
+
+  #send(
+    undici: Undici,
+    target: URL,
+    request: UpstreamRequest,
+    onSent: () => void,
+  ): Promise<UpstreamResponse> {
     return new Promise((resolve, reject) => {
       if (request.signal.aborted) {
         reject(request.signal.reason)
@@ -33,10 +50,14 @@ export class UndiciDispatcher implements UpstreamDispatcher {
       const mayPause = request.eventsMayPause === true
       const exchange = new Exchange(
         request.signal,
-        { wholeUpTo: wholeUpToBytes, idleMs: mayPause ? idleTimeoutMs : undefined },
+        {
+          wholeUpTo: wholeUpToBytes,
+          idleMs: mayPause ? idleTimeoutMs : undefined,
+          Timeout: undici.errors.BodyTimeoutError,
+        },
         { onSent, onHead: request.onHead, resolve, reject },
       )
-      this.#pool(target.origin).dispatch(
+      this.#pool(undici, target.origin).dispatch(
         {
           origin: target.origin,
           path: request.path,
@@ -52,7 +73,7 @@ export class UndiciDispatcher implements UpstreamDispatcher {
     })
   }
 
-  #pool(origin: string): Pool {
+  #pool({ Pool }: Undici, origin: string): Pool {
     let pool = this.#pools.get(origin)
     if (pool === undefined) {
       pool = new Pool(origin, { connect: { timeout: this.#options.connectTimeoutMs }, pipelining: 1 })
@@ -74,6 +95,8 @@ interface ExchangeLimits {
   readonly wholeUpTo: number
   /** Time limit between two chunks of a response that is not an event stream; undefined if undici has one. */
   readonly idleMs: number | undefined
+  /** The error of that time limit. */
+  readonly Timeout: new () => Error
 }
 
 interface ExchangeListener {
@@ -135,7 +158,7 @@ class Exchange implements Dispatcher.DispatchHandler {
 
   #limitSilence(controller: Dispatcher.DispatchController): void {
     if (this.#isEnded) return
-    this.#idle = setTimeout(() => controller.abort(new errors.BodyTimeoutError()), this.#limits.idleMs)
+    this.#idle = setTimeout(() => controller.abort(new this.#limits.Timeout()), this.#limits.idleMs)
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
