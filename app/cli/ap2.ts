@@ -13,6 +13,7 @@ import {
   mandateShapes,
   type Purchase,
 } from '@svc/plugin-ap2/dev'
+import { readInput } from '@svc/plugin-audit/tools'
 import { Command, Option } from 'commander'
 import { type CliIo, processIo } from './io.js'
 import { withManual } from './manual.js'
@@ -74,7 +75,7 @@ export function ap2Command(io: CliIo = processIo()): Command {
 
 async function inspect(file: string, options: InspectCommandOptions, io: CliIo): Promise<void> {
   const { audience, issuer, at } = options
-  const text = readFileSync(file === '-' ? 0 : file, 'utf8')
+  const text = String(file === '-' ? readFileSync(0) : await readInput(file, 'mandate'))
   const inspection = await inspectMandates(text, {
     clock: { now: () => at ?? Date.now(), monotonic: () => performance.now() },
     skewSec: 0,
@@ -105,7 +106,7 @@ function describe({ mandates, unsignedIntents, error }: Inspection): string {
 async function make(options: MakeOptions, io: CliIo): Promise<void> {
   const purchase = purchaseOf(options)
   if (options.for !== undefined) {
-    const args = parseJson(readFileSync(options.for))
+    const args = parseJson(await readInput(options.for, 'arguments'))
     return io.out(`${JSON.stringify(bindingFromExample(purchase, args), null, 2)}\n`)
   }
   const { issuer, agent, isNew } = localKeys(options.keys)

@@ -108,6 +108,20 @@ describe('a text that one keystroke keeps from being YAML', () => {
     })
   }
 
+  it('is shown without what may be a secret', () => {
+    const secrets = ['hunter2', 'sk_live_abcdef1234567890abcd']
+    const written = [
+      `url: "redis://u:${secrets[0]}@h`,
+      `value: "${secrets[1]}`,
+      `password: ${secrets[0]} @: x`,
+    ]
+    for (const line of written) {
+      const [{ excerpt = '' } = { excerpt: '' }] = mistakesOf(`${line}\n`)
+      expect(excerpt, line).to.match(/\*{7}/)
+      for (const secret of secrets) expect(excerpt).to.not.include(secret)
+    }
+  })
+
   it('is shown around a place far to the right', () => {
     const text = `tenant: "${'é'.repeat(200)}" @ "\n`
     const [shown = '', caret = ''] = mistakesOf(text)[0]?.excerpt?.split('\n') ?? []
