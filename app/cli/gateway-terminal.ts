@@ -130,7 +130,10 @@ export function placesAtTerminal(
   adminUrl: string | undefined,
 ): Pick<Started, 'logDir' | 'approvals'> {
   const { logDir, admin } = placesOf(policy, file === undefined ? process.cwd() : baseDirOf(file))
-  const escalates = resolveOptional(policy.container, policyTokens.escalationRule) !== undefined
+  const { escalationRule, ruleEscalations } = policyTokens
+  const escalates = [escalationRule, ruleEscalations].some((token) =>
+    policy.container.isRegistered(token, true),
+  )
   if (admin === undefined || !escalates) return { logDir }
   if (file !== undefined && admin.port !== 0)
     return { logDir, approvals: `--policy ${shownPath(resolve(file))}` }

@@ -65,7 +65,7 @@ function withMembers(text: string, section: string, lines: readonly string[]): s
 /** `policy test` passes with it. */
 export function firstTest(preset: Preset, policyName: string, servers: readonly PlannedServer[]): string {
   const [[name] = ['server']] = targetsOf(servers)
-  const refused = preset === 'guard' ? 'deny\n    reason: tool_in_denylist' : 'allow # guard: deny'
+  const refused = preset === 'guard' ? 'deny\n    reason: rule:deletions' : 'allow # guard: deny'
   return `# Tests of ${policyName}: which calls it allows. Nothing is sent.
 #   npx svc-sdk policy test ${policyName.replace(/\.yaml$/, '.test.yaml')}
 cases:

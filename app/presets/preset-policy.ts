@@ -34,18 +34,45 @@ export interface PresetPlace {
   readonly admin?: { readonly port: number; readonly tokenPath: string }
 }
 
-/** Names of tools that delete, run commands or move money. */
-const riskyTools = [
-  ['*delete*', '*remove*', '*drop*', '*destroy*', '*erase*', '*purge*', '*wipe*', '*truncate*', '*revoke*'],
-  ['*exec*', '*shell*', '*terminal*', 'run_command*', '*uninstall*', '*terminate*'],
-  ['pay', 'pay_*', '*_pay', '*transfer*', '*refund*', '*purchase*', '*checkout*'],
+interface RiskyTools {
+  readonly name: string
+  /** What the names of the tools say. */
+  readonly message: string
+  readonly tools: readonly string[]
+}
+
+const riskyTools: readonly RiskyTools[] = [
+  {
+    name: 'deletions',
+    message: 'its name says that it deletes',
+    tools: [
+      '*delete*',
+      '*remove*',
+      '*drop*',
+      '*destroy*',
+      '*erase*',
+      '*purge*',
+      '*wipe*',
+      '*truncate*',
+      '*revoke*',
+    ],
+  },
+  {
+    name: 'commands',
+    message: 'its name says that it runs or ends programs',
+    tools: ['*exec*', '*shell*', '*terminal*', 'run_command*', '*uninstall*', '*terminate*'],
+  },
+  {
+    name: 'payments',
+    message: 'its name says that it moves money',
+    tools: ['pay', 'pay_*', '*_pay', '*transfer*', '*refund*', '*purchase*', '*checkout*'],
+  },
 ]
 
 /** The text of the policy. It loads without a warning. */
 export function presetPolicy(preset: Preset, place: PresetPlace): string {
   const { targets, port, stateDir, logDir, keyPath, user, admin } = place
   const isObserved = preset === 'observe'
-  const risky = admin === undefined ? 'are denied' : 'wait for an approval'
   return `${heading[preset]}
 # Every key: docs/reference/policy.md of svc-sdk. After a change: npx svc-sdk policy check FILE
 
@@ -73,17 +100,12 @@ authn:
 # true: records have pseudonyms in place of names.
 privacy: { redact_identities: false }
 
-# Which tools may be used: all, but those on the denylist ${risky}. Limits count for each tool.
+# Which tools may be used: all. Limits count for each tool.
 entitlements:
   default_plan: local
   plans:
     local:
       allowlist: ["*"]
-      denylist: [${lines(
-        riskyTools.map((row) => `${row.map(scalar).join(', ')},`),
-        '        ',
-      )}
-      ]
 ${limits(isObserved)}
   tenants: {}
 
@@ -92,7 +114,13 @@ security:
   egress_allowlist: ["*"] # URLs of public hosts; not of this machine, a private network or a cloud's metadata
 ${filesystem(place)}
   limits: { max_payload_kb: 2048, max_duration_ms: 300000 }
-${approvalRule(admin)}
+
+# Tools whose names say that they ${admin === undefined ? 'do harm are denied' : 'may do harm wait for an approval'}.
+rules:${lines(
+    riskyTools.flatMap((risky) => ruleLines(risky, admin)),
+    '  ',
+  )}
+
 # Where calls are counted for the limits: on disk, for all processes of this machine.
 quotas: { adapter: lmdb }
 
@@ -147,18 +175,18 @@ function slashed(directory: string): string {
   return directory.replaceAll('\\', '/').replace(/\/$/, '')
 }
 
-function approvalRule(admin: PresetPlace['admin']): string {
-  if (admin === undefined) return ''
-  return `  side_effects:
-    approve_high_risk: true
-    human_escalation: { approval_strategy: single_approver, ttl_sec: 900 }
-`
+function ruleLines({ name, message, tools }: RiskyTools, admin: PresetPlace['admin']): string[] {
+  return [
+    `- name: ${name}`,
+    `  tools: [${tools.map(scalar).join(', ')}]`,
+    `  then: ${admin === undefined ? 'deny' : 'escalate'}`,
+    `  message: ${message}`,
+  ]
 }
 
 function approvalListener(admin: PresetPlace['admin']): string {
   if (admin === undefined) return ''
-  return `  escalate_on: [tool_in_denylist]
-
+  return `
 # Where approvals are given (npx svc-sdk escalations list); its token is in the file.
 admin: { port: ${admin.port}, tokenRef: ${reference(admin.tokenPath)} }
 `
