@@ -1,6 +1,13 @@
 // What differs between two policies, section by section, by what each plugin says of its own.
 import { isDeepStrictEqual } from 'node:util'
-import type { ChangeEffect, Plugin, PolicyChange } from '@svc/core'
+import {
+  type ChangeEffect,
+  type ComparedPolicies,
+  type Plugin,
+  type PolicyChange,
+  policyTokens,
+  resolveOptional,
+} from '@svc/core'
 import type { Policy } from '../gateway/builder.js'
 import type { HostConfig } from '../policy/config.js'
 import { addressesOf } from '../stdio-targets/config.js'
@@ -14,11 +21,12 @@ const NEUTRAL: ReadonlySet<string> = new Set(['port', 'sec0Dir', 'notices'])
 
 export function policyChanges(before: Policy, after: Policy): PolicyChange[] {
   const servers = [...new Set([...Object.keys(before.host.targets), ...Object.keys(after.host.targets)])]
+  const reasonsDiffer = [before, after].some(hasEffectsByReason)
   const names = [...new Set([...before.plugins, ...after.plugins].map(({ name }) => name))]
   return [
     ...hostChanges(before.host, after.host),
     ...orderChange(before, after),
-    ...names.flatMap((name) => sectionChanges(name, before, after, servers)),
+    ...names.flatMap((name) => sectionChanges(name, before, after, { servers, reasonsDiffer })),
   ]
 }
 
@@ -33,7 +41,7 @@ function sectionChanges(
   name: string,
   before: Policy,
   after: Policy,
-  servers: readonly string[],
+  policies: ComparedPolicies,
 ): readonly PolicyChange[] {
   const [old, now] = [pluginOf(name, before), pluginOf(name, after)]
   const plugin = now ?? old
@@ -41,11 +49,18 @@ function sectionChanges(
   if (old !== undefined && now !== undefined && old !== now) return [notCompared(name, 'another plugin runs')]
   const [was, is] = [before.sections.get(name), after.sections.get(name)]
   if (old === now && isDeepStrictEqual(was, is)) return []
-  if (plugin.compare !== undefined) return plugin.compare(was, is, { servers })
+  if (plugin.compare !== undefined) return plugin.compare(was, is, policies)
   const what = old === undefined ? 'added' : now === undefined ? 'removed' : 'changed'
   if (JUDGES_NOTHING.has(plugin.phase ?? ''))
     return [{ effect: 'none', subject: name, detail: `${what}; it decides on no call` }]
   return [notCompared(name, what)]
+}
+
+function hasEffectsByReason({ container }: Policy): boolean {
+  const rule = resolveOptional(container, policyTokens.denyRule)
+  const mayEscalate = resolveOptional(container, policyTokens.escalationRule) !== undefined
+  const asksRuntime = resolveOptional(container, policyTokens.asksRuntime) === true
+  return rule?.denyOn !== undefined || mayEscalate || asksRuntime
 }
 
 function notCompared(subject: string, what: string): PolicyChange {

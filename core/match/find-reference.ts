@@ -4,7 +4,7 @@
 import { GlobAutomaton } from './glob-automaton.js'
 import { type NameSymbol, nameSymbols, versionSymbols } from './name-symbols.js'
 import { NotComparableError } from './not-comparable.js'
-import { compilePattern, foldPattern } from './pattern.js'
+import { compilePattern, foldPattern, type Pattern } from './pattern.js'
 import { formatReference, parseReference, ReferenceInputError } from './reference.js'
 import { referenceOf, Subject } from './subject.js'
 
@@ -79,12 +79,20 @@ interface Reader {
 
 function readersOf({ patterns, isFolded = false }: MatchedList): Reader[] {
   const compiled = [...new Set(patterns)].map(compilePattern)
+  for (const pattern of compiled) checkVersion(pattern)
   const written = compiled.map((pattern) => ({ automaton: new GlobAutomaton(pattern), isFolded: false }))
   if (!isFolded) return written
   return [
     ...written,
     ...compiled.map((pattern) => ({ automaton: new GlobAutomaton(foldPattern(pattern)), isFolded })),
   ]
+}
+
+/** A name with "@" in a URL path may be read with such a version, and only then. */
+function checkVersion(pattern: Pattern): void {
+  const path = pattern.kind === 'whole' ? pattern.text : pattern.path
+  if (/@.*[^A-Za-z0-9._+-]/s.test(path.join('')))
+    throw new NotComparableError(`"${pattern.source}" has a character in its version that no version has`)
 }
 
 /** The part of a reference that is being written. */

@@ -21,4 +21,6 @@ export interface PolicyChange {
 export interface ComparedPolicies {
   /** The names in `targets` of either policy. */
   readonly servers: readonly string[]
+  /** Whether findings may have different effects by their reasons, in either policy. */
+  readonly reasonsDiffer: boolean
 }

@@ -10,7 +10,7 @@ import { Tenants } from './tenants.js'
 export function compareEntitlements(
   before: Section,
   after: Section,
-  { servers }: ComparedPolicies,
+  policies: ComparedPolicies,
 ): PolicyChange[] {
   const listed = [before, after].flatMap((section) =>
     typeof section === 'string' ? [] : Object.keys(section.tenants),
@@ -18,7 +18,7 @@ export function compareEntitlements(
   const tenants = [...new Set(listed)]
   const other = freshName(tenants)
   return [...tenants, other].flatMap((tenant) => {
-    const comparison = new TenantComparison({ before, after, tenant, servers })
+    const comparison = new TenantComparison({ before, after, tenant, ...policies })
     const title =
       tenant === other ? (tenants.length === 0 ? 'any tenant' : 'any other tenant') : `tenant ${tenant}`
     return comparison.changes().map((change) => ({ ...change, tenant: title }))
@@ -110,13 +110,24 @@ class TenantComparison {
           outside: [fewer.allow, more.deny],
         }),
       ),
-      ...undenied.flatMap((pattern) =>
-        this.#difference(caller, direction, pattern, {
-          inside: [{ patterns: [pattern], isFolded: true }, more.allow],
-          outside: [more.deny],
-        }),
-      ),
+      ...undenied.flatMap((pattern) => {
+        const search = { inside: [{ patterns: [pattern], isFolded: true }, more.allow], outside: [more.deny] }
+        const allowed = this.#difference(caller, direction, pattern, search)
+        return allowed.length > 0 ? allowed : this.#demotion(caller, direction, pattern, more)
+      }),
     ]
+  }
+
+  /** What no list denies any more, and none allows, has another reason: it may escalate, or be reported only. */
+  #demotion(caller: ComparedCaller, direction: Direction, pattern: string, { deny }: Lists): PolicyChange[] {
+    if (!this.#compared.reasonsDiffer) return []
+    const search = { inside: [{ patterns: [pattern], isFolded: true }], outside: [deny] }
+    const found = this.#difference(caller, direction, pattern, search)
+    const [effect, detail] =
+      direction === 'gain'
+        ? (['wider', `${pattern} is in no denylist, and in no allowlist`] as const)
+        : (['narrower', `${pattern} is in a denylist, and was in no allowlist`] as const)
+    return found.map((change) => (change.effect === direction ? { ...change, effect, detail } : change))
   }
 
   #difference(

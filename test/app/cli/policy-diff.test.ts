@@ -138,6 +138,19 @@ describe('svc policy diff', () => {
       1,
     ],
     [
+      'shows a tool that no denylist has any more, if reasons have effects of their own',
+      [
+        ['[delete_customer]', '[]'],
+        ['["billing/*"]', '["billing/get_*"]'],
+      ],
+      [
+        'tenant acme',
+        '  ~ every caller  delete_customer is in no denylist, and in no allowlist  e.g. mcp://x/delete_customer@x',
+        '  - every caller  loses billing/*  e.g. mcp://billing/x@x',
+      ],
+      1,
+    ],
+    [
       'says what it did not compare, and exits 2',
       [['dedupe: {}', 'dedupe: { ttlSec: 60 }']],
       ['every tenant', '  ? dedupe  changed, not compared'],

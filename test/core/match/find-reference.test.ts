@@ -57,6 +57,12 @@ describe('the search for a reference that some lists match and others do not', (
     )
   })
 
+  it('says so too if a pattern has a version that only another reading of a name can have', () => {
+    expect(() => findReference({ inside: [allow('files/drop@1%402')], outside: [] })).to.throw(
+      NotComparableError,
+    )
+  })
+
   const name = fc.string({ unit: fc.constantFrom('a', 'b', 'A', '.', '*', '*'), minLength: 1, maxLength: 4 })
   const pattern = fc
     .oneof(
