@@ -21,12 +21,16 @@ const NEUTRAL: ReadonlySet<string> = new Set(['port', 'sec0Dir', 'notices'])
 
 export function policyChanges(before: Policy, after: Policy): PolicyChange[] {
   const servers = [...new Set([...Object.keys(before.host.targets), ...Object.keys(after.host.targets)])]
-  const reasonsDiffer = [before, after].some(hasEffectsByReason)
+  const policies = {
+    servers,
+    reasonsDiffer: [before, after].some(hasEffectsByReason),
+    denylistsMayPass: mayPassDenylists(after),
+  }
   const names = [...new Set([...before.plugins, ...after.plugins].map(({ name }) => name))]
   return [
     ...hostChanges(before.host, after.host),
     ...orderChange(before, after),
-    ...names.flatMap((name) => sectionChanges(name, before, after, { servers, reasonsDiffer })),
+    ...names.flatMap((name) => sectionChanges(name, before, after, policies)),
   ]
 }
 
@@ -61,6 +65,12 @@ function hasEffectsByReason({ container }: Policy): boolean {
   const mayEscalate = resolveOptional(container, policyTokens.escalationRule) !== undefined
   const asksRuntime = resolveOptional(container, policyTokens.asksRuntime) === true
   return rule?.denyOn !== undefined || mayEscalate || asksRuntime
+}
+
+/** What is in no allowlist may escalate, and what is in a denylist is only reported. */
+function mayPassDenylists(policy: Policy): boolean {
+  const denyOn = resolveOptional(policy.container, policyTokens.denyRule)?.denyOn
+  return hasEffectsByReason(policy) && denyOn !== undefined && !denyOn.includes('tool_in_denylist')
 }
 
 function notCompared(subject: string, what: string): PolicyChange {

@@ -23,4 +23,6 @@ export interface ComparedPolicies {
   readonly servers: readonly string[]
   /** Whether findings may have different effects by their reasons, in either policy. */
   readonly reasonsDiffer: boolean
+  /** Whether a call in a denylist may pass under the second policy where one in no allowlist does not. */
+  readonly denylistsMayPass: boolean
 }

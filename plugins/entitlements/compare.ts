@@ -113,20 +113,26 @@ class TenantComparison {
       ...undenied.flatMap((pattern) => {
         const search = { inside: [{ patterns: [pattern], isFolded: true }, more.allow], outside: [more.deny] }
         const allowed = this.#difference(caller, direction, pattern, search)
-        return allowed.length > 0 ? allowed : this.#demotion(caller, direction, pattern, more)
+        const isReported = this.#isReported(`use ${direction} ${pattern}`, caller)
+        const isWhole = isReported && !this.#compared.denylistsMayPass
+        return isWhole ? allowed : [...allowed, ...this.#demotion(caller, direction, pattern, more)]
       }),
     ]
   }
 
-  /** What no list denies any more, and none allows, has another reason: it may escalate, or be reported only. */
-  #demotion(caller: ComparedCaller, direction: Direction, pattern: string, { deny }: Lists): PolicyChange[] {
-    if (!this.#compared.reasonsDiffer) return []
-    const search = { inside: [{ patterns: [pattern], isFolded: true }], outside: [deny] }
-    const found = this.#difference(caller, direction, pattern, search)
+  /** What is in a denylist and in no allowlist has another reason than what is in no list, and so perhaps another effect. */
+  #demotion(caller: ComparedCaller, direction: Direction, pattern: string, more: Lists): PolicyChange[] {
+    const { reasonsDiffer, denylistsMayPass } = this.#compared
+    if (!reasonsDiffer) return []
+    const search = { inside: [{ patterns: [pattern], isFolded: true }], outside: [more.allow, more.deny] }
+    const found = this.#difference(caller, direction, pattern, search, 'reason')
     const [effect, detail] =
       direction === 'gain'
         ? (['wider', `${pattern} is in no denylist, and in no allowlist`] as const)
-        : (['narrower', `${pattern} is in a denylist, and was in no allowlist`] as const)
+        : ([
+            denylistsMayPass ? 'wider' : 'narrower',
+            `${pattern} is in a denylist, and was in no list`,
+          ] as const)
     return found.map((change) => (change.effect === direction ? { ...change, effect, detail } : change))
   }
 
@@ -135,15 +141,15 @@ class TenantComparison {
     effect: Direction,
     pattern: string,
     search: Parameters<typeof findReference>[0],
+    of: 'use' | 'reason' = 'use',
   ): PolicyChange[] {
-    const key = `${effect} ${pattern}`
-    const known = this.#reported.get(key) ?? []
-    if (known.some(({ names }) => names.every((name) => caller.names.includes(name)))) return []
+    const key = `${of} ${effect} ${pattern}`
+    if (this.#isReported(key, caller)) return []
     const subject = caller.names.length === 0 ? 'every caller' : caller.names.join(' with ')
     const report = (
       change: Pick<PolicyChange, 'detail' | 'example'> & { readonly effect: ChangeEffect },
     ): PolicyChange[] => {
-      this.#reported.set(key, [...known, caller])
+      this.#reported.set(key, [...(this.#reported.get(key) ?? []), caller])
       return [{ subject, ...change }]
     }
     const verb = effect === 'gain' ? 'gains' : 'loses'
@@ -154,6 +160,12 @@ class TenantComparison {
       if (!(error instanceof NotComparableError)) throw error
       return report({ effect: 'unknown', detail: `${pattern} is not compared: ${error.message}` })
     }
+  }
+
+  /** Whether the difference was reported for this caller, or for one with fewer principals. */
+  #isReported(key: string, caller: ComparedCaller): boolean {
+    const known = this.#reported.get(key) ?? []
+    return known.some(({ names }) => names.every((name) => caller.names.includes(name)))
   }
 
   /** Lists and other requests of the protocol, which are allowed to whoever may use something on the server. */

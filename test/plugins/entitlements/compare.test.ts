@@ -13,7 +13,8 @@ type Section = ReturnType<typeof entitlementsPlugin.schema.parse>
 const parse = (section: unknown): Section => entitlementsPlugin.schema.parse(section)
 const servers = ['a', 'b']
 const compare = (before: Section, after: Section): readonly PolicyChange[] =>
-  entitlementsPlugin.compare?.(before, after, { servers, reasonsDiffer: false }) ?? []
+  entitlementsPlugin.compare?.(before, after, { servers, reasonsDiffer: false, denylistsMayPass: false }) ??
+  []
 
 const acme = (tenant: object, plan: object = {}): Section =>
   parse({ default_plan: 'p', plans: { p: plan }, tenants: { acme: { plan: 'p', allowlist: [], ...tenant } } })
