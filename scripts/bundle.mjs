@@ -48,7 +48,7 @@ const built = await rolldown({
 rmSync(bundle, { recursive: true, force: true })
 const { output } = await built.write({
   dir: bundle,
-  // Modules of this format load in a third of the time of ES modules.
+  // `policy check` takes a quarter less CPU time on Node 20 than with ES modules.
   format: 'cjs',
   strict: true,
   sourcemap: true,
