@@ -112,7 +112,7 @@ describe('the example of a custom stage', () => {
       return fetch(`${url}/mcp/billing/refund_payment@1.0.0`, {
         method: 'POST',
         headers: { 'content-type': 'application/json' },
-        body: JSON.stringify({ invoice: 'INV-1001', reason: 'test' }),
+        body: JSON.stringify({ invoice: 'INV-1001', amount: 80, reason: 'test' }),
       })
     }
 
