@@ -69,6 +69,26 @@ describe(`random conditions over random arguments (seed ${seed})`, () => {
     }
   })
 
+  it('deny under any claim what they deny without one', () => {
+    const generator = new ExpressionGenerator(randomFrom(seed + 1))
+    const claims = [{ agent: 'a' }, { agent: '', node: 'x' }, { agent: 'é😀' }]
+    let mentioned = 0
+    for (let tries = 0; tries < propertyRuns(1200); tries++) {
+      const source = `${generator.condition(2)} || (${generator.condition(1)} && claimed.agent == "a")`
+      const when = tries % 2 === 0
+      if (compiled(source)?.mentions('claimed') !== true) continue
+      mentioned++
+      const rule = compilePolicyRule({ name: 'a', [when ? 'when' : 'require']: source, then: 'deny' }, vars)
+      const args = generator.arguments(false)
+      const without = judge(rule, variables(args), new CallScope()).applies
+      for (const claimed of claims) {
+        const { applies } = judge(rule, variables(args, { claimed }), new CallScope())
+        if (without) expect(applies, `${source} with ${JSON.stringify([args, claimed])}`).to.equal(true)
+      }
+    }
+    expect(mentioned).to.be.greaterThan(30)
+  })
+
   it('reach every verdict, and the library often has a value too', () => {
     for (const [verdict, count] of Object.entries(counts)) expect(count, verdict).to.be.greaterThan(30)
   })

@@ -1,5 +1,5 @@
 // A stage of rules with values of `vars`, and the values of expressions by themselves.
-import type { PluginContext } from '@svc/core'
+import { type PluginContext, type ToolAnnotations, tokens } from '@svc/core'
 import { rulesPlugin } from '@svc/plugin-rules'
 import {
   CallScope,
@@ -35,8 +35,10 @@ export async function rulesRig(
   section: object,
   policy: PolicyValues = {},
   context: Partial<PluginContext> = {},
+  annotations?: ToolAnnotations,
 ) {
   const rig = new StageRig(context)
+  if (annotations !== undefined) rig.bind(tokens.ToolAnnotations, annotations)
   bindPolicy(rig.context.container, { host: { vars }, ...policy })
   return { rig, stage: await rig.start(rulesPlugin, section) }
 }

@@ -102,6 +102,21 @@ describe('the stage of rules', () => {
     expect(await as('banned', 1)).to.deep.equal(['closes', 'also-closes'])
   })
 
+  it('lets annotations of servers restrict a call, and never permit it', async () => {
+    const { rig, stage } = await rulesRig(
+      [
+        { name: 'opens', require: 'tool.annotations.readOnlyHint', then: 'deny' },
+        { name: 'closes', when: 'has(tool.annotations) && !tool.annotations.readOnlyHint', then: 'deny' },
+      ],
+      {},
+      {},
+      { among: () => (reference) => !reference.includes('read') },
+    )
+    await using _ = rig
+    const at = async (tool: string) => names((await send(stage, { caller, tool })).call)
+    expect([await at('read'), await at('write')]).to.deep.equal([['opens'], ['opens', 'closes']])
+  })
+
   it('keeps single values, and says which paths were absent or withheld', async () => {
     const keep = [
       'args.amount',
