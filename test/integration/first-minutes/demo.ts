@@ -63,16 +63,15 @@ async function walk(): Promise<void> {
     await using gateway = await start()
     await using client = await connect(gateway.transport)
     assert.match(await call(client, { name: 'read_graph' }), /open on Mondays/)
-    assert.match(await refusal(client, deletion), /tool_in_denylist/)
+    assert.match(await refusal(client, deletion), /rule:deletions/)
   }
 
-  say('The rule is changed: what the denylist names needs the approval of a person.')
+  say('The rule is changed: what deletes needs the approval of a person.')
   const policy = readFileSync(policyFile, 'utf8')
-  const changed = policy.replace('  mode: enforce', '  mode: enforce\n  escalate_on: [tool_in_denylist]')
+  const changed = policy.replace(/(- name: deletions\n(?: .*\n)*? +then: )deny/, '$1escalate')
   assert.notEqual(changed, policy)
-  const approvals = '  side_effects: { approve_high_risk: true }'
   const admin = 'admin:\n  port: 0\n  tokenRef: file://.svc/admin.token'
-  writeFileSync(policyFile, `${changed.replace(/^security:$/m, `security:\n${approvals}`)}\n${admin}\n`)
+  writeFileSync(policyFile, `${changed}\n${admin}\n`)
   writeFileSync(join(project, '.svc/admin.token'), 'a-token-of-the-demo-of-32-characters', { mode: 0o600 })
   assert.match(await svc('policy', 'check', 'svc.yaml'), /svc\.yaml: OK/)
 
@@ -91,7 +90,7 @@ async function walk(): Promise<void> {
   say('The log has all of it, and every signature is valid.')
   assert.match(
     await svc('audit', 'show', '.svc/audit', '--format', 'table'),
-    /delete_entities.*tool_in_denylist/,
+    /delete_entities.*rule:deletions/,
   )
   assert.match(await svc('audit', 'verify', '.svc/audit', '--keys', '.svc/signing.key'), /intact/)
 }
