@@ -138,7 +138,10 @@ export class Gateway implements GatewayHandle {
     } catch (error) {
       const isTaken = isAddressInUse(error)
       if (!this.#sharesAdmin || !isTaken) {
-        const explained = new Error(`admin: ${messageOf(error)}`, { cause: error })
+        const message = messageOf(error)
+        // A mistake of a key names it already.
+        if (message.startsWith('admin.')) throw error
+        const explained = new Error(`admin: ${message}`, { cause: error })
         throw isTaken ? Object.assign(explained, { code: 'EADDRINUSE' }) : explained
       }
       this.#builder.logger.warn({ reason: messageOf(error) }, 'no admin listener in this process')

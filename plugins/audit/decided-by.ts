@@ -5,12 +5,16 @@ import type { AuditEnvelope } from './log/format/envelope.js'
 type DecidedBy = NonNullable<AuditEnvelope['decided_by']>
 
 /** A call that was sent, or would have been, was decided by its approval, or by what allows its tool. */
-export function decidedBy(call: Call, outcome: Outcome, findings: readonly RecordedFinding[]): DecidedBy {
+export function decidedBy(
+  call: Call,
+  outcome: Outcome | undefined,
+  findings: readonly RecordedFinding[],
+): DecidedBy {
   const pattern = call.get(decidingPattern)
   const ofPattern = pattern === undefined ? {} : { pattern }
   const denying = findings.find(({ effect }) => effect === 'deny')
   if (denying !== undefined) return refusedBy(denying.stage, denying.reason, ofPattern)
-  if (outcome.kind === 'completed' || call.sent !== 'no') {
+  if (outcome === undefined || outcome.kind === 'completed' || call.sent !== 'no') {
     const escalated = call.get(escalation)
     if (escalated !== undefined) return { stage: 'enforcement', approval: escalated.id }
     return { stage: 'entitlements', ...ofPattern }

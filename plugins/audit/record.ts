@@ -54,7 +54,7 @@ interface RecordedCall extends Measured {
 /** The outcome of a call, as recorded. */
 interface Result extends Measured {
   /** Undefined if it stays unknown. */
-  readonly outcome?: Outcome
+  readonly outcome: Outcome | undefined
   readonly sent: Sent
   readonly isDenied: boolean
   readonly isOk: boolean
@@ -82,6 +82,7 @@ export function recordOf(context: RecordContext, recorded: RecordedCall): AuditE
 /** The record of a call whose outcome stays unknown, `latencyMs` after its arrival. */
 export function unknownRecordOf(context: RecordContext, call: Call, latencyMs: number): AuditEnvelope {
   return envelopeOf(context, call, {
+    outcome: undefined,
     latencyMs,
     sent: 'unknown',
     isDenied: false,
@@ -127,7 +128,7 @@ function envelopeOf(context: RecordContext, call: Call, result: Result): AuditEn
     node_type: 'gateway',
     gateway: context.gateway,
   }
-  if (result.outcome !== undefined) envelope.decided_by = decidedBy(call, result.outcome, findings)
+  envelope.decided_by = decidedBy(call, result.outcome, findings)
   if (context.keyId !== null) envelope.key_id = context.keyId
   if (context.policySha256 !== null) envelope.policy_sha256 = context.policySha256
   if (result.error !== null) envelope.error = result.error
