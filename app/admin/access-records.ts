@@ -38,60 +38,64 @@ const maxPath = 200
 
 export class AccessRecords {
   #clock: Pick<Clock, 'monotonic'>
-  /** Who, what and the outcome, and when that was recorded; the oldest first. */
-  #recorded = new Map<string, number>()
+  /** By who, what and the outcome; the oldest first. */
+  #recorded = new Map<string, { readonly at: number; readonly written: Promise<void> }>()
 
   constructor(clock: Pick<Clock, 'monotonic'>) {
     this.#clock = clock
   }
 
   /**
+   * Resolves once a record is written, be it that of an earlier request.
+   *
    * @throws {Refusal} `AUDIT_UNAVAILABLE` if the record cannot be written and the policy does not continue without
    */
   async add(request: AdminRequest, policy: DependencyContainer): Promise<void> {
     const record: RecordEvent | undefined = resolveOptional(policy, services.record)
-    const key = keyOf(request)
-    if (record === undefined || !this.#isDue(key)) return
-    const { route, path, traceId, client, refused } = request
-    const by = client?.kind === 'admin' ? ' with the admin token' : ''
-    const event: GatewayEvent = {
-      name: `admin/${names[route.kind]}`,
-      traceId,
-      decision: refused === undefined ? 'allow' : 'deny',
-      findings: [
-        {
-          reason: 'admin_access',
-          stage: 'admin',
-          effect: refused === undefined ? 'reported' : 'deny',
-          detail: `${path.slice(0, maxPath)}${by}`,
-        },
-      ],
-      ...(client?.kind === 'user' ? { principal: client.identity, tenant: client.identity.tenant } : {}),
-      ...('id' in route ? { escalationId: route.id } : {}),
-      ...(refused === undefined ? {} : { error: refused }),
-    }
-    try {
-      await record(event)
-    } catch (error) {
-      this.#recorded.delete(key)
-      throw error
-    }
+    if (record === undefined) return
+    await this.#once(keyOf(request), () => record(eventOf(request)))
   }
 
-  #isDue(key: string): boolean {
+  #once(key: string, write: () => Promise<void>): Promise<void> {
     const now = this.#clock.monotonic()
-    for (const [oldest, at] of this.#recorded) {
+    for (const [oldest, { at }] of this.#recorded) {
       if (now - at < repeatMs && this.#recorded.size < maxRemembered) break
       this.#recorded.delete(oldest)
     }
-    if (this.#recorded.has(key)) return false
-    this.#recorded.set(key, now)
-    return true
+    const earlier = this.#recorded.get(key)
+    if (earlier !== undefined) return earlier.written
+    const entry = { at: now, written: write() }
+    this.#recorded.set(key, entry)
+    entry.written.catch(() => {
+      if (this.#recorded.get(key) === entry) this.#recorded.delete(key)
+    })
+    return entry.written
+  }
+}
+
+function eventOf({ route, path, traceId, client, refused }: AdminRequest): GatewayEvent {
+  const by = client?.kind === 'admin' ? ' with the admin token' : ''
+  return {
+    name: `admin/${names[route.kind]}`,
+    traceId,
+    decision: refused === undefined ? 'allow' : 'deny',
+    findings: [
+      {
+        reason: 'admin_access',
+        stage: 'admin',
+        effect: refused === undefined ? 'reported' : 'deny',
+        detail: `${path.slice(0, maxPath)}${by}`,
+      },
+    ],
+    ...(client?.kind === 'user' ? { principal: client.identity, tenant: client.identity.tenant } : {}),
+    ...('id' in route ? { escalationId: route.id } : {}),
+    ...(refused === undefined ? {} : { error: refused }),
   }
 }
 
 function keyOf({ route, path, client, refused }: AdminRequest): string {
-  const who = client?.kind === 'user' ? [client.identity.tenant, client.identity.userId] : client?.kind
+  // The whole identity: a service agent has no user.
+  const who = client?.kind === 'user' ? client.identity : client?.kind
   // Whoever has no token chooses the path freely: these requests share a record.
   return JSON.stringify([who, route.kind, refused, client === undefined ? '' : path])
 }

@@ -1,6 +1,8 @@
+import { EventEmitter, once } from 'node:events'
 import { expect } from 'chai'
 import { bind, tokens } from 'svc-sdk/core'
 import { FakeClock } from 'svc-sdk/testing'
+import { recordingTo } from '../../support/gateway.js'
 import { TestIssuer } from '../../support/issuer.js'
 import { type AdminRig, adminToken, startAdminRig, trusting } from './rig.js'
 
@@ -147,5 +149,34 @@ describe('roles of the admin listener', () => {
     clock.advance(60_000)
     await rig.admin(paths.list)
     expect(rig.gateway.records()).to.have.length(3)
+  })
+
+  it('have a record for each of two service agents that read the same', async () => {
+    for (const agent of ['first-bot', 'second-bot']) {
+      const claims = { email: undefined, sub: undefined, client_id: agent, roles: ['audit'] }
+      const headers = { authorization: `Bearer ${await issuer.sign(claims)}` }
+      expect((await rig.admin(paths.input, { headers })).status).to.equal(200)
+    }
+    expect(rig.gateway.records()).to.have.length(2)
+  })
+
+  it('let no request read while the record of the one before it may still fail', async () => {
+    const disk = new EventEmitter()
+    const { audit, configure } = recordingTo({
+      append: async () => {
+        disk.emit('began')
+        await once(disk, 'end')
+      },
+    })
+    await using broken = await startAdminRig({ ...trusting(issuer), admin, audit, configure })
+    broken.service.open('E1')
+    broken.service.inputs.set('E1', { text: '{"amount":1}', sha256: 'a'.repeat(64) })
+    const began = once(disk, 'began')
+    const first = broken.admin(paths.input)
+    await began
+    const second = broken.admin(paths.input)
+    const isSent = await Promise.race([second.then(() => true), broken.admin('/healthz').then(() => false)])
+    disk.emit('error', new Error('no space left'))
+    expect([(await first).status, (await second).status, isSent]).to.deep.equal([503, 503, false])
   })
 })
