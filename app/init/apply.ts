@@ -57,10 +57,10 @@ export async function applyPlan(application: Application): Promise<void> {
     servers: { ...journal?.servers, ...servers },
     changes: [...(journal?.changes ?? [])],
   }
+  checkState(application.dir)
   const undo: (() => void)[] = []
   try {
     const configurations = [...new Set(entries.map(({ file }) => file))].map((file) => changed(file, entries))
-    checkState(application.dir)
     undo.push(() => (journal === undefined ? journalFile.remove() : journalFile.write(journal)))
     await writeFiles(application, next, undo)
     for (const { file, bytes, edits } of configurations) {
@@ -145,16 +145,21 @@ function changeOf(
 
 /** Throws if the directory for secrets and the key may be another's. */
 function checkState(dir: string): void {
-  if (lstatSync(join(dir, fileNames.state), { throwIfNoEntry: false })?.isSymbolicLink() === true) {
-    throw new InitError(
-      `${join(dir, fileNames.state)} is a symbolic link; secrets would go to where it leads`,
-    )
-  }
+  checkNoLink(join(dir, fileNames.state))
+  for (const name of ['undo', 'secrets']) checkNoLink(join(dir, fileNames.state, name))
+  const secrets = join(dir, fileNames.state, 'secrets')
+  for (const server of existsSync(secrets) ? readdirSync(secrets) : []) checkNoLink(join(secrets, server))
   const ignored = readIfPresent(join(dir, fileNames.ignore))?.toString() ?? ignoreAll
   if (ignored !== ignoreAll) {
     throw new InitError(`${join(dir, fileNames.ignore)} does not keep secrets out of git; write * into it`)
   }
   if (existsSync(join(dir, fileNames.key))) checkPrivate(join(dir, fileNames.key))
+}
+
+/** A clone may have links to directories that it adds to git. */
+function checkNoLink(path: string): void {
+  if (lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() !== true) return
+  throw new InitError(`${path} is a symbolic link; secrets would go to where it leads`)
 }
 
 /** Writes what is not there yet. The journal has each file before it is written, so that a killed run can be undone. */

@@ -1,6 +1,6 @@
 // What `svc init` does not change without a yes of its own, or at all.
 import { chmodSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { expect } from 'chai'
 import { Home } from './home.js'
 
@@ -115,6 +115,18 @@ describe('svc init, in doubt', function () {
       },
       '.svc is a symbolic link',
     ],
+    ...['secrets', 'undo', 'secrets/a'].map(
+      (name) =>
+        [
+          `a directory .svc/${name} that leads elsewhere`,
+          (home: Home) => {
+            mkdirSync(join(home.path, 'elsewhere'))
+            mkdirSync(dirname(join(home.project, '.svc', name)), { recursive: true })
+            symlinkSync(join(home.path, 'elsewhere'), join(home.project, '.svc', name))
+          },
+          `.svc/${name} is a symbolic link`,
+        ] as const,
+    ),
     [
       'a journal that came with a clone',
       (home) => {
@@ -127,7 +139,7 @@ describe('svc init, in doubt', function () {
   for (const [what, prepare, reason] of refusals) {
     it(`refuses ${what}`, async () => {
       using home = new Home()
-      home.write('Cursor', { mcpServers: { a: { command: 'true' } } })
+      home.write('Cursor', { mcpServers: { a: { command: 'true', env: { KEY: 's3cret-value' } } } })
       prepare(home)
       const before = home.content()
       const { err, code } = await home.run('--yes')
