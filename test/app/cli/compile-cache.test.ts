@@ -1,6 +1,6 @@
 // The compiled code that Node keeps for the next start is code that this user runs.
 import { execFileSync } from 'node:child_process'
-import { existsSync, mkdirSync, readdirSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import { runtimes } from '../../support/runtimes.js'
@@ -33,5 +33,20 @@ for (const { version, node } of runtimes().filter(({ version }) => Number.parseI
         else expect(existsSync(join(dir.path, place))).to.equal(true)
       })
     }
+
+    it('is not in a directory that others may write to', () => {
+      const kept = join(dir.path, '.cache', 'svc-sdk')
+      mkdirSync(kept, { recursive: true })
+      chmodSync(kept, 0o777)
+      execFileSync(node, [svc, '--version'], { env: { HOME: dir.path } })
+      expect(readdirSync(kept)).to.deep.equal([])
+    })
+
+    it('is made for its user alone, whatever the mask of the process is', () => {
+      execFileSync('/bin/sh', ['-c', 'umask 0; exec "$0" "$1" --version', node, svc], {
+        env: { HOME: dir.path },
+      })
+      expect(statSync(join(dir.path, '.cache', 'svc-sdk')).mode & 0o077).to.equal(0)
+    })
   })
 }
