@@ -26,6 +26,9 @@ interface Wait {
 /** Waits of one call that are kept, for a call that repeats its requests without end. */
 const maxWaits = 100
 
+/** Characters of a name or an attribute. */
+export const maxSpanText = 1024
+
 export class CallSpans implements CallObserver {
   #api: TraceApi
   #tracer: Tracer
@@ -58,7 +61,7 @@ export class CallSpans implements CallObserver {
     const attributes = { ...attributesOf(call, redacts), ...outcomeAttributes(call, settlement) }
     this.#ids.preset(call.trace)
     const span = this.#tracer.startSpan(
-      nameOf(call, redacts),
+      nameOf(call, redacts).slice(0, maxSpanText),
       { kind: SpanKind.SERVER, startTime: instant(from), attributes },
       this.#parentOf(call),
     )

@@ -5,7 +5,7 @@ import type { DiagLogger } from '@opentelemetry/api'
 import type { Logger } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import type { CallObserver } from '@svc/core/pipeline'
-import { CallSpans, type PresetIds } from './call-spans.js'
+import { CallSpans, maxSpanText, type PresetIds } from './call-spans.js'
 
 export interface Telemetry {
   readonly calls: CallObserver
@@ -58,6 +58,8 @@ async function open({ version }: { readonly version: string }, logger: Logger): 
   const fromEnvironment = detectResources({ detectors: [envDetector] })
   const provider = new BasicTracerProvider({
     idGenerator: ids,
+    // Spans wait in a queue, and callers choose some of their values.
+    spanLimits: { attributeValueLengthLimit: maxSpanText },
     resource: defaultResource().merge(named).merge(fromEnvironment),
     spanProcessors: [new BatchSpanProcessor(new OTLPTraceExporter())],
   })

@@ -172,6 +172,23 @@ ${more}`,
     expect(JSON.stringify(receiver.spans)).not.to.contain('ann@example.com')
   })
 
+  it('keep at most 1024 characters of what a caller wrote', async () => {
+    await using receiver = await OtlpReceiver.start()
+    await using gateway = start(receiver.url)
+    const { url } = await gateway.line('listening')
+    const rpc = { jsonrpc: '2.0', id: 'i'.repeat(50_000), method: 'm'.repeat(50_000) }
+    const resource = { ...rpc, method: 'resources/read', params: { uri: `file:///${'r'.repeat(50_000)}` } }
+    const headers = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' }
+    for (const body of [rpc, resource]) {
+      await fetch(`${url}/mcp/files`, { method: 'POST', headers, body: JSON.stringify(body) })
+    }
+    await receiver.until((spans) => ofKind(spans, SERVER).length === 2)
+    const texts = receiver.spans.flatMap((span) =>
+      [span.name, ...Object.values(attributesOf(span))].map(String),
+    )
+    expect(texts.filter((text) => text.length > 1024)).to.deep.equal([])
+  })
+
   const receivers: Record<string, () => Promise<{ url: string } & AsyncDisposable>> = {
     'refuses everything': async () => {
       const receiver = await OtlpReceiver.start()
