@@ -1,6 +1,6 @@
 // A secret that a program prints, such as the command line of a vault. Nothing that the program writes is in a message: its
 // error output may quote the secret too.
-import type { ExecFileException } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
 import type { SecretCommand } from '../plugin/plugin.js'
 import { KeyError } from './key-error.js'
 
@@ -54,44 +54,66 @@ export class CommandSecret {
   }
 
   async #run(maxBytes: number): Promise<string> {
-    const { execFile } = await import('node:child_process')
+    const { spawn } = await import('node:child_process')
     const { name, command, cwd, env } = this.#options
     const { command: program, args, timeout_ms: timeout } = command
     const fail = (reason: string) =>
       new KeyError('key_unreadable', `the command of secrets.${name} ${reason}`)
     return new Promise((resolve, reject) => {
-      const options = {
+      // A program that asks a question must get an end of input, not wait for its time limit.
+      const child = spawn(program, args, {
         cwd,
         env: { ...env },
-        timeout,
-        killSignal: 'SIGKILL' as const,
-        maxBuffer: maxBytes + 1,
-        encoding: 'buffer' as const,
+        stdio: ['ignore', 'pipe', 'ignore'],
+        detached: hasGroups,
         windowsHide: true,
+      })
+      const chunks: Buffer[] = []
+      let size = 0
+      const stop = (reason: string) => {
+        reject(fail(reason))
+        clearTimeout(timer)
+        killWithDescendants(child)
+        child.stdout.destroy()
       }
-      const child = execFile(program, args, options, (error, stdout) => {
-        if (error !== null) return reject(fail(reasonOf(error, options)))
-        const text = decode(stdout)
+      const timer = setTimeout(() => stop(`did not end within ${timeout} ms`), timeout)
+      child.stdout.on('data', (chunk: Buffer) => {
+        size += chunk.length
+        if (size > maxBytes) stop(`printed more than ${maxBytes} bytes`)
+        else chunks.push(chunk)
+      })
+      child.once('error', (error: NodeJS.ErrnoException) => {
+        clearTimeout(timer)
+        reject(fail(`cannot be started (${error.code})`))
+      })
+      child.once('close', (code, signal) => {
+        clearTimeout(timer)
+        if (signal !== null) return reject(fail(`was ended by ${signal}`))
+        if (code !== 0) return reject(fail(`ended with exit code ${code}`))
+        const text = decode(Buffer.concat(chunks))
         if (text === undefined) return reject(fail('printed something that is not UTF-8 text'))
         if (text === '') return reject(fail('printed nothing'))
-        if (stdout.length > maxBytes) return reject(fail(`printed more than ${maxBytes} bytes`))
         resolve(text)
       })
-      // A program that asks a question must get an end of input, not wait for its time limit.
-      child.stdin?.end()
     })
   }
 }
 
-function reasonOf(
-  error: ExecFileException,
-  { timeout, maxBuffer }: { timeout: number; maxBuffer: number },
-): string {
-  if (error.code === 'ERR_CHILD_PROCESS_STDIO_MAXBUFFER') return `printed more than ${maxBuffer - 1} bytes`
-  if (error.killed === true) return `did not end within ${timeout} ms`
-  if (typeof error.code === 'number') return `ended with exit code ${error.code}`
-  if (typeof error.code === 'string') return `cannot be started (${error.code})`
-  return `was ended by ${String(error.signal)}`
+/** A program in a group of its own is killed with what it started, which may hold its output open. */
+const hasGroups = process.platform !== 'win32'
+
+function killWithDescendants(child: ChildProcess): void {
+  if (!hasGroups || child.pid === undefined) {
+    child.kill('SIGKILL')
+    return
+  }
+  try {
+    process.kill(-child.pid, 'SIGKILL')
+  } catch (error) {
+    // The group has ended, or what is left of it runs as another user.
+    const code = error instanceof Error && 'code' in error ? error.code : undefined
+    if (code !== 'ESRCH' && code !== 'EPERM') throw error
+  }
 }
 
 function decode(bytes: Uint8Array): string | undefined {

@@ -1,10 +1,11 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { PluginContext } from '@svc/core'
 import { isKeyError, KeyReader } from '@svc/core/secret'
 import { expect } from 'chai'
 import sinon from 'sinon'
+import { until } from '../../support/stdio-target.js'
 
 type SecretCommand = NonNullable<PluginContext['secrets']>[string]
 
@@ -113,6 +114,18 @@ describe('a key reference to a command', () => {
       expect(message).to.equal(`key_unreadable: the command of secrets.vault ${reason}`)
     })
   }
+
+  it('leaves no program behind that its program started, if that holds the output open', async () => {
+    const grandchild = `require('fs').writeFileSync('child', String(process.pid)); setInterval(() => {}, 1000)`
+    const program = `const { spawn } = require('child_process')
+      spawn(process.execPath, ['-e', ${JSON.stringify(grandchild)}], { stdio: ['ignore', 'inherit', 'inherit'] })`
+    const message = await failure(reader(run(program, { timeout_ms: 1500 })))
+    expect(message).to.include('did not end within 1500 ms')
+    const pid = Number(readFileSync(join(directory, 'child'), 'utf8'))
+    const isGone = () =>
+      !existsSync(`/proc/${pid}`) || /^State:\tZ/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'))
+    await until(isGone)
+  })
 
   it('that names no command is an error that does not quote it', async () => {
     const from = reader(run(''))
