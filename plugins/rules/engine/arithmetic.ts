@@ -1,8 +1,10 @@
 // Operators on values. A number of JSON is a double and a whole number of an expression an int, so every pair of the two
 // is defined; a result that is not exact is a failure, not a rounded value.
 import {
+  attemptValue,
   type CostBudget,
   type EvaluationState,
+  Failure,
   fail,
   isList,
   isMap,
@@ -124,19 +126,19 @@ function isNumber(value: Value): value is number | bigint {
   return typeof value === 'number' || typeof value === 'bigint'
 }
 
-/** Values of two types are not compared: a text in place of a number must not pass as another number. Null is. */
-export function isEqual(a: Value, b: Value, { budget }: EvaluationState): boolean {
-  const isKnown = a === null || b === null || (isNumber(a) && isNumber(b)) || typeOf(a) === typeOf(b)
-  return isKnown ? isSame(a, b, budget) : fail(`== is not defined for ${typeOf(a)} and ${typeOf(b)}`)
-}
-
-/** Equality within lists and maps, where values of two types differ. */
-export function isSame(a: Value, b: Value, budget: CostBudget): boolean {
+/**
+ * Values of two types are not compared, within lists and maps too: a text in place of a number must not pass as another
+ * number. Null is.
+ */
+export function isEqual(a: Value, b: Value, evaluation: EvaluationState): boolean {
+  const { budget, members } = evaluation
   budget.charge(PAIR_NS)
   if (isNumber(a) && isNumber(b)) {
     // biome-ignore lint/suspicious/noDoubleEquals: an int and a double are equal if their exact values are.
     return a == b
   }
+  if (a === null || b === null) return a === b
+  if (typeOf(a) !== typeOf(b)) return fail(`== is not defined for ${typeOf(a)} and ${typeOf(b)}`)
   if (typeof a === 'string' && typeof b === 'string') {
     if (a.length !== b.length) return false
     budget.charge(a.length / 4)
@@ -145,14 +147,26 @@ export function isSame(a: Value, b: Value, budget: CostBudget): boolean {
   if (a instanceof Date && b instanceof Date) return a.getTime() === b.getTime()
   if (a instanceof TypeName && b instanceof TypeName) return a.name === b.name
   if (isList(a) && isList(b)) {
-    return a.length === b.length && a.every((item, at) => isSame(item, b[at] ?? null, budget))
+    return a.length === b.length && a.every((item, at) => isEqual(item, b[at] ?? null, evaluation))
   }
   if (isMap(a) && isMap(b)) {
-    const names = Object.keys(a)
+    const names = members.namesOf(a)
     return (
-      names.length === Object.keys(b).length &&
-      names.every((name) => Object.hasOwn(b, name) && isSame(a[name] ?? null, b[name] ?? null, budget))
+      names.length === members.namesOf(b).length &&
+      names.every((name) => Object.hasOwn(b, name) && isEqual(a[name] ?? null, b[name] ?? null, evaluation))
     )
   }
   return a === b
+}
+
+/** Whether an item is equal; a failure counts only if none is. */
+export function isAmong(sought: Value, items: readonly Value[], evaluation: EvaluationState): boolean {
+  let failure: Failure | undefined
+  for (const item of items) {
+    const found = attemptValue(() => isEqual(sought, item, evaluation), evaluation)
+    if (found === true) return true
+    if (found instanceof Failure) failure ??= found
+  }
+  if (failure !== undefined) throw failure
+  return false
 }

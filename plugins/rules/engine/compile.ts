@@ -3,12 +3,11 @@
 import type { ASTNode } from '@marcbachmann/cel-js'
 import { isExactNumber } from '@svc/core/json'
 import { foldName } from '@svc/core/match'
-import { calculate, compare, isEqual, isSame, negate } from './arithmetic.js'
+import { calculate, compare, isAmong, isEqual, negate } from './arithmetic.js'
 import {
-  attemptValue,
   booleanOf,
   type Evaluate,
-  Failure,
+  eitherDecides,
   fail,
   failAbsent,
   isList,
@@ -18,16 +17,14 @@ import {
   type Value,
 } from './evaluation.js'
 import { functions, methods, stringOf, typeNames } from './functions.js'
-import { type Macro, macros } from './macros.js'
-import { memberOf } from './members.js'
+import { elementsOf, type Macro, macros } from './macros.js'
+import { computedMember, hasMember, member } from './members.js'
 import { ExpressionError } from './mistake.js'
 import { countNodes, isBounded, literalOf, pathOf, writtenPath } from './nodes.js'
 import { compileMatches } from './pattern.js'
 import { partsIn, timestampParts } from './time.js'
 import { type DeclaredFields, isRecord } from './types.js'
 
-/** Elements that a macro visits. */
-const MAX_ELEMENTS = 1000
 const ELEMENT_NS = 60
 const TIME_NS = 20_000
 
@@ -74,7 +71,7 @@ export class Compiler {
       }
       case '||':
       case '&&':
-        return decided(node.op === '||', this.compile(node.args[0]), this.compile(node.args[1]))
+        return eitherDecides(node.op === '||', this.compile(node.args[0]), this.compile(node.args[1]))
       case '!_': {
         const of = this.compile(node.args)
         return (evaluation) => !booleanOf(of(evaluation))
@@ -185,16 +182,13 @@ export class Compiler {
     return (evaluation) => {
       const value = of(evaluation)
       const at = index(evaluation)
-      if (typeof at === 'string') {
-        evaluation.budget.charge(at.length * 10)
-        return member(() => value, at)(evaluation)
-      }
+      if (typeof at === 'string') return computedMember(value, at, evaluation)
       if (!isList(value)) return fail(`a ${typeOf(value)} has no items`)
       const found: Value | undefined =
         typeof at === 'bigint' || typeof at === 'number' ? value[Number(at)] : undefined
-      return found === undefined
-        ? fail(`the list has no item ${typeOf(at) === 'string' ? '' : String(at)}`)
-        : found
+      if (found !== undefined) return found
+      // A computed index is a value of the call, and messages are recorded.
+      return fail(name === undefined ? 'the list has no such item' : `the list has no item ${name}`)
     }
   }
 
@@ -224,12 +218,11 @@ export class Compiler {
     return (evaluation) => {
       const sought = item(evaluation)
       const within = collection(evaluation)
-      const { budget, members } = evaluation
-      if (isList(within)) return within.some((one) => isSame(sought, one, budget))
+      if (isList(within)) return isAmong(sought, within, evaluation)
       if (!isMap(within)) return fail(`in is not defined for ${typeOf(within)}`)
       const name = stringOf(sought)
-      budget.charge(name.length * 10)
-      return members.find(within, foldName(name), budget) !== undefined
+      evaluation.budget.charge(name.length * 10)
+      return hasMember(within, foldName(name), evaluation)
     }
   }
 
@@ -256,10 +249,7 @@ export class Compiler {
     }
     const of = inner.op === 'id' ? this.#variable(inner.args, inner, true) : this.#access(inner)
     const folded = foldName(name)
-    return (evaluation) => {
-      const value = of(evaluation)
-      return isMap(value) && evaluation.members.find(value, folded, evaluation.budget) !== undefined
-    }
+    return (evaluation) => hasMember(of(evaluation), folded, evaluation)
   }
 
   #method(name: string, receiver: ASTNode, args: readonly ASTNode[], node: ASTNode): Evaluate {
@@ -333,7 +323,7 @@ export class Compiler {
       throw new ExpressionError('a macro takes a variable and an expression', node.range)
     const costNs = ELEMENT_NS + countNodes(bodies) * NODE_NS
     return (evaluation) => {
-      const items = elementsOf(over(evaluation))
+      const items = elementsOf(over(evaluation), evaluation)
       const bind =
         (body: Evaluate): Evaluate =>
         (inner) => {
@@ -342,35 +332,5 @@ export class Compiler {
         }
       return run({ items, depth, evaluation, first: bind(first), second })
     }
-  }
-}
-
-function elementsOf(value: Value): readonly Value[] {
-  const items = isList(value) ? value : isMap(value) ? Object.keys(value) : undefined
-  if (items === undefined) return fail(`a list is expected, not a ${typeOf(value)}`)
-  return items.length > MAX_ELEMENTS ? fail(`a macro visits at most ${MAX_ELEMENTS} elements`) : items
-}
-
-/** True if either decides, also if the other fails, as CEL has it; without `isOr` false. */
-function decided(isOr: boolean, left: Evaluate, right: Evaluate): Evaluate {
-  return (evaluation) => {
-    const first = attemptValue(left, evaluation)
-    if (first === isOr) return isOr
-    const second = booleanOf(right(evaluation))
-    if (second === isOr) return isOr
-    if (first instanceof Failure) throw first
-    booleanOf(first)
-    return !isOr
-  }
-}
-
-/** `written` names it in messages. */
-function member(of: Evaluate, name: string, written = name): Evaluate {
-  const folded = foldName(name)
-  return (evaluation) => {
-    const value = of(evaluation)
-    if (!isMap(value)) return fail(`a ${typeOf(value)} has no member ${name.slice(0, 64)}`)
-    const found = evaluation.members.find(value, folded, evaluation.budget)
-    return memberOf(value, found, written.slice(0, 128))
   }
 }

@@ -118,6 +118,19 @@ export function isMap(value: Value): value is JsonObject {
   return typeOf(value) === 'map'
 }
 
+/** True if either decides, also if the other fails, as CEL has it; without `isOr` false. */
+export function eitherDecides(isOr: boolean, left: Evaluate, right: Evaluate): Evaluate {
+  return (evaluation) => {
+    const first = attemptValue(left, evaluation)
+    if (first === isOr) return isOr
+    const second = booleanOf(right(evaluation))
+    if (second === isOr) return isOr
+    if (first instanceof Failure) throw first
+    booleanOf(first)
+    return !isOr
+  }
+}
+
 export function booleanOf(value: Value): boolean {
   return typeof value === 'boolean' ? value : fail(`a bool is expected, not a ${typeOf(value)}`)
 }

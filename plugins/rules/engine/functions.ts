@@ -31,7 +31,7 @@ export const typeNames: ReadonlyMap<string, TypeName> = new Map(
 
 /** Functions that are called by name: `size(args.list)`. */
 export const functions: ReadonlyMap<string, Run> = new Map<string, Run>([
-  ['size', ([value = null], { budget }) => BigInt(sizeOf(value, budget))],
+  ['size', ([value = null], evaluation) => BigInt(sizeOf(value, evaluation))],
   ['type', ([value = null]) => typeNames.get(typeOf(value)) ?? new TypeName(typeOf(value))],
   ['int', ([value = null]) => intOf(value)],
   ['double', ([value = null]) => doubleFrom(value)],
@@ -42,7 +42,7 @@ export const functions: ReadonlyMap<string, Run> = new Map<string, Run>([
 
 /** Functions that are called on a value: `args.name.startsWith('a')`. */
 export const methods: ReadonlyMap<string, Run> = new Map<string, Run>([
-  ['size', ([value = null], { budget }) => BigInt(sizeOf(value, budget))],
+  ['size', ([value = null], evaluation) => BigInt(sizeOf(value, evaluation))],
   ['startsWith', texts((a, b) => a.startsWith(b))],
   ['endsWith', texts((a, b) => a.endsWith(b))],
   ['contains', texts((a, b) => a.includes(b))],
@@ -72,7 +72,7 @@ export function stringOf(value: Value): string {
 }
 
 /** The length of a list, the members of a map, the code points of a text. */
-function sizeOf(value: Value, budget: CostBudget): number {
+function sizeOf(value: Value, { budget, members }: EvaluationState): number {
   if (isList(value)) return value.length
   if (typeof value === 'string') {
     budget.charge(value.length * COPY_NS)
@@ -80,7 +80,7 @@ function sizeOf(value: Value, budget: CostBudget): number {
     for (const _ of value) points++
     return points
   }
-  return isMap(value) ? Object.keys(value).length : fail(`size is not defined for ${typeOf(value)}`)
+  return isMap(value) ? members.namesOf(value).length : fail(`size is not defined for ${typeOf(value)}`)
 }
 
 function intOf(value: Value): bigint {

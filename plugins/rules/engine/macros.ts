@@ -5,8 +5,15 @@ import {
   type Evaluate,
   type EvaluationState,
   Failure,
+  fail,
+  isList,
+  isMap,
+  typeOf,
   type Value,
 } from './evaluation.js'
+
+/** Elements that a macro visits. */
+const MAX_ELEMENTS = 1000
 
 interface MacroRun {
   readonly items: readonly Value[]
@@ -26,6 +33,13 @@ export const macros: ReadonlyMap<string, Macro> = new Map<string, Macro>([
   ['filter', (run) => run.items.filter((item) => holds(run, item))],
   ['map', mapped],
 ])
+
+/** The elements of a list, or the names of a map. */
+export function elementsOf(value: Value, { members }: EvaluationState): readonly Value[] {
+  const items = isList(value) ? value : isMap(value) ? members.namesOf(value) : undefined
+  if (items === undefined) return fail(`a list is expected, not a ${typeOf(value)}`)
+  return items.length > MAX_ELEMENTS ? fail(`a macro visits at most ${MAX_ELEMENTS} elements`) : items
+}
 
 /** Whether the condition has the value for some element; a failure counts only if none has. */
 function quantify({ items, depth, evaluation, first }: MacroRun, wanted: boolean): boolean {

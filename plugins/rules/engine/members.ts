@@ -2,7 +2,17 @@
 // members that could be read as one have no value.
 import type { JsonObject, JsonValue } from '@svc/core/json'
 import { foldName } from '@svc/core/match'
-import { type CostBudget, Failure, failAbsent } from './evaluation.js'
+import {
+  type CostBudget,
+  type Evaluate,
+  type EvaluationState,
+  Failure,
+  fail,
+  failAbsent,
+  isMap,
+  typeOf,
+  type Value,
+} from './evaluation.js'
 
 /** Names whose fold changes only their case, and what folding one costs for each character. */
 const PLAIN = /^[\w-]*$/
@@ -12,14 +22,25 @@ const NAME_NS = 80
 
 /** The member names of the objects of one call, which do not change during it. */
 export class FoldedMembers {
-  #names = new Map<JsonObject, ReadonlyMap<string, string | Failure>>()
+  #names = new Map<JsonObject, readonly string[]>()
+  #folded = new Map<JsonObject, ReadonlyMap<string, string | Failure>>()
+
+  /** The names as they are written. Listed once, as that takes milliseconds for an object of 50,000 members. */
+  namesOf(object: JsonObject): readonly string[] {
+    let names = this.#names.get(object)
+    if (names === undefined) {
+      names = Object.keys(object)
+      this.#names.set(object, names)
+    }
+    return names
+  }
 
   /** The member's name as it is written; undefined if there is none. @throws {Failure} if there are two */
   find(object: JsonObject, folded: string, budget: CostBudget): string | undefined {
-    let names = this.#names.get(object)
+    let names = this.#folded.get(object)
     if (names === undefined) {
-      names = namesOf(object, budget)
-      this.#names.set(object, names)
+      names = foldedNames(this.namesOf(object), budget)
+      this.#folded.set(object, names)
     }
     const found = names.get(folded)
     if (found instanceof Failure) throw found
@@ -27,9 +48,9 @@ export class FoldedMembers {
   }
 }
 
-function namesOf(object: JsonObject, budget: CostBudget): ReadonlyMap<string, string | Failure> {
+function foldedNames(written: readonly string[], budget: CostBudget): ReadonlyMap<string, string | Failure> {
   const names = new Map<string, string | Failure>()
-  for (const name of Object.keys(object)) {
+  for (const name of written) {
     budget.charge(NAME_NS)
     const folded = foldOf(name, budget)
     const isTaken = names.has(folded)
@@ -38,10 +59,39 @@ function namesOf(object: JsonObject, budget: CostBudget): ReadonlyMap<string, st
   return names
 }
 
-/** The value of the member that `find` has found. */
-export function memberOf(object: JsonObject, name: string | undefined, written: string): JsonValue {
-  const value = name === undefined ? undefined : object[name]
-  return value === undefined ? failAbsent(written) : value
+/** The member by a name of the policy; `written` is its path in messages. */
+export function member(of: Evaluate, name: string, written: string): Evaluate {
+  const folded = foldName(name)
+  return (evaluation) => {
+    const value = of(evaluation)
+    if (!isMap(value)) return fail(`a ${typeOf(value)} has no member ${name.slice(0, 64)}`)
+    const found = memberOf(value, folded, evaluation)
+    return found === undefined ? failAbsent(written.slice(0, 128)) : found
+  }
+}
+
+/** The member by a name of the call, which messages do not show: they are recorded, and it may be a secret. */
+export function computedMember(value: Value, name: string, evaluation: EvaluationState): Value {
+  evaluation.budget.charge(name.length * 10)
+  const found = memberOf(mapOf(value), foldName(name), evaluation)
+  return found === undefined ? failAbsent('a member with a computed name') : found
+}
+
+export function hasMember(value: Value, folded: string, { members, budget }: EvaluationState): boolean {
+  return members.find(mapOf(value), folded, budget) !== undefined
+}
+
+function memberOf(
+  object: JsonObject,
+  folded: string,
+  { members, budget }: EvaluationState,
+): JsonValue | undefined {
+  const name = members.find(object, folded, budget)
+  return name === undefined ? undefined : object[name]
+}
+
+function mapOf(value: Value): JsonObject {
+  return isMap(value) ? value : fail(`a ${typeOf(value)} has no members`)
 }
 
 // The names of arguments repeat from call to call. Callers choose them, so the cache is bounded.

@@ -36,11 +36,17 @@ export function partsIn(timeZone: string): (time: Date, part: Part) => number {
   }
 }
 
-/** RFC 3339, as JSON's time stamps are written. */
-const RFC3339 = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?:Z|[+-]\d{2}:\d{2})$/
+/** RFC 3339, as JSON's time stamps are written, in milliseconds: a finer time would be rounded. */
+const RFC3339 = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d{1,3}0{0,6})?(?:Z|[+-]\d{2}:\d{2})$/
 
 export function timestampOf(text: string): Date {
-  const time = RFC3339.test(text) ? new Date(text) : undefined
+  const time = RFC3339.test(text) && isInCalendar(text.slice(0, 19)) ? new Date(text) : undefined
   if (time === undefined || Number.isNaN(time.getTime())) return fail('not a time as in 2026-11-23T09:00:00Z')
   return time
+}
+
+/** `Date` reads 30 February as 2 March. */
+function isInCalendar(local: string): boolean {
+  const time = new Date(`${local}Z`)
+  return !Number.isNaN(time.getTime()) && time.toISOString().startsWith(local)
 }

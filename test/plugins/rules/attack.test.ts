@@ -39,7 +39,7 @@ describe(`random conditions over random arguments (seed ${seed})`, () => {
 
   it('have the value of a plain model, and never their permitting one if the model has an error', () => {
     const generator = new ExpressionGenerator(randomFrom(seed))
-    for (let tries = 0; tries < propertyRuns(1200); tries++) {
+    for (let tries = 0; tries < propertyRuns(1600); tries++) {
       const source = generator.condition(4)
       const expression = compiled(source)
       if (expression === undefined) continue

@@ -29,6 +29,8 @@ function timeOf(expression: Expression, args: JsonValue): number {
 
 const text = (length: number, part = 'a') => part.repeat(Math.ceil(length / part.length)).slice(0, length)
 const objects = (count: number, item: JsonValue): JsonValue[] => Array.from({ length: count }, () => item)
+const members = (count: number): JsonValue =>
+  Object.fromEntries(Array.from({ length: count }, (_, n) => [`n${n}`, n]))
 const many = (join: string, part: string, count: number) =>
   Array.from({ length: count }, () => part).join(join)
 
@@ -92,6 +94,13 @@ const worst: readonly (readonly [string, string, JsonValue])[] = [
     { list: objects(1000, 1) },
   ],
   [
+    'many members, compared with each element',
+    'args.list.exists(x, x == args.m)',
+    { m: members(30_000), list: objects(1000, {}) },
+  ],
+  ['many members, counted again and again', many(' || ', 'size(args.m) == 1', 30), { m: members(30_000) }],
+  ['many members, too many for a macro', many(' || ', 'args.m.all(x, true)', 25), { m: members(30_000) }],
+  [
     'deep values',
     'args.a == args.b',
     (() => {
@@ -108,6 +117,23 @@ describe('the cost of a condition', () => {
       expect(timeOf(compileExpression(source, { vars }), args)).to.be.lessThan(MAX_MS)
     })
   }
+
+  it('of listing the members of an object is paid once in a call, whatever the number of its rules', () => {
+    const args = { m: members(30_000) }
+    const expressions = ['size(args.m) == 1', 'args.m == args.m', 'args.m.all(x, true)', 'has(args.m.a)'].map(
+      (source) => compileExpression(source, { vars }),
+    )
+    let listed = 0
+    const counted = new Proxy(args.m as object, {
+      ownKeys(target) {
+        listed++
+        return Reflect.ownKeys(target)
+      },
+    })
+    const scope = new CallScope()
+    for (const expression of expressions) expression.evaluate(variables({ ...args, m: counted }), scope)
+    expect(listed).to.equal(1)
+  })
 
   it(`is at most ${MAX_MS} ms for random conditions and arguments as large as a request (seed ${seed})`, () => {
     const generator = new ExpressionGenerator(randomFrom(seed))

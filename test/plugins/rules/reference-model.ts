@@ -121,19 +121,24 @@ function same(a: unknown, b: unknown): boolean {
   // biome-ignore lint/suspicious/noDoubleEquals: exact for an int and a double.
   if (isNumber(a) && isNumber(b)) return a == b
   if (Array.isArray(a) && Array.isArray(b))
-    return a.length === b.length && a.every((one, at) => same(one, b[at]))
+    return a.length === b.length && a.every((one, at) => equal(one, b[at]))
   if (isMap(a) && isMap(b)) {
     const keys = Object.keys(a)
     return (
       keys.length === Object.keys(b).length &&
-      keys.every((key) => Object.hasOwn(b, key) && same(a[key], b[key]))
+      keys.every((key) => Object.hasOwn(b, key) && equal(a[key], b[key]))
     )
   }
   return a instanceof Date && b instanceof Date ? +a === +b : a === b
 }
 
 function isIn(value: unknown, within: unknown): boolean {
-  if (Array.isArray(within)) return within.some((one) => same(value, one))
+  if (Array.isArray(within)) {
+    return logical(
+      true,
+      within.map((one) => () => equal(value, one)),
+    )
+  }
   return isMap(within) && typeof value === 'string' && !value.startsWith('type ')
     ? find(within, value) !== undefined
     : none()
@@ -172,7 +177,7 @@ function call(fn: string, args: Node[], variables: Variables): unknown {
   if (fn === 'has') {
     const [inner, key] = first.args as [Node, string]
     const value = referenceValue(inner, variables)
-    return isMap(value) && find(value, key) !== undefined
+    return isMap(value) ? find(value, key) !== undefined : none()
   }
   const value = referenceValue(first, variables)
   switch (fn) {
