@@ -1,8 +1,8 @@
 // `svc init`: puts the MCP servers of the user's clients behind a policy, and takes that back.
-import { realpathSync, statSync } from 'node:fs'
+import { realpathSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { userInfo } from 'node:os'
-import { dirname, isAbsolute, join, resolve } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import { createInterface } from 'node:readline/promises'
 import { visibleInLine } from '@svc/core/json'
 import { formatDiagnostic, policySchema } from '@svc/core/policy'
@@ -19,6 +19,7 @@ import { whyUnreachable } from '../init/sign-in.js'
 import { applyUndo, planUndo } from '../init/undo.js'
 import { hostSchema } from '../policy/config.js'
 import { type Preset, presets } from '../presets/preset-policy.js'
+import { knownDirectories } from '../presets/preset-start.js'
 import { type CliIo, type Environment, processIo } from './io.js'
 import { withManual } from './manual.js'
 import { collectValue } from './option-values.js'
@@ -253,12 +254,9 @@ async function serversIn(policy: string, env: Environment): Promise<string[]> {
 
 /** The directories that arguments of tools may name: that of the policy, and those that the servers were given. */
 function directoriesOf(dir: string, entries: readonly PlannedEntry[]): string[] {
-  const given = entries.flatMap(({ server: { target } }) =>
-    typeof target === 'object' ? (target.args ?? []) : [],
-  )
-  const isDirectory = (path: string) =>
-    isAbsolute(path) && statSync(path, { throwIfNoEntry: false })?.isDirectory() === true
-  return [...new Set([dir, ...given.filter(isDirectory)])]
+  const targets = entries.flatMap(({ server: { target } }) => (target === undefined ? [] : [target]))
+  const { directories, root } = knownDirectories(targets, dir)
+  return root === undefined ? [...directories] : [...new Set([root, ...directories])]
 }
 
 async function mistakesIn(file: string, env: Environment): Promise<string[]> {

@@ -146,7 +146,7 @@ function changeOf(
 /** Throws if the directory for secrets and the key may be another's. */
 function checkState(dir: string): void {
   checkNoLink(join(dir, fileNames.state))
-  for (const name of ['undo', 'secrets']) checkNoLink(join(dir, fileNames.state, name))
+  for (const name of ['undo', 'secrets', '.gitignore']) checkNoLink(join(dir, fileNames.state, name))
   const secrets = join(dir, fileNames.state, 'secrets')
   for (const server of existsSync(secrets) ? readdirSync(secrets) : []) checkNoLink(join(secrets, server))
   const ignored = readIfPresent(join(dir, fileNames.ignore))?.toString() ?? ignoreAll
@@ -156,10 +156,10 @@ function checkState(dir: string): void {
   if (existsSync(join(dir, fileNames.key))) checkPrivate(join(dir, fileNames.key))
 }
 
-/** A clone may have links to directories that it adds to git. */
+/** A clone may have links to directories that it adds to git, which does not read a .gitignore that is a link. */
 function checkNoLink(path: string): void {
   if (lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() !== true) return
-  throw new InitError(`${path} is a symbolic link; secrets would go to where it leads`)
+  throw new InitError(`${path} is a symbolic link; secrets would be outside, or git would add them`)
 }
 
 /** Writes what is not there yet. The journal has each file before it is written, so that a killed run can be undone. */

@@ -1,5 +1,6 @@
 // What `svc init` does not change without a yes of its own, or at all.
 import { chmodSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { homedir, tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { expect } from 'chai'
 import { Home } from './home.js'
@@ -128,6 +129,15 @@ describe('svc init, in doubt', function () {
         ] as const,
     ),
     [
+      'a link in place of .gitignore, which git does not follow',
+      (home) => {
+        writeFileSync(join(home.project, 'ignored'), '*\n')
+        mkdirSync(join(home.project, '.svc'))
+        symlinkSync('../ignored', join(home.project, '.svc', '.gitignore'))
+      },
+      '.gitignore is a symbolic link',
+    ],
+    [
       'a journal that came with a clone',
       (home) => {
         mkdirSync(join(home.project, '.svc', 'undo'), { recursive: true })
@@ -164,6 +174,16 @@ describe('svc init, in doubt', function () {
       isSaid: true,
     })
     expect(home.content()).to.deep.equal(before)
+  })
+
+  it('opens no directory that holds the home of the user to the arguments of tools', async () => {
+    using home = new Home()
+    const args = ['server.js', '/', dirname(homedir()), homedir(), tmpdir()]
+    home.write('Cursor', { mcpServers: { a: { command: process.execPath, args } } })
+    expect((await home.run('--yes', '--preset', 'guard')).code).to.equal(0)
+    const [, allowed] =
+      /fs_allowlist: \[(.*?)\]/.exec(readFileSync(join(home.project, 'svc.yaml'), 'utf8')) ?? []
+    expect(allowed).to.equal(`"${home.project}/**", "${tmpdir()}/**"`)
   })
 
   it('refuses a file of the directory that it does not find', async () => {
