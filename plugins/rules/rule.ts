@@ -62,8 +62,23 @@ export function compilePolicyRule(config: RuleConfig, vars: Readonly<Record<stri
 
 const always: RuleResult = { value: undefined, error: undefined, applies: true }
 
+/** The rule has its effect if it has it by any of the readings: of some names an upstream may read another tool. */
+export function judge(
+  rule: Rule,
+  [variables, ...others]: readonly [Variables, ...Variables[]],
+  scope: CallScope,
+): RuleResult {
+  const result = judgeReading(rule, variables, scope)
+  if (result.applies || rule.expression?.mentions('tool') !== true) return result
+  for (const other of others) {
+    const found = judgeReading(rule, other, scope)
+    if (found.applies) return found
+  }
+  return result
+}
+
 /** What callers and servers claim of themselves can give a rule its effect, and never take it away. */
-export function judge(rule: Rule, variables: Variables, scope: CallScope): RuleResult {
+function judgeReading(rule: Rule, variables: Variables, scope: CallScope): RuleResult {
   const { expression, kind } = rule
   if (expression === undefined) return always
   const result = resultOf(kind, expression.evaluate(variables, scope))

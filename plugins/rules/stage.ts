@@ -19,9 +19,9 @@ import { explainedRules } from './explained-rules.js'
 import { describeExplained, explainRule } from './explanation.js'
 import { keptValues } from './kept.js'
 import { judge, type Rule, type RuleResult, ruleFinding } from './rule.js'
-import { variablesOf } from './variables.js'
+import { variablesByReading } from './variables.js'
 
-type Sources = Parameters<typeof variablesOf>[2]
+type Sources = Parameters<typeof variablesByReading>[2]
 
 interface JudgedRule {
   readonly rule: Rule
@@ -78,10 +78,10 @@ export class RulesStage implements Stage {
   async explain(call: Call, next: Next, say: (line: string) => void): Promise<Outcome> {
     const request = await call.request()
     const judged = this.#inspect(call, request)
-    const { variables, scope } = this.#read(call, request)
+    const { readings, scope } = this.#read(call, request)
     const results = new Map(judged.map(({ rule, result }) => [rule, result]))
     const explained = this.#rules.map((rule, index) =>
-      explainRule(rule, index, results.get(rule), variables, scope),
+      explainRule(rule, index, results.get(rule), readings[0], scope),
     )
     call.set(explainedRules, explained)
     for (const one of explained) say(describeExplained(one))
@@ -92,10 +92,10 @@ export class RulesStage implements Stage {
     if (this.#referenceRule !== undefined) call.addReferenceRule(this.#referenceRule)
     const { rules, paths } = this.#matching(request)
     if (rules.length === 0) return []
-    const { variables, scope } = this.#read(call, request)
-    const judged = rules.map((rule) => ({ rule, result: judge(rule, variables, scope) }))
+    const { readings, scope } = this.#read(call, request)
+    const judged = rules.map((rule) => ({ rule, result: judge(rule, readings, scope) }))
     this.#report(call, judged)
-    if (paths.size > 0) call.set(kept, keptValues(paths, variables, scope))
+    if (paths.size > 0) call.set(kept, keptValues(paths, readings[0], scope))
     if (this.#isTimed) this.#judgeAgain(call, request, judged)
     return judged
   }
@@ -115,9 +115,12 @@ export class RulesStage implements Stage {
     return matching
   }
 
-  #read(call: Call, request: CallRequest): { variables: Variables; scope: CallScope } {
+  #read(
+    call: Call,
+    request: CallRequest,
+  ): { readings: readonly [Variables, ...Variables[]]; scope: CallScope } {
     return {
-      variables: variablesOf(call, request, this.#sources, this.#clock.now()),
+      readings: variablesByReading(call, request, this.#sources, this.#clock.now()),
       scope: new CallScope(),
     }
   }
@@ -142,9 +145,9 @@ export class RulesStage implements Stage {
     if (timed.length === 0) return
     call.hold({
       commit: () => {
-        const { variables, scope } = this.#read(call, request)
+        const { readings, scope } = this.#read(call, request)
         for (const { rule } of timed) {
-          const result = judge(rule, variables, scope)
+          const result = judge(rule, readings, scope)
           if (result.applies) call.addFinding({ ...ruleFinding(rule, result), ruling: 'deny' })
         }
         return undefined

@@ -20,12 +20,7 @@ interface VariableSources {
 }
 
 /** `now` is in milliseconds since the epoch. */
-export function variablesOf(
-  call: Call,
-  request: CallRequest,
-  sources: VariableSources,
-  now: number,
-): Variables {
+function variablesOf(call: Call, request: CallRequest, sources: VariableSources, now: number): Variables {
   const caller = call.get(identity) ?? { tenant: sources.tenant, authenticated: false, roles: [] }
   return {
     args: request.args,
@@ -35,6 +30,30 @@ export function variablesOf(
     tool: toolOf(call, request, sources),
     call: { time: new Date(now), protocol: call.protocol, method: request.method ?? '' },
     vars: sources.vars.tenants.get(caller.tenant) ?? sources.vars.common,
+  }
+}
+
+/** The variables by the call's request, and by each other tool that an upstream may read in its name. */
+export function variablesByReading(
+  call: Call,
+  request: CallRequest,
+  sources: VariableSources,
+  now: number,
+): readonly [Variables, ...Variables[]] {
+  const others = request.readings.filter((reading) => reading !== request.reference)
+  return [
+    variablesOf(call, request, sources, now),
+    ...others.map((reading) => variablesOf(call, { ...request, ...toolIn(reading) }, sources, now)),
+  ]
+}
+
+/** The version of such a reading may be any text, which is encoded as the name is. */
+function toolIn(reading: string): { name: string; version: string } {
+  const segment = reading.slice(reading.lastIndexOf('/') + 1)
+  const end = segment.lastIndexOf('@')
+  return {
+    name: decodeURIComponent(segment.slice(0, end)),
+    version: decodeURIComponent(segment.slice(end + 1)),
   }
 }
 

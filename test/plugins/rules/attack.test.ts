@@ -55,7 +55,7 @@ describe(`random conditions over random arguments (seed ${seed})`, () => {
         const value = expression.evaluate(read, new CallScope())
         const found = value instanceof Failure || typeof value !== 'boolean' ? 'error' : value
         expect(found, shown).to.equal(wanted)
-        const [required, when] = rules.map((rule) => judge(rule, read, new CallScope()).applies)
+        const [required, when] = rules.map((rule) => judge(rule, [read], new CallScope()).applies)
         if (wanted === 'error') expect([required, when], shown).to.deep.equal([true, true])
         if (wanted !== true) expect(required, shown).to.equal(true)
         if (wanted === true) expect(when, shown).to.equal(true)
@@ -80,9 +80,9 @@ describe(`random conditions over random arguments (seed ${seed})`, () => {
       mentioned++
       const rule = compilePolicyRule({ name: 'a', [when ? 'when' : 'require']: source, then: 'deny' }, vars)
       const args = generator.arguments(false)
-      const without = judge(rule, variables(args), new CallScope()).applies
+      const without = judge(rule, [variables(args)], new CallScope()).applies
       for (const claimed of claims) {
-        const { applies } = judge(rule, variables(args, { claimed }), new CallScope())
+        const { applies } = judge(rule, [variables(args, { claimed })], new CallScope())
         if (without) expect(applies, `${source} with ${JSON.stringify([args, claimed])}`).to.equal(true)
       }
     }

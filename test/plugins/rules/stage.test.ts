@@ -1,4 +1,4 @@
-import { type Call, kept, verdict } from '@svc/core'
+import { type Call, callRequest, kept, verdict } from '@svc/core'
 import type { JsonValue } from '@svc/core/json'
 import { explainedRules } from '@svc/plugin-rules'
 import { expect } from 'chai'
@@ -73,6 +73,23 @@ describe('the stage of rules', () => {
       expect(names(await judged(section, { tool })), tool).to.deep.equal(['a'])
     }
     expect(names(await judged(section, { tool: 'refunds' }))).to.deep.equal([])
+  })
+
+  it('judges conditions on the tool by every reading of its name', async () => {
+    const section = [
+      { name: 'named', when: "tool.name == 'refund'", then: 'deny' },
+      { name: 'other', require: "tool.name != 'refund'", then: 'escalate' },
+      { name: 'versioned', when: "tool.version == '2'", then: 'deny' },
+      { name: 'looked-up', when: "tool['name'] == 'refund'", then: 'report' },
+    ]
+    const init = { kind: 'tool', method: null, server: 'billing', args: {}, idempotencyKey: null } as const
+    for (const [isInPath, wanted] of [
+      [true, ['named', 'versioned', 'other', 'looked-up']],
+      [false, []],
+    ] as const) {
+      const request = callRequest({ ...init, name: 'refund@2', version: '1', isInPath })
+      expect(names(await judged(section, { request })), String(isInPath)).to.deep.equal(wanted)
+    }
   })
 
   it('reads the variables of the caller’s tenant', async () => {
