@@ -55,17 +55,31 @@ const riskyTools: readonly RiskyTools[] = [
       '*wipe*',
       '*truncate*',
       '*revoke*',
+      '*unlink*',
+      'rm',
+      'rm_*',
     ],
   },
   {
     name: 'commands',
     message: 'its name says that it runs or ends programs',
-    tools: ['*exec*', '*shell*', '*terminal*', 'run_command*', '*uninstall*', '*terminate*'],
+    tools: [
+      '*exec*',
+      '*shell*',
+      '*terminal*',
+      '*run_command*',
+      'runcommand*',
+      'bash',
+      '*_bash',
+      'kill*',
+      '*uninstall*',
+      '*terminate*',
+    ],
   },
   {
     name: 'payments',
     message: 'its name says that it moves money',
-    tools: ['pay', 'pay_*', '*_pay', '*transfer*', '*refund*', '*purchase*', '*checkout*'],
+    tools: ['pay', 'pay_*', '*_pay', '*transfer*', '*refund*', '*purchase*', '*checkout*', 'send*money*'],
   },
 ]
 

@@ -7,6 +7,7 @@ import { expect } from 'chai'
 import fc from 'fast-check'
 import { diagnosticsOf, loadPolicyFile } from 'svc-sdk/internal/cli/policy-file'
 import { type PresetPlace, presetPolicy, presets } from 'svc-sdk/internal/presets/preset-policy'
+import { runPolicy } from '../../support/policy-command.js'
 
 describe('a preset', () => {
   const dir = mkdtempSync(join(tmpdir(), 'svc-preset-'))
@@ -68,6 +69,25 @@ describe('a preset', () => {
       if (name === 'enforcement' || name === 'entitlements') continue
       expect(observe.sections.get(name), name).to.deep.equal(section)
     }
+  })
+
+  const risky =
+    'delete_item DeleteItem removeUser rm rm_file unlink kill killProcess bash run_bash runCommand run_command terminal_run_command execute_sql Pay sendMoney send_money'
+  const harmless =
+    'read_file list_items search_skills get_alarm firmware_info payload_size running_commands_help evaluate'
+  it('guard denies tools by common names of deletions, commands and payments, and no others', async () => {
+    const { admin: _admin, ...rest } = place
+    writeFileSync(file, presetPolicy('guard', rest))
+    const cases = [
+      ...risky.split(' ').map((tool) => ({ name: tool, call: `files/${tool}`, expect: 'deny' })),
+      ...harmless.split(' ').map((tool) => ({ name: tool, call: `files/${tool}`, expect: 'allow' })),
+    ]
+    const tests = join(dir, 'svc.test.yaml')
+    writeFileSync(tests, JSON.stringify({ cases }))
+    const { lines, errors, exit } = await runPolicy(['test', tests], { A: 'a' })
+    expect(errors).to.deep.equal([])
+    expect(lines.filter((line) => line.includes('FAIL'))).to.deep.equal([])
+    expect(exit).to.equal(0)
   })
 
   it('has every name, path and argument as it was given', async () => {
