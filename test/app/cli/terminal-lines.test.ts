@@ -27,7 +27,8 @@ class AtTerminal implements AsyncDisposable {
 
   constructor(args: readonly string[], cwd: string, env: Readonly<Record<string, string>>) {
     const command = [process.execPath, svc, ...args].map((arg) => `'${arg}'`).join(' ')
-    const { NO_COLOR: _color, ...own } = process.env
+    // Node writes no colours in most environments of continuous integration.
+    const { NO_COLOR: _color, CI: _ci, ...own } = process.env
     this.#child = endWithRunner(
       spawn('script', ['-qec', command, '/dev/null'], {
         cwd,
