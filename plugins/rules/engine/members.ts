@@ -25,7 +25,7 @@ export class FoldedMembers {
   #names = new Map<JsonObject, readonly string[]>()
   #folded = new Map<JsonObject, ReadonlyMap<string, string | Failure>>()
 
-  /** The names as they are written. Listed once, as that takes milliseconds for an object of 50,000 members. */
+  /** The names as they are written. Listed once, as that takes a millisecond for an object of 10,000 members. */
   namesOf(object: JsonObject): readonly string[] {
     let names = this.#names.get(object)
     if (names === undefined) {
