@@ -113,7 +113,14 @@ function resultOf({ policy, status, error, findings = [] }: AuditEnvelope): Resu
       ? { word: 'wait', style: 'yellow', reason }
       : { word: 'deny', style: 'red', reason }
   }
-  if (status === 'error') return { word: 'failed', style: 'red', reason: reason || 'error' }
+  if (status === 'error') {
+    const found = why.length === 0 ? '' : `; would deny: ${reason}`
+    return {
+      word: 'failed',
+      style: 'red',
+      reason: `${error ?? 'the server responded with an error'}${found}`,
+    }
+  }
   if (why.length === 0) return { word: 'allow', style: 'green', reason: '' }
   return { word: 'allow', style: 'yellow', reason: `would deny: ${reason}` }
 }

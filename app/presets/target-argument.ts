@@ -12,7 +12,7 @@ export interface NamedTarget {
 /** Reads `[NAME=]URL` or `[NAME=]COMMAND ARGS`. Throws an error with the reason. */
 export function parseTarget(text: string, env: readonly string[]): NamedTarget {
   const [, name, rest = ''] = /^(?:([\w-]+)=)?(.*)$/s.exec(text.trim()) ?? []
-  return targetOfWords(wordsOfCommand(rest), { name, env, howToName: `write NAME=${rest}` })
+  return targetOfWords(wordsOfCommand(rest), { name, env, howToName: `write --target NAME='${rest}'` })
 }
 
 /**

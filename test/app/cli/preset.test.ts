@@ -176,6 +176,12 @@ describe('a target of a command line', () => {
     it(`is read from ${text}`, () => expect(parseTarget(text, [])).to.deep.equal({ name, target }))
   }
 
+  it('is refused if nothing names the server, with what to write in a shell', () => {
+    expect(() => parseTarget('node x.js stdio', [])).to.throw(
+      "node does not name the server: write --target NAME='node x.js stdio'",
+    )
+  })
+
   it('is refused if a quote does not end', () => {
     expect(() => parseTarget('npx x "a', [])).to.throw('a quote does not end in: npx x "a')
   })

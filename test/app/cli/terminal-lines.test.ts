@@ -190,6 +190,11 @@ describe('the line of a call', () => {
       { status: 'error', error: 'UPSTREAM_UNREACHABLE' },
       'failed  UPSTREAM_UNREACHABLE  show T',
     ],
+    [
+      'of a failed call with a finding that did not decide',
+      { status: 'error', error: 'UPSTREAM', ...finding('would_deny') },
+      'failed  UPSTREAM; would deny: fs_violation: $.path  show T',
+    ],
   ]
   for (const [title, changes, says] of rows) {
     it(`has the decision and its reason, ${title}`, () => {
