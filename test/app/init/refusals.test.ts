@@ -1,6 +1,6 @@
 // What `svc init` does not change without a yes of its own, or at all.
 import { chmodSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
-import { homedir, tmpdir } from 'node:os'
+import { homedir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { expect } from 'chai'
 import { Home } from './home.js'
@@ -178,12 +178,12 @@ describe('svc init, in doubt', function () {
 
   it('opens no directory that holds the home of the user to the arguments of tools', async () => {
     using home = new Home()
-    const args = ['server.js', '/', dirname(homedir()), homedir(), tmpdir()]
+    const args = ['server.js', '/', dirname(homedir()), homedir(), import.meta.dirname]
     home.write('Cursor', { mcpServers: { a: { command: process.execPath, args } } })
     expect((await home.run('--yes', '--preset', 'guard')).code).to.equal(0)
     const [, allowed] =
       /fs_allowlist: \[(.*?)\]/.exec(readFileSync(join(home.project, 'svc.yaml'), 'utf8')) ?? []
-    expect(allowed).to.equal(`"${home.project}/**", "${tmpdir()}/**"`)
+    expect(allowed).to.equal(`"${home.project}/**", "${import.meta.dirname}/**"`)
   })
 
   it('refuses a file of the directory that it does not find', async () => {
