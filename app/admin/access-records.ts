@@ -96,6 +96,6 @@ function eventOf({ route, path, traceId, client, refused }: AdminRequest): Gatew
 function keyOf({ route, path, client, refused }: AdminRequest): string {
   // The whole identity: a service agent has no user.
   const who = client?.kind === 'user' ? client.identity : client?.kind
-  // Whoever has no token chooses the path freely: these requests share a record.
+  // A client without a token may send any path, so that all its refusals of one kind share a record.
   return JSON.stringify([who, route.kind, refused, client === undefined ? '' : path])
 }

@@ -9,7 +9,7 @@ export interface MessageRoomParts {
   /** The size of the message, or the largest that it may have. */
   readonly maxBytes: number
   readonly signal?: Abortable
-  /** For a message that may never end: the time that it may hold room until it is complete, and what runs then. */
+  /** Limits how long an incomplete message may hold room: after `ms` milliseconds `end` runs. */
   readonly unfinished?: { readonly ms: number; end(): void }
 }
 

@@ -7,7 +7,7 @@ import { formatMilliseconds } from './table.js'
 /** A faster gateway prints the number of the other calls: a terminal is slower than it. */
 const maxPerSecond = 40
 const maxReason = 160
-/** Of the MCP protocol, only these use something of a server. */
+/** The MCP methods that use a tool, a prompt or a resource. Calls of other methods are shown only if they fail. */
 const usingMethods = /^(?:tools\/call|prompts\/get|resources\/(?:read|subscribe)|completion\/complete)$/
 /** Events that come with the line of a call. */
 const stepsOfCalls = /^escalations\/(?:open|use|give-back)@/

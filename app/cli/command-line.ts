@@ -1,4 +1,4 @@
-// Runs a command line. Every error is told on standard error and has an exit code that is not a verdict.
+// Runs a command line. Every error is written to standard error, with an exit code that is not a verdict.
 import { messageOf, visibleInLine } from '@svc/core/json'
 import type { Command, CommanderError } from 'commander'
 import { layOutHelp } from './help.js'
@@ -99,7 +99,7 @@ async function wrongValue({ code, message }: CommanderError): Promise<string | u
   return `${name}: ${JSON.stringify(written)} is given; accepted: ${choices}${meant}`
 }
 
-/** Those of the command, and those of its subcommands, which may be written without the command between. */
+/** The names of the subcommands, and of theirs too, because a user may leave out the group: `svc verify`. */
 function commandNames(command: Command): string[] {
   const own = command.commands.map((one) => one.name())
   return [

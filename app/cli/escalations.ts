@@ -150,7 +150,7 @@ async function showInput(id: string, flags: ShowFlags, io: CliIo, env: Environme
   io.err(`to approve it: --input-sha256 ${hash}\n`)
 }
 
-/** What an option names comes before what the policy states, and that before the environment. */
+/** An option has precedence over the policy, and the policy over the environment. */
 async function clientOf(flags: CommonFlags, env: Environment): Promise<AdminClient> {
   const { policy, insecureHttp = false } = flags
   const listener = policy === undefined ? undefined : await listenerOf(policy, flags, env)

@@ -57,7 +57,7 @@ export type ExplainedVerdict =
   | ExplainedRefusal
 
 export interface CallExplanation {
-  /** For a terminal; the verdict is the last one. */
+  /** The explanation for a terminal. The last line is the verdict. */
   readonly lines: readonly string[]
   readonly verdict: ExplainedVerdict
 }

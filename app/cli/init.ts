@@ -271,7 +271,7 @@ function terminal(): Ask {
   return async (question) => {
     const lines = createInterface({ input: process.stdin, output: process.stdout })
     try {
-      // Input that ends is no yes.
+      // If the input ends, nobody has agreed.
       const ended = new Promise<string>((resolve) => lines.once('close', () => resolve('')))
       return await Promise.race([lines.question(question), ended])
     } finally {

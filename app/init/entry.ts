@@ -76,7 +76,7 @@ function unsupported(reason: string): UnsupportedEntry {
   return { kind: 'unsupported', reason }
 }
 
-/** Entries that start through `svc stdio`, whoever wrote them. */
+/** Reads an entry that starts through `svc stdio`, also one that a user wrote. Undefined for other entries. */
 function governedBy({ command, args }: Readonly<Record<string, unknown>>): GovernedEntry | undefined {
   const words = [command, ...(Array.isArray(args) ? args : [])].map(String)
   const at = words.indexOf('stdio')

@@ -32,7 +32,7 @@ export function createFile(path: string, content: string | Uint8Array, mode = 0o
   writeAndSync(openSync(path, 'wx', mode), Buffer.from(content))
 }
 
-/** Puts the content in the place of a file, which is no link, at once: a reader sees the old bytes or the new ones. */
+/** Replaces a file, which must not be a link, atomically: a reader sees the old bytes or the new ones. */
 export function replaceContent(path: string, content: string | Uint8Array): void {
   const { mode, uid, gid } = statSync(path)
   const draft = `${path}.svc-${randomBytes(6).toString('hex')}`

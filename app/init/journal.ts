@@ -46,7 +46,7 @@ export class InitError extends Error {
 
 /**
  * Throws for a file that others may have written. A journal that came with a clone could put anything into the user's
- * configurations, and a key is known to whoever made it.
+ * configurations, and the key of a clone is known to its author.
  */
 export function checkPrivate(path: string): void {
   if (process.platform === 'win32') return
