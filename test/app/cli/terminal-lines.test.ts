@@ -26,7 +26,8 @@ class AtTerminal implements AsyncDisposable {
   #child
 
   constructor(args: readonly string[], cwd: string, env: Readonly<Record<string, string>>) {
-    const command = [process.execPath, svc, ...args].map((arg) => `'${arg}'`).join(' ')
+    // With `exec` no shell remains that Ctrl+C would end too, with a status of its own.
+    const command = `exec ${[process.execPath, svc, ...args].map((arg) => `'${arg}'`).join(' ')}`
     // Node writes no colours in most environments of continuous integration.
     const { NO_COLOR: _color, CI: _ci, ...own } = process.env
     this.#child = endWithRunner(
