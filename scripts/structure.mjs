@@ -143,6 +143,7 @@ const casings = {
   entitlements: ['snake'],
   security: ['snake'],
   rules: ['snake'],
+  protections: ['snake'],
   ap2: ['camel'],
   runtime: ['camel'],
   enforcement: ['snake'],

@@ -8,6 +8,7 @@ import { dedupePlugin, dedupeSchema, dedupeStore } from '@svc/plugin-dedupe'
 import { enforcementPlugin } from '@svc/plugin-enforcement'
 import { entitlementsPlugin } from '@svc/plugin-entitlements'
 import { privacyPlugin } from '@svc/plugin-privacy'
+import { protectionsPlugin } from '@svc/plugin-protections'
 import { quotasPlugin } from '@svc/plugin-quotas'
 import { rulesPlugin } from '@svc/plugin-rules'
 import { runtimePlugin } from '@svc/plugin-runtime'
@@ -22,6 +23,7 @@ export const builtinPlugins = [
   entitlementsPlugin,
   securityPlugin,
   rulesPlugin,
+  protectionsPlugin,
   ap2Plugin,
   runtimePlugin,
   enforcementPlugin,

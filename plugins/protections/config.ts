@@ -1,0 +1,25 @@
+// The `protections` section: the preset, and a key for each protection that is built in.
+import { z } from 'zod'
+import type { ConfiguredProtection, Protection, ProtectionPreset } from './protection.js'
+
+/** The protections by key, in the order of their stages. */
+export const protections: Readonly<Record<string, Protection>> = {}
+
+export const protectionsSchema = z
+  .strictObject({
+    preset: z
+      .enum(['observe', 'guard'])
+      .optional()
+      .describe(
+        'What every protection does that its own key does not set: `observe` reports, `guard` protects. Without it only the protections whose keys are given are on.',
+      ),
+  })
+  .describe('Protections for the use of tools. Without this section none is on.')
+
+export type ProtectionsConfig = z.output<typeof protectionsSchema>
+
+/** The protections that are on. */
+export function configuredProtections(config: ProtectionsConfig): readonly ConfiguredProtection[] {
+  const { preset, ...settings }: { preset?: ProtectionPreset | undefined; [key: string]: unknown } = config
+  return Object.entries(protections).flatMap(([key, one]) => one.configure(settings[key], preset) ?? [])
+}

@@ -1,0 +1,1 @@
+export { protectionsPlugin } from './plugin.js'
