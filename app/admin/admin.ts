@@ -1,16 +1,11 @@
-// Adds to a gateway what a policy with an `admin` section needs: metrics of calls, and the admin listener, a server on
-// a port of its own, so that callers of the gateway cannot reach the operators' API.
+// The admin listener: a server on a port of its own, so that callers of the gateway cannot reach the operators' API.
 import { resolve, tokens } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import type { KeyReader } from '@svc/core/secret'
-import { Counter, Gauge } from 'prom-client'
 import type { DependencyContainer } from 'tsyringe'
 import { AllowedHosts } from '../http/allowed-hosts.js'
 import { HttpServer } from '../http/server.js'
-import { registerBudgetMetrics } from '../metrics/budget-metrics.js'
-import { CallMetrics } from '../metrics/call-metrics.js'
 import { gatewayMetrics } from '../metrics/gateway-metrics.js'
-import { ownMetrics, serverMetrics } from '../metrics/metric-table.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 import type { AdminConfig } from '../policy/admin-config.js'
 import { Certificates } from '../tls/certificates.js'
@@ -36,40 +31,14 @@ interface WatchedGateway {
 }
 
 export class Admin {
-  /** Metrics of the calls of every policy of the gateway. */
-  readonly calls: CallMetrics
   #config: AdminConfig
   #container: DependencyContainer
   #parts: AdminHandlerParts
   #keyReader: WatchedGateway['keyReader']
   #server: HttpServer | undefined
   #certificates: Certificates | undefined
-  #reloads: Counter<'result'>
 
-  /** To be created once per container: it registers the gateway's metrics. */
   constructor(config: AdminConfig, container: DependencyContainer, watched: WatchedGateway) {
-    const metrics = resolve(container, gatewayMetrics)
-    const registers = [metrics.registry]
-    metrics.declare(serverMetrics)
-    this.calls = new CallMetrics(metrics.registry, resolve(container, tokens.Clock))
-    metrics.add(() => this.calls.text())
-    registerBudgetMetrics(metrics.registry)
-    this.#reloads = new Counter({
-      name: 'svc_policy_reloads_total',
-      help: ownMetrics.svc_policy_reloads_total.help,
-      labelNames: ownMetrics.svc_policy_reloads_total.labels,
-      registers,
-    })
-    for (const result of ['success', 'refused']) this.#reloads.inc({ result }, 0)
-    const ready = new Gauge({
-      name: 'svc_ready',
-      help: ownMetrics.svc_ready.help,
-      registers,
-      collect: () => {
-        const isReady = !watched.draining() && watched.activePolicy().pipeline.unready().length === 0
-        ready.set(isReady ? 1 : 0)
-      },
-    })
     this.#config = config
     this.#container = container
     this.#keyReader = (directories) => watched.keyReader(directories)
@@ -79,7 +48,7 @@ export class Admin {
       clock: resolve(container, tokens.Clock),
       ids: resolve(container, tokens.Ids),
       logger: resolve(container, tokens.Logger),
-      metrics,
+      metrics: resolve(container, gatewayMetrics),
     }
   }
 
@@ -126,10 +95,6 @@ export class Admin {
   /** Conditions that an operator must repair. */
   warnings(): string[] {
     return (this.#certificates?.warnings() ?? []).map((warning) => `admin.${warning}`)
-  }
-
-  countReload(result: 'success' | 'refused'): void {
-    this.#reloads.inc({ result })
   }
 
   /** Waits for requests in progress. */

@@ -250,7 +250,13 @@ export class GatewayBuilder {
       warn: (message) => this.logger.warn({}, message),
       ...this.#place(policy.host),
     })
-    const pipeline = buildPipeline(policy, context, dispatch, resolveOptional(this.#bindings, callObserver))
+    const observers = [resolveOptional(this.#bindings, callObserver), metrics?.stages]
+    const pipeline = buildPipeline(
+      policy,
+      context,
+      dispatch,
+      observers.filter((observer) => observer !== undefined),
+    )
     const takeOver = (): void => {
       this.#running.switchTo(container, policy.plugins)
       this.#webhooks.use(policy.host.notices, this.keyReader(policy.host))

@@ -7,7 +7,7 @@ import type { DependencyContainer } from 'tsyringe'
 import { GatewayMetrics, gatewayMetrics } from '../metrics/gateway-metrics.js'
 import { bindBetweenPlugins } from './plugins.js'
 
-/** `isWatched`: whether an admin listener shows the counts to Prometheus. */
+/** `isWatched`: whether an admin listener shows the metrics to Prometheus. */
 export function bindDefaults(container: DependencyContainer, isWatched: boolean): void {
   bindDefault(container, tokens.Clock, { useValue: systemClock })
   bindBetweenPlugins(container)
@@ -16,6 +16,8 @@ export function bindDefaults(container: DependencyContainer, isWatched: boolean)
     bindDefault(container, gatewayMetrics, {
       useFactory: (from) => new GatewayMetrics(resolve(from, tokens.Logger)),
     })
+  }
+  if (container.isRegistered(gatewayMetrics)) {
     bindDefault(container, tokens.Meter, { useFactory: (from) => resolve(from, gatewayMetrics) })
   }
   bindDefault(container, tokens.Meter, { useFactory: () => new Counters() })

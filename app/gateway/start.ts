@@ -5,6 +5,8 @@ import type { DependencyContainer } from 'tsyringe'
 import { Admin } from '../admin/admin.js'
 import type { SessionBinding } from '../mcp/session-binding.js'
 import { SharedState } from '../mcp/shared-state.js'
+import { gatewayMetrics } from '../metrics/gateway-metrics.js'
+import { GatewayState } from '../metrics/gateway-state.js'
 import type { HostConfig } from '../policy/config.js'
 import { settingsRequiringRestart } from '../policy/facts.js'
 import { GatewayBuilder } from './builder.js'
@@ -65,6 +67,7 @@ export class Gateway implements GatewayHandle {
   #sharesAdmin: boolean
   #listener: Listener | undefined
   #admin: Admin | undefined
+  #metrics: GatewayState | undefined
   #upstreams: readonly { close(): Promise<void> }[] = []
   #state: SharedState
   #sessions: MaybePromise<SessionBinding> | undefined
@@ -104,10 +107,11 @@ export class Gateway implements GatewayHandle {
     const { bindings } = this.#builder
     this.#host = host
     const admin = this.#createAdmin(host)
+    this.#metrics = this.#createMetrics()
     const memory = { state: this.#state, sessions: () => this.#sessionBinding(host) }
     const upstream = createDispatcher(bindings, server)
     const servers = createServers(bindings, server, upstream)
-    const policies = new Policies(this.#builder, server.drainMs, admin?.calls, servers)
+    const policies = new Policies(this.#builder, server.drainMs, this.#metrics?.calls, servers)
     const mcp = createMcpProxy(bindings, server, servers, memory)
     this.#admin = admin
     this.#policies = policies
@@ -149,6 +153,17 @@ export class Gateway implements GatewayHandle {
     }
   }
 
+  #createMetrics(): GatewayState | undefined {
+    const { bindings } = this.#builder
+    const metrics = resolveOptional(bindings, gatewayMetrics)
+    if (metrics === undefined) return undefined
+    const isReady = (): boolean =>
+      this.#listener !== undefined &&
+      this.#closing === undefined &&
+      this.#policies?.current.pipeline.unready().length === 0
+    return new GatewayState(metrics, resolve(bindings, tokens.Clock), isReady)
+  }
+
   #createAdmin(host: HostConfig): Admin | undefined {
     if (host.admin === undefined) return undefined
     return new Admin(host.admin, this.#builder.bindings, {
@@ -181,11 +196,11 @@ export class Gateway implements GatewayHandle {
       const policy = await requireStarted(this.#policies).reload(source)
       this.#warnOfRestart(policy.host)
       await Promise.all([this.#listener?.refresh(), this.#admin?.refresh()])
-      this.#admin?.countReload('success')
+      this.#metrics?.countReload('success')
       const data = { policy_sha256: policy.sha256 }
       this.#builder.notices.send({ type: 'policy.reloaded', data })
     } catch (error) {
-      this.#admin?.countReload('refused')
+      this.#metrics?.countReload('refused')
       const message = messageOf(error).slice(0, maxMessage)
       this.#builder.notices.send({ type: 'policy.refused', data: { message } })
       throw error

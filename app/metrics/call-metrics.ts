@@ -2,19 +2,21 @@
 // as this code runs for every call.
 import type { Call, Clock, Settlement } from '@svc/core'
 import { Counter, Gauge, type Registry } from 'prom-client'
+import { DurationHistogram, type Durations } from './duration-histogram.js'
 import { ownMetrics } from './metric-table.js'
-
-const DURATION = 'svc_call_duration_seconds'
 
 /** The label of servers that are not targets: text of callers must not become a label. */
 const UNKNOWN = 'unknown'
+/** The label of targets beyond the limit: each reload may bring new ones. */
+const OTHER = 'other'
+const maxServers = 1_000
 /** The code of a call without an error. */
 const OK = 'OK'
 
 type Decision = 'allow' | 'deny'
 
 interface ServerMetrics {
-  readonly durations: DurationHistogram
+  readonly durations: Durations
   readonly outcomes: Record<Decision, Map<string, number>>
 }
 
@@ -25,6 +27,7 @@ export interface Servers {
 export class CallMetrics {
   #clock: Clock
   #servers = new Map<string, ServerMetrics>()
+  #durations: DurationHistogram
   #inFlight = 0
 
   constructor(registry: Registry, clock: Clock) {
@@ -44,6 +47,8 @@ export class CallMetrics {
         }
       },
     })
+    const duration = 'svc_call_duration_seconds'
+    this.#durations = new DurationHistogram(duration, ownMetrics[duration], registry)
     const inFlight = new Gauge({
       name: 'svc_calls_in_flight',
       help: ownMetrics.svc_calls_in_flight.help,
@@ -72,18 +77,12 @@ export class CallMetrics {
     this.#inFlight--
   }
 
-  /** The durations in the text format; the rest is in the registry. */
-  text(): string {
-    const servers = [...this.#servers].map(([server, { durations }]) => durations.samples(DURATION, server))
-    return `# HELP ${DURATION} ${ownMetrics[DURATION].help}\n# TYPE ${DURATION} histogram\n${servers.join('')}`
-  }
-
   #of(server: string): ServerMetrics {
-    let metrics = this.#servers.get(server)
-    if (metrics === undefined) {
-      metrics = { durations: new DurationHistogram(), outcomes: { allow: new Map(), deny: new Map() } }
-      this.#servers.set(server, metrics)
-    }
+    const known = this.#servers.get(server)
+    if (known !== undefined) return known
+    if (this.#servers.size >= maxServers && server !== OTHER) return this.#of(OTHER)
+    const metrics = { durations: this.#durations.of(server), outcomes: { allow: new Map(), deny: new Map() } }
+    this.#servers.set(server, metrics)
     return metrics
   }
 }
@@ -92,39 +91,4 @@ export class CallMetrics {
 function decisionOf(call: Call, { outcome }: Settlement): Decision {
   if (outcome.kind === 'denied') return 'deny'
   return call.judgedFindings().some(({ effect }) => effect === 'deny') ? 'deny' : 'allow'
-}
-
-/** Upper bounds of the buckets, in seconds. */
-const bounds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60]
-
-/**
- * A Prometheus histogram of the durations of one server's calls. That of prom-client looks up its labels by a hash for
- * each call, which costs several times as much.
- */
-class DurationHistogram {
-  /** The last bucket is for values above every bound. */
-  #counts = new Array<number>(bounds.length + 1).fill(0)
-  #sum = 0
-
-  add(seconds: number): void {
-    let bucket = 0
-    while (seconds > (bounds[bucket] ?? Number.POSITIVE_INFINITY)) bucket++
-    this.#counts[bucket] = (this.#counts[bucket] ?? 0) + 1
-    this.#sum += seconds
-  }
-
-  /** The samples of one server in the text format (version 0.0.4): buckets are cumulative. */
-  samples(name: string, server: string): string {
-    const labels = `server="${escapeLabel(server)}"`
-    let count = 0
-    const buckets = this.#counts.map((more, bucket) => {
-      count += more
-      return `${name}_bucket{le="${bounds[bucket] ?? '+Inf'}",${labels}} ${count}\n`
-    })
-    return `${buckets.join('')}${name}_sum{${labels}} ${this.#sum}\n${name}_count{${labels}} ${count}\n`
-  }
-}
-
-function escapeLabel(label: string): string {
-  return label.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n')
 }

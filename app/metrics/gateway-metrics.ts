@@ -1,18 +1,25 @@
-// All metrics in the Prometheus text format: of stages, of calls, and of the process.
+// All metrics: of stages, of calls, and of the process; as values, and in the Prometheus text format.
 import { type Logger, type Meter, type MetricEntry, type Token, token } from '@svc/core'
+import { messageOf } from '@svc/core/json'
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client'
+import { DurationHistogram } from './duration-histogram.js'
 import { ownMetrics } from './metric-table.js'
+import { StageMetrics } from './stage-metrics.js'
 
 /** Limit on the names of custom stages, so that none can add a metric for each caller. */
 const maxNames = 200
 const metricName = /^[a-zA-Z_:][a-zA-Z0-9_:]*$/
 
+export type MetricFamily = Awaited<ReturnType<Registry['getMetricsAsJSON']>>[number]
+
 export class GatewayMetrics implements Meter {
   readonly registry = new Registry()
+  readonly stages = new StageMetrics(this.registry)
   #counters = new Map<string, Counter>()
   #gauges = new Map<string, Gauge>()
+  #histograms = new Map<string, DurationHistogram>()
+  #watched = new Map<string, () => number>()
   #refused = new Set<string>()
-  #sources: (() => string)[] = []
   #logger: Logger
 
   constructor(logger: Logger) {
@@ -38,15 +45,30 @@ export class GatewayMetrics implements Meter {
     gauge?.set(value)
   }
 
-  /** Adds families that are not in the registry, in the text format. */
-  add(text: () => string): void {
-    this.#sources.push(text)
+  /** The last `read` of a name is in use, as a reload opens the next log before it closes the old one. */
+  watch(name: string, read: () => number): void {
+    const gauge = this.#gauges.get(name) ?? this.#registerOnFirstUse(name, 'gauge', this.#gauges)
+    if (gauge !== undefined) this.#watched.set(name, read)
+  }
+
+  observe(name: string, seconds: number): void {
+    const histogram =
+      this.#histograms.get(name) ?? this.#registerOnFirstUse(name, 'histogram', this.#histograms)
+    if (seconds >= 0) histogram?.of().add(seconds)
   }
 
   /** The metrics in the text format (version 0.0.4). */
   async text(): Promise<string> {
-    const registered = [await this.registry.metrics(), await processMetrics().metrics()]
-    return [...registered, ...this.#sources.map((text) => text())].join('\n')
+    return (await Promise.all(this.#registries.map((registry) => registry.metrics()))).join('\n')
+  }
+
+  /** The same metrics as values. */
+  async families(): Promise<readonly MetricFamily[]> {
+    return (await Promise.all(this.#registries.map((registry) => registry.getMetricsAsJSON()))).flat()
+  }
+
+  get #registries(): readonly Registry[] {
+    return [this.registry, processMetrics()]
   }
 
   get contentType(): string {
@@ -55,7 +77,7 @@ export class GatewayMetrics implements Meter {
 
   #registerOnFirstUse<T>(
     name: string,
-    kind: 'counter' | 'gauge',
+    kind: MetricEntry['kind'],
     metrics: ReadonlyMap<string, T>,
   ): T | undefined {
     if (this.#refused.has(name)) return undefined
@@ -76,14 +98,33 @@ export class GatewayMetrics implements Meter {
   #isAvailable(name: string): boolean {
     const isInUse =
       Object.hasOwn(ownMetrics, name) ||
-      [this.registry, processMetrics()].some((registry) => registry.getSingleMetric(name) !== undefined)
-    return metricName.test(name) && !isInUse && this.#counters.size + this.#gauges.size < maxNames
+      this.#registries.some((registry) => registry.getSingleMetric(name) !== undefined)
+    return metricName.test(name) && !isInUse && this.#size < maxNames
   }
 
-  #register(name: string, kind: 'counter' | 'gauge', help: string): void {
+  get #size(): number {
+    return this.#counters.size + this.#gauges.size + this.#histograms.size
+  }
+
+  #register(name: string, kind: MetricEntry['kind'], help: string): void {
     const options = { name, help, registers: [this.registry] }
     if (kind === 'counter') this.#counters.set(name, new Counter(options))
-    else this.#gauges.set(name, new Gauge(options))
+    else if (kind === 'histogram') {
+      const histogram = new DurationHistogram(name, { help }, this.registry)
+      histogram.of()
+      this.#histograms.set(name, histogram)
+    } else this.#gauges.set(name, new Gauge({ ...options, collect: () => this.#read(name) }))
+  }
+
+  #read(name: string): void {
+    const read = this.#watched.get(name)
+    if (read === undefined) return
+    try {
+      this.#gauges.get(name)?.set(read())
+    } catch (error) {
+      this.#watched.delete(name)
+      this.#logger.warn({ metric: name, reason: messageOf(error) }, 'a metric is not read any more')
+    }
   }
 }
 
@@ -98,5 +139,5 @@ function processMetrics(): Registry {
   return ofProcess
 }
 
-/** Bound if the policy has an admin section. */
+/** Bound if Prometheus or OpenTelemetry gets the metrics. */
 export const gatewayMetrics: Token<GatewayMetrics> = token('GatewayMetrics')

@@ -1,8 +1,7 @@
 // The gateway's own metrics; each plugin lists those of its stage. docs/reference/metrics.md is generated from all.
 import type { MetricEntry } from '@svc/core'
 
-interface OwnMetric extends Omit<MetricEntry, 'kind'> {
-  readonly kind: MetricEntry['kind'] | 'histogram'
+interface OwnMetric extends MetricEntry {
   readonly labels?: readonly string[]
 }
 
@@ -10,12 +9,17 @@ export const ownMetrics = {
   svc_calls_total: {
     kind: 'counter',
     labels: ['server', 'decision', 'code'],
-    help: 'Completed calls by server (unknown for a server that is not a target), decision (allow or deny) and error code (OK without one).',
+    help: 'Completed calls by server (unknown for a server that is not a target, other beyond 1,000 of them), decision (allow or deny) and error code (OK without one).',
   },
   svc_call_duration_seconds: {
     kind: 'histogram',
     labels: ['server'],
     help: 'Time from the arrival of a call to the end of its response, in seconds; without streams of notifications.',
+  },
+  svc_stage_wait_seconds: {
+    kind: 'histogram',
+    labels: ['stage'],
+    help: 'Time that calls waited in a stage, without the stages inside it, or for the upstream, in seconds; waits in a stage below 0.1 ms are not counted.',
   },
   svc_calls_in_flight: { kind: 'gauge', help: 'Calls in flight, open streams included.' },
   svc_ready: { kind: 'gauge', help: '1 when the gateway can serve calls, like /readyz; else 0.' },

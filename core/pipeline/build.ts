@@ -2,7 +2,7 @@
 import type { PluginContext } from '../plugin/plugin.js'
 import type { EffectivePolicy } from '../policy/types.js'
 import type { Dispatch, PlacedStage } from './compose.js'
-import type { CallObserver } from './observe.js'
+import { type CallObserver, joinedObservers } from './observe.js'
 import { Pipeline } from './pipeline.js'
 
 /** Creates every stage of the policy. Nothing is opened before `start()`. Throws the errors of plugins. */
@@ -10,7 +10,7 @@ export function buildPipeline(
   policy: EffectivePolicy<unknown>,
   context: PluginContext,
   dispatch: Dispatch,
-  observer?: CallObserver,
+  observers: readonly CallObserver[] = [],
 ): Pipeline {
   for (const plugin of policy.plugins) plugin.register?.(policy.sections.get(plugin.name), context)
   const stages = policy.plugins.map(
@@ -19,5 +19,5 @@ export function buildPipeline(
       stage: plugin.create(policy.sections.get(plugin.name), context),
     }),
   )
-  return new Pipeline(stages, dispatch, observer)
+  return new Pipeline(stages, dispatch, joinedObservers(observers))
 }

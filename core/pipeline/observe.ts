@@ -16,6 +16,19 @@ export interface CallObserver {
   waited(call: Call, name: string, from: number, to: number): void
 }
 
+/** All of them as one; undefined without any. */
+export function joinedObservers(observers: readonly CallObserver[]): CallObserver | undefined {
+  if (observers.length < 2) return observers[0]
+  return {
+    began: (call) => {
+      for (const observer of observers) observer.began(call)
+    },
+    waited: (call, name, from, to) => {
+      for (const observer of observers) observer.waited(call, name, from, to)
+    },
+  }
+}
+
 /** Not bound if nothing observes the calls of the gateway. */
 export const callObserver = token<CallObserver>('CallObserver')
 

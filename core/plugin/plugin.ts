@@ -11,8 +11,8 @@ import { bindDefault, type Token, token } from './tokens.js'
 
 /** A metric that a stage counts or sets through `Meter`. */
 export interface MetricEntry {
-  /** A counter only rises, and its name ends in `_total`; a gauge is a current value. */
-  readonly kind: 'counter' | 'gauge'
+  /** A counter only rises, and its name ends in `_total`; a gauge is a current value; a histogram has durations. */
+  readonly kind: 'counter' | 'gauge' | 'histogram'
   /** The help text, for operators. */
   readonly help: string
 }

@@ -67,11 +67,15 @@ export interface Logger {
   error(fields: object, message: string): void
 }
 
-/** Counters and gauges for operators. */
+/** Counters, gauges and histograms for operators. */
 export interface Meter {
   count(name: string, by?: number): void
   /** Sets the current value. */
   gauge?(name: string, value: number): void
+  /** A gauge whose value is read whenever the metrics are, so that it is true even if the stage hangs. */
+  watch?(name: string, read: () => number): void
+  /** Adds a duration, in seconds, to a histogram. */
+  observe?(name: string, seconds: number): void
 }
 
 /** The writer of audit records as stages use it; the class is in `svc-sdk/audit`. */

@@ -32,6 +32,8 @@ export interface GuardOptions<T> {
   readonly operations: Operations<T>
   /** The counter of failures. */
   readonly failureMetric: string
+  /** The histogram of the time that operations took; not of those in this process. */
+  readonly durationMetric: string
   /** The effect of a failure on calls, for the log. */
   readonly whileDown: string
 }
@@ -55,8 +57,9 @@ export function guarded<T extends StoreLifecycle>(
   options: GuardOptions<T>,
   { clock, logger, meter }: Observers,
 ): T {
-  const { name, timeoutMs, failureMetric, whileDown } = options
-  const deadline = store.inProcess === true ? undefined : new Deadline(name, timeoutMs, clock)
+  const { name, timeoutMs, failureMetric, durationMetric, whileDown } = options
+  const ended = (ms: number): void => meter?.observe?.(durationMetric, ms / 1000)
+  const deadline = store.inProcess === true ? undefined : new Deadline(name, timeoutMs, clock, ended)
   let failures = 0
   let logAt = Number.NEGATIVE_INFINITY
 
@@ -106,14 +109,19 @@ class Deadline {
   #name: string
   #timeoutMs: number
   #clock: Clock
+  #ended: (ms: number) => void
   #isHanging = false
   #retryAt = 0
 
-  /** `name` is the name of the store in errors, such as `quota store`. */
-  constructor(name: string, timeoutMs: number, clock: Clock) {
+  /**
+   * `name` is the name of the store in errors, such as `quota store`; `ended` gets the time that an operation took, at most
+   * until the deadline.
+   */
+  constructor(name: string, timeoutMs: number, clock: Clock, ended: (ms: number) => void) {
     this.#name = name
     this.#timeoutMs = timeoutMs
     this.#clock = clock
+    this.#ended = ended
   }
 
   get isHanging(): boolean {
@@ -128,7 +136,8 @@ class Deadline {
     if (this.#isHanging && this.#clock.monotonic() < this.#retryAt) {
       throw new Error(`the ${this.#name} does not respond`)
     }
-    this.#retryAt = this.#clock.monotonic() + this.#timeoutMs
+    const began = this.#clock.monotonic()
+    this.#retryAt = began + this.#timeoutMs
     let isLate = false
     let timer: NodeJS.Timeout | undefined
     const timeout = new Promise<never>((_, reject) => {
@@ -145,6 +154,7 @@ class Deadline {
       return await Promise.race([result, timeout])
     } finally {
       clearTimeout(timer)
+      this.#ended(this.#clock.monotonic() - began)
       // A late error is dropped, as the timeout was reported.
       if (isLate) result.then(onLate, () => undefined)
     }

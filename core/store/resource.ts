@@ -103,7 +103,8 @@ export class StoreResource<T extends StoreLifecycle> {
   /** Rejects when the store cannot be opened or connected. Idempotent. */
   async start(signal: AbortSignal): Promise<void> {
     if (this.#running !== undefined) return
-    const { name, section, isOptional, operations, failureMetric, whileDown, settings } = this.#options
+    const { settings, ...options } = this.#options
+    const { section, isOptional } = options
     try {
       const store = await this.#open()
       await store.connect?.(signal).catch((error: unknown) => {
@@ -113,7 +114,7 @@ export class StoreResource<T extends StoreLifecycle> {
       const { container } = this.#context
       this.#running = guarded(
         store,
-        { name, timeoutMs: settings.timeoutMs, operations, failureMetric, whileDown },
+        { ...options, timeoutMs: settings.timeoutMs },
         {
           clock: this.clock,
           logger: resolveOptional(container, tokens.Logger),

@@ -6,6 +6,10 @@ export const metrics: Readonly<Record<string, MetricEntry>> = {
     kind: 'counter',
     help: 'Records that could not be made durable.',
   },
+  svc_audit_append_duration_seconds: {
+    kind: 'histogram',
+    help: 'Time from the end of a call until its record was durable, in seconds.',
+  },
   svc_audit_intent_failures_total: {
     kind: 'counter',
     help: 'Intents that could not be made durable before their call.',
@@ -17,6 +21,11 @@ export const metrics: Readonly<Record<string, MetricEntry>> = {
   svc_audit_agent_runs_unnamed_total: {
     kind: 'counter',
     help: 'Records without the agent run that the call named, because its tenant had named too many new ones.',
+  },
+  svc_audit_queue_bytes: { kind: 'gauge', help: 'Bytes of accepted records that are not durable yet.' },
+  svc_audit_seal_lag_seconds: {
+    kind: 'gauge',
+    help: 'Time since all records were sealed; 0 if another process seals this log, or none does.',
   },
   svc_audit_disk_free_bytes: { kind: 'gauge', help: "Free space on the log's disk, in bytes." },
   svc_audit_disk_low_total: {

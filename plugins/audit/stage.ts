@@ -223,6 +223,8 @@ export class AuditStage implements Stage {
     return attempt(
       () =>
         after(appender.append(envelope), () => {
+          const ms = this.#parts.clock.monotonic() - arrived - latencyMs
+          this.#parts.meter.observe?.('svc_audit_append_duration_seconds', ms / 1000)
           intent?.settle(true)
           this.#parts.onRecord?.(envelope)
         }),

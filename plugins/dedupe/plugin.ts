@@ -45,6 +45,10 @@ export const dedupePlugin = definePlugin({
       kind: 'counter',
       help: 'Operations of the dedupe store that failed.',
     },
+    svc_dedupe_store_duration_seconds: {
+      kind: 'histogram',
+      help: 'Time of an operation of the dedupe store outside this process, in seconds.',
+    },
   },
   uses: [identity],
   provides: [idempotency],

@@ -38,6 +38,7 @@ export function dedupeStore(config: DedupeConfig, context: PluginContext): Store
         markUnknown: {},
       },
       failureMetric: 'svc_dedupe_store_failures_total',
+      durationMetric: 'svc_dedupe_store_duration_seconds',
       whileDown: 'calls with an idempotency key are refused',
     },
     context,

@@ -73,6 +73,10 @@ export const enforcementPlugin = definePlugin({
       kind: 'counter',
       help: 'Operations of the escalation store that failed.',
     },
+    svc_escalation_store_duration_seconds: {
+      kind: 'histogram',
+      help: 'Time of an operation of the escalation store outside this process, in seconds.',
+    },
   },
   uses: [externalDecision, identity, sideEffects, redactor],
   provides: [verdict, escalation],

@@ -39,6 +39,7 @@ export function escalationStore(
         page: {},
       },
       failureMetric: 'svc_escalation_store_failures_total',
+      durationMetric: 'svc_escalation_store_duration_seconds',
       whileDown: 'calls that escalate are refused',
     },
     context,

@@ -40,6 +40,10 @@ export const quotasPlugin = definePlugin({
   presence: 'required',
   metrics: {
     svc_quota_store_failures_total: { kind: 'counter', help: 'Operations of the quota store that failed.' },
+    svc_quota_store_duration_seconds: {
+      kind: 'histogram',
+      help: 'Time of an operation of the quota store outside this process, in seconds.',
+    },
   },
   uses: [identity, limits],
   owns: [

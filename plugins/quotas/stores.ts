@@ -51,6 +51,7 @@ export function quotaStore(config: QuotasConfig, context: PluginContext): StoreR
         refundDaily: {},
       },
       failureMetric: 'svc_quota_store_failures_total',
+      durationMetric: 'svc_quota_store_duration_seconds',
       whileDown: whileDown[failure_mode],
     },
     context,

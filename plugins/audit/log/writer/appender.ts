@@ -90,6 +90,12 @@ export class SvcAppender {
     const meter = options.meter ?? noMeter
     const { minFreeBytes = DEFAULT_MIN_FREE_BYTES } = config
     this.#disk = new DiskMonitor({ dir, minFreeBytes, port, logger, meter })
+    meter.watch?.('svc_audit_queue_bytes', () => this.#status.pendingBytes)
+    const openedAt = clock.now()
+    meter.watch?.('svc_audit_seal_lag_seconds', () => {
+      const { active, sealedAt = openedAt } = this.#directory.opened?.sealer?.status ?? {}
+      return active === true ? (clock.now() - sealedAt) / 1000 : 0
+    })
     const onOpen = () => {
       void this.#disk.start()
       this.#uploader?.start()
