@@ -9,7 +9,6 @@ import { Command, Option } from 'commander'
 import { GatewayBuilder } from '../gateway/builder.js'
 import type { GatewaySettings } from '../gateway/options.js'
 import { Gateway } from '../gateway/start.js'
-import { readPolicyText } from '../policy/policy-text.js'
 import type { Preset } from '../presets/preset-policy.js'
 import { type PreparedPreset, preparePreset } from '../presets/preset-start.js'
 import { parseTarget } from '../presets/target-argument.js'
@@ -172,12 +171,10 @@ function obeySignals(
   process.on('SIGINT', drain)
   process.on('SIGHUP', (signal) => {
     if (file === undefined) return drain(signal)
-    Promise.resolve()
-      .then(() => gateway.reload(readPolicyText(file)))
-      .then(
-        () => logger.info({ policy: file }, 'policy reloaded'),
-        (error: unknown) =>
-          logger.error({ reason: messageOf(error) }, 'policy not reloaded; the old one stays in force'),
-      )
+    gateway.reloadFile({ by: signal }).then(
+      (change) => logger.info({ policy: file, ...change }, 'policy reloaded'),
+      (error: unknown) =>
+        logger.error({ reason: messageOf(error) }, 'policy not reloaded; the old one stays in force'),
+    )
   })
 }

@@ -3,8 +3,9 @@ import type { ChangeEffect, PolicyChange } from '@svc/core'
 import { visibleInLine } from '@svc/core/json'
 import { describeDiagnostic } from '@svc/core/policy'
 import { Command } from 'commander'
-import type { Policy } from '../gateway/builder.js'
+import type { Policy } from '../policy/config.js'
 import { policyChanges, somebodyGains } from '../policy-diff/diff.js'
+import { changeSigns } from '../policy-diff/summary.js'
 import type { CliIo, Environment } from './io.js'
 import { NO_VERDICT, withManual } from './manual.js'
 import { loadPolicyFile } from './policy-file.js'
@@ -52,15 +53,6 @@ async function load(file: string, io: CliIo, env: Environment): Promise<Policy |
   return undefined
 }
 
-const signs: Readonly<Record<ChangeEffect, string>> = {
-  gain: '+',
-  loss: '-',
-  wider: '~',
-  narrower: '~',
-  unknown: '?',
-  none: ' ',
-}
-
 const notes: Readonly<Record<ChangeEffect, string>> = {
   gain: '',
   loss: '',
@@ -79,7 +71,7 @@ function report(changes: readonly PolicyChange[]): string {
     .map((title) => {
       const own = changes.filter(({ tenant = EVERY_TENANT }) => tenant === title)
       const rows = own.map(({ effect, subject, detail, example }) => [
-        `  ${signs[effect]} ${visibleInLine(subject)}`,
+        `  ${changeSigns[effect]} ${visibleInLine(subject)}`,
         visibleInLine(detail),
         example === undefined ? notes[effect] : `e.g. ${visibleInLine(example)}`,
       ])

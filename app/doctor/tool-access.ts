@@ -9,8 +9,8 @@ import {
   services,
 } from '@svc/core'
 import { type CallControl, compose, type PlacedStage } from '@svc/core/pipeline'
-import type { Policy } from '../gateway/builder.js'
 import { listedReference } from '../mcp/references.js'
+import type { Policy } from '../policy/config.js'
 import { unsent, unsentCall } from '../policy/unsent-call.js'
 
 /** The tools of one server. */

@@ -1,7 +1,7 @@
 // Finds for `svc policy check` what a policy says about the tools of reachable servers: those that it refuses to every
 // caller, and patterns that match none, so that they are found before the first call.
 import { type ConfigConflict, type PluginContext, policyTokens, resolveOptional } from '@svc/core'
-import type { Policy } from '../gateway/builder.js'
+import type { Policy } from '../policy/config.js'
 import { entriesOf, type ListedTools, refusalsOf } from './tool-access.js'
 import { unmatchedPatterns } from './unmatched-patterns.js'
 

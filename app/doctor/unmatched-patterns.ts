@@ -3,8 +3,8 @@
 import type { ConfigConflict, SectionEntry } from '@svc/core'
 import { compilePatternSet } from '@svc/core/match'
 import { nearest } from '@svc/core/policy'
-import type { Policy } from '../gateway/builder.js'
 import { listedReference } from '../mcp/references.js'
+import type { Policy } from '../policy/config.js'
 import type { ListedTools } from './tool-access.js'
 
 /** Warnings. `entries` are those of the stages; patterns that another target may be meant by are left out. */

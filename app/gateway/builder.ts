@@ -15,16 +15,9 @@ import {
   resolveOptional,
   tokens,
 } from '@svc/core'
-import { messageOf } from '@svc/core/json'
+import { messageOf, sha256Hex } from '@svc/core/json'
 import { buildPipeline, callObserver, type Dispatch, type Pipeline } from '@svc/core/pipeline'
-import {
-  type EffectivePolicy,
-  loadHost,
-  loadPolicy,
-  PolicyError,
-  type PolicyLayer,
-  pluginUses,
-} from '@svc/core/policy'
+import { loadHost, loadPolicy, PolicyError, type PolicyLayer, pluginUses } from '@svc/core/policy'
 import { KeyReader, loadOrCreateKey } from '@svc/core/secret'
 import type { DependencyContainer } from 'tsyringe'
 import { SessionBinding } from '../mcp/session-binding.js'
@@ -34,8 +27,9 @@ import { noticeMetrics, stdioMetrics } from '../metrics/metric-table.js'
 import { WebhookNotices } from '../notices/webhook-notices.js'
 import { AdminAuthorizer, AdminToken } from '../policy/admin-authorizer.js'
 import { checkHost } from '../policy/check-host.js'
-import { type HostConfig, hostSchema } from '../policy/config.js'
+import { type HostConfig, hostSchema, type Policy } from '../policy/config.js'
 import { callersOf, type PolicyPlace, policyHost, policyPlace } from '../policy/facts.js'
+import { readPolicyText } from '../policy/policy-text.js'
 import type { StdioPlace } from '../stdio-targets/launcher.js'
 import { createContainer, RunningContainer } from './container.js'
 import { type ImportedPlugins, importPlugins, modulesOf } from './custom-plugins.js'
@@ -43,18 +37,16 @@ import { bindDefaults } from './defaults.js'
 import { bindGiven, type GatewaySettings, layersOf } from './options.js'
 import { pluginContext } from './plugin-context.js'
 
-export type Policy = EffectivePolicy<HostConfig>
-
 /** The changes that a special kind of gateway makes to each valid policy. */
 export interface PolicyAdaptation {
   host(host: HostConfig): HostConfig
   /** Who can send calls. */
   callers(host: HostConfig): PolicyHost['callers']
-  /** The hash for records, made from that of the policy. */
-  digest(sha256: string | null): string | null
+  /** The texts of which the last has the hash for records, made from those of the policy. */
+  texts(texts: readonly string[]): readonly string[]
 }
 
-const asGiven: PolicyAdaptation = { host: (host) => host, callers: callersOf, digest: (sha256) => sha256 }
+const asGiven: PolicyAdaptation = { host: (host) => host, callers: callersOf, texts: (texts) => texts }
 
 /** For a pipeline without a listener, of which the program that has it passes calls, or another server of its own. */
 export function withoutListener(callers: PolicyHost['callers']): PolicyAdaptation {
@@ -147,6 +139,15 @@ export class GatewayBuilder {
     return this.#policy
   }
 
+  /** The text of the policy's file as it is now. Throws `PolicyError` if there is none, or it cannot be read. */
+  readPolicyFile(): string {
+    const { policyFile, policyYaml, policyObject } = this.#options
+    const isInFile = policyYaml === undefined && policyObject === undefined
+    if (policyFile !== undefined && isInFile) return readPolicyText(policyFile)
+    const message = 'the gateway was started without a policy file, so there is none to load anew'
+    throw new PolicyError([{ severity: 'mistake', file: 'options', path: '', message }])
+  }
+
   /** The same options with another policy. Rejects with `PolicyError`. */
   async policyFrom(policy: string | Record<string, unknown>): Promise<Policy> {
     const { policyYaml: _yaml, policyObject: _object, ...rest } = this.#options
@@ -180,11 +181,18 @@ export class GatewayBuilder {
   }
 
   #load(layers: readonly PolicyLayer[], custom: ImportedPlugins = new Map()): Policy {
-    const { host: adaptHost, digest } = this.#adaptation
+    const { host: adaptHost, texts: adaptTexts } = this.#adaptation
     const result = loadPolicy({ ...this.#inputOf(layers), custom })
     if (!result.ok) throw new PolicyError(result.mistakes)
-    const { host, sha256 } = result.policy
-    return { ...result.policy, host: adaptHost(host), sha256: digest(sha256) }
+    const { host } = result.policy
+    const texts = adaptTexts(result.policy.texts)
+    const last = texts.at(-1)
+    return {
+      ...result.policy,
+      host: adaptHost(host),
+      texts,
+      sha256: last === undefined ? null : sha256Hex(last),
+    }
   }
 
   /** Decides what clients of the admin listener may do. Rejects if the admin token cannot be read. */

@@ -10,7 +10,7 @@ import { addressesOf } from '../stdio-targets/config.js'
 type ContextParts = Pick<PluginContext, 'container' | 'resources' | 'baseDir' | 'env' | 'warn'>
 
 export function pluginContext(policy: EffectivePolicy<HostConfig>, parts: ContextParts): PluginContext {
-  const { host, sha256 } = policy
+  const { host, sha256, texts } = policy
   const { publicUrl } = host.server
   return {
     tenant: host.tenant,
@@ -18,6 +18,7 @@ export function pluginContext(policy: EffectivePolicy<HostConfig>, parts: Contex
     groups: host.federation.groups,
     ...(publicUrl === undefined ? {} : { publicUrl: canonicalBase(publicUrl) }),
     policySha256: sha256,
+    policyTexts: texts,
     stateDir: resolve(parts.baseDir, host.sec0Dir),
     secrets: host.secrets,
     ...parts,

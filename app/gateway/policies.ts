@@ -1,19 +1,22 @@
 // The policy in force, and those that a reload replaced: each stops when its calls have ended. Reloads run one after
-// the other.
+// the other, and each is recorded before the policy is in force.
+import type { DependencyContainer } from 'tsyringe'
 import type { CallMetrics } from '../metrics/call-metrics.js'
 import { ActivePolicy } from '../policy/active-policy.js'
-import type { HostConfig } from '../policy/config.js'
+import type { Policy } from '../policy/config.js'
+import type { ChangeSummary } from '../policy-diff/summary.js'
 import type { StdioServers } from '../stdio-targets/servers.js'
 import { dispatchFromSlot } from '../upstream/dispatch-slot.js'
-import type { GatewayBuilder, Policy } from './builder.js'
+import type { GatewayBuilder } from './builder.js'
+import { type ReloadCause, type ReloadedPolicy, recordRefusal, recordReload } from './reload-records.js'
 
 export class Policies {
   #builder: GatewayBuilder
   #calls: CallMetrics | undefined
   #drainMs: number
   #stdio: StdioServers | undefined
-  #current: ActivePolicy | undefined
-  #targets: HostConfig['targets'] = {}
+  #current: { readonly active: ActivePolicy; readonly policy: Policy } | undefined
+  #targets: Policy['host']['targets'] = {}
   #retiring = new Set<Promise<void>>()
   #reloading: Promise<unknown> = Promise.resolve()
 
@@ -31,34 +34,88 @@ export class Policies {
   }
 
   get current(): ActivePolicy {
+    return this.#inForce.active
+  }
+
+  get #inForce() {
     if (this.#current === undefined) throw new Error('the gateway has not started')
     return this.#current
   }
 
-  /** Starts the stages of a policy and puts it in force. Rejects if a stage cannot start; the old policy stays. */
-  async activate(policy: Policy): Promise<void> {
+  /**
+   * Starts the stages of a policy and puts it in force, if `permit` resolves, which gets the bindings of the policy.
+   * Rejects if a stage cannot start; the old policy stays.
+   */
+  async activate(policy: Policy, permit?: (container: DependencyContainer) => Promise<void>): Promise<void> {
     const authorizer = await this.#builder.authorizer(policy)
     const built = this.#builder.build(policy, dispatchFromSlot)
     const next = new ActivePolicy(built, policy.host, { authorizer, calls: this.#calls })
     await built.pipeline.start()
-    await this.#stdio?.add(policy.host.targets, this.#builder.stdioPlace(policy))
+    try {
+      await this.#stdio?.add(policy.host.targets, this.#builder.stdioPlace(policy))
+      await permit?.(built.container)
+    } catch (error) {
+      await built.pipeline.stop()
+      throw error
+    }
     built.takeOver()
-    const old = this.#current
-    this.#current = next
+    const old = this.#current?.active
+    this.#current = { active: next, policy }
     this.#targets = policy.host.targets
     if (old !== undefined) this.#retire(old)
   }
 
-  /** Loads a policy and puts it in force, after earlier reloads. Rejects as `activate` does, or with `PolicyError`. */
-  reload(source: string | Record<string, unknown>): Promise<Policy> {
+  /**
+   * Loads the policy that `read` returns, and puts it in force, after earlier reloads. Rejects as `activate` does, with `PolicyError`, or with
+   * `Refusal` (`AUDIT_UNAVAILABLE`).
+   */
+  reload(
+    read: () => string | Record<string, unknown>,
+    cause: ReloadCause,
+  ): Promise<{ policy: Policy; change: ReloadedPolicy }> {
     const reloading = this.#reloading.then(async () => {
-      const policy = await this.#builder.policyFrom(source)
-      await this.activate(policy)
-      return policy
+      try {
+        return await this.#replace(await this.#builder.policyFrom(read()), cause)
+      } catch (error) {
+        await this.#recordRefusal(error, cause)
+        throw error
+      }
     })
     // The caller gets the error; the next reload ignores it.
     this.#reloading = reloading.catch(() => undefined)
     return reloading
+  }
+
+  async #replace(policy: Policy, cause: ReloadCause) {
+    const { policy: old } = this.#inForce
+    const change: ReloadedPolicy = {
+      policy_sha256: policy.sha256,
+      previous_sha256: old.sha256,
+      by: cause.by,
+      ...(await this.#summaryOf(old, policy)),
+    }
+    await this.activate(policy, (container) => recordReload(container, change, cause))
+    return { policy, change }
+  }
+
+  /** The comparison decides nothing, so that its error does not refuse the policy. */
+  async #summaryOf(old: Policy, policy: Policy): Promise<Partial<ChangeSummary>> {
+    try {
+      const { summarizeChanges } = await import('../policy-diff/summary.js')
+      return summarizeChanges(old, policy)
+    } catch (err) {
+      this.#builder.logger.error({ err }, 'the new policy was not compared with the old one')
+      return {}
+    }
+  }
+
+  async #recordRefusal(error: unknown, cause: ReloadCause): Promise<void> {
+    try {
+      await recordRefusal(this.current.container, error, cause)
+    } catch (err) {
+      // The policy in force stays in any case.
+      this.#builder.logger.error({ err }, 'the refusal of a policy could not be recorded')
+    }
   }
 
   /** Does not wait: a reload is done when the new policy serves. */
@@ -77,12 +134,13 @@ export class Policies {
   /** Resolves when the reloads and the calls of all policies have ended. */
   async drain(): Promise<void> {
     await this.#reloading
-    this.#current?.endStreams()
-    await Promise.all([...this.#retiring, this.#current?.drain(this.#drainMs)])
+    const current = this.#current?.active
+    current?.endStreams()
+    await Promise.all([...this.#retiring, current?.drain(this.#drainMs)])
   }
 
   async stop(): Promise<void> {
-    const current = this.#current
+    const current = this.#current?.active
     this.#current = undefined
     await current?.pipeline.stop()
   }

@@ -13,10 +13,8 @@ import { GatewayBuilder } from './builder.js'
 import { type CallListenerParts, type Listener, openCallListener } from './call-listener.js'
 import type { GatewayOptions, GatewaySettings } from './options.js'
 import { Policies } from './policies.js'
+import { describeRefusal, type ReloadCause, type ReloadedPolicy } from './reload-records.js'
 import { createDispatcher, createMcpProxy, createServers } from './upstreams.js'
-
-/** Length limit for the mistakes of a refused policy in a notice. */
-const maxMessage = 2_000
 
 /** The addresses of a gateway that listens. */
 export interface Listening {
@@ -190,19 +188,28 @@ export class Gateway implements GatewayHandle {
   }
 
   async reload(source: string | Record<string, unknown>): Promise<void> {
+    await this.#reload(() => source, { by: 'code' })
+  }
+
+  /** Loads the file of the policy anew. Rejects as `reload` does, and with `PolicyError` if it cannot be read. */
+  reloadFile(cause: ReloadCause): Promise<ReloadedPolicy> {
+    return this.#reload(() => this.#builder.readPolicyFile(), cause)
+  }
+
+  async #reload(read: () => string | Record<string, unknown>, cause: ReloadCause): Promise<ReloadedPolicy> {
     await this.#ready
     if (this.#closing !== undefined) throw new Error('the gateway is closing')
     try {
-      const policy = await requireStarted(this.#policies).reload(source)
+      const { policy, change } = await requireStarted(this.#policies).reload(read, cause)
       this.#warnOfRestart(policy.host)
       await Promise.all([this.#listener?.refresh(), this.#admin?.refresh()])
       this.#metrics?.countReload('success')
-      const data = { policy_sha256: policy.sha256 }
-      this.#builder.notices.send({ type: 'policy.reloaded', data })
+      this.#builder.notices.send({ type: 'policy.reloaded', data: { ...change } })
+      return change
     } catch (error) {
       this.#metrics?.countReload('refused')
-      const message = messageOf(error).slice(0, maxMessage)
-      this.#builder.notices.send({ type: 'policy.refused', data: { message } })
+      const data = { message: describeRefusal(error), by: cause.by }
+      this.#builder.notices.send({ type: 'policy.refused', data })
       throw error
     }
   }

@@ -69,7 +69,7 @@ export class InProcessPipeline implements EmbeddedPipeline {
 
   async reload(policy: string | Record<string, unknown>): Promise<void> {
     const policies = await this.#start()
-    await policies.reload(policy)
+    await policies.reload(() => policy, { by: 'code' })
   }
 
   close(): Promise<void> {

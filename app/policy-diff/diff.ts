@@ -8,8 +8,7 @@ import {
   policyTokens,
   resolveOptional,
 } from '@svc/core'
-import type { Policy } from '../gateway/builder.js'
-import type { HostConfig } from '../policy/config.js'
+import type { HostConfig, Policy } from '../policy/config.js'
 import { addressesOf } from '../stdio-targets/config.js'
 import { targetOf } from '../upstream/target.js'
 

@@ -10,9 +10,9 @@ import {
   services,
 } from '@svc/core'
 import type { CallControl } from '@svc/core/pipeline'
-import type { Policy } from '../gateway/builder.js'
 import { agentOf } from '../http/call-headers.js'
 import { trustCaller } from '../in-process/tool-call.js'
+import type { Policy } from '../policy/config.js'
 import { unsentCall } from '../policy/unsent-call.js'
 import { addressesOf } from '../stdio-targets/config.js'
 import { targetOf } from '../upstream/target.js'

@@ -1,5 +1,5 @@
 // The schema of a policy without the sections of plugins: tenant, targets, server, admin.
-import { keyRefSchema } from '@svc/core/policy'
+import { type EffectivePolicy, keyRefSchema } from '@svc/core/policy'
 import { z } from 'zod'
 import { allowedHostsSchema } from '../http/allowed-hosts.js'
 import { allowedOriginsSchema } from '../http/allowed-origins.js'
@@ -214,5 +214,7 @@ export const hostSchema = z.strictObject({
 
 /** The host's part of a policy: listener, targets, limits, admin. */
 export type HostConfig = z.output<typeof hostSchema>
+/** A valid policy. */
+export type Policy = EffectivePolicy<HostConfig>
 /** The host part as options may have it. */
 export type HostOptions = z.input<typeof hostSchema>

@@ -75,7 +75,11 @@ export function forOneClient(added: ServerCommand | undefined, cwd?: string): Po
     },
     // Calls come over standard input, not to a listener.
     callers: () => undefined,
-    digest: (sha256) =>
-      added === undefined ? sha256 : sha256Hex(canonicalize({ ...added, policy_sha256: sha256 })),
+    texts(texts) {
+      if (added === undefined) return texts
+      const [policy] = texts
+      const policy_sha256 = policy === undefined ? null : sha256Hex(policy)
+      return [...texts, canonicalize({ ...added, policy_sha256 })]
+    },
   }
 }

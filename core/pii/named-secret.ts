@@ -16,7 +16,7 @@ const SECRET_WORDS = setOf(
   'cookie,credential,credentials,ssn,cvv,cvc,pin,otp,mnemonic',
 )
 const SECRET_PAIRS = setOf(
-  'api key,access key,private key,secret key,signing key,encryption key,account key,shared key,master key',
+  'api key,access key,private key,audit key,secret key,signing key,encryption key,account key,shared key,master key',
   'session id,set cookie,seed phrase',
 )
 /** A name that ends in one of these is about a secret and does not contain one: `token_count`, `passwordPolicy`. */
@@ -26,7 +26,8 @@ function setOf(...lines: string[]): ReadonlySet<string> {
   return new Set(lines.flatMap((line) => line.split(',')))
 }
 
-function isSecretName(name: string): boolean {
+/** Whether what has this name is a secret. */
+export function isSecretName(name: string): boolean {
   if (!HINT.test(name)) return false
   const words = wordsOf(name)
   if (ABOUT_WORDS.has(words.at(-1) ?? '')) return false

@@ -42,6 +42,8 @@ export interface PluginContext {
   readonly publicUrl?: string
   /** SHA-256, hex, of the policy; null if the gateway is configured in code only. */
   readonly policySha256: string | null
+  /** The texts that the hash stands for: it is that of the last one, which contains the hash of the one before it. */
+  readonly policyTexts?: readonly string[]
   /** Base directory of relative paths in the policy. */
   readonly baseDir: string
   /** Where the gateway keeps its files; `audit.dir` defaults to `audit` below it. */

@@ -40,6 +40,8 @@ export interface GatewayEvent {
   readonly error?: string
   /** SHA-256 of the call's arguments. */
   readonly inputSha256?: string
+  /** The facts of the event, recorded as they are; texts may contain personal data. */
+  readonly facts?: JsonObject
 }
 
 /**

@@ -1,17 +1,16 @@
-// The hash of the policy, which each record contains.
+// The text of the policy, whose hash each record contains.
 
 import { canonicalize } from '../json/canonical.js'
-import { sha256Hex } from '../json/hash.js'
 import type { PolicyLayer } from './types.js'
 
 /**
- * SHA-256, hex, of the policy, which is the last layer other than `options`: of a text its UTF-8 bytes, of an object
- * its canonical JSON (RFC 8785) without functions and instances.
+ * The text of the policy, which is the last layer other than `options`: of an object its canonical JSON (RFC 8785)
+ * without functions and instances. Undefined without a policy.
  */
-export function policyDigest(layers: readonly PolicyLayer[]): string | null {
+export function policyTextOf(layers: readonly PolicyLayer[]): string | undefined {
   const policy = layers.findLast((layer) => layer.file !== 'options')
-  if (policy === undefined) return null
-  return sha256Hex('text' in policy ? policy.text : canonicalize(asJson(policy.object, new Set())))
+  if (policy === undefined) return undefined
+  return 'text' in policy ? policy.text : canonicalize(asJson(policy.object, new Set()))
 }
 
 function asJson(value: unknown, within: Set<object>): unknown {

@@ -19,6 +19,7 @@ export {
 } from './fields.js'
 export { policySchema } from './json-schema.js'
 export { keysReference } from './keys-reference.js'
+export { literalSecret } from './literal-secret.js'
 export { loadHost, loadPolicy, pluginUses } from './load.js'
 export { nearest, unknownServer, unknownServers } from './spelling.js'
 export type {

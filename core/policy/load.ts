@@ -2,11 +2,12 @@
 import type { DependencyContainer } from 'tsyringe'
 import type { z } from 'zod'
 import { contractName } from '../call/contract.js'
+import { sha256Hex } from '../json/hash.js'
 import { bindOwned, type ConfigConflict, type OwnedToken, type Plugin } from '../plugin/plugin.js'
 import { policyTokens } from '../plugin/policy-tokens.js'
 import { bindDefault } from '../plugin/tokens.js'
 import { mistakeAt, noteAt, sortedByPosition, warningAt } from './diagnostic.js'
-import { policyDigest } from './digest.js'
+import { policyTextOf } from './digest.js'
 import { withoutSecrets } from './environment.js'
 import { Sections } from './layers.js'
 import { type MapNode, type PolicyNode, secretsOf } from './node.js'
@@ -95,6 +96,7 @@ class PolicyLoader<Host> {
       this.#report(plugin.check?.(values.get(plugin.name), container) ?? [])
     }
     if (this.#mistakes.length > 0) return this.#refused()
+    const text = policyTextOf(this.#input.layers)
     const policy = {
       host: host.value,
       uses: this.#uses.map(useOf),
@@ -102,7 +104,8 @@ class PolicyLoader<Host> {
       modules: this.#modules(),
       sections: values,
       container,
-      sha256: policyDigest(this.#input.layers),
+      sha256: text === undefined ? null : sha256Hex(text),
+      texts: text === undefined ? [] : [text],
       warnings: sortedByPosition(this.#warnings),
       notes: sortedByPosition(this.#notes),
       hostSecrets: secretsOf(this.#hostNode(), this.#input.env),

@@ -64,8 +64,10 @@ export interface EffectivePolicy<Host> {
   readonly sections: ReadonlyMap<string, unknown>
   /** What code bound, and what the sections and the host state. */
   readonly container: DependencyContainer
-  /** SHA-256, hex, of the policy text or of the canonical JSON of a policy object; null without one. */
+  /** SHA-256, hex, of the last of `texts`; null without one. */
   readonly sha256: string | null
+  /** The policy text, or the canonical JSON of a policy object; empty without a policy. */
+  readonly texts: readonly string[]
   readonly warnings: readonly Diagnostic[]
   /** What `svc policy check` says beside. */
   readonly notes: readonly Diagnostic[]

@@ -11,9 +11,11 @@ import {
   tokens,
 } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
+import { literalSecret } from '@svc/core/policy'
 import type { AuditConfig } from './config.js'
 import { IntentTracker } from './intent/tracker.js'
 import { nodeFileSystem } from './log/files/file-system.js'
+import { keepPolicy } from './log/files/kept-policies.js'
 import { SvcAppender } from './log/writer/appender.js'
 import { LogNotices } from './log-notices.js'
 import { retiringSignerOf, signerOf } from './signer-key.js'
@@ -61,6 +63,24 @@ export class LogSource {
   /** Undefined while the log is not open. */
   get current(): OpenLog | undefined {
     return this.#lease?.value
+  }
+
+  /**
+   * Keeps the texts of the policy beside the log. Throws if they cannot be written; a policy with a secret in its text is
+   * not kept, and the operator is warned.
+   */
+  keepPolicy(): void {
+    const { dir } = this.#config
+    if (this.isExternal && dir === undefined) return
+    const { policyTexts = [] } = this.#context
+    for (const text of policyTexts) {
+      const secret = literalSecret(text)
+      if (secret === undefined) keepPolicy(nodeFileSystem, logDirectory(this.#config, this.#context), text)
+      else
+        this.#context.warn(
+          `the policy is not kept beside the log, as it contains a secret: ${secret}; write a reference, such as env:NAME`,
+        )
+    }
   }
 
   open(): OpenLog {

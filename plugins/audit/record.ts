@@ -200,6 +200,7 @@ export function eventRecordOf(
   }
   if (escalationId !== undefined) envelope.escalation_id = escalationId
   if (error !== undefined) envelope.error = error
+  if (event.facts !== undefined) envelope.event = event.facts
   return envelope
 }
 

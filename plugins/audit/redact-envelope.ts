@@ -1,5 +1,6 @@
 // Redacts a record if the policy requires it.
 import { type KeptValues, type Redactor, type RequestKind, redactedValue } from '@svc/core'
+import type { JsonObject } from '@svc/core/json'
 import type { AuditEnvelope, EnvelopePrincipal } from './log/format/envelope.js'
 
 /**
@@ -30,9 +31,20 @@ export function redactEnvelope(
     ...(envelope.decided_by?.limit === undefined
       ? {}
       : { decided_by: { ...envelope.decided_by, limit: redactor.text(envelope.decided_by.limit) } }),
+    ...(envelope.event === undefined ? {} : { event: redactFacts(envelope.event, redactor) }),
     ...(envelope.kept === undefined ? {} : { kept: redactKept(envelope.kept, redactor) }),
     principal: redactPrincipal(envelope.principal ?? {}, redactor),
   }
+}
+
+/** The hash of a policy stays: it is looked up. */
+function redactFacts(facts: JsonObject, redactor: Redactor): JsonObject {
+  return Object.fromEntries(
+    Object.entries(facts).map(([name, value]) => [
+      name,
+      typeof value === 'string' && /^[0-9a-f]{64}$/.test(value) ? value : redactedValue(value, redactor),
+    ]),
+  )
 }
 
 /** The paths are the policy's own words. */

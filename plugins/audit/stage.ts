@@ -101,6 +101,7 @@ export class AuditStage implements Stage {
     this.#recordContext = { ...this.#parts.recordContext, keyId: signer?.keyId ?? null }
     try {
       await appender.ready?.()
+      this.#keepPolicy()
     } catch (error) {
       notices?.error(error)
       throw error
@@ -108,6 +109,17 @@ export class AuditStage implements Stage {
     await intents?.start()
     this.#intentRule = this.#ruleOf(intents)
     this.#payloads = this.#recorder(appender)
+  }
+
+  #keepPolicy(): void {
+    const { log, failureMode, logger } = this.#parts
+    try {
+      log.keepPolicy()
+    } catch (err) {
+      if (failureMode === 'block')
+        throw new Error(`the policy cannot be kept: ${messageOf(err)}`, { cause: err })
+      logger.error({ err }, 'the policy cannot be kept beside the log')
+    }
   }
 
   async stop(): Promise<void> {

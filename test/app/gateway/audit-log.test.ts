@@ -31,7 +31,7 @@ describe("a gateway's log", () => {
     expect((await gateway.invoke('/mcp/files/read@1')).status).to.equal(200)
     await gateway.handle.close()
     const { sealed } = sealedLog(gateway.dir)
-    expect([...sealed.values()].reduce((sum, count) => sum + count, 0)).to.equal(2)
+    expect([...sealed.values()].reduce((sum, count) => sum + count, 0)).to.equal(3)
     expect(new Set(gateway.records().map((record) => record.key_id)).size).to.equal(2)
     const [genesis, ...more] = journalOf(gateway.dir)
     expect(genesis?.['origin']).to.equal('audit.example.com/prod')

@@ -67,7 +67,7 @@ describe("the key of a gateway's log", () => {
     await gateway.handle.close()
 
     const { checkpoints, sealed } = sealedLog(gateway.dir)
-    expect([...sealed.values()].reduce((sum, count) => sum + count, 0)).to.equal(calls + 52)
+    expect([...sealed.values()].reduce((sum, count) => sum + count, 0)).to.equal(calls + 54)
     expect(checkpoints.some(({ signatures }) => signatures === 3)).to.equal(true)
     const keys = (await readKeys(join(gateway.dir, 'public-keys'))).filter(
       ({ keyId }) => keyId === from.keyId,

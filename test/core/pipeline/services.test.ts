@@ -32,6 +32,7 @@ function build(...plugins: ReturnType<typeof binding>[]) {
     sections: new Map(),
     container: context.container,
     sha256: null,
+    texts: [],
     warnings: [],
     notes: [],
     hostSecrets: [],

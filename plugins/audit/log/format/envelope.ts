@@ -1,6 +1,7 @@
 // The records of the log.
 
 import type { KeptValues, RecordedFinding, Sent } from '@svc/core'
+import type { JsonObject } from '@svc/core/json'
 
 /** The caller, as far as the gateway knows it and privacy settings allow. */
 export interface EnvelopePrincipal {
@@ -80,6 +81,8 @@ export interface AuditEnvelope {
     /** Id of the escalation. */
     readonly approval?: string
   }
+  /** The facts of an event that is not a call. */
+  event?: JsonObject
   /** Values that rules keep. */
   kept?: KeptValues
 }

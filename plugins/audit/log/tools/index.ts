@@ -1,5 +1,6 @@
 // The tools that read an audit log: verifying, proving, reading, reporting, fetching, and the witness.
 
+export { keptPolicyFile, readKeptPolicy } from '../files/kept-policies.js'
 export { readInput } from '../files/read-input.js'
 export type { NamedKey } from '../tree/vkey.js'
 export type { FetchOptions, FetchReport } from './fetch/fetch-log.js'
