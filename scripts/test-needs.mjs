@@ -23,6 +23,12 @@ const needs = [
   },
 ]
 
+/** Tests of their parts are skipped without them, and say so. */
+const optional = [
+  { program: 'softhsm2-util', package: 'softhsm2' },
+  { program: 'haproxy', package: 'haproxy' },
+]
+
 // Any output of `--version` counts, as openssl 3.0 does not know the option.
 const isThere = ({ program, args }) => {
   const { error, status } = spawnSync(program, args ?? ['--version'], { stdio: 'ignore' })
@@ -34,7 +40,7 @@ const usesApt = !isForbidden && process.getuid?.() === 0 && isThere({ program: '
 
 const missing = needs.filter((need) => !isThere(need))
 const hasTokens = isThere({ program: 'softhsm2-util' })
-const packages = [...missing.map((need) => need.package), ...(hasTokens ? [] : ['softhsm2'])]
+const packages = [...missing, ...optional.filter((one) => !isThere(one))].map((need) => need.package)
 const tokens = folderOf('pkcs11')
 const runtimes = folderOf('runtimes')
 const steps = [
