@@ -27,6 +27,8 @@ const needs = [
 const optional = [
   { program: 'softhsm2-util', package: 'softhsm2' },
   { program: 'haproxy', package: 'haproxy' },
+  // With it comes rsyslog.
+  { program: '/usr/sbin/rsyslogd', package: 'rsyslog-openssl' },
 ]
 
 // Any output of `--version` counts, as openssl 3.0 does not know the option.

@@ -15,6 +15,9 @@ export interface HttpClientOptions {
   readonly addresses?: 'any' | 'public'
   /** PEM, in place of the certificate authorities of Node. */
   readonly ca?: string | undefined
+  /** The certificate of this client and its key, PEM. */
+  readonly cert?: string | undefined
+  readonly key?: string | undefined
   /** Time limit of a connection, in milliseconds. Default: that of the exchange alone. */
   readonly connectTimeoutMs?: number
   /** Connections to one origin. Default: any number. */
@@ -127,7 +130,7 @@ export class HttpClient {
     // Imported here, because it is large, and many processes send no request.
     const { Agent } = await import('undici')
     if (this.#agent === undefined) {
-      const { addresses, ca, connections, connectTimeoutMs } = this.#options
+      const { addresses, ca, cert, key, connections, connectTimeoutMs } = this.#options
       const lookup: { lookup?: LookupFunction } = addresses === 'public' ? { lookup: publicLookup } : {}
       this.#agent = new Agent({
         pipelining: 1,
@@ -139,6 +142,8 @@ export class HttpClient {
           ...lookup,
           ...(connectTimeoutMs === undefined ? {} : { timeout: connectTimeoutMs }),
           ...(ca === undefined ? {} : { ca }),
+          ...(cert === undefined ? {} : { cert }),
+          ...(key === undefined ? {} : { key }),
         },
       })
       this.#agent.on('connectionError', (_origin, _targets, error) => this.#connectErrors.add(error))

@@ -3,6 +3,7 @@
 import { resolve as resolvePath } from 'node:path'
 import {
   type Appender,
+  type Ids,
   type Lease,
   type PluginContext,
   resolve,
@@ -13,11 +14,16 @@ import {
 import { sha256Hex } from '@svc/core/json'
 import { literalSecret } from '@svc/core/policy'
 import type { AuditConfig } from './config.js'
+import { exportsOf } from './export-config.js'
 import { IntentTracker } from './intent/tracker.js'
+import { describeGap } from './log/export/exporter.js'
+import type { ExportGap } from './log/export/host.js'
 import { nodeFileSystem } from './log/files/file-system.js'
 import { keepPolicy } from './log/files/kept-policies.js'
+import type { AuditEnvelope } from './log/format/envelope.js'
 import { SvcAppender } from './log/writer/appender.js'
 import { LogNotices } from './log-notices.js'
+import { eventRecordOf, type RecordContext, recordContextOf } from './record.js'
 import { retiringSignerOf, signerOf } from './signer-key.js'
 
 /** The parts of an open log. */
@@ -116,12 +122,14 @@ function builtInLog(config: AuditConfig, context: PluginContext, signer: Signer)
   const retiringSigner = retiringSignerOf(config, context)
   const checkpoints = config.checkpoints ? { intervalMs } : (false as const)
   const minFreeBytes = config.minFreeMb * 1_048_576
+  const exports = exportsOf(config.export, context)
   const settings = { dir, retentionDays, minFreeBytes, checkpoints, threads, hold, ...log, presign }
   const logger = resolve(context.container, tokens.Logger)
   const clock = resolve(context.container, tokens.Clock)
   const meter = resolve(context.container, tokens.Meter)
+  const ids = resolve(context.container, tokens.Ids)
   // The upload key is secret and must not appear in resource names.
-  const identity = { ...settings, presign: sha256Hex(JSON.stringify(presign ?? null)) }
+  const identity = { ...settings, presign: sha256Hex(JSON.stringify(presign ?? null)), export: config.export }
   return context.resources.acquire(
     JSON.stringify(['audit.log', identity, keyId, retiringSigner?.keyId ?? null]),
     () => {
@@ -130,8 +138,10 @@ function builtInLog(config: AuditConfig, context: PluginContext, signer: Signer)
         logger.error({ err }, 'the audit log has an error in the background')
         notices.error(err)
       }
-      const ports = { logger, clock, meter, onAsyncError }
-      const named = { ...settings, writer: config.gatewayName }
+      const recordGap = (gap: ExportGap) =>
+        appender.append(gapRecordOf({ ...recordContextOf(config, context), keyId }, gap, clock.now(), ids))
+      const ports = { logger, clock, meter, onAsyncError, onExportGap: recordGap }
+      const named = { ...settings, exports, writer: config.gatewayName }
       const appender = new SvcAppender({ config: named, signer, retiringSigner, ...ports })
       notices.start(() => appender.status())
       const intents = createTracker(dir, appender, keyId, context)
@@ -146,6 +156,21 @@ function builtInLog(config: AuditConfig, context: PluginContext, signer: Signer)
       }
       return { value: { appender, intents, signer, notices }, close }
     },
+  )
+}
+
+/** States in the log that a receiver will not get records, so that it shows in every copy of the log. */
+function gapRecordOf(recordContext: RecordContext, gap: ExportGap, now: number, ids: Ids): AuditEnvelope {
+  return eventRecordOf(
+    recordContext,
+    {
+      name: 'export/gap',
+      traceId: ids.traceId(),
+      decision: 'allow',
+      error: 'EXPORT_GAP',
+      findings: [{ reason: 'export_gap', stage: 'audit', effect: 'reported', detail: describeGap(gap) }],
+    },
+    { ts: new Date(now).toISOString(), spanId: ids.spanId() },
   )
 }
 

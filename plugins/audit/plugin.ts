@@ -19,6 +19,7 @@ import { auditSchema } from './config.js'
 import { checkLog } from './doctor.js'
 import { metrics } from './metrics.js'
 import { LogSource } from './open-log.js'
+import { recordContextOf } from './record.js'
 import { recordListener } from './record-listener.js'
 import { keyError, missingSigner } from './signer-key.js'
 import { AuditStage } from './stage.js'
@@ -60,7 +61,7 @@ export const auditPlugin = definePlugin({
         key: 'append',
         bind: (append) => (typeof append === 'function' ? { append } : undefined),
       },
-      selectedBy: [['append'], ['signer'], ['presign']],
+      selectedBy: [['append'], ['signer'], ['presign'], ['export']],
     },
   ],
 
@@ -105,15 +106,7 @@ export const auditPlugin = definePlugin({
       failureMode: config.failure_mode,
       intent: config.intent,
       ...(config.raw_payloads ? { rawPreviewBytes: config.rawPreviewBytes } : {}),
-      recordContext: {
-        environment: config.environment ?? config.presign?.environment ?? 'dev',
-        clientName: config.clientName ?? config.presign?.clientName ?? config.gatewayName,
-        clientVersion: config.clientVersion ?? config.presign?.clientVersion ?? config.gatewayVersion,
-        gateway: `${config.gatewayName}@${config.gatewayVersion}`,
-        retention: config.retention,
-        tenant: context.tenant,
-        policySha256: context.policySha256,
-      },
+      recordContext: recordContextOf(config, context),
       log: resolve(container, logSource),
       redactor: () => resolveOptional(container, services.redactor),
       onRecord: resolveOptional(container, recordListener),

@@ -12,12 +12,14 @@ import {
   mandates,
   mcpFacts,
   type Outcome,
+  type PluginContext,
   type RecordedFinding,
   redactor,
   type Sent,
   type Settlement,
 } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
+import type { AuditConfig } from './config.js'
 import { decidedBy } from './decided-by.js'
 import { OUTCOME_UNKNOWN } from './intent/entry.js'
 import type { AuditEnvelope, EnvelopePrincipal } from './log/format/envelope.js'
@@ -35,6 +37,22 @@ export interface RecordContext {
   readonly tenant: string
   readonly keyId: string | null
   readonly policySha256: string | null
+}
+
+export function recordContextOf(
+  config: AuditConfig,
+  context: Pick<PluginContext, 'tenant' | 'policySha256'>,
+): Omit<RecordContext, 'keyId'> {
+  const { gatewayName, gatewayVersion, presign, retention } = config
+  return {
+    environment: config.environment ?? presign?.environment ?? 'dev',
+    clientName: config.clientName ?? presign?.clientName ?? gatewayName,
+    clientVersion: config.clientVersion ?? presign?.clientVersion ?? gatewayVersion,
+    gateway: `${gatewayName}@${gatewayVersion}`,
+    retention,
+    tenant: context.tenant,
+    policySha256: context.policySha256,
+  }
 }
 
 interface Measured {

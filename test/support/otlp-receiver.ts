@@ -28,18 +28,29 @@ const { opentelemetry } = createRequire(import.meta.url)('otlp-messages/build/sr
   opentelemetry: { proto: { collector: Record<string, { v1: Record<string, MessageType> }> } }
 }
 const requests: Record<string, MessageType | undefined> = {
+  '/v1/logs': opentelemetry.proto.collector['logs']?.v1['ExportLogsServiceRequest'],
   '/v1/traces': opentelemetry.proto.collector['trace']?.v1['ExportTraceServiceRequest'],
+}
+
+export interface OtlpLog {
+  readonly traceId: string
+  readonly spanId: string
+  readonly timeUnixNano: string
+  readonly severityText: string
+  readonly body: { readonly kvlistValue?: { readonly values: OtlpSpan['attributes'] } }
 }
 
 export class OtlpReceiver implements AsyncDisposable {
   readonly url: string
   readonly spans: OtlpSpan[] = []
+  readonly logs: OtlpLog[] = []
   readonly resources: Pick<OtlpSpan, 'attributes'>[] = []
   /** The status of responses. */
   status = 200
   #close: () => Promise<void>
   #received: (() => void)[] = []
-  #mistakes: unknown[] = []
+  /** Requests that were not valid. */
+  readonly mistakes: unknown[] = []
 
   private constructor(url: string, close: () => Promise<void>) {
     this.url = url
@@ -67,9 +78,14 @@ export class OtlpReceiver implements AsyncDisposable {
     try {
       checkMessage(requests[path], path, body)
     } catch (error) {
-      this.#mistakes.push(error)
+      this.mistakes.push(error)
     }
-    for (const { resource, scopeSpans } of body['resourceSpans'] as {
+    for (const { scopeLogs } of (body['resourceLogs'] ?? []) as {
+      scopeLogs: { logRecords: OtlpLog[] }[]
+    }[]) {
+      for (const { logRecords } of scopeLogs) this.logs.push(...logRecords)
+    }
+    for (const { resource, scopeSpans } of (body['resourceSpans'] ?? []) as {
       resource: Pick<OtlpSpan, 'attributes'>
       scopeSpans: { spans: OtlpSpan[] }[]
     }[]) {
@@ -82,7 +98,7 @@ export class OtlpReceiver implements AsyncDisposable {
   /** Resolves once the spans satisfy `holds`. Rejects if a request was not valid. */
   async until(holds: (spans: readonly OtlpSpan[]) => boolean): Promise<void> {
     while (!holds(this.spans)) await new Promise<void>((resolve) => this.#received.push(resolve))
-    if (this.#mistakes.length > 0) throw new AggregateError(this.#mistakes)
+    if (this.mistakes.length > 0) throw new AggregateError(this.mistakes)
   }
 
   [Symbol.asyncDispose](): Promise<void> {

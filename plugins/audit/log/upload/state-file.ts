@@ -1,5 +1,6 @@
-// The uploaded offset of each file, in `.svc-presign-state.json`, signed. The file is replaced by a rename, so a crash
-// leaves the old state or the new one. Only the holder of the upload lock writes it.
+// The offset of each file up to which it is uploaded, in `.svc-presign-state.json`, or exported, in a file for each
+// receiver; signed. The file is replaced by a rename, so a crash leaves the old state or the new one. Only the holder of
+// the lock of the upload, or of the exports, writes it.
 
 import { readFileSync, renameSync } from 'node:fs'
 import { join } from 'node:path'
@@ -8,7 +9,6 @@ import { nodeFileSystem, replaceFile } from '../files/file-system.js'
 import { systemCode } from '../format/errors.js'
 import { UploadError } from './error.js'
 
-const STATE_FILE = '.svc-presign-state.json'
 const VERSION = 1
 
 interface Progress {
@@ -31,10 +31,12 @@ export interface StateKey {
 
 interface StateParts {
   readonly dir: string
+  /** The name of the file; default that of the upload. */
+  readonly file?: string
   readonly key: StateKey
   readonly now: () => number
-  /** SHA-256 of the URL of the control plane, hex. */
-  readonly controlPlane: string
+  /** SHA-256 of the URL of the control plane, hex; absent for an export. */
+  readonly controlPlane?: string
 }
 
 interface Content {
@@ -67,8 +69,8 @@ export class UploadState {
    * @throws {UploadError} `upload_state` for another version: a newer release may have written it, so it is kept.
    */
   static async load(parts: StateParts): Promise<UploadState> {
-    const { dir, key } = parts
-    const path = join(dir, STATE_FILE)
+    const { key } = parts
+    const path = pathOf(parts)
     let text: string
     try {
       text = readFileSync(path, 'utf8')
@@ -83,7 +85,7 @@ export class UploadState {
   }
 
   get path(): string {
-    return join(this.#parts.dir, STATE_FILE)
+    return pathOf(this.#parts)
   }
 
   /** Renames the file, which the next save replaces. Returns its new path; undefined if there is none. */
@@ -115,7 +117,7 @@ export class UploadState {
 
   /** Whether this control plane has listed objects before, in this process or another. */
   get hasListed(): boolean {
-    return this.#listedBy === this.#parts.controlPlane
+    return this.#listedBy !== undefined && this.#listedBy === this.#parts.controlPlane
   }
 
   /** Records that the control plane has listed objects, so that a later failure does not look like a missing listing. */
@@ -164,7 +166,7 @@ export class UploadState {
       replaceFile(nodeFileSystem, this.path, Buffer.from(`${JSON.stringify(signed, null, 1)}\n`))
     } catch (cause) {
       this.#isSaved = false
-      throw new UploadError('upload_failed', `${STATE_FILE} cannot be written: ${messageOf(cause)}`, {
+      throw new UploadError('upload_failed', `${this.path} cannot be written: ${messageOf(cause)}`, {
         cause,
       })
     }
@@ -173,6 +175,10 @@ export class UploadState {
   #time(): string {
     return new Date(this.#parts.now()).toISOString()
   }
+}
+
+function pathOf({ dir, file = '.svc-presign-state.json' }: StateParts): string {
+  return join(dir, file)
 }
 
 interface StoredState {
@@ -189,8 +195,8 @@ function parse(text: string, path: string): StoredState | undefined {
   if (typeof version === 'number' && version !== VERSION) {
     throw new UploadError(
       'upload_state',
-      `${path} has version ${version}, this release knows version ${VERSION}: nothing is uploaded; use the ` +
-        'release that wrote it, or move it away to compare the files here with the store',
+      `${path} has version ${version}, this release knows version ${VERSION}: nothing is sent; use the ` +
+        'release that wrote it, or move it away: an upload compares the files here with the store, an export begins anew',
     )
   }
   if (version !== VERSION || !isJsonObject(files)) return undefined

@@ -7,7 +7,6 @@ import type { Clock, Meter, Signer } from '@svc/core'
 import { nodeFileSystem } from '../files/file-system.js'
 import { HeldLock } from '../files/kernel-lock.js'
 import { dayOfInstant } from '../format/day.js'
-import { hasSigned, signJson } from '../keys/signed-json.js'
 import { asUploadError, deserializeError, UploadError } from './error.js'
 import { fileSizes, type UploadedLog } from './file-sizes.js'
 import {
@@ -18,6 +17,7 @@ import {
   plainPresign,
 } from './presign.js'
 import { type RoundResult, UploadSchedule } from './schedule.js'
+import { stateKey } from './state-key.js'
 import { UploadMetrics, type UploadStatus } from './upload-status.js'
 import { UploadThread } from './upload-thread.js'
 
@@ -97,17 +97,7 @@ export class Uploader {
       {
         sizes: async (files) => ({ sizes: await fileSizes(log, dir, files), now: clock.now() }),
         retain: (uploaded) => log.retainUploaded((path) => uploaded.get(path) ?? 0),
-        sign: async (state) => {
-          const { logId } = await log.open()
-          return signJson(
-            { ...state, key_id: signer.keyId, ...(logId === undefined ? {} : { log_id: logId }) },
-            signer,
-          )
-        },
-        isSigned: async (state) => {
-          const keys = await log.trustedKeys()
-          return state['log_id'] === (await log.open()).logId && keys.some((key) => hasSigned(state, key))
-        },
+        ...stateKey(log, signer),
         pending: (bytes, since) => this.#metrics.found(bytes, since),
         uploaded: (bytes) => this.#metrics.uploaded(bytes),
         failed: (error, path) => this.#failed(deserializeError(error), path),

@@ -2,6 +2,8 @@
 
 import { resolve as resolvePath } from 'node:path'
 import { canonicalize, messageOf } from '@svc/core/json'
+import { exportWarning } from '../export/export-status.js'
+import { Exporter } from '../export/exporter.js'
 import { nodeFileSystem } from '../files/file-system.js'
 import { LogFile } from '../files/log-file.js'
 import { checkEnvelope, recordDefaults, withDefaults } from '../format/check-envelope.js'
@@ -48,6 +50,7 @@ export class SvcAppender {
   readonly #intake: RecordIntake
   readonly #disk: DiskMonitor
   readonly #uploader: Uploader | undefined
+  readonly #exporter: Exporter | undefined
   #closing: Promise<void> | undefined
   #probe: NodeJS.Timeout | undefined
 
@@ -99,6 +102,7 @@ export class SvcAppender {
     const onOpen = () => {
       void this.#disk.start()
       this.#uploader?.start()
+      this.#exporter?.start()
     }
     const { random = Math.random } = options
     const services = { port, clock, logger, meter, random, onAsyncError, onOpen }
@@ -118,21 +122,19 @@ export class SvcAppender {
       maxPendingBytes: limits.maxPendingBytes,
       isSealed: config.checkpoints !== false,
     })
-    if (config.presign === undefined) return
-    const uploader = new Uploader({
-      dir,
-      config: config.presign,
-      retentionDays: config.retentionDays,
-      limits,
-      clock,
-      meter,
-      random,
-      onAsyncError,
-      log: this.#directory,
-      signer,
-    })
-    this.#uploader = uploader
-    this.#status.onDurable = (bytes, day) => uploader.bytesAppended(bytes, day)
+    const sender = { dir, clock, meter, random, onAsyncError, log: this.#directory, signer }
+    const { presign, exports = [], retentionDays } = config
+    if (presign !== undefined) {
+      this.#uploader = new Uploader({ ...sender, config: presign, retentionDays, limits })
+    }
+    if (exports.length > 0) {
+      const { onExportGap: onGap = () => Promise.resolve() } = options
+      this.#exporter = new Exporter({ ...sender, exports, onGap })
+    }
+    this.#status.onDurable = (bytes, day) => {
+      this.#uploader?.bytesAppended(bytes, day)
+      this.#exporter?.bytesAppended(bytes)
+    }
   }
 
   /** Opens the directory before the first record. Rejects with the reason when it cannot be used. */
@@ -171,13 +173,13 @@ export class SvcAppender {
 
   /**
    * Resolves when all records appended before the call are on disk, the per-agent files are complete and synced,
-   * and one attempt to upload has ended. Rejects when one of those records could not be written; the result of the
+   * and one attempt to upload and to export has ended. Rejects when one of those records could not be written; the result of the
    * upload is in `status()` and goes to `onAsyncError`.
    */
   async flush(): Promise<void> {
     const failures = await this.#written()
     await this.#directory.opened?.agentLogs.idle()
-    await this.#uploader?.flush()
+    await Promise.all([this.#uploader?.flush(), this.#exporter?.flush()])
     if (failures.length > 0) throw failures[0]
   }
 
@@ -206,12 +208,15 @@ export class SvcAppender {
     const upload = this.#uploader?.status()
     const unsealed = sealing?.error && `new records are not sealed: ${sealing.error.message}`
     const late = upload && uploadWarning(upload)
-    const warning = joined([disk, unsealed, cosigning?.warning, late])
+    const exports = this.#exporter?.status()
+    const unexported = exports && exportWarning(exports)
+    const warning = joined([disk, unsealed, cosigning?.warning, late, unexported])
     if (warning !== '') status.warning = warning
     if (freeBytes !== undefined) status.freeBytes = freeBytes
     if (sealing !== undefined) status.sealing = sealing
     if (cosigning !== undefined) status.cosigning = cosigning
     if (upload !== undefined) status.upload = upload
+    if (exports !== undefined) status.exports = exports
     return status
   }
 
@@ -276,7 +281,9 @@ export class SvcAppender {
     this.#disk.stop()
     this.#queues.close()
     await this.#thread?.close()
-    await this.#directory.close(() => this.#uploader?.close())
+    await this.#directory.close(async () => {
+      await Promise.all([this.#uploader?.close(), this.#exporter?.close()])
+    })
   }
 }
 

@@ -1,7 +1,7 @@
-// A record as an event of the Open Cybersecurity Schema Framework, class API Activity (6003), version 1.6.0,
-// with the profile Security Control for the decision.
+// A record as an event of the Open Cybersecurity Schema Framework, class API Activity (6003), version 1.9.0,
+// with the profiles Security Control for the decision, Trace for the call's place, and AI Operation for the agent.
 
-import type { SignedEnvelope } from '../../format/envelope.js'
+import type { SignedEnvelope } from './envelope.js'
 
 const CATEGORY = 6
 const CLASS = 6003
@@ -23,6 +23,9 @@ export function toOcsf(record: SignedEnvelope): Record<string, unknown> {
   const activityId = isRead ? activity.read : activity.other
   const [service, serviceVersion] = nameAndVersion(record.server)
   const [gateway, gatewayVersion] = nameAndVersion(record.gateway ?? 'svc-sdk@unversioned')
+  const agent = agentOf(record)
+  const time = Date.parse(record.ts)
+  const duration = Math.round(record.latency_ms)
   return {
     category_uid: CATEGORY,
     category_name: 'Application Activity',
@@ -31,8 +34,8 @@ export function toOcsf(record: SignedEnvelope): Record<string, unknown> {
     activity_id: activityId,
     activity_name: isRead ? 'Read' : (record.mcp_method ?? 'Invoke'),
     type_uid: CLASS * 100 + activityId,
-    time: Date.parse(record.ts),
-    duration: Math.round(record.latency_ms),
+    time,
+    duration,
     severity_id: isDenied ? severity.medium : severity.informational,
     status_id: isOk ? status.success : status.failure,
     status: isOk ? 'Success' : 'Failure',
@@ -42,14 +45,19 @@ export function toOcsf(record: SignedEnvelope): Record<string, unknown> {
     disposition_id: isDenied ? disposition.blocked : disposition.allowed,
     disposition: isDenied ? 'Blocked' : 'Allowed',
     metadata: {
-      version: '1.6.0',
-      profiles: ['security_control'],
+      version: '1.9.0',
+      profiles: ['security_control', 'trace', ...(agent === undefined ? [] : ['ai_operation'])],
       product: { name: gateway, version: gatewayVersion, vendor_name: 'svc-sdk' },
       uid: record.span_id,
       correlation_uid: record.trace_id,
       original_time: record.ts,
       tenant_uid: record.tenant,
     },
+    trace: {
+      uid: record.trace_id,
+      span: { uid: record.span_id, start_time: time, end_time: time + duration },
+    },
+    ...(agent === undefined ? {} : { ai_agent: agent }),
     actor: actorOf(record),
     src_endpoint: { name: record.nodeId ?? record.client_name ?? 'unknown' },
     dst_endpoint: { name: service },
@@ -67,6 +75,15 @@ export function toOcsf(record: SignedEnvelope): Record<string, unknown> {
       agent_ref: record.agentRef ?? null,
       sig: record.sig,
     },
+  }
+}
+
+/** Undefined if the caller has named neither its run nor its node. */
+function agentOf({ nodeId, agentRef }: SignedEnvelope): Record<string, unknown> | undefined {
+  if (nodeId == null && agentRef == null) return undefined
+  return {
+    ...(nodeId == null ? {} : { name: nodeId, uid: nodeId }),
+    ...(agentRef == null ? {} : { instance_uid: agentRef, ...(nodeId == null ? { uid: agentRef } : {}) }),
   }
 }
 

@@ -1,6 +1,6 @@
 // A record as a document of the Elastic Common Schema, version 8.17: category `api`.
 
-import type { SignedEnvelope } from '../../format/envelope.js'
+import type { SignedEnvelope } from './envelope.js'
 
 export function toEcs(record: SignedEnvelope): Record<string, unknown> {
   const isDenied = record.policy.decision === 'deny'
