@@ -23,7 +23,7 @@ export interface AdminRequest {
 }
 
 /** The tools of the records. */
-const names: Record<RecordedRoute['kind'], string> = {
+const names: Record<Exclude<RecordedRoute['kind'], 'operation'>, string> = {
   metrics: 'read_metrics',
   list: 'list_escalations',
   show: 'show_escalation',
@@ -76,7 +76,7 @@ export class AccessRecords {
 function eventOf({ route, path, traceId, client, refused }: AdminRequest): GatewayEvent {
   const by = client?.kind === 'admin' ? ' with the admin token' : ''
   return {
-    name: `admin/${names[route.kind]}`,
+    name: `admin/${nameOf(route)}`,
     traceId,
     decision: refused === undefined ? 'allow' : 'deny',
     findings: [
@@ -88,14 +88,18 @@ function eventOf({ route, path, traceId, client, refused }: AdminRequest): Gatew
       },
     ],
     ...(client?.kind === 'user' ? { principal: client.identity, tenant: client.identity.tenant } : {}),
-    ...('id' in route ? { escalationId: route.id } : {}),
+    ...('id' in route && route.kind !== 'operation' ? { escalationId: route.id } : {}),
     ...(refused === undefined ? {} : { error: refused }),
   }
+}
+
+function nameOf(route: RecordedRoute): string {
+  return route.kind === 'operation' ? route.operation.name : names[route.kind]
 }
 
 function keyOf({ route, path, client, refused }: AdminRequest): string {
   // The whole identity: a service agent has no user.
   const who = client?.kind === 'user' ? client.identity : client?.kind
   // A client without a token may send any path, so that all its refusals of one kind share a record.
-  return JSON.stringify([who, route.kind, refused, client === undefined ? '' : path])
+  return JSON.stringify([who, nameOf(route), refused, client === undefined ? '' : path])
 }

@@ -10,6 +10,7 @@ import type { ActivePolicy } from '../policy/active-policy.js'
 import type { AdminConfig } from '../policy/admin-config.js'
 import { Certificates } from '../tls/certificates.js'
 import { AdminHandler, type AdminHandlerParts } from './handler.js'
+import type { Operation } from './operation.js'
 
 const limits = {
   maxHeaderBytes: 16_384,
@@ -26,6 +27,8 @@ interface WatchedGateway {
   /** The policy in force at this moment. */
   activePolicy(): ActivePolicy
   draining(): boolean
+  /** What operators may ask for. */
+  readonly operations: readonly Operation[]
   /** `directories` are those of `KeyReader`. */
   keyReader(directories: readonly string[] | undefined): KeyReader
 }
@@ -49,6 +52,7 @@ export class Admin {
       ids: resolve(container, tokens.Ids),
       logger: resolve(container, tokens.Logger),
       metrics: resolve(container, gatewayMetrics),
+      operations: watched.operations,
     }
   }
 

@@ -23,12 +23,14 @@ import type { GatewayMetrics } from '../metrics/gateway-metrics.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 import type { AdminAccess, AdminAuthorizer } from '../policy/admin-authorizer.js'
 import { AccessRecords } from './access-records.js'
+import { type FoundOperation, findOperation, type Operation } from './operation.js'
 
 export interface AdminHandlerParts {
   readonly clock: Clock
   readonly ids: Ids
   readonly logger: Logger
   readonly metrics: GatewayMetrics
+  readonly operations: readonly Operation[]
   /** The policy in force at this moment. */
   activePolicy(): ActivePolicy
   draining(): boolean
@@ -70,9 +72,13 @@ export class AdminHandler {
 
   async #response(message: IncomingMessage, traceId: string): Promise<BufferedResponse | Denied> {
     checkOrigin(message)
-    const route = adminRouteOf(message.method ?? '', requestPath(message))
+    const { operations } = this.#parts
+    const route = adminRouteOf(message.method ?? '', requestPath(message), operations)
     if (route.kind === 'health') return json({ status: 'ok' })
-    if (route.kind === 'none') throw new Refusal('TARGET_NOT_FOUND', `No such path; there are ${paths}.`)
+    if (route.kind === 'none') {
+      const known = [...new Set([...paths, ...operations.map(({ path }) => path.replace(':id', '<id>'))])]
+      throw new Refusal('TARGET_NOT_FOUND', `No such path; there are ${known.sort().join(', ')}.`)
+    }
     const activePolicy = this.#parts.activePolicy()
     // A reload must not stop the stages while this request uses them.
     return activePolicy.hold(async () => {
@@ -100,16 +106,16 @@ export class AdminHandler {
     try {
       if (route.kind === 'metrics' && authorizer.token === undefined) return await this.#metrics()
       client = await clientOf(message, activePolicy, authorizer)
-      result =
-        route.kind === 'metrics'
-          ? await this.#metrics(authorizer.accessOf(client))
-          : await this.#escalations(message, route, activePolicy, authorizer, client)
+      const access = authorizer.accessOf(client)
+      if (route.kind === 'metrics') result = await this.#metrics(access)
+      else if (route.kind === 'operation') result = await operate(message, route, access, client)
+      else result = await this.#escalations(message, route, activePolicy, authorizer, client)
     } catch (error) {
       if (isRefusal(error) && accessErrors.has(error.code)) await record(error.code)
       throw error
     }
     if ('kind' in result) await record(result.code)
-    else if (route.kind !== 'metrics' && route.kind !== 'vote') await record()
+    else if (!hasOwnRecord(route)) await record()
     return result
   }
 
@@ -123,7 +129,7 @@ export class AdminHandler {
 
   async #escalations(
     message: IncomingMessage,
-    route: Exclude<RecordedRoute, { kind: 'metrics' }>,
+    route: Exclude<RecordedRoute, { kind: 'metrics' | 'operation' }>,
     { container }: ActivePolicy,
     authorizer: AdminAuthorizer,
     client: Reviewer,
@@ -144,6 +150,22 @@ export class AdminHandler {
     const voted = await escalations.vote(route.id, await readVote(message))
     return 'kind' in voted ? voted : json(voted)
   }
+}
+
+/** Rejects with `Refusal`. */
+async function operate(
+  message: IncomingMessage,
+  { operation, id }: FoundOperation,
+  access: AdminAccess,
+  client: Reviewer,
+): Promise<BufferedResponse> {
+  const { changes, body: schema, run } = operation
+  if (changes ? !access.operates : !access.readsAll) {
+    const roles = changes ? 'operator' : 'operator and auditor'
+    throw new Refusal('TOOL_NOT_ALLOWED', `This is for ${roles}, and admin.roles gives you no such role.`)
+  }
+  const body = schema === undefined ? undefined : await readJson(message)
+  return json(await run({ client, id, body }))
 }
 
 /** Web pages of other origins are refused, even with a token. */
@@ -200,13 +222,22 @@ export type RecordedRoute =
   | { readonly kind: 'show'; readonly id: string }
   | { readonly kind: 'input'; readonly id: string }
   | { readonly kind: 'vote'; readonly id: string }
+  | ({ readonly kind: 'operation' } & FoundOperation)
+
+/** Votes and changes by operators are recorded as what they are, polls of metrics not at all. */
+function hasOwnRecord(route: RecordedRoute): boolean {
+  if (route.kind === 'operation') return route.operation.changes
+  return route.kind === 'metrics' || route.kind === 'vote'
+}
 
 type AdminRoute = RecordedRoute | { readonly kind: 'health' } | { readonly kind: 'none' }
 
 const onePath = /^\/api\/escalations\/([^/]+)(\/votes|\/input)?$/
 
-function adminRouteOf(method: string, url: string): AdminRoute {
+function adminRouteOf(method: string, url: string, operations: readonly Operation[]): AdminRoute {
   const [path = '', ...rest] = url.split('?')
+  const found = findOperation(operations, method, path)
+  if (found !== undefined) return { kind: 'operation', ...found }
   const [, one, part] = onePath.exec(path) ?? []
   if (one !== undefined && !isEscalationId(one)) return none
   if (method === 'POST') return one === undefined || part !== '/votes' ? none : { kind: 'vote', id: one }
@@ -219,7 +250,7 @@ function adminRouteOf(method: string, url: string): AdminRoute {
 }
 
 const none: AdminRoute = { kind: 'none' }
-const paths = '/api/escalations, /api/escalations/<id>, /healthz, /metrics'
+const paths = ['/api/escalations', '/api/escalations/<id>', '/healthz', '/metrics']
 
 const maxBodyBytes = 16_384
 /** UTF-16 units. */
@@ -231,13 +262,18 @@ const voteSchema = z.strictObject({
   input_sha256: z.string().optional(),
 })
 
-/** `{ "vote": "approve" | "reject", "comment"?: string, "input_sha256"?: string }`. Rejects with `Refusal`. */
-async function readVote(message: IncomingMessage): Promise<GivenVote> {
+/** A web page cannot send this type to another origin unasked. Rejects with `Refusal`. */
+async function readJson(message: IncomingMessage): Promise<object> {
   const type = message.headers['content-type'] ?? ''
   if (!/^application\/json *(;|$)/i.test(type)) {
     throw new Refusal('BAD_REQUEST', 'content-type: expected application/json.')
   }
-  const body = voteSchema.safeParse(jsonObjectIn(await readBody(message, maxBodyBytes)))
+  return jsonObjectIn(await readBody(message, maxBodyBytes))
+}
+
+/** `{ "vote": "approve" | "reject", "comment"?: string, "input_sha256"?: string }`. Rejects with `Refusal`. */
+async function readVote(message: IncomingMessage): Promise<GivenVote> {
+  const body = voteSchema.safeParse(await readJson(message))
   if (!body.success) {
     throw new Refusal(
       'BAD_REQUEST',

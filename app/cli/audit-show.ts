@@ -12,6 +12,8 @@ type Format = (typeof formats)[number]
 export interface ShowOptions extends LogFilter {
   format?: Format
   follow?: boolean
+  /** Prints what decided each call in place of the records. */
+  explain?: boolean
 }
 
 const headings = ['TIME', 'DECISION', 'STATUS', 'MS', 'TENANT', 'SERVER', 'TOOL', 'WHY', 'TRACE']
@@ -23,7 +25,9 @@ const FOLLOW_EVERY_MS = 250
 
 /** `more` says when to look again under `--follow`; by default every 250 milliseconds, without end. */
 export async function show(dir: string, options: ShowOptions, io: CliIo, more = waitMoment): Promise<void> {
-  const { format = 'ndjson', follow = false, ...filter } = options
+  const { format = 'ndjson', follow = false, explain = false, ...filter } = options
+  // Imported here, because it loads the reader of policies.
+  const explainer = explain ? new (await import('./audit-explain.js')).Explainer(dir) : undefined
   let failure: string | undefined
   const reading = {
     ...badLines(io),
@@ -39,7 +43,8 @@ export async function show(dir: string, options: ShowOptions, io: CliIo, more = 
   for await (const record of records) {
     const mark = failure
     failure = undefined
-    if (isWhole) rows.push(row(record, mark))
+    if (explainer !== undefined) await io.out(`${explainer.linesOf(record, mark).join('\n')}\n`)
+    else if (isWhole) rows.push(row(record, mark))
     else await io.out(lineOf(format, record, mark))
   }
   if (isWhole) await io.out(table(rows, [3]))

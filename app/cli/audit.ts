@@ -138,6 +138,12 @@ function reading(io: CliIo): Command[] {
     .addOption(
       new Option('--format <format>', 'what is printed for each record').choices(formats).default('ndjson'),
     )
+    .addOption(
+      new Option(
+        '--explain',
+        'print what decided each call, with the text of the policy that was in force',
+      ).conflicts(['format', 'trace']),
+    )
     .option('--follow', 'print records as they are appended, until interrupted')
     .action(
       async (given: string[], { trace, policy, ...options }: ShowOptions & LogPlace & { trace?: string }) => {

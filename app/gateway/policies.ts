@@ -37,6 +37,11 @@ export class Policies {
     return this.#inForce.active
   }
 
+  /** The text of the policy in force; undefined if it was given in parts. */
+  get text(): string | undefined {
+    return this.#inForce.policy.texts[0]
+  }
+
   get #inForce() {
     if (this.#current === undefined) throw new Error('the gateway has not started')
     return this.#current

@@ -11,8 +11,10 @@ import type { HostConfig } from '../policy/config.js'
 import { settingsRequiringRestart } from '../policy/facts.js'
 import { GatewayBuilder } from './builder.js'
 import { type CallListenerParts, type Listener, openCallListener } from './call-listener.js'
+import { reloadOperation } from './operations.js'
 import type { GatewayOptions, GatewaySettings } from './options.js'
 import { Policies } from './policies.js'
+import { PolicyWatch, WATCH_MS } from './policy-watch.js'
 import { describeRefusal, type ReloadCause, type ReloadedPolicy } from './reload-records.js'
 import { createDispatcher, createMcpProxy, createServers } from './upstreams.js'
 
@@ -71,6 +73,7 @@ export class Gateway implements GatewayHandle {
   #sessions: MaybePromise<SessionBinding> | undefined
   #ready: Promise<Listening>
   #closing: Promise<void> | undefined
+  #watching: NodeJS.Timeout | undefined
 
   /** `sharesAdmin`: if another process has the port of the admin listener, this gateway starts without one. */
   constructor(builder: GatewayBuilder, openListener: OpenListener = openCallListener, sharesAdmin = false) {
@@ -167,6 +170,7 @@ export class Gateway implements GatewayHandle {
     return new Admin(host.admin, this.#builder.bindings, {
       activePolicy: () => requireStarted(this.#policies).current,
       draining: () => this.#closing !== undefined,
+      operations: [reloadOperation((cause) => this.reloadFile(cause))],
       keyReader: (directories) => this.#builder.keyReader(host, directories),
     })
   }
@@ -196,6 +200,22 @@ export class Gateway implements GatewayHandle {
     return this.#reload(() => this.#builder.readPolicyFile(), cause)
   }
 
+  /**
+   * Loads the file of the policy whenever it has a new content, which has settled. Ends with the gateway. To be called
+   * once, after the start.
+   */
+  watchPolicy(file: string): void {
+    const { bindings, logger } = this.#builder
+    const watch = new PolicyWatch({
+      file,
+      clock: resolve(bindings, tokens.Clock),
+      logger,
+      current: () => requireStarted(this.#policies).text,
+      load: (text) => this.#reload(() => text, { by: 'a change of the file' }),
+    })
+    this.#watching = setInterval(() => void watch.look(), WATCH_MS).unref()
+  }
+
   async #reload(read: () => string | Record<string, unknown>, cause: ReloadCause): Promise<ReloadedPolicy> {
     await this.#ready
     if (this.#closing !== undefined) throw new Error('the gateway is closing')
@@ -204,11 +224,14 @@ export class Gateway implements GatewayHandle {
       this.#warnOfRestart(policy.host)
       await Promise.all([this.#listener?.refresh(), this.#admin?.refresh()])
       this.#metrics?.countReload('success')
+      this.#builder.logger.info(change, 'policy reloaded')
       this.#builder.notices.send({ type: 'policy.reloaded', data: { ...change } })
       return change
     } catch (error) {
       this.#metrics?.countReload('refused')
       const data = { message: describeRefusal(error), by: cause.by }
+      const fields = { reason: data.message, by: cause.by }
+      this.#builder.logger.error(fields, 'policy not reloaded; the old one stays in force')
       this.#builder.notices.send({ type: 'policy.refused', data })
       throw error
     }
@@ -223,6 +246,7 @@ export class Gateway implements GatewayHandle {
   async #close(): Promise<void> {
     // A gateway that did not start has nothing to drain; ready() rejects with the reason.
     await this.#ready.catch(() => undefined)
+    clearInterval(this.#watching)
     this.#listener?.stopListening()
     await this.#policies?.drain()
     // Until here a request on an open connection is refused and recorded like any other call.

@@ -48,8 +48,10 @@ export class AdminAuthorizer {
       isNamed(identity, users) || hasOne(identity, roles) ? [id] : [],
     )
     const has = (role: AdminRole) => hasOne(identity, this.#roles[role])
-    if (has('operator') || has('auditor')) return everything
+    if (has('operator')) return everything
+    if (has('auditor')) return { ...everything, operates: false }
     return {
+      operates: false,
       readsMetrics: has('viewer'),
       readsOutlines: has('viewer'),
       readsAll: false,
@@ -60,6 +62,7 @@ export class AdminAuthorizer {
 }
 
 const everything: AdminAccess = {
+  operates: true,
   readsMetrics: true,
   readsOutlines: true,
   readsAll: true,
@@ -67,8 +70,10 @@ const everything: AdminAccess = {
   sets: new Set(),
 }
 
-/** What a client may read. Who may vote on an escalation is decided with the vote. */
+/** What a client may do. Who may vote on an escalation is decided with the vote. */
 export interface AdminAccess {
+  /** Whether it may change what the gateway does. */
+  readonly operates: boolean
   readonly readsMetrics: boolean
   /** Every escalation, without the input of its call. */
   readonly readsOutlines: boolean

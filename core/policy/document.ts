@@ -26,9 +26,28 @@ export function readDocument<T>(text: string, file: string, schema: z.ZodType<T>
   return { value: all.length === 0 ? value : undefined, mistakes: all, locate }
 }
 
+/** Whether the text is one whole document with keys; half of a policy may be. */
+export function isPolicyText(text: string): boolean {
+  const { root, mistakes } = parsePolicyText(text, '')
+  return mistakes.length === 0 && root?.kind === 'map' && root.entries.length > 0
+}
+
 /** Locates the values of a policy's text. */
 export function locateInText(text: string, file: string): Locate {
   return locateIn(parsePolicyText(text, file).root, { file })
+}
+
+/** The value of a policy's text, unchecked and without substitutions; undefined for a text that cannot be read. */
+export function policyValue(text: string): unknown {
+  const { root } = parsePolicyText(text, '')
+  return root === undefined ? undefined : plainValue(root)
+}
+
+function plainValue(node: PolicyNode): unknown {
+  if (node.kind === 'list') return node.items.map(plainValue)
+  if (node.kind === 'map')
+    return Object.fromEntries(node.entries.map(({ key, node: value }) => [key, plainValue(value)]))
+  return node.value
 }
 
 function locateIn(node: PolicyNode | undefined, fallback: Origin): Locate {

@@ -7,7 +7,7 @@ export {
   PolicyError,
   sortedByPosition,
 } from './diagnostic.js'
-export { type Locate, locateInText, readDocument } from './document.js'
+export { isPolicyText, type Locate, locateInText, policyValue, readDocument } from './document.js'
 export {
   headerNameSchema,
   httpUrlSchema,

@@ -112,6 +112,21 @@ describe('svc gateway', () => {
     expect((await invoke(url)).status).to.equal(200)
   })
 
+  it('loads a changed policy file by itself with --watch, and keeps the old policy when it is not valid', async () => {
+    await using upstream = await startUpstream()
+    writeFileSync(policy, policyOf('http://127.0.0.1:1'))
+    await using gateway = new Running(['--policy', policy, '--port', '0', '--watch'])
+    const { url } = await gateway.line('listening')
+    writeFileSync(policy, policyOf(upstream.url))
+    await gateway.line('policy reloaded')
+    expect((await invoke(url)).status).to.equal(200)
+    writeFileSync(policy, 'tenant: acme\n')
+    expect((await gateway.line('policy not reloaded; the old one stays in force')).reason).to.contain(
+      'quotas',
+    )
+    expect((await invoke(url)).status).to.equal(200)
+  })
+
   it('serves a URL and a command without a policy, denies nothing, and prints their URLs', async () => {
     await using everything = await startEverything()
     const command = `files='${process.execPath}' ${scripted}`
@@ -152,6 +167,12 @@ describe('svc gateway', () => {
         valid,
         ['--policy', 'policy.yaml', '--workers', '2'],
         ['--workers: not available yet'],
+      ],
+      [
+        'for --watch without a policy file',
+        valid,
+        ['--target', 'http://127.0.0.1:1', '--watch'],
+        ['--watch is for --policy'],
       ],
       ['for an invalid port', valid, ['--policy', 'policy.yaml', '--port', '99999'], ['expected 0 to 65535']],
     ] as const

@@ -1,0 +1,115 @@
+// `svc audit show --explain`: what decided each call, with the text of the policy that was in force.
+import { visibleInLine } from '@svc/core/json'
+import { type Locate, locateInText, policyValue } from '@svc/core/policy'
+import type { SignedEnvelope } from '@svc/plugin-audit/log'
+import { keptPolicyFile, readKeptPolicy } from '@svc/plugin-audit/tools'
+import { decisionPlaces } from './decision-place.js'
+
+const MAX_LINES = 20
+const MAX_WIDTH = 160
+const HASH_DIGITS = 16
+
+interface ReadPolicy {
+  readonly text: string
+  readonly sha256: string
+  readonly locate: Locate
+  readonly value: unknown
+}
+
+/** Keeps the policies that it has read. */
+export class Explainer {
+  #dir: string
+  #policies = new Map<string, ReadPolicy | undefined>()
+
+  constructor(dir: string) {
+    this.#dir = dir
+  }
+
+  /** @param mark why the record cannot be trusted. */
+  linesOf(record: SignedEnvelope, mark: string | undefined): string[] {
+    const { ts, tenant, server, tool, policy, error, trace_id, decided_by } = record
+    const marked = mark === undefined ? [] : [mark.toUpperCase()]
+    const head = [
+      ts,
+      ...marked,
+      policy.decision,
+      tenant,
+      `${server}/${tool}`,
+      error ?? '',
+      `trace ${trace_id}`,
+    ]
+    const { stage, ...what } = decided_by ?? {}
+    const by = stage === undefined ? [] : [stage, ...Object.entries(what).map((one) => one.join(' '))]
+    const details = (record.findings ?? []).map(({ reason, effect, detail }) =>
+      [`${reason} (${effect})`, ...(detail === undefined ? [] : [detail])].join(': '),
+    )
+    return [
+      head.filter((part) => part !== '').join('  '),
+      ...(by.length === 0 ? [] : [`  decided by  ${by.join(', ')}`]),
+      ...details.map((text) => `  finding     ${text}`),
+      ...this.#policyLines(record),
+    ].map(visibleInLine)
+  }
+
+  #policyLines(record: SignedEnvelope): string[] {
+    const { policy_sha256: sha256, decided_by: decided } = record
+    if (sha256 === undefined) return ['  policy      none, the gateway was configured in code']
+    const policy = this.#policyOf(sha256)
+    if (policy === undefined)
+      return [`  policy      ${sha256.slice(0, HASH_DIGITS)}, which is not kept here, or was changed`]
+    const file = keptPolicyFile(policy.sha256)
+    for (const path of decisionPlaces(record, policy.value)) {
+      const { node, origin, path: written } = policy.locate(path)
+      if (node === undefined || origin.line === undefined) continue
+      const lines = linesFrom(policy.text, origin.line)
+      return [`  policy      ${file}:${origin.line}  ${written}`, ...lines.map((line) => `    ${line}`)]
+    }
+    return [`  policy      ${file}${decided === undefined ? '' : ', which does not mention it'}`]
+  }
+
+  #policyOf(sha256: string): ReadPolicy | undefined {
+    if (!this.#policies.has(sha256)) this.#policies.set(sha256, this.#read(sha256))
+    return this.#policies.get(sha256)
+  }
+
+  #read(sha256: string): ReadPolicy | undefined {
+    const text = readKeptPolicy(this.#dir, sha256)
+    if (text === undefined) return undefined
+    const value = policyValue(text)
+    const base = baseOf(value)
+    if (base !== undefined) return this.#policyOf(base)
+    return { text, sha256, value, locate: locateInText(text, keptPolicyFile(sha256)) }
+  }
+}
+
+/** The policy to which `svc stdio` added a command. */
+function baseOf(value: unknown): string | undefined {
+  if (typeof value !== 'object' || value === null || !('policy_sha256' in value)) return undefined
+  return typeof value.policy_sha256 === 'string' ? value.policy_sha256 : undefined
+}
+
+/** The line of an entry, and those below it that are indented further, with their numbers. */
+function linesFrom(text: string, first: number): string[] {
+  const lines = text.split('\n')
+  const start = lines[first - 1] ?? ''
+  const indent = indentOf(start)
+  const next = lines.findIndex(
+    (line, index) => index >= first && line.trim() !== '' && indentOf(line) <= indent,
+  )
+  const all = lines.slice(first - 1, next < 0 ? undefined : next)
+  while (all.length > 1 && /^\s*(#|$)/.test(all.at(-1) ?? '')) all.pop()
+  const width = String(first + all.length).length
+  const shown = all
+    .slice(0, MAX_LINES)
+    .map((line, index) => `${String(first + index).padStart(width)} | ${cut(line.replace(/\r$/, ''))}`)
+  return all.length > MAX_LINES ? [...shown, `… ${all.length - MAX_LINES} more lines`] : shown
+}
+
+/** A list may stand at the indentation of its key. */
+function indentOf(line: string): number {
+  return line.search(/\S|$/)
+}
+
+function cut(line: string): string {
+  return line.length > MAX_WIDTH ? `${line.slice(0, MAX_WIDTH)}…` : line
+}

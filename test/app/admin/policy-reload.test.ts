@@ -1,0 +1,84 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { sha256Hex } from '@svc/core/json'
+import { expect } from 'chai'
+import { startTestGateway } from '../../support/gateway.js'
+import { TestIssuer } from '../../support/issuer.js'
+import { adminToken, ask, trusting } from './rig.js'
+
+describe('the reload of a policy over the admin listener', () => {
+  let issuer: TestIssuer
+  let file = ''
+
+  beforeEach(async () => {
+    issuer = await TestIssuer.start()
+  })
+
+  afterEach(() => issuer[Symbol.asyncDispose]())
+
+  const start = () =>
+    startTestGateway((home) => {
+      file = join(home, 'policy.yaml')
+      writeFileSync(file, 'vars: { max: 1 }\n')
+      return {
+        targets: {},
+        policyFile: file,
+        ...trusting(issuer),
+        admin: { port: 0, tokenRef: 'env:SVC_ADMIN', roles: { operator: ['ops'], auditor: ['audit'] } },
+        env: { SVC_ADMIN: adminToken },
+      }
+    })
+
+  const reload = async (adminUrl: string, bearer: string, body = '{}') =>
+    ask(adminUrl, '/api/policy/reload', {
+      method: 'POST',
+      headers: { authorization: `Bearer ${bearer}`, 'content-type': 'application/json' },
+      body,
+    })
+
+  it('loads the file, responds with both hashes and the differences, and records the operator', async () => {
+    await using gateway = await start()
+    const { adminUrl = '' } = await gateway.handle.ready()
+    writeFileSync(file, 'vars: { max: 2 }\n')
+    const { status, json } = await reload(adminUrl, await issuer.sign({ roles: ['ops'] }))
+    expect(status).to.equal(200)
+    expect(json).to.deep.equal({
+      policy_sha256: sha256Hex('vars: { max: 2 }\n'),
+      previous_sha256: sha256Hex('vars: { max: 1 }\n'),
+      by: 'admin API',
+      gains: null,
+      changes: ['? vars changed, not compared'],
+    })
+    expect(gateway.records().at(-1)).to.deep.include({ tool: 'policy/reload@1', event: json })
+    expect(gateway.records().at(-1)?.principal).to.include({ user: 'ada@example.com' })
+  })
+
+  it('responds with the mistakes of a policy that is refused, and the old one stays', async () => {
+    await using gateway = await start()
+    const { adminUrl = '' } = await gateway.handle.ready()
+    for (const text of ['quota: {}\n', 'vars: [']) {
+      writeFileSync(file, text)
+      const { status, json } = await reload(adminUrl, adminToken)
+      expect(status).to.equal(400)
+      expect(json).to.include({ error: 'BAD_REQUEST' })
+      expect(json['message']).to.match(
+        /^The policy is refused, and the one in force stays: .*policy\.yaml:1:/,
+      )
+    }
+    expect(gateway.records().at(-1)).to.include({ policy_sha256: sha256Hex('vars: { max: 1 }\n') })
+  })
+
+  for (const [who, roles, body, status] of [
+    ['an auditor', ['audit'], '{}', 403],
+    ['a user without a role', [], '{}', 403],
+    ['an operator who sends a policy', ['ops'], '{"policy":"tenant: evil"}', 400],
+  ] as const)
+    it(`is refused to ${who}`, async () => {
+      await using gateway = await start()
+      const { adminUrl = '' } = await gateway.handle.ready()
+      writeFileSync(file, 'vars: { max: 2 }\n')
+      expect((await reload(adminUrl, await issuer.sign({ roles: [...roles] }), body)).status).to.equal(status)
+      const hashes = new Set(gateway.records().map((record) => record.policy_sha256))
+      expect([...hashes]).to.deep.equal(status === 403 ? [sha256Hex('vars: { max: 1 }\n')] : [])
+    })
+})
