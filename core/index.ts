@@ -4,6 +4,15 @@ export { type Abortable, abortable } from './call/abort.js'
 export type { Call } from './call/call.js'
 export { brand, CORE_VERSION, hasBrand } from './call/contract.js'
 export type { Credential, ResponseHead } from './call/credential.js'
+export {
+  type DefinitionFilter,
+  type DefinitionKind,
+  type DefinitionReview,
+  definitionFilter,
+  type KnownDefinition,
+  type ReceivedDefinition,
+  servedDefinition,
+} from './call/definitions.js'
 export { type ErrorCode, isErrorCode, isRefusal, Refusal, statusOf } from './call/errors.js'
 export {
   type ApprovalSet,

@@ -1,8 +1,9 @@
 // Filters each response before the caller gets it: learns the server's version, filters lists, and replaces task ids.
-import { after, type CallRequest, type MaybePromise } from '@svc/core'
+import { after, type CallRequest, definitionFilter, type MaybePromise } from '@svc/core'
 import { isJsonObject } from '@svc/core/json'
 import type { CallControl } from '@svc/core/pipeline'
 import type { AnnotationCache } from './annotation-cache.js'
+import { withKnownEntries, withKnownInstructions } from './definitions.js'
 import { isStatelessExchange, type McpExchange } from './exchange.js'
 import { hasServerInfo, serverVersionIn } from './handshake.js'
 import { filterListing, forOneCaller, isListing } from './listing.js'
@@ -102,11 +103,16 @@ export class ResponseFilter {
   async #ofProtocol(message: Fields): Promise<Fields> {
     const { result } = message
     if (hasServerInfo(this.#request.method)) await this.#learn(result)
-    if (!isListing(result)) return message
+    const filter = this.#control.call.get(definitionFilter)
+    if (!isListing(result)) {
+      const described = filter === undefined ? result : await withKnownInstructions(result, filter)
+      return described === result ? message : { ...message, result: described }
+    }
     const version = await this.#caches.versions.of(this.#exchange.upstream(), this.#exchange.credential)
     this.#refineTarget(version)
-    await this.#learnTools(version, result)
-    const filtered = filterListing(result, (kind, name) => this.#mayRequest(kind, name, version))
+    const allowed = filterListing(result, (kind, name) => this.#mayRequest(kind, name, version))
+    const filtered = filter === undefined ? allowed : await withKnownEntries(allowed, filter)
+    await this.#learnTools(version, filter === undefined ? result : filtered)
     const shown = isStatelessExchange(this.#exchange) ? forOneCaller(filtered, filtered !== result) : filtered
     return shown === result ? message : { ...message, result: shown }
   }

@@ -54,6 +54,7 @@ export class SharedState {
       get: (group, names) => run((map) => map.get(group, names)),
       set: (group, entries) => run((map) => map.set(group, entries)),
       add: (group, name, value) => run((map) => map.add(group, name, value)),
+      replace: (group, name, before, value) => run((map) => map.replace(group, name, before, value)),
       delete: (group, name) => run((map) => map.delete(group, name)),
     }
   }

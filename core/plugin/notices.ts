@@ -10,6 +10,8 @@ export const noticeTypes = [
   'policy.reloaded',
   'policy.refused',
   'ap2.denied',
+  'definition.changed',
+  'definition.accepted',
 ] as const
 
 type NoticeType = (typeof noticeTypes)[number]

@@ -58,8 +58,11 @@ export interface PluginContext {
 /** A token whose default a plugin binds. */
 export interface OwnedToken<Config = unknown> {
   readonly token: Token<unknown>
-  /** The default, if it follows from the section alone. It is bound before any `check`; undefined binds nothing. See `owned`. */
-  value?(config: Config): unknown
+  /**
+   * The default, if it follows from the section and what the host states. It is bound before any `check`; undefined binds
+   * nothing. See `owned`.
+   */
+  value?(config: Config, bindings: DependencyContainer): unknown
   /** A key of the section that holds an implementation if code passes the section: it counts as a binding. */
   readonly fromOption?: { readonly key: string; readonly bind: (value: unknown) => unknown }
   /**
@@ -69,10 +72,10 @@ export interface OwnedToken<Config = unknown> {
   readonly selectedBy?: readonly (readonly string[])[]
 }
 
-/** A token whose value follows from the section of its plugin alone. */
+/** A token whose value follows from the section of its plugin, and what the host states. */
 export function owned<T, Config>(
   token: Token<T>,
-  value: (config: Config) => T | undefined,
+  value: (config: Config, bindings: DependencyContainer) => T | undefined,
 ): OwnedToken<Config> {
   return { token, value }
 }
@@ -80,7 +83,7 @@ export function owned<T, Config>(
 /** Binds what a plugin knows from its section alone. A binding in code takes precedence. */
 export function bindOwned(container: DependencyContainer, { owns = [] }: Plugin, config: unknown): void {
   for (const { token, value } of owns) {
-    const known = value?.(config)
+    const known = value?.(config, container)
     if (known !== undefined) bindDefault(container, token, { useValue: known })
   }
 }

@@ -2,6 +2,7 @@
 // Others resolve it in `start` or later.
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Call } from '../call/call.js'
+import type { DefinitionReview } from '../call/definitions.js'
 import type { EscalationService } from '../call/escalation.js'
 import type { RecordedFinding } from '../call/finding.js'
 import type { Redactor } from '../call/redactor.js'
@@ -78,6 +79,8 @@ export const services = {
   /** Redacts personal data outside calls; absent if identities are not redacted. */
   redactor: token<Redactor>('Redactor'),
   escalations: token<EscalationService>('EscalationService'),
+  /** Absent if no stage knows the definitions of servers. */
+  definitions: token<DefinitionReview>('DefinitionReview'),
   /** Absent if no stage has a store that several hosts share. */
   sharedStore: token<OpenSharedStore>('SharedStore'),
   /** Absent if users do not sign in: without an issuer, or if the policy says who the caller is. */

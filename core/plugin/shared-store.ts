@@ -7,6 +7,8 @@ export interface SharedMap {
   set(group: string, entries: readonly (readonly [name: string, value: string])[]): Promise<void>
   /** Sets the value if there is none, atomically; else returns the existing one. */
   add(group: string, name: string, value: string): Promise<string | undefined>
+  /** Sets the value in place of `before`, atomically; false if the name has another value, or none. */
+  replace(group: string, name: string, before: string, value: string): Promise<boolean>
   delete(group: string, name: string): Promise<void>
 }
 

@@ -19,12 +19,12 @@ export interface Secret {
   readonly reference: string
 }
 
-/** Undefined if the text has no reference. */
+/** Undefined if the text has no reference, or if texts are taken as they are (`none`). */
 export function substitute(
   template: string,
-  env: Readonly<Record<string, string | undefined>>,
+  env: Readonly<Record<string, string | undefined>> | 'none',
 ): Substituted | undefined {
-  if (!template.includes('${env:')) return undefined
+  if (env === 'none' || !template.includes('${env:')) return undefined
   const secrets: Secret[] = []
   const errors: string[] = []
   const value = template.replace(reference, (written: string, name: string) => {

@@ -3,7 +3,7 @@ import type { Origin } from './diagnostic.js'
 import { type Secret, substitute } from './environment.js'
 import { knownKey } from './spelling.js'
 
-export type Env = Readonly<Record<string, string | undefined>>
+export type Env = Readonly<Record<string, string | undefined>> | 'none'
 
 export interface MapEntry {
   readonly key: string

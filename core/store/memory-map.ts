@@ -40,6 +40,12 @@ export class MemoryMap implements SharedMap {
     return known
   }
 
+  async replace(group: string, name: string, before: string, value: string): Promise<boolean> {
+    if (this.#known(group, name) !== before) return false
+    await this.set(group, [[name, value]])
+    return true
+  }
+
   async delete(group: string, name: string): Promise<void> {
     this.#groups.get(group)?.delete(name)
   }

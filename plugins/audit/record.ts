@@ -17,6 +17,7 @@ import {
   redactor,
   type Sent,
   type Settlement,
+  servedDefinition,
 } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
 import type { AuditConfig } from './config.js'
@@ -158,6 +159,8 @@ function envelopeOf(context: RecordContext, call: Call, result: Result): AuditEn
   if (facts !== undefined) addMcpFacts(envelope, facts())
   const keptByRules = call.get(kept)
   if (keptByRules !== undefined) envelope.kept = keptByRules
+  const served = call.get(servedDefinition)
+  if (served !== undefined) envelope.definition_sha256 = served.sha256
   const seen = call.get(idempotency)
   if (seen !== undefined) envelope.dedupe = seen
   const redacts = call.get(redactor)

@@ -22,6 +22,7 @@ import {
   redactor,
   resolve,
   resolveOptional,
+  servedDefinition,
   services,
   sideEffects,
   token,
@@ -78,7 +79,7 @@ export const enforcementPlugin = definePlugin({
       help: 'Time of an operation of the escalation store outside this process, in seconds.',
     },
   },
-  uses: [externalDecision, identity, sideEffects, redactor],
+  uses: [externalDecision, identity, servedDefinition, sideEffects, redactor],
   provides: [verdict, escalation],
   check: (config, bindings) => [
     ...unknownReasons(config, resolveOptional(bindings, policyTokens.reasons) ?? []),

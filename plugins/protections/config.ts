@@ -1,9 +1,10 @@
 // The `protections` section: the preset, and a key for each protection that is built in.
 import { z } from 'zod'
-import type { ConfiguredProtection, Protection, ProtectionPreset } from './protection.js'
+import { definitionsProtection } from './definitions/protection.js'
+import type { ConfiguredProtection, Protection, ProtectionPreset } from './shared/protection.js'
 
 /** The protections by key, in the order of their stages. */
-export const protections: Readonly<Record<string, Protection>> = {}
+export const protections: Readonly<Record<string, Protection>> = { definitions: definitionsProtection }
 
 export const protectionsSchema = z
   .strictObject({
@@ -13,6 +14,7 @@ export const protectionsSchema = z
       .describe(
         'What every protection does that its own key does not set: `observe` reports, `guard` protects. Without it only the protections whose keys are given are on.',
       ),
+    definitions: definitionsProtection.schema.optional(),
   })
   .describe('Protections for the use of tools. Without this section none is on.')
 

@@ -1,6 +1,7 @@
 // Composes the protections that the section turns on into one stage.
-import { definePlugin } from '@svc/core'
+import { bind, definePlugin } from '@svc/core'
 import { configuredProtections, protections, protectionsSchema } from './config.js'
+import { inMemory } from './shared/store.js'
 import { ProtectionsStage } from './stage.js'
 
 const all = Object.values(protections)
@@ -13,12 +14,11 @@ export const protectionsPlugin = definePlugin({
   phase: 'inspection',
   uses: all.flatMap(({ uses = [] }) => uses),
   provides: all.flatMap(({ provides = [] }) => provides),
+  owns: all.flatMap(({ owns = [] }) => owns),
   reasons: all.flatMap(({ reasons = [] }) => reasons),
   metrics: Object.assign({}, ...all.map(({ metrics }) => metrics)),
   check: (config, bindings) => configuredProtections(config).flatMap((one) => one.check?.(bindings) ?? []),
-  bindInMemory(config, context) {
-    for (const one of configuredProtections(config)) one.bindInMemory?.(context)
-  },
+  bindInMemory: (_config, { container }) => bind(container, inMemory, { useValue: true }),
   register(config, context) {
     for (const one of configuredProtections(config)) one.register?.(context)
   },

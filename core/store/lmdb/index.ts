@@ -1,2 +1,3 @@
 // A subpath of its own, so that the native module is loaded only on use.
+export { LmdbMap, type MapKey } from './map.js'
 export { LmdbStore } from './store.js'

@@ -54,6 +54,15 @@ local known = redis.call('ZSCORE', KEYS[2], ARGV[3])
 if known and tonumber(known) > now then return redis.call('HGET', KEYS[1], ARGV[3]) end
 ${setting}`)
 
+/** ARGV as above, for one value, and then the value that it replaces. */
+const replaceValue = script(`${now}
+local known = redis.call('ZSCORE', KEYS[2], ARGV[3])
+if not known or tonumber(known) <= now then return 0 end
+if redis.call('HGET', KEYS[1], ARGV[3]) ~= table.remove(ARGV) then return 0 end
+${setting}
+return 1
+`)
+
 const deleteValue = script(`
 redis.call('HDEL', KEYS[1], ARGV[1])
 redis.call('ZREM', KEYS[2], ARGV[1])
@@ -92,6 +101,10 @@ export class RedisSharedStore implements SharedStore {
       add: async (group, key, value) => {
         const known = await this.#run(addValue, keysOf(group), [ttlMs, maxEntries, key, value])
         return typeof known === 'string' ? known : undefined
+      },
+      replace: async (group, key, before, value) => {
+        const args = [ttlMs, maxEntries, key, value, before]
+        return (await this.#run(replaceValue, keysOf(group), args)) === 1
       },
       delete: async (group, key) => {
         await this.#run(deleteValue, keysOf(group), [key])

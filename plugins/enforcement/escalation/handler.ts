@@ -16,6 +16,7 @@ import {
   principalKeyOf,
   Refusal,
   redactor,
+  servedDefinition,
   sideEffects,
 } from '@svc/core'
 import { canonicalize, sha256Hex } from '@svc/core/json'
@@ -88,7 +89,7 @@ export class EscalationHandler {
         call,
         request,
         caller,
-        fingerprint: fingerprintOf(request, caller, isOwnSet ? setId : undefined),
+        fingerprint: fingerprintOf(call, request, caller, isOwnSet ? setId : undefined),
         findings: ofSet,
         reasons: [...new Set(ofSet.map(({ reason }) => reason))],
         wanted: [...new Set(ofSet.map(coverageOf))],
@@ -310,11 +311,18 @@ function waitOf({ headers }: Call, maxMs: number): number {
  * (RFC 8785) of principal, server, tool and input, and of the MCP method if the reference does not determine it: a
  * prompt or a resource can be read, completed or subscribed to. A tool is called over either protocol. The input is
  * canonical already, and the members stand in the order of their names. Each approval set that a rule names has
- * escalations of its own.
+ * escalations of its own. A definition that the caller was served since is another call, too.
  */
-function fingerprintOf(request: CallRequest, caller: Identity, setId: string | undefined): string {
+function fingerprintOf(
+  call: Call,
+  request: CallRequest,
+  caller: Identity,
+  setId: string | undefined,
+): string {
   const { kind, method, server, reference } = request
+  const definition = call.get(servedDefinition)?.sha256 ?? null
   const rest = canonicalize({
+    ...(definition === null ? {} : { definition }),
     ...(kind === 'tool' ? {} : { method }),
     principal: principalKeyOf(caller),
     server,

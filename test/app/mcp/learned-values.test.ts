@@ -9,7 +9,7 @@ describe('a value that gateways learn', () => {
   it('is not replaced by an older one that was being read from the store', async () => {
     const { happened: read, resolve: response } = signalled<string[]>()
     const none = async () => undefined
-    const map: SharedMap = { get: () => read, set: none, add: none, delete: none }
+    const map: SharedMap = { get: () => read, set: none, add: none, replace: async () => false, delete: none }
     const store = { secret: async () => '', map: () => map, close: () => undefined }
     const clock = new FakeClock()
     const state = mcpState(clock, async () => store)

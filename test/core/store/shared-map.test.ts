@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { MapBounds, SharedMap } from '@svc/core'
+import { LmdbMap, LmdbStore, type MapKey } from '@svc/core/lmdb'
 import { RedisSharedStore } from '@svc/core/redis'
 import { MemoryMap } from '@svc/core/store'
 import { expect } from 'chai'
@@ -10,6 +11,7 @@ import {
   startRedisCluster,
   until,
 } from '../../support/redis.js'
+import { TemporaryDir } from '../../support/temporary-dir.js'
 
 const clock = { now: Date.now, monotonic: () => performance.now() }
 const bounds: MapBounds = { ttlMs: 60_000, maxEntries: 3 }
@@ -41,6 +43,15 @@ function suite(title: string, create: (given: MapBounds) => SharedMap): void {
       expect(await map.get('g', ['a'])).to.deep.equal(['1'])
       await map.delete('g', 'a')
       expect(await map.add('g', 'a', '4')).to.equal(undefined)
+    })
+
+    it('replaces a value only by one that knows it', async () => {
+      const map = create(bounds)
+      expect(await map.replace('g', 'a', '', '1')).to.equal(false)
+      await map.set('g', [['a', '1']])
+      const replaced = await Promise.all(['2', '3'].map((value) => map.replace('g', 'a', '1', value)))
+      expect(replaced).to.deep.equal([true, false])
+      expect(await map.get('g', ['a'])).to.deep.equal(['2'])
     })
 
     it('adds a value in place of one whose time is over', async () => {
@@ -92,6 +103,8 @@ describe('a shared map', function () {
   let redis: RedisServer
   let cluster: RedisCluster
   const stores: RedisSharedStore[] = []
+  const dir = new TemporaryDir()
+  const disk = new LmdbStore<MapKey>({ dir: dir.path, name: 'the store' })
   const open = (store: RedisSharedStore): RedisSharedStore => {
     stores.push(store)
     return store
@@ -103,10 +116,13 @@ describe('a shared map', function () {
 
   after(async () => {
     for (const store of stores) store.close()
+    await disk.close()
+    dir[Symbol.dispose]()
     await Promise.all([redis[Symbol.asyncDispose](), cluster[Symbol.asyncDispose]()])
   })
 
   suite('of one process', (given) => new MemoryMap(given, clock))
+  suite('on disk', (given) => new LmdbMap(disk, randomUUID(), given, clock))
   suite('in Redis', (given) =>
     open(new RedisSharedStore({ url: redis.url }, 'svc:')).map(randomUUID(), given))
   suite('in a cluster of Redis', (given) =>

@@ -129,7 +129,7 @@ describe('a rule, when a policy is loaded', () => {
         { name: 'a', then: 'deny' },
         { name: 'b', then: 'escalate', approval_set_id: 'ops' },
       ])
-      expect(value?.(section)).to.deep.equal([{ path: ['rules', 1], setId: 'ops' }])
+      expect(value?.(section, container)).to.deep.equal([{ path: ['rules', 1], setId: 'ops' }])
     }
   })
 })

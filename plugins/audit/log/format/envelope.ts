@@ -81,6 +81,8 @@ export interface AuditEnvelope {
     /** Id of the escalation. */
     readonly approval?: string
   }
+  /** SHA-256 of the definition that this caller was last served of the tool or prompt; null if none was. */
+  definition_sha256?: string | null
   /** The facts of an event that is not a call. */
   event?: JsonObject
   /** Values that rules keep. */

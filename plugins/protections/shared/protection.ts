@@ -16,13 +16,12 @@ export type ProtectionPreset = 'observe' | 'guard'
 export interface ConfiguredProtection {
   check?(bindings: DependencyContainer): readonly ConfigConflict[]
   register?(context: PluginContext): void
-  bindInMemory?(context: PluginContext): void
   create(context: PluginContext): Stage
   doctor?(context: PluginContext): Promise<readonly DoctorCheck[]>
 }
 
 export interface Protection<Schema extends z.ZodType = z.ZodType>
-  extends Pick<Plugin, 'metrics' | 'reasons' | 'uses' | 'provides'> {
+  extends Pick<Plugin, 'metrics' | 'owns' | 'provides' | 'reasons' | 'uses'> {
   /** Strict; without defaults where the presets differ. */
   readonly schema: Schema
   /** Either argument may be absent. Returns undefined if the protection is off. */

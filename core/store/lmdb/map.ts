@@ -1,0 +1,109 @@
+// A map on this host's disk, for the gateways of one host without a store that several hosts share.
+import type { MapBounds, SharedMap } from '../../plugin/shared-store.js'
+import type { Clock } from '../../plugin/tokens.js'
+import type { LmdbStore } from './store.js'
+
+/** A value behind its end; the names by their ends; the number of names of a group. */
+export type MapKey =
+  | ['value', map: string, group: string, name: string]
+  | ['end', map: string, group: string, endsAt: number, name: string]
+  | ['count', map: string, group: string]
+
+const NOTHING = Buffer.alloc(0)
+/** Bytes of the end before a value: milliseconds since the epoch, as a double. */
+const END = 8
+
+export class LmdbMap implements SharedMap {
+  #store: LmdbStore<MapKey>
+  #name: string
+  #bounds: MapBounds
+  #clock: Pick<Clock, 'now'>
+
+  constructor(store: LmdbStore<MapKey>, name: string, bounds: MapBounds, clock: Pick<Clock, 'now'>) {
+    this.#store = store
+    this.#name = name
+    this.#bounds = bounds
+    this.#clock = clock
+  }
+
+  /** Outside a transaction, as a read waits for no writer. */
+  async get(group: string, names: readonly string[]): Promise<(string | undefined)[]> {
+    return names.map((name) => this.#known(group, name))
+  }
+
+  set(group: string, entries: readonly (readonly [name: string, value: string])[]): Promise<void> {
+    return this.#store.transact(() => {
+      for (const [name, value] of entries) this.#put(group, name, value)
+    })
+  }
+
+  add(group: string, name: string, value: string): Promise<string | undefined> {
+    return this.#store.transact(() => {
+      const known = this.#known(group, name)
+      if (known === undefined) this.#put(group, name, value)
+      return known
+    })
+  }
+
+  replace(group: string, name: string, before: string, value: string): Promise<boolean> {
+    return this.#store.transact(() => {
+      if (this.#known(group, name) !== before) return false
+      this.#put(group, name, value)
+      return true
+    })
+  }
+
+  delete(group: string, name: string): Promise<void> {
+    return this.#store.transact(() => this.#remove(group, name))
+  }
+
+  #known(group: string, name: string): string | undefined {
+    const stored = this.#store.db.get(['value', this.#name, group, name])
+    if (stored === undefined || stored.readDoubleBE(0) <= this.#clock.now()) return undefined
+    return stored.toString('utf8', END)
+  }
+
+  #put(group: string, name: string, value: string): void {
+    this.#remove(group, name)
+    const { db } = this.#store
+    const endsAt = this.#clock.now() + this.#bounds.ttlMs
+    const stored = Buffer.allocUnsafe(END + Buffer.byteLength(value))
+    stored.writeDoubleBE(endsAt)
+    stored.write(value, END)
+    db.put(['value', this.#name, group, name], stored)
+    db.put(['end', this.#name, group, endsAt, name], NOTHING)
+    this.#setCount(group, this.#count(group) + 1)
+    const excess = this.#count(group) - this.#bounds.maxEntries
+    if (excess > 0) this.#removeFirst(group, Number.MAX_SAFE_INTEGER, excess)
+    this.#removeFirst(group, this.#clock.now(), 2)
+  }
+
+  /** Removes up to `limit` entries that end by `until`, those that end first. */
+  #removeFirst(group: string, until: number, limit: number): void {
+    const keys = this.#store.db.getKeys({
+      start: ['end', this.#name, group, 0, ''],
+      end: ['end', this.#name, group, until, '\uffff'],
+      limit,
+    })
+    for (const key of [...keys]) this.#remove(group, String(key[4]))
+  }
+
+  #remove(group: string, name: string): void {
+    const { db } = this.#store
+    const stored = db.get(['value', this.#name, group, name])
+    if (stored === undefined) return
+    db.remove(['value', this.#name, group, name])
+    db.remove(['end', this.#name, group, stored.readDoubleBE(0), name])
+    this.#setCount(group, this.#count(group) - 1)
+  }
+
+  #count(group: string): number {
+    return this.#store.db.get(['count', this.#name, group])?.readUInt32BE(0) ?? 0
+  }
+
+  #setCount(group: string, count: number): void {
+    const stored = Buffer.allocUnsafe(4)
+    stored.writeUInt32BE(count)
+    this.#store.db.put(['count', this.#name, group], stored)
+  }
+}

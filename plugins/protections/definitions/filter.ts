@@ -1,0 +1,269 @@
+// Judges the definitions of one response: which the caller may get, what is recorded, and who is told.
+import {
+  type Call,
+  type Clock,
+  type DefinitionFilter,
+  identity,
+  type Logger,
+  type Meter,
+  type Notices,
+  principalKeyOf,
+  type ReceivedDefinition,
+  type RecordEvent,
+  verdict,
+} from '@svc/core'
+import { canonicalize } from '@svc/core/json'
+import type { DefinitionsConfig } from './config.js'
+import type { Digested, Digests } from './digest.js'
+import { type KnownDefinitions, withEntries, withNew } from './known-document.js'
+import type { LockedDefinitions } from './lock-file.js'
+import type { DefinitionRegistry } from './registry.js'
+import type { ServedDefinitions, ServedPage } from './served.js'
+
+/** Why a definition is not known. */
+export type UnknownReason =
+  | 'tool_definition_changed'
+  | 'tool_definition_unknown'
+  | 'tool_definition_over_limit'
+
+/** Definitions of one response that are judged; those behind them are withheld. */
+const maxJudged = 5_000
+/** Definitions after which other calls have their turn. */
+const judgedAtOnce = 250
+const maxNamed = 5
+
+interface Judged extends Digested {
+  readonly reason: UnknownReason | undefined
+}
+
+export interface DefinitionParts {
+  readonly config: DefinitionsConfig
+  readonly locked: LockedDefinitions
+  readonly registry: DefinitionRegistry
+  readonly served: ServedDefinitions
+  readonly digests: Digests
+  readonly clock: Clock
+  readonly logger: Logger | undefined
+  readonly meter: Meter | undefined
+  readonly notices: Notices | undefined
+  readonly record: RecordEvent | undefined
+  readonly tenant: string
+}
+
+export class CallDefinitions implements DefinitionFilter {
+  #parts: DefinitionParts
+  #call: Call
+
+  constructor(parts: DefinitionParts, call: Call) {
+    this.#parts = parts
+    this.#call = call
+  }
+
+  async mayShow(received: readonly ReceivedDefinition[]): Promise<readonly boolean[]> {
+    const { server } = this.#call.target
+    const digested = await this.#digested(received)
+    const known = await this.#known(server, digested)
+    const judged = withNamesakes(
+      digested.map((one) => ({ ...one, reason: this.#reasonOf(server, one, known) })),
+    )
+    const isWithholding = this.isWithholding
+    const shown = judged.map(({ reason }) => reason === undefined || !isWithholding)
+    const delivered = judged.filter((_one, index) => shown[index])
+    await this.#record(server, delivered, known)
+    await this.#parts.served.note(server, callerKeyOf(this.#call, this.#parts.tenant), pageOf(judged, shown))
+    this.#report(judged)
+    return [...shown, ...received.slice(maxJudged).map(() => !isWithholding)]
+  }
+
+  /** In observe mode nothing is withheld. */
+  get isWithholding(): boolean {
+    return this.#parts.config.effect === 'withhold' && this.#call.get(verdict)?.mode !== 'observe'
+  }
+
+  async #digested(received: readonly ReceivedDefinition[]): Promise<readonly Digested[]> {
+    const digested: Digested[] = []
+    for (const [index, one] of received.slice(0, maxJudged).entries()) {
+      if (index > 0 && index % judgedAtOnce === 0) await new Promise((resolve) => setImmediate(resolve))
+      digested.push(this.#parts.digests.of(one))
+    }
+    return digested
+  }
+
+  /** Keeps the definitions that no gateway knows. */
+  async #known(server: string, digested: readonly Digested[]): Promise<KnownDefinitions> {
+    const { registry, clock, config, locked } = this.#parts
+    const known = await registry.known(server)
+    const isNew = (sha256: string): boolean => known.entry(sha256) === undefined
+    const added = digested.flatMap(({ received, sha256 }) => {
+      if (sha256 === undefined || !isNew(sha256)) return []
+      const text = canonicalize(received.value)
+      return [
+        { ...received, sha256, text, bytes: Buffer.byteLength(text), isLocked: locked.has(server, sha256) },
+      ]
+    })
+    if (added.length === 0) return known
+    const at = new Date(clock.now()).toISOString()
+    const isFirstTrusted = () => config.trust === 'first_use' && !locked.hasServer(server)
+    const after = await registry.update(server, (document) => withNew(document, added, at, isFirstTrusted))
+    const kept = added.filter(({ sha256 }) => after.entry(sha256)?.at === at)
+    if (kept.length === 0) return after
+    await registry.keepTexts(
+      server,
+      kept.map(({ sha256, text }) => [sha256, text]),
+    )
+    await this.#announce(
+      server,
+      kept.filter(({ sha256 }) => !this.#isPinned(server, sha256, after)),
+      after,
+    )
+    return after
+  }
+
+  #isPinned(server: string, sha256: string, known: KnownDefinitions): boolean {
+    return known.entry(sha256)?.state === 'pinned' || this.#parts.locked.has(server, sha256)
+  }
+
+  #reasonOf(
+    server: string,
+    { received, sha256 }: Digested,
+    known: KnownDefinitions,
+  ): UnknownReason | undefined {
+    if (sha256 === undefined || known.entry(sha256) === undefined) return 'tool_definition_over_limit'
+    if (this.#isPinned(server, sha256, known)) return undefined
+    return isNamed(this.#parts.locked, server, received, known)
+      ? 'tool_definition_changed'
+      : 'tool_definition_unknown'
+  }
+
+  /** Records each definition that callers are served, once for its content, before the first of them gets it. */
+  async #record(server: string, delivered: readonly Judged[], known: KnownDefinitions): Promise<void> {
+    const { record, registry } = this.#parts
+    const unrecorded = new Map(
+      delivered.flatMap(({ received, sha256 }) =>
+        sha256 === undefined ||
+        known.entry(sha256)?.recorded !== undefined ||
+        known.entry(sha256) === undefined
+          ? []
+          : [[sha256, received] as const],
+      ),
+    )
+    if (unrecorded.size === 0) return
+    const { trace } = this.#call
+    await Promise.all(
+      [...unrecorded].map(([sha256, { kind, name, value }]) =>
+        record?.({
+          name: 'definitions/serve',
+          traceId: trace.traceId,
+          causeSpanId: trace.spanId,
+          decision: 'allow',
+          findings: [],
+          facts: { server, kind, name, sha256, text: canonicalize(value) },
+        }),
+      ),
+    )
+    await registry.update(server, (document) =>
+      withEntries(document, [...unrecorded.keys()], (entry) => ({ ...entry, recorded: true })),
+    )
+  }
+
+  /** New definitions that wait: a record and a notice. */
+  async #announce(
+    server: string,
+    waiting: readonly (ReceivedDefinition & { readonly sha256: string })[],
+    known: KnownDefinitions,
+  ): Promise<void> {
+    const { record, notices, meter, locked } = this.#parts
+    if (waiting.length === 0) return
+    const { trace } = this.#call
+    const effect = this.isWithholding ? 'deny' : 'reported'
+    const changed = waiting.filter((one) => isNamed(locked, server, one, known))
+    meter?.count('svc_definitions_changed_total', changed.length)
+    const findings = [
+      findingOf('tool_definition_changed', changed),
+      findingOf(
+        'tool_definition_unknown',
+        waiting.filter((one) => !changed.includes(one)),
+      ),
+    ].flatMap((finding) => (finding === undefined ? [] : [{ ...finding, effect } as const]))
+    await record?.({
+      name: 'definitions/change',
+      traceId: trace.traceId,
+      causeSpanId: trace.spanId,
+      decision: effect === 'deny' ? 'deny' : 'allow',
+      findings,
+    })
+    const names = waiting.slice(0, maxNamed).map(({ kind, name }) => (name === '' ? kind : name))
+    notices?.send({
+      type: 'definition.changed',
+      data: { server, definitions: names, count: waiting.length, trace_id: trace.traceId },
+    })
+  }
+
+  #report(judged: readonly Judged[]): void {
+    const { meter } = this.#parts
+    const reasons = [
+      'tool_definition_changed',
+      'tool_definition_unknown',
+      'tool_definition_over_limit',
+    ] as const
+    for (const reason of reasons) {
+      const found = judged.filter((one) => one.reason === reason).map(({ received }) => received)
+      const finding = findingOf(reason, found)
+      if (finding === undefined) continue
+      this.#call.addFinding({ ...finding, ruling: 'report' })
+      const isOver = reason === 'tool_definition_over_limit'
+      if (isOver) meter?.count('svc_definitions_over_limit_total', found.length)
+      if (this.isWithholding) meter?.count('svc_definitions_withheld_total', found.length)
+    }
+  }
+}
+
+function findingOf(reason: UnknownReason, found: readonly ReceivedDefinition[]) {
+  if (found.length === 0) return undefined
+  const names = found.slice(0, maxNamed).map(({ kind, name }) => (name === '' ? kind : `${kind} ${name}`))
+  const more = found.length > maxNamed ? ` and ${found.length - maxNamed} more` : ''
+  return { reason, stage: 'protections', detail: `${names.join(', ')}${more}` }
+}
+
+/** Whether a definition with this name is pinned. */
+export function isNamed(
+  locked: LockedDefinitions,
+  server: string,
+  { kind, name }: Pick<ReceivedDefinition, 'kind' | 'name'>,
+  known: KnownDefinitions,
+): boolean {
+  return known.pinned(kind, name).length > 0 || locked.pinned(server, kind, name).length > 0
+}
+
+/** If a response has a name twice, neither is shown unless both are known: the server may run either. */
+function withNamesakes(judged: readonly Judged[]): readonly Judged[] {
+  const refused = new Map<string, UnknownReason>()
+  for (const { received, reason } of judged) {
+    if (reason !== undefined) refused.set(pageKey(received), reason)
+  }
+  return refused.size === 0
+    ? judged
+    : judged.map((one) => ({ ...one, reason: one.reason ?? refused.get(pageKey(one.received)) }))
+}
+
+/** All that is over a limit has one mark, so that a server cannot fill the store with pages. */
+const overLimit = 'over_limit'
+
+function pageOf(judged: readonly Judged[], shown: readonly boolean[]): ServedPage {
+  const page: Record<string, readonly [string, boolean]> = Object.create(null)
+  for (const [index, { received, sha256, reason }] of judged.entries()) {
+    const { kind } = received
+    if (kind !== 'tool' && kind !== 'prompt') continue
+    const isOver = reason === 'tool_definition_over_limit' || sha256 === undefined
+    page[pageKey(received)] = [isOver ? overLimit : sha256, shown[index] !== true]
+  }
+  return page
+}
+
+export function pageKey({ kind, name }: Pick<ReceivedDefinition, 'kind' | 'name'>): string {
+  return `${kind} ${name}`
+}
+
+export function callerKeyOf(call: Call, tenant: string): string {
+  return principalKeyOf(call.get(identity) ?? { tenant, authenticated: false })
+}

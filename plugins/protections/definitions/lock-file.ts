@@ -1,0 +1,114 @@
+// The lock file: the definitions of servers that the operator has read, whole, so that a review of the file is one of them.
+import { readFileSync } from 'node:fs'
+import { resolve } from 'node:path'
+import type { DefinitionKind } from '@svc/core'
+import { canonicalize, messageOf, sha256Hex } from '@svc/core/json'
+import { formatDiagnostic, readDocument } from '@svc/core/policy'
+import { BoundedMap } from '@svc/core/store'
+import { z } from 'zod'
+
+const named = z.array(z.looseObject({ name: z.string() })).optional()
+
+const lockSchema = z.strictObject({
+  version: z.literal(1),
+  servers: z.record(
+    z.string(),
+    z.strictObject({
+      instructions: z.array(z.string()).optional(),
+      tools: named,
+      prompts: named,
+      templates: z.array(z.looseObject({ uriTemplate: z.string() })).optional(),
+    }),
+  ),
+})
+
+export type LockFile = z.output<typeof lockSchema>
+
+export class LockFileError extends Error {
+  override readonly name = 'LockFileError'
+}
+
+export class LockedDefinitions {
+  /** Hashes by server. */
+  #sha256 = new Map<string, Set<string>>()
+  /** Hashes by server, kind and name. */
+  #byName = new Map<string, string[]>()
+  #texts = new Map<string, string>()
+  /** Schemas of arguments by `<server>/<tool>`; undefined if there are several. */
+  #schemas = new Map<string, unknown>()
+
+  constructor({ servers }: Pick<LockFile, 'servers'>) {
+    for (const [server, { instructions = [], tools = [], prompts = [], templates = [] }] of Object.entries(
+      servers,
+    )) {
+      this.#sha256.set(server, new Set())
+      for (const text of instructions) this.#add(server, 'instructions', '', text)
+      for (const tool of tools) {
+        this.#add(server, 'tool', tool.name, tool)
+        const key = `${server}/${tool.name}`
+        this.#schemas.set(key, this.#schemas.has(key) ? undefined : tool['inputSchema'])
+      }
+      for (const prompt of prompts) this.#add(server, 'prompt', prompt.name, prompt)
+      for (const template of templates) this.#add(server, 'template', template.uriTemplate, template)
+    }
+  }
+
+  #add(server: string, kind: DefinitionKind, name: string, value: unknown): void {
+    const text = canonicalize(value)
+    const sha256 = sha256Hex(text)
+    this.#texts.set(sha256, text)
+    this.#sha256.get(server)?.add(sha256)
+    const key = keyOf(server, kind, name)
+    this.#byName.set(key, [...(this.#byName.get(key) ?? []), sha256])
+  }
+
+  hasServer(server: string): boolean {
+    return this.#sha256.has(server)
+  }
+
+  has(server: string, sha256: string): boolean {
+    return this.#sha256.get(server)?.has(sha256) === true
+  }
+
+  /** The hashes of the definitions with this name. */
+  pinned(server: string, kind: DefinitionKind, name: string): readonly string[] {
+    return this.#byName.get(keyOf(server, kind, name)) ?? []
+  }
+
+  textOf(sha256: string): string | undefined {
+    return this.#texts.get(sha256)
+  }
+
+  /** The schema of the arguments of the one tool that a pattern names, with any version. */
+  schemaOf(pattern: string): unknown {
+    return this.#schemas.get(pattern.replace(/^mcp:\/\//, '').replace(/@[^@/]*$/, ''))
+  }
+}
+
+function keyOf(server: string, kind: DefinitionKind, name: string): string {
+  return JSON.stringify([server, kind, name])
+}
+
+export const nothingLocked = new LockedDefinitions({ servers: {} })
+
+/** A file is parsed once for the checks of a policy and its start. */
+const parsed = new BoundedMap<string, LockedDefinitions>(4)
+
+/** @throws {LockFileError} with line and column if the file cannot be read */
+export function readLockFile(lock: string, baseDir: string): LockedDefinitions {
+  const path = resolve(baseDir, lock)
+  let text: string
+  try {
+    text = readFileSync(path, 'utf8')
+  } catch (cause) {
+    throw new LockFileError(`${lock} cannot be read: ${messageOf(cause)}`, { cause })
+  }
+  const key = `${path} ${sha256Hex(text)}`
+  const known = parsed.get(key)
+  if (known !== undefined) return known
+  const { value, mistakes } = readDocument(text, lock, lockSchema, 'none')
+  if (value === undefined) throw new LockFileError(mistakes.slice(0, 3).map(formatDiagnostic).join(''))
+  const locked = new LockedDefinitions(value)
+  parsed.set(key, locked)
+  return locked
+}

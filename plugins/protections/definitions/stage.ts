@@ -1,0 +1,139 @@
+// Gives each call the filter of definitions, and refuses calls of tools and prompts whose definition is not known.
+import {
+  after,
+  type Call,
+  type CallRequest,
+  definitionFilter,
+  type Finding,
+  type MaybePromise,
+  type Next,
+  type Outcome,
+  type PluginContext,
+  resolve,
+  resolveOptional,
+  type Stage,
+  servedDefinition,
+  services,
+  tokens,
+} from '@svc/core'
+import { type OpenMaps, openMaps } from '../shared/store.js'
+import type { DefinitionsConfig } from './config.js'
+import { Digests } from './digest.js'
+import {
+  CallDefinitions,
+  callerKeyOf,
+  type DefinitionParts,
+  isNamed,
+  pageKey,
+  type UnknownReason,
+} from './filter.js'
+import type { KnownDefinitions } from './known-document.js'
+import type { LockedDefinitions } from './lock-file.js'
+import { DefinitionRegistry } from './registry.js'
+import { type Served, ServedDefinitions } from './served.js'
+
+export class DefinitionsStage implements Stage {
+  #config: DefinitionsConfig
+  #locked: LockedDefinitions
+  #context: PluginContext
+  #maps: OpenMaps | undefined
+  #parts: DefinitionParts | undefined
+
+  constructor(config: DefinitionsConfig, locked: LockedDefinitions, context: PluginContext) {
+    this.#config = config
+    this.#locked = locked
+    this.#context = context
+  }
+
+  async start(): Promise<void> {
+    const { container, tenant } = this.#context
+    const clock = resolve(container, tokens.Clock)
+    const maps = await openMaps(this.#context)
+    this.#maps = maps
+    this.#parts = {
+      config: this.#config,
+      locked: this.#locked,
+      registry: new DefinitionRegistry(maps, clock),
+      served: new ServedDefinitions(maps, clock),
+      digests: new Digests(),
+      clock,
+      logger: resolveOptional(container, tokens.Logger),
+      meter: resolveOptional(container, tokens.Meter),
+      notices: resolveOptional(container, tokens.Notices),
+      record: resolveOptional(container, services.record),
+      tenant,
+    }
+  }
+
+  async stop(): Promise<void> {
+    this.#parts = undefined
+    const maps = this.#maps
+    this.#maps = undefined
+    await maps?.close()
+  }
+
+  ready(): string | undefined {
+    return this.#parts === undefined ? 'the store of definitions is not open' : undefined
+  }
+
+  handle(call: Call, next: Next): MaybePromise<Outcome> {
+    const parts = this.parts
+    call.set(definitionFilter, new CallDefinitions(parts, call))
+    return after(call.request(), (request) =>
+      request.kind === 'tool' || request.kind === 'prompt'
+        ? after(this.#judge(parts, call, request), next)
+        : next(),
+    )
+  }
+
+  explain(_call: Call, next: Next, say: (line: string) => void): MaybePromise<Outcome> {
+    const { effect, trust, lock } = this.#config
+    const then = effect === 'report' ? 'is reported' : 'is withheld from lists, and calls of it are refused'
+    say(`a definition that is not pinned ${then}`)
+    const first = trust === 'first_use' ? 'is pinned' : 'waits for svc tools accept'
+    say(
+      `the first definition of a name ${first}${lock === undefined ? '' : `, unless ${lock} has its server`}`,
+    )
+    return next()
+  }
+
+  /** @throws {Error} before the start and after the stop */
+  get parts(): DefinitionParts {
+    if (this.#parts === undefined) throw new Error('the store of definitions is not open')
+    return this.#parts
+  }
+
+  /** Rejects with `Refusal` if it cannot be known what the caller was served. */
+  #judge(parts: DefinitionParts, call: Call, request: CallRequest): MaybePromise<void> {
+    const { registry, served, tenant } = parts
+    const name = pageKey({ kind: request.kind === 'prompt' ? 'prompt' : 'tool', name: request.name })
+    return after(served.of(request.server, callerKeyOf(call, tenant), name), (last) => {
+      call.set(servedDefinition, { sha256: last.sha256 })
+      return after(registry.known(request.server), (known) => {
+        const reason = this.#reasonOf(request, last, known)
+        if (reason !== undefined) call.addFinding(this.#findingOf(reason, request))
+      })
+    })
+  }
+
+  #reasonOf(
+    { server, kind, name }: CallRequest,
+    last: Served,
+    known: KnownDefinitions,
+  ): UnknownReason | undefined {
+    const isPinned = (sha256: string): boolean =>
+      known.entry(sha256)?.state === 'pinned' || this.#locked.has(server, sha256)
+    const named = isNamed(this.#locked, server, { kind: kind === 'prompt' ? 'prompt' : 'tool', name }, known)
+    const unpinned = named ? 'tool_definition_changed' : 'tool_definition_unknown'
+    if (last.withheld !== undefined && !isPinned(last.withheld)) return unpinned
+    if (last.sha256 !== null) return isPinned(last.sha256) ? undefined : unpinned
+    const isAwaited = this.#config.trust === 'accept' || this.#locked.hasServer(server)
+    return named || !isAwaited ? undefined : unpinned
+  }
+
+  #findingOf(reason: UnknownReason, { kind, name }: CallRequest): Finding {
+    const ruling = this.#config.effect === 'report' ? 'report' : 'deny'
+    const detail = `the definition of ${kind} ${name} is not accepted; svc tools diff shows it`
+    return { reason, stage: 'protections', detail, ruling }
+  }
+}

@@ -1,0 +1,49 @@
+// Where protections keep what gateways share: the store of the policy that several hosts share if it has one, else the disk.
+import { join } from 'node:path'
+import {
+  type Clock,
+  type MapBounds,
+  type PluginContext,
+  resolve,
+  resolveOptional,
+  type SharedMap,
+  services,
+  token,
+  tokens,
+} from '@svc/core'
+import { MemoryMap } from '@svc/core/store'
+
+/** Opens the maps; the gateway closes them. */
+export interface OpenMaps {
+  map(name: string, bounds: MapBounds): SharedMap
+  close(): Promise<void>
+}
+
+/** Bound where nothing outside the process is used. */
+export const inMemory = token<true>('protections/InMemory')
+
+/** @throws {Error} if the directory cannot be opened */
+export async function openMaps(context: PluginContext): Promise<OpenMaps> {
+  const { container, resources, stateDir } = context
+  const clock = resolve(container, tokens.Clock)
+  const open = resolveOptional(container, services.sharedStore)
+  if (open !== undefined) {
+    const store = await open()
+    return { map: (name, bounds) => store.map(name, bounds), close: async () => store.close() }
+  }
+  if (resolveOptional(container, inMemory) === true) return memoryMaps(clock)
+  const { LmdbMap, LmdbStore } = await import('@svc/core/lmdb')
+  const dir = join(stateDir, 'protections')
+  const lease = resources.acquire(`protections:${dir}`, () => {
+    const value = new LmdbStore<import('@svc/core/lmdb').MapKey>({ dir, name: 'the store of protections' })
+    return { value, close: () => value.close() }
+  })
+  return {
+    map: (name, bounds) => new LmdbMap(lease.value, name, bounds, clock),
+    close: () => lease.release(),
+  }
+}
+
+function memoryMaps(clock: Clock): OpenMaps {
+  return { map: (_name, bounds) => new MemoryMap(bounds, clock), close: async () => undefined }
+}

@@ -1,0 +1,52 @@
+// The stage of definitions by itself: callers receive lists, and call tools.
+import { definitionFilter, type GatewayEvent, type ReceivedDefinition, type Stage, services } from '@svc/core'
+import { protectionsPlugin } from '@svc/plugin-protections'
+import { makeCall } from '../../support/call.js'
+import { StageRig, served } from '../../support/stage-rig.js'
+
+export class DefinitionsRig extends StageRig {
+  readonly events: GatewayEvent[] = []
+
+  async open(definitions: object): Promise<Stage> {
+    this.bind(services.record, async (event) => void this.events.push(event))
+    return this.start(protectionsPlugin, { definitions })
+  }
+}
+
+export const tool = (name: string, description = ''): ReceivedDefinition => ({
+  kind: 'tool',
+  name,
+  value: { name, description },
+})
+
+/** The names that the caller is shown. */
+export async function shownTo(
+  stage: Stage,
+  user: string,
+  received: readonly ReceivedDefinition[],
+  server = 'files',
+): Promise<string[]> {
+  const call = makeCall({
+    tool: 'tools/list',
+    server,
+    caller: { user, userId: user },
+  })
+  let shown: readonly boolean[] = []
+  await stage.handle(call, async () => {
+    shown = await call.need(definitionFilter).mayShow(received)
+    return served
+  })
+  return received.flatMap(({ name }, index) => (shown[index] === true ? [name] : []))
+}
+
+/** The reasons of the findings about a call of the tool. */
+export async function reasonsFor(
+  stage: Stage,
+  user: string,
+  name: string,
+  server = 'files',
+): Promise<string[]> {
+  const call = makeCall({ tool: name, server, caller: { user, userId: user } })
+  await stage.handle(call, () => served)
+  return call.findings.map(({ reason }) => reason)
+}
