@@ -60,6 +60,13 @@ export {
 } from './call/outcome.js'
 export { principalKeyOf } from './call/principal.js'
 export type { Hold } from './call/progress.js'
+export {
+  isUnrecorded,
+  type PossibleFinding,
+  type RecordedCall,
+  recordedCall,
+  Unrecorded,
+} from './call/recorded.js'
 export { type Redactor, redactedError, redactedValue } from './call/redactor.js'
 export {
   type CallAgent,

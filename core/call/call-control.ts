@@ -8,6 +8,7 @@ import { Judgement } from './judgement.js'
 import type { MaybePromise } from './maybe-promise.js'
 import { type Denied, type Failed, type Outcome, type Sent, unsentOutcome } from './outcome.js'
 import { CallProgress } from './progress.js'
+import { recordedCall } from './recorded.js'
 import type { CallAgent, CallProtocol, CallRequest, CallTarget, CallTrace } from './request.js'
 import { SettleHandlers, type Settlement } from './settle-handlers.js'
 import { SlotValues } from './slot.js'
@@ -114,6 +115,10 @@ export class CallControl {
   }
 
   addFinding(finding: Finding): void {
+    if (finding.possible !== undefined && this.slots.get(recordedCall) !== undefined) {
+      this.judgement.possible.push(finding)
+      return
+    }
     if (this.progress.isSettled) this.judgement.addUnrecorded(finding)
     else this.judgement.add(finding, this.slots.get(verdict))
     const refusal = this.refusalByFindings()

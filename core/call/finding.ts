@@ -2,6 +2,7 @@
 // after it, by the same rule.
 import type { ErrorCode } from './errors.js'
 import { type Denied, denied } from './outcome.js'
+import type { PossibleFinding } from './recorded.js'
 
 /** Reason tokens that several stages or the host use. A plugin declares those of its own stage. */
 export const reasons = [
@@ -44,6 +45,8 @@ export interface Finding {
   readonly ruling?: 'report' | 'deny' | 'escalate' | 'observe'
   /** With the ruling `escalate`: whose approval it needs, and of what. */
   readonly approval?: RequiredApproval
+  /** Of recorded calls: the finding may apply. A live call counts it as one that applies. */
+  readonly possible?: PossibleFinding
 }
 
 export interface RequiredApproval {

@@ -20,6 +20,8 @@ export type ReferenceRule = (
 
 export class Judgement {
   readonly findings: Finding[] = []
+  /** Findings that may apply to a recorded call. No verdict counts them. */
+  readonly possible: Finding[] = []
   #lateFindings: Set<Finding> | undefined
   #unrecorded: Finding[] | undefined
   #rules: ReferenceRule[] = []

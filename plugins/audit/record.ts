@@ -292,5 +292,6 @@ function principalOf(caller: Identity | undefined): EnvelopePrincipal {
   if (caller?.clientId !== undefined) principal.client_id = caller.clientId
   if (caller !== undefined && caller.roles.length > 0) principal.roles = [...caller.roles]
   if (caller?.scopes !== undefined && caller.scopes.length > 0) principal.scopes = [...caller.scopes]
+  if (caller?.nodeId !== undefined) principal.node_id = caller.nodeId
   return principal
 }

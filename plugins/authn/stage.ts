@@ -12,11 +12,13 @@ import {
   type Next,
   type Outcome,
   Refusal,
+  recordedCall,
   type Stage,
   type TrustedCaller,
   trustedCaller,
 } from '@svc/core'
 import type { DescribeResource } from '@svc/core/http'
+import { sha256Hex } from '@svc/core/json'
 import { AccessCheck, tenantMismatch } from './access-check.js'
 import { Audiences, type EndpointNames } from './audience.js'
 import type { AuthnConfig, ScopesConfig } from './config.js'
@@ -68,6 +70,8 @@ export class AuthnStage implements Stage {
   #anonymous: Identity
   #accessCheck: AccessCheck
   #opened: StartedState | undefined
+  /** SHA-256, hex, of what decides about tokens; scopes are judged for each call. */
+  readonly #tokenBasis: string
 
   constructor(config: AuthnConfig, parts: AuthnStageOptions) {
     this.#config = config
@@ -78,6 +82,7 @@ export class AuthnStage implements Stage {
       roles: Object.freeze([]),
     })
     this.#accessCheck = new AccessCheck(config.oidc, parts.publicUrl)
+    this.#tokenBasis = sha256Hex(JSON.stringify({ ...config, oidc: { ...config.oidc, scopes: undefined } }))
   }
 
   /** Starts to fetch the keys and does not wait, so that gateway and issuer may start in any order. */
@@ -116,7 +121,7 @@ export class AuthnStage implements Stage {
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {
     const trusted = call.get(trustedCaller)
-    if (trusted !== undefined) return this.#accessCheck.checkCaller(call, trusted, next)
+    if (trusted !== undefined) return this.#accessCheck.checkCaller(call, this.#known(call, trusted), next)
     // Despite its type it is an array if the HTTP parser keeps repeated headers apart.
     const authorization: unknown = call.headers.authorization
     if (authorization === undefined) return this.#withoutToken(call, next)
@@ -127,6 +132,20 @@ export class AuthnStage implements Stage {
       if (known !== undefined && opened.keys.isFresh()) return this.#checkToken(call, known, next)
     }
     return this.#withToken(call, next, authorization)
+  }
+
+  /** A recorded caller had a token, which another configuration may refuse or read in another way. */
+  #known(call: Call, trusted: TrustedCaller): TrustedCaller {
+    if (call.get(recordedCall) === undefined) return trusted
+    call.addFinding({
+      reason: 'invalid_token',
+      stage: 'authn',
+      ruling: 'deny',
+      possible: { missing: ['the token'], basis: this.#tokenBasis, isPresumedAbsent: true },
+    })
+    if (this.#config.oidc?.subjectClaim !== 'sub') return trusted
+    const subject = { value: trusted.identity.userId, enumerable: true }
+    return Object.create(trusted, { identity: { value: Object.create(trusted.identity, { subject }) } })
   }
 
   async explain(call: Call, next: Next, say: (line: string) => void): Promise<Outcome> {

@@ -108,8 +108,9 @@ export class EnforcementStage implements Stage {
  * People decide about calls. Other requests of a protocol pass, because the calls that they prepare are judged by
  * themselves; a client's response to a server, which has the data of a call, is denied.
  */
-function withoutApproval({ kind, method, args }: CallRequest, rule: Verdict): Verdict {
-  if (kind !== 'protocol') return rule
+function withoutApproval(request: CallRequest, rule: Verdict): Verdict {
+  if (request.kind !== 'protocol') return rule
+  const { method, args } = request
   const hasData = !isJsonObject(args) || Object.keys(args).length > 0
   return { ...rule, insteadOfEscalation: method === null && hasData ? 'deny' : 'reported' }
 }

@@ -1,4 +1,5 @@
 // Explains what rules decided about a call, with the values that they read.
+import { isUnrecorded } from '@svc/core'
 import { visibleInLine } from '@svc/core/json'
 import { type CallScope, evaluateBounded, Failure, type Value, type Variables } from './engine/index.js'
 import type { ExplainedRule } from './explained-rules.js'
@@ -27,6 +28,7 @@ export function explainRule(
     applies: result?.applies === true,
     reads: reads.map(({ path, evaluate }) => {
       const value = evaluateBounded(evaluate, variables, scope)
+      if (isUnrecorded(value)) return { path, shown: undefined, error: 'not recorded', isAbsent: false }
       return value instanceof Failure
         ? { path, shown: undefined, error: value.message, isAbsent: value.isAbsent }
         : { path, shown: shown(value), error: undefined, isAbsent: false }

@@ -1,13 +1,6 @@
 // The values that rules keep for the record.
 import type { KeptValues } from '@svc/core'
-import {
-  type CallScope,
-  evaluateBounded,
-  Failure,
-  type ReadPath,
-  type Value,
-  type Variables,
-} from './engine/index.js'
+import { type CallScope, evaluateBounded, Failure, type ReadPath, type Variables } from './engine/index.js'
 
 const MAX_PATHS = 32
 /** Characters of a text that is kept, so that the record of a call stays small. */
@@ -37,7 +30,7 @@ export function keptValues(
   }
 }
 
-function isKept(value: Value | object | undefined): value is string | number | boolean | null {
+function isKept(value: unknown): value is string | number | boolean | null {
   if (typeof value === 'string') return value.length <= MAX_TEXT
   return value === null || typeof value === 'number' || typeof value === 'boolean'
 }

@@ -1,5 +1,5 @@
 // A compiled rule, and its judgement of a call.
-import type { Finding } from '@svc/core'
+import { type Finding, isUnrecorded } from '@svc/core'
 import { canonicalize, sha256Hex } from '@svc/core/json'
 import { compilePatternSet, type PatternSet } from '@svc/core/match'
 import type { RuleConfig } from './config.js'
@@ -37,6 +37,8 @@ export interface RuleResult {
   readonly error: string | undefined
   /** Whether the rule has its effect. */
   readonly applies: boolean
+  /** What was not recorded of a recorded call, so that the rule may have its effect. */
+  readonly missing?: readonly string[]
 }
 
 /** @throws {ExpressionError} for a mistake in its expressions */
@@ -70,11 +72,12 @@ export function judge(
 ): RuleResult {
   const result = judgeReading(rule, variables, scope)
   if (result.applies || rule.expression?.mentions('tool') !== true) return result
-  for (const other of others) {
-    const found = judgeReading(rule, other, scope)
-    if (found.applies) return found
-  }
-  return result
+  const found = others.map((other) => judgeReading(rule, other, scope))
+  return found.find(({ applies }) => applies) ?? [result, ...found].find(isPossible) ?? result
+}
+
+function isPossible({ missing }: RuleResult): boolean {
+  return missing !== undefined
 }
 
 /** What callers and servers claim of themselves can give a rule its effect, and never take it away. */
@@ -83,15 +86,19 @@ function judgeReading(rule: Rule, variables: Variables, scope: CallScope): RuleR
   if (expression === undefined) return always
   const result = resultOf(kind, expression.evaluate(variables, scope))
   if (result.applies || !claimedPaths.some((path) => expression.mentions(path))) return result
-  return resultOf(kind, expression.evaluate(withoutClaims(variables), scope))
+  const unclaimed = resultOf(kind, expression.evaluate(withoutClaims(variables), scope))
+  return !unclaimed.applies && isPossible(result) ? result : unclaimed
 }
 
 function withoutClaims(variables: Variables): Variables {
-  const { annotations: _, ...tool } = variables.tool
+  const tool = Object.defineProperty(Object.create(variables.tool), 'annotations', { value: undefined })
   return { ...variables, claimed: {}, tool }
 }
 
 function resultOf(kind: RuleKind, value: unknown): RuleResult {
+  if (isUnrecorded(value)) {
+    return { value: undefined, error: undefined, applies: false, missing: value.facts }
+  }
   if (typeof value === 'boolean') return { value, error: undefined, applies: value === (kind === 'when') }
   const error = value instanceof Failure ? value.message : 'the condition is not a bool'
   return { value: undefined, error, applies: true }
@@ -106,4 +113,27 @@ export function ruleFinding({ name, then, message, approval }: Rule, { error }: 
     ruling: then,
     ...(then === 'escalate' ? { approval } : {}),
   }
+}
+
+/** The finding about a recorded call to which the rule may apply. */
+export function possibleFinding(rule: Rule, { missing = [] }: RuleResult, vars: Variables['vars']): Finding {
+  const finding = ruleFinding(rule, { value: undefined, error: undefined, applies: true })
+  return { ...finding, possible: { missing, basis: basisOf(rule, vars) } }
+}
+
+const bases = new WeakMap<Rule, WeakMap<Variables['vars'], string>>()
+
+/** What decides whether a rule that matches has its effect. Side effects are decided by other sections too. */
+function basisOf(rule: Rule, vars: Variables['vars']): string {
+  const known = bases.get(rule) ?? new WeakMap<Variables['vars'], string>()
+  bases.set(rule, known)
+  let basis = known.get(vars)
+  if (basis === undefined) {
+    const { kind, source = '', expression } = rule
+    const read = Object.entries(vars).filter(([name]) => expression?.mentions(`vars.${name}`) === true)
+    const isOwn = expression?.mentions('tool.side_effecting') !== true
+    basis = isOwn ? sha256Hex(canonicalize({ kind, source, vars: Object.fromEntries(read) })) : ''
+    known.set(vars, basis)
+  }
+  return basis
 }

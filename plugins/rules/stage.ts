@@ -9,19 +9,20 @@ import {
   type Next,
   type Outcome,
   type ReferenceRule,
+  recordedCall,
   type SectionEntries,
   type SectionEntry,
   type Stage,
 } from '@svc/core'
 import { BoundedMap } from '@svc/core/store'
-import { CallScope, type ReadPath, type Variables } from './engine/index.js'
+import { CallScope, type ReadPath, recordedInput, type Variables } from './engine/index.js'
 import { explainedRules } from './explained-rules.js'
 import { describeExplained, explainRule } from './explanation.js'
 import { keptValues } from './kept.js'
-import { judge, type Rule, type RuleResult, ruleFinding } from './rule.js'
-import { variablesByReading } from './variables.js'
+import { judge, possibleFinding, type Rule, type RuleResult, ruleFinding } from './rule.js'
+import { keptNames, variablesByReading } from './variables.js'
 
-type Sources = Parameters<typeof variablesByReading>[2]
+type Sources = Parameters<typeof variablesByReading>[1]
 
 interface JudgedRule {
   readonly rule: Rule
@@ -94,7 +95,8 @@ export class RulesStage implements Stage {
     if (rules.length === 0) return []
     const { readings, scope } = this.#read(call, request)
     const judged = rules.map((rule) => ({ rule, result: judge(rule, readings, scope) }))
-    this.#report(call, judged)
+    this.#report(call, judged, readings[0].vars)
+    if (call.get(recordedCall) !== undefined) return judged
     if (paths.size > 0) call.set(kept, keptValues(paths, readings[0], scope))
     if (this.#isTimed) this.#judgeAgain(call, request, judged)
     return judged
@@ -119,17 +121,22 @@ export class RulesStage implements Stage {
     call: Call,
     request: CallRequest,
   ): { readings: readonly [Variables, ...Variables[]]; scope: CallScope } {
-    return {
-      readings: variablesByReading(call, request, this.#sources, this.#clock.now()),
-      scope: new CallScope(),
-    }
+    const recorded = call.get(recordedCall)
+    const input =
+      recorded === undefined
+        ? { scope: new CallScope(), args: request.args, params: request.params ?? {} }
+        : recordedInput(recorded.kept, keptNames)
+    const now = this.#clock.now()
+    return { readings: variablesByReading({ call, request, input, now }, this.#sources), scope: input.scope }
   }
 
   /** Deny first, as the first finding gives the code and the reason. */
-  #report(call: Call, judged: readonly JudgedRule[]): void {
+  #report(call: Call, judged: readonly JudgedRule[], vars: Variables['vars']): void {
     for (const then of order) {
       for (const { rule, result } of judged) {
-        if (rule.then === then && result.applies) call.addFinding(ruleFinding(rule, result))
+        if (rule.then !== then) continue
+        if (result.applies) call.addFinding(ruleFinding(rule, result))
+        else if (result.missing !== undefined) call.addFinding(possibleFinding(rule, result, vars))
       }
     }
   }

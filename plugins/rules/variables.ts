@@ -1,6 +1,16 @@
 // The variables of conditions, from a call.
-import { type Call, type CallRequest, type Identity, identity, isSideEffecting, sideEffects } from '@svc/core'
-import type { Variables } from './engine/index.js'
+import {
+  type Call,
+  type CallRequest,
+  type Identity,
+  identity,
+  isSideEffecting,
+  recordedCall,
+  sideEffects,
+  Unrecorded,
+} from '@svc/core'
+import { BoundedMap } from '@svc/core/store'
+import { compilePath, ExpressionError, type ReadPath, type Variables } from './engine/index.js'
 
 /** A value of `vars` in the policy, for each tenant. */
 export interface PolicyVars {
@@ -19,32 +29,46 @@ interface VariableSources {
   readonly tenant: string
 }
 
-/** `now` is in milliseconds since the epoch. */
-function variablesOf(call: Call, request: CallRequest, sources: VariableSources, now: number): Variables {
+interface ReadCall {
+  readonly call: Call
+  readonly request: CallRequest
+  /** Of a recorded call, what its record keeps. */
+  readonly input: Pick<Variables, 'args' | 'params'>
+  /** Milliseconds since the epoch. */
+  readonly now: number
+}
+
+/** Members that a record may leave out are read when a condition reads them. */
+function variablesOf({ call, request, input, now }: ReadCall, sources: VariableSources): Variables {
   const caller = call.get(identity) ?? { tenant: sources.tenant, authenticated: false, roles: [] }
   return {
-    args: request.args,
-    params: request.params ?? {},
+    args: input.args,
+    params: input.params,
     caller: callerOf(caller),
     claimed: claimsOf(call),
     tool: toolOf(call, request, sources),
-    call: { time: new Date(now), protocol: call.protocol, method: request.method ?? '' },
+    call: callOf(call, request, now),
     vars: sources.vars.tenants.get(caller.tenant) ?? sources.vars.common,
   }
 }
 
 /** The variables by the call's request, and by each other tool that an upstream may read in its name. */
 export function variablesByReading(
-  call: Call,
-  request: CallRequest,
+  read: ReadCall,
   sources: VariableSources,
-  now: number,
 ): readonly [Variables, ...Variables[]] {
+  const { request } = read
   const others = request.readings.filter((reading) => reading !== request.reference)
   return [
-    variablesOf(call, request, sources, now),
-    ...others.map((reading) => variablesOf(call, { ...request, ...toolIn(reading) }, sources, now)),
+    variablesOf(read, sources),
+    ...others.map((reading) =>
+      variablesOf({ ...read, request: requestAs(request, toolIn(reading)) }, sources),
+    ),
   ]
+}
+
+function requestAs(request: CallRequest, { name, version }: { name: string; version: string }): CallRequest {
+  return Object.create(request, { name: { value: name }, version: { value: version } })
 }
 
 /** The version of such a reading may be any text, which is encoded as the name is. */
@@ -57,26 +81,80 @@ function toolIn(reading: string): { name: string; version: string } {
   }
 }
 
-function callerOf({ tenant, subject, userId, client, clientId, roles, scopes = [] }: Identity) {
-  return { tenant, sub: subject ?? userId, client: client ?? clientId, roles, scopes }
+function callerOf(caller: Identity) {
+  return {
+    tenant: caller.tenant,
+    get sub() {
+      return caller.subject ?? caller.userId
+    },
+    get client() {
+      return caller.client ?? caller.clientId
+    },
+    roles: caller.roles,
+    get scopes() {
+      return caller.scopes ?? []
+    },
+  }
 }
 
-function claimsOf({ agent: { agentRef, nodeId, parentRef } }: Call) {
-  return { agent: agentRef ?? undefined, node: nodeId ?? undefined, parent: parentRef ?? undefined }
+function claimsOf({ agent }: Call) {
+  return {
+    agent: agent.agentRef ?? undefined,
+    node: agent.nodeId ?? undefined,
+    get parent() {
+      return agent.parentRef ?? undefined
+    },
+  }
 }
 
 function toolOf(call: Call, request: CallRequest, { annotations }: VariableSources) {
   const { server, name, version, reference } = request
-  const changes = annotations?.(reference)
   return {
     server,
     name,
     version,
-    // Computed if a condition reads it: it may refuse a call whose arguments are ambiguous.
+    // It may refuse a call whose arguments are ambiguous.
     get side_effecting() {
       return isSideEffecting(request, call.get(sideEffects))
     },
-    annotations: changes === undefined ? undefined : { readOnlyHint: !changes },
+    get annotations() {
+      const changes = annotations?.(reference)
+      return changes === undefined ? undefined : { readOnlyHint: !changes }
+    },
+  }
+}
+
+function callOf(call: Call, { method }: CallRequest, now: number) {
+  return {
+    time: new Date(now),
+    get protocol() {
+      // A record tells MCP from the two protocols without methods.
+      if (method === null && call.get(recordedCall) !== undefined) throw new Unrecorded(['call.protocol'])
+      return call.protocol
+    },
+    method: method ?? '',
+  }
+}
+
+const names = new BoundedMap<string, ReadPath['names']>(1024)
+
+/** The names of a path that a rule kept, of whatever policy; undefined if it is not one of `args` or `params`. */
+export function keptNames(path: string): ReadPath['names'] | undefined {
+  if (!/^(?:args|params)\b/.test(path)) return undefined
+  let found = names.get(path)
+  if (found === undefined) {
+    found = namesIn(path)
+    names.set(path, found)
+  }
+  return found
+}
+
+function namesIn(path: string): ReadPath['names'] {
+  try {
+    return compilePath(path, { vars: {} }).names
+  } catch (error) {
+    if (error instanceof ExpressionError) return []
+    throw error
   }
 }
 

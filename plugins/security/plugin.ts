@@ -13,6 +13,7 @@ import {
   sideEffects,
   tokens,
 } from '@svc/core'
+import { sha256Hex } from '@svc/core/json'
 import { unknownServers } from '@svc/core/policy'
 import { compareSecurity } from './compare.js'
 import { type SecurityConfig, securitySchema } from './config.js'
@@ -57,11 +58,25 @@ export const securityPlugin = definePlugin({
         sideEffects: sideEffectRule(config, context),
         maxBytes,
         maxMs: max_duration_ms,
+        basisOf: (reason) => basisOf(config, reason),
       },
       resolveOptional(context.container, timer) ?? systemTimer,
     )
   },
 })
+
+/** The keys that decide whether this is found about a call. */
+function basisOf(config: SecurityConfig, reason: string): string {
+  const { egress_allowlist, fs_allowlist, fs_root, limits, side_effects } = config
+  const { tools, require_idempotency_key, trust_annotations } = side_effects ?? {}
+  const keys =
+    reason === 'payload_too_large'
+      ? limits?.max_payload_kb
+      : reason === 'missing_idempotency_for_side_effect'
+        ? { tools, require_idempotency_key, trust_annotations }
+        : { egress_allowlist, fs_allowlist, fs_root }
+  return sha256Hex(JSON.stringify({ reason, keys }))
+}
 
 function sideEffectRule(
   { side_effects: section }: SecurityConfig,

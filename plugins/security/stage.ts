@@ -3,6 +3,8 @@ import {
   after,
   type Call,
   type CallRequest,
+  type Finding,
+  isUnrecorded,
   type MaybePromise,
   type Next,
   type Outcome,
@@ -26,7 +28,12 @@ interface SecurityRules {
   /** The limit of a request, and of a response. */
   readonly maxBytes: number | undefined
   readonly maxMs: number | undefined
+  /** SHA-256, hex, of the keys of the section that decide whether this is found. */
+  basisOf(reason: string): string
 }
+
+const MISSING_KEY = 'missing_idempotency_for_side_effect'
+const TOO_LARGE = 'payload_too_large'
 
 export class SecurityStage implements Stage {
   #rules: SecurityRules
@@ -84,7 +91,7 @@ export class SecurityStage implements Stage {
   }
 
   #inspect(call: Call, request: CallRequest): void {
-    const { readings, kind, bytes } = request
+    const { readings, kind } = request
     const { maxBytes, content, sideEffects: effects } = this.#rules
     if (this.#versionRule !== undefined) {
       call.addReferenceRule(this.#versionRule)
@@ -95,16 +102,29 @@ export class SecurityStage implements Stage {
         break
       }
     }
-    for (const found of checkContent(request, content)) call.addFinding(found)
+    for (const one of content) this.#check(call, one.reason, () => checkContent(request, [one]))
     if (effects !== undefined) {
       call.set(sideEffects, effects.knowledge)
-      const missing = effects.check(request)
-      if (missing !== undefined) call.addFinding(missing)
+      this.#check(call, MISSING_KEY, () => effects.check(request))
     }
-    if (maxBytes !== undefined && bytes > maxBytes) {
-      call.addFinding(finding('payload_too_large', `the request has ${bytes} bytes, more than ${maxBytes}`))
+    if (maxBytes !== undefined) this.#check(call, TOO_LARGE, () => sizeFinding(request, maxBytes))
+  }
+
+  /** What cannot be checked, as the call was not recorded whole, may be found. */
+  #check(call: Call, reason: string, check: () => Finding | readonly Finding[] | undefined): void {
+    try {
+      for (const found of [check() ?? []].flat()) call.addFinding(found)
+    } catch (error) {
+      if (!isUnrecorded(error)) throw error
+      const possible = { missing: error.facts, basis: this.#rules.basisOf(reason) }
+      call.addFinding({ ...finding(reason, 'the call was not recorded whole'), possible })
     }
   }
+}
+
+function sizeFinding({ bytes }: CallRequest, maxBytes: number): Finding | undefined {
+  if (bytes <= maxBytes) return undefined
+  return finding(TOO_LARGE, `the request has ${bytes} bytes, more than ${maxBytes}`)
 }
 
 /** True for a whole response. An MCP session's own stream may stay open for the whole session, so it is not timed. */

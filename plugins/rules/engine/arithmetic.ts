@@ -4,12 +4,12 @@ import {
   attemptValue,
   type CostBudget,
   type EvaluationState,
-  Failure,
   fail,
   isList,
   isMap,
   TypeName,
   typeOf,
+  Undecided,
   type Value,
 } from './evaluation.js'
 
@@ -161,12 +161,11 @@ export function isEqual(a: Value, b: Value, evaluation: EvaluationState): boolea
 
 /** Whether an item is equal; a failure counts only if none is. */
 export function isAmong(sought: Value, items: readonly Value[], evaluation: EvaluationState): boolean {
-  let failure: Failure | undefined
+  const undecided = new Undecided()
   for (const item of items) {
-    const found = attemptValue(() => isEqual(sought, item, evaluation), evaluation)
-    if (found === true) return true
-    if (found instanceof Failure) failure ??= found
+    if (undecided.note(attemptValue(() => isEqual(sought, item, evaluation), evaluation)) === true)
+      return true
   }
-  if (failure !== undefined) throw failure
+  undecided.throwFirst()
   return false
 }

@@ -5,6 +5,7 @@ import { FoldedMembers } from './members.js'
 const CALL_NS = 6_000_000
 
 export class CallScope {
-  readonly members = new FoldedMembers()
   leftNs = CALL_NS
+
+  constructor(readonly members = new FoldedMembers()) {}
 }

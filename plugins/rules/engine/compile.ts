@@ -1,18 +1,23 @@
 // Compiles the tree of a checked expression to a function. The library parses and checks types; the evaluation is here, as
 // it has to be bounded, exact, and cheap when it fails.
 import type { ASTNode } from '@marcbachmann/cel-js'
+import { isUnrecorded } from '@svc/core'
 import { isExactNumber } from '@svc/core/json'
 import { foldName } from '@svc/core/match'
 import { calculate, compare, isAmong, isEqual, negate } from './arithmetic.js'
 import {
+  attemptValue,
   booleanOf,
   type Evaluate,
   eitherDecides,
+  Failure,
   fail,
   failAbsent,
+  given,
   isList,
   isMap,
   NODE_NS,
+  operands,
   typeOf,
   type Value,
 } from './evaluation.js'
@@ -67,7 +72,15 @@ export class Compiler {
           Evaluate,
           Evaluate,
         ]
-        return (evaluation) => (booleanOf(condition(evaluation)) ? then : otherwise)(evaluation)
+        return (evaluation) => {
+          const chosen = attemptValue(condition, evaluation)
+          if (!isUnrecorded(chosen)) return (booleanOf(given(chosen)) ? then : otherwise)(evaluation)
+          const results = [then, otherwise].map((branch) => attemptValue(branch, evaluation))
+          const failure = results.find((result) => result instanceof Failure)
+          throw failure !== undefined && results.every((result) => result instanceof Failure)
+            ? failure
+            : chosen
+        }
       }
       case '||':
       case '&&':
@@ -101,7 +114,7 @@ export class Compiler {
       case '%': {
         const { op } = node
         const [left, right] = [this.compile(node.args[0]), this.compile(node.args[1])]
-        return (evaluation) => calculate(op, left(evaluation), right(evaluation), evaluation)
+        return (evaluation) => calculate(op, ...operands(left, right, evaluation), evaluation)
       }
       default:
         throw new ExpressionError('this is not supported in conditions', node.range)
@@ -205,19 +218,18 @@ export class Compiler {
 
   #comparison(op: '<' | '<=' | '>' | '>=', [a, b]: readonly [ASTNode, ASTNode]): Evaluate {
     const [left, right] = [this.compile(a), this.compile(b)]
-    return (evaluation) => compare(op, left(evaluation), right(evaluation), evaluation)
+    return (evaluation) => compare(op, ...operands(left, right, evaluation), evaluation)
   }
 
   #equality(isPositive: boolean, [a, b]: readonly [ASTNode, ASTNode]): Evaluate {
     const [left, right] = [this.compile(a), this.compile(b)]
-    return (evaluation) => isEqual(left(evaluation), right(evaluation), evaluation) === isPositive
+    return (evaluation) => isEqual(...operands(left, right, evaluation), evaluation) === isPositive
   }
 
   #membership([a, b]: readonly [ASTNode, ASTNode]): Evaluate {
     const [item, collection] = [this.compile(a), this.compile(b)]
     return (evaluation) => {
-      const sought = item(evaluation)
-      const within = collection(evaluation)
+      const [sought, within] = operands(item, collection, evaluation)
       if (isList(within)) return isAmong(sought, within, evaluation)
       if (!isMap(within)) return fail(`in is not defined for ${typeOf(within)}`)
       const name = stringOf(sought)

@@ -1,4 +1,5 @@
 // What every part of an evaluation has: its values, its failures, and a bound on its cost.
+import { isUnrecorded, Unrecorded } from '@svc/core'
 import type { JsonObject, JsonValue } from '@svc/core/json'
 import type { CallScope } from './call-scope.js'
 import type { FoldedMembers } from './members.js'
@@ -80,15 +81,59 @@ export interface EvaluationState {
 
 export type Evaluate = (evaluation: EvaluationState) => Value
 
-/** The value, or its failure. Other errors pass. */
-export function attemptValue(evaluate: Evaluate, evaluation: EvaluationState): Value | Failure {
+/** The value, its failure, or that it reads what was not recorded. Other errors pass. */
+export function attemptValue(evaluate: Evaluate, evaluation: EvaluationState): Value | Failure | Unrecorded {
   try {
     return evaluate(evaluation)
   } catch (error) {
+    if (isUnrecorded(error)) return error
     if (!(error instanceof Failure)) throw error
     evaluation.budget.charge(FAILURE_NS)
     return error
   }
+}
+
+/** @throws {Failure} in place of the value */
+export function given(value: Value | Failure): Value {
+  if (value instanceof Failure) throw value
+  return value
+}
+
+/** Two operands. One that fails decides, whatever the other is, as the operator then fails too. */
+export function operands(left: Evaluate, right: Evaluate, evaluation: EvaluationState): [Value, Value] {
+  let first: Value
+  try {
+    first = left(evaluation)
+  } catch (error) {
+    if (!isUnrecorded(error)) throw error
+    const second = attemptValue(right, evaluation)
+    throw isUnrecorded(second) ? joined(error, second) : second instanceof Failure ? second : error
+  }
+  return [first, right(evaluation)]
+}
+
+/** Why no element of a list decides: one that was not recorded might, before one that fails. */
+export class Undecided {
+  #first: Failure | Unrecorded | undefined
+
+  note(value: Value | Failure | Unrecorded): Value | undefined {
+    if (isUnrecorded(value)) {
+      this.#first = isUnrecorded(this.#first) ? joined(this.#first, value) : value
+      return undefined
+    }
+    if (!(value instanceof Failure)) return value
+    this.#first ??= value
+    return undefined
+  }
+
+  throwFirst(): void {
+    if (this.#first !== undefined) throw this.#first
+  }
+}
+
+/** What two parts of an expression miss. */
+function joined(a: Unrecorded, b: Unrecorded): Unrecorded {
+  return new Unrecorded([...new Set([...a.facts, ...b.facts])])
 }
 
 export function typeOf(value: Value): string {
@@ -123,12 +168,19 @@ export function eitherDecides(isOr: boolean, left: Evaluate, right: Evaluate): E
   return (evaluation) => {
     const first = attemptValue(left, evaluation)
     if (first === isOr) return isOr
+    if (isUnrecorded(first)) return decidedBy(isOr, first, attemptValue(right, evaluation))
     const second = booleanOf(right(evaluation))
     if (second === isOr) return isOr
     if (first instanceof Failure) throw first
     booleanOf(first)
     return !isOr
   }
+}
+
+/** A part that was not recorded may be the one that decides, even if the other fails. */
+function decidedBy(isOr: boolean, missing: Unrecorded, other: Value | Failure | Unrecorded): boolean {
+  if (other === isOr) return isOr
+  throw isUnrecorded(other) ? joined(missing, other) : missing
 }
 
 export function booleanOf(value: Value): boolean {

@@ -1,15 +1,17 @@
 // Expressions in CEL: parsed and checked by a library, evaluated here within a bound. Loaded by the first policy with a
 // rule that has a condition.
 import { EvaluationError, ParseError, TypeError as TypeMistake } from '@marcbachmann/cel-js'
+import { isUnrecorded, type Unrecorded } from '@svc/core'
 import { CallScope } from './call-scope.js'
 import { Compiler, type ReadPath } from './compile.js'
 import { CostBudget, type EvaluationState, Failure, type Value, type Variables } from './evaluation.js'
 import { ExpressionError } from './mistake.js'
 import { pathOf } from './nodes.js'
+import { recordedInput } from './recorded-input.js'
 import { type DeclaredType, environment, fieldsOf, isRequired, typeOfSchema, typeOfVar } from './types.js'
 
 export type { ReadPath, Value, Variables }
-export { CallScope, ExpressionError, Failure }
+export { CallScope, ExpressionError, Failure, recordedInput }
 
 /** Characters of an expression. */
 const MAX_LENGTH = 2000
@@ -28,7 +30,7 @@ export interface Expression {
   mentions(path: string): boolean
   /** Members of `args` that it reads, which the schema does not require, without asking by `has`. */
   readonly optional: readonly string[]
-  evaluate(variables: Variables, scope: CallScope): Value | Failure
+  evaluate(variables: Variables, scope: CallScope): Value | Failure | Unrecorded
 }
 
 /** @throws {ExpressionError} for a mistake in the text */
@@ -77,16 +79,16 @@ function optionalIn(reads: readonly ReadPath[], schema: unknown): string[] {
   )
 }
 
-/** The value of a read, or why it has none. */
+/** The value of a read, or why it has none; of a recorded call, whether it depends on what was not recorded. */
 export function evaluateBounded(
   run: (evaluation: EvaluationState) => Value,
   variables: Variables,
   scope: CallScope,
-): Value | Failure {
+): Value | Failure | Unrecorded {
   try {
     return run({ variables, members: scope.members, budget: new CostBudget(scope), locals: [] })
   } catch (error) {
-    if (error instanceof Failure) return error
+    if (error instanceof Failure || isUnrecorded(error)) return error
     throw error
   }
 }

@@ -4,11 +4,11 @@ import {
   booleanOf,
   type Evaluate,
   type EvaluationState,
-  Failure,
   fail,
   isList,
   isMap,
   typeOf,
+  Undecided,
   type Value,
 } from './evaluation.js'
 
@@ -43,14 +43,13 @@ export function elementsOf(value: Value, { members }: EvaluationState): readonly
 
 /** Whether the condition has the value for some element; a failure counts only if none has. */
 function quantify({ items, depth, evaluation, first }: MacroRun, wanted: boolean): boolean {
-  let failure: Failure | undefined
+  const condition: Evaluate = (inner) => booleanOf(first(inner))
+  const undecided = new Undecided()
   for (const item of items) {
     evaluation.locals[depth] = item
-    const value = attemptValue(first, evaluation)
-    if (value instanceof Failure) failure ??= value
-    else if (booleanOf(value) === wanted) return true
+    if (undecided.note(attemptValue(condition, evaluation)) === wanted) return true
   }
-  if (failure !== undefined) throw failure
+  undecided.throwFirst()
   return false
 }
 

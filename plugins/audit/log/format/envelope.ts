@@ -11,6 +11,8 @@ export interface EnvelopePrincipal {
   roles?: readonly string[]
   /** Of the token. */
   scopes?: readonly string[]
+  /** The node that the token names. */
+  node_id?: string
 }
 
 /** One hop of one call, before it is signed. */

@@ -1,0 +1,41 @@
+// Calls that are read from their records, for `svc policy replay`: a record leaves out much of what stages read.
+import { brand, hasBrand } from './contract.js'
+import { slot } from './slot.js'
+import type { KeptValues } from './slots.js'
+
+/**
+ * Thrown where a stage reads what the record of the call leaves out. A stage that can still judge catches it, and reports
+ * what it cannot decide as a finding that is `possible`. Without a stack trace, as replays throw it for each call.
+ */
+export class Unrecorded {
+  readonly [brand] = 'Unrecorded'
+
+  /** What is missing, in words for the operator: `args.amount`. */
+  constructor(readonly facts: readonly string[]) {}
+}
+
+/** Whether `value` is an `Unrecorded`, of any copy of this package. */
+export function isUnrecorded(value: unknown): value is Unrecorded {
+  return hasBrand(value, 'Unrecorded')
+}
+
+/** That a finding about a recorded call may apply: its stage read what was not recorded. */
+export interface PossibleFinding {
+  readonly missing: readonly string[]
+  /**
+   * SHA-256, hex, of the configuration that decides whether it applies. What another policy with the same one found about
+   * the call holds for this policy too.
+   */
+  readonly basis: string
+  /** Taken not to apply if it is not known what was configured when the call was recorded. */
+  readonly isPresumedAbsent?: true
+}
+
+/** What the record of a call states beyond its request and its caller. */
+export interface RecordedCall {
+  /** Undefined if the record has no such values. */
+  readonly kept: KeptValues | undefined
+}
+
+/** Set for a call that is read from its record: the members of its request and its headers may throw `Unrecorded`. */
+export const recordedCall = slot<RecordedCall>('recordedCall')

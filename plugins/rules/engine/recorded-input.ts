@@ -1,0 +1,89 @@
+// The arguments of a recorded call, as far as its record keeps them. Reading what it does not have throws `Unrecorded`.
+import { type KeptValues, Unrecorded } from '@svc/core'
+import type { JsonObject, JsonValue } from '@svc/core/json'
+import { foldName } from '@svc/core/match'
+import { CallScope } from './call-scope.js'
+import type { CostBudget } from './evaluation.js'
+import { FoldedMembers } from './members.js'
+import { writtenPath } from './nodes.js'
+
+type Names = readonly (string | number)[]
+
+interface PartialObject {
+  readonly names: Names
+  /** By folded name: the value; undefined for a member that is absent. */
+  readonly members: Map<string, JsonValue | undefined>
+}
+
+class RecordedMembers extends FoldedMembers {
+  readonly #partial = new Map<JsonObject, PartialObject>()
+
+  /** An object of which no member is known. */
+  create(names: Names): JsonObject {
+    const object: JsonObject = Object.create(null)
+    this.#partial.set(object, { names, members: new Map() })
+    return object
+  }
+
+  /**
+   * Adds what was kept about the member at the path below the object; undefined if there is no value at the path, which
+   * says that the last member is absent only if the object that would hold it is there.
+   */
+  add(object: JsonObject, [name, ...inner]: Names, value: JsonValue | undefined): void {
+    const partial = this.#partial.get(object)
+    // What a list has beside a kept item is not known, so the item does not help.
+    if (partial === undefined || typeof name !== 'string' || typeof inner[0] === 'number') return
+    const folded = foldName(name)
+    if (inner.length === 0) {
+      partial.members.set(folded, value)
+      return
+    }
+    let within = partial.members.get(folded)
+    if (!isObject(within)) {
+      if (value === undefined) return
+      within = this.create([...partial.names, name])
+      partial.members.set(folded, within)
+    }
+    this.add(within, inner, value)
+  }
+
+  override namesOf(object: JsonObject): readonly string[] {
+    const partial = this.#partial.get(object)
+    return partial === undefined ? super.namesOf(object) : missing(partial.names)
+  }
+
+  override find(object: JsonObject, folded: string, budget: CostBudget): string | undefined {
+    const partial = this.#partial.get(object)
+    if (partial === undefined) return super.find(object, folded, budget)
+    if (!partial.members.has(folded)) return missing([...partial.names, folded])
+    const value = partial.members.get(folded)
+    if (value === undefined) return undefined
+    Object.defineProperty(object, folded, { value, configurable: true })
+    return folded
+  }
+}
+
+function isObject(value: JsonValue | undefined): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function missing(names: Names): never {
+  throw new Unrecorded([writtenPath(names)])
+}
+
+/** `namesOf` parses a path that was kept; undefined for a text that is not one. */
+export function recordedInput(
+  kept: KeptValues | undefined,
+  namesOf: (path: string) => Names | undefined,
+): { readonly scope: CallScope; readonly args: JsonObject; readonly params: JsonObject } {
+  const members = new RecordedMembers()
+  const [args, params] = [members.create(['args']), members.create(['params'])]
+  const add = (path: string, value: JsonValue | undefined) => {
+    const [root, ...names] = namesOf(path) ?? []
+    const object = root === 'args' ? args : root === 'params' ? params : undefined
+    if (object !== undefined) members.add(object, names, value)
+  }
+  for (const [path, value] of Object.entries(kept?.values ?? {})) add(path, value)
+  for (const path of kept?.absent ?? []) add(path, undefined)
+  return { scope: new CallScope(members), args, params }
+}
