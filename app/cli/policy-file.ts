@@ -26,6 +26,8 @@ interface PolicyUse {
   readonly found?: readonly ConfigConflict[]
   /** For a pipeline in a program: the policy may lack a port and targets. */
   readonly isInProcess?: boolean
+  /** In place of the content of the file. */
+  readonly text?: string
 }
 
 /**
@@ -36,10 +38,10 @@ export async function loadPolicyFile(
   file: string,
   env: NonNullable<PluginContext['env']>,
   checksFiles: boolean,
-  { found = [], isInProcess = false }: PolicyUse = {},
+  { found = [], isInProcess = false, text = readPolicyText(file) }: PolicyUse = {},
 ): Promise<PolicyResult<HostConfig>> {
   const ofProgram = { file: 'options', object: { port: 0, targets: {} } }
-  const layers = [...(isInProcess ? [ofProgram] : []), { file, text: readPolicyText(file) }]
+  const layers = [...(isInProcess ? [ofProgram] : []), { file, text }]
   const callers = (host: HostConfig) => (isInProcess ? ('program' as const) : callersOf(host))
   const baseDir = baseDirOf(file)
   const placeIn = (host: HostConfig) => (checksFiles ? policyPlace(host, baseDir, env) : undefined)

@@ -12,6 +12,7 @@ import { NO_VERDICT, withManual } from './manual.js'
 import { collectValue } from './option-values.js'
 import { policyDiffCommand } from './policy-diff.js'
 import { baseDirOf, commandContext, diagnosticsOf, loadPolicyFile } from './policy-file.js'
+import { policyReplayCommand } from './policy-replay.js'
 import { policyTestCommand } from './policy-test.js'
 
 interface CheckOptions {
@@ -85,6 +86,7 @@ export function policyCommand(io: CliIo = processIo(), env: Environment = proces
     )
     .addCommand(policyTestCommand(io, env))
     .addCommand(policyDiffCommand(io, env))
+    .addCommand(policyReplayCommand(io, env))
     .addCommand(withManual(printing, { example: '> svc.schema.json' }))
 }
 

@@ -62,6 +62,11 @@ describe('the exit code of', () => {
         bad: [at('narrow.yaml'), at('valid.yaml')],
         none: [at('none'), at('valid.yaml')],
       },
+      'policy replay': {
+        good: [at('open.yaml'), '--log', log],
+        bad: [at('valid.yaml'), '--log', log],
+        none: [at('open.yaml'), '--log', tampered],
+      },
       'policy explain': {
         good: [at('valid.yaml'), ...call, '--expect', 'deny'],
         bad: [at('valid.yaml'), ...call, '--expect', 'allow'],
@@ -114,6 +119,7 @@ describe('the exit code of', () => {
       quotas: { adapter: 'memory' },
     }
     writeFileSync(at('valid.yaml'), JSON.stringify(policy))
+    writeFileSync(at('open.yaml'), JSON.stringify({ ...policy, authn: { allowUnauthenticated: true } }))
     writeFileSync(at('no-targets.yaml'), JSON.stringify({ ...policy, targets: {} }))
     const entitlements = { default_plan: 'none', plans: { none: {} }, tenants: {} }
     writeFileSync(at('narrow.yaml'), JSON.stringify({ ...policy, entitlements }))

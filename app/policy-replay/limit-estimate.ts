@@ -1,0 +1,70 @@
+// Estimates what limits would have refused: recorded calls are counted in the order of their arrival by the stages that
+// count live calls. Retries that a refusal would have caused never came, so these are estimates.
+import { callRequest, type Identity, identity, type Limit, limits } from '@svc/core'
+import { compose, type Dispatch, type PlacedStage } from '@svc/core/pipeline'
+import { unsent, unsentCall } from '../policy/unsent-call.js'
+import type { VirtualClock } from '../policy-test/clock.js'
+
+export interface CountedCall {
+  /** Milliseconds since the epoch. */
+  readonly at: number
+  readonly tenant: string
+  readonly tool: string
+  readonly limits: readonly Limit[]
+  /** Whether a limit refused it when it was recorded. */
+  readonly wasRefused: boolean
+}
+
+export interface LimitEstimate {
+  /** Calls after the warm-up that limits would refuse and did not, by tool and limit. */
+  readonly more: ReadonlyMap<string, number>
+  /** Calls that limits refused and would not. */
+  readonly fewer: number
+  /** The end of the warm-up; undefined if the calls span less. */
+  readonly from: string | undefined
+}
+
+const WARM_UP_MS = 86_400_000
+
+/** The calls are sorted in place. */
+export async function estimateLimits(
+  calls: CountedCall[],
+  stages: readonly PlacedStage[],
+  clock: VirtualClock,
+): Promise<LimitEstimate> {
+  calls.sort((a, b) => a.at - b.at)
+  const from = (calls[0]?.at ?? 0) + WARM_UP_MS
+  const count = compose(stages, commit)
+  const more = new Map<string, number>()
+  let fewer = 0
+  for (const call of calls) {
+    clock.set({ time: call.at })
+    const control = unsentCall(anyRequest, { receivedAt: call.at })
+    const caller: Identity = { tenant: call.tenant, authenticated: true, roles: [] }
+    control.call.set(identity, caller)
+    control.call.set(limits, call.limits)
+    await control.request()
+    const outcome = await count(control)
+    if (call.at < from) continue
+    const isRefused = outcome.kind !== 'completed'
+    if (isRefused && !call.wasRefused) {
+      const key = `${call.tool}  ${outcome.code}`
+      more.set(key, (more.get(key) ?? 0) + 1)
+    } else if (!isRefused && call.wasRefused) fewer++
+  }
+  const spansMore = (calls.at(-1)?.at ?? 0) >= from
+  return { more, fewer, from: spansMore ? new Date(from).toISOString() : undefined }
+}
+
+/** The limits of a call are those that were set, whatever its request. */
+const anyRequest = callRequest({
+  kind: 'tool',
+  method: null,
+  server: 'any',
+  name: 'any',
+  version: '1',
+  args: {},
+  idempotencyKey: null,
+})
+
+const commit: Dispatch = async (_call, control) => (await control.commitHolds()) ?? unsent

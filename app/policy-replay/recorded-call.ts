@@ -1,0 +1,263 @@
+// A call as its record states it. What the record leaves out throws `Unrecorded` when a stage reads it.
+import type { IncomingHttpHeaders } from 'node:http'
+import {
+  type CallAgent,
+  type CallRequest,
+  type Identity,
+  type KeptValues,
+  type RequestKind,
+  recordedCall,
+  requestReference,
+  trustedCaller,
+  Unrecorded,
+} from '@svc/core'
+import { canonicalize, type JsonObject, type JsonValue } from '@svc/core/json'
+import { pathReadings, ReferenceInputError } from '@svc/core/match'
+import type { CallControl } from '@svc/core/pipeline'
+import { BoundedMap } from '@svc/core/store'
+import type { SignedEnvelope } from '@svc/plugin-audit/log'
+import { unsentCall } from '../policy/unsent-call.js'
+
+/** Marks a pseudonym, so that the text with it is not the one that was judged. */
+const PSEUDONYM = 'hmac-sha256:'
+
+const kinds: ReadonlyMap<string, RequestKind> = new Map([
+  ['tools/call', 'tool'],
+  ['prompts/get', 'prompt'],
+  ['resources/read', 'resource'],
+  ['resources/subscribe', 'resource'],
+  ['resources/unsubscribe', 'resource'],
+])
+
+export interface RecordedSubject {
+  readonly kind: RequestKind
+  readonly server: string
+  readonly name: string
+  readonly version: string
+  readonly method: string | null
+}
+
+/** Undefined for a record that does not say what was called. */
+export function recordedSubjectOf(record: SignedEnvelope): RecordedSubject | undefined {
+  const { mcp_method: method = null } = record
+  const [server] = splitAtVersion(record.server)
+  const [name, version] = splitAtVersion(record.tool)
+  // Whether the completion is of a prompt or of a resource is not recorded.
+  if (method === 'completion/complete' || record.tool.includes(PSEUDONYM)) return undefined
+  const isMessage = method === null && (record.mcp_revision !== undefined || record.rpc_id !== undefined)
+  const kind = method === null ? (isMessage ? 'protocol' : 'tool') : (kinds.get(method) ?? 'protocol')
+  return { kind, server, name, version, method }
+}
+
+function splitAtVersion(text: string): [name: string, version: string] {
+  const at = text.lastIndexOf('@')
+  return at < 0 ? [text, ''] : [text.slice(0, at), text.slice(at + 1)]
+}
+
+/** `isInPath` says whether the policy sends the tool's name in a URL path. */
+export function controlOf(
+  record: SignedEnvelope,
+  subject: RecordedSubject,
+  isInPath: boolean,
+): CallControl | undefined {
+  const request = requestOf(record, subject, isInPath)
+  if (request === undefined) return undefined
+  const control = unsentCall(request, {
+    headers: recordedHeaders,
+    agent: new RecordedAgent(record),
+    receivedAt: Date.parse(record.ts),
+  })
+  control.call.set(recordedCall, { kept: plainValues(record.kept) })
+  const caller = record.principal ?? {}
+  if (caller.user !== undefined || caller.user_id !== undefined || caller.client_id !== undefined) {
+    control.call.set(trustedCaller, new RecordedCaller(record))
+  }
+  return control
+}
+
+function plainValues(kept: KeptValues | undefined): KeptValues | undefined {
+  if (kept === undefined) return undefined
+  const plain = Object.entries(kept.values).filter(
+    ([, value]) => typeof value !== 'string' || !value.includes(PSEUDONYM),
+  )
+  return { ...kept, values: Object.fromEntries(plain) }
+}
+
+function missing(...facts: string[]): never {
+  throw new Unrecorded(facts)
+}
+
+/** Defines the member as it was recorded. A pseudonym does not say which name it stands for. */
+function define(object: object, member: string, value: string | null | undefined, fact: string): void {
+  if (value === undefined) return
+  if (value?.includes(PSEUDONYM) === true) Object.defineProperty(object, member, { get: () => missing(fact) })
+  else Object.defineProperty(object, member, { value, enumerable: true })
+}
+
+class RecordedCaller {
+  readonly identity: RecordedIdentity
+  readonly #record: SignedEnvelope
+
+  constructor(record: SignedEnvelope) {
+    this.#record = record
+    this.identity = new RecordedIdentity(record)
+  }
+
+  get scopes(): ReadonlySet<string> {
+    return new Set(scopesOf(this.#record))
+  }
+}
+
+/** Records without what decided them are of a gateway that did not record scopes. */
+function scopesOf({ principal, decided_by: decidedBy }: SignedEnvelope): readonly string[] {
+  return principal?.scopes ?? (decidedBy === undefined ? missing('the scopes of the token') : [])
+}
+
+class RecordedIdentity implements Identity {
+  readonly authenticated = true
+  readonly tenant: string
+  readonly roles: readonly string[]
+  declare readonly user?: string
+  declare readonly userId?: string
+  declare readonly clientId?: string
+  declare readonly client?: string
+  declare readonly nodeId?: string
+  readonly #record: SignedEnvelope
+
+  constructor(record: SignedEnvelope) {
+    const { user, user_id, client_id, roles = [], node_id } = record.principal ?? {}
+    this.tenant = record.tenant
+    this.roles = roles
+    this.#record = record
+    define(this, 'user', user, "the user's name")
+    define(this, 'userId', user_id, "the user's id")
+    define(this, 'clientId', client_id, "the client's id")
+    define(this, 'nodeId', node_id, "the token's node")
+    // The client that a user's token was issued to is not recorded.
+    define(this, 'client', user === undefined ? client_id : PSEUDONYM, 'caller.client')
+  }
+
+  get subject(): string {
+    return missing('caller.sub')
+  }
+
+  get issuer(): string {
+    return missing("the token's issuer")
+  }
+
+  get scopes(): readonly string[] {
+    return scopesOf(this.#record)
+  }
+}
+
+class RecordedAgent implements CallAgent {
+  readonly nodeId: string | null
+  declare readonly agentRef: string | null
+  readonly variables: Record<string, unknown> | null
+  readonly metadata: Record<string, unknown> | null
+
+  constructor({ nodeId = null, agentRef = null, agentVariables, agentMetadata }: SignedEnvelope) {
+    this.nodeId = nodeId
+    this.variables = agentVariables ?? null
+    this.metadata = agentMetadata ?? null
+    define(this, 'agentRef', agentRef, 'claimed.agent')
+  }
+
+  get parentRef(): string | null {
+    return missing('claimed.parent')
+  }
+}
+
+/** A call that was accepted has the tenant of its caller in `x-tenant`, or none. */
+const recordedHeaders = new Proxy<IncomingHttpHeaders>(
+  {},
+  {
+    get: (_headers, name) =>
+      name === 'x-tenant' || name === 'authorization' ? undefined : missing(`the header ${String(name)}`),
+    has: (_headers, name) => missing(`the header ${String(name)}`),
+    ownKeys: () => missing('the headers'),
+  },
+)
+
+/** The names of a request, which many calls share. */
+interface NamedRequest extends RecordedSubject {
+  readonly reference: string
+  readonly readings: readonly string[]
+}
+
+const named = new BoundedMap<string, NamedRequest | null>(10_000)
+
+/** Undefined for names that no call can have. */
+function requestOf(
+  record: SignedEnvelope,
+  subject: RecordedSubject,
+  isInPath: boolean,
+): CallRequest | undefined {
+  const { kind, server, name, version, method } = subject
+  const key = JSON.stringify([kind, server, name, version, method, isInPath])
+  let found = named.get(key)
+  if (found === undefined) {
+    found = namesOf(subject, isInPath) ?? null
+    named.set(key, found)
+  }
+  return found === null ? undefined : new RecordedRequest(found, record)
+}
+
+function namesOf(subject: RecordedSubject, isInPath: boolean): NamedRequest | undefined {
+  const { server, name, version } = subject
+  try {
+    const reference = requestReference(subject)
+    const inPath = isInPath ? pathReadings({ server, tool: name, version }) : []
+    return { ...subject, reference, readings: [reference, ...inPath] }
+  } catch (error) {
+    if (error instanceof ReferenceInputError) return undefined
+    throw error
+  }
+}
+
+class RecordedRequest implements CallRequest {
+  readonly kind: RequestKind
+  readonly method: string | null
+  readonly server: string
+  readonly name: string
+  readonly version: string
+  readonly reference: string
+  readonly readings: readonly string[]
+  readonly idempotencyKey: string | null
+  declare readonly shownBy?: readonly string[]
+
+  constructor(names: NamedRequest, { idempotency_key: key = null }: SignedEnvelope) {
+    this.kind = names.kind
+    this.method = names.method
+    this.server = names.server
+    this.name = names.name
+    this.version = names.version
+    this.reference = names.reference
+    this.readings = names.readings
+    this.idempotencyKey = key
+    // Resources of user interfaces have tools that show them.
+    if (names.kind === 'resource' && names.name.startsWith('ui:')) {
+      Object.defineProperty(this, 'shownBy', { get: () => missing('the tools whose user interface it is') })
+    }
+  }
+
+  get args(): JsonValue {
+    return this.kind === 'resource' ? { uri: this.name } : missing('the arguments')
+  }
+
+  get canonicalArgs(): string {
+    return canonicalize(this.args)
+  }
+
+  get params(): JsonObject {
+    return missing('the params')
+  }
+
+  get canonicalParams(): string {
+    return missing('the params')
+  }
+
+  get bytes(): number {
+    return missing('the size of the request')
+  }
+}
