@@ -13,33 +13,29 @@ interface PackedFile {
   readonly filename: string
 }
 
+/** Packs every package that a gateway needs, and those in `others`. Takes some seconds: once per suite. */
+export function packInto(target: string, others: readonly string[] = []): readonly PackedFile[] {
+  // npm would do it too, but not while it ignores scripts.
+  execFileSync(process.execPath, [join(repository, 'scripts/bundle.mjs'), '--required'])
+  const plugins = readdirSync(join(repository, 'plugins')).map((name) => `plugins/${name}`)
+  const flags = ['core', 'app', ...plugins, ...others].flatMap((folder) => ['--workspace', folder])
+  const printed = execFileSync(
+    'npm',
+    ['pack', '--json', '--ignore-scripts', '--pack-destination', target, ...flags],
+    { cwd: repository, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] },
+  )
+  return Object.values(JSON.parse(printed))
+}
+
 export class PackedInstall {
   /** An empty project: what a module in it imports comes from the tarballs. */
   readonly directory = mkdtempSync(join(tmpdir(), 'svc-packed-'))
   readonly #tarballs: Map<string, string>
 
-  /** Packs every package that is published. Takes some seconds: once per suite. */
   constructor() {
-    // npm would do it too, but not while it ignores scripts.
-    execFileSync(process.execPath, [join(repository, 'scripts/bundle.mjs'), '--required'])
     const target = join(this.directory, '.tarballs')
     mkdirSync(target)
-    const folders = [
-      'core',
-      'app',
-      ...readdirSync(join(repository, 'plugins')).map((name) => `plugins/${name}`),
-    ]
-    const flags = folders.flatMap((folder) => ['--workspace', folder])
-    const printed = execFileSync(
-      'npm',
-      ['pack', '--json', '--ignore-scripts', '--pack-destination', target, ...flags],
-      {
-        cwd: repository,
-        encoding: 'utf8',
-        stdio: ['ignore', 'pipe', 'pipe'],
-      },
-    )
-    const packed: readonly PackedFile[] = Object.values(JSON.parse(printed))
+    const packed = packInto(target)
     this.#tarballs = new Map(packed.map(({ name, filename }) => [name, join(target, filename)]))
     for (const name of this.#tarballs.keys()) this.unpack(name, join(this.directory, 'node_modules', name))
     this.#linkOthers()

@@ -1,0 +1,50 @@
+// The unit for systemd: how far it confines the gateway, and its commands in a scratch directory.
+import { execFileSync, spawnSync } from 'node:child_process'
+import { join } from 'node:path'
+import { expect } from 'chai'
+import { svc } from '../../support/svc.js'
+import { fileOf, hosts, ScratchHost } from './host.js'
+
+const unit = join(hosts, 'svc-gateway.service')
+const [, version = '0'] =
+  /systemd (\d+)/.exec(spawnSync('systemd-analyze', ['--version'], { encoding: 'utf8' }).stdout ?? '') ?? []
+
+describe('the unit for systemd', function () {
+  this.timeout(120_000)
+  const settings = new Map(
+    [...fileOf('svc-gateway.service').matchAll(/^(\w+)=(.*)$/gm)].map(([, key, value]) => [key, value]),
+  )
+  /** The command, with the program of this build. */
+  const words = (key: string) =>
+    settings
+      .get(key)!
+      .replace('/usr/bin/node', process.execPath)
+      .replace(/\/opt\/svc\S+svc\.js/, svc)
+      .split(' ')
+
+  it('confines the gateway to an exposure below 3 of 10', function () {
+    if (Number(version) < 250) this.skip()
+    execFileSync('systemd-analyze', ['security', '--offline=true', '--threshold=30', unit], { stdio: 'pipe' })
+  })
+
+  it('starts, reloads and stops the gateway, which writes to its state directory alone', async () => {
+    await using host = await ScratchHost.start()
+    await host.configure()
+    expect(settings.get('StateDirectory')).to.equal('svc')
+    await using making = host.start(
+      [process.execPath, svc, 'keys', 'generate', '--out', '/var/lib/svc/audit.key'],
+      {},
+    )
+    expect(await making.exit).to.equal(0)
+    await using gateway = host.start(words('ExecStart'), host.env, settings.get('WorkingDirectory'))
+    await gateway.prints('"listening"')
+    const [kill = '', ...args] = words('ExecReload')
+    execFileSync(
+      kill,
+      args.map((word) => word.replace('$MAINPID', String(gateway.pid))),
+    )
+    await gateway.prints('"policy reloaded"')
+    gateway.kill('SIGTERM')
+    expect(await gateway.exit).to.equal(0)
+  })
+})
