@@ -13,11 +13,12 @@ import {
   type Stage,
   verdict,
 } from '@svc/core'
+import { rewriteOutcome } from '@svc/core/response'
 import { EvaluationError } from './evaluation/error.js'
 import { type GuardedEvaluator, principalOf } from './evaluation/guarded-evaluator.js'
 import type { Decision } from './evaluation/obligations.js'
 import { evaluationRequest, type RequestOptions } from './evaluation/request.js'
-import { redactOutcome } from './redact/outcome.js'
+import { rewriterOf } from './redact/rewriter.js'
 import { describeOutputRule, type OutputRule } from './redact/rule.js'
 
 export interface EvaluationSource {
@@ -125,7 +126,7 @@ export class RuntimeStage implements Stage {
     // In observe mode the decision and its obligations are only recorded.
     if (redactions.length === 0 || source.requestOptions.rule.mode === 'observe') return next()
     call.set(responseChange, true)
-    return redactOutcome(call, request, await next(), redactions)
+    return rewriteOutcome(call, request, await next(), rewriterOf(redactions))
   }
 }
 

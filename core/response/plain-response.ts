@@ -1,0 +1,154 @@
+// Rewrites responses of the invoke protocol: JSON as a value, other text as text.
+import { isRefusal } from '../call/errors.js'
+import {
+  type Completed,
+  failed,
+  type Outcome,
+  type ResponseChunk,
+  type ResponseStream,
+} from '../call/outcome.js'
+import { readEvent, SseSplitter } from '../http/index.js'
+import { isTooCostly } from '../json/index.js'
+import type { ResponseRewriter } from './rewriter.js'
+
+/** A large streamed body is buffered up to this size; beyond it, it cannot be read. */
+const maxBuffered = 16 * 1024 * 1024
+const maxEventBytes = 1024 * 1024
+const eventType = /^[\w.-]{1,64}$/
+const removedEvent = Buffer.from(': withheld\n\n')
+
+/** Headers that describe the original body. */
+const originalBodyHeaders: ReadonlySet<string> = new Set([
+  'etag',
+  'content-disposition',
+  'content-length',
+  'digest',
+])
+
+export async function rewriteBody(
+  response: Completed,
+  body: Uint8Array,
+  rewriter: ResponseRewriter,
+): Promise<Completed> {
+  if (body.byteLength === 0) return changed(response, body)
+  const text = readableText(response, body)
+  const rewritten = text === undefined ? undefined : await rewriteText(response, text, rewriter)
+  if (rewritten === undefined)
+    return rewriter.unreadable === undefined ? response : replaced(response, rewriter.unreadable)
+  return rewritten === text ? response : changed(response, Buffer.from(rewritten))
+}
+
+function changed(response: Completed, body: Uint8Array): Completed {
+  const { digest: _originalDigest, ...rest } = response
+  return { ...rest, headers: keptHeaders(response), body }
+}
+
+function replaced(response: Completed, replacement: string): Completed {
+  const { headers, ...rest } = changed(response, Buffer.from(JSON.stringify(replacement)))
+  const { 'content-encoding': _originalEncoding, ...others } = headers
+  return { ...rest, headers: { ...others, 'content-type': 'application/json' } }
+}
+
+/** Buffers a streamed body that is not an event stream, then rewrites it. */
+export async function rewriteBuffered(
+  response: Completed,
+  body: ResponseStream,
+  rewriter: ResponseRewriter,
+): Promise<Outcome> {
+  if (rewriter.unreadable === undefined && typeOf(response) === undefined) return response
+  const chunks: Uint8Array[] = []
+  let size = 0
+  try {
+    for await (const { bytes } of body) {
+      size += bytes.byteLength
+      if (size > maxBuffered) break
+      chunks.push(bytes)
+    }
+  } catch (error) {
+    if (isRefusal(error)) throw error
+    const message = 'The upstream closed the connection before its response was complete.'
+    return failed('UPSTREAM_UNREACHABLE', message, { cause: error })
+  }
+  if (size > maxBuffered) return replaced(response, rewriter.unreadable ?? '')
+  return rewriteBody(response, Buffer.concat(chunks), rewriter)
+}
+
+/** Each event is rewritten as a separate value, unless what is sought may span several. */
+export function rewriteEvents(
+  response: Completed,
+  body: ResponseStream,
+  rewriter: ResponseRewriter,
+): Completed {
+  const rewrite = rewriter.spansEvents ? removeAll : rewriteEach
+  const rewritten: ResponseStream = {
+    ...(body.drainWhenAbandoned === undefined ? {} : { drainWhenAbandoned: body.drainWhenAbandoned }),
+    [Symbol.asyncIterator]: () => rewrite(body, rewriter),
+  }
+  return { ...response, headers: keptHeaders(response), body: rewritten }
+}
+
+function keptHeaders({ headers }: Completed): Completed['headers'] {
+  return Object.fromEntries(Object.entries(headers).filter(([name]) => !originalBodyHeaders.has(name)))
+}
+
+async function* rewriteEach(body: ResponseStream, rewriter: ResponseRewriter): AsyncGenerator<ResponseChunk> {
+  const splitter = new SseSplitter(maxEventBytes)
+  for await (const chunk of body) {
+    for (const { bytes, isEvent } of splitter.push(chunk.bytes)) {
+      const isPassed = !isEvent && rewriter.unreadable === undefined
+      yield { bytes: isEvent ? await rewrittenEvent(bytes, rewriter) : isPassed ? bytes : removedEvent }
+    }
+  }
+}
+
+async function* removeAll(body: ResponseStream, rewriter: ResponseRewriter): AsyncGenerator<ResponseChunk> {
+  for await (const _ of body) yield { bytes: removedEvent }
+  yield { bytes: Buffer.from(`data: ${JSON.stringify(rewriter.unreadable ?? '')}\n\n`) }
+}
+
+async function rewrittenEvent(bytes: Uint8Array, rewriter: ResponseRewriter): Promise<Uint8Array> {
+  const { type, data } = readEvent(bytes)
+  const rewritten = await rewriter.text(data)
+  if (rewritten === data) return bytes
+  const lines = rewritten.split(/\r\n|\r|\n/).map((line) => `data: ${line}\n`)
+  return Buffer.from(`${eventType.test(type) ? `event: ${type}\n` : ''}${lines.join('')}\n`)
+}
+
+/** Undefined for content that cannot be rewritten. */
+async function rewriteText(
+  response: Completed,
+  text: string,
+  rewriter: ResponseRewriter,
+): Promise<string | undefined> {
+  if (typeOf(response) === 'text') return rewriter.text(text)
+  if (isTooCostly(text)) return undefined
+  try {
+    const value: unknown = JSON.parse(text)
+    const rewritten = await rewriter.json(value, text.length)
+    return rewritten === value ? text : JSON.stringify(rewritten)
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined
+    throw error
+  }
+}
+
+function readableText(response: Completed, body: Uint8Array): string | undefined {
+  return typeOf(response) === undefined ? undefined : decodeUtf8(body)
+}
+
+function typeOf({ headers }: Completed): 'json' | 'text' | undefined {
+  const { 'content-type': header, 'content-encoding': encoding = 'identity' } = headers
+  if (encoding !== 'identity' || typeof header !== 'string') return undefined
+  const type = (header.split(';', 1)[0] ?? '').trim().toLowerCase()
+  if (type === 'application/json' || type.endsWith('+json')) return 'json'
+  return type.startsWith('text/') ? 'text' : undefined
+}
+
+function decodeUtf8(bytes: Uint8Array): string | undefined {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch (error) {
+    if (error instanceof TypeError) return undefined
+    throw error
+  }
+}

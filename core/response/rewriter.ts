@@ -1,0 +1,25 @@
+// What a stage changes in the responses of calls, whatever protocol and transport they come by.
+import type { MaybePromise } from '../call/maybe-promise.js'
+
+type Fields = Readonly<Record<string, unknown>>
+
+/** Each function returns the same value if it changes nothing. `size` is that of the JSON or text, in UTF-16 code units. */
+export interface ResponseRewriter {
+  /** The result of an MCP method; the new one is valid under the schema of its result. */
+  result(result: unknown, method: string | null, size: number): MaybePromise<unknown>
+  /** A JSON-RPC error, with an integer code and a message. */
+  error(error: unknown, size: number): MaybePromise<unknown>
+  /** A request or notification of an MCP server on the stream of the call; undefined removes it. */
+  message(message: Fields): MaybePromise<Fields | undefined>
+  /** The JSON of another response. */
+  json(value: unknown, size: number): MaybePromise<unknown>
+  /** Another response that is text, or what one of its events has. */
+  text(text: string): MaybePromise<string>
+  /**
+   * In place of what is neither JSON nor text, or larger than can be read; of a stream such parts are removed. Undefined lets
+   * them pass.
+   */
+  readonly unreadable: string | undefined
+  /** Whether events of a plain stream must not be judged one by one: all are removed, and `unreadable` ends the stream. */
+  readonly spansEvents: boolean
+}

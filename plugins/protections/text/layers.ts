@@ -1,0 +1,172 @@
+// Texts within a text: what a model or a program gets when it decodes a part of it.
+
+/** A decoded part, with the bounds of the part that it comes from in the outermost text. */
+export interface Layer {
+  readonly encoding: 'base64' | 'hex' | 'percent' | 'escapes' | 'entities' | 'spaced'
+  readonly text: string
+  readonly start: number
+  readonly end: number
+}
+
+const BASE64 = /(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{16,}={0,2}/g
+const HEX = /(?<![0-9A-Fa-f])(?:[0-9A-Fa-f]{2}[ :]?){8,}/g
+const PERCENT = /%[0-9A-Fa-f]{2}/g
+const ESCAPES = /\\(?:x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|u\{[0-9A-Fa-f]{1,6}\}|[0-3][0-7]{2})/g
+const ENTITIES = /&(?:#\d{1,7}|#x[0-9A-Fa-f]{1,6}|lt|gt|amp|quot|apos|nbsp);/g
+/** Five or more single letters: `i g n o r e`, `i-g-n-o-r-e`. */
+const SPACED = /(?<![A-Za-z])(?:[A-Za-z][ ._*-]{1,3}){5,}[A-Za-z](?![A-Za-z])/g
+
+/** Encodings within encodings are followed this far. */
+const MAX_DEPTH = 3
+/** Decoded text in all, in UTF-16 code units, as a multiple of the given text. Each encoding shortens what it decodes. */
+const MAX_GROWTH = 3
+
+/** The decoded parts of a text, and theirs, with at most three times its length in all. */
+export function layersOf(text: string): Layer[] {
+  const layers: Layer[] = []
+  let left = Math.max(text.length, 1024) * MAX_GROWTH
+  let outer: readonly Layer[] = [{ encoding: 'spaced', text, start: 0, end: text.length }]
+  for (let depth = 0; depth < MAX_DEPTH && outer.length > 0; depth++) {
+    const found: Layer[] = []
+    for (const { text: within, start, end } of outer) {
+      for (const layer of decoded(within)) {
+        left -= layer.text.length
+        if (left < 0) return layers
+        found.push(depth === 0 ? layer : { ...layer, start, end })
+      }
+    }
+    layers.push(...found)
+    outer = found
+  }
+  return layers
+}
+
+function* decoded(text: string): Generator<Layer> {
+  yield* each('base64', text, BASE64, fromBase64)
+  yield* each('hex', text, HEX, fromHex)
+  if (text.includes('%')) yield* around('percent', text, PERCENT, fromPercent)
+  if (text.includes('\\')) yield* around('escapes', text, ESCAPES, fromEscapes)
+  if (text.includes('&')) yield* around('entities', text, ENTITIES, fromEntities)
+  yield* each('spaced', text, SPACED, fromSpaced)
+}
+
+/** Characters beside an escape that are decoded with it, when no white space ends the word before. */
+const MAX_WORD = 512
+
+/** Decodes the words that have escapes; words beside each other as one text. */
+function* around(
+  encoding: Layer['encoding'],
+  text: string,
+  unit: RegExp,
+  decode: (run: string) => string,
+): Generator<Layer> {
+  let start = 0
+  let end = -1
+  for (const { index, 0: escaped } of text.matchAll(unit)) {
+    if (index < end) continue
+    const from = wordStart(text, index, end)
+    if (end >= 0 && from - end > 2) {
+      yield { encoding, text: decode(text.slice(start, end)), start, end }
+      start = from
+    } else if (end < 0) start = from
+    end = wordEnd(text, index + escaped.length)
+  }
+  if (end >= 0) yield { encoding, text: decode(text.slice(start, end)), start, end }
+}
+
+function wordStart(text: string, index: number, min: number): number {
+  const least = Math.max(min, index - MAX_WORD, 0)
+  let start = index
+  while (start > least && text.charCodeAt(start - 1) > 0x20) start--
+  return start
+}
+
+function wordEnd(text: string, index: number): number {
+  const most = Math.min(text.length, index + MAX_WORD)
+  let end = index
+  while (end < most && text.charCodeAt(end) > 0x20) end++
+  return end
+}
+
+function* each(
+  encoding: Layer['encoding'],
+  text: string,
+  pattern: RegExp,
+  decode: (run: string) => string | undefined,
+): Generator<Layer> {
+  for (const match of text.matchAll(pattern)) {
+    const inner = decode(match[0])
+    if (inner !== undefined && inner !== match[0])
+      yield { encoding, text: inner, start: match.index, end: match.index + match[0].length }
+  }
+}
+
+function fromBase64(run: string): string | undefined {
+  // Words and paths have no digits, capitals and small letters at once; what is encoded has two of them in 16 characters.
+  if (!/[A-Z]/.test(run) || !/[a-z]/.test(run)) return undefined
+  return readable(Buffer.from(run, 'base64'))
+}
+
+/** A digit of the text before it can be at its beginning. */
+function fromHex(run: string): string | undefined {
+  const digits = run.replace(/[ :]/g, '')
+  return readable(Buffer.from(digits, 'hex')) ?? readable(Buffer.from(digits.slice(1), 'hex'))
+}
+
+function fromPercent(run: string): string {
+  return run.replace(/(?:%[0-9A-Fa-f]{2})+/g, (part) =>
+    Buffer.from(part.replaceAll('%', ''), 'hex').toString(),
+  )
+}
+
+function fromEscapes(run: string): string {
+  return run.replace(
+    /\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|u\{([0-9A-Fa-f]{1,6})\}|([0-3][0-7]{2}))/g,
+    (_escape, x?: string, u?: string, braced?: string, octal?: string) =>
+      octal === undefined
+        ? character(Number.parseInt(x ?? u ?? braced ?? '', 16))
+        : character(Number.parseInt(octal, 8)),
+  )
+}
+
+const ENTITY: Readonly<Record<string, string>> = {
+  lt: '<',
+  gt: '>',
+  amp: '&',
+  quot: '"',
+  apos: "'",
+  nbsp: ' ',
+}
+
+function fromEntities(run: string): string {
+  return run.replace(
+    /&(?:#(\d{1,7})|#x([0-9A-Fa-f]{1,6})|(\w+));/g,
+    (entity, decimal?: string, hex?: string, name = '') =>
+      decimal === undefined
+        ? hex === undefined
+          ? (ENTITY[name] ?? entity)
+          : character(Number.parseInt(hex, 16))
+        : character(Number(decimal)),
+  )
+}
+
+/** Letters without what stands between them; two spaces or more separate words. */
+function fromSpaced(run: string): string {
+  return run.replace(/([A-Za-z])([ ._*-]{1,3})/g, (_pair, letter: string, between: string) =>
+    between.length > 1 ? `${letter} ` : letter,
+  )
+}
+
+function character(code: number): string {
+  return code <= 0x10ffff ? String.fromCodePoint(code) : ''
+}
+
+/** Control characters other than white space and escape, and what stands for bytes that are no UTF-8. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: escape is the one that text may have.
+const UNREADABLE = /[^\P{Cc}\t\n\v\f\r\x1b]|\ufffd/u
+
+/** The bytes as text; undefined if they are no UTF-8 or have other control characters than white space. */
+function readable(bytes: Buffer): string | undefined {
+  const text = bytes.toString()
+  return text === '' || UNREADABLE.test(text) ? undefined : text
+}

@@ -1,0 +1,224 @@
+// Phrases as sequences of words, found in one pass over a text. The time is linear in the text, whatever the phrases are:
+// of the places where a phrase could have begun the latest is the best, so that one position for each of its steps is enough.
+import { letterOf, letterOfPair, SEPARATOR, SKIPPED } from './letters.js'
+
+/** A phrase with the words of each step, in lower case; one that ends with `*` stands for all words that begin with it. */
+export interface Phrase {
+  readonly steps: readonly Step[]
+}
+
+interface Step {
+  readonly words: readonly string[]
+  /** How many other words may stand before it; 0 for the first step. */
+  readonly gap: number
+}
+
+/** A phrase in a text, in UTF-16 code units from its first to after its last word. */
+export interface PhraseMatch {
+  /** Its place in the list of phrases. */
+  readonly phrase: number
+  readonly start: number
+  readonly end: number
+}
+
+/**
+ * A phrase as rules write it: words of a step with `|`, steps with spaces, and `..N` where up to N other words may stand:
+ * `ignore|disregard ..3 previous|prior ..2 instruction*`.
+ * @throws {SyntaxError} it has no words, or a word has other characters than ASCII letters and digits.
+ */
+export function parsePhrase(text: string): Phrase {
+  const steps: Step[] = []
+  let gap = 0
+  for (const part of text.trim().split(/\s+/)) {
+    const between = /^\.\.(\d+)$/.exec(part)
+    if (between !== null) {
+      gap = Number(between[1])
+      continue
+    }
+    const words = part.split('|')
+    const wrong = words.find((word) => !/^[a-z0-9]+\*?$/.test(word))
+    if (wrong !== undefined)
+      throw new SyntaxError(`"${wrong}" is not a word: lower-case letters and digits, then * or nothing`)
+    steps.push({ words, gap: steps.length === 0 ? 0 : gap })
+    gap = 0
+  }
+  return { steps }
+}
+
+/** Words of two sentences are this far apart, further than any gap. */
+const SENTENCE = 64
+const NEVER = -1_000_000
+const EXACT = 1
+const PREFIX = 2
+
+interface Place {
+  readonly word: string
+  readonly isPrefix: boolean
+  readonly phrase: number
+  /** In the array of all steps. */
+  readonly step: number
+  readonly isFirst: boolean
+  readonly isLast: boolean
+  readonly gap: number
+}
+
+/** Finds phrases in texts. Not for use within itself: a search keeps its positions here. */
+export class PhraseMatcher {
+  /** By the hash of the word or of its beginning; later steps first, so that no word serves two steps of a phrase. */
+  readonly #places = new Map<number, Place[]>()
+  /** Which hashes, by their lowest 16 bits, can be in `#places`. */
+  readonly #filter = new Uint8Array(65_536)
+  /** For each step: the position of the word that completed it last, and where the phrase began then. */
+  readonly #position: Int32Array
+  readonly #start: Int32Array
+
+  constructor(phrases: readonly Phrase[]) {
+    let step = 0
+    for (const [phrase, { steps }] of phrases.entries()) {
+      for (const [index, { words, gap }] of steps.entries()) {
+        for (const written of words) {
+          const isPrefix = written.endsWith('*')
+          const word = isPrefix ? written.slice(0, -1) : written
+          const place = {
+            word,
+            isPrefix,
+            phrase,
+            step,
+            isFirst: index === 0,
+            isLast: index === steps.length - 1,
+            gap,
+          }
+          this.#add(place)
+        }
+        step++
+      }
+    }
+    for (const places of this.#places.values()) places.sort((a, b) => b.step - a.step)
+    this.#position = new Int32Array(step)
+    this.#start = new Int32Array(step)
+  }
+
+  #add(place: Place): void {
+    let hash = BASIS
+    for (let index = 0; index < place.word.length; index++) hash = hashed(hash, place.word.charCodeAt(index))
+    const places = this.#places.get(hash) ?? []
+    places.push(place)
+    this.#places.set(hash, places)
+    this.#filter[hash & 0xffff] = (this.#filter[hash & 0xffff] ?? 0) | (place.isPrefix ? PREFIX : EXACT)
+  }
+
+  /** In the order of their ends; each end of a phrase at most once. */
+  find(text: string): PhraseMatch[] {
+    const matches: PhraseMatch[] = []
+    this.#position.fill(NEVER)
+    let position = 0
+    let wordStart = -1
+    let hash = BASIS
+    /** The same word, with digits read as the letters that they resemble. */
+    let spelled = BASIS
+    let hasDigit = false
+    for (let index = 0; index <= text.length; index++) {
+      const unit = index < text.length ? text.charCodeAt(index) : 0x20
+      let letter = letterOf(unit)
+      if (letter === SEPARATOR && unit >= 0xd800 && unit < 0xdc00) {
+        letter = letterOfPair(unit, text.charCodeAt(index + 1))
+        if (letter !== SEPARATOR) index++
+      }
+      if (letter === SKIPPED) continue
+      const digit = digitLetter(unit)
+      if (letter !== SEPARATOR || (digit !== 0 && wordStart >= 0 && isLetter(text.charCodeAt(index + 1)))) {
+        if (wordStart < 0) {
+          wordStart = index
+          hash = spelled = BASIS
+          hasDigit = false
+        }
+        hasDigit ||= digit !== 0
+        hash = hashed(hash, letter)
+        spelled = hashed(spelled, digit === 0 ? letter : digit)
+        if (this.#mayBe(hash, PREFIX)) this.#take(hash, true, wordStart, index + 1, position, matches)
+        if (hasDigit && this.#mayBe(spelled, PREFIX))
+          this.#take(spelled, true, wordStart, index + 1, position, matches)
+        continue
+      }
+      if (wordStart >= 0) {
+        if (this.#mayBe(hash, EXACT)) this.#take(hash, false, wordStart, index, position, matches)
+        if (hasDigit && this.#mayBe(spelled, EXACT))
+          this.#take(spelled, false, wordStart, index, position, matches)
+        position++
+        wordStart = -1
+      }
+      if (isSentenceEnd(unit, text.charCodeAt(index + 1))) position += SENTENCE
+    }
+    return matches
+  }
+
+  #mayBe(hash: number, kind: number): boolean {
+    return ((this.#filter[hash & 0xffff] ?? 0) & kind) !== 0
+  }
+
+  #take(
+    hash: number,
+    isPrefix: boolean,
+    start: number,
+    end: number,
+    position: number,
+    matches: PhraseMatch[],
+  ): void {
+    const places = this.#places.get(hash)
+    if (places === undefined) return
+    for (const place of places) {
+      if (place.isPrefix !== isPrefix) continue
+      const { step } = place
+      if (place.isFirst) this.#start[step] = start
+      else {
+        const distance = position - (this.#position[step - 1] ?? NEVER) - 1
+        if (distance < 0 || distance > place.gap) continue
+        this.#start[step] = this.#start[step - 1] ?? start
+      }
+      this.#position[step] = position
+      if (place.isLast) matches.push({ phrase: place.phrase, start: this.#start[step] ?? start, end })
+    }
+  }
+}
+
+const BASIS = 0x811c9dc5
+
+/** FNV-1a with 32 bits, by code units. A word that has the hash of another by chance is taken for it. */
+function hashed(hash: number, unit: number): number {
+  return Math.imul(hash ^ unit, 0x01000193) >>> 0
+}
+
+/** The letter that a digit or sign stands for in words such as `1gn0re`; 0 for others. */
+function digitLetter(unit: number): number {
+  switch (unit) {
+    case 0x30:
+      return 0x6f
+    case 0x31:
+    case 0x21:
+      return 0x69
+    case 0x33:
+      return 0x65
+    case 0x34:
+    case 0x40:
+      return 0x61
+    case 0x35:
+    case 0x24:
+      return 0x73
+    case 0x37:
+      return 0x74
+    default:
+      return 0
+  }
+}
+
+function isLetter(unit: number): boolean {
+  return letterOf(unit) > SKIPPED
+}
+
+/** A mark that ends a sentence and is followed by space, or an empty line. */
+function isSentenceEnd(unit: number, next: number): boolean {
+  if (unit === 0x0a) return next === 0x0a || next === 0x0d
+  return (
+    (unit === 0x2e || unit === 0x21 || unit === 0x3f || unit === 0x3b) && (Number.isNaN(next) || next <= 0x20)
+  )
+}

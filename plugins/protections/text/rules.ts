@@ -1,0 +1,77 @@
+// The rules on texts, read from rules.yaml when the first policy asks for them.
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { parse } from 'yaml'
+import { z } from 'zod'
+import { obfuscatedCommands, pipedDownloads } from './commands.js'
+import { hiddenDetectors } from './hidden.js'
+import { parsePhrase } from './phrases.js'
+import { personalData, secrets } from './secrets.js'
+import type { Span } from './span.js'
+
+/** What a text is to the model: a description that servers give, what a call returned, or what the model sends. */
+export const textRoles = ['definition', 'result', 'argument'] as const
+
+export type TextRole = (typeof textRoles)[number]
+
+const detectors: Readonly<Record<string, (text: string) => Span[]>> = {
+  ...hiddenDetectors,
+  'obfuscated-command': obfuscatedCommands,
+  'piped-download': pipedDownloads,
+  secret: secrets,
+  'personal-data': personalData,
+}
+
+/** They need the definitions of other servers; see shadowing.ts. */
+const ON_LISTS = ['shadowed-name', 'names-other-tool']
+
+const classes = [
+  'instruction',
+  'role',
+  'exfiltration',
+  'hidden',
+  'command',
+  'secret',
+  'personal',
+  'shadowing',
+] as const
+
+const roles = z
+  .string()
+  .transform((names) => names.split(' ').filter((name) => name !== ''))
+  .pipe(z.array(z.enum(textRoles)))
+
+const ruleSchema = z.strictObject({
+  id: z.string().regex(/^[a-z][a-z-]{2,40}$/),
+  class: z.enum(classes),
+  in: roles.default(['definition', 'result']),
+  certain: roles.optional(),
+  words: z.array(z.string().transform(parsePhrase)).default([]),
+  contains: z.array(z.string().min(2)).default([]),
+  detector: z.enum([...Object.keys(detectors), ...ON_LISTS]).optional(),
+  for: z.array(z.string()).default([]),
+  against: z.array(z.string()).default([]),
+  source: z.string(),
+})
+
+/** One rule of rules.yaml. */
+export interface TextRule extends z.output<typeof ruleSchema> {
+  /** The detector in code, for rules that have one and work on a single text. */
+  readonly detect?: ((text: string) => Span[]) | undefined
+}
+
+let loaded: readonly TextRule[] | undefined
+
+/** All rules, in the order of the file. */
+export function textRules(): readonly TextRule[] {
+  loaded ??= z
+    .array(ruleSchema)
+    .parse(parse(readFileSync(rulesFile(), 'utf8')))
+    .map((rule) => ({ ...rule, detect: rule.detector === undefined ? undefined : detectors[rule.detector] }))
+  return loaded
+}
+
+/** By its name, which a bundle finds too. */
+function rulesFile(): string {
+  return createRequire(import.meta.url).resolve('@svc/plugin-protections/rules.yaml')
+}

@@ -1,0 +1,83 @@
+// Finds what the rules describe in one text, as it is and decoded.
+import { type Layer, layersOf } from './layers.js'
+import { PhraseMatcher } from './phrases.js'
+import { type TextRole, type TextRule, textRules } from './rules.js'
+import type { Span } from './span.js'
+
+export interface TextFinding extends Span {
+  readonly rule: TextRule
+  /** How the text that was found is encoded in the given text; absent if it stands there as it is. */
+  readonly encoding?: Layer['encoding'] | undefined
+  /** Whether harmless text hardly looks like this. */
+  readonly certain: boolean
+}
+
+/** Findings of two rules within this distance are certain, in UTF-16 code units. */
+const NEAR = 300
+/** Of a text with more, the rest is not listed. */
+export const MAX_FINDINGS = 100
+
+type Found = Omit<TextFinding, 'certain'>
+
+/** The rules for one role of texts. */
+export class TextScanner {
+  readonly #phrases: PhraseMatcher
+  readonly #byPhrase: readonly TextRule[]
+  readonly #literals: readonly (readonly [string, TextRule])[]
+  readonly #detectors: readonly TextRule[]
+  readonly #certain: ReadonlySet<TextRule>
+
+  constructor(role: TextRole, disabled: ReadonlySet<string> = new Set()) {
+    const rules = textRules().filter((rule) => rule.in.includes(role) && !disabled.has(rule.id))
+    const phrases = rules.flatMap((rule) => rule.words.map((phrase) => ({ rule, phrase })))
+    this.#phrases = new PhraseMatcher(phrases.map(({ phrase }) => phrase))
+    this.#byPhrase = phrases.map(({ rule }) => rule)
+    this.#literals = rules.flatMap((rule) => rule.contains.map((text) => [text, rule] as const))
+    this.#certain = new Set(rules.filter((rule) => rule.certain?.includes(role) ?? true))
+    this.#detectors = rules.filter(({ detect }) => detect !== undefined)
+  }
+
+  /** In the order of the rules; each rule at most once per place. */
+  scan(text: string): TextFinding[] {
+    return this.#found(text)
+      .slice(0, MAX_FINDINGS)
+      .map((one, _index, findings) => ({
+        ...one,
+        certain:
+          this.#certain.has(one.rule) ||
+          findings.some((other) => other.rule !== one.rule && distance(one, other) <= NEAR),
+      }))
+  }
+
+  #found(text: string): Found[] {
+    const findings: Found[] = this.#within(text)
+    for (const { encoding, text: inner, start, end } of layersOf(text)) {
+      for (const { rule } of this.#within(inner)) {
+        // What only the outer text has, such as a letter of another script, is no reason to report the inner one.
+        if (!findings.some((found) => found.rule === rule && found.start <= start && found.end >= end))
+          findings.push({ rule, start, end, encoding })
+      }
+    }
+    return findings
+  }
+
+  #within(text: string): Found[] {
+    const findings: Found[] = []
+    for (const { phrase, start, end } of this.#phrases.find(text)) {
+      const rule = this.#byPhrase[phrase]
+      if (rule !== undefined) findings.push({ rule, start, end })
+    }
+    for (const [literal, rule] of this.#literals) {
+      const start = text.indexOf(literal)
+      if (start >= 0) findings.push({ rule, start, end: start + literal.length })
+    }
+    for (const rule of this.#detectors) {
+      for (const { start, end } of rule.detect?.(text) ?? []) findings.push({ rule, start, end })
+    }
+    return findings
+  }
+}
+
+function distance(one: Span, other: Span): number {
+  return Math.max(one.start - other.end, other.start - one.end)
+}
