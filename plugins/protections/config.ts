@@ -2,9 +2,10 @@
 import { z } from 'zod'
 import { definitionsProtection } from './definitions/protection.js'
 import type { ConfiguredProtection, Protection, ProtectionPreset } from './shared/protection.js'
+import { text } from './text/protection.js'
 
 /** The protections by key, in the order of their stages. */
-export const protections: Readonly<Record<string, Protection>> = { definitions: definitionsProtection }
+export const protections: Readonly<Record<string, Protection>> = { definitions: definitionsProtection, text }
 
 export const protectionsSchema = z
   .strictObject({
@@ -15,6 +16,7 @@ export const protectionsSchema = z
         'What every protection does that its own key does not set: `observe` reports, `guard` protects. Without it only the protections whose keys are given are on.',
       ),
     definitions: definitionsProtection.schema.optional(),
+    text: text.schema.optional(),
   })
   .describe('Protections for the use of tools. Without this section none is on.')
 

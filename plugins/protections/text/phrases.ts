@@ -62,15 +62,17 @@ interface Place {
   readonly gap: number
 }
 
-/** Finds phrases in texts. Not for use within itself: a search keeps its positions here. */
+/** Finds phrases in texts, one text after the other: a search keeps its positions here. */
 export class PhraseMatcher {
-  /** By the hash of the word or of its beginning; later steps first, so that no word serves two steps of a phrase. */
+  /** By the hash of the word or of its beginning. */
   readonly #places = new Map<number, Place[]>()
   /** Which hashes, by their lowest 16 bits, can be in `#places`. */
   readonly #filter = new Uint8Array(65_536)
   /** For each step: the position of the word that completed it last, and where the phrase began then. */
   readonly #position: Int32Array
   readonly #start: Int32Array
+  /** What the current word completes. */
+  readonly #hits: Place[] = []
 
   constructor(phrases: readonly Phrase[]) {
     let step = 0
@@ -93,7 +95,6 @@ export class PhraseMatcher {
         step++
       }
     }
-    for (const places of this.#places.values()) places.sort((a, b) => b.step - a.step)
     this.#position = new Int32Array(step)
     this.#start = new Int32Array(step)
   }
@@ -135,15 +136,14 @@ export class PhraseMatcher {
         hasDigit ||= digit !== 0
         hash = hashed(hash, letter)
         spelled = hashed(spelled, digit === 0 ? letter : digit)
-        if (this.#mayBe(hash, PREFIX)) this.#take(hash, true, wordStart, index + 1, position, matches)
-        if (hasDigit && this.#mayBe(spelled, PREFIX))
-          this.#take(spelled, true, wordStart, index + 1, position, matches)
+        this.#collect(hash, PREFIX)
+        if (hasDigit) this.#collect(spelled, PREFIX)
         continue
       }
       if (wordStart >= 0) {
-        if (this.#mayBe(hash, EXACT)) this.#take(hash, false, wordStart, index, position, matches)
-        if (hasDigit && this.#mayBe(spelled, EXACT))
-          this.#take(spelled, false, wordStart, index, position, matches)
+        this.#collect(hash, EXACT)
+        if (hasDigit) this.#collect(spelled, EXACT)
+        if (this.#hits.length > 0) this.#take(wordStart, index, position, matches)
         position++
         wordStart = -1
       }
@@ -152,32 +152,28 @@ export class PhraseMatcher {
     return matches
   }
 
-  #mayBe(hash: number, kind: number): boolean {
-    return ((this.#filter[hash & 0xffff] ?? 0) & kind) !== 0
+  /** Notes the steps that a word, or words with this beginning, complete. */
+  #collect(hash: number, kind: number): void {
+    if (((this.#filter[hash & 0xffff] ?? 0) & kind) === 0) return
+    for (const place of this.#places.get(hash) ?? []) {
+      if (place.isPrefix === (kind === PREFIX)) this.#hits.push(place)
+    }
   }
 
-  #take(
-    hash: number,
-    isPrefix: boolean,
-    start: number,
-    end: number,
-    position: number,
-    matches: PhraseMatch[],
-  ): void {
-    const places = this.#places.get(hash)
-    if (places === undefined) return
-    for (const place of places) {
-      if (place.isPrefix !== isPrefix) continue
-      const { step } = place
-      if (place.isFirst) this.#start[step] = start
+  /** Later steps first, so that no word serves two steps of a phrase. */
+  #take(start: number, end: number, position: number, matches: PhraseMatch[]): void {
+    if (this.#hits.length > 1) this.#hits.sort((a, b) => b.step - a.step)
+    for (const { step, phrase, isFirst, isLast, gap } of this.#hits) {
+      if (isFirst) this.#start[step] = start
       else {
-        const distance = position - (this.#position[step - 1] ?? NEVER) - 1
-        if (distance < 0 || distance > place.gap) continue
+        const between = position - (this.#position[step - 1] ?? NEVER) - 1
+        if (between < 0 || between > gap) continue
         this.#start[step] = this.#start[step - 1] ?? start
       }
       this.#position[step] = position
-      if (place.isLast) matches.push({ phrase: place.phrase, start: this.#start[step] ?? start, end })
+      if (isLast) matches.push({ phrase, start: this.#start[step] ?? start, end })
     }
+    this.#hits.length = 0
   }
 }
 

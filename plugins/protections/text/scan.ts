@@ -13,7 +13,7 @@ export interface TextFinding extends Span {
 }
 
 /** Findings of two rules within this distance are certain, in UTF-16 code units. */
-const NEAR = 300
+export const NEAR = 300
 /** Of a text with more, the rest is not listed. */
 export const MAX_FINDINGS = 100
 

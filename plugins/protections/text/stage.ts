@@ -1,0 +1,181 @@
+// Looks for attacks on the model in what servers say, and for secrets and disguised commands in what the model sends.
+import {
+  after,
+  type Call,
+  type CallRequest,
+  type Finding,
+  type MaybePromise,
+  type Meter,
+  type Next,
+  type Outcome,
+  responseChange,
+  type Stage,
+  verdict,
+} from '@svc/core'
+import { isJsonObject } from '@svc/core/json'
+import { type ResponseRewriter, rewriteOutcome } from '@svc/core/response'
+import type { TextConfig } from './config.js'
+import { DefinitionTexts, summaryOf } from './definitions.js'
+import { TextScanner } from './scan.js'
+import { TextSearch } from './texts.js'
+
+/** The reasons of findings: text that attacks the model; a secret that leaves; a command that is disguised. */
+export const textReasons = [
+  'text_attack',
+  'secret_in_arguments',
+  'disguised_command',
+  'personal_data_in_arguments',
+] as const
+
+const reasonOfClass: Readonly<Record<string, (typeof textReasons)[number]>> = {
+  secret: 'secret_in_arguments',
+  command: 'disguised_command',
+  personal: 'personal_data_in_arguments',
+}
+
+export class TextStage implements Stage {
+  #effects: TextConfig['effects']
+  #meter: Meter | undefined
+  #arguments: TextScanner
+  #results: TextScanner
+  #definitions: DefinitionTexts
+
+  constructor({ effects, disabled }: TextConfig, meter: Meter | undefined) {
+    this.#effects = effects
+    this.#meter = meter
+    this.#arguments = new TextScanner('argument', disabled)
+    this.#results = new TextScanner('result', disabled)
+    this.#definitions = new DefinitionTexts(new TextScanner('definition', disabled), disabled)
+  }
+
+  handle(call: Call, next: Next): MaybePromise<Outcome> {
+    return after(call.request(), (request) =>
+      after(this.#checkArguments(call, request), () =>
+        after(next(), (outcome) => this.#checked(call, request, outcome)),
+      ),
+    )
+  }
+
+  async explain(call: Call, next: Next, say: (line: string) => void): Promise<Outcome> {
+    const request = await call.request()
+    const before = call.findings.length
+    await this.#checkArguments(call, request)
+    const found = call.findings.slice(before)
+    for (const { reason, detail } of found) say(`${reason}: ${detail}`)
+    if (found.length === 0) say('text: nothing is found in the arguments')
+    return next()
+  }
+
+  #checkArguments(call: Call, { kind, args, params }: CallRequest): MaybePromise<void> {
+    if (this.#effects.argument === 'off' || kind === 'protocol') return
+    return this.#searchArguments(call, params === undefined ? args : { arguments: args, params })
+  }
+
+  async #searchArguments(call: Call, value: unknown): Promise<void> {
+    const search = new TextSearch(this.#arguments)
+    await search.value(value)
+    for (const reason of textReasons) {
+      const found = search.found.filter(
+        ({ finding }) => (reasonOfClass[finding.rule.class] ?? 'text_attack') === reason,
+      )
+      if (found.length === 0) continue
+      const isDenied = this.#effects.argument === 'deny' && found.some(({ finding }) => finding.certain)
+      call.addFinding({ ...findingOf(reason, summaryOf(found)), ruling: isDenied ? 'deny' : 'report' })
+      this.#meter?.count('svc_text_findings_total', found.length)
+    }
+    if (search.isIncomplete) this.#reportUnchecked(call, 'the arguments', this.#effects.argument === 'deny')
+  }
+
+  #checked(call: Call, request: CallRequest, outcome: Outcome): MaybePromise<Outcome> {
+    const { definition, result } = this.#effects
+    if (definition === 'off' && result === 'off') return outcome
+    const isObserved = call.get(verdict)?.mode === 'observe'
+    const isStripping = result === 'strip' && !isObserved
+    if ((isStripping || (definition === 'withhold' && !isObserved)) && call.get(responseChange) === undefined)
+      call.set(responseChange, true)
+    return rewriteOutcome(call, request, outcome, this.#rewriter(call, isStripping, isObserved))
+  }
+
+  #rewriter(call: Call, isStripping: boolean, isObserved: boolean): ResponseRewriter {
+    const inResult = (value: unknown): Promise<unknown> =>
+      this.#inResult(call, value, isStripping, isObserved)
+    return {
+      result: (value) =>
+        isJsonObject(value) && isDescription(value)
+          ? this.#inDefinitions(call, value, isObserved)
+          : inResult(value),
+      error: inResult,
+      message: async (message) => {
+        const { params } = message
+        const shown = await inResult(params)
+        return shown === params ? message : { ...message, params: shown }
+      },
+      json: inResult,
+      text: async (text) => String(await inResult(text)),
+      unreadable: undefined,
+      spansEvents: false,
+    }
+  }
+
+  async #inResult(call: Call, value: unknown, isStripping: boolean, isObserved: boolean): Promise<unknown> {
+    const { result } = this.#effects
+    if (result === 'off') return value
+    const search = new TextSearch(this.#results, isStripping)
+    const shown = await search.value(value)
+    if (search.isIncomplete) this.#reportUnchecked(call, 'the response', result === 'withhold' && !isObserved)
+    if (search.found.length === 0) return shown
+    const isWithheld = result === 'withhold' && search.found.some(({ finding }) => finding.certain)
+    const what = shown === value ? '' : 'removed: '
+    call.addFinding({
+      ...findingOf('text_attack', `${what}${summaryOf(search.found)}`),
+      isLate: true,
+      ruling: isWithheld ? 'deny' : 'report',
+    })
+    this.#meter?.count('svc_text_findings_total', search.found.length)
+    if (shown !== value) this.#meter?.count('svc_text_stripped_total')
+    return shown
+  }
+
+  async #inDefinitions(
+    call: Call,
+    result: Readonly<Record<string, unknown>>,
+    isObserved: boolean,
+  ): Promise<unknown> {
+    if (this.#effects.definition === 'off') return result
+    const isWithholding = this.#effects.definition === 'withhold' && !isObserved
+    let count = 0
+    const shown = await this.#definitions.filter(call.target.server, result, isWithholding, (found) => {
+      this.#meter?.count('svc_text_findings_total')
+      const isWithheld = isWithholding && found.isCertain
+      if (isWithheld) this.#meter?.count('svc_text_withheld_total')
+      if (++count > MAX_LISTED) return
+      const what = `${isWithheld ? 'withheld: ' : ''}${found.kind} ${found.name.slice(0, 128)}: ${found.summary}`
+      call.addFinding({ ...findingOf('text_attack', what), isLate: true, ruling: 'report' })
+    })
+    return shown
+  }
+
+  #reportUnchecked(call: Call, what: string, isDenied: boolean): void {
+    this.#meter?.count('svc_text_unchecked_total')
+    const finding = findingOf('text_attack', `${what}: a part is too long or too deep to be checked`)
+    call.addFinding({ ...finding, isLate: true, ruling: isDenied ? 'deny' : 'report' })
+  }
+}
+
+/** Findings of one list that are recorded. */
+const MAX_LISTED = 20
+
+/** A list of definitions, or a handshake. */
+function isDescription(result: Readonly<Record<string, unknown>>): boolean {
+  return (
+    Array.isArray(result['tools']) ||
+    Array.isArray(result['prompts']) ||
+    Array.isArray(result['resources']) ||
+    Array.isArray(result['resourceTemplates']) ||
+    isJsonObject(result['serverInfo'])
+  )
+}
+
+function findingOf(reason: (typeof textReasons)[number], detail: string): Finding {
+  return { reason, stage: 'protections', level: 'gateway', detail }
+}
