@@ -1,5 +1,5 @@
 // Commands in arguments that are written so that a reader or a filter does not recognize them.
-import type { Span } from './span.js'
+import type { Span } from '@svc/core/pii'
 
 /** Programs that attacks run; what a shell would run after reading the text is compared with these. */
 const PROGRAMS =

@@ -1,6 +1,6 @@
 // The key `text` of the section `protections`.
 import { z } from 'zod'
-import type { ProtectionPreset } from '../protection.js'
+import type { ProtectionPreset } from '../shared/protection.js'
 import { type TextRole, textRules } from './rules.js'
 
 export const textSchema = z

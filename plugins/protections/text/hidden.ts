@@ -1,5 +1,5 @@
 // Text that a person is not shown, or is shown as another text, while a model reads it.
-import type { Span } from './span.js'
+import type { Span } from '@svc/core/pii'
 
 type Find = (text: string) => Span[]
 

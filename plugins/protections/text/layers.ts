@@ -22,7 +22,7 @@ const MAX_DEPTH = 3
 const MAX_GROWTH = 3
 
 /** The decoded parts of a text, and theirs, with at most three times its length in all. */
-export function layersOf(text: string): Layer[] {
+export function decodedParts(text: string): Layer[] {
   const layers: Layer[] = []
   let left = Math.max(text.length, 1024) * MAX_GROWTH
   let outer: readonly Layer[] = [{ encoding: 'spaced', text, start: 0, end: text.length }]

@@ -1,6 +1,6 @@
 // The protection `text`: attacks on the model in what servers say, and secrets in what the model sends.
 import { resolveOptional, responseChange, tokens } from '@svc/core'
-import { defineProtection } from '../protection.js'
+import { defineProtection } from '../shared/protection.js'
 import { textConfig, textSchema } from './config.js'
 import { TextStage, textReasons } from './stage.js'
 

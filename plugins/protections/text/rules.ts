@@ -1,13 +1,13 @@
 // The rules on texts, read from rules.yaml when the first policy asks for them.
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
+import type { Span } from '@svc/core/pii'
 import { parse } from 'yaml'
 import { z } from 'zod'
 import { obfuscatedCommands, pipedDownloads } from './commands.js'
 import { hiddenDetectors } from './hidden.js'
 import { parsePhrase } from './phrases.js'
 import { personalData, secrets } from './secrets.js'
-import type { Span } from './span.js'
 
 /** What a text is to the model: a description that servers give, what a call returned, or what the model sends. */
 export const textRoles = ['definition', 'result', 'argument'] as const

@@ -1,8 +1,9 @@
 // Finds what the rules describe in one text, as it is and decoded.
-import { type Layer, layersOf } from './layers.js'
+
+import type { Span } from '@svc/core/pii'
+import { decodedParts, type Layer } from './layers.js'
 import { PhraseMatcher } from './phrases.js'
 import { type TextRole, type TextRule, textRules } from './rules.js'
-import type { Span } from './span.js'
 
 export interface TextFinding extends Span {
   readonly rule: TextRule
@@ -51,7 +52,7 @@ export class TextScanner {
 
   #found(text: string): Found[] {
     const findings: Found[] = this.#within(text)
-    for (const { encoding, text: inner, start, end } of layersOf(text)) {
+    for (const { encoding, text: inner, start, end } of decodedParts(text)) {
       for (const { rule } of this.#within(inner)) {
         // What only the outer text has, such as a letter of another script, is no reason to report the inner one.
         if (!findings.some((found) => found.rule === rule && found.start <= start && found.end >= end))

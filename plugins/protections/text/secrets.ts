@@ -1,6 +1,7 @@
 // Secrets and personal data in what leaves, by the detector of core.
+
+import type { Span } from '@svc/core/pii'
 import { detectPii, personalDataKinds } from '@svc/core/pii'
-import type { Span } from './span.js'
 
 const personal = new Set<string>(personalDataKinds)
 

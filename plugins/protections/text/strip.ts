@@ -1,7 +1,8 @@
 // Takes findings out of a text. What hides text is removed alone; of what addresses the model the whole lines go, as the
 // words around a phrase carry on what it begins.
+
+import type { Span } from '@svc/core/pii'
 import { MAX_FINDINGS, NEAR, type TextFinding } from './scan.js'
-import type { Span } from './span.js'
 
 /** Classes whose findings are removed without the text around them. */
 const alone: ReadonlySet<string> = new Set(['hidden', 'secret', 'personal'])
