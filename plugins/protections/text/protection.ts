@@ -24,7 +24,6 @@ export const text = defineProtection({
     if (settings === undefined && preset === undefined) return undefined
     const config = textConfig(settings, preset)
     return {
-      bindInMemory: () => undefined,
       create: ({ container }) => new TextStage(config, resolveOptional(container, tokens.Meter)),
     }
   },
