@@ -80,6 +80,15 @@ export {
   type RequestKind,
   requestReference,
 } from './call/request.js'
+export {
+  type AskedRequest,
+  isRefusedAsk,
+  type RefusedAsk,
+  type ServerMethodRules,
+  type ServerRequestRules,
+  serverMethodRules,
+  serverRequestRules,
+} from './call/server-messages.js'
 export type { Settlement } from './call/settle-handlers.js'
 export { isSideEffecting, type SideEffectKnowledge } from './call/side-effects.js'
 export { type Slot, slot } from './call/slot.js'

@@ -16,6 +16,7 @@ const entries = [
   'plugins/audit/dist/log/signing/signing-worker.js',
   'plugins/audit/dist/log/tools/verify/scan-worker.js',
   'plugins/audit/dist/log/upload/upload-worker.js',
+  'plugins/protections/dist/schema/schema-worker.js',
 ]
 
 /** Custom plugins share the first two with the command. pino starts threads from its own files. The others are optional. */

@@ -89,14 +89,13 @@ export async function resumeParked(
   const { session, calls, config } = request
   const { requestState, inputResponses } = paramsOf(message)
   const call = session.parked.take(requestState)
-  if (call === undefined) {
-    throw invalidParams('No call waits for this input: it has ended, or it is at another gateway.')
+  if (call?.server.key !== keyOf(server, message)) {
+    if (call !== undefined) session.parked.restore(requestState, call)
+    throw invalidParams(
+      'No call waits for this input: it has ended, is another one, or is at another gateway.',
+    )
   }
-  const { link, ownId, key } = call.server
-  if (key !== keyOf(server, message)) {
-    session.parked.restore(requestState, call)
-    throw invalidParams('The call that waits for this input has other params.')
-  }
+  const { link, ownId } = call.server
   for (const ask of call.asks) {
     const given = isJsonObject(inputResponses) ? inputResponses[ask.key] : undefined
     const missing = { code: rpcCodes.invalidRequest, message: 'The client gave no input.' }

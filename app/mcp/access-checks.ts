@@ -1,4 +1,5 @@
-// Checks that the caller may use the session, the tasks and the subscribed resources that its message names.
+// Checks that the caller may use the session, the tasks and the subscribed resources that its message names, and its
+// responses to what servers ask.
 import {
   after,
   type Call,
@@ -29,6 +30,7 @@ export class AccessChecks {
       (call, exchange) => this.#session(call, exchange),
       (call, exchange) => firstResult(exchange.tasks, (task) => this.#task(call, exchange, task)),
       (call, exchange, request) => this.#subscription(call, exchange, request),
+      (call, exchange) => after(this.#caches.requests.judgeReplies(call, exchange), () => undefined),
     ]
   }
 

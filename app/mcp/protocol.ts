@@ -7,6 +7,8 @@ export const rpcCodes = {
   methodNotFound: -32601,
   invalidParams: -32602,
   internalError: -32603,
+  /** The user refuses a request of the server (Sampling, "Error Handling"). */
+  refused: -1,
   /** The MCP headers disagree with the body, or a required one is missing. */
   headerMismatch: -32020,
   missingCapability: -32021,

@@ -34,6 +34,7 @@ import type { LearningCaches } from './response-filter.js'
 import { outcomeOfResponse, type ResponseParts } from './response-outcome.js'
 import { ResumableCalls } from './resumable-calls.js'
 import { RunningCalls } from './running-calls.js'
+import { ServerRequests } from './server-requests.js'
 import { ServerVersions, versionProbe } from './server-versions.js'
 import type { McpRequest, McpResponse, McpServers } from './servers.js'
 import { boundSessionId, type SessionBinding, splitSessionId } from './session-binding.js'
@@ -86,6 +87,7 @@ export class McpProxy {
       annotations,
       tasks: new KnownTasks(state),
       sessions: () => this.#parts.sessions(),
+      requests: new ServerRequests(this.#own, state, clock, () => this.#parts.sessions()),
     }
     this.#access = new AccessChecks(caches)
     const resumableCalls = new ResumableCalls(state, clock)

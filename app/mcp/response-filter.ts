@@ -1,5 +1,5 @@
 // Filters each response before the caller gets it: learns the server's version, filters lists, and replaces task ids.
-import { after, type CallRequest, definitionFilter, type MaybePromise } from '@svc/core'
+import { after, type CallRequest, definitionFilter, type MaybePromise, serverMethodRules } from '@svc/core'
 import { isJsonObject } from '@svc/core/json'
 import type { CallControl } from '@svc/core/pipeline'
 import type { AnnotationCache } from './annotation-cache.js'
@@ -7,8 +7,10 @@ import { withKnownEntries, withKnownInstructions } from './definitions.js'
 import { isStatelessExchange, type McpExchange } from './exchange.js'
 import { hasServerInfo, serverVersionIn } from './handshake.js'
 import { filterListing, forOneCaller, isListing } from './listing.js'
+import { isRequestId } from './message.js'
 import { listedReference } from './references.js'
 import type { Fields } from './rpc-response.js'
+import type { ServerRequests } from './server-requests.js'
 import type { ServerVersions } from './server-versions.js'
 import type { SessionBinding } from './session-binding.js'
 import { createdTaskId, isStatus, type KnownTasks, namesTasks, TaskIds } from './tasks.js'
@@ -20,6 +22,7 @@ export interface LearningCaches {
   readonly annotations: AnnotationCache
   readonly tasks: KnownTasks
   readonly interfaces: UiResources
+  readonly requests: ServerRequests
   /** Rejects if the key cannot be read. */
   sessions(): MaybePromise<SessionBinding>
 }
@@ -47,7 +50,10 @@ export class ResponseFilter {
   response(message: Fields): MaybePromise<Fields> {
     return after(this.#withLists(message), (listed) => {
       const { result } = listed
-      const named = isJsonObject(result) && namesTasks(listed) ? this.#withTasks(result) : result
+      const input = isJsonObject(result) ? this.#withInput(result) : result
+      const named = after(input, (asking) =>
+        isJsonObject(asking) && namesTasks(listed) ? this.#withTasks(asking) : asking,
+      )
       return after(named, (shown) => {
         const response = shown === result ? listed : { ...listed, result: shown }
         return this.#exchange.translation?.response(response) ?? response
@@ -57,9 +63,28 @@ export class ResponseFilter {
 
   /** A server's request or notification; undefined if it is not for this caller. */
   async message(message: Fields): Promise<Fields | undefined> {
-    const shown = await this.#withOwnTasks(message)
+    const judged = await this.#judged(message)
+    const shown = judged && (await this.#withOwnTasks(judged))
     const { translation } = this.#exchange
     return shown === undefined || translation === undefined ? shown : translation.message(shown)
+  }
+
+  /** A request or notification that the rules on what servers send allow. */
+  async #judged(message: Fields): Promise<Fields | undefined> {
+    const { call } = this.#control
+    const { requests } = this.#caches
+    const { id, method, params } = message
+    if ((await call.get(serverMethodRules)?.mayPass(call, String(method))) === false)
+      return isRequestId(id) ? requests.refuse(call, this.#exchange, id) : undefined
+    if (id !== undefined) return requests.shown(call, this.#exchange, message)
+    if (!isJsonObject(params)) return message
+    const shown = await this.#withInput(params)
+    return shown === params ? message : { ...message, params: shown }
+  }
+
+  #withInput(fields: Fields): MaybePromise<Fields> {
+    const asks = 'inputRequests' in fields || 'requestState' in fields
+    return asks ? this.#caches.requests.withInput(this.#control.call, this.#exchange, fields) : fields
   }
 
   async #withOwnTasks(message: Fields): Promise<Fields | undefined> {

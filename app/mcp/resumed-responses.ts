@@ -12,6 +12,8 @@ import {
   type ResponseChunk,
   redactor,
   type Slot,
+  serverMethodRules,
+  serverRequestRules,
   services,
   verdict,
 } from '@svc/core'
@@ -111,6 +113,8 @@ export class ResumedResponses {
     copySlot(identity, this.#call, resumed)
     copySlot(redactor, this.#call, resumed)
     copySlot(verdict, this.#call, resumed)
+    copySlot(serverRequestRules, this.#call, resumed)
+    copySlot(serverMethodRules, this.#call, resumed)
     control.takeReferenceRules(this.#control)
     attachExchange(resumed, exchange)
     return control

@@ -1,7 +1,7 @@
 // Binds MCP sessions to the caller that began them. The client's session id is a tag and the server's own id. The tag is an
 // HMAC of the id and the caller, so that another caller cannot use the session id (MCP, Security Best Practices, "Session
 // Hijacking").
-import { createHmac, timingSafeEqual } from 'node:crypto'
+import { createHmac, hkdfSync, timingSafeEqual } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import { type Call, identity, principalKeyOf } from '@svc/core'
 import { BoundedMap } from '@svc/core/store'
@@ -83,6 +83,11 @@ export class SessionBinding {
   /** `key` is at least 32 random characters, the same in all gateways that serve one session. */
   constructor(key: string) {
     this.#key = key
+  }
+
+  /** A key of 32 bytes for another purpose, the same at all gateways that have this key. */
+  deriveKey(purpose: string): Buffer {
+    return Buffer.from(hkdfSync('sha256', this.#key, '', purpose, 32))
   }
 
   /** Whether `tag` came with this id in a response to the same caller. */

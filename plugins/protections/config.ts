@@ -1,11 +1,16 @@
 // The `protections` section: the preset, and a key for each protection that is built in.
 import { z } from 'zod'
 import { definitionsProtection } from './definitions/protection.js'
+import { serverRequestsProtection } from './server-requests/protection.js'
 import type { ConfiguredProtection, Protection, ProtectionPreset } from './shared/protection.js'
 import { text } from './text/protection.js'
 
 /** The protections by key, in the order of their stages. */
-export const protections: Readonly<Record<string, Protection>> = { definitions: definitionsProtection, text }
+export const protections: Readonly<Record<string, Protection>> = {
+  definitions: definitionsProtection,
+  server_requests: serverRequestsProtection,
+  text,
+}
 
 export const protectionsSchema = z
   .strictObject({
@@ -16,6 +21,7 @@ export const protectionsSchema = z
         'What every protection does that its own key does not set: `observe` reports, `guard` protects. Without it only the protections whose keys are given are on.',
       ),
     definitions: definitionsProtection.schema.optional(),
+    server_requests: serverRequestsProtection.schema.optional(),
     text: text.schema.optional(),
   })
   .describe('Protections for the use of tools. Without this section none is on.')

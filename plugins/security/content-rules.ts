@@ -1,6 +1,6 @@
 // The rules on strings in a call's arguments, and their findings.
 import type { CallRequest, Finding } from '@svc/core'
-import { shownPath } from '@svc/core/json'
+import { isJsonObject, type JsonValue, shownPath } from '@svc/core/json'
 import type { SecurityConfig } from './config.js'
 import { forEachString, type ScanCounter } from './content/strings.js'
 import { EgressAllowlist } from './egress/patterns.js'
@@ -60,19 +60,25 @@ export function contentRules({ egress_allowlist, fs_allowlist, fs_root }: Securi
   return rules
 }
 
+/** The responses of a client in a request that is not about a reference. */
+function responsesIn(method: string | undefined, args: JsonValue): JsonValue | undefined {
+  return method === 'tasks/update' && isJsonObject(args) ? args['inputResponses'] : undefined
+}
+
 type CheckedRequest = Pick<CallRequest, 'kind' | 'args'> & Partial<Pick<CallRequest, 'method' | 'params'>>
 
 /**
  * Findings in the order of the arguments. Past eight of one reason, one more finding gives the number of the others, and
  * another one says if not all strings were checked. Of protocol messages only a client's response, which has no method,
- * is checked: a tool may have requested it.
+ * and the responses in an update of a task are checked: a tool may have requested them.
  */
 export function checkContent(
   { kind, args, method, params }: CheckedRequest,
   rules: readonly ContentRule[],
   counter: ScanCounter = { characters: 0 },
 ): Finding[] {
-  if ((kind === 'protocol' && method !== null) || rules.length === 0) return []
+  const checkedArgs = kind === 'protocol' && method !== null ? responsesIn(method, args) : args
+  if (checkedArgs === undefined || rules.length === 0) return []
   const counts = rules.map(() => 0)
   const findings: Finding[] = []
   let checked = 0
@@ -86,7 +92,7 @@ export function checkContent(
       if (count <= MAX_FINDINGS) findings.push(finding(reason, `${shownPath(path)} ${violation}`))
     }
   }
-  forEachString(args, visit)
+  forEachString(checkedArgs, visit)
   if (params !== undefined) forEachString({ params }, visit)
   for (const [i, { reason }] of rules.entries()) {
     if (checked > MAX_CHECKED)

@@ -259,8 +259,11 @@ describe('security: egress', () => {
       ['resource', 'resources/read', 1],
       ['protocol', 'ping', 0],
       ['protocol', null, 1],
+      ['protocol', 'tasks/update', 1],
     ] as const) {
-      const call = makeCall({ args: { uri: 'http://evil.com' }, request: { kind, method } })
+      const uri = 'http://evil.com'
+      const args = method === 'tasks/update' ? { taskId: uri, inputResponses: { key: uri } } : { uri }
+      const call = makeCall({ args, request: { kind, method } })
       await send(securityStage(security), call)
       expect(call.findings, kind).to.have.lengthOf(count)
     }

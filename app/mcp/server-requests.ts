@@ -1,0 +1,220 @@
+// What servers ask of clients: requests on streams, and `inputRequests` of results (2026-07-28). The rules of the policy judge
+// each before the client gets it, and each response of a client before the server gets it. Without rules all pass.
+import {
+  type AskedRequest,
+  type Call,
+  type Clock,
+  credential,
+  isRefusedAsk,
+  type MaybePromise,
+  type ServerRequestRules,
+  type SharedMap,
+  serverRequestRules,
+} from '@svc/core'
+import { isJsonObject, type JsonObject, type JsonValue } from '@svc/core/json'
+import { PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
+import { callerKey, callerOf } from '../upstream/send.js'
+import type { McpExchange } from './exchange.js'
+import { invalidParams } from './mcp-refusal.js'
+import { isRequestId, type RequestId, type RpcRequest, type RpcResponse } from './message.js'
+import { createRespond, createSend, type OwnRequestParts } from './own-requests.js'
+import { rpcCodes } from './protocol.js'
+import { keepProtocolError } from './request.js'
+import { type RequestState, RequestStates } from './request-state.js'
+import { type Fields, ProtocolViolation } from './rpc-response.js'
+import type { SessionBinding } from './session-binding.js'
+import type { SharedState } from './shared-state.js'
+
+/** Requests in one result. */
+const maxRequests = 20
+/** Requests of a server that wait for one caller's responses, and how long they may wait, in milliseconds. */
+const bounds = { ttlMs: 3_600_000, maxEntries: 1_000 }
+/** Repeats a task with the client's responses; its state is the server's. */
+const UPDATE = 'tasks/update'
+const PURPOSE = 'svc requestState 1'
+
+export class ServerRequests {
+  #own: OwnRequestParts
+  #clock: Clock
+  #sessions: () => MaybePromise<SessionBinding>
+  /** What clients were asked, by caller and session. */
+  #asked: SharedMap
+  #states: RequestStates | undefined
+
+  /** `sessions` has the key from which that of states is derived. */
+  constructor(
+    own: OwnRequestParts,
+    state: SharedState,
+    clock: Clock,
+    sessions: () => MaybePromise<SessionBinding>,
+  ) {
+    this.#own = own
+    this.#clock = clock
+    this.#sessions = sessions
+    this.#asked = state.map('mcp-server-requests', bounds)
+  }
+
+  /** The request as the client gets it; undefined if it is refused, which the server then knows. */
+  async shown(call: Call, exchange: McpExchange, message: Fields): Promise<Fields | undefined> {
+    const rules = rulesFor(call, exchange)
+    if (rules === undefined) return message
+    const { id } = message
+    // Nobody could respond to it.
+    if (!isRequestId(id)) return undefined
+    const request = requestIn(message)
+    const judged = await rules.judge(call, request)
+    if (isRefusedAsk(judged)) return this.refuse(call, exchange, id)
+    await this.#keepAsked(call, exchange, id, judged)
+    return judged === request ? message : { ...message, params: judged.params }
+  }
+
+  /**
+   * A result, or the params of a notification, with what it asks as the client gets it. A refused request denies the call,
+   * as nothing tells the server.
+   */
+  async withInput(call: Call, exchange: McpExchange, fields: Fields): Promise<Fields> {
+    const rules = rulesFor(call, exchange)
+    const { inputRequests, requestState: own, taskId } = fields
+    if (rules === undefined || (inputRequests === undefined && own === undefined)) return fields
+    const { message } = exchange
+    const asked = await askedIn(call, rules, inputRequests)
+    const shown = inputRequests === undefined ? fields : { ...fields, inputRequests: asked }
+    if (typeof taskId === 'string') {
+      for (const [key, request] of Object.entries(asked))
+        await this.#keepAsked(call, exchange, [taskId, key], request)
+      return shown
+    }
+    if (message?.type !== 'request') return shown
+    const states = await this.#requestStates()
+    const kept = Object.entries(asked).map(([key, request]) => [key, withoutText(request)] as const)
+    // It was parsed from JSON.
+    const state = { own: own as RequestState['own'], asked: Object.fromEntries(kept) }
+    return { ...shown, requestState: states.seal(call, message, state) }
+  }
+
+  /**
+   * Judges the client's responses in a message, and puts the server's own state in place of the sealed one. Throws or
+   * rejects with `McpRefusal` for a state that is not valid.
+   */
+  judgeReplies(call: Call, exchange: McpExchange): MaybePromise<void> {
+    const rules = rulesFor(call, exchange)
+    const { message } = exchange
+    if (rules === undefined || message === undefined || message.type === 'notification') return
+    if (message.type === 'response') return this.#judgeResponse(call, exchange, rules, message)
+    const { inputResponses, requestState } = message.params
+    if (inputResponses === undefined && requestState === undefined) return
+    return message.method === UPDATE
+      ? this.#judgeUpdate(call, exchange, rules, message)
+      : this.#judgeRound(call, exchange, rules, message)
+  }
+
+  async #judgeResponse(call: Call, exchange: McpExchange, rules: ServerRequestRules, message: RpcResponse) {
+    const asked = await this.#takeAsked(call, exchange, message.id)
+    await rules.judgeReply(call, asked, message.whole)
+    if (asked !== undefined && call.endedUnsent !== undefined) await this.refuse(call, exchange, message.id)
+  }
+
+  async #judgeUpdate(call: Call, exchange: McpExchange, rules: ServerRequestRules, { params }: RpcRequest) {
+    for (const [key, result] of responsesIn(params)) {
+      const asked = await this.#takeAsked(call, exchange, [params['taskId'] ?? null, key])
+      await rules.judgeReply(call, asked, { result })
+    }
+  }
+
+  async #judgeRound(call: Call, exchange: McpExchange, rules: ServerRequestRules, message: RpcRequest) {
+    const { requestState, ...others } = message.params
+    const state = (await this.#requestStates()).open(call, message, requestState)
+    if (state === undefined) {
+      const refusal = invalidParams('requestState: not one of this request.')
+      keepProtocolError(exchange, refusal)
+      throw refusal
+    }
+    for (const [key, result] of responsesIn(others)) {
+      const asked = Object.hasOwn(state.asked, key) ? state.asked[key] : undefined
+      await rules.judgeReply(call, asked, { result })
+    }
+    const params = state.own === undefined ? others : { ...others, requestState: state.own }
+    exchange.message = { ...message, params, whole: { ...message.whole, params } }
+    delete exchange.text
+  }
+
+  async #requestStates(): Promise<RequestStates> {
+    const sessions = await this.#sessions()
+    this.#states ??= new RequestStates(sessions.deriveKey(PURPOSE), this.#clock)
+    return this.#states
+  }
+
+  /** Responds to the server in the session of the exchange: without it the server would wait, and so would the call. */
+  async refuse(call: Call, exchange: McpExchange, id: RequestId): Promise<undefined> {
+    // The call may have ended by the refusal.
+    const sending = { signal: AbortSignal.timeout(this.#own.timeoutMs), caller: () => callerOf(call) }
+    const send = createSend(this.#own, exchange.upstream(), call.get(credential), sending)
+    const headers: Record<string, string> = {}
+    for (const name of [SESSION_ID_HEADER, PROTOCOL_VERSION_HEADER]) {
+      const value = exchange.headers[name]
+      if (typeof value === 'string') headers[name] = value
+    }
+    const error = { code: rpcCodes.refused, message: 'The gateway refuses the request.' }
+    await createRespond(send, headers)({ jsonrpc: '2.0', id, error })
+  }
+
+  async #keepAsked(call: Call, exchange: McpExchange, name: JsonValue, request: AskedRequest): Promise<void> {
+    await this.#asked.set(groupOf(call, exchange), [
+      [JSON.stringify(name), JSON.stringify(withoutText(request))],
+    ])
+  }
+
+  async #takeAsked(call: Call, exchange: McpExchange, given: JsonValue): Promise<AskedRequest | undefined> {
+    const group = groupOf(call, exchange)
+    const name = JSON.stringify(given)
+    const [kept] = await this.#asked.get(group, [name])
+    if (kept === undefined) return undefined
+    await this.#asked.delete(group, name)
+    return JSON.parse(kept) as AskedRequest
+  }
+}
+
+/** None for a server in this process: its program has the policy, and sends requests by a transport of its own. */
+function rulesFor(call: Call, { connection }: McpExchange): ServerRequestRules | undefined {
+  return connection === undefined ? call.get(serverRequestRules) : undefined
+}
+
+/** The caller's session at the server; responses come on other connections than requests. */
+function groupOf(call: Call, { headers }: McpExchange): string {
+  return JSON.stringify([callerKey(call), call.target.server, headers[SESSION_ID_HEADER] ?? null])
+}
+
+function responsesIn({ inputResponses }: JsonObject): [string, JsonValue][] {
+  return isJsonObject(inputResponses) ? Object.entries(inputResponses) : []
+}
+
+function requestIn({ method, params }: Fields): AskedRequest {
+  return { method: String(method), params: (isJsonObject(params) ? params : {}) as JsonObject }
+}
+
+/** The requests as the client gets them; each that is refused denies the call. Throws `ProtocolViolation`. */
+async function askedIn(
+  call: Call,
+  rules: ServerRequestRules,
+  inputRequests: unknown = {},
+): Promise<Record<string, AskedRequest>> {
+  const given = isJsonObject(inputRequests) ? Object.entries(inputRequests) : undefined
+  if (given === undefined || given.length > maxRequests)
+    throw new ProtocolViolation(`inputRequests: expected an object with at most ${maxRequests} requests.`)
+  const asked: [string, AskedRequest][] = []
+  for (const [key, request] of given) {
+    const judged = await rules.judge(call, requestIn(isJsonObject(request) ? request : {}))
+    if (isRefusedAsk(judged)) call.addFinding(judged.finding)
+    else asked.push([key, judged])
+  }
+  return Object.fromEntries(asked)
+}
+
+/** What is needed to judge the response, without what only the client shows. */
+function withoutText({ method, params: { mode, requestedSchema } }: AskedRequest): AskedRequest {
+  const params = {
+    ...(mode === undefined ? {} : { mode }),
+    ...(requestedSchema === undefined ? {} : { requestedSchema }),
+  }
+  return { method, params }
+}

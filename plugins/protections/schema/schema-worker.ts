@@ -1,0 +1,114 @@
+// Compiles schemas, and validates values, in a thread of its own: both may take long for a schema or a value that was made
+// to, and then the thread is ended.
+import { canonicalize, type JsonObject, type JsonValue } from '@svc/core/json'
+import { BoundedMap } from '@svc/core/store'
+import { Calls } from '@svc/core/thread'
+import { Ajv, type ErrorObject, type Options, type ValidateFunction } from 'ajv'
+import { Ajv2020 } from 'ajv/dist/2020.js'
+import { checkable, linearPattern } from './patterns.js'
+
+/** Where a value does not fit, and the keyword of the schema that says so. */
+export interface Mismatch {
+  readonly pointer: string
+  readonly keyword: string
+}
+
+/** The methods of the thread. */
+export interface SchemaMethods {
+  /** Its reply tells that the thread has loaded its modules. */
+  started(): void
+  /** Compiles the schema, and keeps it under `digest`. Throws if it is not a schema. */
+  compile(digest: string, schema: JsonObject): void
+  /** Null if the value fits; `unknown` if no schema is kept under `digest`. */
+  validate(digest: string, value: JsonValue): Mismatch | 'unknown' | null
+}
+
+const maxCompiled = 2_000
+/** The base of a schema's references, which is removed with it. */
+const ID = 'svc:schema'
+
+const linear = (pattern: string) => {
+  const compiled = linearPattern(pattern)
+  if (compiled === undefined) throw new Error('a pattern was not left out')
+  return compiled
+}
+
+const options: Options = {
+  strict: false,
+  logger: false,
+  // Formats are annotations, and the patterns of their validators are not linear.
+  validateFormats: false,
+  addUsedSchema: false,
+  inlineRefs: false,
+  // A name of Object.prototype is no member.
+  ownProperties: true,
+  messages: false,
+  code: { regExp: Object.assign(linear, { code: 'linear' }) },
+}
+
+const draft7 = withLinearKeywords(new Ajv(options))
+const draft2020 = withLinearKeywords(new Ajv2020(options))
+
+/** The keyword of the library compares each two items. */
+function withLinearKeywords<Validator extends Ajv>(ajv: Validator): Validator {
+  ajv.removeKeyword('uniqueItems')
+  ajv.addKeyword({
+    keyword: 'uniqueItems',
+    type: 'array',
+    schemaType: 'boolean',
+    validate: (isUnique: boolean, items: readonly unknown[]) =>
+      !isUnique || new Set(items.map((item) => canonicalize(item))).size === items.length,
+  })
+  return ajv
+}
+
+const compiled = new BoundedMap<string, ValidateFunction>(maxCompiled)
+
+/** By the dialect that the schema names. Without one it is 2020-12 (MCP), and of older servers draft 7. */
+function compile(given: JsonObject): ValidateFunction {
+  const { $schema, ...rest } = checkable(given)
+  const schema = { ...rest, $id: ID }
+  const isOlder = typeof $schema === 'string' && /\/draft-0[67]\//.test($schema)
+  if (isOlder) return compileBy(draft7, schema)
+  try {
+    return compileBy(draft2020, schema)
+  } catch (error) {
+    if ($schema !== undefined) throw error
+    return compileBy(draft7, schema)
+  }
+}
+
+function compileBy(ajv: Ajv, schema: JsonObject): ValidateFunction {
+  try {
+    return ajv.compile(schema)
+  } finally {
+    ajv.removeSchema(schema)
+  }
+}
+
+/** A missing or unknown member is named in the pointer. */
+function mismatchOf({ instancePath, keyword, params }: ErrorObject): Mismatch {
+  const named: unknown =
+    params['missingProperty'] ??
+    params['additionalProperty'] ??
+    params['unevaluatedProperty'] ??
+    params['propertyName']
+  if (typeof named !== 'string') return { pointer: instancePath, keyword }
+  return { pointer: `${instancePath}/${named.replaceAll('~', '~0').replaceAll('/', '~1')}`, keyword }
+}
+
+const methods: SchemaMethods = {
+  started: () => undefined,
+  compile(digest, schema) {
+    compiled.set(digest, compile(schema))
+  },
+  validate(digest, value) {
+    const validate = compiled.get(digest)
+    if (validate === undefined) return 'unknown'
+    if (validate(value)) return null
+    const [error] = validate.errors ?? []
+    return error === undefined ? { pointer: '', keyword: 'false schema' } : mismatchOf(error)
+  },
+}
+
+Calls.ofThread({ ...methods })
