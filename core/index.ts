@@ -67,7 +67,7 @@ export {
   recordedCall,
   Unrecorded,
 } from './call/recorded.js'
-export { type Redactor, redactedError, redactedValue } from './call/redactor.js'
+export { errorFields, type Redactor, redactedError, redactedValue } from './call/redactor.js'
 export {
   type CallAgent,
   type CallProtocol,

@@ -1,12 +1,13 @@
 // What a gateway prints: at a terminal what is allowed, where the log is, and a line for each call; else lines of JSON.
 import { isAbsolute, relative, resolve } from 'node:path'
-import { bind, type DependencyContainer, policyTokens, resolveOptional } from '@svc/core'
+import { bind, type DependencyContainer, policyTokens, type Redactor, resolveOptional } from '@svc/core'
 import type { EffectivePolicy } from '@svc/core/policy'
 import { recordListener } from '@svc/plugin-audit'
 import { Option } from 'commander'
 import type { Logger } from 'pino'
 import { lineLogger } from '../gateway/defaults.js'
 import type { HostConfig } from '../policy/config.js'
+import type { Telemetry } from '../telemetry/open-telemetry.js'
 import { CallLines, type Further } from './call-lines.js'
 import type { WriteLine } from './io.js'
 import { logLines } from './log-lines.js'
@@ -43,13 +44,16 @@ export interface Started {
 
 export class GatewayOutput {
   readonly logger: Logger
+  /** Gets each line of the log too. */
+  onLine: (line: string) => void = () => undefined
   #write: WriteLine | undefined
   #calls: CallLines | undefined
 
   /** `write` is absent if nobody reads at a terminal; `file` then gets the lines of the log. */
   constructor(write: WriteLine | undefined, file: string | number, { quiet, logLevel }: OutputFlags) {
     const level = logLevel ?? (quiet === true ? 'warn' : 'info')
-    this.logger = lineLogger({ name: 'svc', level }, write === undefined ? file : logLines(write))
+    const destination = write === undefined ? file : logLines(write)
+    this.logger = lineLogger({ name: 'svc', level }, destination, (line) => this.onLine(line))
     if (write === undefined || quiet === true) return
     this.#write = write
     this.#calls = new CallLines(write)
@@ -70,6 +74,15 @@ export class GatewayOutput {
       printStart(write, started)
     }
   }
+}
+
+/** From now on, telemetry gets the lines of the log, redacted by what `redactor` returns. */
+export function exportLines(
+  output: GatewayOutput,
+  telemetry: Telemetry | undefined,
+  redactor: () => Redactor | undefined,
+): void {
+  if (telemetry !== undefined) output.onLine = (line) => telemetry.log(line, redactor())
 }
 
 function furtherOf({ logDir, approvals }: Started): Further {

@@ -3,7 +3,6 @@ import { resolve } from 'node:path'
 import { bind, CORE_VERSION, type Logger, tokens } from '@svc/core'
 import { ALL_SERVERS_PATH } from '@svc/core/http'
 import { formatNameSegment } from '@svc/core/match'
-import { callObserver } from '@svc/core/pipeline'
 import { Command, Option } from 'commander'
 import { GatewayBuilder } from '../gateway/builder.js'
 import type { GatewaySettings } from '../gateway/options.js'
@@ -13,6 +12,7 @@ import { type PreparedPreset, preparePreset } from '../presets/preset-start.js'
 import { parseTarget } from '../presets/target-argument.js'
 import { openTelemetry, type Telemetry } from '../telemetry/open-telemetry.js'
 import {
+  exportLines,
   GatewayOutput,
   logLevelOption,
   type OutputFlags,
@@ -84,10 +84,11 @@ async function run(flags: GatewayFlags, command: Command, io: CliIo): Promise<vo
       ...(flags.dir === undefined ? {} : { sec0Dir: resolve(flags.dir) }),
       configure: (container) => {
         bind<Logger>(container, tokens.Logger, { useValue: logger })
-        if (telemetry !== undefined) bind(container, callObserver, { useValue: telemetry.calls })
+        telemetry?.bindTo(container)
         output.bindTo(container)
       },
     })
+    exportLines(output, telemetry, () => builder.redactor)
     // Without a policy all gateways of the user share the port for approvals, and what waits for one.
     const gateway = new Gateway(builder, undefined, preset !== undefined)
     const { url, adminUrl } = await gateway.ready()

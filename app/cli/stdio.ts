@@ -1,6 +1,7 @@
 // `svc stdio`: a governed MCP server over standard input and output, for the configuration of a client.
 import { resolve } from 'node:path'
 import type { Writable } from 'node:stream'
+import { CORE_VERSION } from '@svc/core'
 import { formatNameSegment, parseNameSegment } from '@svc/core/match'
 import { Command } from 'commander'
 import { type Preset, presets } from '../presets/preset-policy.js'
@@ -9,7 +10,9 @@ import { targetOfWords } from '../presets/target-argument.js'
 import { serverNameOf } from '../stdio-gateway/command-target.js'
 import { type StdioGateway, type StdioGatewayOptions, serveStdio } from '../stdio-gateway/serve.js'
 import { signInCredentials } from '../stdio-gateway/sign-in/credentials.js'
+import { openTelemetry } from '../telemetry/open-telemetry.js'
 import {
+  exportLines,
   GatewayOutput,
   logLevelOption,
   type OutputFlags,
@@ -115,6 +118,7 @@ async function serve({ logDir, ...served }: Served, flags: StdioFlags): Promise<
   const stdout = reserveStdout()
   const output = new GatewayOutput(terminal, log ?? STDERR, flags)
   const { logger } = output
+  const telemetry = await openTelemetry(process.env, { version: CORE_VERSION }, logger)
   try {
     const server = await serveStdio({
       ...served,
@@ -123,11 +127,15 @@ async function serve({ logDir, ...served }: Served, flags: StdioFlags): Promise<
       input: process.stdin,
       output: stdout,
       logger,
-      configure: (container) => output.bindTo(container),
+      configure: (container) => {
+        telemetry?.bindTo(container)
+        output.bindTo(container)
+      },
       credentials: (issuer, host) =>
         signInCredentials(issuer, host, { callbackPort, logger, env: process.env }),
     })
     const { path, policy, adminUrl } = server
+    exportLines(output, telemetry, server.redactor)
     output.started('serving', { path, policy_sha256: policy.sha256, log: logDir, adminUrl }, () => ({
       title: 'svc-sdk stdio waits for an MCP client on standard input; clients start it themselves',
       servers: {},
@@ -138,6 +146,7 @@ async function serve({ logDir, ...served }: Served, flags: StdioFlags): Promise<
     await endOf(server, stdout)
     logger.info({}, 'closing')
     await server.close()
+    await telemetry?.close()
     process.exit(0)
   } catch (error) {
     reportStart(error)

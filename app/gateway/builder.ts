@@ -8,11 +8,13 @@ import {
   type Plugin,
   type PluginContext,
   type PolicyHost,
+  type Redactor,
   Resources,
   registeredPlugins,
   registerPlugin,
   resolve,
   resolveOptional,
+  services,
   tokens,
 } from '@svc/core'
 import { messageOf, sha256Hex } from '@svc/core/json'
@@ -66,6 +68,7 @@ export class GatewayBuilder {
   #policy: Promise<Policy> | undefined
   #webhooks: WebhookNotices
   #adaptation: PolicyAdaptation
+  #redactor: Redactor | undefined
 
   /**
    * Throws `PolicyError` if the configuration is wrong. If the policy names modules, only the host's part and the
@@ -121,6 +124,11 @@ export class GatewayBuilder {
   /** The bindings for the parts of the gateway that no plugin owns. */
   get bindings(): DependencyContainer {
     return this.#bindings
+  }
+
+  /** Redacts the log of the gateway as its records; undefined if identities are not redacted, and before the start. */
+  get redactor(): Redactor | undefined {
+    return this.#redactor
   }
 
   get logger(): Logger {
@@ -267,6 +275,7 @@ export class GatewayBuilder {
     )
     const takeOver = (): void => {
       this.#running.switchTo(container, policy.plugins)
+      this.#redactor = resolveOptional(container, services.redactor)
       this.#webhooks.use(policy.host.notices, this.keyReader(policy.host))
     }
     return { pipeline, container, takeOver }

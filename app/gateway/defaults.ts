@@ -75,10 +75,19 @@ export class Counters implements Meter {
  * Writes synchronously, so that the last lines are written before the process ends.
  *
  * @param destination - A file, the number of an open one, or what takes the lines.
+ * @param onLine - Gets each line too.
  */
-export function lineLogger(options: LoggerOptions, destination: string | number | DestinationStream): Logger {
+export function lineLogger(
+  options: LoggerOptions,
+  destination: string | number | DestinationStream,
+  onLine: (line: string) => void = () => undefined,
+): Logger {
+  const streamWrite = (line: string): string => {
+    onLine(line)
+    return visible(line)
+  }
   return pino(
-    { ...options, serializers: { err: stdSerializers.errWithCause }, hooks: { streamWrite: visible } },
+    { ...options, serializers: { err: stdSerializers.errWithCause }, hooks: { streamWrite } },
     typeof destination === 'object' ? destination : pino.destination({ dest: destination, sync: true }),
   )
 }

@@ -48,6 +48,11 @@ export const ownMetrics = {
     labels: ['budget', 'server'],
     help: 'Times that a message or line had to wait for its part of a budget, or a list ended for another one, by the target if it is known.',
   },
+  svc_telemetry_lost_total: {
+    kind: 'counter',
+    labels: ['signal'],
+    help: 'What an OTLP receiver did not take, by signal: spans (traces), log records (logs), and exports of metrics; only with OpenTelemetry.',
+  },
 } as const satisfies Record<string, OwnMetric>
 
 // Metrics of requests and connections that became no call.

@@ -5,6 +5,7 @@ import {
   type Call,
   type Clock,
   type ErrorCode,
+  errorFields,
   type Ids,
   identity,
   type Logger,
@@ -12,8 +13,6 @@ import {
   type Outcome,
   publicBaseUrl,
   Refusal,
-  redactedError,
-  redactor,
 } from '@svc/core'
 import { CallControl } from '@svc/core/pipeline'
 import { skipBody } from '../http/body.js'
@@ -216,9 +215,7 @@ export class CallHandler {
   /** The record has every call; the log has the failures that an operator must repair. */
   #logFailure(call: Call, outcome: Outcome): void {
     if (outcome.kind !== 'failed') return
-    const redacts = call.get(redactor)
-    const err = redacts === undefined ? outcome.cause : redactedError(outcome.cause, redacts)
-    const fields = { err, code: outcome.code, trace_id: call.trace.traceId }
+    const fields = { ...errorFields(call, outcome.cause), code: outcome.code }
     if (expectedFailures.has(outcome.code)) this.#parts.logger.debug(fields, 'call ended without a response')
     else this.#loggerOf(call).error(fields, 'call failed')
   }

@@ -1,7 +1,15 @@
 // A gateway for one client, over the standard input and output of this process.
 import type { Readable, Writable } from 'node:stream'
 import { setTimeout as delay } from 'node:timers/promises'
-import { bind, type Logger, resolveOptional, type SignInIssuer, services, tokens } from '@svc/core'
+import {
+  bind,
+  type Logger,
+  type Redactor,
+  resolveOptional,
+  type SignInIssuer,
+  services,
+  tokens,
+} from '@svc/core'
 import { ALL_SERVERS_PATH } from '@svc/core/http'
 import { messageOf } from '@svc/core/json'
 import { stdioClient } from '@svc/plugin-authn'
@@ -37,6 +45,8 @@ export interface StdioGateway {
   /** The endpoint that the client gets. */
   readonly path: string
   readonly policy: Policy
+  /** Redacts the log as the records; returns undefined if identities are not redacted. */
+  redactor(): Redactor | undefined
   /** The URL of the admin listener, if it is in this process. */
   readonly adminUrl: string | undefined
   /** Resolves when the client has closed its end, and every request has its response. */
@@ -76,6 +86,7 @@ export async function serveStdio(options: StdioGatewayOptions): Promise<StdioGat
   return {
     path: name === undefined ? ALL_SERVERS_PATH : `${ALL_SERVERS_PATH}/${name}`,
     policy: effective,
+    redactor: () => builder.redactor,
     adminUrl,
     ended: readLines(input, maxBodyBytes, bridge).then(() =>
       Promise.race([bridge.idle(), delay(drainMs, undefined, { ref: false })]),

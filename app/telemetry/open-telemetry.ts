@@ -1,102 +1,151 @@
-// Exports traces by OTLP if the standard environment variables of OpenTelemetry ask for it. The packages of its SDK are
-// optional: none is loaded, or has to be installed, otherwise.
-import { randomBytes } from 'node:crypto'
-import type { DiagLogger } from '@opentelemetry/api'
-import type { Logger } from '@svc/core'
+// Exports traces, metrics and logs over OTLP if the standard environment variables of OpenTelemetry ask for them. The packages
+// of its SDK are optional: none is loaded, or has to be installed, otherwise.
+import { randomUUID } from 'node:crypto'
+import { bind, type Logger, type Redactor } from '@svc/core'
 import { messageOf } from '@svc/core/json'
-import type { CallObserver } from '@svc/core/pipeline'
-import { CallSpans, maxSpanText, type PresetIds } from './call-spans.js'
+import { Counter } from 'prom-client'
+import type { DependencyContainer } from 'tsyringe'
+import { GatewayMetrics, gatewayMetrics } from '../metrics/gateway-metrics.js'
+import { ownMetrics } from '../metrics/metric-table.js'
+import { diagnosticsTo, SignalLosses } from './losses.js'
+import { numberIn, type Signal, type TelemetryVariables, wantedSignals } from './signals.js'
 
 export interface Telemetry {
-  readonly calls: CallObserver
-  /** Sends what is not sent yet, and ends. Never rejects. */
+  /** Binds what observes calls, and the metrics. */
+  bindTo(container: DependencyContainer): void
+  /** Takes a line of the log, redacted by what `redactor` returns now. */
+  log(line: string, redactor: Redactor | undefined): void
+  /** Sends what is not sent yet, for some seconds, and ends. Never rejects. */
   close(): Promise<void>
 }
 
-type Environment = Readonly<Record<string, string | undefined>>
+/** One signal's exporter. */
+export interface OpenSignal {
+  bindTo?(container: DependencyContainer): void
+  log?(line: string, redactor: Redactor | undefined): void
+  shutdown(): Promise<void>
+}
+
+/** What the exporters of all signals have in common. */
+export interface SignalParts {
+  readonly env: TelemetryVariables
+  readonly version: string
+  readonly metrics: GatewayMetrics
+  readonly resource: import('@opentelemetry/resources').Resource
+  readonly losses: SignalLosses
+}
+
+/** Loads the packages of a signal; the modules of this folder that use them are loaded with them. */
+const openers: Readonly<Record<Signal, (parts: SignalParts) => Promise<OpenSignal>>> = {
+  traces: async (parts) => (await import('./export-traces.js')).openTraces(parts),
+  metrics: async (parts) => (await import('./export-metrics.js')).openMetrics(parts),
+  logs: async (parts) => (await import('./export-logs.js')).openLogs(parts),
+}
+
+const packages: Readonly<Record<Signal, string>> = {
+  traces: '@opentelemetry/sdk-trace-base @opentelemetry/exporter-trace-otlp-http',
+  metrics: '@opentelemetry/sdk-metrics @opentelemetry/exporter-metrics-otlp-http',
+  logs: '@opentelemetry/sdk-logs @opentelemetry/exporter-logs-otlp-http',
+}
+
+/** The number of spans, or of log records, that wait for their export unless the environment has another. */
+const standardQueue = 2_048
+
+/** Time for the last exports when the gateway ends, in milliseconds. */
+const closeMs = 5_000
 
 /** Undefined if the environment asks for none, or, with a warning, if the packages are not installed. */
 export async function openTelemetry(
-  env: Environment,
-  service: { readonly version: string },
+  env: TelemetryVariables,
+  { version }: { readonly version: string },
   logger: Logger,
 ): Promise<Telemetry | undefined> {
-  if (!wantsTraces(env)) return undefined
+  const wanted = [...wantedSignals(env, logger)]
+  if (wanted.length === 0) return undefined
   try {
-    return await open(service, logger)
+    const [api, resources] = await Promise.all([
+      import('@opentelemetry/api'),
+      import('@opentelemetry/resources'),
+    ])
+    api.diag.setLogger(diagnosticsTo(logger), api.DiagLogLevel.WARN)
+    const resource = resourceOf(resources, version)
+    const metrics = new GatewayMetrics(logger)
+    const losses = wanted.map((signal) => new SignalLosses(signal, logger, queueOf(env, signal)))
+    countLosses(losses, metrics)
+    const open = await Promise.all(
+      losses.map((own) => openers[own.signal]({ env, version, metrics, resource, losses: own })),
+    )
+    return telemetryOf(open, metrics, logger)
   } catch (error) {
-    const packages =
-      '@opentelemetry/sdk-trace-base @opentelemetry/resources @opentelemetry/exporter-trace-otlp-http'
+    const names = ['@opentelemetry/resources', ...wanted.map((signal) => packages[signal])].join(' ')
     logger.warn(
       { reason: messageOf(error) },
-      `OpenTelemetry is off; install its packages: npm install ${packages}`,
+      `OpenTelemetry is off; install its packages: npm install ${names}`,
     )
     return undefined
   }
 }
 
-/** By the rules for OTEL_SDK_DISABLED, OTEL_TRACES_EXPORTER and OTEL_EXPORTER_OTLP_*_ENDPOINT. */
-function wantsTraces(env: Environment): boolean {
-  if (env['OTEL_SDK_DISABLED']?.toLowerCase() === 'true') return false
-  const exporter = env['OTEL_TRACES_EXPORTER']
-  if (exporter !== undefined && exporter !== '') return exporter.split(',').includes('otlp')
-  return Boolean(env['OTEL_EXPORTER_OTLP_TRACES_ENDPOINT'] || env['OTEL_EXPORTER_OTLP_ENDPOINT'])
-}
-
-async function open({ version }: { readonly version: string }, logger: Logger): Promise<Telemetry> {
-  const [api, { BasicTracerProvider, BatchSpanProcessor }, resources, { OTLPTraceExporter }] =
-    await Promise.all([
-      import('@opentelemetry/api'),
-      import('@opentelemetry/sdk-trace-base'),
-      import('@opentelemetry/resources'),
-      import('@opentelemetry/exporter-trace-otlp-http'),
-    ])
-  const { defaultResource, detectResources, envDetector, resourceFromAttributes } = resources
-  api.diag.setLogger(diagnosticsTo(logger), api.DiagLogLevel.WARN)
-  const ids = new Ids()
-  const named = resourceFromAttributes({ 'service.name': 'svc-gateway', 'service.version': version })
-  const fromEnvironment = detectResources({ detectors: [envDetector] })
-  const provider = new BasicTracerProvider({
-    idGenerator: ids,
-    // Spans wait in a queue, and callers choose some of their values.
-    spanLimits: { attributeValueLengthLimit: maxSpanText },
-    resource: defaultResource().merge(named).merge(fromEnvironment),
-    spanProcessors: [new BatchSpanProcessor(new OTLPTraceExporter())],
+function resourceOf(
+  {
+    defaultResource,
+    detectResources,
+    envDetector,
+    resourceFromAttributes,
+  }: typeof import('@opentelemetry/resources'),
+  version: string,
+): SignalParts['resource'] {
+  const own = resourceFromAttributes({
+    'service.name': 'svc-gateway',
+    'service.version': version,
+    // Several processes may have one name; their counters must not be taken for one.
+    'service.instance.id': randomUUID(),
   })
+  return defaultResource()
+    .merge(own)
+    .merge(detectResources({ detectors: [envDetector] }))
+}
+
+function queueOf(env: TelemetryVariables, signal: Signal): number {
+  if (signal === 'metrics') return Number.POSITIVE_INFINITY
+  const name = signal === 'traces' ? 'OTEL_BSP_MAX_QUEUE_SIZE' : 'OTEL_BLRP_MAX_QUEUE_SIZE'
+  return numberIn(env, [name], standardQueue)
+}
+
+function countLosses(losses: readonly SignalLosses[], { registry }: GatewayMetrics): void {
+  const name = 'svc_telemetry_lost_total'
+  const { help, labels } = ownMetrics[name]
+  const counter = new Counter({
+    name,
+    help,
+    labelNames: labels,
+    registers: [registry],
+    collect: () => {
+      counter.reset()
+      for (const { signal, lost } of losses) counter.inc({ signal }, lost)
+    },
+  })
+}
+
+function telemetryOf(open: readonly OpenSignal[], metrics: GatewayMetrics, logger: Logger): Telemetry {
+  let isClosed = false
   return {
-    calls: new CallSpans(api, provider.getTracer('svc-sdk', version), ids),
-    close: () =>
-      provider.shutdown().catch((error: unknown) => {
-        logger.warn({ reason: messageOf(error) }, 'the last spans were not exported')
-      }),
-  }
-}
-
-function diagnosticsTo(logger: Logger): DiagLogger {
-  const ignore = (): void => undefined
-  const write = (level: 'warn' | 'error') => (message: string) => logger[level]({ message }, 'OpenTelemetry')
-  return { error: write('error'), warn: write('warn'), info: ignore, debug: ignore, verbose: ignore }
-}
-
-class Ids implements PresetIds {
-  #traceId: string | undefined
-  #spanId: string | undefined
-
-  preset({ traceId, spanId }: { readonly traceId: string; readonly spanId: string }): void {
-    this.#traceId = traceId
-    this.#spanId = spanId
-  }
-
-  generateTraceId(): string {
-    const traceId = this.#traceId ?? randomBytes(16).toString('hex')
-    this.#traceId = undefined
-    return traceId
-  }
-
-  generateSpanId(): string {
-    const spanId = this.#spanId ?? randomBytes(8).toString('hex')
-    this.#traceId = undefined
-    this.#spanId = undefined
-    return spanId
+    bindTo(container) {
+      bind(container, gatewayMetrics, { useValue: metrics })
+      for (const signal of open) signal.bindTo?.(container)
+    },
+    log(line, redactor) {
+      if (!isClosed) for (const signal of open) signal.log?.(line, redactor)
+    },
+    async close() {
+      isClosed = true
+      const late = new Promise<never>((_, reject) => {
+        setTimeout(() => reject(new Error(`they were not sent within ${closeMs} ms`)), closeMs).unref()
+      })
+      const ended = Promise.all(open.map((signal) => signal.shutdown()))
+      await Promise.race([ended, late]).catch((error: unknown) => {
+        logger.warn({ reason: messageOf(error) }, 'the last spans, metrics or log records were not exported')
+      })
+    },
   }
 }

@@ -1,5 +1,7 @@
 // Redaction of personal data in records, logs and spans, by pseudonyms. A stage sets the redactor in a slot of the call;
 // code that writes about the call uses it.
+import type { Call } from './call.js'
+import { redactor as redactorSlot } from './slots.js'
 
 export interface Redactor {
   /** The pseudonym of a user, subject or client: the same for the same name, and not reversible without the key. */
@@ -32,4 +34,11 @@ export function redactedError(error: unknown, redactor: Redactor): unknown {
   return 'code' in error && typeof error.code === 'string'
     ? Object.assign(shown, { code: error.code })
     : shown
+}
+
+/** What a line of the log has of an error of a call: the error, redacted as records are, and the ids of its record. */
+export function errorFields(call: Call, error: unknown): { err: unknown; trace_id: string; span_id: string } {
+  const redacts = call.get(redactorSlot)
+  const err = redacts === undefined ? error : redactedError(error, redacts)
+  return { err, trace_id: call.trace.traceId, span_id: call.trace.spanId }
 }

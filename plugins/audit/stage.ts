@@ -6,6 +6,7 @@ import {
   type Call,
   type Clock,
   denied,
+  errorFields,
   type Ids,
   type Logger,
   type MaybePromise,
@@ -17,7 +18,6 @@ import {
   type Redactor,
   Refusal,
   redactedError,
-  redactor,
   type Sent,
   type Settlement,
   type Stage,
@@ -195,9 +195,9 @@ export class AuditStage implements Stage {
       intents,
       which,
       failureMode,
-      onFailure: (err) => {
+      onFailure: (call, error) => {
         this.#parts.meter.count('svc_audit_intent_failures_total')
-        this.#parts.logger.error({ err }, 'the intent of a call could not be written')
+        this.#parts.logger.error(errorFields(call, error), 'the intent of a call could not be written')
       },
     }
   }
@@ -247,9 +247,8 @@ export class AuditStage implements Stage {
   /** Throws if the response must be withheld. */
   #unrecorded({ call, intent }: AdmittedCall, { sent }: Settlement, error: unknown): void {
     intent?.settle(false)
-    const redacts = call.get(redactor)
-    const redacted = redacts === undefined ? error : redactedError(error, redacts)
-    this.#appendFailed(redacted, { trace_id: call.trace.traceId })
+    const { err, ...ids } = errorFields(call, error)
+    this.#appendFailed(err, ids)
     if (this.#parts.failureMode === 'block') throw unrecordedRefusal(sent, error)
   }
 

@@ -11,12 +11,15 @@ interface Line {
   readonly endpoints?: Record<string, string>
   readonly log?: string
   readonly reason?: string
+  readonly signal?: string
 }
 
 /** Its log is read line by line; killed when disposed of, unless it has ended. */
 export class Running implements AsyncDisposable {
   readonly child: ChildProcess
   readonly exit: Promise<number | null>
+  /** Every line of the log that was read. */
+  readonly lines: Line[] = []
   stderr = ''
   #lines: AsyncIterator<string>
 
@@ -43,11 +46,24 @@ export class Running implements AsyncDisposable {
   /** The next log line that says `msg`. */
   async line(msg: string): Promise<Line> {
     for (;;) {
-      const { value, done } = await this.#lines.next()
-      if (done === true) throw new Error(`the log ended before "${msg}": ${this.stderr}`)
-      const line = JSON.parse(value) as Line
+      const line = await this.#next()
+      if (line === undefined) throw new Error(`the log ended before "${msg}": ${this.stderr}`)
       if (line.msg === msg) return line
     }
+  }
+
+  /** Reads the log to its end. */
+  async allLines(): Promise<readonly Line[]> {
+    while ((await this.#next()) !== undefined);
+    return this.lines
+  }
+
+  async #next(): Promise<Line | undefined> {
+    const { value, done } = await this.#lines.next()
+    if (done === true) return undefined
+    const line = JSON.parse(value) as Line
+    this.lines.push(line)
+    return line
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -1,6 +1,6 @@
 // Receives OTLP over HTTP with JSON, by the messages generated from the published protobuf definitions: a request that they
 // do not know in every member fails the test.
-import { createServer, type Server } from 'node:http'
+import { createServer, type Server, type ServerResponse } from 'node:http'
 import { createRequire } from 'node:module'
 import { expect } from 'chai'
 import { listenOnLoopback } from './loopback.js'
@@ -29,6 +29,7 @@ const { opentelemetry } = createRequire(import.meta.url)('otlp-messages/build/sr
 }
 const requests: Record<string, MessageType | undefined> = {
   '/v1/logs': opentelemetry.proto.collector['logs']?.v1['ExportLogsServiceRequest'],
+  '/v1/metrics': opentelemetry.proto.collector['metrics']?.v1['ExportMetricsServiceRequest'],
   '/v1/traces': opentelemetry.proto.collector['trace']?.v1['ExportTraceServiceRequest'],
 }
 
@@ -37,16 +38,48 @@ export interface OtlpLog {
   readonly spanId: string
   readonly timeUnixNano: string
   readonly severityText: string
-  readonly body: { readonly kvlistValue?: { readonly values: OtlpSpan['attributes'] } }
+  readonly body: {
+    readonly stringValue?: string
+    readonly kvlistValue?: { readonly values: OtlpSpan['attributes'] }
+  }
+  readonly attributes: OtlpSpan['attributes']
+}
+
+interface OtlpPoint extends Pick<OtlpSpan, 'attributes' | 'startTimeUnixNano'> {
+  readonly asDouble?: number
+  readonly sum?: number
+  readonly count?: number
+  readonly bucketCounts?: readonly number[]
+  readonly explicitBounds?: readonly number[]
+}
+
+interface OtlpPoints {
+  readonly dataPoints: readonly OtlpPoint[]
+  readonly isMonotonic?: boolean
+  /** 2: cumulative. */
+  readonly aggregationTemporality?: number
+}
+
+export interface OtlpMetric {
+  readonly name: string
+  readonly description: string
+  readonly unit: string
+  readonly sum?: OtlpPoints
+  readonly gauge?: OtlpPoints
+  readonly histogram?: OtlpPoints
 }
 
 export class OtlpReceiver implements AsyncDisposable {
   readonly url: string
   readonly spans: OtlpSpan[] = []
   readonly logs: OtlpLog[] = []
+  /** The last value of each by its name. */
+  readonly metrics = new Map<string, OtlpMetric>()
   readonly resources: Pick<OtlpSpan, 'attributes'>[] = []
-  /** The status of responses. */
+  /** The status of responses. What has another status than 200 is not kept. */
   status = 200
+  /** Responds in place of the receiver, or never does. */
+  respond: ((response: ServerResponse, path: string) => void) | undefined
   #close: () => Promise<void>
   #received: (() => void)[] = []
   /** Requests that were not valid. */
@@ -63,7 +96,9 @@ export class OtlpReceiver implements AsyncDisposable {
       const pieces: Buffer[] = []
       message.on('data', (piece: Buffer) => pieces.push(piece))
       message.on('end', () => {
-        response.writeHead(receiver?.status ?? 503, { 'content-type': 'application/json' }).end('{}')
+        const { status = 503, respond } = receiver ?? {}
+        if (respond !== undefined) return respond(response, message.url ?? '')
+        response.writeHead(status, { 'content-type': 'application/json' }).end('{}')
         const body = JSON.parse(Buffer.concat(pieces).toString())
         if (receiver !== undefined) receiver.#take(message.url ?? '', body)
       })
@@ -85,6 +120,14 @@ export class OtlpReceiver implements AsyncDisposable {
     }[]) {
       for (const { logRecords } of scopeLogs) this.logs.push(...logRecords)
     }
+    for (const { resource, scopeMetrics } of (body['resourceMetrics'] ?? []) as {
+      resource: Pick<OtlpSpan, 'attributes'>
+      scopeMetrics: { metrics: OtlpMetric[] }[]
+    }[]) {
+      this.resources.push(resource)
+      for (const { metrics } of scopeMetrics)
+        for (const metric of metrics) this.metrics.set(metric.name, metric)
+    }
     for (const { resource, scopeSpans } of (body['resourceSpans'] ?? []) as {
       resource: Pick<OtlpSpan, 'attributes'>
       scopeSpans: { spans: OtlpSpan[] }[]
@@ -95,7 +138,7 @@ export class OtlpReceiver implements AsyncDisposable {
     for (const received of this.#received.splice(0)) received()
   }
 
-  /** Resolves once the spans satisfy `holds`. Rejects if a request was not valid. */
+  /** Resolves once what was received satisfies `holds`. Rejects if a request was not valid. */
   async until(holds: (spans: readonly OtlpSpan[]) => boolean): Promise<void> {
     while (!holds(this.spans)) await new Promise<void>((resolve) => this.#received.push(resolve))
     if (this.mistakes.length > 0) throw new AggregateError(this.mistakes)

@@ -21,7 +21,7 @@ export interface IntentRule {
   readonly which: 'side_effects' | 'all'
   readonly failureMode: 'block' | 'continue'
   /** Called for intents that could not be written. */
-  onFailure(error: unknown): void
+  onFailure(call: Call, error: unknown): void
 }
 
 export class CallIntent implements Hold {
@@ -50,7 +50,7 @@ export class CallIntent implements Hold {
       this.#intent ??= await intents.begin(this.#record())
       return undefined
     } catch (error) {
-      onFailure(error)
+      onFailure(this.#call, error)
       if (failureMode === 'continue') return undefined
       return denied('AUDIT_UNAVAILABLE', 'The intent of this call cannot be written, so it is not sent.')
     }

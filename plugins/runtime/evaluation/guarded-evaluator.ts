@@ -5,6 +5,7 @@ import {
   type DecisionEvaluator,
   type Evaluation,
   type EvaluationRequest,
+  errorFields,
   identity,
   type Logger,
   type Meter,
@@ -52,7 +53,7 @@ export class GuardedEvaluator {
     try {
       return await this.#evaluateOnPermit(call, request)
     } catch (error) {
-      if (error instanceof EvaluationError) this.#report(error)
+      if (error instanceof EvaluationError) this.#report(call, error)
       throw error
     }
   }
@@ -103,14 +104,14 @@ export class GuardedEvaluator {
     }
   }
 
-  #report(error: EvaluationError): void {
+  #report(call: Call, error: EvaluationError): void {
     if (error.kind === 'circuit_open') return
     const { logger, meter, clock } = this.#options
     meter?.count('svc_runtime_failures_total')
     const now = clock.monotonic()
     if (now - (this.#logged.get(error.message) ?? Number.NEGATIVE_INFINITY) < logIntervalMs) return
     this.#logged.set(error.message, now)
-    logger?.warn({ err: error }, 'a call could not be evaluated')
+    logger?.warn(errorFields(call, error), 'a call could not be evaluated')
   }
 }
 

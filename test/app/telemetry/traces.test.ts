@@ -1,14 +1,10 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:http'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { generateKeyFile } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
-import { Running } from '../../support/gateway-process.js'
-import { listenOnLoopback } from '../../support/loopback.js'
+import type { Running } from '../../support/gateway-process.js'
 import { attributesOf, OtlpReceiver, type OtlpSpan } from '../../support/otlp-receiver.js'
 import { type RedisServer, startRedis } from '../../support/redis.js'
-import { startUpstream, type TestUpstream } from '../../support/upstream.js'
+import { invoke, TelemetryRig } from './rig.js'
 
 const INTERNAL = 1
 const SERVER = 2
@@ -17,9 +13,8 @@ const traceId = 'a'.repeat(32)
 const callerSpan = 'b'.repeat(16)
 
 describe('traces over OTLP', () => {
-  let home: string
+  let rig: TelemetryRig
   let redis: RedisServer
-  let upstream: TestUpstream
 
   before(async () => {
     redis = await startRedis()
@@ -27,49 +22,12 @@ describe('traces over OTLP', () => {
   after(() => redis[Symbol.asyncDispose]())
 
   beforeEach(async () => {
-    home = mkdtempSync(join(tmpdir(), 'svc-test-'))
-    generateKeyFile(join(home, 'key'))
-    upstream = await startUpstream((_call, response) => {
-      response.setHeader('content-type', 'application/json')
-      response.end(JSON.stringify({ jsonrpc: '2.0', id: 7, result: { content: [] } }))
-    })
+    rig = await TelemetryRig.start()
   })
+  afterEach(() => rig[Symbol.asyncDispose]())
 
-  afterEach(async () => {
-    await upstream[Symbol.asyncDispose]()
-    rmSync(home, { recursive: true, force: true })
-  })
-
-  function start(endpoint: string, more = '', env: Record<string, string> = {}): Running {
-    const policy = join(home, 'policy.yaml')
-    writeFileSync(
-      policy,
-      `tenant: acme
-port: 0
-targets: { files: "${upstream.url}" }
-audit: { gatewayName: gw, gatewayVersion: 1.0.0, signer: { keyRef: file://./key } }
-entitlements:
-  default_plan: free
-  plans: { free: { allowlist: ['files/*'], denylist: ['files/erase'], rate_per_sec: 1000 } }
-  tenants: {}
-quotas: { adapter: redis, redisUrl: '${redis.url}' }
-authn: { allowUnauthenticated: true }
-${more}`,
-    )
-    const bspDelay = { OTEL_BSP_SCHEDULE_DELAY: '20' }
-    const asked = endpoint === '' ? {} : { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint }
-    return new Running(['--policy', policy], { ...bspDelay, ...asked, ...env })
-  }
-
-  const records = () => {
-    const dir = join(home, '.svc', 'audit')
-    const [file = ''] = readdirSync(dir).filter((name) => /^audit-.*\.ndjson$/.test(name))
-    const lines = readFileSync(join(dir, file), 'utf8').trim().split('\n')
-    return lines.map((line) => JSON.parse(line) as Record<string, unknown>)
-  }
-
-  const invoke = (url: string | undefined, tool: string, headers: Record<string, string> = {}) =>
-    fetch(`${url}/mcp/files/${tool}@1`, { method: 'POST', body: '{}', headers })
+  const start = (endpoint: string, more = '', env: Record<string, string> = {}): Running =>
+    rig.gateway(endpoint, `quotas: { adapter: redis, redisUrl: '${redis.url}' }\n${more}`, env)
 
   const ofKind = (spans: readonly OtlpSpan[], kind: number) => spans.filter((span) => span.kind === kind)
 
@@ -80,7 +38,7 @@ ${more}`,
     await invoke(url, 'read', { traceparent: `00-${traceId}-${callerSpan}-01` })
     await receiver.until((spans) => ofKind(spans, SERVER).length === 1)
     const [call] = ofKind(receiver.spans, SERVER)
-    const [record] = records()
+    const [record] = rig.records()
     expect(call).to.deep.include({
       traceId,
       parentSpanId: callerSpan,
@@ -98,7 +56,7 @@ ${more}`,
     const children = receiver.spans.filter(({ parentSpanId }) => parentSpanId === call?.spanId)
     expect(ofKind(children, CLIENT).map(({ name }) => name)).to.deep.equal(['upstream'])
     expect(ofKind(children, INTERNAL).map(({ name }) => name)).to.include('stage quotas')
-    expect(upstream.calls[0]?.headers['traceparent']).to.equal(`00-${traceId}-${call?.spanId}-01`)
+    expect(rig.upstream.calls[0]?.headers['traceparent']).to.equal(`00-${traceId}-${call?.spanId}-01`)
     for (const { startTimeUnixNano, endTimeUnixNano } of children) {
       expect(BigInt(startTimeUnixNano) >= BigInt(call?.startTimeUnixNano ?? 0)).to.equal(true)
       expect(BigInt(endTimeUnixNano) >= BigInt(startTimeUnixNano)).to.equal(true)
@@ -189,43 +147,33 @@ ${more}`,
     expect(texts.filter((text) => text.length > 1024)).to.deep.equal([])
   })
 
-  const receivers: Record<string, () => Promise<{ url: string } & AsyncDisposable>> = {
-    'refuses everything': async () => {
-      const receiver = await OtlpReceiver.start()
-      receiver.status = 400
-      return receiver
-    },
-    'never responds': () => listenOnLoopback(createServer(() => undefined)),
-    'is not there': async () => ({ url: 'http://127.0.0.1:1', [Symbol.asyncDispose]: async () => undefined }),
-  }
-  for (const [kind, open] of Object.entries(receivers)) {
-    it(`cost no call and no clean end if the receiver ${kind}`, async () => {
-      await using receiver = await open()
-      await using gateway = start(receiver.url, '', { OTEL_EXPORTER_OTLP_TIMEOUT: '300' })
-      const { url } = await gateway.line('listening')
-      expect((await invoke(url, 'read')).status).to.equal(200)
-      gateway.child.kill('SIGTERM')
-      expect(await gateway.exit).to.equal(0)
-    })
-  }
-
   it('warns, and serves, if the packages are not installed', async () => {
-    const hooks = join(home, 'hooks.mjs')
+    const hooks = join(rig.home, 'hooks.mjs')
     writeFileSync(
       hooks,
-      `import { register } from 'node:module'
+      `import Module, { register } from 'node:module'
+// The bundle of the command requires them.
+const resolve = Module._resolveFilename
+Module._resolveFilename = (name, ...rest) => {
+  if (name.startsWith('@opentelemetry/sdk')) throw new Error('Cannot find package ' + name)
+  return resolve(name, ...rest)
+}
 register('data:text/javascript,' + encodeURIComponent(\`export function resolve(name, context, next) {
   if (name.startsWith('@opentelemetry/sdk')) throw new Error('Cannot find package ' + name)
   return next(name, context)
 }\`))`,
     )
     await using gateway = start('http://127.0.0.1:1', '', { NODE_OPTIONS: `--import ${hooks}` })
-    const packages =
-      '@opentelemetry/sdk-trace-base @opentelemetry/resources @opentelemetry/exporter-trace-otlp-http'
+    const packages = [
+      '@opentelemetry/resources',
+      ...['sdk-trace-base', 'exporter-trace-otlp-http'].map((name) => `@opentelemetry/${name}`),
+      ...['sdk-metrics', 'exporter-metrics-otlp-http'].map((name) => `@opentelemetry/${name}`),
+      ...['sdk-logs', 'exporter-logs-otlp-http'].map((name) => `@opentelemetry/${name}`),
+    ]
     const { reason } = await gateway.line(
-      `OpenTelemetry is off; install its packages: npm install ${packages}`,
+      `OpenTelemetry is off; install its packages: npm install ${packages.join(' ')}`,
     )
-    expect(reason).to.contain('Cannot find package @opentelemetry/sdk-trace-base')
+    expect(reason).to.match(/Cannot find package @opentelemetry\/sdk-/)
     const { url } = await gateway.line('listening')
     expect((await invoke(url, 'read')).status).to.equal(200)
   })

@@ -1,0 +1,93 @@
+// Spans over OTLP.
+import { randomBytes } from 'node:crypto'
+import { ROOT_CONTEXT, SpanKind, SpanStatusCode, TraceFlags, trace } from '@opentelemetry/api'
+import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http'
+import {
+  BasicTracerProvider,
+  BatchSpanProcessor,
+  type ReadableSpan,
+  type SpanProcessor,
+} from '@opentelemetry/sdk-trace-base'
+import { bind } from '@svc/core'
+import { callObserver } from '@svc/core/pipeline'
+import { CallSpans, maxSpanText, type PresetIds } from './call-spans.js'
+import { CountingExporter, type SignalLosses } from './losses.js'
+import type { OpenSignal, SignalParts } from './open-telemetry.js'
+import { exportLimitMs } from './signals.js'
+
+export function openTraces({ env, version, resource, losses }: SignalParts): OpenSignal {
+  const ids = new Ids()
+  const limitMs = exportLimitMs(env, 'traces')
+  const exporter = new CountingExporter<ReadableSpan[]>(
+    new OTLPTraceExporter(),
+    losses,
+    limitMs,
+    ({ length }) => length,
+  )
+  const provider = new BasicTracerProvider({
+    idGenerator: ids,
+    // Spans wait in a queue, and callers choose some of their values.
+    spanLimits: { attributeValueLengthLimit: maxSpanText },
+    resource,
+    spanProcessors: [
+      new AdmittedSpans(new BatchSpanProcessor(exporter, { exportTimeoutMillis: limitMs + 1_000 }), losses),
+    ],
+  })
+  const api = { ROOT_CONTEXT, SpanKind, SpanStatusCode, TraceFlags, trace }
+  const calls = new CallSpans(api, provider.getTracer('svc-sdk', version), ids)
+  return {
+    bindTo: (container) => bind(container, callObserver, { useValue: calls }),
+    shutdown: () => provider.shutdown(),
+  }
+}
+
+/** Passes the sampled spans on for which the queue has room; the queue itself drops others without a count. */
+class AdmittedSpans implements SpanProcessor {
+  readonly #queue: SpanProcessor
+  readonly #losses: SignalLosses
+
+  constructor(queue: SpanProcessor, losses: SignalLosses) {
+    this.#queue = queue
+    this.#losses = losses
+  }
+
+  onStart(...started: Parameters<SpanProcessor['onStart']>): void {
+    this.#queue.onStart(...started)
+  }
+
+  onEnd(span: ReadableSpan): void {
+    const isSampled = (span.spanContext().traceFlags & TraceFlags.SAMPLED) !== 0
+    if (isSampled && this.#losses.admits()) this.#queue.onEnd(span)
+  }
+
+  forceFlush(): Promise<void> {
+    return this.#queue.forceFlush()
+  }
+
+  shutdown(): Promise<void> {
+    return this.#queue.shutdown()
+  }
+}
+
+class Ids implements PresetIds {
+  #traceId: string | undefined
+  #spanId: string | undefined
+
+  preset({ traceId, spanId }: { readonly traceId: string; readonly spanId: string }): void {
+    this.#traceId = traceId
+    this.#spanId = spanId
+  }
+
+  generateTraceId(): string {
+    const traceId = this.#traceId ?? randomBytes(16).toString('hex')
+    this.#traceId = undefined
+    return traceId
+  }
+
+  generateSpanId(): string {
+    const spanId = this.#spanId ?? randomBytes(8).toString('hex')
+    this.#traceId = undefined
+    this.#spanId = undefined
+    return spanId
+  }
+}
