@@ -165,14 +165,10 @@ export class Exporter {
   #setGauges(): void {
     const all = this.status().filter(({ state }) => state !== 'standby')
     if (all.length === 0) return
-    const { gauge } = this.#parts.meter
+    const { meter } = this.#parts
     const pending = all.reduce((sum, { pendingBytes }) => sum + pendingBytes, 0)
-    gauge?.call(this.#parts.meter, 'svc_audit_export_pending_bytes', pending)
-    gauge?.call(
-      this.#parts.meter,
-      'svc_audit_export_lag_seconds',
-      Math.max(...all.map(({ lagMs }) => lagMs)) / 1000,
-    )
+    meter.gauge?.('svc_audit_export_pending_bytes', pending)
+    meter.gauge?.('svc_audit_export_lag_seconds', Math.max(...all.map(({ lagMs }) => lagMs)) / 1000)
   }
 
   async #close(): Promise<void> {
