@@ -58,7 +58,7 @@ export async function report(given: string | undefined, options: ReportArguments
     ...(writer === undefined ? {} : { holds: writer.holds }),
   })
   progress.clear()
-  const signer = signerIn(signWith)
+  const signer = await signerIn(signWith)
   const signed = await signReport(made, signer)
   await writeText(`${out}.json`, `${signed}\n`, 0o600)
   await writeText(`${out}.html`, reportPage(made, signed), 0o600)

@@ -18,7 +18,7 @@ const NAME_DIGITS = 16
 
 export async function runWitness(options: WitnessArguments, io: CliIo): Promise<void> {
   const { dir, key, port, host, logs = join(dir, 'logs') } = options
-  const signer = signerIn(key)
+  const signer = await signerIn(key)
   const name = options.name ?? defaultName(signer.keyId)
   const report = (message: string) => io.err(`svc-sdk audit witness: ${visibleInLine(message)}\n`)
   const witness = await startWitness({

@@ -1,6 +1,6 @@
 // `svc keys`: makes signing keys, and changes those that a log trusts.
 import { createPublicKey } from 'node:crypto'
-import { generateKeyFile, LocalDevSigner, publicKeyLine, revokeKey, rotateKey } from '@svc/plugin-audit/log'
+import { generateKeyFile, publicKeyLine, revokeKey, rotateKey } from '@svc/plugin-audit/log'
 import { vkeyOf } from '@svc/plugin-audit/tools'
 import { Command, Option } from 'commander'
 import { signerIn } from './audit-files.js'
@@ -33,15 +33,15 @@ export function keysCommand(io: CliIo = processIo()): Command {
   const showing = keys
     .command('public')
     .description('print the public key of a signing key, in a form that verifiers take')
-    .argument('<key>', 'the signing key: a file, or file://PATH as in a policy')
+    .argument('<key>', 'the signing key: a file, or file://PATH or pkcs11:… as in a policy')
     .addOption(new Option('--format <format>', 'the form').choices(keyForms).default('line'))
     .option('--origin <origin>', 'the log for which the key signs, with --format vkey')
     .action((key: string, options: PublicOptions) => showPublic(key, options, io))
   withManual(showing, { example: '.svc/signing.key > keys.txt' })
   const rotating = withLog(keys.command('rotate'))
     .description('let a log trust another key; both are valid until the old one is retired')
-    .requiredOption('--from <file>', 'the signing key that the log trusts')
-    .requiredOption('--to <file>', 'the signing key that enters')
+    .requiredOption('--from <key>', 'the signing key that the log trusts: a file or a reference')
+    .requiredOption('--to <key>', 'the signing key that enters')
     .option('--retire', 'stop trusting the old key now; its writers must have stopped')
     .action(async (dir: string | undefined, { policy, ...options }: RotateOptions & LogPlace) =>
       rotate(await logOf(dir, policy), options, io),
@@ -50,7 +50,7 @@ export function keysCommand(io: CliIo = processIo()): Command {
   const revoking = withLog(keys.command('revoke'))
     .description('stop trusting a key: from now on, from a leaf on, or from an instant on')
     .requiredOption('--key-id <id>', 'the key, ed25519:<sha256>')
-    .requiredOption('--sign-with <file>', 'another signing key that the log trusts')
+    .requiredOption('--sign-with <key>', 'another signing key that the log trusts')
     .option('--leaf <n>', 'the first leaf of the log that the key may not sign', wholeNumber(0))
     .option('--since <instant>', 'what was sealed at this ISO 8601 instant or later', parseInstant)
     .action(async (dir: string | undefined, { policy, ...options }: RevokeOptions & LogPlace) =>
@@ -74,7 +74,7 @@ interface PublicOptions {
 }
 
 async function showPublic(ref: string, { format, origin }: PublicOptions, io: CliIo): Promise<void> {
-  const { publicKey, keyId } = ref.startsWith('file://') ? LocalDevSigner.fromKeyRef(ref) : signerIn(ref)
+  const { publicKey, keyId } = await signerIn(ref)
   if ((format === 'vkey') !== (origin !== undefined))
     throw new Error('--format vkey and --origin go together')
   const jwk = { kty: 'OKP', crv: 'Ed25519', x: Buffer.from(publicKey).toString('base64url') }
@@ -89,7 +89,7 @@ async function showPublic(ref: string, { format, origin }: PublicOptions, io: Cl
 }
 
 async function rotate(dir: string, { from, to, retire = false }: RotateOptions, io: CliIo): Promise<void> {
-  const [old, next] = [signerIn(from), signerIn(to)]
+  const [old, next] = await Promise.all([signerIn(from), signerIn(to)])
   await rotateKey(dir, { from: old, to: next, retire })
   await io.out(
     `the log trusts ${next.keyId}${retire ? `, and no longer ${old.keyId}` : ` and ${old.keyId}`}\n`,
@@ -98,6 +98,6 @@ async function rotate(dir: string, { from, to, retire = false }: RotateOptions, 
 
 async function revoke(dir: string, options: RevokeOptions, io: CliIo): Promise<void> {
   const { keyId, signWith, ...place } = options
-  const leaf = await revokeKey(dir, signerIn(signWith), { keyId, ...place })
+  const leaf = await revokeKey(dir, await signerIn(signWith), { keyId, ...place })
   await io.out(`${keyId} is not trusted from leaf ${leaf} on\n`)
 }

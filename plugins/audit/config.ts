@@ -68,12 +68,14 @@ export const auditSchema = z
       .strictObject({
         keyRef: z
           .string()
-          .regex(/^file:\/\//, 'expected file://PATH')
+          .regex(/^(?:file:\/\/|pkcs11:)/, 'expected file://PATH or a pkcs11: URI')
           .optional()
-          .describe('`file://` and the path of an Ed25519 key file.'),
+          .describe(
+            '`file://` and the path of an Ed25519 key file, or `pkcs11:token=LABEL;object=LABEL?module-path=PATH&pin-source=env:NAME` (RFC 7512).',
+          ),
         retiringKeyRef: z
           .string()
-          .regex(/^file:\/\//, 'expected file://PATH')
+          .regex(/^(?:file:\/\/|pkcs11:)/, 'expected file://PATH or a pkcs11: URI')
           .optional()
           .describe('The key before it: introduces the new one to the log, and signs checkpoints too.'),
       })

@@ -6,6 +6,7 @@ import type { AuditConfig } from './config.js'
 import { exportsOf } from './export-config.js'
 import type { ExportConfig } from './log/export/config.js'
 import { openReceiver } from './log/export/receiver.js'
+import { openSigner } from './log/keys/open-signer.js'
 import { ControlPlane } from './log/upload/control-plane.js'
 import { isOidcToken, type PresignConfig } from './log/upload/presign.js'
 import { ownerPrefix } from './log/upload/source.js'
@@ -26,7 +27,7 @@ export async function checkLog(
   const keyRef = config.signer?.keyRef
   const { presign } = config
   return [
-    ...(keyRef === undefined ? [] : [checkSigner(keyRef, context)]),
+    ...(keyRef === undefined ? [] : [await checkSigner(keyRef, context)]),
     ...(await checkDirectory('the log in', logDirectory(config, context), config.minFreeMb)),
     ...(presign === undefined ? [] : await checkUpload(presign)),
     ...(await Promise.all(exportsOf(config.export, context).map(checkReceiver))),
@@ -43,7 +44,7 @@ async function checkReceiver({ receiver, secrets }: ExportConfig): Promise<Docto
   })
 }
 
-function checkSigner(keyRef: string, { baseDir }: PluginContext): DoctorCheck {
+async function checkSigner(keyRef: string, { baseDir }: PluginContext): Promise<DoctorCheck> {
   const warnings: string[] = []
   const error = keyError(keyRef, baseDir, (warning) => warnings.push(warning))
   if (error !== undefined) {
@@ -52,7 +53,16 @@ function checkSigner(keyRef: string, { baseDir }: PluginContext): DoctorCheck {
   }
   const [warning] = warnings
   if (warning !== undefined) return { severity: 'warning', message: warning }
-  return { severity: 'ok', message: 'the signing key can be used' }
+  const hint = 'check the parts of audit.signer.keyRef, the PIN, and the token itself'
+  return checkUsable('the signing key', hint, async () => {
+    // A token is opened, and has to sign.
+    const signer = await openSigner(keyRef, baseDir)
+    try {
+      await signer.signAsync?.(Buffer.from('svc doctor'))
+    } finally {
+      signer.close?.()
+    }
+  })
 }
 
 async function checkUpload(presign: PresignConfig): Promise<readonly DoctorCheck[]> {

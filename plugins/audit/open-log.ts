@@ -21,10 +21,11 @@ import type { ExportGap } from './log/export/host.js'
 import { nodeFileSystem } from './log/files/file-system.js'
 import { keepPolicy } from './log/files/kept-policies.js'
 import type { AuditEnvelope } from './log/format/envelope.js'
+import { type OpenedSigner, openSigner } from './log/keys/open-signer.js'
 import { SvcAppender } from './log/writer/appender.js'
 import { LogNotices } from './log-notices.js'
 import { eventRecordOf, type RecordContext, recordContextOf } from './record.js'
-import { retiringSignerOf, signerOf } from './signer-key.js'
+import { missingSigner } from './signer-key.js'
 
 /** The parts of an open log. */
 export interface OpenLog {
@@ -89,10 +90,10 @@ export class LogSource {
     }
   }
 
-  open(): OpenLog {
+  async open(): Promise<OpenLog> {
     this.#lease ??=
       this.#writer === undefined
-        ? builtInLog(this.#config, this.#context, this.#signer ?? signerOf(this.#config, this.#context))
+        ? await builtInLog(this.#config, this.#context, this.#signer)
         : externalLog(this.#writer, this.#config, this.#context)
     return this.#lease.value
   }
@@ -115,11 +116,52 @@ function externalLog(appender: Appender, config: AuditConfig, context: PluginCon
   })
 }
 
-function builtInLog(config: AuditConfig, context: PluginContext, signer: Signer): Lease<OpenLog> {
-  const dir = logDirectory(config, context)
+/** Opens the signers that the policy names; a reload opens them again, and closes those that the open log does not need. */
+async function builtInLog(
+  config: AuditConfig,
+  context: PluginContext,
+  bound: Signer | undefined,
+): Promise<Lease<OpenLog>> {
+  const opened: OpenedSigner[] = []
+  const open = async (keyRef: string) => {
+    const signer = await openSigner(keyRef, context.baseDir)
+    opened.push(signer)
+    return signer
+  }
+  const close = () => {
+    for (const signer of opened) signer.close?.()
+  }
+  try {
+    const { keyRef, retiringKeyRef } = config.signer ?? {}
+    if (bound === undefined && keyRef === undefined) throw new Error(`audit.signer.keyRef ${missingSigner}`)
+    const signer = bound ?? (await open(keyRef ?? ''))
+    const retiringSigner = retiringKeyRef === undefined ? undefined : await open(retiringKeyRef)
+    let isTaken = false
+    const take = () => {
+      isTaken = true
+      return close
+    }
+    const lease = acquireLog(config, context, { signer, retiringSigner, take })
+    if (!isTaken) close()
+    return lease
+  } catch (error) {
+    close()
+    throw error
+  }
+}
+
+interface LogSigners {
+  readonly signer: Signer
+  readonly retiringSigner: Signer | undefined
+  /** Called when a log is opened with them; what it returns closes those that were opened for it. */
+  take(): () => void
+}
+
+function acquireLog(config: AuditConfig, context: PluginContext, signers: LogSigners): Lease<OpenLog> {
+  const { signer, retiringSigner } = signers
   const { keyId } = signer
+  const dir = logDirectory(config, context)
   const { retentionDays, checkpointIntervalMs: intervalMs, hold, threads, presign, log } = config
-  const retiringSigner = retiringSignerOf(config, context)
   const checkpoints = config.checkpoints ? { intervalMs } : (false as const)
   const minFreeBytes = config.minFreeMb * 1_048_576
   const exports = exportsOf(config.export, context)
@@ -144,6 +186,7 @@ function builtInLog(config: AuditConfig, context: PluginContext, signer: Signer)
       const named = { ...settings, exports, writer: config.gatewayName }
       const appender = new SvcAppender({ config: named, signer, retiringSigner, ...ports })
       notices.start(() => appender.status())
+      const closeSigners = signers.take()
       const intents = createTracker(dir, appender, keyId, context)
       const close = async () => {
         notices.stop()
@@ -151,6 +194,7 @@ function builtInLog(config: AuditConfig, context: PluginContext, signer: Signer)
         try {
           await appender.close()
         } finally {
+          closeSigners()
           await intents.close()
         }
       }

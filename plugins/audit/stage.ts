@@ -95,7 +95,7 @@ export class AuditStage implements Stage {
   }
 
   async start(): Promise<void> {
-    const log = this.#parts.log.open()
+    const log = await this.#parts.log.open()
     const { appender, intents, signer, notices } = log
     this.#log = log
     this.#recordContext = { ...this.#parts.recordContext, keyId: signer?.keyId ?? null }

@@ -8,6 +8,7 @@ export type { AuditEnvelope, RawPayloadRecord, SignedEnvelope } from './format/e
 export { AuditBackpressureError, AuditError, type AuditErrorCode, SignerKeyError } from './format/errors.js'
 export { generateKeyFile } from './keys/key-file.js'
 export { LocalDevSigner } from './keys/local-dev-signer.js'
+export { type OpenedSigner, openSigner } from './keys/open-signer.js'
 export { publicKeyLine, verifierFromPublicKey } from './keys/public-key.js'
 export { UploadError } from './upload/error.js'
 export type { PresignConfig } from './upload/presign.js'

@@ -69,6 +69,7 @@ type SignerKeyErrorCode =
   | 'key_malformed'
   | 'key_mismatch'
   | 'key_exists'
+  | 'token_failed'
 
 /** A signing key cannot be used. The message names the file, never its content. */
 export class SignerKeyError extends Error {

@@ -59,7 +59,8 @@ export function readSeed(path: string, onWarning: OnWarning): Uint8Array {
   )
 }
 
-function readKeyText(path: string, onWarning: OnWarning): string {
+/** The text of a file with a secret, without white space around it. @throws {SignerKeyError} */
+export function readKeyText(path: string, onWarning: OnWarning): string {
   let fd: number
   try {
     // Without O_NONBLOCK, opening a named pipe would block the start.
