@@ -134,7 +134,7 @@ describe('a signer whose key is in a PKCS#11 token', () => {
 
   it('waits for a token that hangs for a limited time, and uses it again when it responds', async () => {
     const config = { dir: join(token.home, 'log'), retentionDays: 30, checkpoints: false } as const
-    const log = new SvcAppender({ config, signer: open(), limits: { signatureMs: 50 } })
+    const log = new SvcAppender({ config, signer: open(), limits: { signatureMs: 1_000 } })
     const respond: (() => void)[] = []
     const real = calls.C_SignAsync.bind(calls)
     const hanging = sinon.stub(calls, 'C_SignAsync').callsFake(async (...args) => {
