@@ -7,11 +7,12 @@ export type { Credential, ResponseHead } from './call/credential.js'
 export {
   type DefinitionFilter,
   type DefinitionKind,
-  type DefinitionReview,
+  type DefinitionReviews,
   definitionFilter,
-  type KnownDefinition,
   type ReceivedDefinition,
+  type ServerReview,
   servedDefinition,
+  type WaitingDefinition,
 } from './call/definitions.js'
 export { type ErrorCode, isErrorCode, isRefusal, Refusal, statusOf } from './call/errors.js'
 export {

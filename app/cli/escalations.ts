@@ -2,30 +2,23 @@
 import { sha256Hex, visibleInLine } from '@svc/core/json'
 import { Command, Option } from 'commander'
 import { z } from 'zod'
-import { AdminClient, AdminError } from './admin-client.js'
+import { AdminError } from './admin-client.js'
+import { type AdminFlags, adminClientOf, parseAdminResponse, withAdminOptions } from './admin-options.js'
 import { type CliIo, type Environment, processIo } from './io.js'
 import { withManual } from './manual.js'
 import { table } from './table.js'
 
-interface CommonFlags {
-  readonly admin?: string
-  readonly tokenRef?: string
-  readonly policy?: string
-  readonly insecureHttp?: boolean
-  readonly json?: boolean
-}
-
-interface ListFlags extends CommonFlags {
+interface ListFlags extends AdminFlags {
   readonly status: 'pending' | 'approved' | 'rejected' | 'all'
   readonly tenant?: string
   readonly limit: string
 }
 
-interface ShowFlags extends CommonFlags {
+interface ShowFlags extends AdminFlags {
   readonly input?: boolean
 }
 
-interface VoteFlags extends CommonFlags {
+interface VoteFlags extends AdminFlags {
   readonly comment?: string
   readonly inputSha256?: string
 }
@@ -61,7 +54,7 @@ type Case = z.output<typeof caseSchema>
 export function escalationsCommand(io: CliIo = processIo(), env: Environment = process.env): Command {
   const escalations = new Command('escalations')
 
-  const listing = asking(escalations.command('list'))
+  const listing = withAdminOptions(escalations.command('list'))
     .description('list escalations, newest first')
     .addOption(
       new Option('--status <status>', 'only this status')
@@ -73,7 +66,7 @@ export function escalationsCommand(io: CliIo = processIo(), env: Environment = p
     .action((flags: ListFlags) => list(flags, io, env))
   withManual(listing, { example: '--policy policy.yaml' })
 
-  const showing = asking(escalations.command('show'))
+  const showing = withAdminOptions(escalations.command('show'))
     .description('show an escalation with its votes')
     .argument('<id>', 'its id, as `escalations list` prints it')
     .option('--input', 'print the whole input of the call instead, and its hash, which `approve` needs')
@@ -81,7 +74,7 @@ export function escalationsCommand(io: CliIo = processIo(), env: Environment = p
   withManual(showing, { example: 'esc_7f3a --policy policy.yaml' })
 
   for (const choice of ['approve', 'reject'] as const) {
-    const voting = asking(escalations.command(choice))
+    const voting = withAdminOptions(escalations.command(choice))
       .description(`vote to ${choice} an escalation`)
       .argument('<id>', 'its id, as `escalations list` prints it')
       .option('--comment <text>', 'the reason, for the other reviewers and the record')
@@ -105,17 +98,8 @@ async function vote(
     ...(comment === undefined ? {} : { comment }),
     ...(inputSha256 === undefined ? {} : { input_sha256: inputSha256 }),
   }
-  const client = await clientOf(flags, env)
+  const client = await adminClientOf(flags, env)
   await print(caseIn(await client.ask(`${pathOf(id)}/votes`, body)), flags, io)
-}
-
-function asking(command: Command): Command {
-  return command
-    .option('--policy <file>', "the gateway's policy: its admin listener and admin token")
-    .option('--admin <url>', 'the admin listener (default SVC_ADMIN_URL)')
-    .option('--token-ref <ref>', 'your token: env:NAME or file://PATH (default env:SVC_ADMIN_TOKEN)')
-    .option('--insecure-http', 'send the token over plain http to another machine')
-    .option('--json', 'print the response as JSON')
 }
 
 async function list(flags: ListFlags, io: CliIo, env: Environment): Promise<void> {
@@ -125,23 +109,23 @@ async function list(flags: ListFlags, io: CliIo, env: Environment): Promise<void
     ...(status === 'all' ? {} : { status }),
     ...(tenant === undefined ? {} : { tenant }),
   })
-  const client = await clientOf(flags, env)
+  const client = await adminClientOf(flags, env)
   const response = await client.ask(`api/escalations?${query}`)
   if (json === true) return io.out(`${JSON.stringify(response)}\n`)
-  const { escalations, more } = parseResponse(listSchema, response)
+  const { escalations, more } = parseAdminResponse(listSchema, response)
   if (escalations.length === 0) return io.out(status === 'all' ? 'none\n' : `none that are ${status}\n`)
   await io.out(table([headings, ...escalations.map(row)]))
   if (more) io.err('there are more; --limit shows them\n')
 }
 
-async function show(id: string, flags: CommonFlags, io: CliIo, env: Environment): Promise<void> {
-  const client = await clientOf(flags, env)
+async function show(id: string, flags: AdminFlags, io: CliIo, env: Environment): Promise<void> {
+  const client = await adminClientOf(flags, env)
   await print(caseIn(await client.ask(pathOf(id))), flags, io)
 }
 
 /** The input goes to standard output and its hash to standard error, so that the input can be piped. */
 async function showInput(id: string, flags: ShowFlags, io: CliIo, env: Environment): Promise<void> {
-  const client = await clientOf(flags, env)
+  const client = await adminClientOf(flags, env)
   const { text, etag } = await client.text(`${pathOf(id)}/input`)
   const hash = sha256Hex(text)
   if (etag !== `"${hash}"`) throw new AdminError('the input does not have the hash that came with it')
@@ -150,41 +134,13 @@ async function showInput(id: string, flags: ShowFlags, io: CliIo, env: Environme
   io.err(`to approve it: --input-sha256 ${hash}\n`)
 }
 
-/** An option has precedence over the policy, and the policy over the environment. */
-async function clientOf(flags: CommonFlags, env: Environment): Promise<AdminClient> {
-  const { policy, insecureHttp = false } = flags
-  const listener = policy === undefined ? undefined : await listenerOf(policy, flags, env)
-  const url = listener?.url ?? flags.admin ?? env['SVC_ADMIN_URL']
-  if (url === undefined) {
-    throw new AdminError('give --policy FILE or --admin URL, or set SVC_ADMIN_URL')
-  }
-  const token = listener?.token ?? { tokenRef: flags.tokenRef ?? 'env:SVC_ADMIN_TOKEN' }
-  return AdminClient.open({ url, insecureHttp, ...token }, env)
-}
-
-async function listenerOf(file: string, { admin, tokenRef }: CommonFlags, env: Environment) {
-  // Imported here, because it loads every plugin.
-  const { adminUrlOf, gatewayOf } = await import('./policy-gateway.js')
-  const gateway = await gatewayOf(file, env)
-  const url = admin ?? adminUrlOf(file, gateway.admin)
-  const ref = gateway.admin?.tokenRef
-  const isOwn = tokenRef !== undefined || ref === undefined
-  return { url, token: isOwn ? undefined : { tokenRef: ref, baseDir: gateway.baseDir } }
-}
-
 /** Without this check an id could name another path. */
 function pathOf(id: string): string {
   return `api/escalations/${encodeURIComponent(id)}`
 }
 
 function caseIn(response: unknown): { response: unknown; shown: Case } {
-  return { response, shown: parseResponse(caseSchema, response) }
-}
-
-function parseResponse<T>(schema: z.ZodType<T>, response: unknown): T {
-  const result = schema.safeParse(response)
-  if (result.success) return result.data
-  throw new AdminError('the response does not have the form of an admin listener')
+  return { response, shown: parseAdminResponse(caseSchema, response) }
 }
 
 const headings = ['ID', 'STATUS', 'OPENED', 'EXPIRES', 'TENANT', 'CALLER', 'CALL', 'WHY', 'VOTES']
@@ -203,7 +159,7 @@ function tally({ votes }: Case): string {
 
 async function print(
   { response, shown }: ReturnType<typeof caseIn>,
-  flags: CommonFlags,
+  flags: AdminFlags,
   io: CliIo,
 ): Promise<void> {
   if (flags.json === true) return io.out(`${JSON.stringify(response)}\n`)

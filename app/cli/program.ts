@@ -50,6 +50,10 @@ const commands: Readonly<Record<string, Entry>> = {
     description: 'list, approve and reject calls that wait for a person',
     load: async (io) => (await import('./escalations.js')).escalationsCommand(io),
   },
+  tools: {
+    description: 'lock the definitions of tools; show those that changed, and accept them',
+    load: async (io) => (await import('./tools.js')).toolsCommand(io),
+  },
   'control-plane': {
     description: 'receive uploaded logs (needs the package @svc/control-plane)',
     args: '[args...]',

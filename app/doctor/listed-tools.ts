@@ -1,5 +1,13 @@
-// Lists the tools of HTTP targets, as `svc policy check` and `svc doctor` need them.
-import { performHandshake, serverVersionIn } from '../mcp/handshake.js'
+// Asks targets over HTTP for what they list, as `svc policy check`, `svc doctor` and `svc tools lock` need it.
+import {
+  type ClientFacts,
+  performHandshake,
+  type SendOwn,
+  type ServerDescription,
+  type ServerReply,
+  type ServerSession,
+  serverVersionIn,
+} from '../mcp/handshake.js'
 import { HttpServers } from '../mcp/http-servers.js'
 import { gatewayImplementation } from '../mcp/implementation.js'
 import { toolNames } from '../mcp/list-pages.js'
@@ -12,17 +20,28 @@ import type { ListedTools } from './tool-access.js'
 const timeoutMs = 3_000
 const maxBytes = 4 * 1024 * 1024
 
+/** What is done in a session with a server. */
+export type UseSession<T> = (
+  send: SendOwn<ServerReply>,
+  session: ServerSession & ServerDescription,
+  client: ClientFacts,
+) => Promise<T>
+
 /** Undefined if the server cannot be reached from here, is not an MCP server, or demands a credential. */
 export async function listHttpTools(server: string, target: string): Promise<ListedTools | undefined> {
   try {
-    return await toolsOf(server, targetOf(target).url)
+    return await inHttpSession(target, async (send, session, client) => {
+      const names = await toolNames(send, session, client)
+      return { server, version: serverVersionIn(session) ?? UNVERSIONED, names }
+    })
   } catch {
     // The tools of the server are unknown.
     return undefined
   }
 }
 
-async function toolsOf(server: string, url: URL): Promise<ListedTools> {
+/** Uses a session of the gateway's own, without a credential. Rejects if the target accepts none, as `use` does. */
+export async function inHttpSession<T>(target: string, use: UseSession<T>): Promise<T> {
   const dispatcher = new UndiciDispatcher({
     connectTimeoutMs: timeoutMs,
     headersTimeoutMs: timeoutMs,
@@ -32,14 +51,14 @@ async function toolsOf(server: string, url: URL): Promise<ListedTools> {
   const signal = AbortSignal.timeout(timeoutMs)
   const client = ownClientFacts(gatewayImplementation)
   const servers = new HttpServers(dispatcher, timeoutMs)
-  const sendOne = createSend({ servers }, url, undefined, { signal })
+  const sendOne = createSend({ servers }, targetOf(target).url, undefined, { signal })
   const send = createSendOwn(sendOne, maxBytes)
   try {
     const { session } = await performHandshake(send, client)
     if (session === undefined) throw new Error('the server accepted no handshake')
-    const names = await toolNames(send, session, client)
+    const used = await use(send, session, client)
     await endSession(sendOne, session)
-    return { server, version: serverVersionIn(session) ?? UNVERSIONED, names }
+    return used
   } finally {
     await dispatcher.close()
   }

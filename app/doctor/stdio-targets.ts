@@ -13,6 +13,7 @@ import { type StdioTarget, stdioTargetsOf } from '../stdio-targets/config.js'
 import { StdioEndpoint } from '../stdio-targets/endpoint.js'
 import { Launcher } from '../stdio-targets/launcher.js'
 import type { SectionChecks } from './doctor.js'
+import type { UseSession } from './listed-tools.js'
 import { accessTo, entriesOf, type ListedTools } from './tool-access.js'
 import { unmatchedPatterns } from './unmatched-patterns.js'
 
@@ -34,6 +35,36 @@ async function checkStdio(
   policy: Policy,
   context: PluginContext,
 ): Promise<DoctorCheck[]> {
+  try {
+    const { version, names, revision } = await inStdioSession(
+      name,
+      target,
+      policy,
+      context,
+      async (send, server, client) => ({
+        version: serverVersionIn(server) ?? UNVERSIONED,
+        names: await toolNames(send, server, client),
+        revision: server.revision,
+      }),
+    )
+    const started = `the server "${name}" starts: version ${version}, revision ${revision}, ${toolsIn(names)}`
+    const access = await checkTools({ server: name, version, names }, policy, context)
+    return [{ severity: 'ok', message: started }, ...access]
+  } catch (error) {
+    const hint = 'run the command in a terminal to see what it prints; it must speak MCP over stdio'
+    const reason = error instanceof Error && error.cause !== undefined ? `: ${messageOf(error.cause)}` : ''
+    return [{ severity: 'error', message: `${messageOf(error).replace(/\.$/, '')}${reason}`, hint }]
+  }
+}
+
+/** Starts the command for one session of the gateway's own. Rejects if it does not start, and as `use` does. */
+export async function inStdioSession<T>(
+  name: string,
+  target: StdioTarget,
+  policy: Policy,
+  context: PluginContext,
+  use: UseSession<T>,
+): Promise<T> {
   const { baseDir, stateDir } = context
   const endpoint = new StdioEndpoint({
     name,
@@ -52,16 +83,11 @@ async function checkStdio(
   })
   try {
     const { channel, server } = await endpoint.connection()
-    const version = serverVersionIn(server) ?? UNVERSIONED
-    const send = channel.sendingOwn(AbortSignal.timeout(listMs))
-    const names = await toolNames(send, server, ownClientFacts(gatewayImplementation))
-    const started = `the server "${name}" starts: version ${version}, revision ${server.revision}, ${toolsIn(names)}`
-    const access = await checkTools({ server: name, version, names }, policy, context)
-    return [{ severity: 'ok', message: started }, ...access]
-  } catch (error) {
-    const hint = 'run the command in a terminal to see what it prints; it must speak MCP over stdio'
-    const reason = error instanceof Error && error.cause !== undefined ? `: ${messageOf(error.cause)}` : ''
-    return [{ severity: 'error', message: `${messageOf(error).replace(/\.$/, '')}${reason}`, hint }]
+    return await use(
+      channel.sendingOwn(AbortSignal.timeout(listMs)),
+      server,
+      ownClientFacts(gatewayImplementation),
+    )
   } finally {
     await endpoint.close()
   }

@@ -1,5 +1,14 @@
 // What operators may ask of a gateway over the admin listener.
-import { type Identity, isRefusal, Refusal, type Reviewer } from '@svc/core'
+import {
+  type DefinitionReviews,
+  type Identity,
+  isRefusal,
+  Refusal,
+  type Reviewer,
+  resolveOptional,
+  services,
+} from '@svc/core'
+import type { DependencyContainer } from 'tsyringe'
 import { z } from 'zod'
 import { type Operation, operation } from '../admin/operation.js'
 import { describeRefusal, type ReloadCause, type ReloadedPolicy } from './reload-records.js'
@@ -21,6 +30,32 @@ export function reloadOperation(reload: (cause: ReloadCause) => Promise<Reloaded
       }
     },
   })
+}
+
+/** `container` has the bindings of the policy in force. */
+export function definitionOperations(container: () => DependencyContainer): Operation[] {
+  const reviews = (): DefinitionReviews => {
+    const found = resolveOptional(container(), services.definitionReviews)
+    if (found !== undefined) return found
+    throw new Refusal('TARGET_NOT_FOUND', 'The policy in force has no protections.definitions.')
+  }
+  return [
+    operation({
+      method: 'GET',
+      path: '/api/definitions',
+      name: 'list_definitions',
+      changes: false,
+      run: async () => ({ servers: await reviews().waiting() }),
+    }),
+    operation({
+      method: 'POST',
+      path: '/api/definitions/accept',
+      name: 'accept_definitions',
+      changes: true,
+      body: z.strictObject({ server: z.string(), review: z.string() }),
+      run: ({ client, body: { server, review } }) => reviews().accept(server, review, client),
+    }),
+  ]
 }
 
 function describeToken({ kind }: Reviewer): string {

@@ -11,7 +11,7 @@ import type { HostConfig } from '../policy/config.js'
 import { settingsRequiringRestart } from '../policy/facts.js'
 import { GatewayBuilder } from './builder.js'
 import { type CallListenerParts, type Listener, openCallListener } from './call-listener.js'
-import { reloadOperation } from './operations.js'
+import { definitionOperations, reloadOperation } from './operations.js'
 import type { GatewayOptions, GatewaySettings } from './options.js'
 import { Policies } from './policies.js'
 import { PolicyWatch, WATCH_MS } from './policy-watch.js'
@@ -170,7 +170,10 @@ export class Gateway implements GatewayHandle {
     return new Admin(host.admin, this.#builder.bindings, {
       activePolicy: () => requireStarted(this.#policies).current,
       draining: () => this.#closing !== undefined,
-      operations: [reloadOperation((cause) => this.reloadFile(cause))],
+      operations: [
+        reloadOperation((cause) => this.reloadFile(cause)),
+        ...definitionOperations(() => requireStarted(this.#policies).current.container),
+      ],
       keyReader: (directories) => this.#builder.keyReader(host, directories),
     })
   }

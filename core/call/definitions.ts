@@ -1,7 +1,7 @@
 // What servers say of themselves to models: the definitions in their lists, and their instructions.
 
+import type { Reviewer } from './escalation.js'
 import { slot } from './slot.js'
-import type { Identity } from './slots.js'
 
 export type DefinitionKind = 'tool' | 'prompt' | 'template' | 'instructions'
 
@@ -27,30 +27,31 @@ export const definitionFilter = slot<DefinitionFilter>('definitionFilter')
 /** SHA-256 of the definition of the called tool or prompt that this caller was last served; null if none was. */
 export const servedDefinition = slot<{ readonly sha256: string | null }>('servedDefinition')
 
-/** A definition that a gateway keeps of a server. */
-export interface KnownDefinition {
-  readonly server: string
+/** A definition that waits until somebody accepts it. */
+export interface WaitingDefinition {
   readonly kind: DefinitionKind
   readonly name: string
   readonly sha256: string
-  /** `pinned`: callers may get it; `waiting`: it is withheld until somebody accepts it. */
-  readonly state: 'pinned' | 'waiting'
-  /** When it was first received. */
+  /** ISO 8601: when it was first received. */
   readonly at: string
-  /** Canonical JSON; absent if it is not kept. */
+  /** Canonical JSON; absent if it is no longer kept. */
   readonly text?: string
-  /** Canonical JSON of the definitions of this kind and name that are pinned, if this one waits. */
-  readonly pinned?: readonly string[]
+  /** Canonical JSON of the definitions with its name that are pinned. */
+  readonly pinned: readonly string[]
+}
+
+/** All definitions of a server that wait. */
+export interface ServerReview {
+  readonly server: string
+  /** Names this set of definitions: an acceptance of it covers no others. */
+  readonly review: string
+  readonly definitions: readonly WaitingDefinition[]
 }
 
 /** What people ask and decide about definitions, outside calls. Rejects with `Refusal`. */
-export interface DefinitionReview {
-  waiting(server?: string): Promise<readonly KnownDefinition[]>
-  /** Pins definitions that wait, and returns them; each is recorded. Without hashes all of the server. */
-  accept(
-    server: string,
-    sha256: readonly string[] | undefined,
-    by: Identity,
-    traceId: string,
-  ): Promise<readonly KnownDefinition[]>
+export interface DefinitionReviews {
+  /** The servers with definitions that wait. */
+  waiting(): Promise<readonly ServerReview[]>
+  /** Pins the definitions of a review; each acceptance is recorded. `BAD_REQUEST` if others wait now. */
+  accept(server: string, review: string, by: Reviewer): Promise<ServerReview>
 }

@@ -2,7 +2,7 @@
 // Others resolve it in `start` or later.
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Call } from '../call/call.js'
-import type { DefinitionReview } from '../call/definitions.js'
+import type { DefinitionReviews } from '../call/definitions.js'
 import type { EscalationService } from '../call/escalation.js'
 import type { RecordedFinding } from '../call/finding.js'
 import type { Redactor } from '../call/redactor.js'
@@ -80,7 +80,7 @@ export const services = {
   redactor: token<Redactor>('Redactor'),
   escalations: token<EscalationService>('EscalationService'),
   /** Absent if no stage knows the definitions of servers. */
-  definitions: token<DefinitionReview>('DefinitionReview'),
+  definitionReviews: token<DefinitionReviews>('DefinitionReviews'),
   /** Absent if no stage has a store that several hosts share. */
   sharedStore: token<OpenSharedStore>('SharedStore'),
   /** Absent if users do not sign in: without an issuer, or if the policy says who the caller is. */

@@ -1,1 +1,2 @@
+export { type LockedServers, LockFileError, lockFileText, readLockFile } from './definitions/lock-file.js'
 export { protectionsPlugin } from './plugin.js'

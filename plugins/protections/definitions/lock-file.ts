@@ -22,13 +22,17 @@ const lockSchema = z.strictObject({
   ),
 })
 
-export type LockFile = z.output<typeof lockSchema>
+type LockFile = z.output<typeof lockSchema>
+
+/** The definitions of each server. */
+export type LockedServers = Readonly<Record<string, object>>
 
 export class LockFileError extends Error {
   override readonly name = 'LockFileError'
 }
 
 export class LockedDefinitions {
+  readonly servers: LockFile['servers']
   /** Hashes by server. */
   #sha256 = new Map<string, Set<string>>()
   /** Hashes by server, kind and name. */
@@ -38,6 +42,7 @@ export class LockedDefinitions {
   #schemas = new Map<string, unknown>()
 
   constructor({ servers }: Pick<LockFile, 'servers'>) {
+    this.servers = servers
     for (const [server, { instructions = [], tools = [], prompts = [], templates = [] }] of Object.entries(
       servers,
     )) {
@@ -111,4 +116,40 @@ export function readLockFile(lock: string, baseDir: string): LockedDefinitions {
   const locked = new LockedDefinitions(value)
   parsed.set(key, locked)
   return locked
+}
+
+const head = `# Definitions that servers may send, read by \`svc tools lock\`. What is not in here is withheld.
+version: 1
+servers:
+`
+
+/**
+ * The text of a lock file. Definitions are written as JSON, which YAML contains, one member per line.
+ *
+ * @throws {LockFileError} if a definition would not be read as it is
+ */
+export function lockFileText(servers: LockedServers): string {
+  const names = Object.keys(servers).sort()
+  const text =
+    names.length === 0
+      ? `${head.trimEnd()} {}\n`
+      : head + names.map((name) => serverText(name, servers[name] ?? {})).join('')
+  const { value, mistakes } = readDocument(text, 'the lock file', lockSchema, 'none')
+  if (value === undefined) throw new LockFileError(mistakes.slice(0, 3).map(formatDiagnostic).join(''))
+  if (canonicalize(value.servers) !== canonicalize(servers)) {
+    throw new LockFileError('the definitions cannot be written so that they are read as they are')
+  }
+  return text
+}
+
+function serverText(name: string, lists: object): string {
+  const kinds = Object.entries(lists)
+  if (kinds.length === 0) return `  ${JSON.stringify(name)}: {}\n`
+  const texts = kinds.map(([kind, definitions]: [string, readonly unknown[]]) => {
+    const entries = definitions.map(
+      (one) => `      - ${JSON.stringify(one, null, 2).replaceAll('\n', '\n        ')}\n`,
+    )
+    return `    ${kind}:\n${entries.join('')}`
+  })
+  return `  ${JSON.stringify(name)}:\n${texts.join('')}`
 }

@@ -1,5 +1,14 @@
 // Definitions that are known: what servers say of themselves to models is pinned, and a change is withheld.
-import { definitionFilter, hostOf, identity, owned, policyTokens, servedDefinition } from '@svc/core'
+import {
+  bindDefault,
+  definitionFilter,
+  hostOf,
+  identity,
+  owned,
+  policyTokens,
+  servedDefinition,
+  services,
+} from '@svc/core'
 import { defineProtection } from '../shared/protection.js'
 import { type DefinitionsSettings, definitionsConfig, definitionsSchema } from './config.js'
 import { type LockedDefinitions, LockFileError, nothingLocked, readLockFile } from './lock-file.js'
@@ -57,7 +66,9 @@ export const definitionsProtection = defineProtection({
       },
       create(context) {
         const locked = config.lock === undefined ? nothingLocked : readLockFile(config.lock, context.baseDir)
-        return new DefinitionsStage(config, locked, context)
+        const stage = new DefinitionsStage(config, locked, context)
+        bindDefault(context.container, services.definitionReviews, { useCurrent: () => stage.reviews })
+        return stage
       },
     }
   },

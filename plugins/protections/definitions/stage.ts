@@ -30,6 +30,7 @@ import {
 import type { KnownDefinitions } from './known-document.js'
 import type { LockedDefinitions } from './lock-file.js'
 import { DefinitionRegistry } from './registry.js'
+import { StoredReviews } from './reviews.js'
 import { type Served, ServedDefinitions } from './served.js'
 
 export class DefinitionsStage implements Stage {
@@ -95,6 +96,16 @@ export class DefinitionsStage implements Stage {
       `the first definition of a name ${first}${lock === undefined ? '' : `, unless ${lock} has its server`}`,
     )
     return next()
+  }
+
+  /** @throws {Error} before the start and after the stop */
+  get reviews(): StoredReviews {
+    const { container, targets } = this.#context
+    return new StoredReviews({
+      ...this.parts,
+      servers: Object.keys(targets),
+      ids: resolve(container, tokens.Ids),
+    })
   }
 
   /** @throws {Error} before the start and after the stop */

@@ -21,6 +21,8 @@ export const search = (description = 'Searches.'): Fields => ({
 
 export interface Rig extends AsyncDisposable {
   readonly gateway: TestGateway
+  /** The address of the server. */
+  readonly upstream: string
   /** What the server lists from now on. */
   readonly server: Definitions
   /** Names of the tools that the server ran. */
@@ -96,6 +98,7 @@ export async function definitionsRig(
   }
   return {
     gateway,
+    upstream: upstream.url,
     server,
     ran,
     ask,

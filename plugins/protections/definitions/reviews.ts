@@ -1,0 +1,103 @@
+// Definitions that wait, for the people who accept them: all of a server are one review, and what is accepted is what was read.
+import {
+  type DefinitionReviews,
+  type Ids,
+  Refusal,
+  type Reviewer,
+  type ServerReview,
+  type WaitingDefinition,
+} from '@svc/core'
+import { sha256Hex } from '@svc/core/json'
+import type { DefinitionParts } from './filter.js'
+import { type KnownDefinitions, withEntries } from './known-document.js'
+
+/** Hexadecimal digits of the name of a review. */
+const reviewDigits = 16
+
+type ReviewParts = Pick<DefinitionParts, 'locked' | 'notices' | 'record' | 'registry'> & {
+  readonly servers: readonly string[]
+  readonly ids: Ids
+}
+
+export class StoredReviews implements DefinitionReviews {
+  #parts: ReviewParts
+
+  constructor(parts: ReviewParts) {
+    this.#parts = parts
+  }
+
+  async waiting(): Promise<readonly ServerReview[]> {
+    const { servers } = this.#parts
+    const reviews = await Promise.all(servers.map((server) => this.#of(server)))
+    return reviews.filter(({ definitions }) => definitions.length > 0)
+  }
+
+  async accept(server: string, review: string, by: Reviewer): Promise<ServerReview> {
+    const { registry, record, notices, ids, servers } = this.#parts
+    if (!servers.includes(server)) throw new Refusal('BAD_REQUEST', `No target is named "${server}".`)
+    const waiting = await this.#of(server)
+    if (waiting.definitions.length === 0 || waiting.review !== review) {
+      const now = waiting.definitions.length === 0 ? 'nothing waits' : `the review is ${waiting.review}`
+      throw new Refusal('BAD_REQUEST', `The definitions of "${server}" are not those of ${review}: ${now}.`)
+    }
+    const accepted = waiting.definitions.map(({ kind, name, sha256 }) => ({ kind, name, sha256 }))
+    const traceId = ids.traceId()
+    const user = by.kind === 'user' ? by.identity : undefined
+    // Before the change: a pin without a record could not be explained.
+    await record?.({
+      name: 'definitions/accept',
+      traceId,
+      decision: 'allow',
+      findings: [],
+      ...(user === undefined ? {} : { principal: user, tenant: user.tenant }),
+      facts: { by: user === undefined ? 'admin token' : 'user', server, review, definitions: accepted },
+    })
+    await registry.update(server, (document) =>
+      withEntries(
+        document,
+        accepted.map(({ sha256 }) => sha256),
+        (entry) => ({ ...entry, state: 'pinned' }),
+      ),
+    )
+    const names = accepted.map(({ kind, name }) => (name === '' ? kind : name))
+    notices?.send({
+      type: 'definition.accepted',
+      data: { server, review, definitions: names.slice(0, 5), count: names.length, trace_id: traceId },
+    })
+    return waiting
+  }
+
+  async #of(server: string): Promise<ServerReview> {
+    const { registry, locked } = this.#parts
+    const known = await registry.known(server)
+    const waiting = Object.entries(known.document.entries).filter(
+      ([sha256, { state }]) => state === 'waiting' && !locked.has(server, sha256),
+    )
+    const texts = await registry.texts(
+      server,
+      waiting.map(([sha256]) => sha256),
+    )
+    const definitions = await Promise.all(
+      waiting.map(async ([sha256, { kind, name, at }], index): Promise<WaitingDefinition> => {
+        const text = texts[index]
+        const pinned = await this.#pinned(server, { kind, name }, known)
+        return { kind, name, sha256, at, ...(text === undefined ? {} : { text }), pinned }
+      }),
+    )
+    const hashes = waiting.map(([sha256]) => sha256).sort()
+    return { server, review: sha256Hex(hashes.join(' ')).slice(0, reviewDigits), definitions }
+  }
+
+  async #pinned(
+    server: string,
+    { kind, name }: Pick<WaitingDefinition, 'kind' | 'name'>,
+    known: KnownDefinitions,
+  ): Promise<readonly string[]> {
+    const { registry, locked } = this.#parts
+    const ofLock = locked.pinned(server, kind, name).flatMap((sha256) => locked.textOf(sha256) ?? [])
+    const hashes = known.pinned(kind, name)
+    if (hashes.length === 0) return ofLock
+    const kept = await registry.texts(server, hashes)
+    return [...ofLock, ...kept.filter((text) => text !== undefined)]
+  }
+}
