@@ -11,10 +11,10 @@ export const definitionsSchema = z
         'What happens to a definition that is not pinned: `report`, or `withhold`, which removes it from lists and refuses calls of the tool. Default: by the preset; `withhold` without one.',
       ),
     trust: z
-      .enum(['first_use', 'accept'])
+      .enum(['first_use', 'scan', 'accept'])
       .optional()
       .describe(
-        'The first definition of a tool that no lock file names: `first_use` pins it, with `accept` it waits until somebody accepts it. Default: `first_use` in the preset `observe`, else `accept`.',
+        'The first definition of a tool that no lock file names: `first_use` pins it, `scan` pins it if the rules of `text` find nothing in it, with `accept` it waits until somebody accepts it. Default: `first_use` in the preset `observe`, else `accept`.',
       ),
     lock: z
       .string()
@@ -32,7 +32,7 @@ export type DefinitionsSettings = z.output<typeof definitionsSchema>
 
 export interface DefinitionsConfig {
   readonly effect: 'report' | 'withhold'
-  readonly trust: 'first_use' | 'accept'
+  readonly trust: 'first_use' | 'scan' | 'accept'
   readonly lock: string | undefined
 }
 

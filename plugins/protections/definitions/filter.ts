@@ -13,6 +13,7 @@ import {
   verdict,
 } from '@svc/core'
 import { canonicalize } from '@svc/core/json'
+import { definitionFindings } from '../text/definitions.js'
 import type { DefinitionsConfig } from './config.js'
 import type { Digested, Digests } from './digest.js'
 import { type KnownDefinitions, withEntries, withNew } from './known-document.js'
@@ -103,7 +104,9 @@ export class CallDefinitions implements DefinitionFilter {
     })
     if (added.length === 0) return known
     const at = new Date(clock.now()).toISOString()
-    const isFirstTrusted = () => config.trust === 'first_use' && !locked.hasServer(server)
+    const harmless = config.trust === 'scan' ? await harmlessOf(added) : undefined
+    const isFirstTrusted = ({ sha256 }: { readonly sha256: string }) =>
+      !locked.hasServer(server) && (config.trust === 'first_use' || harmless?.has(sha256) === true)
     const after = await registry.update(server, (document) => withNew(document, added, at, isFirstTrusted))
     const kept = added.filter(({ sha256 }) => after.entry(sha256)?.at === at)
     if (kept.length === 0) return after
@@ -216,6 +219,16 @@ export class CallDefinitions implements DefinitionFilter {
       if (this.isWithholding) meter?.count('svc_definitions_withheld_total', found.length)
     }
   }
+}
+
+/** The digests of those in which the rules on texts find nothing. */
+async function harmlessOf(
+  added: readonly { readonly sha256: string; readonly value: unknown }[],
+): Promise<ReadonlySet<string>> {
+  const harmless = new Set<string>()
+  for (const { sha256, value } of added)
+    if ((await definitionFindings(value)).summary === '') harmless.add(sha256)
+  return harmless
 }
 
 function findingOf(reason: UnknownReason, found: readonly ReceivedDefinition[]) {

@@ -85,7 +85,7 @@ export function withNew(
   document: KnownDocument,
   definitions: readonly NewDefinition[],
   at: string,
-  isFirstTrusted: (kind: DefinitionKind, name: string) => boolean,
+  isFirstTrusted: (definition: NewDefinition) => boolean,
 ): KnownDocument {
   const day = at.slice(0, 10)
   const known = new KnownDefinitions(document)
@@ -94,7 +94,8 @@ export function withNew(
   const entries = new Map<string, KnownEntry>()
   const trusted = new Set<string>()
   let room = maxEntries - Object.keys(document.entries).length
-  for (const { kind, name, sha256, bytes: size, isLocked } of definitions) {
+  for (const definition of definitions) {
+    const { kind, name, sha256, bytes: size, isLocked } = definition
     if (known.entry(sha256) !== undefined || entries.has(sha256) || room === 0) continue
     if (!isLocked) {
       if (added >= limit || bytes + size > bytesPerDay) continue
@@ -103,7 +104,7 @@ export function withNew(
     }
     const key = keyOf(kind, name)
     const isTrusted =
-      !isLocked && !trusted.has(key) && known.pinned(kind, name).length === 0 && isFirstTrusted(kind, name)
+      !isLocked && !trusted.has(key) && known.pinned(kind, name).length === 0 && isFirstTrusted(definition)
     if (isTrusted) trusted.add(key)
     entries.set(sha256, { kind, name, state: isTrusted ? 'pinned' : 'waiting', at })
     room -= 1

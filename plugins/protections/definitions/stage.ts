@@ -33,6 +33,12 @@ import { DefinitionRegistry } from './registry.js'
 import { StoredReviews } from './reviews.js'
 import { type Served, ServedDefinitions } from './served.js'
 
+const firstUse = {
+  first_use: 'is pinned',
+  scan: 'is pinned if no rule on texts finds anything in it, else waits for svc tools accept',
+  accept: 'waits for svc tools accept',
+} as const
+
 export class DefinitionsStage implements Stage {
   #config: DefinitionsConfig
   #locked: LockedDefinitions
@@ -91,7 +97,7 @@ export class DefinitionsStage implements Stage {
     const { effect, trust, lock } = this.#config
     const then = effect === 'report' ? 'is reported' : 'is withheld from lists, and calls of it are refused'
     say(`a definition that is not pinned ${then}`)
-    const first = trust === 'first_use' ? 'is pinned' : 'waits for svc tools accept'
+    const first = firstUse[trust]
     say(
       `the first definition of a name ${first}${lock === undefined ? '' : `, unless ${lock} has its server`}`,
     )
@@ -138,7 +144,7 @@ export class DefinitionsStage implements Stage {
     const unpinned = named ? 'tool_definition_changed' : 'tool_definition_unknown'
     if (last.withheld !== undefined && !isPinned(last.withheld)) return unpinned
     if (last.sha256 !== null) return isPinned(last.sha256) ? undefined : unpinned
-    const isAwaited = this.#config.trust === 'accept' || this.#locked.hasServer(server)
+    const isAwaited = this.#config.trust !== 'first_use' || this.#locked.hasServer(server)
     return named || !isAwaited ? undefined : unpinned
   }
 

@@ -19,18 +19,30 @@ const SIGNS = /[\\'"`$^{?*]|[\uff01-\uff5e]/
  * `$IFS`, escapes, braces, variables, encoded commands, full-width letters, patterns in place of letters.
  */
 export function obfuscatedCommands(text: string): Span[] {
-  if (!SIGNS.test(text) && !/base64|xxd|-e(?:nc|c)/i.test(text)) return []
-  for (const pattern of HANDED_TO_SHELL) {
-    const match = pattern.exec(text)
-    if (match !== null) return [{ start: match.index, end: match.index + match[0].length }]
+  const spans: Span[] = []
+  for (let start = 0; start <= text.length; ) {
+    const next = text.indexOf('\n', start)
+    const end = next < 0 ? text.length : next
+    const span = inLine(text.slice(start, end))
+    if (span !== undefined) spans.push({ start: start + span.start, end: start + span.end })
+    start = end + 1
   }
-  if (/^[a-z]:\\|^\\\\/i.test(text)) return []
-  const plain = asShellReads(text)
-  if (plain === text) return []
-  return reveals(text, plain) ? [{ start: 0, end: text.length }] : []
+  return spans
 }
 
-const LIST_OF_PROGRAM = new RegExp(String.raw`(?<![\w$])\{(?:${PROGRAMS.join('|')}),[^{}\s]{1,200}\}`)
+function inLine(line: string): Span | undefined {
+  if (!SIGNS.test(line) && !/base64|xxd|-e(?:nc|c)/i.test(line)) return undefined
+  for (const pattern of HANDED_TO_SHELL) {
+    const match = pattern.exec(line)
+    if (match !== null) return { start: match.index, end: match.index + match[0].length }
+  }
+  // Backslashes separate the parts of such paths.
+  if (/^[a-z]:\\|^\\\\/i.test(line)) return undefined
+  const plain = asShellReads(line)
+  return plain !== line && reveals(line, plain) ? { start: 0, end: line.length } : undefined
+}
+
+const LIST_OF_PROGRAM = new RegExp(String.raw`(?<![\w$])\{(?:${PROGRAMS.join('|')}),[-/~.$][^{}\s]{0,200}\}`)
 
 const HANDED_TO_SHELL = [
   /[\w/]\$\{?IFS\b/,
@@ -72,7 +84,9 @@ function asShellReads(text: string): string {
     /(?<=\w)(["'])\1|(?<=\w)(["'])(\w{1,32})\2|(["'])(\w{1,32})\4(?=\w)/g,
     (_whole, _a, _b, inner = '', _c, before = '') => `${inner}${before}`,
   )
-  plain = plain.replace(/\\(?=[A-Za-z/])(?![nrtbfv0](?![a-z]))/g, '').replace(/\^(?=\w)/g, '')
+  plain = plain
+    .replace(/\\(?=[A-Za-z/])(?![nrtbfv0](?![a-z]))/g, '')
+    .replace(/\w(?:\^\w){2,}/g, (word) => word.replaceAll('^', ''))
   return withoutPatterns(plain)
 }
 

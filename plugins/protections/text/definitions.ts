@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import { isJsonObject } from '@svc/core/json'
 import { BoundedMap } from '@svc/core/store'
-import type { TextScanner } from './scan.js'
+import { TextScanner } from './scan.js'
 import { KnownTools } from './shadowing.js'
 import { type PlacedFinding, TextSearch } from './texts.js'
 
@@ -116,19 +116,30 @@ export class DefinitionTexts {
     const key = createHash('sha256').update(JSON.stringify(value)).digest('base64url')
     const kept = this.#kept.get(key)
     if (kept !== undefined) return kept
-    const search = new TextSearch(this.#scanner)
-    await search.value(value)
-    const findings =
-      search.found.length === 0 && !search.isIncomplete
-        ? NOTHING
-        : {
-            // What was not read is not shown.
-            isCertain: search.isIncomplete || search.found.some(({ finding }) => finding.certain),
-            summary: search.isIncomplete ? 'too long to be checked' : summaryOf(search.found),
-          }
+    const findings = await findingsIn(value, this.#scanner)
     this.#kept.set(key, findings)
     return findings
   }
+}
+
+async function findingsIn(value: unknown, scanner: TextScanner): Promise<DefinitionFindings> {
+  const search = new TextSearch(scanner)
+  await search.value(value)
+  const { found, isIncomplete } = search
+  if (found.length === 0 && !isIncomplete) return NOTHING
+  return {
+    // What was not read is not shown.
+    isCertain: isIncomplete || found.some(({ finding }) => finding.certain),
+    summary: isIncomplete ? 'too long to be checked' : summaryOf(found),
+  }
+}
+
+let all: TextScanner | undefined
+
+/** What all rules find in a definition, whatever the policy does with it. */
+export function definitionFindings(value: unknown): Promise<DefinitionFindings> {
+  all ??= new TextScanner('definition')
+  return findingsIn(value, all)
 }
 
 function nameOf(entry: unknown, member: string): string | undefined {

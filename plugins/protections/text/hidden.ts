@@ -63,6 +63,11 @@ const CHAT = new RegExp(
 )
 const chatMarkup: Find = (text) => (/[<[#(:]/.test(text) ? spansOf(text, CHAT) : [])
 
+/** Turns of a conversation, and the ends of parts, as text alone could show them. */
+const MARKS =
+  /^(?:Human|Assistant|System): |^<\/?(?:system|assistant|instructions?|system[-_]prompt|developer)>|<\/?(?:system|instructions?)>$|^[-=*#[ ]{2,12}(?:END|BEGIN|START) OF (?:TOOL |SYSTEM |USER )?(?:OUTPUT|PROMPT|INPUT|CONTEXT|DOCUMENT|INSTRUCTIONS?)\b/gm
+const conversationMarks: Find = (text) => spansOf(text, MARKS)
+
 function spansOf(text: string, pattern: RegExp): Span[] {
   const spans: Span[] = []
   for (const match of text.matchAll(pattern))
@@ -77,4 +82,5 @@ export const hiddenDetectors = {
   'hidden-terminal': hiddenTerminal,
   'hidden-comment': hiddenComment,
   'chat-markup': chatMarkup,
+  'conversation-marks': conversationMarks,
 }

@@ -54,6 +54,8 @@ export class TextScanner {
     const findings: Found[] = this.#within(text)
     for (const { encoding, text: inner, start, end } of decodedParts(text)) {
       for (const { rule } of this.#within(inner)) {
+        // Written as an escape, a character that hides text is seen.
+        if (rule.class === 'hidden' && (encoding === 'escapes' || encoding === 'entities')) continue
         // What only the outer text has, such as a letter of another script, is no reason to report the inner one.
         if (!findings.some((found) => found.rule === rule && found.start <= start && found.end >= end))
           findings.push({ rule, start, end, encoding })

@@ -123,15 +123,15 @@ export class TextStage implements Stage {
     const search = new TextSearch(this.#results, isStripping)
     const shown = await search.value(value)
     if (search.isIncomplete) this.#reportUnchecked(call, 'the response', result === 'withhold' && !isObserved)
-    if (search.found.length === 0) return shown
-    const isWithheld = result === 'withhold' && search.found.some(({ finding }) => finding.certain)
+    const found = search.found.filter(({ finding }) => finding.certain)
+    if (found.length === 0) return shown
     const what = shown === value ? '' : 'removed: '
     call.addFinding({
-      ...findingOf('text_attack', `${what}${summaryOf(search.found)}`),
+      ...findingOf('text_attack', `${what}${summaryOf(found)}`),
       isLate: true,
-      ruling: isWithheld ? 'deny' : 'report',
+      ruling: result === 'withhold' ? 'deny' : 'report',
     })
-    this.#meter?.count('svc_text_findings_total', search.found.length)
+    this.#meter?.count('svc_text_findings_total', found.length)
     if (shown !== value) this.#meter?.count('svc_text_stripped_total')
     return shown
   }
@@ -145,11 +145,11 @@ export class TextStage implements Stage {
     const isWithholding = this.#effects.definition === 'withhold' && !isObserved
     let count = 0
     const shown = await this.#definitions.filter(call.target.server, result, isWithholding, (found) => {
+      if (!found.isCertain) return
       this.#meter?.count('svc_text_findings_total')
-      const isWithheld = isWithholding && found.isCertain
-      if (isWithheld) this.#meter?.count('svc_text_withheld_total')
+      if (isWithholding) this.#meter?.count('svc_text_withheld_total')
       if (++count > MAX_LISTED) return
-      const what = `${isWithheld ? 'withheld: ' : ''}${found.kind} ${found.name.slice(0, 128)}: ${found.summary}`
+      const what = `${isWithholding ? 'withheld: ' : ''}${found.kind} ${found.name.slice(0, 128)}: ${found.summary}`
       call.addFinding({ ...findingOf('text_attack', what), isLate: true, ruling: 'report' })
     })
     return shown
