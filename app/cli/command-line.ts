@@ -65,7 +65,9 @@ const listed = ({ commands }: Command): string => (commands.length > 0 ? 'the co
 
 /** The message about an unknown command or option, with the one that is meant. */
 async function misspelt(command: Command, { code }: CommanderError): Promise<string | undefined> {
-  if (code === 'commander.unknownCommand') {
+  // A command with commands of its own may do something without them, and takes the name for an argument.
+  const isExcess = code === 'commander.excessArguments' && command.commands.length > 0
+  if (code === 'commander.unknownCommand' || isExcess) {
     const [written = ''] = command.args
     return `there is no command "${written}"${await suggestion(written, commandNames(command))}`
   }

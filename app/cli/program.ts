@@ -54,6 +54,10 @@ const commands: Readonly<Record<string, Entry>> = {
     description: 'lock the definitions of tools; show those that changed, and accept them',
     load: async (io) => (await import('./tools.js')).toolsCommand(io),
   },
+  block: {
+    description: 'refuse calls of a caller, a tool or a server at once, in every gateway',
+    load: async (io) => (await import('./block.js')).blockCommand(io),
+  },
   'control-plane': {
     description: 'receive uploaded logs (needs the package @svc/control-plane)',
     args: '[args...]',

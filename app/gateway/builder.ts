@@ -18,7 +18,13 @@ import {
   tokens,
 } from '@svc/core'
 import { messageOf, sha256Hex } from '@svc/core/json'
-import { buildPipeline, callObserver, type Dispatch, type Pipeline } from '@svc/core/pipeline'
+import {
+  buildPipeline,
+  callObserver,
+  type Dispatch,
+  type InsertedStage,
+  type Pipeline,
+} from '@svc/core/pipeline'
 import { loadHost, loadPolicy, PolicyError, type PolicyLayer, pluginUses } from '@svc/core/policy'
 import { KeyReader, loadOrCreateKey } from '@svc/core/secret'
 import type { DependencyContainer } from 'tsyringe'
@@ -253,7 +259,7 @@ export class GatewayBuilder {
   }
 
   /** Creates the stages, with a container of their own; nothing is opened before the pipeline starts. */
-  build(policy: Policy, dispatch: Dispatch): BuiltPipeline {
+  build(policy: Policy, dispatch: Dispatch, inserted?: InsertedStage): BuiltPipeline {
     for (const { file, path, message } of policy.warnings) this.logger.warn({ file, path }, message)
     const metrics = resolveOptional(this.#bindings, gatewayMetrics)
     metrics?.declare(noticeMetrics)
@@ -267,12 +273,10 @@ export class GatewayBuilder {
       ...this.#place(policy.host),
     })
     const observers = [resolveOptional(this.#bindings, callObserver), metrics?.stages]
-    const pipeline = buildPipeline(
-      policy,
-      context,
-      dispatch,
-      observers.filter((observer) => observer !== undefined),
-    )
+    const pipeline = buildPipeline(policy, context, dispatch, {
+      observers: observers.filter((observer) => observer !== undefined),
+      ...(inserted === undefined ? {} : { inserted }),
+    })
     const takeOver = (): void => {
       this.#running.switchTo(container, policy.plugins)
       this.#redactor = resolveOptional(container, services.redactor)

@@ -1,5 +1,8 @@
 // The policy in force, and those that a reload replaced: each stops when its calls have ended. Reloads run one after
 // the other, and each is recorded before the policy is in force.
+
+import type { Call } from '@svc/core'
+import type { InsertedStage } from '@svc/core/pipeline'
 import type { DependencyContainer } from 'tsyringe'
 import type { CallMetrics } from '../metrics/call-metrics.js'
 import { ActivePolicy } from '../policy/active-policy.js'
@@ -14,19 +17,24 @@ export class Policies {
   #builder: GatewayBuilder
   #calls: CallMetrics | undefined
   #drainMs: number
+  #inserted: InsertedStage | undefined
   #stdio: StdioServers | undefined
   #current: { readonly active: ActivePolicy; readonly policy: Policy } | undefined
   #targets: Policy['host']['targets'] = {}
   #retiring = new Set<Promise<void>>()
+  /** Those whose calls have not ended. */
+  #serving = new Set<ActivePolicy>()
   #reloading: Promise<unknown> = Promise.resolve()
 
-  /** `drainMs`: time for the calls of a replaced policy to end; `stdio` runs the targets that are commands. */
+  /** `drainMs`: time for the calls of a replaced policy to end; `stdio` runs the targets that are commands; `inserted` runs in every policy. */
   constructor(
     builder: GatewayBuilder,
     drainMs: number,
     calls: CallMetrics | undefined,
     stdio?: StdioServers,
+    inserted?: InsertedStage,
   ) {
+    this.#inserted = inserted
     this.#builder = builder
     this.#stdio = stdio
     this.#drainMs = drainMs
@@ -35,6 +43,11 @@ export class Policies {
 
   get current(): ActivePolicy {
     return this.#inForce.active
+  }
+
+  /** The calls in progress, those under earlier policies too. */
+  *calls(): Iterable<Call> {
+    for (const policy of this.#serving) yield* policy.calls()
   }
 
   /** The text of the policy in force; undefined if it was given in parts. */
@@ -53,7 +66,7 @@ export class Policies {
    */
   async activate(policy: Policy, permit?: (container: DependencyContainer) => Promise<void>): Promise<void> {
     const authorizer = await this.#builder.authorizer(policy)
-    const built = this.#builder.build(policy, dispatchFromSlot)
+    const built = this.#builder.build(policy, dispatchFromSlot, this.#inserted)
     const next = new ActivePolicy(built, policy.host, { authorizer, calls: this.#calls })
     await built.pipeline.start()
     try {
@@ -66,6 +79,7 @@ export class Policies {
     built.takeOver()
     const old = this.#current?.active
     this.#current = { active: next, policy }
+    this.#serving.add(next)
     this.#targets = policy.host.targets
     if (old !== undefined) this.#retire(old)
   }
@@ -132,7 +146,10 @@ export class Policies {
       .then(() => Promise.all([old.pipeline.stop(), this.#stdio?.keep(this.#targets)]))
       .then(() => undefined)
       .catch((err: unknown) => this.#builder.logger.error({ err }, 'the old policy did not stop cleanly'))
-      .finally(() => this.#retiring.delete(retiring))
+      .finally(() => {
+        this.#serving.delete(old)
+        this.#retiring.delete(retiring)
+      })
     this.#retiring.add(retiring)
   }
 

@@ -3,6 +3,8 @@ import { type MaybePromise, type Plugin, resolve, resolveOptional, services, tok
 import { messageOf } from '@svc/core/json'
 import type { DependencyContainer } from 'tsyringe'
 import { Admin } from '../admin/admin.js'
+import type { Operation } from '../admin/operation.js'
+import type { Blocks } from '../blocks/blocks.js'
 import type { SessionBinding } from '../mcp/session-binding.js'
 import { SharedState } from '../mcp/shared-state.js'
 import { gatewayMetrics } from '../metrics/gateway-metrics.js'
@@ -11,6 +13,7 @@ import type { HostConfig } from '../policy/config.js'
 import { settingsRequiringRestart } from '../policy/facts.js'
 import { GatewayBuilder } from './builder.js'
 import { type CallListenerParts, type Listener, openCallListener } from './call-listener.js'
+import { gatewayBlocks } from './gateway-blocks.js'
 import { definitionOperations, reloadOperation } from './operations.js'
 import type { GatewayOptions, GatewaySettings } from './options.js'
 import { Policies } from './policies.js'
@@ -68,6 +71,7 @@ export class Gateway implements GatewayHandle {
   #listener: Listener | undefined
   #admin: Admin | undefined
   #metrics: GatewayState | undefined
+  #blocks: Blocks | undefined
   #upstreams: readonly { close(): Promise<void> }[] = []
   #state: SharedState
   #sessions: MaybePromise<SessionBinding> | undefined
@@ -107,12 +111,20 @@ export class Gateway implements GatewayHandle {
     const { server } = host
     const { bindings } = this.#builder
     this.#host = host
-    const admin = this.#createAdmin(host)
+    const { stateDir } = this.#builder.stdioPlace(policy)
+    const blocking = gatewayBlocks(this.#builder, stateDir, () => requireStarted(this.#policies))
+    const admin = this.#createAdmin(host, blocking.operations)
     this.#metrics = this.#createMetrics()
     const memory = { state: this.#state, sessions: () => this.#sessionBinding(host) }
     const upstream = createDispatcher(bindings, server)
     const servers = createServers(bindings, server, upstream)
-    const policies = new Policies(this.#builder, server.drainMs, this.#metrics?.calls, servers)
+    const policies = new Policies(
+      this.#builder,
+      server.drainMs,
+      this.#metrics?.calls,
+      servers,
+      blocking.stage,
+    )
     const mcp = createMcpProxy(bindings, server, servers, memory)
     this.#admin = admin
     this.#policies = policies
@@ -120,6 +132,8 @@ export class Gateway implements GatewayHandle {
     try {
       if (server.sessionKeyRef !== undefined) await memory.sessions()
       await policies.activate(policy)
+      this.#blocks = blocking.blocks
+      await blocking.blocks.start()
       const adminUrl = await this.#listenAdmin(admin)
       this.#listener = await this.#openListener(host, {
         builder: this.#builder,
@@ -165,7 +179,7 @@ export class Gateway implements GatewayHandle {
     return new GatewayState(metrics, resolve(bindings, tokens.Clock), isReady)
   }
 
-  #createAdmin(host: HostConfig): Admin | undefined {
+  #createAdmin(host: HostConfig, blockOperations: readonly Operation[]): Admin | undefined {
     if (host.admin === undefined) return undefined
     return new Admin(host.admin, this.#builder.bindings, {
       activePolicy: () => requireStarted(this.#policies).current,
@@ -173,6 +187,7 @@ export class Gateway implements GatewayHandle {
       operations: [
         reloadOperation((cause) => this.reloadFile(cause)),
         ...definitionOperations(() => requireStarted(this.#policies).current.container),
+        ...blockOperations,
       ],
       keyReader: (directories) => this.#builder.keyReader(host, directories),
     })
@@ -259,6 +274,8 @@ export class Gateway implements GatewayHandle {
 
   async #release(): Promise<void> {
     await this.#admin?.close()
+    // Before the log, in which the end of a block is recorded.
+    await this.#blocks?.close()
     try {
       await this.#policies?.stop()
     } finally {

@@ -161,6 +161,11 @@ export class ActivePolicy {
     }
   }
 
+  /** The calls in progress. */
+  *calls(): Iterable<Call> {
+    for (const { call } of this.#calls) yield call
+  }
+
   /** Ends calls that wait for a person's decision, now or later; their callers repeat them under the policy in force. */
   endWaits(): void {
     for (const control of this.#calls) control.drain()

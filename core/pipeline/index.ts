@@ -1,6 +1,6 @@
 // Builds and runs pipelines, for programs that host one.
 export { CallControl, isCallControl } from '../call/call-control.js'
-export { buildPipeline } from './build.js'
+export { buildPipeline, type InsertedStage } from './build.js'
 export { compose, type Dispatch, type PlacedStage, type Run } from './compose.js'
 export { type CallObserver, callObserver } from './observe.js'
 export { Pipeline } from './pipeline.js'

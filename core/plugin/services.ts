@@ -9,6 +9,7 @@ import type { Redactor } from '../call/redactor.js'
 import type { Identity } from '../call/slots.js'
 import type { DescribeResource } from '../http/protected-resource.js'
 import type { JsonObject } from '../json/value.js'
+import type { BoardDirectory, OpenBoard } from './board.js'
 import type { OpenSharedStore } from './shared-store.js'
 import { token } from './tokens.js'
 
@@ -83,6 +84,8 @@ export const services = {
   definitionReviews: token<DefinitionReviews>('DefinitionReviews'),
   /** Absent if no stage has a store that several hosts share. */
   sharedStore: token<OpenSharedStore>('SharedStore'),
+  /** Absent if no stage has a store that several processes share. */
+  board: token<OpenBoard | BoardDirectory>('Board'),
   /** Absent if users do not sign in: without an issuer, or if the policy says who the caller is. */
   signIn: token<SignInIssuer>('SignIn'),
   /** The tenants that the policy names. Absent if rules do not differ between tenants. */

@@ -29,7 +29,8 @@ export function bindStore<T extends StoreLifecycle>(
 /** The store that all gateways share, from the outermost stage that has one. */
 export function bindSharedStore(
   container: DependencyContainer,
-  { sharedStore }: Pick<StoreResource<StoreLifecycle>, 'sharedStore'>,
+  { sharedStore, board }: Pick<StoreResource<StoreLifecycle>, 'sharedStore' | 'board'>,
 ): void {
+  if (board !== undefined) bindDefault(container, services.board, { useValue: board })
   if (sharedStore !== undefined) bindDefault(container, services.sharedStore, { useValue: sharedStore })
 }

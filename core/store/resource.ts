@@ -1,10 +1,11 @@
 // The store of a section: chosen by the policy or bound in code, imported on use, shared across reloads, connected at
 // the start, and guarded.
-import { resolve } from 'node:path'
+import { join, resolve } from 'node:path'
 import { checkUsable, type DoctorCheck } from '../doctor/check.js'
 import { canonicalize } from '../json/canonical.js'
 import { sha256Hex } from '../json/hash.js'
 import { messageOf } from '../json/message.js'
+import type { BoardDirectory, OpenBoard } from '../plugin/board.js'
 import type { PluginContext } from '../plugin/plugin.js'
 import type { OpenSharedStore } from '../plugin/shared-store.js'
 import type { StoreLifecycle } from '../plugin/store-lifecycle.js'
@@ -143,6 +144,21 @@ export class StoreResource<T extends StoreLifecycle> {
       const { RedisSharedStore } = await import('./redis/shared-store.js')
       return new RedisSharedStore({ ...redis, url, socketTimeoutMs: 2 * settings.timeoutMs }, prefix)
     }
+  }
+
+  /** The board of the gateways that share this store; undefined for a store in memory or bound in code. */
+  get board(): OpenBoard | BoardDirectory | undefined {
+    const { instance, kind, section, settings } = this.#options
+    const { redisUrl: url, redis, namespace } = settings
+    if (instance !== undefined) return undefined
+    if (url !== undefined) {
+      const prefix = redis?.keyPrefix ?? (namespace === undefined ? `svc:${section}:` : `${namespace}:`)
+      return async () => {
+        const { RedisBoard } = await import('./redis/board.js')
+        return new RedisBoard({ ...redis, url, socketTimeoutMs: 2 * settings.timeoutMs }, prefix)
+      }
+    }
+    return kind === 'lmdb' ? { dir: join(this.#dir, 'board') } : undefined
   }
 
   /** Why calls that need the store are refused now; undefined while it is available. */

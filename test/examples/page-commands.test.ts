@@ -20,6 +20,8 @@ const elsewhere: Readonly<Record<string, string>> = {
     'runs tests',
   'docs/admin.md: export SVC_ADMIN_URL=http://127.0.0.1:9090 SVC_ADMIN_TOKEN=...   # your own bearer token, or the admin token':
     'test/app/cli/escalations.test.ts',
+  "docs/admin.md: npx svc-sdk block --principal mallory@acme.example --for 2h --reason 'stolen token' --policy policy.yaml":
+    'test/app/blocks/gateways.test.ts',
   'docs/admin.md: curl -s http://127.0.0.1:9090/api/escalations/ID/votes -H "authorization: Bearer $TOKEN" \\':
     'test/app/admin/escalations.test.ts',
   'docs/ap2.md: npx svc-sdk ap2 make --audience shop --total 1999 --item shoe lace:2 --header > bundle.txt':

@@ -1,3 +1,5 @@
 // A subpath of its own, so that the native module is loaded only on use.
+
+export { LmdbBoard } from './board.js'
 export { LmdbMap, type MapKey } from './map.js'
 export { LmdbStore } from './store.js'

@@ -1,0 +1,70 @@
+// What operators block: callers, tools or servers, by a pattern, for a time.
+import { type Call, type Identity, identity } from '@svc/core'
+import { compilePatternSet, foldName, type Glob, globMatches, globOf, type PatternSet } from '@svc/core/match'
+import { z } from 'zod'
+
+export const blockKinds = ['principal', 'tool', 'server'] as const
+type BlockKind = (typeof blockKinds)[number]
+
+/** As gateways share it. */
+export const blockSchema = z.strictObject({
+  id: z.string(),
+  kind: z.enum(blockKinds),
+  pattern: z.string(),
+  reason: z.string(),
+  /** Who blocks. */
+  by: z.string(),
+  /** ISO 8601, by the clock of the gateway that was asked. */
+  at: z.string(),
+  until: z.string(),
+})
+
+export type Block = Readonly<z.output<typeof blockSchema>>
+
+/** Decides which calls a list of blocks refuses. Names are compared folded, as in denylists. */
+export class BlockList {
+  readonly blocks: readonly Block[]
+  readonly #principals: readonly (readonly [Block, Glob])[]
+  readonly #tools: readonly (readonly [Block, PatternSet])[]
+  readonly #servers: readonly (readonly [Block, PatternSet])[]
+
+  /** @throws {PatternError} for a tool or server that is not a pattern */
+  constructor(blocks: readonly Block[]) {
+    const of = (kind: BlockKind) => blocks.filter((block) => block.kind === kind)
+    this.blocks = blocks
+    this.#principals = of('principal').map((block) => [block, globOf(foldName(block.pattern))])
+    this.#tools = of('tool').map((block) => [block, compilePatternSet([block.pattern])])
+    this.#servers = of('server').map((block) => [block, compilePatternSet([`${block.pattern}/*`])])
+  }
+
+  /** Whether a decision needs the request of a call, and not only who sends it where. */
+  get needsRequest(): boolean {
+    return this.#tools.length > 0
+  }
+
+  /** The first block that refuses the call. One on tools refuses a call whose request has been read. */
+  find(call: Call): Block | undefined {
+    if (this.blocks.length === 0) return undefined
+    const { server } = call.target
+    const names = namesOf(call.get(identity))
+    const readings = call.parsedRequest?.readings
+    return (
+      this.#principals.find(([, glob]) => names.some((name) => globMatches(glob, name)))?.[0] ??
+      this.#servers.find(([, set]) => set.coversServer(server))?.[0] ??
+      (readings === undefined ? undefined : this.findReference(readings))
+    )
+  }
+
+  /** The block on one of these readings of a reference. */
+  findReference(readings: readonly string[]): Block | undefined {
+    return this.#tools.find(([, set]) => set.findReading(readings) !== undefined)?.[0]
+  }
+}
+
+/** A user is known by several names, and its client by its own. */
+function namesOf(caller: Identity | undefined): string[] {
+  if (caller === undefined) return []
+  const { user, userId, subject, clientId, client } = caller
+  const names = [user, userId, subject, clientId, client]
+  return names.filter((name) => name !== undefined).map(foldName)
+}

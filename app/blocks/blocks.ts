@@ -1,0 +1,270 @@
+// The blocks in force in this gateway. The board has them for all gateways; what is set here holds here at once, and goes
+// to the board when it can.
+import { randomBytes, randomUUID } from 'node:crypto'
+import { hostname } from 'node:os'
+import { type Board, type BoardState, type Clock, type Logger, Refusal } from '@svc/core'
+import { messageOf } from '@svc/core/json'
+import { type Block, BlockList, blockSchema } from './block.js'
+import type { BlocksFile } from './kept-blocks.js'
+import { ENDED, epochOf, type Spread, spreadOf } from './spread.js'
+
+/** Time between two looks at the board: every gateway has a new block within a second. */
+export const LOOK_MS = 250
+/** A gateway says that it lives at least this often. */
+const SEEN_MS = 1_000
+/** Ended blocks stay on the board until a gateway has recorded their end. */
+const GRACE_MS = 86_400_000
+const LOG_MS = 10_000
+export const MAX_BLOCKS = 200
+
+export interface BlocksParts {
+  readonly clock: Clock
+  readonly logger: Logger
+  readonly file: BlocksFile
+  /** The board of the deployment. */
+  open(): Promise<Board>
+  /** The list has changed: calls in progress are judged again. */
+  changed(list: BlockList): void
+  /** A block has ended, and this gateway is the one that says so. */
+  ended(block: Block): void
+}
+
+interface Held {
+  readonly block: Block
+  /** Monotonic milliseconds. */
+  readonly end: number
+}
+
+/** A change that holds in this gateway already. */
+export interface Changed {
+  readonly block: Block
+  /** Resolves when the others have it, or have had time for it. */
+  readonly spread: Promise<Spread>
+}
+
+export class Blocks {
+  readonly #parts: BlocksParts
+  readonly #id = randomUUID()
+  readonly #name = `${hostname()} (${process.pid})`
+  #held = new Map<string, Held>()
+  #list = new BlockList([])
+  #version = ''
+  /** Changes that the board does not have yet. */
+  #pending = new Map<string, 'put' | 'remove'>()
+  /** Blocks that have ended and may still be on the board. */
+  #ended = new Map<string, Block>()
+  #board: Promise<Board> | undefined
+  #error: string | undefined
+  #looking: Promise<void> | undefined
+  #seen = { version: '', at: Number.NEGATIVE_INFINITY }
+  #logAt = Number.NEGATIVE_INFINITY
+  #timer: NodeJS.Timeout | undefined
+
+  /** Holds what the file has. @throws {Error} if the file cannot be read */
+  constructor(parts: BlocksParts) {
+    this.#parts = parts
+    const { version, blocks } = parts.file.read()
+    const now = parts.clock.now()
+    for (const { block, end } of blocks) this.#hold(block, end - now)
+    this.#version = version
+    this.#list = this.#listOf()
+  }
+
+  /** Looks at the board now, and from now on. */
+  async start(): Promise<void> {
+    await this.look()
+    this.#timer = setInterval(() => void this.look(), LOOK_MS).unref()
+  }
+
+  get list(): BlockList {
+    this.#removeEnded()
+    return this.#list
+  }
+
+  set(given: Pick<Block, 'kind' | 'pattern' | 'reason' | 'by'>, forMs: number): Changed {
+    if (this.list.blocks.length >= MAX_BLOCKS)
+      throw new Refusal('BAD_REQUEST', `There are ${MAX_BLOCKS} blocks; lift one, or use a wider pattern.`)
+    const now = this.#parts.clock.now()
+    const at = new Date(now).toISOString()
+    const until = new Date(now + forMs).toISOString()
+    const block = { ...given, id: randomBytes(6).toString('hex'), at, until }
+    this.#hold(block, forMs)
+    this.#pending.set(block.id, 'put')
+    this.#apply()
+    return { block, spread: this.#spread() }
+  }
+
+  /** Undefined if there is no such block. */
+  lift(id: string): Changed | undefined {
+    const held = this.#held.get(id)
+    if (held === undefined) return undefined
+    this.#held.delete(id)
+    this.#pending.set(id, 'remove')
+    this.#apply()
+    return { block: held.block, spread: this.#spread() }
+  }
+
+  /** Exchanges changes with the board. Never rejects: while the board is down, the last list holds. */
+  look(): Promise<void> {
+    this.#looking ??= this.#look().finally(() => {
+      this.#looking = undefined
+    })
+    return this.#looking
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#timer)
+    await this.#looking
+    try {
+      const board = await this.#board
+      await board?.seen({ id: this.#id, name: this.#name, version: ENDED })
+      await board?.close()
+    } catch (err) {
+      // The others then mention this gateway as silent for a minute.
+      this.#parts.logger.debug({ err }, 'the end of this gateway is not on the board of blocks')
+    }
+  }
+
+  async #look(): Promise<void> {
+    this.#removeEnded()
+    try {
+      const board = await this.#opened()
+      await this.#flush(board)
+      this.#take(await board.read(this.#version))
+      for (const [id, block] of this.#ended) {
+        if ((await board.remove(id)) !== undefined) this.#parts.ended(block)
+        this.#ended.delete(id)
+      }
+      await this.#acknowledge(board)
+      this.#error = undefined
+    } catch (err) {
+      this.#error = messageOf(err)
+      this.#log(err)
+    }
+  }
+
+  #opened(): Promise<Board> {
+    this.#board ??= this.#parts.open().catch((error: unknown) => {
+      this.#board = undefined
+      throw error
+    })
+    return this.#board
+  }
+
+  async #flush(board: Board): Promise<void> {
+    for (const [id, change] of this.#pending) {
+      const held = this.#held.get(id)
+      if (change === 'remove') await board.remove(id)
+      else if (held !== undefined)
+        await board.put(id, JSON.stringify(held.block), this.#leftOf(held) + GRACE_MS)
+      // A change of the same block may have come meanwhile.
+      if (this.#pending.get(id) === change) this.#pending.delete(id)
+    }
+  }
+
+  #take({ version, entries }: BoardState): void {
+    if (entries === undefined) return
+    const own = this.#held
+    this.#held = new Map()
+    for (const { id, value, leftMs } of entries) {
+      const block = this.#read(value)
+      if (block === undefined || this.#pending.get(id) === 'remove') continue
+      if (leftMs > GRACE_MS) this.#hold(block, leftMs - GRACE_MS)
+      else this.#ended.set(id, block)
+    }
+    // A store that has lost its content must not lift what it had.
+    const isLost = this.#version !== '' && epochOf(version) !== epochOf(this.#version)
+    for (const [id, held] of own) {
+      if (this.#held.has(id) || !(isLost || this.#pending.get(id) === 'put')) continue
+      this.#held.set(id, held)
+      this.#pending.set(id, 'put')
+    }
+    this.#version = version
+    this.#apply()
+  }
+
+  #read(value: string): Block | undefined {
+    try {
+      const block = blockSchema.parse(JSON.parse(value))
+      // Throws for an invalid pattern.
+      return new BlockList([block]).blocks[0]
+    } catch (err) {
+      this.#log(err)
+      return undefined
+    }
+  }
+
+  async #acknowledge(board: Board): Promise<void> {
+    const now = this.#parts.clock.monotonic()
+    const version = this.#version
+    if (this.#seen.version === version && now - this.#seen.at < SEEN_MS) return
+    await board.seen({ id: this.#id, name: this.#name, version })
+    this.#seen = { version, at: now }
+  }
+
+  async #spread(): Promise<Spread> {
+    return spreadOf({
+      name: this.#name,
+      clock: this.#parts.clock,
+      // An exchange that has begun may have passed over the change.
+      exchange: async () => {
+        await this.look()
+        if (this.#pending.size > 0) await this.look()
+        if (this.#pending.size > 0 || this.#board === undefined) throw new Error(this.#error)
+        return { version: this.#version, board: await this.#board }
+      },
+    })
+  }
+
+  #hold(block: Block, forMs: number): void {
+    if (forMs <= 0) return
+    this.#held.set(block.id, { block, end: this.#parts.clock.monotonic() + forMs })
+  }
+
+  #leftOf({ end }: Held): number {
+    return end - this.#parts.clock.monotonic()
+  }
+
+  #removeEnded(): void {
+    let isChanged = false
+    for (const [id, held] of this.#held) {
+      if (this.#leftOf(held) > 0) continue
+      this.#held.delete(id)
+      this.#ended.set(id, held.block)
+      isChanged = true
+    }
+    if (isChanged) this.#apply()
+  }
+
+  #listOf(): BlockList {
+    return new BlockList([...this.#held.values()].map(({ block }) => block))
+  }
+
+  #apply(): void {
+    this.#list = this.#listOf()
+    this.#parts.changed(this.#list)
+    const now = this.#parts.clock.now()
+    const blocks = [...this.#held.values()].map((held) => ({
+      block: held.block,
+      end: now + this.#leftOf(held),
+    }))
+    try {
+      this.#parts.file.write({ version: this.#version, blocks })
+    } catch (err) {
+      this.#parts.logger.error(
+        { err },
+        'the blocks cannot be kept: after a restart they hold only if the store has them',
+      )
+    }
+  }
+
+  #log(err: unknown): void {
+    const now = this.#parts.clock.monotonic()
+    if (now < this.#logAt) return
+    this.#logAt = now + LOG_MS
+    this.#parts.logger.warn(
+      { err },
+      'the blocks cannot be exchanged with other gateways: the last list holds',
+    )
+  }
+}

@@ -1,0 +1,62 @@
+// The last list of blocks in a file of the gateway: it holds after a restart while the store is down, or without one.
+import { randomBytes } from 'node:crypto'
+import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { messageOf } from '@svc/core/json'
+import { z } from 'zod'
+import { type Block, blockSchema } from './block.js'
+
+const fileSchema = z.strictObject({
+  /** The version of the board. */
+  version: z.string(),
+  /** `end`: milliseconds since the epoch. */
+  blocks: z.array(z.strictObject({ block: blockSchema, end: z.number() })),
+})
+
+interface KeptBlocks {
+  readonly version: string
+  readonly blocks: readonly { readonly block: Block; readonly end: number }[]
+}
+
+export class BlocksFile {
+  readonly #path: string
+
+  constructor(path: string) {
+    this.#path = path
+  }
+
+  /** @throws {Error} for a file that cannot be read: what it blocks is not known */
+  read(): KeptBlocks {
+    let text: string
+    try {
+      text = readFileSync(this.#path, 'utf8')
+    } catch (error) {
+      if (error instanceof Error && 'code' in error && error.code === 'ENOENT')
+        return { version: '', blocks: [] }
+      throw this.#unreadable(error)
+    }
+    try {
+      return fileSchema.parse(JSON.parse(text))
+    } catch (error) {
+      throw this.#unreadable(error)
+    }
+  }
+
+  /** Replaces the file by a rename. Throws system errors. */
+  write(kept: KeptBlocks): void {
+    const draft = `${this.#path}.${randomBytes(6).toString('hex')}`
+    mkdirSync(dirname(this.#path), { recursive: true, mode: 0o700 })
+    try {
+      writeFileSync(draft, JSON.stringify(kept), { mode: 0o600, flush: true })
+      renameSync(draft, this.#path)
+    } catch (error) {
+      rmSync(draft, { force: true })
+      throw error
+    }
+  }
+
+  #unreadable(cause: unknown): Error {
+    const message = `${this.#path}: ${messageOf(cause)}; remove it if nothing is blocked`
+    return new Error(message, { cause })
+  }
+}

@@ -1,0 +1,231 @@
+// Blocks in whole gateways that share a store: who refuses, who says so, and what is recorded.
+
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type Appender, bind, tokens } from '@svc/core'
+import { generateKeyFile } from '@svc/plugin-audit/log'
+import { expect } from 'chai'
+import type { GatewaySettings } from 'svc-sdk'
+import { blockCommand } from 'svc-sdk/internal/cli/block'
+import { runCommand } from '../../support/command.js'
+import { startTestGateway, type TestGateway } from '../../support/gateway.js'
+import { Running } from '../../support/gateway-process.js'
+import { heldUpstream } from '../../support/held-upstream.js'
+import { TestIssuer } from '../../support/issuer.js'
+import { type RedisServer, startRedis, until } from '../../support/redis.js'
+import { TemporaryDir } from '../../support/temporary-dir.js'
+import { startUpstream, type TestUpstream } from '../../support/upstream.js'
+import { startWebhook } from '../../support/webhook.js'
+import { adminToken, trusting } from '../admin/rig.js'
+
+const admin = { port: 0, tokenRef: 'env:SVC_ADMIN' } as const
+
+describe('svc block', () => {
+  let upstream: TestUpstream
+  let dir: TemporaryDir
+
+  beforeEach(async () => {
+    upstream = await startUpstream()
+    dir = new TemporaryDir()
+  })
+
+  afterEach(async () => {
+    dir[Symbol.dispose]()
+    await upstream[Symbol.asyncDispose]()
+  })
+
+  const start = (more: Partial<GatewaySettings>) =>
+    startTestGateway({
+      targets: { files: upstream.url, other: upstream.url },
+      admin,
+      env: { SVC_ADMIN: adminToken },
+      ...more,
+    })
+
+  const block = async (gateway: TestGateway, ...args: string[]) => {
+    const { adminUrl = '' } = await gateway.handle.ready()
+    const env = { SVC_ADMIN_URL: adminUrl, SVC_ADMIN_TOKEN: adminToken }
+    return runCommand((io) => blockCommand(io, env), args)
+  }
+
+  const statusOf = async (gateway: TestGateway, path = 'files/write@1') =>
+    (await gateway.invoke(`/mcp/${path}`)).status
+
+  const forTwoHours = ['--for', '2h', '--reason', 'stolen token'] as const
+
+  for (const adapter of ['redis', 'lmdb'] as const) {
+    describe(`with ${adapter}`, () => {
+      let redis: RedisServer | undefined
+      let quotas: NonNullable<GatewaySettings['quotas']>
+
+      beforeEach(async () => {
+        redis = adapter === 'redis' ? await startRedis() : undefined
+        quotas =
+          redis === undefined
+            ? { adapter: 'lmdb', dir: join(dir.path, 'quotas') }
+            : { adapter: 'redis', redisUrl: redis.url }
+      })
+
+      afterEach(() => redis?.[Symbol.asyncDispose]())
+
+      it('refuses in every gateway within a second, says so, records it, and is lifted everywhere', async () => {
+        await using hook = await startWebhook()
+        await using one = await start({ quotas, notices: [{ url: hook.url }] })
+        await using two = await start({ quotas })
+        const asked = performance.now()
+        const { out, code } = await block(one, '--tool', 'files/w*', ...forTwoHours)
+        expect(performance.now() - asked).to.be.lessThan(1_000)
+        expect(code).to.equal(0)
+        const [, id = ''] = /^blocked: tool files\/w\* until [\d-]+T[\d:.]+Z, block (\w+)$/m.exec(out) ?? []
+        expect(out).to.match(/^applied by 2 of 2: /m)
+        for (const gateway of [one, two]) {
+          const response = (await (await gateway.invoke('/mcp/files/WRITE@1')).json()) as object
+          expect(response).to.include({
+            error: 'TOOL_NOT_ALLOWED',
+            denial_type: 'blocks',
+            denial_reason: `blocked:${id}`,
+            sent: false,
+          })
+          expect(JSON.stringify(response)).to.not.contain('stolen')
+          expect(gateway.records().at(-1)?.decided_by).to.deep.equal({
+            stage: 'blocks',
+            rule: `blocked:${id}`,
+          })
+          expect(await statusOf(gateway, 'files/read@1')).to.equal(200)
+        }
+        expect((await block(two, 'list')).out).to.match(
+          new RegExp(`^${id} +tool +files/w\\* +\\S+ +the admin token +stolen token$`, 'm'),
+        )
+        const lifted = await block(two, 'lift', id)
+        expect(lifted.out).to.match(/^lifted: tool files\/w\*, block \w+\napplied by 2 of 2: /)
+        for (const gateway of [one, two]) expect(await statusOf(gateway)).to.equal(200)
+        const tools = [one, two].map((gateway) =>
+          gateway
+            .records()
+            .filter(({ tool }) => tool.startsWith('blocks/'))
+            .map(({ tool, event }) => [tool, event?.['id']]),
+        )
+        expect(tools).to.deep.equal([[['blocks/set@1', id]], [['blocks/lift@1', id]]])
+        await hook.until(1)
+        expect(JSON.parse(hook.deliveries[0]?.body ?? '')).to.deep.include({ type: 'block.set' })
+      })
+
+      it('names a gateway that was killed, and exits with 1', async () => {
+        generateKeyFile(join(dir.path, 'key'))
+        const policy = join(dir.path, 'policy.yaml')
+        writeFileSync(
+          policy,
+          JSON.stringify({
+            tenant: 'acme',
+            port: 0,
+            targets: {},
+            audit: { gatewayName: 'gw', gatewayVersion: '1', signer: { keyRef: 'file://key' } },
+            entitlements: 'open',
+            quotas,
+          }),
+        )
+        await using gateway = await start({ quotas })
+        await using killed = new Running(['--policy', policy])
+        await killed.line('listening')
+        killed.child.kill('SIGKILL')
+        await killed.exit
+        const { out, code } = await block(gateway, '--server', 'files', ...forTwoHours)
+        expect(out).to.match(/^applied by 1 of 2: /m)
+        expect(out).to.match(
+          new RegExp(`^NOT APPLIED by .* \\(${killed.child.pid}\\), silent for \\d s`, 'm'),
+        )
+        expect(code).to.equal(1)
+        expect(await statusOf(gateway)).to.equal(403)
+        expect(await statusOf(gateway, 'other/write@1')).to.equal(200)
+      })
+    })
+  }
+
+  it('keeps the last list while Redis is cut, and takes changes to a Redis that has lost everything', async () => {
+    await using redis = await startRedis()
+    const quotas = { adapter: 'redis', redisUrl: redis.url, failure_mode: 'local' } as const
+    await using one = await start({ quotas })
+    await using two = await start({ quotas })
+    await block(one, '--server', 'files', ...forTwoHours)
+    await redis.kill('SIGKILL')
+    const { out, code } = await block(one, '--server', 'other', ...forTwoHours)
+    expect(code).to.equal(1)
+    expect(out).to.match(/^applied by 1 of 1: .*\nNOT SHARED: Redis/m)
+    expect(await Promise.all([one, two].map((gateway) => statusOf(gateway)))).to.deep.equal([403, 403])
+    expect(await statusOf(one, 'other/write@1')).to.equal(403)
+    expect(await statusOf(two, 'other/write@1')).to.equal(200)
+    await redis.restart()
+    await until(async () => (await statusOf(two, 'other/write@1')) === 403)
+    for (const gateway of [one, two]) expect(await statusOf(gateway)).to.equal(403)
+  })
+
+  it('is in force although the log cannot be written, and says that no record was made', async () => {
+    let isFull = true
+    const appender: Appender = {
+      append: () => (isFull ? Promise.reject(new Error('ENOSPC')) : Promise.resolve()),
+    }
+    await using gateway = await start({
+      audit: { gatewayName: 'gw', gatewayVersion: '1' },
+      configure: (container) => bind(container, tokens.SvcAppender, { useValue: appender }),
+    })
+    const { out, code } = await block(gateway, '--server', 'files', ...forTwoHours)
+    expect(code).to.equal(1)
+    expect(out).to.match(/^NOT RECORDED: /m)
+    isFull = false
+    expect(await statusOf(gateway)).to.equal(403)
+    expect(upstream.calls).to.deep.equal([])
+  })
+
+  it('holds after a restart of a gateway without a shared store, and in observe mode', async () => {
+    const own = { sec0Dir: join(dir.path, 'state'), enforcement: { mode: 'observe' } } as const
+    {
+      await using gateway = await start(own)
+      expect((await block(gateway, '--server', 'fil*', ...forTwoHours)).code).to.equal(0)
+    }
+    await using gateway = await start(own)
+    expect(await statusOf(gateway)).to.equal(403)
+  })
+
+  it('ends calls in progress and calls that wait for an approval, of the caller that it names', async () => {
+    await using issuer = await TestIssuer.start()
+    const held = heldUpstream()
+    await using slow = await startUpstream(held.response)
+    await using gateway = await start({
+      ...trusting(issuer),
+      targets: { files: slow.url },
+      admin: { ...admin, roles: { reviewer: ['approver'] } },
+      rules: [{ name: 'waits', tools: ['files/drop'], then: 'escalate' }],
+      security: { side_effects: { human_escalation: { approval_strategy: 'single_approver' } } },
+    })
+    const bearer = async (email: string) => ({ authorization: `Bearer ${await issuer.sign({ email })}` })
+    const [mallory, ann] = [await bearer('Mallory@acme.example'), await bearer('ann@acme.example')]
+    const calls = [
+      gateway.invoke('/mcp/files/read@1', {}, mallory),
+      gateway.invoke('/mcp/files/drop@1', {}, { ...mallory, 'x-escalation-wait': '60' }),
+    ]
+    const others = gateway.invoke('/mcp/files/read@1', {}, ann)
+    const streams = [await held.next(), await held.next()]
+    await until(async () => gateway.records().some(({ tool }) => tool === 'escalations/open@1'))
+    await block(gateway, '--principal', 'mallory@*', ...forTwoHours)
+    for (const call of calls) expect(await (await call).json()).to.have.property('error', 'TOOL_NOT_ALLOWED')
+    for (const stream of streams) stream.end('done')
+    expect((await others).status).to.equal(200)
+    expect((await gateway.invoke('/mcp/files/list@1', {}, mallory)).status).to.equal(403)
+  })
+
+  for (const [args, message] of [
+    [['--tool', 'a', '--server', 'b', ...forTwoHours], 'give one of --principal, --tool and --server'],
+    [[...forTwoHours], 'give one of --principal, --tool and --server'],
+    [['--tool', 'a', '--reason', 'r'], '--for is missing'],
+    [['--tool', 'a', '--for', '2h'], '--reason is missing'],
+    [['--tool', 'a', '--for', '31d', '--reason', 'r'], 'expected a time such as 30s'],
+    [['--server', 'a/b/c@', ...forTwoHours], 'BAD_REQUEST: pattern: '],
+    [['lift', 'nosuch'], 'TARGET_NOT_FOUND: There is no such block'],
+  ] as const)
+    it(`refuses ${args.join(' ')}`, async () => {
+      await using gateway = await start({})
+      const { err, code } = await block(gateway, ...args)
+      expect(err).to.contain(message)
+      expect(code).to.equal(2)
+    })
+})

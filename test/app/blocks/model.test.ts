@@ -1,0 +1,171 @@
+// Gateways with a board that goes down, is lost, or comes back: whatever happens, no block ends early.
+import type { Board } from '@svc/core'
+import { MemoryBoard } from '@svc/core/store'
+import { expect } from 'chai'
+import fc from 'fast-check'
+import type { Block } from 'svc-sdk/internal/blocks/block'
+import { Blocks } from 'svc-sdk/internal/blocks/blocks'
+import type { BlocksFile } from 'svc-sdk/internal/blocks/kept-blocks'
+import { FakeClock } from 'svc-sdk/testing'
+import { keepingLogger } from '../../support/logger.js'
+import { propertyRuns } from '../../support/property-runs.js'
+
+/** A store that can be cut off from one gateway, and lose what it has. */
+class Deployment {
+  readonly clock = new FakeClock()
+  store = new MemoryBoard(this.clock)
+  readonly ended: string[] = []
+  readonly down = new Set<number>()
+  readonly gateways: Blocks[]
+  readonly files: object[] = []
+  isDiskFull = false
+
+  constructor(count: number) {
+    this.gateways = Array.from({ length: count }, (_, index) => this.start(index))
+  }
+
+  start(index: number): Blocks {
+    return new Blocks({
+      clock: this.clock,
+      logger: keepingLogger(),
+      file: {
+        read: () => this.files[index] ?? { version: '', blocks: [] },
+        write: (kept: object) => {
+          if (this.isDiskFull) throw Object.assign(new Error('ENOSPC'), { code: 'ENOSPC' })
+          this.files[index] = kept
+        },
+      } as unknown as BlocksFile,
+      open: async () => this.#boardOf(index),
+      changed: () => undefined,
+      ended: ({ id }: Block) => this.ended.push(id),
+    })
+  }
+
+  #boardOf(index: number): Board {
+    const run = <T>(act: (store: Board) => Promise<T>): Promise<T> =>
+      this.down.has(index) ? Promise.reject(new Error('down')) : act(this.store)
+    return {
+      read: (version) => run((store) => store.read(version)),
+      seen: (reader) => run((store) => store.seen(reader)),
+      readers: () => run((store) => store.readers()),
+      put: (...given) => run((store) => store.put(...given)),
+      remove: (id) => run((store) => store.remove(id)),
+      close: () => undefined,
+    }
+  }
+
+  /** Every gateway that has the store exchanges its changes with all others. */
+  async settle(): Promise<void> {
+    for (let round = 0; round < 3; round++) for (const gateway of this.gateways) await gateway.look()
+  }
+}
+
+const given = { kind: 'server', pattern: 'billing', reason: 'r', by: 'ops' } as const
+const idsOf = (gateway: Blocks | undefined) => (gateway?.list.blocks ?? []).map(({ id }) => id).sort()
+
+describe('blocks of several gateways', () => {
+  it('hold everywhere until their end or until they are lifted, whatever fails', async () => {
+    const at = fc.nat(2)
+    const step = fc.oneof(
+      fc.record({ do: fc.constant('set' as const), at, ms: fc.integer({ min: 500, max: 20_000 }) }),
+      fc.record({ do: fc.constant('lift' as const), at, which: fc.nat(5) }),
+      fc.record({ do: fc.constant('wait' as const), at, ms: fc.integer({ min: 1, max: 5_000 }) }),
+      fc.record({
+        do: fc.constantFrom(
+          'cut' as const,
+          'joined' as const,
+          'look' as const,
+          'restart' as const,
+          'lose' as const,
+          'full' as const,
+        ),
+        at,
+      }),
+    )
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { maxLength: 25 }), async (steps) => {
+        const all = new Deployment(3)
+        const model = new Map<string, number>()
+        for (const one of steps) {
+          const gateway = all.gateways[one.at]
+          switch (one.do) {
+            case 'set': {
+              const { block } = gateway!.set(given, one.ms)
+              model.set(block.id, all.clock.monotonic() + one.ms)
+              // It holds where it was set, before anything else.
+              expect(idsOf(gateway)).to.include(block.id)
+              break
+            }
+            case 'lift': {
+              const id = idsOf(gateway)[one.which]
+              // A gateway that has the store lifts for all; of others it is tested below.
+              if (id === undefined || all.down.size > 0) break
+              await all.settle()
+              gateway?.lift(id)
+              model.delete(id)
+              await all.settle()
+              break
+            }
+            case 'wait':
+              all.clock.advance(one.ms)
+              break
+            case 'cut':
+              all.down.add(one.at)
+              break
+            case 'joined':
+              all.down.delete(one.at)
+              break
+            case 'look':
+              await gateway?.look()
+              break
+            case 'restart':
+              if (!all.isDiskFull) all.gateways[one.at] = all.start(one.at)
+              break
+            case 'lose':
+              // What every gateway knows is not lost with the store.
+              await all.settle()
+              all.store = new MemoryBoard(all.clock)
+              break
+            case 'full':
+              all.isDiskFull = true
+              await gateway?.look()
+              all.isDiskFull = false
+          }
+        }
+        all.down.clear()
+        await all.settle()
+        await all.settle()
+        const now = all.clock.monotonic()
+        const expected = [...model].filter(([, end]) => end > now).map(([id]) => id)
+        for (const gateway of all.gateways) expect(idsOf(gateway)).to.deep.equal(expected.sort())
+        expect(all.ended).to.have.length(new Set(all.ended).size)
+      }),
+      { seed: 2612, numRuns: propertyRuns(150) },
+    )
+  })
+
+  it('end by themselves, and one of the gateways says so', async () => {
+    const all = new Deployment(3)
+    const { block } = all.gateways[0]!.set(given, 2_000)
+    await all.settle()
+    all.clock.advance(1_999)
+    for (const gateway of all.gateways) expect(idsOf(gateway)).to.deep.equal([block.id])
+    all.clock.advance(1)
+    for (const gateway of all.gateways) expect(idsOf(gateway)).to.deep.equal([])
+    expect(all.ended).to.deep.equal([])
+    await all.settle()
+    expect(all.ended).to.deep.equal([block.id])
+  })
+
+  it('lifted while the store is down end there at once, and elsewhere when it is back', async () => {
+    const all = new Deployment(2)
+    const { block } = all.gateways[0]!.set(given, 60_000)
+    await all.settle()
+    all.down.add(1)
+    await all.gateways[1]!.lift(block.id)?.spread
+    expect(all.gateways.map(idsOf)).to.deep.equal([[block.id], []])
+    all.down.clear()
+    await all.settle()
+    expect(all.gateways.map(idsOf)).to.deep.equal([[], []])
+  })
+})
