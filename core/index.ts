@@ -129,6 +129,7 @@ export type { DedupeClaim, DedupeClaimResult, DedupeStore } from './plugin/dedup
 export type { EscalationEntry, EscalationStore, OpenConditions } from './plugin/escalation-store.js'
 export type { DecisionEvaluator, Evaluation, EvaluationRequest, Obligation } from './plugin/evaluation.js'
 export { type LateBoundMembers, lateBound } from './plugin/late-bound.js'
+export type { ItemEdit, Narrowing, NarrowingSettings, PolicyEdit } from './plugin/narrowing.js'
 export { type Notice, type Notices, noticeTypes } from './plugin/notices.js'
 export type { Phase } from './plugin/order.js'
 export {

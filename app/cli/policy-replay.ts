@@ -122,7 +122,7 @@ async function replay(file: string, options: ReplayOptions, io: CliIo, env: Envi
   } else if (result.hasLosses) io.exit(1)
 }
 
-export function filterOf({ from, to }: LogOptions) {
+function filterOf({ from, to }: LogOptions) {
   return { ...(from === undefined ? {} : { since: from }), ...(to === undefined ? {} : { until: to }) }
 }
 

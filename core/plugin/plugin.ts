@@ -3,6 +3,7 @@ import type { DependencyContainer } from 'tsyringe'
 import type { z } from 'zod'
 import type { Slot } from '../call/slot.js'
 import type { DoctorCheck } from '../doctor/check.js'
+import type { Narrowing } from './narrowing.js'
 import type { Phase } from './order.js'
 import type { ComparedPolicies, PolicyChange } from './policy-change.js'
 import type { Resources } from './resources.js'
@@ -171,6 +172,8 @@ interface PluginDiagnostics<Config = unknown> {
     after: Config | undefined,
     policies: ComparedPolicies,
   ): readonly PolicyChange[]
+  /** Learns for `svc policy suggest` what the section has to allow; without it the section stays as it is. */
+  narrowing?(config: Config, context: Pick<PluginContext, 'tenant'>): Narrowing
 }
 
 export interface Plugin<Config = unknown>

@@ -8,6 +8,7 @@ export {
   sortedByPosition,
 } from './diagnostic.js'
 export { isPolicyText, type Locate, locateInText, policyValue, readDocument } from './document.js'
+export { PolicyText } from './edit.js'
 export {
   headerNameSchema,
   httpUrlSchema,

@@ -21,8 +21,15 @@ const toolLimit = z
 
 const perTool = patternsSchema(toolLimit).describe('Limits by pattern. The most specific pattern wins.')
 
+const keep = z
+  .boolean()
+  .optional()
+  .describe(
+    'Whether `svc policy suggest` leaves its lists and limits as they are, as for access in emergencies.',
+  )
+
 const plan = z
-  .strictObject({ ...limitFields, allowlist: allowlist.optional(), denylist })
+  .strictObject({ ...limitFields, allowlist: allowlist.optional(), denylist, keep })
   .superRefine(checkBurst)
   .describe('Limits and lists of all tenants with this plan.')
 
@@ -35,6 +42,7 @@ const principal = z
       .boolean()
       .optional()
       .describe('Its allowlist and limits replace those of the tenant and the plan. Denylists always add.'),
+    keep,
   })
   .describe("Added to the tenant's lists. Limits are counted separately for this principal.")
 
@@ -54,6 +62,7 @@ const tenant = z
     roles: principals('Roles by name.'),
     agents: principals('Service agents by client id: tokens without a user.'),
     agent_nodes: principals('Agent nodes by id. An allowlist applies only if the token names the node.'),
+    keep,
   })
   .describe('Lists and limits of one tenant.')
 

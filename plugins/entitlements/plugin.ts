@@ -20,6 +20,7 @@ import {
   type TenantConfig,
 } from './config.js'
 import { sectionEntries } from './entries.js'
+import { EntitlementsNarrowing } from './narrowing.js'
 import { EntitlementsStage } from './stage.js'
 import { Tenants } from './tenants.js'
 
@@ -42,6 +43,7 @@ export const entitlementsPlugin = definePlugin({
 
   // The stage needs nothing outside the process.
   bindInMemory: () => undefined,
+  narrowing: (config, { tenant }) => new EntitlementsNarrowing(config, tenant),
   compare: (before = 'none', after = 'none', policies) => compareEntitlements(before, after, policies),
   create: (config, context) =>
     new EntitlementsStage(new Tenants(config), context.tenant, sectionEntries(config)),

@@ -1,5 +1,13 @@
 // Runs the stages of the protections, one inside the other. An error of one passes through the others.
-import type { Call, MaybePromise, Next, Outcome, Stage } from '@svc/core'
+import {
+  type Call,
+  type MaybePromise,
+  type Next,
+  type Outcome,
+  recordedCall,
+  type Stage,
+  Unrecorded,
+} from '@svc/core'
 
 export class ProtectionsStage implements Stage {
   #stages: readonly Stage[]
@@ -28,6 +36,8 @@ export class ProtectionsStage implements Stage {
   }
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {
+    // Protections judge by what they have seen of servers and callers, and by whole messages.
+    if (call.get(recordedCall) !== undefined) throw new Unrecorded(['what protections had seen'])
     return this.#stages.reduceRight<Next>((inner, stage) => () => stage.handle(call, inner), next)()
   }
 

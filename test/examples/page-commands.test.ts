@@ -41,6 +41,8 @@ const elsewhere: Readonly<Record<string, string>> = {
   'docs/mcp.md: curl -s http://127.0.0.1:8787/mcp/everything/echo@unversioned -H \'content-type: application/json\' -d \'{"message":"hi"}\'':
     'test/app/mcp/tool-client.test.ts',
   'docs/policies.md: npx svc-sdk policy test policy.test.yaml': 'test/app/cli/policy-test.test.ts',
+  'docs/policies.md: npx svc-sdk policy suggest policy.yaml --log .svc/audit --out narrow.yaml':
+    'test/app/cli/policy-suggest.test.ts',
   'docs/policies.md: npx svc-sdk policy replay new.yaml --log .svc/audit --keys audit.keys':
     'test/app/cli/policy-replay.test.ts',
   'docs/privacy.md: printf %s ada@example.com | openssl dgst -sha256 -hmac "$(cat .svc/privacy.key)"':

@@ -1,53 +1,13 @@
-import { bind, tokens } from '@svc/core'
 import type { SignedEnvelope } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { createPipeline } from 'svc-sdk'
 import { type Decided, decideOn } from 'svc-sdk/internal/policy-replay/decide'
 import { PolicyJudge } from 'svc-sdk/internal/policy-replay/policy-judge'
-import { decisions, isCall, stricter, verdictOf } from 'svc-sdk/internal/policy-replay/recorded-verdict'
-import { keepingLogger } from '../../support/logger.js'
+import { decisions, stricter, verdictOf } from 'svc-sdk/internal/policy-replay/recorded-verdict'
 import { propertyRuns } from '../../support/property-runs.js'
 import { TemporaryDir } from '../../support/temporary-dir.js'
 import { generatedCalls, loadPolicyText, policyPairs } from '../policy/generated-policies.js'
-
-type Calls = ReturnType<typeof generatedCalls.generate>['value']
-
-/** The records of the calls as a live pipeline with the policy makes them. */
-async function recordsOf(policyYaml: string, calls: Calls): Promise<SignedEnvelope[]> {
-  const records: SignedEnvelope[] = []
-  const { targets: _, port: __, audit, ...sections } = JSON.parse(policyYaml)
-  const { signer: ___, ...names } = audit
-  const append = async (record: object) => void records.push(record as SignedEnvelope)
-  const pipeline = createPipeline({
-    policyObject: sections,
-    audit: { ...names, append },
-    configure: (container) => bind(container, tokens.Logger, { useValue: keepingLogger() }),
-  })
-  try {
-    for (const [index, { server, name, version, args, tenant, roles, key }] of calls.entries()) {
-      await pipeline.run(
-        {
-          server,
-          tool: name,
-          version,
-          args,
-          headers: key === null ? {} : { 'idempotency-key': `${key}${index}` },
-          ...(tenant === undefined && index < 20
-            ? {}
-            : { identity: { tenant: tenant ?? 'demo', roles: [...roles], user: `caller-${index}` } }),
-        },
-        async (_call, control) => {
-          const refused = await control.commitHolds()
-          return refused ?? { kind: 'completed', status: 200, headers: {}, body: Buffer.from('{}') }
-        },
-      )
-    }
-  } finally {
-    await pipeline.close()
-  }
-  return records.filter(isCall)
-}
+import { recordsOf } from './recorded.js'
 
 function withoutKept(record: SignedEnvelope): SignedEnvelope {
   const { kept: _, ...rest } = record
