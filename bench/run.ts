@@ -19,6 +19,7 @@ import { measurePolicy } from './policy.js'
 import { measureProfile } from './profile.js'
 import { measureRedis } from './redis.js'
 import { measureRules } from './rules.js'
+import { measureScale } from './scale.js'
 import { measureStreams } from './streams.js'
 import { measureTamperEvidence } from './tamper-evidence.js'
 import { measureUpload } from './upload.js'
@@ -39,6 +40,7 @@ const measures: Readonly<Record<string, (disk: string, quick: boolean) => Promis
   memory: measureMemory,
   streams: measureStreams,
   redis: measureRedis,
+  scale: measureScale,
 }
 
 const { values } = parseArgs({

@@ -44,7 +44,7 @@ export class Scene {
     this.#parts = parts
   }
 
-  /** Uses a new directory below `disk`; `sections` replace those of the policy. */
+  /** Uses a new directory below `disk`; `sections` replace those of the policy, of `audit` only the given keys. */
   static async set(disk: string, sections: Readonly<Record<string, unknown>> = {}): Promise<Scene> {
     const dir = await mkdtemp(join(disk, 'svc-bench-'))
     const pinned = canPin()
@@ -87,7 +87,8 @@ export class Scene {
     })
     const file = join(own, 'policy.json')
     // JSON is YAML.
-    await writeFile(file, JSON.stringify({ ...policy, ...sections }, null, 2))
+    const audit = Object.assign({}, policy['audit'], sections['audit'])
+    await writeFile(file, JSON.stringify({ ...policy, ...sections, audit }, null, 2))
     return file
   }
 
