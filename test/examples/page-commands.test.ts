@@ -12,8 +12,6 @@ import { type Block, blocks, nameOf, pages, root, textOf } from '../support/page
 import { svc } from '../support/svc.js'
 import { TemporaryDir } from '../support/temporary-dir.js'
 
-const servers = 'needs servers that are not there'
-
 /** Blocks of commands that are not run here: the test that does so, or why none does. */
 const elsewhere: Readonly<Record<string, string>> = {
   'CONTRIBUTING.md: npx tsc -b && npx mocha --no-config -n conditions=svc-internal --timeout 60000 --reporter spec test/dist/core/pipeline/order.test.js':
@@ -30,16 +28,22 @@ const elsewhere: Readonly<Record<string, string>> = {
     'test/app/ap2-page.test.ts',
   'docs/compliance.md: npx svc-sdk audit report /var/lib/svc/audit --from 2026-10-01 --to 2026-10-31 --keys audit-keys \\':
     'test/app/cli/audit-report.test.ts',
-  'docs/deploying.md: mkdir -p keys': servers,
-  'docs/deploying.md: curl --cacert tls/gateway.crt https://localhost:8787/readyz':
-    'test/examples/docs-server.test.ts',
-  'docs/deploying.md: npx svc-sdk audit fetch https://audit.example.com restored --key-file read.key --keys audit.pub':
-    'test/control-plane/fetch.test.ts',
   "docs/idempotency.md: curl -i localhost:8787/mcp/shop/buy@1.0.0 -H 'content-type: application/json' -H 'idempotency-key: 5f0c1c9e' -d '{\"item\":7}'":
     'test/app/idempotency-page.test.ts',
   'docs/install.md: mkdir -p /tmp/svc': 'test/packages/publish.test.ts',
   'docs/mcp.md: curl -s http://127.0.0.1:8787/mcp/everything/echo@unversioned -H \'content-type: application/json\' -d \'{"message":"hi"}\'':
     'test/app/mcp/tool-client.test.ts',
+  'docs/operations/install.md: mkdir -p keys': 'test/examples/page-operations.test.ts',
+  'docs/operations/install.md: curl --cacert tls/gateway.crt https://localhost:8787/readyz':
+    'test/examples/page-operations.test.ts',
+  'docs/operations/recover.md: npx svc-sdk audit fetch https://audit.example.com restored --key-file read.key --keys audit.pub':
+    'test/examples/page-operations.test.ts',
+  'docs/operations/recover.md: npx svc-sdk audit resume restored   # the same log goes on':
+    'test/examples/page-operations.test.ts',
+  'docs/operations/recover.md: npx svc-sdk keys generate --out keys/next.key':
+    'test/examples/page-operations.test.ts',
+  'docs/operations/recover.md: curl --cacert tls/gateway.crt https://localhost:8787/readyz':
+    'test/examples/page-operations.test.ts',
   'docs/policies.md: npx svc-sdk policy test policy.test.yaml': 'test/app/cli/policy-test.test.ts',
   'docs/policies.md: npx svc-sdk policy suggest policy.yaml --log .svc/audit --out narrow.yaml':
     'test/app/cli/policy-suggest.test.ts',

@@ -14,7 +14,16 @@ export interface Block {
 
 export const root = fileURLToPath(new URL('../../../', import.meta.url))
 
-const folders = ['docs', 'plugins', 'examples', 'app', 'core', 'control-plane', 'bench'].flatMap((folder) => [
+const folders = [
+  'docs',
+  'docs/operations',
+  'plugins',
+  'examples',
+  'app',
+  'core',
+  'control-plane',
+  'bench',
+].flatMap((folder) => [
   folder,
   ...(['plugins', 'examples'].includes(folder)
     ? readdirSync(join(root, folder)).map((name) => `${folder}/${name}`)
@@ -27,8 +36,8 @@ export const pages: readonly string[] = [
   'README.md',
   'CONTRIBUTING.md',
   ...folders.flatMap((folder) =>
-    folder === 'docs'
-      ? readdirSync(join(root, folder)).flatMap((name) => (name.endsWith('.md') ? [`docs/${name}`] : []))
+    folder.startsWith('docs')
+      ? readdirSync(join(root, folder)).flatMap((name) => (name.endsWith('.md') ? [`${folder}/${name}`] : []))
       : [`${folder}/README.md`],
   ),
 ].filter((page) => !generated.includes(page) && existsSync(join(root, page)))

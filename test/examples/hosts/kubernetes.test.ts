@@ -1,7 +1,7 @@
 // The manifests for Kubernetes: as kustomize builds them, by the schemas of its API, and the commands of the pod. No cluster runs
 // here.
 import { execFileSync, spawnSync } from 'node:child_process'
-import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { expect } from 'chai'
@@ -110,9 +110,12 @@ describe('the manifests for Kubernetes', function () {
       expect(probe!.httpGet!.path).to.equal('/healthz')
   })
 
-  it('start a pod: it makes its key once, takes its own API key, and serves', async () => {
+  it('start a pod: it makes its key once, takes its own API key, serves, and loads a new policy', async () => {
     await using host = await ScratchHost.start()
     await host.configure()
+    const policy = readFileSync(host.path('/etc/svc/policy.yaml'), 'utf8')
+    const put = putConfigMap(host.path('/etc/svc'))
+    put('first', policy)
     mkdirSync(host.path('/etc/svc-upload'))
     writeFileSync(host.path('/etc/svc-upload/svc-gateway-0'), 'svck_of-the-pod')
     const pod = set.spec!.template.spec!
@@ -127,6 +130,8 @@ describe('the manifests for Kubernetes', function () {
     await using gateway = host.start(words(pod.containers[0]!), { ...env, HOST_NAME: 'svc-gateway-0' })
     await gateway.prints('"listening"')
     expect((await fetch(`${host.url}/readyz`)).status).to.equal(200)
+    put('second', policy.replace('tools/list_*', 'tools/find_*'))
+    await gateway.prints('"policy reloaded"')
     gateway.kill('SIGTERM')
     expect(await gateway.exit).to.equal(0)
   })
@@ -136,3 +141,15 @@ describe('the manifests for Kubernetes', function () {
     expect(head).to.include('svc-gateway').and.include('svc-upload')
   })
 })
+
+/** Puts a file as Kubernetes does: in a new directory, to which the link `..data` is turned. */
+function putConfigMap(mount: string) {
+  rmSync(join(mount, 'policy.yaml'))
+  symlinkSync('..data/policy.yaml', join(mount, 'policy.yaml'))
+  return (version: string, policy: string) => {
+    mkdirSync(join(mount, `..${version}`))
+    writeFileSync(join(mount, `..${version}`, 'policy.yaml'), policy)
+    symlinkSync(`..${version}`, join(mount, '..data_tmp'))
+    renameSync(join(mount, '..data_tmp'), join(mount, '..data'))
+  }
+}
