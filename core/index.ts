@@ -10,6 +10,7 @@ export {
   type DefinitionReviews,
   definitionFilter,
   type ReceivedDefinition,
+  type ServedDefinition,
   type ServerReview,
   servedDefinition,
   type WaitingDefinition,

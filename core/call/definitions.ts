@@ -24,8 +24,17 @@ export interface DefinitionFilter {
 /** Set by a stage that knows definitions; the gateway asks it before a list or a handshake goes to the caller. */
 export const definitionFilter = slot<DefinitionFilter>('definitionFilter')
 
-/** SHA-256 of the definition of the called tool or prompt that this caller was last served; null if none was. */
-export const servedDefinition = slot<{ readonly sha256: string | null }>('servedDefinition')
+/** The definition of the called tool or prompt, for this caller. */
+export interface ServedDefinition {
+  /** SHA-256 of the definition that the caller was last served; null if none was. */
+  readonly sha256: string | null
+  /** Hashes of the definitions by which its arguments are judged: that one, else those that are pinned by its name. */
+  readonly judging: readonly string[]
+  /** The canonical JSON of one of them; undefined if it is not kept. Rejects with `Refusal` (`STORE_UNAVAILABLE`). */
+  text(sha256: string): Promise<string | undefined>
+}
+
+export const servedDefinition = slot<ServedDefinition>('servedDefinition')
 
 /** A definition that waits until somebody accepts it. */
 export interface WaitingDefinition {

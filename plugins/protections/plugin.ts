@@ -1,6 +1,6 @@
 // Composes the protections that the section turns on into one stage.
 import { bind, definePlugin } from '@svc/core'
-import { configuredProtections, protections, protectionsSchema } from './config.js'
+import { configuredProtections, conflictsOf, protections, protectionsSchema } from './config.js'
 import { inMemory } from './shared/store.js'
 import { ProtectionsStage } from './stage.js'
 
@@ -17,7 +17,10 @@ export const protectionsPlugin = definePlugin({
   owns: all.flatMap(({ owns = [] }) => owns),
   reasons: all.flatMap(({ reasons = [] }) => reasons),
   metrics: Object.assign({}, ...all.map(({ metrics }) => metrics)),
-  check: (config, bindings) => configuredProtections(config).flatMap((one) => one.check?.(bindings) ?? []),
+  check: (config, bindings) => [
+    ...conflictsOf(config),
+    ...configuredProtections(config).flatMap((one) => one.check?.(bindings) ?? []),
+  ],
   bindInMemory: (_config, { container }) => bind(container, inMemory, { useValue: true }),
   register(config, context) {
     for (const one of configuredProtections(config)) one.register?.(context)

@@ -11,6 +11,7 @@ import {
   type PluginContext,
   resolve,
   resolveOptional,
+  type ServedDefinition,
   type Stage,
   servedDefinition,
   services,
@@ -125,12 +126,27 @@ export class DefinitionsStage implements Stage {
     const { registry, served, tenant } = parts
     const name = pageKey({ kind: request.kind === 'prompt' ? 'prompt' : 'tool', name: request.name })
     return after(served.of(request.server, callerKeyOf(call, tenant), name), (last) => {
-      call.set(servedDefinition, { sha256: last.sha256 })
       return after(registry.known(request.server), (known) => {
+        call.set(servedDefinition, this.#servedOf(parts, request, last, known))
         const reason = this.#reasonOf(request, last, known)
         if (reason !== undefined) call.addFinding(this.#findingOf(reason, request))
       })
     })
+  }
+
+  #servedOf(
+    { registry }: DefinitionParts,
+    { server, kind, name }: CallRequest,
+    { sha256 }: Served,
+    known: KnownDefinitions,
+  ): ServedDefinition {
+    const ofKind = kind === 'prompt' ? 'prompt' : 'tool'
+    const pinned = [...known.pinned(ofKind, name), ...this.#locked.pinned(server, ofKind, name)]
+    return {
+      sha256,
+      judging: sha256 === null ? pinned : [sha256],
+      text: async (one) => this.#locked.textOf(one) ?? (await registry.texts(server, [one]))[0],
+    }
   }
 
   #reasonOf(

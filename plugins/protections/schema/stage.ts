@@ -1,0 +1,120 @@
+// Judges the arguments of tools by the schemas that callers were served.
+import {
+  after,
+  type Call,
+  type CallRequest,
+  type Clock,
+  identity,
+  type MaybePromise,
+  type Meter,
+  type Next,
+  type Outcome,
+  principalKeyOf,
+  type Stage,
+  servedDefinition,
+} from '@svc/core'
+import { isJsonObject, parseJsonObject } from '@svc/core/json'
+import { compilePatternMap, type PatternMap } from '@svc/core/match'
+import { BoundedMap } from '@svc/core/store'
+import type { SchemaConfig, SchemaEffect } from './config.js'
+import { type DigestedSchema, digested, type SchemaResult, SchemaThread } from './schema-thread.js'
+
+export const schemaReasons = ['arguments_invalid', 'arguments_unchecked'] as const
+
+/** Schemas that are kept by the hash of their definition. */
+const maxKept = 2_000
+/** Time for which the calls of a caller are refused after one whose arguments took too long, in milliseconds. */
+const overrunMs = 60_000
+const maxOverruns = 10_000
+const maxPointer = 200
+
+const strictness: readonly SchemaEffect[] = ['off', 'report', 'enforce']
+
+export class SchemaStage implements Stage {
+  #config: SchemaConfig
+  #tools: PatternMap<SchemaEffect>
+  #clock: Clock
+  #meter: Meter | undefined
+  #thread = new SchemaThread()
+  #schemas = new BoundedMap<string, DigestedSchema>(maxKept)
+  /** When calls are checked again, by caller and tool. */
+  #overruns = new BoundedMap<string, number>(maxOverruns)
+
+  constructor(config: SchemaConfig, clock: Clock, meter: Meter | undefined) {
+    this.#config = config
+    this.#tools = compilePatternMap(config.tools)
+    this.#clock = clock
+    this.#meter = meter
+  }
+
+  stop(): Promise<void> {
+    return this.#thread.close()
+  }
+
+  handle(call: Call, next: Next): MaybePromise<Outcome> {
+    return after(call.request(), (request) => {
+      const effect = request.kind === 'tool' ? this.#effectOn(request) : 'off'
+      return effect === 'off' ? next() : after(this.#judge(call, request, effect), next)
+    })
+  }
+
+  explain(call: Call, next: Next, say: (line: string) => void): MaybePromise<Outcome> {
+    return after(call.request(), (request) => {
+      say(`schema: ${request.kind === 'tool' ? this.#effectOn(request) : 'applies to tools alone'}`)
+      return next()
+    })
+  }
+
+  /** The strictest of those by which the call may be read. */
+  #effectOn({ readings }: CallRequest): SchemaEffect {
+    const found = this.#tools.lookup(readings).map((matches) => matches[0]?.value ?? this.#config.default)
+    return strictness.findLast((effect) => found.includes(effect)) ?? this.#config.default
+  }
+
+  async #judge(call: Call, request: CallRequest, effect: SchemaEffect): Promise<void> {
+    this.#meter?.count('svc_schema_checks_total')
+    const result = await this.#check(call, request)
+    if (result.kind === 'fits') return
+    this.#meter?.count('svc_schema_findings_total')
+    const isMismatch = result.kind === 'mismatch'
+    call.addFinding({
+      reason: isMismatch ? 'arguments_invalid' : 'arguments_unchecked',
+      stage: 'protections',
+      level: 'tool',
+      ruling: effect === 'enforce' ? 'deny' : 'report',
+      detail: isMismatch
+        ? `arguments${result.pointer.slice(0, maxPointer)}: ${result.keyword}`
+        : `the arguments cannot be checked: ${result.reason}`,
+    })
+  }
+
+  /** They fit if they fit one of the schemas. */
+  async #check(call: Call, { args, reference }: CallRequest): Promise<SchemaResult> {
+    const caller = call.get(identity)
+    const key = `${caller === undefined ? '' : principalKeyOf(caller)} ${reference}`
+    const until = this.#overruns.get(key)
+    if (until !== undefined && this.#clock.monotonic() < until)
+      return { kind: 'overrun', reason: 'those of a call before took too long' }
+    const served = call.get(servedDefinition)
+    let result: SchemaResult = { kind: 'unusable', reason: 'no definition of the tool is known' }
+    for (const sha256 of served?.judging ?? []) {
+      const schema = this.#schemas.get(sha256) ?? this.#keep(sha256, await served?.text(sha256))
+      if (schema === undefined) continue
+      const checked = await this.#thread.check(schema, args)
+      if (checked.kind === 'fits') return checked
+      if (checked.kind === 'overrun') this.#overruns.set(key, this.#clock.monotonic() + overrunMs)
+      result = checked
+    }
+    return result
+  }
+
+  /** The schema in a definition; one without a schema takes any arguments. */
+  #keep(sha256: string, text: string | undefined): DigestedSchema | undefined {
+    const definition = text === undefined ? undefined : parseJsonObject(text)
+    if (definition === undefined) return undefined
+    const { inputSchema } = definition
+    const schema = digested(isJsonObject(inputSchema) ? (inputSchema as DigestedSchema['schema']) : {})
+    this.#schemas.set(sha256, schema)
+    return schema
+  }
+}

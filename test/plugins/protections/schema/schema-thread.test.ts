@@ -1,0 +1,160 @@
+import { readFileSync } from 'node:fs'
+import type { JsonObject, JsonValue } from '@svc/core/json'
+import { digested, SchemaThread } from '@svc/plugin-protections/internal/schema/schema-thread'
+import { expect } from 'chai'
+
+const object = (properties: JsonObject, more: JsonObject = {}): JsonObject => ({
+  type: 'object',
+  properties,
+  ...more,
+})
+const branches = (count: number): JsonObject => ({
+  anyOf: Array.from({ length: count }, (_, i) => object({ k: { const: i } }, { required: ['k'] })),
+})
+const nested = (depth: number): JsonObject => (depth === 0 ? {} : object({ a: nested(depth - 1) }))
+/** Each schema refers twice to the next, so that the last one is tried 2^29 times. */
+const doubled: JsonObject = {
+  $ref: '#/$defs/s0',
+  $defs: Object.fromEntries(
+    Array.from({ length: 30 }, (_, i) => {
+      const next = { $ref: `#/$defs/s${i + 1}` }
+      return [`s${i}`, i === 29 ? {} : { allOf: [next, next] }]
+    }),
+  ),
+}
+/** The branches of each level of a value are twice those of the level above. */
+const recursive = object({ next: { anyOf: [{ $ref: '#' }, { $ref: '#' }] }, end: { type: 'string' } })
+const deepValue = (depth: number): JsonObject => (depth === 0 ? { end: 1 } : { next: deepValue(depth - 1) })
+
+type Row = readonly [schema: JsonObject, value: JsonValue, result: string]
+
+const rows: Readonly<Record<string, Row>> = {
+  'a value that fits': [object({ a: { type: 'string' } }), { a: 'x' }, 'fits'],
+  'a value of another type': [object({ a: { type: 'string' } }), { a: 1 }, 'mismatch /a type'],
+  'a missing member': [object({}, { required: ['a/b'] }), {}, 'mismatch /a~1b required'],
+  'an unknown member': [
+    object({}, { additionalProperties: false }),
+    { 'b~': 1 },
+    'mismatch /b~0 additionalProperties',
+  ],
+  'a member of Object.prototype': [
+    object({}, { required: ['constructor'] }),
+    {},
+    'mismatch /constructor required',
+  ],
+  'a number as text, which is not converted': [
+    object({ a: { type: 'integer' } }),
+    { a: '1' },
+    'mismatch /a type',
+  ],
+  'a missing member with a default, which is not set': [
+    object({ a: { default: 1 } }, { required: ['a'] }),
+    {},
+    'mismatch /a required',
+  ],
+  'equal items': [
+    object({ a: { uniqueItems: true } }),
+    { a: [{ b: 1 }, { b: 1 }] },
+    'mismatch /a uniqueItems',
+  ],
+  'a reference within the document': [
+    object({ a: { $ref: '#/$defs/x~1%79' } }, { $defs: { 'x/y': { type: 'string' } } }),
+    { a: 1 },
+    'mismatch /a type',
+  ],
+  'a recursive schema': [recursive, { next: { next: { end: 1 } } }, 'mismatch /next/next/end type'],
+  'a pattern that takes exponential time in V8': [
+    object({ a: { pattern: '^(a+)+$' } }),
+    { a: `${'a'.repeat(60)}!` },
+    'mismatch /a pattern',
+  ],
+  'a pattern that RE2 has not, which is not checked': [
+    object({ a: { pattern: '^(?!b)c$' } }),
+    { a: 'x' },
+    'fits',
+  ],
+  'names by such a pattern, and what remains': [
+    object({}, { patternProperties: { '^(?!x)': { type: 'string' } }, additionalProperties: false }),
+    { a: 1 },
+    'fits',
+  ],
+  'draft 7, named': [
+    object({ a: { items: [{ type: 'string' }] } }, { $schema: 'http://json-schema.org/draft-07/schema#' }),
+    { a: [1] },
+    'mismatch /a/0 type',
+  ],
+  'draft 7, not named': [object({ a: { items: [{ type: 'string' }] } }), { a: [1] }, 'mismatch /a/0 type'],
+  'a format, which is not checked': [object({ a: { format: 'email' } }), { a: 'x' }, 'fits'],
+  'no schema': [{ type: 'wrong' }, {}, 'unusable'],
+  'a remote reference': [{ $ref: 'https://evil.example/schema' }, {}, 'unusable'],
+  'a reference to a file': [{ $ref: 'file:///etc/passwd' }, {}, 'unusable'],
+  'a reference by an identifier': [
+    { $defs: { a: { $id: 'https://evil.example/', $ref: '#/$defs/a' } } },
+    {},
+    'unusable',
+  ],
+  'a reference to nothing': [{ $ref: '#/$defs/none' }, {}, 'unusable'],
+  'a reference to a prototype': [{ $ref: '#/constructor' }, {}, 'unusable'],
+  'a dynamic reference': [{ $dynamicRef: '#x' }, {}, 'unusable'],
+  'a reference to itself': [{ $ref: '#' }, {}, 'unusable'],
+  'a cycle of references': [
+    { $ref: '#/$defs/a', $defs: { a: { $ref: '#/$defs/b' }, b: { allOf: [{ $ref: '#/$defs/a' }] } } },
+    {},
+    'unusable',
+  ],
+  'references that double': [doubled, {}, 'unusable'],
+  '5,000 branches': [branches(5_000), {}, 'unusable'],
+  '201 branches': [branches(201), {}, 'unusable'],
+  'a schema of 41 levels': [nested(21), {}, 'unusable'],
+  'a schema of 10 MB': [{ description: 'x'.repeat(10_000_000) }, {}, 'unusable'],
+  'a schema of 100,000 members': [
+    object(Object.fromEntries(Array.from({ length: 100_000 }, (_, i) => [`m${i}`, {}]))),
+    {},
+    'unusable',
+  ],
+}
+
+describe('a schema of a server', function () {
+  this.timeout(60_000)
+  const thread = new SchemaThread()
+  after(() => thread.close())
+
+  const check = async (schema: JsonObject, value: JsonValue): Promise<string> => {
+    const result = await thread.check(digested(schema), value)
+    return result.kind === 'mismatch' ? `mismatch ${result.pointer} ${result.keyword}` : result.kind
+  }
+
+  for (const [name, [schema, value, expected]] of Object.entries(rows)) {
+    it(`and ${name}: ${expected}`, async () => {
+      expect(await check(schema, value)).to.equal(expected)
+    })
+  }
+
+  it('that takes exponential time for a value holds up neither the event loop nor others for long', async () => {
+    const beats: number[] = []
+    const timer = setInterval(() => beats.push(performance.now()), 10)
+    const hostile = check(recursive, deepValue(60))
+    const other = check(object({ a: { type: 'string' } }), { a: 1 })
+    expect(await hostile).to.equal('overrun')
+    expect(await other).to.equal('mismatch /a type')
+    clearInterval(timer)
+    expect(beats.length).to.be.above(10)
+    expect(await check(recursive, { end: 'x' })).to.equal('fits')
+  })
+
+  it('of a real tool fits its recorded calls, and no others', async () => {
+    const lines = readFileSync(new URL('../../../../fixtures/tool-calls.ndjson', import.meta.url), 'utf8')
+    const recorded = lines
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line))
+    expect(new Set(recorded.map(({ source, tool }) => `${source} ${tool}`)).size).to.be.at.least(50)
+    for (const { tool, inputSchema, arguments: args } of recorded) {
+      expect(await check(inputSchema, args), tool).to.equal('fits')
+      for (const [member, value] of Object.entries(args)) {
+        const wrong = { ...args, [member]: typeof value === 'object' ? 'text' : { not: value } }
+        expect(await check(inputSchema, wrong), `${tool} ${member}`).to.match(/^mismatch/)
+      }
+    }
+  })
+})
