@@ -1,5 +1,5 @@
 // The protection `schema`: the arguments of tools against the schemas of their pinned definitions.
-import { resolve, resolveOptional, servedDefinition, tokens } from '@svc/core'
+import { resolve, resolveOptional, tokens } from '@svc/core'
 import { defineProtection } from '../shared/protection.js'
 import { schemaConfig, schemaSchema } from './config.js'
 import { SchemaStage, schemaReasons } from './stage.js'
@@ -7,7 +7,6 @@ import { SchemaStage, schemaReasons } from './stage.js'
 export const schemaProtection = defineProtection({
   schema: schemaSchema,
   reasons: schemaReasons,
-  uses: [servedDefinition],
   metrics: {
     svc_schema_checks_total: { kind: 'counter', help: 'Calls whose arguments were checked by a schema.' },
     svc_schema_findings_total: {
