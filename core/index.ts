@@ -174,6 +174,7 @@ export {
   type Stage,
 } from './plugin/stage.js'
 export { lifecycleMembers, type StoreLifecycle } from './plugin/store-lifecycle.js'
+export { systemClock } from './plugin/system-clock.js'
 export {
   type Appender,
   bind,

@@ -1,6 +1,6 @@
 // Binds the defaults of a gateway: clock, ids, logger, meter. A binding of the user wins.
 import { randomBytes } from 'node:crypto'
-import { bindDefault, type Clock, type Ids, type Meter, resolve, tokens } from '@svc/core'
+import { bindDefault, type Ids, type Meter, resolve, systemClock, tokens } from '@svc/core'
 import { visible } from '@svc/core/json'
 import { type DestinationStream, type Logger, type LoggerOptions, pino, stdSerializers } from 'pino'
 import type { DependencyContainer } from 'tsyringe'
@@ -24,11 +24,6 @@ export function bindDefaults(container: DependencyContainer, isWatched: boolean)
   bindDefault(container, tokens.Logger, {
     useFactory: () => lineLogger({ name: 'svc', level: 'warn' }, 2),
   })
-}
-
-const systemClock: Clock = {
-  now: () => Date.now(),
-  monotonic: () => performance.now(),
 }
 
 const poolBytes = 4096

@@ -9,6 +9,7 @@ import type { BoardDirectory, OpenBoard } from '../plugin/board.js'
 import type { PluginContext } from '../plugin/plugin.js'
 import type { OpenSharedStore } from '../plugin/shared-store.js'
 import type { StoreLifecycle } from '../plugin/store-lifecycle.js'
+import { systemClock } from '../plugin/system-clock.js'
 import { type Clock, resolveOptional, tokens } from '../plugin/tokens.js'
 import { checkDirectory } from './check-directory.js'
 import { type GuardOptions, guarded } from './guard.js'
@@ -240,5 +241,3 @@ export class StoreResource<T extends StoreLifecycle> {
 }
 
 const unreachable = 'check its address and credentials, and that it runs'
-
-const systemClock: Clock = { now: () => Date.now(), monotonic: () => performance.now() }

@@ -69,7 +69,7 @@ function builtIn(config: QuotasConfig): Record<string, StoreKind<QuotaStore>> {
     memory: async ({ clock }) => new MemoryCounts({ now: () => clock.now() }),
     async lmdb({ dir, clock }) {
       const { LmdbQuotaAdapter } = await import('./store/lmdb/store.js')
-      return new LmdbQuotaAdapter({ dir, now: () => clock.now() })
+      return new LmdbQuotaAdapter({ dir, now: () => clock.now(), monotonic: () => clock.monotonic() })
     },
     async redis({ redis }) {
       const { LeasedQuotaAdapter, RedisQuotaAdapter } = await import('./store/redis/index.js')

@@ -1,65 +1,95 @@
-// Counts on this host's disk, shared by its processes; they survive a restart.
+// Counts on this host's disk, shared by its processes; they survive a restart, and a wall clock that is set.
 import type { QuotaAdapter } from '@svc/core'
 import { LmdbStore } from '@svc/core/lmdb'
 import { checkDailyLimit, checkedSize, DAY_MS, dayOf, keyOf, TokenBucket } from '../token-bucket.js'
+import {
+  clockWarning,
+  elapsed,
+  type HostInstant,
+  isSameBoot,
+  oldestDay,
+  type SeenTime,
+  seen,
+  thisBoot,
+} from './host-time.js'
 
 interface LmdbQuotaOptions {
   /** On a local filesystem; made if it is missing. */
   readonly dir: string
   /** Milliseconds since the epoch, for operations without `now`. */
   readonly now?: () => number
+  /** Milliseconds of a clock that all processes of the host share and nobody sets. Default: `now`. */
+  readonly monotonic?: () => number
 }
 
-/** A day's count, or a bucket. Counts are ordered by day. */
-type Key = ['count', day: number, key: string] | ['bucket', key: string]
+/** A day's count, a bucket, or the time that was seen last. Counts are ordered by day. */
+type Key = ['count', day: number, key: string] | ['bucket', key: string] | ['time']
+
+/** How often the time is stored at least, milliseconds. */
+const SEEN_EVERY_MS = 60_000
+/** How long a warning about the clock stays. */
+const WARNING_MS = DAY_MS
 
 /** Old records that each new one deletes: more than one, so that their number falls. */
 const SWEPT = 2
 
 export class LmdbQuotaAdapter implements QuotaAdapter {
-  #now: () => number
+  #now: () => HostInstant
   #store: LmdbStore<Key>
   #sweepFrom: Key = ['bucket', '']
+  #warning: { readonly text: string; readonly at: HostInstant } | undefined
 
   /** Throws when the directory cannot be opened. */
-  constructor({ dir, now = Date.now }: LmdbQuotaOptions) {
-    this.#now = now
+  constructor({ dir, now = Date.now, monotonic = now }: LmdbQuotaOptions) {
+    this.#now = () => ({ wall: now(), steady: monotonic(), boot: thisBoot })
     this.#store = new LmdbStore({ dir, name: 'the quota store' })
   }
 
-  async incrDaily(tenant: string, tool: string, limit: number, now = this.#now()) {
+  async incrDaily(tenant: string, tool: string, limit: number, now?: number) {
     checkDailyLimit(limit)
-    const day = dayOf(now)
-    const key: Key = ['count', day, keyOf(tenant, tool)]
-    const count = await this.#store.transact(() => {
+    const at = this.#instant(now)
+    return this.#store.transact(() => {
+      const time = this.#see(at)
+      const day = Math.max(dayOf(at.wall), oldestDay(time))
+      const key: Key = ['count', day, keyOf(tenant, tool)]
       const counted = this.#countAt(key)
-      if (counted === 0) this.#forgetDaysBefore(day - 1)
-      if (counted + 1 <= limit) this.#store.db.put(key, encodeCount(counted + 1))
-      return counted + 1
+      if (counted === 0) {
+        this.#forgetDaysBefore(oldestDay(time))
+        this.#store.db.put(['time'], encodeTime(time))
+      }
+      if (counted + 1 <= limit) this.#store.db.put(key, encode([counted + 1]))
+      return { count: counted + 1, resetAt: (day + 1) * DAY_MS }
     })
-    return { count, resetAt: (day + 1) * DAY_MS }
   }
 
-  async takeToken(tenant: string, tool: string, ratePerSec: number, burst?: number, now = this.#now()) {
+  async takeToken(tenant: string, tool: string, ratePerSec: number, burst?: number, now?: number) {
     const size = checkedSize(ratePerSec, burst)
     const key: Key = ['bucket', keyOf(tenant, tool)]
+    const at = this.#instant(now)
     return this.#store.transact(() => {
+      this.#see(at)
       const stored = this.#store.db.get(key)
-      if (stored === undefined) this.#forgetFullBuckets(now)
-      const bucket = stored === undefined ? new TokenBucket(size, now) : decodeBucket(stored)
-      const response = bucket.take(ratePerSec, size, now)
-      if (response.tokens >= 0) this.#store.db.put(key, encodeBucket(bucket))
-      return response
+      if (stored === undefined) this.#forgetFullBuckets(at)
+      const bucket = stored === undefined ? new TokenBucket(size, at.steady) : decodeBucket(stored, at)
+      const { tokens, resetAt } = bucket.take(ratePerSec, size, at.steady)
+      if (tokens >= 0) this.#store.db.put(key, encodeBucket(bucket, at))
+      return { tokens, resetAt: Math.min(END_OF_TIME, at.wall + resetAt - at.steady) }
     })
   }
 
-  async refundDaily(tenant: string, tool: string, now = this.#now()): Promise<void> {
-    const key: Key = ['count', dayOf(now), keyOf(tenant, tool)]
+  async refundDaily(tenant: string, tool: string, now?: number): Promise<void> {
+    const key: Key = ['count', dayOf(this.#instant(now).wall), keyOf(tenant, tool)]
     await this.#store.transact(() => {
       const counted = this.#countAt(key)
-      if (counted > 1) this.#store.db.put(key, encodeCount(counted - 1))
+      if (counted > 1) this.#store.db.put(key, encode([counted - 1]))
       else if (counted === 1) this.#store.db.remove(key)
     })
+  }
+
+  warning(): string | undefined {
+    if (this.#warning !== undefined && elapsed(this.#warning.at, this.#now()) > WARNING_MS)
+      this.#warning = undefined
+    return this.#warning?.text
   }
 
   /** Safe twice; operations under way end first. */
@@ -67,19 +97,36 @@ export class LmdbQuotaAdapter implements QuotaAdapter {
     return this.#store.close()
   }
 
+  /** A time that the caller gives is also that of a clock that nobody sets. */
+  #instant(now: number | undefined): HostInstant {
+    return now === undefined ? this.#now() : { wall: now, steady: now, boot: GIVEN }
+  }
+
+  /** Within a transaction: takes note of the time, which is stored from time to time. */
+  #see(at: HostInstant): SeenTime {
+    const stored = this.#store.db.get(['time'])
+    const last = stored === undefined ? undefined : decodeTime(stored)
+    const text = at.boot === GIVEN ? undefined : clockWarning(last, at)
+    if (text !== undefined) this.#warning = { text, at }
+    const time = seen(last, at)
+    const isDue = last === undefined || text !== undefined || elapsed(last, at) >= SEEN_EVERY_MS
+    if (isDue || last.boot !== at.boot) this.#store.db.put(['time'], encodeTime(time))
+    return time
+  }
+
   #countAt(key: Key): number {
     const stored = this.#store.db.get(key)
     return stored === undefined ? 0 : decodeCount(stored)
   }
 
-  // Yesterday's counts stay, for calls that began before midnight.
+  // Yesterday's counts stay, for calls that began before midnight and for a clock that is set back.
   #forgetDaysBefore(day: number): void {
     const old = this.#store.db.getKeys({ start: ['count', 0, ''], end: ['count', day, ''], limit: SWEPT })
     for (const key of [...old]) this.#store.db.remove(key)
   }
 
   // A bucket that is full again equals a new one. Each process sweeps from its own position.
-  #forgetFullBuckets(now: number): void {
+  #forgetFullBuckets(at: HostInstant): void {
     const range = {
       start: this.#sweepFrom,
       exclusiveStart: true,
@@ -87,18 +134,20 @@ export class LmdbQuotaAdapter implements QuotaAdapter {
       limit: SWEPT,
     }
     const found = [...this.#store.db.getRange(range)]
-    for (const { key, value } of found) if (decodeBucket(value).fullAt <= now) this.#store.db.remove(key)
+    for (const { key, value } of found) {
+      if (decodeBucket(value, at).fullAt <= at.steady) this.#store.db.remove(key)
+    }
     const last = found.at(-1)
     this.#sweepFrom = found.length < SWEPT || last === undefined ? ['bucket', ''] : last.key
   }
 }
 
-/** A count and a bucket on disk are little-endian doubles. */
+/** The boot of an instant that a caller gave. */
+const GIVEN = -1
+/** The latest instant of a Date, in milliseconds since the epoch. */
+const END_OF_TIME = 8.64e15
+/** What is on disk are little-endian doubles. */
 const DOUBLE = 8
-
-function encodeCount(count: number): Buffer {
-  return encode([count])
-}
 
 /** @throws {Error} if the bytes are not a count */
 function decodeCount(bytes: Buffer): number {
@@ -107,17 +156,33 @@ function decodeCount(bytes: Buffer): number {
   return count
 }
 
-function encodeBucket({ state: { tokens, at }, fullAt }: TokenBucket): Buffer {
-  return encode([tokens, at, fullAt])
+/** Its instants are those of the monotonic clock. */
+function encodeBucket({ state: { tokens, at }, fullAt }: TokenBucket, { wall, boot }: HostInstant): Buffer {
+  return encode([tokens, at, fullAt, wall, boot])
 }
 
-/** @throws {Error} if the bytes are not a bucket */
-function decodeBucket(bytes: Buffer): TokenBucket {
-  const [tokens = Number.NaN, at = Number.NaN, fullAt = Number.NaN] = decode(bytes, 3)
-  if (![tokens, at, fullAt].every(Number.isFinite)) throw new Error('a stored bucket is not a bucket')
-  const bucket = new TokenBucket(tokens, at)
-  bucket.fullAt = fullAt
+/** The bucket in the monotonic time of `now`. @throws {Error} if the bytes are not a bucket */
+function decodeBucket(bytes: Buffer, now: HostInstant): TokenBucket {
+  const [tokens = Number.NaN, at = Number.NaN, fullAt = Number.NaN, wall = Number.NaN, boot = Number.NaN] =
+    decode(bytes, 5)
+  if (![tokens, at, fullAt, wall, boot].every(Number.isFinite))
+    throw new Error('a stored bucket is not a bucket')
+  const taken = { wall, steady: at, boot }
+  const takenAt = isSameBoot(taken, now) ? at : now.steady - elapsed(taken, now)
+  const bucket = new TokenBucket(tokens, takenAt)
+  bucket.fullAt = takenAt + fullAt - at
   return bucket
+}
+
+function encodeTime({ wall, steady, boot, verified }: SeenTime): Buffer {
+  return encode([wall, steady, boot, verified])
+}
+
+/** @throws {Error} if the bytes are not a time */
+function decodeTime(bytes: Buffer): SeenTime {
+  const [wall = Number.NaN, steady = Number.NaN, boot = Number.NaN, verified = Number.NaN] = decode(bytes, 4)
+  if (![wall, steady, boot, verified].every(Number.isFinite)) throw new Error('a stored time is not a time')
+  return { wall, steady, boot, verified }
 }
 
 function encode(numbers: readonly number[]): Buffer {
