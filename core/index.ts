@@ -129,6 +129,7 @@ export type { Board, BoardEntry, BoardReader, BoardState, OpenBoard, SeenReader 
 export type { DedupeClaim, DedupeClaimResult, DedupeStore } from './plugin/dedupe-store.js'
 export type { EscalationEntry, EscalationStore, OpenConditions } from './plugin/escalation-store.js'
 export type { DecisionEvaluator, Evaluation, EvaluationRequest, Obligation } from './plugin/evaluation.js'
+export { hostClock } from './plugin/host-clock.js'
 export { type LateBoundMembers, lateBound } from './plugin/late-bound.js'
 export type { ItemEdit, Narrowing, NarrowingSettings, PolicyEdit } from './plugin/narrowing.js'
 export { type Notice, type Notices, noticeTypes } from './plugin/notices.js'
@@ -174,7 +175,6 @@ export {
   type Stage,
 } from './plugin/stage.js'
 export { lifecycleMembers, type StoreLifecycle } from './plugin/store-lifecycle.js'
-export { systemClock } from './plugin/system-clock.js'
 export {
   type Appender,
   bind,

@@ -1,6 +1,6 @@
 // Binds the defaults of a gateway: clock, ids, logger, meter. A binding of the user wins.
 import { randomBytes } from 'node:crypto'
-import { bindDefault, type Ids, type Meter, resolve, systemClock, tokens } from '@svc/core'
+import { bindDefault, hostClock, type Ids, type Meter, resolve, tokens } from '@svc/core'
 import { visible } from '@svc/core/json'
 import { type DestinationStream, type Logger, type LoggerOptions, pino, stdSerializers } from 'pino'
 import type { DependencyContainer } from 'tsyringe'
@@ -9,7 +9,7 @@ import { bindBetweenPlugins } from './plugins.js'
 
 /** `isWatched`: whether an admin listener shows the metrics to Prometheus. */
 export function bindDefaults(container: DependencyContainer, isWatched: boolean): void {
-  bindDefault(container, tokens.Clock, { useValue: systemClock })
+  bindDefault(container, tokens.Clock, { useValue: hostClock })
   bindBetweenPlugins(container)
   bindDefault(container, tokens.Ids, { useFactory: () => new RandomIds() })
   if (isWatched) {

@@ -6,10 +6,10 @@ import { canonicalize } from '../json/canonical.js'
 import { sha256Hex } from '../json/hash.js'
 import { messageOf } from '../json/message.js'
 import type { BoardDirectory, OpenBoard } from '../plugin/board.js'
+import { hostClock } from '../plugin/host-clock.js'
 import type { PluginContext } from '../plugin/plugin.js'
 import type { OpenSharedStore } from '../plugin/shared-store.js'
 import type { StoreLifecycle } from '../plugin/store-lifecycle.js'
-import { systemClock } from '../plugin/system-clock.js'
 import { type Clock, resolveOptional, tokens } from '../plugin/tokens.js'
 import { checkDirectory } from './check-directory.js'
 import { type GuardOptions, guarded } from './guard.js'
@@ -74,7 +74,7 @@ export class StoreResource<T extends StoreLifecycle> {
     }
     this.#options = options
     this.#context = context
-    this.clock = resolveOptional(context.container, tokens.Clock) ?? systemClock
+    this.clock = resolveOptional(context.container, tokens.Clock) ?? hostClock
     // The whole configuration of the store, hashed because the URL may contain a password.
     const { redisUrl, redis, namespace, timeoutMs } = settings
     const configured =

@@ -5,7 +5,7 @@ import type { Clock } from './tokens.js'
 const sinceBoot = Number(process.hrtime.bigint()) / 1e6 - performance.now()
 
 /** `monotonic` can be compared between processes of a host until it boots again. */
-export const systemClock: Clock = {
+export const hostClock: Clock = {
   now: () => Date.now(),
   monotonic: () => performance.now() + sinceBoot,
 }
