@@ -9,9 +9,10 @@ const bundle = join(root, 'app/dist/bundle')
 const partsFile = join(bundle, 'parts.json')
 const licencesFile = join(bundle, 'LICENSES.txt')
 
-/** The command, and the modules that it starts as threads by their file name. */
+/** The command, and the modules that it starts as processes or threads by their file name. */
 const entries = [
   'app/dist/cli/start.js',
+  'app/dist/cli/gateway-worker.js',
   'app/dist/mcp/digest-worker.js',
   'plugins/audit/dist/log/signing/signing-worker.js',
   'plugins/audit/dist/log/tools/verify/scan-worker.js',

@@ -4,7 +4,7 @@ import { messageOf } from '@svc/core/json'
 import type { KeyReader } from '@svc/core/secret'
 import type { DependencyContainer } from 'tsyringe'
 import { AllowedHosts } from '../http/allowed-hosts.js'
-import { HttpServer } from '../http/server.js'
+import { type ConnectionSource, HttpServer } from '../http/server.js'
 import { gatewayMetrics } from '../metrics/gateway-metrics.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 import type { AdminConfig } from '../policy/admin-config.js'
@@ -31,6 +31,14 @@ interface WatchedGateway {
   readonly operations: readonly Operation[]
   /** `directories` are those of `KeyReader`. */
   keyReader(directories: readonly string[] | undefined): KeyReader
+  /** What a worker has from the others. */
+  readonly link?: AdminLink | undefined
+}
+
+interface AdminLink {
+  connections(listener: 'admin'): ConnectionSource
+  /** The metrics of all workers in the text format. */
+  metrics(): Promise<string>
 }
 
 export class Admin {
@@ -40,8 +48,10 @@ export class Admin {
   #keyReader: WatchedGateway['keyReader']
   #server: HttpServer | undefined
   #certificates: Certificates | undefined
+  #connections: ConnectionSource | undefined
 
   constructor(config: AdminConfig, container: DependencyContainer, watched: WatchedGateway) {
+    const metrics = resolve(container, gatewayMetrics)
     this.#config = config
     this.#container = container
     this.#keyReader = (directories) => watched.keyReader(directories)
@@ -51,9 +61,13 @@ export class Admin {
       clock: resolve(container, tokens.Clock),
       ids: resolve(container, tokens.Ids),
       logger: resolve(container, tokens.Logger),
-      metrics: resolve(container, gatewayMetrics),
+      metrics: {
+        contentType: metrics.contentType,
+        text: () => watched.link?.metrics() ?? metrics.text(),
+      },
       operations: watched.operations,
     }
+    this.#connections = watched.link?.connections('admin')
   }
 
   /** Resolves to its URL. Rejects if the address is in use or not of this machine, or the certificate is not valid. */
@@ -72,6 +86,7 @@ export class Admin {
         allowsHost: (name) => (activePolicy().authorizer?.hosts ?? initialHosts).has(name),
         hostsKey: 'admin.allowedHosts',
         certificates: this.#certificates,
+        connections: this.#connections,
       },
     )
     return (await this.#server.listen()).url

@@ -29,7 +29,7 @@ export interface AdminHandlerParts {
   readonly clock: Clock
   readonly ids: Ids
   readonly logger: Logger
-  readonly metrics: GatewayMetrics
+  readonly metrics: Pick<GatewayMetrics, 'contentType' | 'text'>
   readonly operations: readonly Operation[]
   /** The policy in force at this moment. */
   activePolicy(): ActivePolicy

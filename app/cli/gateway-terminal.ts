@@ -64,6 +64,11 @@ export class GatewayOutput {
     if (this.#calls !== undefined) bind(container, recordListener, { useValue: this.#calls.show })
   }
 
+  /** Shows where more is to be found of each call. Call it in a process that does not print the start. */
+  follow(describe: () => Pick<Started, 'logDir' | 'approvals'>): void {
+    this.#calls?.use(furtherOf(describe()))
+  }
+
   /** Prints `facts` as a line of the log, or at a terminal what a person has to know. */
   started(message: string, facts: object, describe: () => Started): void {
     const write = this.#write
@@ -85,7 +90,7 @@ export function exportLines(
   if (telemetry !== undefined) output.onLine = (line) => telemetry.log(line, redactor())
 }
 
-function furtherOf({ logDir, approvals }: Started): Further {
+function furtherOf({ logDir, approvals }: Pick<Started, 'logDir' | 'approvals'>): Further {
   const dir = shownPath(logDir)
   return {
     show: (traceId) => `npx svc-sdk audit show ${dir} --trace-id ${traceId}`,

@@ -1,27 +1,28 @@
 // `svc gateway`: the gateway as a process. SIGTERM and SIGINT drain, SIGHUP reloads the policy.
 import { resolve } from 'node:path'
-import { bind, CORE_VERSION, type Logger, tokens } from '@svc/core'
+import type { Logger } from '@svc/core'
 import { ALL_SERVERS_PATH } from '@svc/core/http'
+import { messageOf } from '@svc/core/json'
 import { formatNameSegment } from '@svc/core/match'
 import { Command, Option } from 'commander'
-import { GatewayBuilder } from '../gateway/builder.js'
+import type { GatewayBuilder } from '../gateway/builder.js'
 import type { GatewaySettings } from '../gateway/options.js'
-import { Gateway } from '../gateway/start.js'
+import type { ReloadCause, ReloadedPolicy } from '../gateway/reload-records.js'
 import type { Preset } from '../presets/preset-policy.js'
 import { type PreparedPreset, preparePreset } from '../presets/preset-start.js'
 import { parseTarget } from '../presets/target-argument.js'
-import { openTelemetry, type Telemetry } from '../telemetry/open-telemetry.js'
 import {
-  exportLines,
   GatewayOutput,
   logLevelOption,
   type OutputFlags,
   placesAtTerminal,
   quietOption,
 } from './gateway-terminal.js'
+import type { SeveralWorkers } from './gateway-workers.js'
 import { type CliIo, processIo } from './io.js'
 import { withManual } from './manual.js'
-import { collectValue, portOf } from './option-values.js'
+import { openGateway } from './open-gateway.js'
+import { collectValue, portOf, workersOf } from './option-values.js'
 import { reportStart } from './policy-file.js'
 import { adminPortOption, presetOption } from './preset-options.js'
 
@@ -35,7 +36,7 @@ interface GatewayFlags extends OutputFlags {
   readonly printPolicy?: true
   readonly port?: number
   readonly dir?: string
-  readonly workers?: string
+  readonly workers?: number | 'auto'
 }
 
 /** The port of a gateway without a policy. */
@@ -61,40 +62,33 @@ export function gatewayCommand(io: CliIo = processIo()): Command {
     .option('--dir <dir>', "keep the gateway's files here (overrides sec0Dir)")
     .addOption(quietOption())
     .addOption(logLevelOption())
-    .option('--workers <n>', 'several processes (not available yet)')
+    .option('--workers <n>', 'number of processes that serve; auto: one for each core', workersOf)
     .action((flags: GatewayFlags) => run(flags, command, io))
   return withManual(command, { example: '--policy policy.yaml' })
 }
 
 async function run(flags: GatewayFlags, command: Command, io: CliIo): Promise<void> {
   if (flags.watch === true && flags.policy === undefined) command.error('--watch is for --policy')
-  if (flags.workers !== undefined) throw new Error('--workers: not available yet')
   const { policy, preset } = await sourceOf(flags, command)
   if (flags.printPolicy === true) {
     if (preset === undefined) command.error('--print-policy is for --target')
     return io.out(preset.policy.policyYaml)
   }
-  const output = new GatewayOutput(io.outLine, 1, flags)
-  const { logger } = output
-  const telemetry = await openTelemetry(process.env, { version: CORE_VERSION }, logger)
+  const settings = {
+    ...policy,
+    ...(flags.port === undefined ? {} : { port: flags.port }),
+    ...(flags.dir === undefined ? {} : { sec0Dir: resolve(flags.dir) }),
+  }
   try {
-    const builder = new GatewayBuilder({
-      ...policy,
-      ...(flags.port === undefined ? {} : { port: flags.port }),
-      ...(flags.dir === undefined ? {} : { sec0Dir: resolve(flags.dir) }),
-      configure: (container) => {
-        bind<Logger>(container, tokens.Logger, { useValue: logger })
-        telemetry?.bindTo(container)
-        output.bindTo(container)
-      },
-    })
-    exportLines(output, telemetry, () => builder.redactor)
-    // Without a policy all gateways of the user share the port for approvals, and what waits for one.
-    const gateway = new Gateway(builder, undefined, preset !== undefined)
-    const { url, adminUrl } = await gateway.ready()
+    const count = await countOf(flags)
+    const running = await (count > 1
+      ? startSeveral({ count, settings, isPreset: preset !== undefined, flags }, io)
+      : startOne(settings, preset !== undefined, flags, io))
+    const { builder, output, listening } = running
+    const { url, adminUrl } = listening
     // A supervisor that waits for this line may send a signal at once, so the handlers must be installed.
-    obeySignals(gateway, flags.policy, logger, telemetry)
-    if (flags.watch === true && flags.policy !== undefined) gateway.watchPolicy(flags.policy)
+    obeySignals(running, flags.policy, output.logger)
+    if (flags.watch === true && flags.policy !== undefined) running.watchPolicy(flags.policy)
     const servers = endpointsOf(url, Object.keys(builder.host.targets))
     const effective = await builder.policy()
     const facts = { url, adminUrl, ...(preset && { endpoints: servers, log: preset.logDir }) }
@@ -108,6 +102,67 @@ async function run(flags: GatewayFlags, command: Command, io: CliIo): Promise<vo
   } catch (error) {
     reportStart(error, io)
   }
+}
+
+/** A gateway in this process, or its workers. */
+interface RunningGateway {
+  reloadFile(cause: ReloadCause): Promise<ReloadedPolicy>
+  watchPolicy(file: string): void
+  /** Rejects if it did not end cleanly. */
+  close(): Promise<void>
+  readonly builder: GatewayBuilder
+  readonly output: GatewayOutput
+  readonly listening: { readonly url: string; readonly adminUrl?: string | undefined }
+}
+
+async function startOne(
+  settings: GatewaySettings,
+  isPreset: boolean,
+  flags: OutputFlags,
+  io: CliIo,
+): Promise<RunningGateway> {
+  // Without a policy all gateways of the user share the port for approvals, and what waits for one.
+  const { gateway, builder, output, close } = await openGateway(io, flags, {
+    settings,
+    sharesAdmin: isPreset,
+  })
+  const listening = await gateway.ready()
+  return {
+    reloadFile: (cause) => gateway.reloadFile(cause),
+    watchPolicy: (file) => gateway.watchPolicy(file),
+    close,
+    builder,
+    output,
+    listening,
+  }
+}
+
+async function startSeveral(several: SeveralWorkers, io: CliIo): Promise<RunningGateway> {
+  const { startWorkers } = await import('./gateway-workers.js')
+  const output = new GatewayOutput(io.outLine, 1, several.flags)
+  const { workers, builder, listening } = await startWorkers(several, output)
+  const end = (error: unknown): void => {
+    output.logger.error({ reason: messageOf(error) }, 'the gateway ends')
+    void workers.close().then(() => process.exit(1))
+  }
+  workers.failed.catch(end)
+  const close = async () => {
+    if (!(await workers.close())) throw new Error('a worker did not end cleanly')
+  }
+  return {
+    reloadFile: (cause) => workers.reloadFile(cause),
+    watchPolicy: (file) => workers.watchPolicy(file),
+    close,
+    builder,
+    output,
+    listening,
+  }
+}
+
+async function countOf({ workers = 1 }: GatewayFlags): Promise<number> {
+  if (workers !== 'auto') return workers
+  const { availableCores } = await import('../workers/worker-count.js')
+  return availableCores()
 }
 
 interface Source {
@@ -148,19 +203,13 @@ function snippetOf(servers: Readonly<Record<string, string>>): Record<string, ob
 }
 
 /** Without a policy file there is nothing to reload, and SIGHUP, which a closed terminal sends, ends the gateway. */
-function obeySignals(
-  gateway: Gateway,
-  file: string | undefined,
-  logger: Logger,
-  telemetry: Telemetry | undefined,
-): void {
+function obeySignals(gateway: RunningGateway, file: string | undefined, logger: Logger): void {
   let closing = false
   const drain = (signal: NodeJS.Signals): void => {
     if (closing) return
     closing = true
     logger.info({ signal }, 'draining')
-    const closed = gateway.close().finally(() => telemetry?.close())
-    closed.then(
+    gateway.close().then(
       () => {
         logger.info({}, 'closed')
         process.exit(0)

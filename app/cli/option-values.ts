@@ -18,6 +18,15 @@ export function collectValue(value: string, values: readonly string[] = []): rea
 
 export const portOf = wholeNumber(0, 65_535)
 
+/** A gateway of more processes than any machine has cores is a slip. */
+const maxWorkers = 256
+
+export function workersOf(text: string): number | 'auto' {
+  if (text === 'auto') return text
+  if (/^\d+$/.test(text) && Number(text) >= 1 && Number(text) <= maxWorkers) return Number(text)
+  throw new InvalidArgumentError(`expected 1 to ${maxWorkers}, or auto`)
+}
+
 /** Parses a time to milliseconds since the epoch. */
 export function parseInstant(text: string): number {
   const ms = Date.parse(text)

@@ -50,11 +50,20 @@ export interface PolicyAdaptation {
   host(host: HostConfig): HostConfig
   /** Who can send calls. */
   callers(host: HostConfig): PolicyHost['callers']
+  /** Number of processes of the gateway, if there are several. */
+  readonly workers?: number
+  /** Whether another process logs the warnings of policies. */
+  readonly isSilent?: boolean
   /** The texts of which the last has the hash for records, made from those of the policy. */
   texts(texts: readonly string[]): readonly string[]
 }
 
 const asGiven: PolicyAdaptation = { host: (host) => host, callers: callersOf, texts: (texts) => texts }
+
+/** For a gateway of several processes, of which this one has the number `worker`. */
+export function withWorkers(workers: number, worker = 0): PolicyAdaptation {
+  return { ...asGiven, workers, isSilent: worker > 0 }
+}
 
 /** For a pipeline without a listener, of which the program that has it passes calls, or another server of its own. */
 export function withoutListener(callers: PolicyHost['callers']): PolicyAdaptation {
@@ -182,11 +191,15 @@ export class GatewayBuilder {
   }
 
   #inputOf(layers: readonly PolicyLayer[]) {
-    const { host: adaptHost, callers } = this.#adaptation
+    const { host: adaptHost, callers, workers } = this.#adaptation
+    const several = workers === undefined ? {} : { workers }
     return {
       layers,
       host: hostSchema,
-      policyHost: (host: HostConfig) => policyHost(adaptHost(host), this.#place(host), callers(host)),
+      policyHost: (host: HostConfig) => ({
+        ...policyHost(adaptHost(host), this.#place(host), callers(host)),
+        ...several,
+      }),
       checkHost: (host: HostConfig) => checkHost(adaptHost(host), this.#place(host), callers(host)),
       plugins: this.#plugins,
       bindings: this.#bindings,
@@ -222,6 +235,11 @@ export class GatewayBuilder {
       throw new Error(`admin.tokenRef: ${messageOf(cause)}`, { cause })
     }
     return new AdminAuthorizer(container, host.admin, token)
+  }
+
+  /** The directory of the gateway's files. */
+  stateDir(host: HostConfig): string {
+    return this.#place(host).stateDir
   }
 
   /** Reads keys that the host part of the policy refers to; `directories` as `KeyReader` has them. */
@@ -260,7 +278,8 @@ export class GatewayBuilder {
 
   /** Creates the stages, with a container of their own; nothing is opened before the pipeline starts. */
   build(policy: Policy, dispatch: Dispatch, inserted?: InsertedStage): BuiltPipeline {
-    for (const { file, path, message } of policy.warnings) this.logger.warn({ file, path }, message)
+    const warnings = this.#adaptation.isSilent === true ? [] : policy.warnings
+    for (const { file, path, message } of warnings) this.logger.warn({ file, path }, message)
     const metrics = resolveOptional(this.#bindings, gatewayMetrics)
     metrics?.declare(noticeMetrics)
     metrics?.declare(stdioMetrics)

@@ -3,22 +3,30 @@
 
 import type { Call } from '@svc/core'
 import type { InsertedStage } from '@svc/core/pipeline'
-import type { DependencyContainer } from 'tsyringe'
 import type { CallMetrics } from '../metrics/call-metrics.js'
 import { ActivePolicy } from '../policy/active-policy.js'
 import type { Policy } from '../policy/config.js'
 import type { ChangeSummary } from '../policy-diff/summary.js'
-import type { StdioServers } from '../stdio-targets/servers.js'
+import type { TargetServers } from '../stdio-targets/servers.js'
 import { dispatchFromSlot } from '../upstream/dispatch-slot.js'
 import type { GatewayBuilder } from './builder.js'
 import { type ReloadCause, type ReloadedPolicy, recordRefusal, recordReload } from './reload-records.js'
+
+/** A policy whose stages have started: either it is recorded and put in force, or they stop. */
+export interface PreparedPolicy {
+  readonly policy: Policy
+  /** Rejects with `Refusal` (`AUDIT_UNAVAILABLE`): then it must not be put in force. */
+  record(): Promise<ReloadedPolicy>
+  commit(): void
+  discard(): Promise<void>
+}
 
 export class Policies {
   #builder: GatewayBuilder
   #calls: CallMetrics | undefined
   #drainMs: number
   #inserted: InsertedStage | undefined
-  #stdio: StdioServers | undefined
+  #stdio: TargetServers | undefined
   #current: { readonly active: ActivePolicy; readonly policy: Policy } | undefined
   #targets: Policy['host']['targets'] = {}
   #retiring = new Set<Promise<void>>()
@@ -31,7 +39,7 @@ export class Policies {
     builder: GatewayBuilder,
     drainMs: number,
     calls: CallMetrics | undefined,
-    stdio?: StdioServers,
+    stdio?: TargetServers,
     inserted?: InsertedStage,
   ) {
     this.#inserted = inserted
@@ -60,28 +68,38 @@ export class Policies {
     return this.#current
   }
 
-  /**
-   * Starts the stages of a policy and puts it in force, if `permit` resolves, which gets the bindings of the policy.
-   * Rejects if a stage cannot start; the old policy stays.
-   */
-  async activate(policy: Policy, permit?: (container: DependencyContainer) => Promise<void>): Promise<void> {
+  /** Starts the stages of a policy and puts it in force. Rejects if a stage cannot start. */
+  async activate(policy: Policy): Promise<void> {
+    const { commit } = await this.#prepare(policy)
+    commit()
+  }
+
+  async #prepare(policy: Policy) {
     const authorizer = await this.#builder.authorizer(policy)
     const built = this.#builder.build(policy, dispatchFromSlot, this.#inserted)
     const next = new ActivePolicy(built, policy.host, { authorizer, calls: this.#calls })
     await built.pipeline.start()
+    const stop = async (): Promise<void> => {
+      await built.pipeline.stop()
+      // A policy that ends keeps its targets until its calls have ended, and then those in force.
+      if (this.#retiring.size === 0) await this.#stdio?.keep(this.#targets)
+    }
     try {
       await this.#stdio?.add(policy.host.targets, this.#builder.stdioPlace(policy))
-      await permit?.(built.container)
     } catch (error) {
-      await built.pipeline.stop()
+      await stop()
       throw error
     }
-    built.takeOver()
-    const old = this.#current?.active
-    this.#current = { active: next, policy }
-    this.#serving.add(next)
-    this.#targets = policy.host.targets
-    if (old !== undefined) this.#retire(old)
+    const { container } = built
+    const commit = (): void => {
+      built.takeOver()
+      const old = this.#current?.active
+      this.#current = { active: next, policy }
+      this.#serving.add(next)
+      this.#targets = policy.host.targets
+      if (old !== undefined) this.#retire(old)
+    }
+    return { container, commit, stop }
   }
 
   /**
@@ -94,9 +112,17 @@ export class Policies {
   ): Promise<{ policy: Policy; change: ReloadedPolicy }> {
     const reloading = this.#reloading.then(async () => {
       try {
-        return await this.#replace(await this.#builder.policyFrom(read()), cause)
+        const { policy, record, commit, discard } = await this.prepareReload(read(), cause)
+        try {
+          const change = await record()
+          commit()
+          return { policy, change }
+        } catch (error) {
+          await discard()
+          throw error
+        }
       } catch (error) {
-        await this.#recordRefusal(error, cause)
+        await this.recordRefusal(error, cause)
         throw error
       }
     })
@@ -105,16 +131,26 @@ export class Policies {
     return reloading
   }
 
-  async #replace(policy: Policy, cause: ReloadCause) {
-    const { policy: old } = this.#inForce
-    const change: ReloadedPolicy = {
-      policy_sha256: policy.sha256,
-      previous_sha256: old.sha256,
-      by: cause.by,
-      ...(await this.#summaryOf(old, policy)),
+  /** Loads a policy and starts its stages; one at a time. Rejects as `activate` does, or with `PolicyError`. */
+  async prepareReload(source: string | Record<string, unknown>, cause: ReloadCause): Promise<PreparedPolicy> {
+    const policy = await this.#builder.policyFrom(source)
+    const { container, commit, stop } = await this.#prepare(policy)
+    return {
+      policy,
+      commit,
+      discard: stop,
+      record: async () => {
+        const { policy: old } = this.#inForce
+        const change: ReloadedPolicy = {
+          policy_sha256: policy.sha256,
+          previous_sha256: old.sha256,
+          by: cause.by,
+          ...(await this.#summaryOf(old, policy)),
+        }
+        await recordReload(container, change, cause)
+        return change
+      },
     }
-    await this.activate(policy, (container) => recordReload(container, change, cause))
-    return { policy, change }
   }
 
   /** The comparison decides nothing, so that its error does not refuse the policy. */
@@ -128,7 +164,8 @@ export class Policies {
     }
   }
 
-  async #recordRefusal(error: unknown, cause: ReloadCause): Promise<void> {
+  /** Records that the policy in force stays. Never rejects. */
+  async recordRefusal(error: unknown, cause: ReloadCause): Promise<void> {
     try {
       await recordRefusal(this.current.container, error, cause)
     } catch (err) {

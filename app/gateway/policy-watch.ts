@@ -6,7 +6,7 @@ import { reasonOf } from '@svc/core/json'
 import { isPolicyText } from '@svc/core/policy'
 
 /** Time between two looks at the file, in milliseconds. */
-export const WATCH_MS = 500
+const WATCH_MS = 500
 /** A content is loaded when it has been the same for this time. */
 const SETTLED_MS = 500
 /** One that cannot be parsed may be half written; it is loaded, and refused, after this time. */
@@ -20,6 +20,15 @@ export interface PolicyWatchParts {
   current(): string | undefined
   /** Loads the text. Rejects if it is refused. */
   load(text: string): Promise<unknown>
+}
+
+/** What asks for the reloads of a watched file. */
+export const causeOfWatch = { by: 'a change of the file' }
+
+/** Watches until the timer is cleared. */
+export function watchPolicy(parts: PolicyWatchParts): NodeJS.Timeout {
+  const watch = new PolicyWatch(parts)
+  return setInterval(() => void watch.look(), WATCH_MS).unref()
 }
 
 export class PolicyWatch {

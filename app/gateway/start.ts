@@ -1,6 +1,14 @@
 // startGatewayServer: a listening gateway, and its life cycle: start, reload, close.
-import { type MaybePromise, type Plugin, resolve, resolveOptional, services, tokens } from '@svc/core'
-import { messageOf } from '@svc/core/json'
+import { join } from 'node:path'
+import {
+  type MaybePromise,
+  type OpenSharedStore,
+  type Plugin,
+  resolve,
+  resolveOptional,
+  services,
+  tokens,
+} from '@svc/core'
 import type { DependencyContainer } from 'tsyringe'
 import { Admin } from '../admin/admin.js'
 import type { Operation } from '../admin/operation.js'
@@ -9,17 +17,19 @@ import type { SessionBinding } from '../mcp/session-binding.js'
 import { SharedState } from '../mcp/shared-state.js'
 import { gatewayMetrics } from '../metrics/gateway-metrics.js'
 import { GatewayState } from '../metrics/gateway-state.js'
-import type { HostConfig } from '../policy/config.js'
+import type { HostConfig, Policy } from '../policy/config.js'
 import { settingsRequiringRestart } from '../policy/facts.js'
 import { GatewayBuilder } from './builder.js'
 import { type CallListenerParts, type Listener, openCallListener } from './call-listener.js'
 import { gatewayBlocks } from './gateway-blocks.js'
+import { listenAdmin } from './listen-admin.js'
 import { definitionOperations, reloadOperation } from './operations.js'
 import type { GatewayOptions, GatewaySettings } from './options.js'
-import { Policies } from './policies.js'
-import { PolicyWatch, WATCH_MS } from './policy-watch.js'
+import { Policies, type PreparedPolicy } from './policies.js'
+import { causeOfWatch, watchPolicy } from './policy-watch.js'
 import { describeRefusal, type ReloadCause, type ReloadedPolicy } from './reload-records.js'
 import { createDispatcher, createMcpProxy, createServers } from './upstreams.js'
+import type { PolicySource, WorkerLink } from './worker-link.js'
 
 /** The addresses of a gateway that listens. */
 export interface Listening {
@@ -61,13 +71,26 @@ export function startGatewayServer(options: GatewaySettings): GatewayHandle {
 /** Opens the source of requests. */
 type OpenListener = (host: HostConfig, parts: CallListenerParts) => Promise<Listener>
 
+interface GatewayParts {
+  readonly openListener?: OpenListener
+  /** If another process has the port of the admin listener, this gateway starts without one. */
+  readonly sharesAdmin?: boolean
+  /** Set in a worker. */
+  readonly link?: WorkerLink
+}
+
+/** A policy that a worker has prepared for a reload. */
+interface PreparedReload extends Pick<PreparedPolicy, 'record' | 'discard'> {
+  /** `change` is for the worker that announces the reload. */
+  commit(change: ReloadedPolicy | undefined): Promise<void>
+}
+
 export class Gateway implements GatewayHandle {
   readonly container: DependencyContainer
   #builder: GatewayBuilder
   #host: HostConfig | undefined
   #policies: Policies | undefined
-  #openListener: OpenListener
-  #sharesAdmin: boolean
+  #parts: GatewayParts
   #listener: Listener | undefined
   #admin: Admin | undefined
   #metrics: GatewayState | undefined
@@ -79,14 +102,14 @@ export class Gateway implements GatewayHandle {
   #closing: Promise<void> | undefined
   #watching: NodeJS.Timeout | undefined
 
-  /** `sharesAdmin`: if another process has the port of the admin listener, this gateway starts without one. */
-  constructor(builder: GatewayBuilder, openListener: OpenListener = openCallListener, sharesAdmin = false) {
+  constructor(builder: GatewayBuilder, parts: GatewayParts = {}) {
     this.#builder = builder
-    this.#openListener = openListener
-    this.#sharesAdmin = sharesAdmin
+    this.#parts = parts
     const clock = resolve(builder.bindings, tokens.Clock)
     this.#state = new SharedState(
-      () => resolveOptional(requireStarted(this.#policies).current.container, services.sharedStore),
+      () =>
+        resolveOptional(requireStarted(this.#policies).current.container, services.sharedStore) ??
+        this.#hostStore,
       clock,
       builder.logger,
     )
@@ -103,6 +126,16 @@ export class Gateway implements GatewayHandle {
   close(): Promise<void> {
     this.#closing ??= this.#close()
     return this.#closing
+  }
+
+  /** What workers share if the policy has no store that all gateways share. */
+  get #hostStore(): OpenSharedStore | undefined {
+    if (this.#parts.link === undefined) return undefined
+    const directory = join(this.#builder.stateDir(requireStarted(this.#host)), 'workers')
+    return async () => {
+      const { LmdbSharedStore } = await import('@svc/core/lmdb')
+      return new LmdbSharedStore(directory, resolve(this.#builder.bindings, tokens.Clock))
+    }
   }
 
   async #start(): Promise<Listening> {
@@ -134,8 +167,11 @@ export class Gateway implements GatewayHandle {
       await policies.activate(policy)
       this.#blocks = blocking.blocks
       await blocking.blocks.start()
-      const adminUrl = await this.#listenAdmin(admin)
-      this.#listener = await this.#openListener(host, {
+      const { sharesAdmin: isShared = false, openListener = openCallListener, link } = this.#parts
+      const { logger } = this.#builder
+      const adminUrl = await listenAdmin(async () => admin?.listen(), { isShared, logger })
+      this.#listener = await openListener(host, {
+        link,
         builder: this.#builder,
         policies,
         mcp,
@@ -148,23 +184,6 @@ export class Gateway implements GatewayHandle {
     } catch (error) {
       await this.#release()
       throw error
-    }
-  }
-
-  async #listenAdmin(admin: Admin | undefined): Promise<string | undefined> {
-    try {
-      return await admin?.listen()
-    } catch (error) {
-      const isTaken = isAddressInUse(error)
-      if (!this.#sharesAdmin || !isTaken) {
-        const message = messageOf(error)
-        // A mistake of a key names it already.
-        if (message.startsWith('admin.')) throw error
-        const explained = new Error(`admin: ${message}`, { cause: error })
-        throw isTaken ? Object.assign(explained, { code: 'EADDRINUSE' }) : explained
-      }
-      this.#builder.logger.warn({ reason: messageOf(error) }, 'no admin listener in this process')
-      return undefined
     }
   }
 
@@ -190,6 +209,7 @@ export class Gateway implements GatewayHandle {
         ...blockOperations,
       ],
       keyReader: (directories) => this.#builder.keyReader(host, directories),
+      link: this.#parts.link,
     })
   }
 
@@ -210,12 +230,14 @@ export class Gateway implements GatewayHandle {
   }
 
   async reload(source: string | Record<string, unknown>): Promise<void> {
-    await this.#reload(() => source, { by: 'code' })
+    const cause = { by: 'code' }
+    await (this.#parts.link?.reload(source, cause) ?? this.#reload(() => source, cause))
   }
 
   /** Loads the file of the policy anew. Rejects as `reload` does, and with `PolicyError` if it cannot be read. */
   reloadFile(cause: ReloadCause): Promise<ReloadedPolicy> {
-    return this.#reload(() => this.#builder.readPolicyFile(), cause)
+    const { link } = this.#parts
+    return link?.reload(undefined, cause) ?? this.#reload(() => this.#builder.readPolicyFile(), cause)
   }
 
   /**
@@ -224,35 +246,62 @@ export class Gateway implements GatewayHandle {
    */
   watchPolicy(file: string): void {
     const { bindings, logger } = this.#builder
-    const watch = new PolicyWatch({
+    this.#watching = watchPolicy({
       file,
       clock: resolve(bindings, tokens.Clock),
       logger,
       current: () => requireStarted(this.#policies).text,
-      load: (text) => this.#reload(() => text, { by: 'a change of the file' }),
+      load: (text) => this.#reload(() => text, causeOfWatch),
     })
-    this.#watching = setInterval(() => void watch.look(), WATCH_MS).unref()
   }
 
-  async #reload(read: () => string | Record<string, unknown>, cause: ReloadCause): Promise<ReloadedPolicy> {
+  async #reload(read: () => PolicySource, cause: ReloadCause): Promise<ReloadedPolicy> {
     await this.#ready
     if (this.#closing !== undefined) throw new Error('the gateway is closing')
     try {
       const { policy, change } = await requireStarted(this.#policies).reload(read, cause)
-      this.#warnOfRestart(policy.host)
-      await Promise.all([this.#listener?.refresh(), this.#admin?.refresh()])
-      this.#metrics?.countReload('success')
-      this.#builder.logger.info(change, 'policy reloaded')
-      this.#builder.notices.send({ type: 'policy.reloaded', data: { ...change } })
+      await this.#reloaded(policy, change)
       return change
     } catch (error) {
-      this.#metrics?.countReload('refused')
-      const data = { message: describeRefusal(error), by: cause.by }
-      const fields = { reason: data.message, by: cause.by }
-      this.#builder.logger.error(fields, 'policy not reloaded; the old one stays in force')
-      this.#builder.notices.send({ type: 'policy.refused', data })
+      this.#refused(error, cause)
       throw error
     }
+  }
+
+  /** For a worker: the first part of a reload. Rejects if the policy is not valid or cannot start. */
+  async prepareReload(source: PolicySource, cause: ReloadCause): Promise<PreparedReload> {
+    await this.#ready
+    const prepared = await requireStarted(this.#policies).prepareReload(source, cause)
+    return {
+      ...prepared,
+      commit: (change) => {
+        prepared.commit()
+        return this.#reloaded(prepared.policy, change)
+      },
+    }
+  }
+
+  /** For a worker: records and announces that the gateway keeps its policy. */
+  async announceRefusal(error: Error, cause: ReloadCause): Promise<void> {
+    await this.#policies?.recordRefusal(error, cause)
+    this.#refused(error, cause)
+  }
+
+  /** Without `change` another worker announces it. */
+  async #reloaded({ host }: Policy, change: ReloadedPolicy | undefined): Promise<void> {
+    await Promise.all([this.#listener?.refresh(), this.#admin?.refresh()])
+    if (change === undefined) return
+    this.#warnOfRestart(host)
+    this.#metrics?.countReload('success')
+    this.#builder.logger.info(change, 'policy reloaded')
+    this.#builder.notices.send({ type: 'policy.reloaded', data: { ...change } })
+  }
+
+  #refused(error: unknown, { by }: ReloadCause): void {
+    this.#metrics?.countReload('refused')
+    const message = describeRefusal(error)
+    this.#builder.logger.error({ reason: message, by }, 'policy not reloaded; the old one stays in force')
+    this.#builder.notices.send({ type: 'policy.refused', data: { message, by } })
   }
 
   #warnOfRestart(next: HostConfig): void {
@@ -288,8 +337,4 @@ export class Gateway implements GatewayHandle {
 function requireStarted<T>(part: T | undefined): T {
   if (part === undefined) throw new Error('the gateway has not started')
   return part
-}
-
-function isAddressInUse(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === 'EADDRINUSE'
 }

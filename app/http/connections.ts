@@ -2,7 +2,8 @@
 // and the number of open connections of one address.
 import type { ServerResponse } from 'node:http'
 import { isIPv6, type Socket } from 'node:net'
-import { Tally } from '@svc/core/store'
+import type { MaybePromise } from '@svc/core'
+import { takeWhileOpen, type UseLimit } from '../budget/use-limit.js'
 
 /**
  * Requests without a response on one connection (pipelining, RFC 9112 §9.3.2). Each may have a response of a mebibyte
@@ -117,26 +118,21 @@ interface RemoteSocket {
 }
 
 export class AddressConnections {
-  #max: number
+  #limit: UseLimit
   #isExempt: (address: string) => boolean
-  #open = new Tally()
 
   /** Addresses for which `isExempt` are not counted. */
-  constructor(max: number, isExempt: (address: string) => boolean) {
-    this.#max = max
+  constructor(limit: UseLimit, isExempt: (address: string) => boolean) {
+    this.#limit = limit
     this.#isExempt = isExempt
   }
 
   /** Counts the connection until it closes; false if its client has as many as it may have. */
-  admit(socket: RemoteSocket): boolean {
+  admit(socket: RemoteSocket): MaybePromise<boolean> {
     const { remoteAddress } = socket
     // A connection that has closed already has no address.
     if (remoteAddress === undefined || this.#isExempt(remoteAddress)) return true
-    const client = clientOf(remoteAddress)
-    if (this.#open.of(client) >= this.#max) return false
-    this.#open.add(client)
-    socket.once('close', () => this.#open.remove(client))
-    return true
+    return takeWhileOpen(this.#limit, clientOf(remoteAddress), socket)
   }
 }
 

@@ -12,11 +12,13 @@ import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { after, attempt, denied, type Logger, type MaybePromise, type Meter } from '@svc/core'
 import { messageOf } from '@svc/core/json'
+import { type CreateUseLimit, limitInProcess, takeWhileOpen } from '../budget/use-limit.js'
 import type { Certificates } from '../tls/certificates.js'
 import { refuseBodyOn } from './body.js'
 import { AddressConnections, Connections } from './connections.js'
 import { defaultLimits } from './default-limits.js'
 import { InFlight } from './in-flight.js'
+import { listenerUrl, listenOn } from './listen.js'
 import { type HostRule, refuseRequest } from './request-errors.js'
 import { noCall, refusalResponse, writeRefusal } from './response.js'
 
@@ -36,7 +38,18 @@ interface ServerLimits {
   readonly keepAliveTimeoutMs: number
 }
 
+/** Connections that another process has accepted. */
+export interface ConnectionSource {
+  /** `accept` gets each connection, until `close`. */
+  open(accept: (socket: Socket) => void): void
+  close(): void
+}
+
 export interface ServerParts extends HostRule {
+  /** Absent: the server listens itself. */
+  readonly connections?: ConnectionSource | undefined
+  /** Creates the limits of connections; absent: they are those of this server alone. */
+  readonly createLimit?: CreateUseLimit | undefined
   /** Absent: plain HTTP. The server watches and closes them. */
   readonly certificates?: Certificates | undefined
   /** Whether connections from an address belong to many clients, as a proxy's do; if absent, none. */
@@ -79,7 +92,8 @@ export class HttpServer {
       tls === undefined
         ? createServer(options)
         : createTlsServer({ ...options, ...tls, handshakeTimeout: limits.headersTimeoutMs })
-    this.#server.maxConnections = this.#limits.maxConnections
+    // Node counts only the connections that it accepts itself.
+    if (parts.connections === undefined) this.#server.maxConnections = this.#limits.maxConnections
     // One more than the limit is parsed, so that the excess is seen: node drops further headers silently.
     this.#server.maxHeadersCount = this.#limits.maxHeaders + 1
     this.#server.timeout = this.#limits.writeTimeoutMs
@@ -88,13 +102,25 @@ export class HttpServer {
 
   #listenToServer(connected: 'connection' | 'secureConnection'): void {
     const server = this.#server as Server
+    const { createLimit = limitInProcess, isProxy = () => false } = this.#parts
+    const { maxConnections, maxConnectionsPerAddress } = this.#limits
     const byAddress = new AddressConnections(
-      this.#limits.maxConnectionsPerAddress,
-      this.#parts.isProxy ?? (() => false),
+      createLimit('connections of an address', maxConnectionsPerAddress),
+      isProxy,
     )
     server.on('connection', (socket: Socket) => {
-      if (!byAddress.admit(socket)) this.#closeConnection(socket, 'its address has too many connections')
+      void after(byAddress.admit(socket), (isAdmitted) => {
+        if (!isAdmitted) this.#closeConnection(socket, 'its address has too many connections')
+      })
     })
+    if (this.#parts.connections !== undefined) {
+      const all = createLimit('connections', maxConnections)
+      server.on('connection', (socket: Socket) => {
+        void after(takeWhileOpen(all, '', socket), (isAdmitted) => {
+          if (!isAdmitted) this.#closeConnection(socket, 'there are too many connections')
+        })
+      })
+    }
     // Node has closed it, as there are `maxConnections`.
     server.on('drop', () => this.#parts.meter?.count('svc_http_connections_closed_total'))
     server.on(connected, (socket: Socket) => socket.once('close', () => this.#connections.delete(socket)))
@@ -185,23 +211,15 @@ export class HttpServer {
   }
 
   /** Rejects if the address is in use or not of this machine, with the `code` of the system's error. */
-  listen(): Promise<{ port: number; url: string }> {
-    return new Promise((resolve, reject) => {
-      const refuse = (error: NodeJS.ErrnoException): void => reject(listenError(error, this.#limits))
-      this.#server.once('error', refuse)
-      this.#server.listen(this.#limits.port, this.#limits.host, () => {
-        this.#server.off('error', refuse)
-        this.#parts.certificates?.watch((context) => (this.#server as TlsServer).setSecureContext(context))
-        this.#checkTimer = setInterval(() => this.#closeSlow(), checkIntervalMs).unref()
-        const address = this.#server.address()
-        const port = typeof address === 'object' && address !== null ? address.port : this.#limits.port
-        const host = this.#limits.host.includes(':') ? `[${this.#limits.host}]` : this.#limits.host
-        resolve({
-          port,
-          url: `${this.#parts.certificates === undefined ? 'http' : 'https'}://${host}:${port}`,
-        })
-      })
-    })
+  async listen(): Promise<{ port: number; url: string }> {
+    const { certificates, connections } = this.#parts
+    // Node sets up its time limits for connections when a server begins to listen.
+    if (connections !== undefined) this.#server.emit('listening')
+    const port = connections === undefined ? await listenOn(this.#server, this.#limits) : this.#limits.port
+    connections?.open((socket) => this.#server.emit('connection', socket))
+    certificates?.watch((context) => (this.#server as TlsServer).setSecureContext(context))
+    this.#checkTimer = setInterval(() => this.#closeSlow(), checkIntervalMs).unref()
+    return { port, url: listenerUrl(this.#limits.host, port, certificates !== undefined) }
   }
 
   #closeSlow(): void {
@@ -212,6 +230,7 @@ export class HttpServer {
 
   /** Accepts no more connections; requests on open ones still get a response. */
   stopListening(): void {
+    this.#parts.connections?.close()
     if (this.#server.listening) this.#server.close()
     this.#server.closeIdleConnections()
   }
@@ -281,19 +300,4 @@ function endSoon(socket: Duplex): void {
   socket.end()
   const timer = setTimeout(() => socket.destroy(), lingerMs).unref()
   socket.once('close', () => clearTimeout(timer))
-}
-
-const remedies = new Map([
-  ['EADDRINUSE', 'the port is taken: end what listens there, or choose another port (0 picks a free one)'],
-  ['EACCES', 'this user may not listen there: choose a port from 1024 on'],
-  ['EADDRNOTAVAIL', 'this machine does not have that address: choose one of its own, or 0.0.0.0 for all'],
-])
-
-/** The error with the remedy in its message and the same `code`; an unknown error is returned as it is. */
-function listenError(error: NodeJS.ErrnoException, at: { host: string; port: number }): Error {
-  const remedy = remedies.get(error.code ?? '')
-  if (remedy === undefined) return error
-  const address = `${at.host.includes(':') ? `[${at.host}]` : at.host}:${at.port}`
-  const explained = new Error(`cannot listen on ${address}, ${remedy}`, { cause: error })
-  return Object.assign(explained, { code: error.code })
 }

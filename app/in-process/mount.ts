@@ -59,7 +59,7 @@ export function mountGateway({ prefix = '', ...options }: Mount & GatewaySetting
 
 function mount(builder: GatewayBuilder, prefix: string): MountedGateway {
   const listener = new MountedListener(builder)
-  const gateway = new Gateway(builder, async (host, parts) => listener.open(host, parts))
+  const gateway = new Gateway(builder, { openListener: async (host, parts) => listener.open(host, parts) })
   return {
     container: gateway.container,
     ready: () => gateway.ready(),

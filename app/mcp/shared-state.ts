@@ -61,7 +61,7 @@ export class SharedState {
 
   async close(): Promise<void> {
     const store = this.#store
-    if (store !== undefined && store !== 'none') (await store).close()
+    if (store !== undefined && store !== 'none') await (await store).close()
   }
 
   #opened(): Promise<SharedStore> | 'none' {

@@ -44,9 +44,24 @@ export interface CallHandlerParts {
   draining(): boolean
 }
 
-/** Counts a call for its tenant. */
-interface CallSlot {
-  release(): void
+/** What a call takes while it runs. What it gets after its end is released at once. */
+class CallSlot {
+  #release: (() => void)[] = []
+  #hasEnded = false
+
+  add(release: () => void): void {
+    if (this.#hasEnded) release()
+    else this.#release.push(release)
+  }
+
+  release(): void {
+    for (const release of this.#release.splice(0)) release()
+  }
+
+  end(): void {
+    this.#hasEnded = true
+    this.release()
+  }
 }
 
 /** Failures that do not mean that a part of the gateway is broken. */
@@ -114,7 +129,7 @@ export class CallHandler {
     policy: ActivePolicy,
     respond: (control: CallControl, outcome: Outcome) => MaybePromise<void>,
   ): Promise<void> {
-    const counted: CallSlot = { release: () => undefined }
+    const counted = new CallSlot()
     const control = this.#call(exchange, endpoint, policy, counted)
     const { call } = control
     const disconnect = (): void => {
@@ -131,7 +146,7 @@ export class CallHandler {
       this.#logFailure(call, outcome)
       return respond(control, outcome)
     }
-    return policy.serve(control, respondTo, () => counted.release())
+    return policy.serve(control, respondTo, () => counted.end())
   }
 
   #call(
@@ -155,40 +170,31 @@ export class CallHandler {
         if (refusal !== undefined) throw refusal
         origins.check(headers)
         const tenant = call.get(identity)?.tenant ?? this.#parts.tenant
-        // A connection that has closed already has no address.
-        if (http?.socket.remoteAddress !== undefined && !publicUrl.isProxy(http.socket.remoteAddress)) {
-          this.#admit(http.socket, tenant, exchange)
-        }
         const { tenantCallLimit, tenantStreamLimit } = this.#parts
-        counted.release = (endpoint.isStream?.() === true ? tenantStreamLimit : tenantCallLimit).acquire(
-          tenant,
+        const limit = endpoint.isStream?.() === true ? tenantStreamLimit : tenantCallLimit
+        // A connection that has closed already has no address.
+        const isCounted =
+          http?.socket.remoteAddress !== undefined && !publicUrl.isProxy(http.socket.remoteAddress)
+        const admitted = isCounted ? this.#admit(http.socket, tenant, exchange) : undefined
+        const acquired = after(admitted, () =>
+          after(limit.acquire(tenant), (release) => counted.add(release)),
         )
-        const room = roomForBody(
-          exchange,
-          { owner: tenant, member: callerKey(call) },
-          this.#parts.maxBodyBytes,
-          call.abortState,
-        )
-        const reading =
-          room === undefined
-            ? endpoint.read(control)
-            : room.then((release) => {
-                const { release: others } = counted
-                counted.release = () => {
-                  others()
-                  release()
-                }
-                return endpoint.read(control)
-              })
+        const user = { owner: tenant, member: callerKey(call) }
+        const { maxBodyBytes } = this.#parts
+        const room = after(acquired, () => roomForBody(exchange, user, maxBodyBytes, call.abortState))
+        const reading = after(room, (release) => {
+          if (release !== undefined) counted.add(release)
+          return endpoint.read(control)
+        })
         if (protocol !== 'mcp') return reading
         return after(reading, (request) => {
           // Only the body says that it opens a stream.
-          if (request.method === LISTEN_METHOD) {
-            counted.release()
-            counted.release = () => undefined
-            counted.release = tenantStreamLimit.acquire(tenant)
-          }
-          return request
+          if (request.method !== LISTEN_METHOD) return request
+          counted.release()
+          return after(tenantStreamLimit.acquire(tenant), (release) => {
+            counted.add(release)
+            return request
+          })
         })
       },
     })
@@ -199,12 +205,14 @@ export class CallHandler {
     return control
   }
 
-  /** Throws `Refusal` (`RATE_LIMITED`), and has the connection closed, if the tenant has too many. */
-  #admit(socket: Socket, tenant: string, exchange: ClientExchange): void {
-    if (this.#parts.tenantConnections.admit(socket, tenant)) return
-    // One of several calls for one request may come after the head of its response.
-    if (!exchange.isBegun) exchange.setHeader('connection', 'close')
-    throw new Refusal('RATE_LIMITED', 'The tenant has as many connections as it may have.')
+  /** Throws or rejects with `Refusal` (`RATE_LIMITED`), and has the connection closed, if the tenant has too many. */
+  #admit(socket: Socket, tenant: string, exchange: ClientExchange): MaybePromise<void> {
+    return after(this.#parts.tenantConnections.admit(socket, tenant), (isAdmitted) => {
+      if (isAdmitted) return
+      // One of several calls for one request may come after the head of its response.
+      if (!exchange.isBegun) exchange.setHeader('connection', 'close')
+      throw new Refusal('RATE_LIMITED', 'The tenant has as many connections as it may have.')
+    })
   }
 
   #loggerOf(call: Call): Logger {

@@ -1,7 +1,7 @@
 // Limits what each tenant has, so that no tenant uses up the gateway or its upstreams, or keeps others from connecting:
 // calls, streams of notifications, which clients keep open, and connections on which it has made calls.
-import { Refusal } from '@svc/core'
-import { Tally } from '@svc/core/store'
+import { after, type MaybePromise, Refusal } from '@svc/core'
+import { takeWhileOpen, type UseLimit } from '../budget/use-limit.js'
 
 /** The part of a socket that is used. */
 interface ClientSocket {
@@ -9,47 +9,48 @@ interface ClientSocket {
 }
 
 export class TenantConnections {
-  #max: number
-  #open = new Tally()
-  #tenantsOf = new WeakMap<ClientSocket, Set<string>>()
+  #limit: UseLimit
+  #tenantsOf = new WeakMap<ClientSocket, Map<string, MaybePromise<boolean>>>()
 
-  constructor(max: number) {
-    this.#max = max
+  constructor(limit: UseLimit) {
+    this.#limit = limit
   }
 
   /**
    * Counts the connection for the tenant, until it closes. False if the tenant has as many as it may have and this one
    * is not among them.
    */
-  admit(socket: ClientSocket, tenant: string): boolean {
-    const tenants = this.#tenantsOf.get(socket) ?? new Set()
-    if (tenants.has(tenant)) return true
-    if (this.#open.of(tenant) >= this.#max) return false
-    this.#open.add(tenant)
-    this.#tenantsOf.set(socket, tenants.add(tenant))
-    socket.once('close', () => this.#open.remove(tenant))
-    return true
+  admit(socket: ClientSocket, tenant: string): MaybePromise<boolean> {
+    const tenants = this.#tenantsOf.get(socket) ?? new Map<string, MaybePromise<boolean>>()
+    const known = tenants.get(tenant)
+    if (known !== undefined) return known
+    const taken = after(takeWhileOpen(this.#limit, tenant, socket), (isTaken) => {
+      if (isTaken) tenants.set(tenant, true)
+      else tenants.delete(tenant)
+      return isTaken
+    })
+    if (taken === false) return false
+    this.#tenantsOf.set(socket, tenants.set(tenant, taken))
+    return taken
   }
 }
 
 export class TenantCallLimit {
-  #max: number
+  #limit: UseLimit
   #what: string
-  #running = new Tally()
 
   /** `what` names the counted things, in the plural. */
-  constructor(max: number, what: string) {
-    this.#max = max
+  constructor(limit: UseLimit, what: string) {
+    this.#limit = limit
     this.#what = what
   }
 
-  /** Counts one more until the returned function runs. Throws `Refusal` (`RATE_LIMITED`). */
-  acquire(tenant: string): () => void {
-    const running = this.#running.of(tenant)
-    if (running >= this.#max) {
-      throw new Refusal('RATE_LIMITED', `The tenant has ${running} ${this.#what}, as many as it may have.`)
-    }
-    this.#running.add(tenant)
-    return () => this.#running.remove(tenant)
+  /** Counts one more until the returned function runs. Throws or rejects with `Refusal` (`RATE_LIMITED`). */
+  acquire(tenant: string): MaybePromise<() => void> {
+    return after(this.#limit.take(tenant), (isTaken) => {
+      if (isTaken) return () => this.#limit.release(tenant)
+      const { max } = this.#limit
+      throw new Refusal('RATE_LIMITED', `The tenant has ${max} ${this.#what}, as many as it may have.`)
+    })
   }
 }

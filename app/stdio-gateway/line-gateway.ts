@@ -17,15 +17,14 @@ export class LineGateway {
   constructor(builder: GatewayBuilder, name: string | undefined) {
     this.#name = name
     this.#logger = builder.logger
-    this.#gateway = new Gateway(
-      builder,
-      async (host, parts) => {
+    this.#gateway = new Gateway(builder, {
+      openListener: async (host, parts) => {
         this.#router = createRouter(host, parts, () => [])
         return noListener
       },
       // The port of the admin listener belongs to the first process of a policy.
-      true,
-    )
+      sharesAdmin: true,
+    })
   }
 
   /** Rejects if the gateway cannot start. */

@@ -10,7 +10,18 @@ export interface StdioServersParts extends Omit<StdioEndpointParts, 'name' | 'ta
   readonly http: McpServers
 }
 
-export class StdioServers implements McpServers {
+/** The servers of a policy's targets. */
+export interface TargetServers extends McpServers {
+  /** Adds the targets of a policy, before it is in force. */
+  add(targets: Targets, place: StdioPlace): Promise<void>
+  /** Ends what `targets` does not have. */
+  keep(targets: Targets): Promise<void>
+  /** Warnings for `/readyz`; the reasons are in the log. */
+  warnings(): string[]
+  close(): Promise<void>
+}
+
+export class StdioServers implements TargetServers {
   #parts: StdioServersParts
   /** The endpoints by address. */
   #endpoints = new Map<string, StdioEndpoint>()
@@ -44,7 +55,6 @@ export class StdioServers implements McpServers {
     await Promise.all(gone.map(([, endpoint]) => endpoint.close()))
   }
 
-  /** Warnings for `/readyz`; the reasons are in the log. */
   warnings(): string[] {
     return [...this.#endpoints.values()]
       .filter(({ isDown }) => isDown)

@@ -1,4 +1,5 @@
 // The port to a store that all gateways of a deployment share, beside the sections' own stores.
+import type { MaybePromise } from '../call/maybe-promise.js'
 
 /** Values by name, in groups that do not displace each other's values. */
 export interface SharedMap {
@@ -24,7 +25,7 @@ export interface SharedStore {
   /** The secret of this name, made on first use, the same for all gateways. */
   secret(name: string): Promise<string>
   map(name: string, bounds: MapBounds): SharedMap
-  close(): void
+  close(): MaybePromise<void>
 }
 
 /** Opens a connection of its own, which the caller closes. Does not wait for it. */

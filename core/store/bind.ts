@@ -1,6 +1,8 @@
 // Binds a plugin's store: its stage resolves the resource, other code resolves the running store by the port's token.
 import type { DependencyContainer } from 'tsyringe'
 import { type LateBoundMembers, lateBound } from '../plugin/late-bound.js'
+import type { ConfigConflict } from '../plugin/plugin.js'
+import { hostOf } from '../plugin/policy-tokens.js'
 import { services } from '../plugin/services.js'
 import { lifecycleMembers, type StoreLifecycle } from '../plugin/store-lifecycle.js'
 import { bind, bindDefault, type Token } from '../plugin/tokens.js'
@@ -33,4 +35,16 @@ export function bindSharedStore(
 ): void {
   if (board !== undefined) bindDefault(container, services.board, { useValue: board })
   if (sharedStore !== undefined) bindDefault(container, services.sharedStore, { useValue: sharedStore })
+}
+
+/** The mistake of a store in memory, at `path`, for a gateway of several processes. */
+export function checkForWorkers(
+  adapter: unknown,
+  path: ConfigConflict['path'],
+  bindings: DependencyContainer,
+): ConfigConflict[] {
+  const { workers = 1 } = hostOf(bindings)
+  if (adapter !== 'memory' || workers < 2) return []
+  const message = `"memory" is that of one process, and there are ${workers} workers; use lmdb or redis, or --workers 1`
+  return [{ path, message }]
 }

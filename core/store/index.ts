@@ -1,6 +1,6 @@
 // The shared parts of all stores; `/lmdb` and `/redis` have the clients.
 
-export { bindSharedStore, bindStore } from './bind.js'
+export { bindSharedStore, bindStore, checkForWorkers } from './bind.js'
 export { BoundedMap } from './bounded-map.js'
 export { checkDirectory } from './check-directory.js'
 export { makeDirectories } from './directories.js'

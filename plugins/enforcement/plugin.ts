@@ -29,7 +29,7 @@ import {
   tokens,
   verdict,
 } from '@svc/core'
-import { bindStore, type StoreResource } from '@svc/core/store'
+import { bindStore, checkForWorkers, type StoreResource } from '@svc/core/store'
 import { compareEnforcement } from './compare.js'
 import { type EnforcementConfig, enforcementSchema } from './config.js'
 import { Escalations } from './escalation/escalations.js'
@@ -85,6 +85,7 @@ export const enforcementPlugin = definePlugin({
     ...unknownReasons(config, resolveOptional(bindings, policyTokens.reasons) ?? []),
     ...checkTogether(config, bindings),
     ...reportedOnly(config, resolveOptional(bindings, policyTokens.rules) ?? []),
+    ...checkForWorkers(config.escalations.adapter, ['enforcement', 'escalations', 'adapter'], bindings),
   ],
 
   owns: [

@@ -15,7 +15,7 @@ import {
   tokens,
 } from '@svc/core'
 import { nearest } from '@svc/core/policy'
-import { bindSharedStore, type StoreResource } from '@svc/core/store'
+import { bindSharedStore, checkForWorkers, type StoreResource } from '@svc/core/store'
 import { isQuotaAdapter, quotasSchema } from './config.js'
 import { QuotasStage } from './stage.js'
 import { MemoryQuotaAdapter } from './store/memory/counts.js'
@@ -62,7 +62,7 @@ export const quotasPlugin = definePlugin({
       return [{ path, message }]
     }
     const known = [...builtInAdapters, ...(resolveOptional(bindings, quotaAdapters)?.keys() ?? [])]
-    if (known.includes(adapter)) return []
+    if (known.includes(adapter)) return checkForWorkers(adapter, path, bindings)
     const meant = nearest(adapter, known)
     const hint = meant === undefined ? '' : `did you mean "${meant}"? `
     return [

@@ -10,6 +10,8 @@ interface Line {
   readonly adminUrl?: string
   readonly endpoints?: Record<string, string>
   readonly log?: string
+  readonly worker?: number
+  readonly pid?: number
   readonly reason?: string
   readonly signal?: string
 }

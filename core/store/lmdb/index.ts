@@ -2,4 +2,5 @@
 
 export { LmdbBoard } from './board.js'
 export { LmdbMap, type MapKey } from './map.js'
+export { LmdbSharedStore } from './shared-store.js'
 export { LmdbStore } from './store.js'

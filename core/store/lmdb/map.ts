@@ -1,60 +1,73 @@
 // A map on this host's disk, for the gateways of one host without a store that several hosts share.
+import { createHash } from 'node:crypto'
 import type { MapBounds, SharedMap } from '../../plugin/shared-store.js'
 import type { Clock } from '../../plugin/tokens.js'
 import type { LmdbStore } from './store.js'
 
-/** A value behind its end; the names by their ends; the number of names of a group. */
+/**
+ * A value behind its end; the names by their ends; the number of names of a group; a secret, which no map has. Groups and names are hashes, because
+ * the length of a key is limited.
+ */
 export type MapKey =
   | ['value', map: string, group: string, name: string]
   | ['end', map: string, group: string, endsAt: number, name: string]
   | ['count', map: string, group: string]
+  | ['secret', name: string]
 
 const NOTHING = Buffer.alloc(0)
 /** Bytes of the end before a value: milliseconds since the epoch, as a double. */
 const END = 8
+/** Values of other groups that each operation removes if they have ended. */
+const SWEPT = 2
 
 export class LmdbMap implements SharedMap {
   #store: LmdbStore<MapKey>
   #name: string
   #bounds: MapBounds
   #clock: Pick<Clock, 'now'>
+  #sweepFrom: MapKey
 
   constructor(store: LmdbStore<MapKey>, name: string, bounds: MapBounds, clock: Pick<Clock, 'now'>) {
     this.#store = store
     this.#name = name
     this.#bounds = bounds
     this.#clock = clock
+    this.#sweepFrom = ['end', name, '', 0, '']
   }
 
   /** Outside a transaction, as a read waits for no writer. */
   async get(group: string, names: readonly string[]): Promise<(string | undefined)[]> {
-    return names.map((name) => this.#known(group, name))
+    // What other processes have written is visible to a new read only.
+    this.#store.db.resetReadTxn()
+    const inGroup = hashOf(group)
+    return names.map((name) => this.#known(inGroup, hashOf(name)))
   }
 
   set(group: string, entries: readonly (readonly [name: string, value: string])[]): Promise<void> {
     return this.#store.transact(() => {
-      for (const [name, value] of entries) this.#put(group, name, value)
+      for (const [name, value] of entries) this.#put(hashOf(group), hashOf(name), value)
+      this.#sweep()
     })
   }
 
   add(group: string, name: string, value: string): Promise<string | undefined> {
     return this.#store.transact(() => {
-      const known = this.#known(group, name)
-      if (known === undefined) this.#put(group, name, value)
+      const known = this.#known(hashOf(group), hashOf(name))
+      if (known === undefined) this.#put(hashOf(group), hashOf(name), value)
       return known
     })
   }
 
   replace(group: string, name: string, before: string, value: string): Promise<boolean> {
     return this.#store.transact(() => {
-      if (this.#known(group, name) !== before) return false
-      this.#put(group, name, value)
+      if (this.#known(hashOf(group), hashOf(name)) !== before) return false
+      this.#put(hashOf(group), hashOf(name), value)
       return true
     })
   }
 
   delete(group: string, name: string): Promise<void> {
-    return this.#store.transact(() => this.#remove(group, name))
+    return this.#store.transact(() => this.#remove(hashOf(group), hashOf(name)))
   }
 
   #known(group: string, name: string): string | undefined {
@@ -88,6 +101,18 @@ export class LmdbMap implements SharedMap {
     for (const key of [...keys]) this.#remove(group, String(key[4]))
   }
 
+  /** Removes what has ended of groups that are not written any more. Each process sweeps from its own position. */
+  #sweep(): void {
+    const end: MapKey = ['end', this.#name, '\uffff', 0, '']
+    const range = { start: this.#sweepFrom, exclusiveStart: true, end }
+    const keys = [...this.#store.db.getKeys({ ...range, limit: SWEPT })]
+    for (const key of keys) {
+      if (key[0] === 'end' && key[3] <= this.#clock.now()) this.#remove(key[2], key[4])
+    }
+    const last = keys.at(-1)
+    this.#sweepFrom = keys.length < SWEPT || last === undefined ? ['end', this.#name, '', 0, ''] : last
+  }
+
   #remove(group: string, name: string): void {
     const { db } = this.#store
     const stored = db.get(['value', this.#name, group, name])
@@ -104,6 +129,11 @@ export class LmdbMap implements SharedMap {
   #setCount(group: string, count: number): void {
     const stored = Buffer.allocUnsafe(4)
     stored.writeUInt32BE(count)
-    this.#store.db.put(['count', this.#name, group], stored)
+    if (count > 0) this.#store.db.put(['count', this.#name, group], stored)
+    else this.#store.db.remove(['count', this.#name, group])
   }
+}
+
+function hashOf(text: string): string {
+  return createHash('sha256').update(text).digest('base64url')
 }

@@ -163,10 +163,10 @@ describe('svc gateway', () => {
         ['give --policy FILE, or --target URL|COMMAND', '(npx svc-sdk gateway --help lists the options)'],
       ],
       [
-        'for --workers, which is not available yet',
+        'for a number of workers that cannot be',
         valid,
-        ['--policy', 'policy.yaml', '--workers', '2'],
-        ['--workers: not available yet'],
+        ['--policy', 'policy.yaml', '--workers', '0'],
+        ['--workers: "0" is given; expected 1 to 256, or auto'],
       ],
       [
         'for --watch without a policy file',

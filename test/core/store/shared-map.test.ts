@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { MapBounds, SharedMap } from '@svc/core'
-import { LmdbMap, LmdbStore, type MapKey } from '@svc/core/lmdb'
+import { LmdbMap, LmdbSharedStore, LmdbStore, type MapKey } from '@svc/core/lmdb'
 import { RedisSharedStore } from '@svc/core/redis'
 import { MemoryMap } from '@svc/core/store'
 import { expect } from 'chai'
@@ -130,6 +130,30 @@ describe('a shared map', function () {
       randomUUID(),
       given,
     ))
+
+  it('on disk is the same for all processes of a host, as are its secrets', async () => {
+    const [one, other] = [1, 2].map(() => new LmdbSharedStore(`${dir.path}/shared`, clock))
+    const name = 'x'.repeat(5_000)
+    await one?.map('m', bounds).set(name, [[name, '1']])
+    expect(await other?.map('m', bounds).get(name, [name])).to.deep.equal(['1'])
+    const secret = await one?.secret('s')
+    expect(secret).to.have.length.of.at.least(32)
+    expect(await other?.secret('s')).to.equal(secret)
+    expect(await one?.secret('t')).not.to.equal(secret)
+    await Promise.all([one?.close(), other?.close()])
+  })
+
+  it('on disk removes what has ended of groups that are not written any more', async () => {
+    let now = 1_000
+    const map = new LmdbMap(disk, randomUUID(), { ttlMs: 10, maxEntries: 3 }, { now: () => now })
+    const groups = Array.from({ length: 20 }, (_, i) => `g${i}`)
+    for (const group of groups) await map.set(group, [['a', '1']])
+    now += 11
+    for (const _ of groups) for (let i = 0; i < 2; i++) await map.set('h', [['a', '2']])
+    now -= 11
+    const kept = await Promise.all(groups.map((group) => map.get(group, ['a'])))
+    expect(kept.flat().filter((value) => value !== undefined)).to.deep.equal([])
+  })
 
   it('in Redis leaves no keys behind when its time is over', async () => {
     const prefix = `${randomUUID()}:`

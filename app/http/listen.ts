@@ -1,0 +1,36 @@
+// Listens on an address. The errors say what to do.
+import type { AddressInfo, Server } from 'node:net'
+
+const remedies = new Map([
+  ['EADDRINUSE', 'the port is taken: end what listens there, or choose another port (0 picks a free one)'],
+  ['EACCES', 'this user may not listen there: choose a port from 1024 on'],
+  ['EADDRNOTAVAIL', 'this machine does not have that address: choose one of its own, or 0.0.0.0 for all'],
+])
+
+/** The error with the remedy in its message and the same `code`; an unknown error is returned as it is. */
+function listenError(error: NodeJS.ErrnoException, at: { host: string; port: number }): Error {
+  const remedy = remedies.get(error.code ?? '')
+  if (remedy === undefined) return error
+  const address = `${at.host.includes(':') ? `[${at.host}]` : at.host}:${at.port}`
+  const explained = new Error(`cannot listen on ${address}, ${remedy}`, { cause: error })
+  return Object.assign(explained, { code: error.code })
+}
+
+/** Resolves with the port. Rejects if the address is in use or not of this machine, with the `code` of the system's error. */
+export function listenOn(
+  server: Server,
+  at: { readonly host: string; readonly port: number },
+): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const refuse = (error: NodeJS.ErrnoException): void => reject(listenError(error, at))
+    server.once('error', refuse)
+    server.listen(at.port, at.host, () => {
+      server.off('error', refuse)
+      resolve((server.address() as AddressInfo).port)
+    })
+  })
+}
+
+export function listenerUrl(host: string, port: number, isSecure: boolean): string {
+  return `${isSecure ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${port}`
+}

@@ -1,0 +1,37 @@
+// Decides when a worker that ended is replaced, and when its replacements have failed too often.
+import type { WorkerEnd } from './worker-process.js'
+
+/** A worker that served this long was not broken from its start, in milliseconds. */
+const stableMs = 10_000
+const baseMs = 100
+const maxMs = 5_000
+/** Failures in a row after which the gateway gives up. */
+const maxFailures = 5
+
+/** Signals that others send: a worker does not end itself with these. */
+const signalsOfOthers: ReadonlySet<string> = new Set(['SIGKILL', 'SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT'])
+
+export class RestartBackoff {
+  /** Ends in a row of workers that were not stable. */
+  #ends = 0
+  /** Those of them that the worker caused itself. */
+  #failures = 0
+
+  /** `servedMs` is undefined if the worker did not come so far as to serve. */
+  ended({ signal }: WorkerEnd, servedMs: number | undefined): void {
+    if (servedMs !== undefined && servedMs >= stableMs) {
+      this.#ends = 0
+      this.#failures = 0
+    }
+    this.#ends++
+    if (servedMs === undefined || signal === null || !signalsOfOthers.has(signal)) this.#failures++
+  }
+
+  get waitMs(): number {
+    return this.#ends < 2 ? 0 : Math.min(maxMs, baseMs * 2 ** (this.#ends - 2))
+  }
+
+  get isExhausted(): boolean {
+    return this.#failures >= maxFailures
+  }
+}

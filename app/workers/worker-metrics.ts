@@ -1,0 +1,118 @@
+// The metrics of all workers as one: counters and histograms are added up, also those of workers that have ended, because
+// a counter must not fall; gauges, and the metrics of processes, get the label `worker`.
+import { ownMetrics } from '../metrics/metric-table.js'
+import type { WorkerProcess } from './worker-process.js'
+
+/** A worker that does not respond in time is shown with its last values, in milliseconds. */
+const responseMs = 2_000
+
+interface Family {
+  /** The lines for HELP and TYPE. */
+  readonly head: string[]
+  readonly isSum: boolean
+  /** The values by name and labels, as in the text. */
+  readonly samples: Map<string, string>
+}
+
+type Families = Map<string, Family>
+
+export class MetricsOfWorkers {
+  #last = new Map<number, Families>()
+  /** Sums of the workers that have ended. */
+  #ended: Families = new Map()
+  #restarts = 0
+
+  /** The metrics in the text format (version 0.0.4). */
+  async text(workers: readonly WorkerProcess[]): Promise<string> {
+    await Promise.all(workers.map((worker) => this.#read(worker)))
+    const all: Families = new Map()
+    add(all, this.#ended)
+    for (const [worker, families] of this.#last) {
+      add(all, families)
+      label(all, families, worker)
+    }
+    const own = [
+      ...ownFamily('svc_workers', workers.length),
+      ...ownFamily('svc_worker_restarts_total', this.#restarts),
+    ]
+    const lines = [...all.values()].flatMap(({ head, samples }) => [
+      ...head,
+      ...[...samples].map(([sample, value]) => `${sample} ${value}`),
+      '',
+    ])
+    return [...lines, ...own].join('\n')
+  }
+
+  ended(worker: number): void {
+    add(this.#ended, this.#last.get(worker) ?? new Map())
+    this.#last.delete(worker)
+  }
+
+  replaced(): void {
+    this.#restarts++
+  }
+
+  async #read(worker: WorkerProcess): Promise<void> {
+    let timer: NodeJS.Timeout | undefined
+    const late = new Promise<undefined>((resolve) => {
+      timer = setTimeout(() => resolve(undefined), responseMs)
+    })
+    // Its end rejects the call: what it counted until the last time is kept.
+    const text = await Promise.race([worker.calls.call('metrics').catch(() => undefined), late])
+    clearTimeout(timer)
+    if (text !== undefined && worker.isServing) this.#last.set(worker.number, familiesIn(text))
+  }
+}
+
+function ownFamily(name: 'svc_workers' | 'svc_worker_restarts_total', value: number): string[] {
+  const { help, kind } = ownMetrics[name]
+  return [`# HELP ${name} ${help}`, `# TYPE ${name} ${kind}`, `${name} ${value}`, '']
+}
+
+function familiesIn(text: string): Families {
+  const families: Families = new Map()
+  let head: string[] = []
+  let family: Family | undefined
+  for (const line of text.split('\n')) {
+    if (line.startsWith('# HELP ')) head = [line]
+    else if (line.startsWith('# TYPE ')) {
+      const [, , name = '', type = ''] = line.split(' ')
+      const isSum = type !== 'gauge' && !/^(process|nodejs)_/.test(name)
+      family = { head: [...head, line], isSum, samples: new Map() }
+      families.set(name, family)
+    } else if (line !== '') {
+      // A value has no space, and what is before it may have some.
+      const end = line.lastIndexOf(' ')
+      family?.samples.set(line.slice(0, end), line.slice(end + 1))
+    }
+  }
+  return families
+}
+
+/** Adds what is a sum. */
+function add(all: Families, families: Families): void {
+  for (const [name, { head, isSum, samples }] of families) {
+    if (!isSum) continue
+    const family = all.get(name) ?? { head, isSum, samples: new Map<string, string>() }
+    all.set(name, family)
+    for (const [sample, value] of samples) {
+      family.samples.set(sample, String(Number(family.samples.get(sample) ?? 0) + Number(value)))
+    }
+  }
+}
+
+/** Adds what is not a sum, for the worker. */
+function label(all: Families, families: Families, worker: number): void {
+  for (const [name, { head, isSum, samples }] of families) {
+    if (isSum) continue
+    const family = all.get(name) ?? { head, isSum, samples: new Map<string, string>() }
+    all.set(name, family)
+    for (const [sample, value] of samples) family.samples.set(labelled(sample, worker), value)
+  }
+}
+
+function labelled(sample: string, worker: number): string {
+  const begin = sample.indexOf('{')
+  if (begin === -1) return `${sample}{worker="${worker}"}`
+  return `${sample.slice(0, begin)}{worker="${worker}",${sample.slice(begin + 1)}`
+}

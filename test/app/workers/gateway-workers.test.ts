@@ -1,0 +1,238 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { Agent, request } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { generateKeyFile } from '@svc/plugin-audit/log'
+import { expect } from 'chai'
+import { runSvc } from '../../support/command.js'
+import { Running } from '../../support/gateway-process.js'
+import { heldUpstream } from '../../support/held-upstream.js'
+import { startUpstream, type TestUpstream } from '../../support/upstream.js'
+
+const token = 'the-token-of-this-one-test'
+
+/** Sends one call on a connection of its own, so that calls go to the workers in turn. Resolves with the status. */
+function call(url: string | undefined): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const agent = new Agent()
+    const sending = request(
+      `${url}/mcp/files/read@1`,
+      { method: 'POST', agent, timeout: 20_000 },
+      (response) => {
+        response.resume().once('end', () => resolve(response.statusCode ?? 0))
+      },
+    )
+    sending.once('timeout', () => sending.destroy(new Error('no response in time')))
+    sending.once('error', reject).once('close', () => agent.destroy())
+    sending.end('{}')
+  })
+}
+
+const pause = (ms: number) => new Promise<undefined>((resolve) => setTimeout(() => resolve(undefined), ms))
+
+async function metricsOf(adminUrl: string | undefined): Promise<string> {
+  const response = await fetch(`${adminUrl}/metrics`, { headers: { authorization: `Bearer ${token}` } })
+  return response.text()
+}
+
+/** The sum of a metric over its labels. */
+function totalOf(metrics: string, name: string): number {
+  const values = metrics
+    .split('\n')
+    .filter((line) => line.startsWith(`${name} `) || line.startsWith(`${name}{`))
+  return values.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' '))), 0)
+}
+
+const faultyStage = new URL('./faulty-stage.js', import.meta.url).href
+
+describe('svc gateway --workers', function () {
+  this.timeout(120_000)
+  let home: string
+  let policy: string
+  let upstream: TestUpstream
+
+  /** `plan` limits the calls of each tool. */
+  const write = ({ sections = '', quotas = 'lmdb', plan = '{}' } = {}): void =>
+    writeFileSync(
+      policy,
+      `tenant: acme
+port: 0
+targets: { files: "${upstream.url}" }
+audit: { gatewayName: gw, gatewayVersion: 1.0.0, signer: { keyRef: file://./key }, checkpointIntervalMs: 100, intent: all }
+entitlements: { default_plan: free, tenants: { acme: { plan: free, allowlist: [files/read] } }, plans: { free: ${plan} } }
+quotas: { adapter: ${quotas} }
+authn: { allowUnauthenticated: true }
+admin: { port: 0, tokenRef: file://token }
+${sections}`,
+    )
+  const writeFaulty = (fault: string): void => {
+    const faulty = `{ fault: ${fault}, file: ${join(home, 'broken')} }`
+    write({ sections: `plugins: [{ use: "${faultyStage}" }]\nfaulty: ${faulty}\n` })
+  }
+  const start = (): Running => new Running(['--policy', policy, '--workers', '2'])
+
+  beforeEach(async () => {
+    home = mkdtempSync(join(tmpdir(), 'svc-test-'))
+    policy = join(home, 'policy.yaml')
+    generateKeyFile(join(home, 'key'))
+    writeFileSync(join(home, 'token'), token, { mode: 0o600 })
+    upstream = await startUpstream()
+    write()
+  })
+
+  afterEach(async () => {
+    await upstream[Symbol.asyncDispose]()
+    rmSync(home, { recursive: true, force: true })
+  })
+
+  /** Waits for both workers. */
+  async function started(gateway: Running) {
+    const pids = new Map<number, number>()
+    for (let i = 0; i < 2; i++) {
+      const { worker = -1, pid = 0 } = await gateway.line('worker started')
+      pids.set(worker, pid)
+    }
+    const { url, adminUrl } = await gateway.line('listening')
+    return { url, adminUrl, pidOf: (worker: number) => pids.get(worker) ?? 0 }
+  }
+
+  /** Ends it, and expects a log without a finding. Returns how many records it has. */
+  async function ended(gateway: Running): Promise<number> {
+    gateway.child.kill('SIGTERM')
+    expect(await gateway.exit).to.equal(0)
+    const { out, code } = await runSvc('audit', 'verify', join(home, '.svc', 'audit'), '--json')
+    expect(code, out).to.equal(0)
+    return (JSON.parse(out) as { records: number }).records
+  }
+
+  it('serves on one port with one quota, one log and one set of metrics, and ends with 0', async () => {
+    write({ plan: '{ calls_per_day: 7 }' })
+    await using gateway = start()
+    const { url, adminUrl } = await started(gateway)
+    const statuses = await Promise.all(Array.from({ length: 20 }, () => call(url)))
+    expect(
+      statuses.filter((status) => status === 200),
+      String(statuses),
+    ).to.have.length(7)
+    expect(statuses.filter((status) => status === 429)).to.have.length(13)
+    const metrics = await metricsOf(adminUrl)
+    expect(totalOf(metrics, 'svc_calls_total')).to.equal(20)
+    expect(totalOf(metrics, 'svc_workers')).to.equal(2)
+    expect(metrics)
+      .to.match(/^svc_ready\{worker="0"\} 1$/m)
+      .and.to.match(/^svc_ready\{worker="1"\} 1$/m)
+    expect(await ended(gateway)).to.equal(20)
+  })
+
+  it('counts calls in flight and connections of a tenant, and of all clients, for the host', async () => {
+    write({
+      sections: 'server: { maxCallsPerTenant: 3, maxConnectionsPerTenant: 5, maxConnectionsPerAddress: 9 }\n',
+    })
+    const held = heldUpstream()
+    await using slow = await startUpstream(held.response)
+    writeFileSync(policy, readFileSync(policy, 'utf8').replace(upstream.url, slow.url))
+    await using gateway = start()
+    const { url } = await started(gateway)
+    const calls = Array.from({ length: 8 }, () =>
+      call(url).catch((error: NodeJS.ErrnoException) => error.code),
+    )
+    const responses = [await held.next(), await held.next(), await held.next()]
+    const refused = await Promise.all(calls.map((one) => Promise.race([one, pause(300)])))
+    expect(refused.filter((status) => status === 429)).to.have.length(5)
+    for (const response of responses) response.end('{}')
+    const statuses = await Promise.all(calls)
+    expect(statuses.filter((status) => status === 200)).to.have.length(3)
+    await ended(gateway)
+  })
+
+  it('replaces killed workers while its port stays open, and loses no call that it responded to', async () => {
+    await using gateway = start()
+    const { url, adminUrl, pidOf } = await started(gateway)
+    const replaced: number[] = []
+    const results: Promise<number | string>[] = []
+    const send = (): void => {
+      results.push(call(url).catch((error: NodeJS.ErrnoException) => error.code ?? error.message))
+    }
+    const sending = setInterval(send, 20)
+    for (const worker of [0, 1]) {
+      process.kill(pidOf(worker), 'SIGKILL')
+      const { pid = 0, ...line } = await gateway.line('worker started')
+      expect(line.worker).to.equal(worker)
+      replaced.push(pid)
+    }
+    for (const pid of replaced) process.kill(pid, 'SIGKILL')
+    for (const _ of replaced) await gateway.line('worker started')
+    clearInterval(sending)
+    const ends = await Promise.all(results)
+    // What a killed worker was working on ends without a response. No connection is refused, even while there is no worker.
+    expect(ends.filter((end) => end !== 200 && end !== 'ECONNRESET')).to.deep.equal([])
+    const responded = ends.filter((end) => end === 200).length
+    expect(responded).to.be.greaterThan(ends.length / 2)
+    expect(totalOf(await metricsOf(adminUrl), 'svc_worker_restarts_total')).to.equal(4)
+    const records = await ended(gateway)
+    expect(records).to.be.within(responded, ends.length)
+    expect(records).to.be.at.least(upstream.calls.length)
+  })
+
+  it('reloads in all workers or in none, also if one dies meanwhile', async () => {
+    writeFaulty('none')
+    await using gateway = start()
+    const { url, adminUrl } = await started(gateway)
+    const reload = async (fault: string, says: string) => {
+      writeFaulty(fault)
+      gateway.child.kill('SIGHUP')
+      return gateway.line(says)
+    }
+    const refused = 'policy not reloaded; the old one stays in force'
+    expect((await reload('fails in worker 1', refused)).reason).to.match(/worker 1 cannot start it/)
+    expect((await reload('dies in worker 1', refused)).reason).to.match(/a worker has ended/)
+    expect((await gateway.line('worker started')).worker).to.equal(1)
+    writeFileSync(policy, 'tenant: [')
+    gateway.child.kill('SIGHUP')
+    await gateway.line(refused)
+    await reload('dies in worker 1 when it stops', 'policy reloaded')
+    await reload('none', 'policy reloaded')
+    // Worker 1 died when its policy was replaced, and is replaced by one that runs the new policy.
+    expect((await gateway.line('worker started')).worker).to.equal(1)
+    const digests = new Set<string | undefined>()
+    for (let i = 0; i < 4; i++) expect(await call(url)).to.equal(200)
+    const { out } = await runSvc(
+      'audit',
+      'show',
+      join(home, '.svc', 'audit'),
+      '--tool',
+      'read',
+      '--format',
+      'ndjson',
+    )
+    for (const line of out.trim().split('\n'))
+      digests.add((JSON.parse(line) as { policy_sha256: string }).policy_sha256)
+    expect(digests.size).to.equal(1)
+    const metrics = await metricsOf(adminUrl)
+    expect(metrics).to.match(/^svc_policy_reloads_total\{result="success"\} 2$/m)
+    expect(metrics).to.match(/^svc_policy_reloads_total\{result="refused"\} 3$/m)
+    await ended(gateway)
+  })
+
+  it('ends with 1 if the replacements of a worker keep failing', async () => {
+    writeFaulty('dies')
+    await using gateway = start()
+    const { pidOf } = await started(gateway)
+    writeFileSync(join(home, 'broken'), '')
+    process.kill(pidOf(0), 'SIGKILL')
+    expect((await gateway.line('the gateway ends')).reason).to.match(/^worker 0 has ended too often/)
+    expect(await gateway.exit).to.equal(1)
+  })
+
+  it('refuses stores in memory, and reports a start that fails once', async () => {
+    write({ quotas: 'memory' })
+    await using refused = start()
+    expect(await refused.exit).to.equal(1)
+    expect(refused.stderr).to.match(/policy.yaml:6:\d+ quotas.adapter: "memory" is that of one process/)
+    expect(refused.stderr).to.match(/use lmdb or redis, or --workers 1\n$/)
+    writeFaulty('fails in worker 1')
+    await using failed = start()
+    expect(await failed.exit).to.equal(1)
+    expect(failed.stderr).to.equal('svc-sdk gateway: stage faulty did not start: worker 1 cannot start it\n')
+  })
+})
