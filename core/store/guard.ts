@@ -46,10 +46,13 @@ interface Observers {
 
 /** Milliseconds between two log lines about a failing store. */
 const LOG_INTERVAL_MS = 10_000
+/** How long the last failure is a warning, unless an operation succeeds, milliseconds. */
+const WARNING_MS = 60_000
 
 /**
  * The store with every operation guarded. A failed operation rejects with the `Refusal` `STORE_UNAVAILABLE`, whose
- * cause is the error, and is counted and logged. An operation that returns without a promise is guarded without one;
+ * cause is the error, is counted and logged, and is a warning until one succeeds: a store that responds may refuse every
+ * operation, as a Redis that is full does. An operation that returns without a promise is guarded without one;
  * its failure is thrown.
  */
 export function guarded<T extends StoreLifecycle>(
@@ -62,9 +65,11 @@ export function guarded<T extends StoreLifecycle>(
   const deadline = store.inProcess === true ? undefined : new Deadline(name, timeoutMs, clock, ended)
   let failures = 0
   let logAt = Number.NEGATIVE_INFINITY
+  let last: { readonly message: string; readonly at: number } | undefined
 
   const failure = (cause: unknown): Refusal => {
     failures++
+    last = { message: messageOf(cause), at: clock.monotonic() }
     meter?.count(failureMetric)
     if (clock.monotonic() >= logAt) {
       logAt = clock.monotonic() + LOG_INTERVAL_MS
@@ -80,6 +85,7 @@ export function guarded<T extends StoreLifecycle>(
     if (typeof method !== 'function') continue
     const checked = (result: unknown): unknown => {
       check?.(result)
+      last = undefined
       return result
     }
     const refuse = (cause: unknown): never => {
@@ -98,7 +104,11 @@ export function guarded<T extends StoreLifecycle>(
     })
   }
   const ready = () => (deadline?.isHanging ? `the ${name} does not respond` : store.ready?.())
-  return Object.assign(own, { ready, warning: () => store.warning?.() })
+  const warning = () => {
+    if (last === undefined || clock.monotonic() - last.at >= WARNING_MS) return store.warning?.()
+    return `the ${name} fails: ${last.message}; ${whileDown}`
+  }
+  return Object.assign(own, { ready, warning })
 }
 
 /**

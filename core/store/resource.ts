@@ -167,6 +167,11 @@ export class StoreResource<T extends StoreLifecycle> {
     return this.#running === undefined ? `the ${this.#options.name} is not open` : this.#running.ready?.()
   }
 
+  /** A problem for the operator while calls are served. */
+  warning(): string | undefined {
+    return this.#running?.warning?.()
+  }
+
   /** Checks the store for `svc doctor`. A store on disk is not opened, because that makes its files. */
   async doctor(): Promise<readonly DoctorCheck[]> {
     const { name, kind, instance, isOptional } = this.#options

@@ -52,6 +52,10 @@ export class EnforcementStage implements Stage {
     return this.#escalation?.escalations.ready()
   }
 
+  warning(): string | undefined {
+    return this.#escalation?.escalations.warning()
+  }
+
   handle(call: Call, next: Next): MaybePromise<Outcome> {
     return after(this.#ruleFor(call), (rule) => {
       call.set(verdict, rule)

@@ -54,6 +54,11 @@ export class QuotasStage implements Stage {
     return this.#failureMode === 'closed' ? this.#store.ready() : undefined
   }
 
+  warning(): string | undefined {
+    const unavailable = this.#failureMode === 'closed' ? undefined : this.#store.ready()
+    return unavailable ?? this.#store.warning()
+  }
+
   handle(call: Call, next: Next): MaybePromise<Outcome> {
     const apply = call.get(limits)
     if (apply === undefined || apply.length === 0) return next()

@@ -93,6 +93,10 @@ export class Escalations {
     return this.#store.ready()
   }
 
+  warning(): string | undefined {
+    return this.#store.warning()
+  }
+
   /** Throws before the start. */
   get service(): EscalationService {
     return this.#running.service

@@ -1,0 +1,122 @@
+// Redis responds, and refuses what the stores ask: calls go on or are refused as the policy says, and operators see why.
+import { expect } from 'chai'
+import type { GatewaySettings } from 'svc-sdk'
+import { startTestGateway, type TestGateway } from '../../support/gateway.js'
+import { type RedisServer, startRedis } from '../../support/redis.js'
+import { startUpstream, type TestUpstream } from '../../support/upstream.js'
+
+interface State {
+  readonly name: string
+  /** Flags of the server. */
+  readonly args?: readonly string[]
+  /** Absent: from the start. */
+  begin?(redis: RedisServer): Promise<unknown>
+  /** Absent: the server stays as it is. */
+  end?(redis: RedisServer): Promise<unknown>
+  /** The reason in logs and on `/readyz`. */
+  readonly reason: RegExp
+}
+
+const states: readonly State[] = [
+  {
+    name: 'read-only, as a replica after a failover',
+    begin: (redis) => redis.send('REPLICAOF', '127.0.0.1', '1'),
+    end: (redis) => redis.send('REPLICAOF', 'NO', 'ONE'),
+    reason: /READONLY|Connection is closed|not connected/,
+  },
+  {
+    name: 'full, with maxmemory and noeviction',
+    begin: (redis) => redis.send('CONFIG', 'SET', 'maxmemory', '1'),
+    end: (redis) => redis.send('CONFIG', 'SET', 'maxmemory', '0'),
+    reason: /OOM/,
+  },
+  {
+    name: 'without the replicas that min-replicas-to-write asks for',
+    begin: (redis) => redis.send('CONFIG', 'SET', 'min-replicas-to-write', '1'),
+    end: (redis) => redis.send('CONFIG', 'SET', 'min-replicas-to-write', '0'),
+    reason: /NOREPLICAS/,
+  },
+  {
+    name: 'older, without a command that is needed',
+    args: ['--rename-command', 'EVALSHA', ''],
+    reason: /unknown command/,
+  },
+  {
+    name: 'closed to this user for scripts',
+    begin: (redis) => redis.send('ACL', 'SETUSER', 'default', '-evalsha'),
+    end: (redis) => redis.send('ACL', 'SETUSER', 'default', '+evalsha'),
+    reason: /NOPERM/,
+  },
+]
+
+interface Use {
+  readonly name: string
+  readonly settings: (redisUrl: string) => Partial<GatewaySettings>
+  readonly headers?: Record<string, string>
+  /** While Redis refuses. */
+  readonly status: number
+  readonly effect: RegExp
+}
+
+const limits = {
+  default_plan: 'free',
+  plans: { free: { allowlist: ['*'], calls_per_day: 100 } },
+  tenants: {},
+}
+const quotas = (failure_mode: 'closed' | 'open' | 'local') => (redisUrl: string) => ({
+  entitlements: limits,
+  quotas: { adapter: 'redis', redisUrl, failure_mode },
+})
+
+const uses: readonly Use[] = [
+  { name: 'quotas, closed', settings: quotas('closed'), status: 503, effect: /limited calls are refused/ },
+  { name: 'quotas, open', settings: quotas('open'), status: 200, effect: /let through uncounted/ },
+  { name: 'quotas, local', settings: quotas('local'), status: 200, effect: /counted in this process alone/ },
+  {
+    name: 'dedupe',
+    settings: (redisUrl) => ({ dedupe: { enabled: true, redisUrl } }),
+    headers: { 'idempotency-key': 'order-1' },
+    status: 503,
+    effect: /calls with an idempotency key are refused/,
+  },
+]
+
+describe('a gateway whose Redis is', () => {
+  let upstream: TestUpstream
+  beforeEach(async () => {
+    upstream = await startUpstream()
+  })
+  afterEach(() => upstream[Symbol.asyncDispose]())
+
+  const readiness = async ({ url }: TestGateway) =>
+    JSON.stringify(await (await fetch(`${url}/readyz`)).json())
+
+  for (const { name, args, begin, end, reason } of states) {
+    it(`${name}: serves or refuses calls as the policy says, with the reason in logs, metrics and /readyz`, async () => {
+      await using redis = await startRedis(args)
+      for (const use of uses) {
+        await using gateway = await startTestGateway({
+          targets: { files: upstream.url },
+          admin: { port: 0 },
+          ...use.settings(redis.url),
+        })
+        const call = async () => (await gateway.invoke('/mcp/files/read@1', {}, use.headers)).status
+        upstream.calls.length = 0
+        await begin?.(redis)
+        expect(await call(), use.name).to.equal(use.status)
+        expect(upstream.calls, use.name).to.have.length(use.status === 200 ? 1 : 0)
+        const said = gateway.log.lines
+          .map(({ message, fields }) => `${message} ${JSON.stringify(fields)}`)
+          .join('\n')
+        expect(said, use.name).to.match(use.effect).and.match(reason)
+        expect(await readiness(gateway), use.name).to.match(reason)
+        const metrics = await (await fetch(`${(await gateway.handle.ready()).adminUrl}/metrics`)).text()
+        expect(metrics, use.name).to.match(/svc_(?:quota|dedupe)_store_failures_total [1-9]/)
+        if (end === undefined) continue
+        await end(redis)
+        // The connection may be opened anew meanwhile.
+        while ((await call()) !== 200 || reason.test(await readiness(gateway)));
+      }
+    })
+  }
+})
