@@ -20,6 +20,7 @@ import { measureProfile } from './profile.js'
 import { measureRedis } from './redis.js'
 import { measureRules } from './rules.js'
 import { measureScale } from './scale.js'
+import { measureSignals } from './signals.js'
 import { measureStreams } from './streams.js'
 import { measureTamperEvidence } from './tamper-evidence.js'
 import { measureUpload } from './upload.js'
@@ -34,6 +35,7 @@ const measures: Readonly<Record<string, (disk: string, quick: boolean) => Promis
   profile: measureProfile,
   policy: measurePolicy,
   rules: measureRules,
+  signals: measureSignals,
   cold: measureColdStart,
   import: measureImportTime,
   json: measureJson,

@@ -1,6 +1,6 @@
 // The CPU of whole calls under several policies, in alternating rounds.
 import { requestsFor } from './requests.js'
-import { Scene } from './scene.js'
+import { Scene, type SubjectOptions } from './scene.js'
 
 export const CONNECTIONS = 16
 
@@ -9,11 +9,14 @@ export async function cpuOfCalls<Name>(
   disk: string,
   quick: boolean,
   settings: ReadonlyMap<Name, Parameters<typeof Scene.set>[1]>,
+  optionsOf: (name: Name) => SubjectOptions = () => ({}),
 ): Promise<Map<Name, number[]>> {
   const scenes: { name: Name; scene: Scene; cpu: number[] }[] = []
   try {
     for (const [name, of] of settings) scenes.push({ name, scene: await Scene.set(disk, of), cpu: [] })
-    const gateways = await Promise.all(scenes.map(({ scene }) => scene.subject('gateway')))
+    const gateways = await Promise.all(
+      scenes.map(({ name, scene }) => scene.subject('gateway', optionsOf(name))),
+    )
     for (let round = -1; round < (quick ? 3 : 7); round++) {
       for (const [i, { scene, cpu }] of scenes.entries()) {
         const gateway = gateways[i]

@@ -26,6 +26,7 @@ interface SceneParts {
 
 export interface SubjectOptions {
   readonly execArgv?: readonly string[]
+  readonly env?: Readonly<Record<string, string>>
   /** Default: 1. */
   readonly cores?: 1 | 2
 }
@@ -100,11 +101,12 @@ export class Scene {
   }
 
   async #start(module: string, arg: string | undefined, options: SubjectOptions): Promise<Child> {
-    const { execArgv = [], cores = 1 } = options
+    const { execArgv = [], env = {}, cores = 1 } = options
     const pinned = cores === 1 ? SUBJECT_CORE : SUBJECT_CORES
     const child = await Child.start(`gateway/${module}`, {
       cores: this.pinned ? pinned : undefined,
       execArgv,
+      env,
       args: arg === undefined ? [] : [arg],
     })
     this.#subjects.push(child)

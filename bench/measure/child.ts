@@ -82,6 +82,8 @@ export interface ChildOptions {
   readonly cores?: string | undefined
   readonly execArgv?: readonly string[]
   readonly args?: readonly string[]
+  /** Variables beside those of this process. */
+  readonly env?: Readonly<Record<string, string>>
 }
 
 /** In the parent: one child process. */
@@ -103,12 +105,18 @@ export class Child {
   }
 
   /** Runs a module of `bench/dist`. Rejects when it ends before it is ready. */
-  static async start(module: string, { cores, execArgv = [], args = [] }: ChildOptions): Promise<Child> {
+  static async start(
+    module: string,
+    { cores, execArgv = [], args = [], env = {} }: ChildOptions,
+  ): Promise<Child> {
     const file = fileURLToPath(new URL(`../${module}.js`, import.meta.url))
     const command = [process.execPath, ...execArgv, file, ...args]
     if (cores !== undefined) command.unshift('taskset', '-c', cores)
     const [program = '', ...rest] = command
-    const child = spawn(program, rest, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
+    const child = spawn(program, rest, {
+      stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+      env: { ...process.env, ...env },
+    })
     const gone = once(child, 'exit').then(([code]) => {
       throw new Error(`${module} ended before it was ready, exit code ${code}`)
     })
