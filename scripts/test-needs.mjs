@@ -27,6 +27,7 @@ const needs = [
 const optional = [
   { program: 'softhsm2-util', package: 'softhsm2' },
   { program: 'haproxy', package: 'haproxy' },
+  { program: 'prometheus', package: 'prometheus' },
   // With it comes rsyslog.
   { program: '/usr/sbin/rsyslogd', package: 'rsyslog-openssl' },
 ]

@@ -1,0 +1,79 @@
+// `npm start`: a gateway with a tool server and callers, and Prometheus, which reads its metrics and evaluates the alerts.
+import { spawnSync } from 'node:child_process'
+import { mkdirSync, readFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { startExampleGateway } from '@svc/example-quick-start/gateway'
+import { startToolServer } from '@svc/example-quick-start/tool-server'
+import { messageOf } from 'svc-sdk/core/json'
+import { callContinually } from './callers.js'
+import { startPrometheus } from './prometheus.js'
+
+const example = fileURLToPath(new URL('..', import.meta.url))
+/** Where `.svc` is kept: the argument, else this directory. */
+const home = resolve(process.argv[2] ?? example)
+/** PORTS=free takes free ports in place of the usual ones; SCRAPE_INTERVAL is that of Prometheus. */
+const { PORTS, SCRAPE_INTERVAL = '5s' } = process.env
+const portOf = (usual: number): number => (PORTS === 'free' ? 0 : usual)
+
+try {
+  await start()
+} catch (error) {
+  console.error(messageOf(error))
+  process.exit(1)
+}
+
+async function start(): Promise<void> {
+  if (spawnSync('prometheus', ['--version'], { stdio: 'ignore' }).error !== undefined)
+    throw new Error('prometheus is not installed; on Debian: apt-get install prometheus')
+  const state = join(home, '.svc')
+  mkdirSync(state, { recursive: true, mode: 0o700 })
+  const tools = await startToolServer(portOf(8788))
+  const policy = readFileSync(join(example, 'policy.yaml'), 'utf8')
+    .replace('http://127.0.0.1:8788/billing', tools.url)
+    .replace('port: 8789', `port: ${portOf(8789)}`)
+  const gateway = await startExampleGateway(policy, join(home, 'policy.yaml'), portOf(8787))
+  const callers = callContinually(gateway.url)
+  const prometheus = await startPrometheus({
+    config: join(example, 'prometheus', 'prometheus.yml'),
+    dir: join(state, 'prometheus'),
+    port: portOf(9090),
+    scrapeInterval: SCRAPE_INTERVAL,
+    target: new URL(gateway.adminUrl).host,
+    tokenFile: gateway.tokenFile,
+  })
+  stopOnSignal(async () => {
+    await prometheus.stop()
+    await callers.stop()
+    await gateway.handle.close()
+    await tools.close()
+  })
+  console.log(
+    [
+      `The gateway listens on ${gateway.url}, and callers send it some calls a second.`,
+      `Prometheus listens on ${prometheus.url}`,
+      `  alerts      ${prometheus.url}/alerts`,
+      `  a query     ${prometheus.url}/graph?g0.tab=0&g0.expr=sum+by+(decision)+(rate(svc_calls_total%5B1m%5D))`,
+      'Grafana: add this Prometheus as a data source, and import grafana/*.json.',
+      'Ctrl-C stops all of it.',
+    ].join('\n'),
+  )
+}
+
+/** Once: under npm, one Ctrl-C arrives twice, from the terminal and from npm. */
+function stopOnSignal(stop: () => Promise<void>): void {
+  let stopping = false
+  const onSignal = (): void => {
+    if (stopping) return
+    stopping = true
+    stop().then(
+      () => process.exit(0),
+      (error: unknown) => {
+        console.error(messageOf(error))
+        process.exit(1)
+      },
+    )
+  }
+  process.on('SIGINT', onSignal)
+  process.on('SIGTERM', onSignal)
+}
