@@ -111,7 +111,8 @@ export class CountingExporter<T> implements Exporter<T> {
       this.#inner.export(items, ({ code, error }) => {
         const problem = takeResponseProblem()
         if (code !== SUCCESS) end(size, messageOf(error ?? 'the export failed'))
-        else end(problem?.rejected ?? (problem === undefined ? 0 : size), problem?.reason ?? '')
+        else if (problem === undefined) end(0, '')
+        else end(Math.min(problem.rejected ?? size, size), problem.reason)
       })
     } catch (error) {
       end(size, messageOf(error))
