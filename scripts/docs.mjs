@@ -12,7 +12,7 @@ const built = (path) => import(new URL(`../${path}`, import.meta.url))
 const { errorTable } = await built('core/dist/call/errors.js')
 const { defaultOrder, keysReference } = await built('core/dist/policy/index.js')
 const { hostSchema } = await built('app/dist/policy/config.js')
-const { noticeMetrics, ownMetrics, serverMetrics, stdioMetrics } = await built(
+const { noticeMetrics, ownMetrics, serverMetrics, shadowMetrics, stdioMetrics } = await built(
   'app/dist/metrics/metric-table.js',
 )
 const { builtinPlugins } = await built('app/dist/gateway/plugins.js')
@@ -115,7 +115,7 @@ the lag of the event loop.
 
 ## The gateway
 
-${markdown(heads, rows({ ...ownMetrics, ...serverMetrics, ...noticeMetrics, ...stdioMetrics }))}
+${markdown(heads, rows({ ...ownMetrics, ...serverMetrics, ...noticeMetrics, ...shadowMetrics, ...stdioMetrics }))}
 ## The stages
 
 Each section that runs has its own; so has a plugin of yours that names some.

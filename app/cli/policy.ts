@@ -13,6 +13,7 @@ import { collectValue } from './option-values.js'
 import { policyDiffCommand } from './policy-diff.js'
 import { baseDirOf, commandContext, diagnosticsOf, loadPolicyFile } from './policy-file.js'
 import { policyReplayCommand } from './policy-replay.js'
+import { policyShadowCommand } from './policy-shadow.js'
 import { policySuggestCommand } from './policy-suggest.js'
 import { policyTestCommand } from './policy-test.js'
 
@@ -87,6 +88,7 @@ export function policyCommand(io: CliIo = processIo(), env: Environment = proces
     )
     .addCommand(policyTestCommand(io, env))
     .addCommand(policyDiffCommand(io, env))
+    .addCommand(policyShadowCommand(io, env))
     .addCommand(policyReplayCommand(io, env))
     .addCommand(policySuggestCommand(io, env))
     .addCommand(withManual(printing, { example: '> svc.schema.json' }))

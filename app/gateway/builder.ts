@@ -31,7 +31,7 @@ import type { DependencyContainer } from 'tsyringe'
 import { SessionBinding } from '../mcp/session-binding.js'
 import type { SharedState } from '../mcp/shared-state.js'
 import { gatewayMetrics } from '../metrics/gateway-metrics.js'
-import { noticeMetrics, stdioMetrics } from '../metrics/metric-table.js'
+import { noticeMetrics, shadowMetrics, stdioMetrics } from '../metrics/metric-table.js'
 import { WebhookNotices } from '../notices/webhook-notices.js'
 import { AdminAuthorizer, AdminToken } from '../policy/admin-authorizer.js'
 import { checkHost } from '../policy/check-host.js'
@@ -171,11 +171,15 @@ export class GatewayBuilder {
     throw new PolicyError([{ severity: 'mistake', file: 'options', path: '', message }])
   }
 
-  /** The same options with another policy. Rejects with `PolicyError`. */
-  async policyFrom(policy: string | Record<string, unknown>): Promise<Policy> {
+  /** The same options with another policy, which `file` names in messages. Rejects with `PolicyError`. */
+  async policyFrom(
+    policy: string | Record<string, unknown>,
+    file = this.#options.policyFile,
+  ): Promise<Policy> {
     const { policyYaml: _yaml, policyObject: _object, ...rest } = this.#options
     const given = typeof policy === 'string' ? { policyYaml: policy } : { policyObject: policy }
-    return this.#loadWithModules(layersOf({ ...rest, ...given }))
+    const named = file === undefined ? {} : { policyFile: file }
+    return this.#loadWithModules(layersOf({ ...rest, ...given, ...named }))
   }
 
   async #loadWithModules(layers: readonly PolicyLayer[]): Promise<Policy> {
@@ -247,6 +251,11 @@ export class GatewayBuilder {
     return new KeyReader(this.#place(host), directories)
   }
 
+  /** The base of the paths and references of a policy. */
+  placeOf(host: HostConfig): PolicyPlace {
+    return this.#place(host)
+  }
+
   /** The base of the paths and references of commands. */
   stdioPlace({ host, hostSecrets }: Policy): StdioPlace {
     const { baseDir, stateDir } = this.#place(host)
@@ -283,6 +292,7 @@ export class GatewayBuilder {
     const metrics = resolveOptional(this.#bindings, gatewayMetrics)
     metrics?.declare(noticeMetrics)
     metrics?.declare(stdioMetrics)
+    metrics?.declare(shadowMetrics)
     for (const plugin of policy.plugins) metrics?.declare(plugin.metrics ?? {})
     const container = policy.container.createChildContainer()
     const context = pluginContext(policy, {

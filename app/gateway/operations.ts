@@ -58,6 +58,24 @@ export function definitionOperations(container: () => DependencyContainer): Oper
   ]
 }
 
+/** `status` returns undefined if the policy in force names no shadow policy. */
+export function shadowOperation(status: () => object | undefined): Operation {
+  return operation({
+    method: 'GET',
+    path: '/api/policy/shadow',
+    name: 'show_shadow',
+    changes: false,
+    async run() {
+      const shadow = status()
+      if (shadow !== undefined) return shadow
+      throw new Refusal(
+        'TARGET_NOT_FOUND',
+        'The policy in force names no shadow policy (shadow: { policy: FILE }).',
+      )
+    },
+  })
+}
+
 function describeToken({ kind }: Reviewer): string {
   return kind === 'admin' ? ', with the admin token' : ''
 }

@@ -1,7 +1,7 @@
 // The policy in force, and those that a reload replaced: each stops when its calls have ended. Reloads run one after
 // the other, and each is recorded before the policy is in force.
 
-import type { Call } from '@svc/core'
+import type { Call, Outcome } from '@svc/core'
 import type { InsertedStage } from '@svc/core/pipeline'
 import type { CallMetrics } from '../metrics/call-metrics.js'
 import { ActivePolicy } from '../policy/active-policy.js'
@@ -10,6 +10,7 @@ import type { ChangeSummary } from '../policy-diff/summary.js'
 import type { TargetServers } from '../stdio-targets/servers.js'
 import { dispatchFromSlot } from '../upstream/dispatch-slot.js'
 import type { GatewayBuilder } from './builder.js'
+import { GatewayShadow } from './gateway-shadow.js'
 import { type ReloadCause, type ReloadedPolicy, recordRefusal, recordReload } from './reload-records.js'
 
 /** A policy whose stages have started: either it is recorded and put in force, or they stop. */
@@ -21,13 +22,19 @@ export interface PreparedPolicy {
   discard(): Promise<void>
 }
 
+interface InForce {
+  readonly active: ActivePolicy
+  readonly policy: Policy
+  readonly shadow: GatewayShadow | undefined
+}
+
 export class Policies {
   #builder: GatewayBuilder
   #calls: CallMetrics | undefined
   #drainMs: number
   #inserted: InsertedStage | undefined
   #stdio: TargetServers | undefined
-  #current: { readonly active: ActivePolicy; readonly policy: Policy } | undefined
+  #current: InForce | undefined
   #targets: Policy['host']['targets'] = {}
   #retiring = new Set<Promise<void>>()
   /** Those whose calls have not ended. */
@@ -63,6 +70,11 @@ export class Policies {
     return this.#inForce.policy.texts[0]
   }
 
+  /** The shadow policy beside the one in force; undefined if it names none. */
+  get shadow(): GatewayShadow | undefined {
+    return this.#inForce.shadow
+  }
+
   get #inForce() {
     if (this.#current === undefined) throw new Error('the gateway has not started')
     return this.#current
@@ -77,7 +89,10 @@ export class Policies {
   async #prepare(policy: Policy) {
     const authorizer = await this.#builder.authorizer(policy)
     const built = this.#builder.build(policy, dispatchFromSlot, this.#inserted)
-    const next = new ActivePolicy(built, policy.host, { authorizer, calls: this.#calls })
+    const { shadow: candidate } = policy.host
+    const shadow = candidate && new GatewayShadow(candidate.policy)
+    const ended = shadow && ((call: Call, outcome: Outcome) => shadow.offer(call, outcome))
+    const next = new ActivePolicy(built, policy.host, { authorizer, calls: this.#calls, ended })
     await built.pipeline.start()
     const stop = async (): Promise<void> => {
       await built.pipeline.stop()
@@ -93,11 +108,12 @@ export class Policies {
     const { container } = built
     const commit = (): void => {
       built.takeOver()
-      const old = this.#current?.active
-      this.#current = { active: next, policy }
+      const old = this.#current
+      this.#current = { active: next, policy, shadow }
+      shadow?.open(this.#builder, policy, built.container)
       this.#serving.add(next)
       this.#targets = policy.host.targets
-      if (old !== undefined) this.#retire(old)
+      if (old !== undefined) this.#retire(old.active, old.shadow)
     }
     return { container, commit, stop }
   }
@@ -175,11 +191,13 @@ export class Policies {
   }
 
   /** Does not wait: a reload is done when the new policy serves. */
-  #retire(old: ActivePolicy): void {
+  #retire(old: ActivePolicy, shadow: GatewayShadow | undefined): void {
     // A call that waits for a person must not be sent under a policy that is no longer in force.
     old.endWaits()
     const retiring = old
       .drain(this.#drainMs)
+      // Before the log, in which it records.
+      .then(() => shadow?.close())
       .then(() => Promise.all([old.pipeline.stop(), this.#stdio?.keep(this.#targets)]))
       .then(() => undefined)
       .catch((err: unknown) => this.#builder.logger.error({ err }, 'the old policy did not stop cleanly'))
@@ -199,8 +217,9 @@ export class Policies {
   }
 
   async stop(): Promise<void> {
-    const current = this.#current?.active
+    const current = this.#current
+    await current?.shadow?.close()
     this.#current = undefined
-    await current?.pipeline.stop()
+    await current?.active.pipeline.stop()
   }
 }

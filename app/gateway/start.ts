@@ -23,7 +23,7 @@ import { GatewayBuilder } from './builder.js'
 import { type CallListenerParts, type Listener, openCallListener } from './call-listener.js'
 import { gatewayBlocks } from './gateway-blocks.js'
 import { listenAdmin } from './listen-admin.js'
-import { definitionOperations, reloadOperation } from './operations.js'
+import { definitionOperations, reloadOperation, shadowOperation } from './operations.js'
 import type { GatewayOptions, GatewaySettings } from './options.js'
 import { Policies, type PreparedPolicy } from './policies.js'
 import { causeOfWatch, watchPolicy } from './policy-watch.js'
@@ -205,6 +205,7 @@ export class Gateway implements GatewayHandle {
       draining: () => this.#closing !== undefined,
       operations: [
         reloadOperation((cause) => this.reloadFile(cause)),
+        shadowOperation(() => requireStarted(this.#policies).shadow?.status),
         ...definitionOperations(() => requireStarted(this.#policies).current.container),
         ...blockOperations,
       ],

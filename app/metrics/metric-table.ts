@@ -57,6 +57,23 @@ export const ownMetrics = {
   },
 } as const satisfies Record<string, OwnMetric>
 
+/** Calls and the shadow policy; those that its section or a runtime decided are not counted. */
+export const shadowMetrics: Readonly<Record<string, MetricEntry>> = {
+  svc_shadow_same_total: {
+    kind: 'counter',
+    help: 'Calls on which the shadow policy decides as the one in force.',
+  },
+  svc_shadow_different_total: {
+    kind: 'counter',
+    help: 'Calls on which the shadow policy decides otherwise.',
+  },
+  svc_shadow_skipped_total: {
+    kind: 'counter',
+    help: 'Calls that the shadow policy did not judge, as it has used its part of a core.',
+  },
+  svc_shadow_failed_total: { kind: 'counter', help: 'Calls on which the shadow policy failed.' },
+}
+
 // Metrics of requests and connections that became no call.
 export const serverMetrics: Readonly<Record<string, MetricEntry>> = {
   svc_http_refusals_total: {

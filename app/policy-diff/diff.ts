@@ -16,7 +16,7 @@ import { targetOf } from '../upstream/target.js'
 const JUDGES_NOTHING: ReadonlySet<string> = new Set(['record', 'redaction'])
 
 /** Keys of the host that decide on no call. */
-const NEUTRAL: ReadonlySet<string> = new Set(['port', 'sec0Dir', 'notices'])
+const NEUTRAL: ReadonlySet<string> = new Set(['port', 'sec0Dir', 'notices', 'shadow'])
 
 export function policyChanges(before: Policy, after: Policy): PolicyChange[] {
   const servers = [...new Set([...Object.keys(before.host.targets), ...Object.keys(after.host.targets)])]

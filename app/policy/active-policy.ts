@@ -31,10 +31,12 @@ const abortedMs = 5_000
 /** Servers that a message names. */
 const maxNamed = 20
 
-/** The parts for an admin listener; empty if there is none. */
+/** The parts for operators; empty if there are none. */
 interface AdminParts {
   readonly authorizer?: AdminAuthorizer | undefined
   readonly calls?: CallMetrics | undefined
+  /** Gets every call and its outcome once the response is written. */
+  readonly ended?: ((call: Call, outcome: Outcome) => void) | undefined
 }
 
 export class ActivePolicy {
@@ -52,6 +54,7 @@ export class ActivePolicy {
   /** For callers: the names of the servers; undefined if a name may be a secret to some of them. */
   readonly knownServers: string | undefined
   readonly #metrics: CallMetrics | undefined
+  readonly #ended: AdminParts['ended']
   readonly #targets: ReadonlyMap<string, Target>
   readonly #configured: HostConfig['targets']
   #calls = new InFlight<CallControl>()
@@ -60,8 +63,9 @@ export class ActivePolicy {
   constructor(
     { pipeline, container }: { readonly pipeline: Pipeline; readonly container: DependencyContainer },
     { targets, server, federation }: Pick<HostConfig, 'targets' | 'server' | 'federation'>,
-    { authorizer, calls }: AdminParts = {},
+    { authorizer, calls, ended }: AdminParts = {},
   ) {
+    this.#ended = ended
     this.pipeline = pipeline
     this.container = container
     this.publicUrl = new PublicUrl(server)
@@ -120,8 +124,10 @@ export class ActivePolicy {
     const place = this.#calls.add(control)
     this.#metrics?.begin(control.call, this.#targets, isListening)
     try {
-      const written = respond(await this.pipeline.run(control))
+      const outcome = await this.pipeline.run(control)
+      const written = respond(outcome)
       if (isPending(written)) await written
+      this.#ended?.(control.call, outcome)
     } finally {
       this.#metrics?.end()
       this.#calls.delete(place)

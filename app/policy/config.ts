@@ -196,6 +196,21 @@ export const hostSchema = z.strictObject({
   admin: adminSchema.optional(),
   vars: varsSchema,
   notices: noticesSchema,
+  shadow: z
+    .strictObject({
+      policy: z
+        .string()
+        .min(1)
+        .describe('The file of the candidate, relative to the directory of this policy.'),
+      max_share: z
+        .number()
+        .min(0.001)
+        .max(1)
+        .default(0.05)
+        .describe('Part of one core that it may take; beyond that it judges a sample of the traces.'),
+    })
+    .optional()
+    .describe('A candidate policy, which judges calls after their responses and decides nothing.'),
   plugins: z
     .array(pluginUseSchema)
     .default([])
