@@ -57,6 +57,7 @@ export class Fleet {
   shopUrl = ''
   controlPlaneUrl = ''
   readonly #programs: Program[] = []
+  #isEnding = false
   readonly #uploadKeys = new Map<string, string>()
   readonly #onSpawn: (child: ChildProcess) => void
 
@@ -116,6 +117,7 @@ export class Fleet {
 
   /** Ends all: first the gateways, which then upload the end of their logs. */
   async end(): Promise<void> {
+    this.#isEnding = true
     await Promise.all(this.hosts.map(({ gateway }) => gateway.end('SIGTERM')))
     await Promise.all(this.#programs.map((program) => program.end('SIGTERM')))
   }
@@ -227,6 +229,7 @@ export class Fleet {
     args: readonly string[],
     options: { cwd: string; env?: Readonly<Record<string, string>>; ready: RegExp | string },
   ): Program {
+    if (this.#isEnding) throw new Error('another program did not start')
     const output = join(this.dir, 'output', `${name}.txt`)
     const program = new Program({ name, command, args, output, onSpawn: this.#onSpawn, ...options })
     this.#programs.push(program)

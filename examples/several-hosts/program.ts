@@ -55,19 +55,20 @@ export class Program {
       })
     }
     const isReady = typeof ready === 'string' ? responds(ready, child) : this.prints(ready)
-    const ended = once(child, 'exit').then(([code]) => {
-      if (this.#child === child) this.#child = undefined
-      throw new Error(`${name} ended with ${code}: ${printed}`)
+    const ended = new Promise<never>((_resolve, reject) => {
+      child.once('exit', (code) => {
+        if (this.#child === child) this.#child = undefined
+        reject(new Error(`${name} ended with ${code}: ${printed}`))
+      })
+      child.once('error', ({ message }) => {
+        reject(
+          new Error(`${name} did not start: ${message}; on Debian: apt-get install haproxy redis-server`),
+        )
+      })
     })
     // It may also end later, when nobody waits for it to be ready.
     ended.catch(() => undefined)
-    const failed = once(child, 'error').then(([error]) => {
-      throw new Error(
-        `${name} did not start: ${(error as Error).message}; on Debian: apt-get install haproxy redis-server`,
-      )
-    })
-    failed.catch(() => undefined)
-    await Promise.race([isReady, ended, failed])
+    await Promise.race([isReady, ended])
   }
 
   /** Resolves when it has printed this, from now on. */
@@ -78,6 +79,7 @@ export class Program {
       let printed = ''
       const end = (settle: () => void) => {
         clearTimeout(timer)
+        child.off('exit', stop)
         child.stdout?.off('data', read)
         settle()
       }
@@ -89,7 +91,8 @@ export class Program {
         () => end(() => reject(new Error(`${this.name} did not print ${what}: ${printed}`))),
         patience,
       )
-      child.once('exit', () => clearTimeout(timer))
+      const stop = () => clearTimeout(timer)
+      child.once('exit', stop)
       child.stdout?.on('data', read)
     })
   }

@@ -3,7 +3,10 @@ import { Fleet, type Host } from './fleet.js'
 
 const restartAfterMs = 1000
 
-const fleet = await Fleet.start({ port: Number(process.env['PORT'] ?? 8787) })
+const fleet = await Fleet.start({ port: Number(process.env['PORT'] ?? 8787) }).catch((error: Error) => {
+  console.error(error.message)
+  process.exit(1)
+})
 let stopping = false
 for (const host of fleet.hosts) restart(host)
 
