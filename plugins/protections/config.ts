@@ -2,6 +2,7 @@
 import type { ConfigConflict } from '@svc/core'
 import { z } from 'zod'
 import { definitionsProtection } from './definitions/protection.js'
+import { methodsProtection } from './methods/protection.js'
 import { schemaProtection } from './schema/protection.js'
 import { serverRequestsProtection } from './server-requests/protection.js'
 import type { ConfiguredProtection, Protection, ProtectionPreset } from './shared/protection.js'
@@ -13,6 +14,7 @@ export const protections: Readonly<Record<string, Protection>> = {
   // After the definitions, which tell it the schema.
   schema: schemaProtection,
   server_requests: serverRequestsProtection,
+  methods: methodsProtection,
   text,
 }
 
@@ -27,6 +29,7 @@ export const protectionsSchema = z
     definitions: definitionsProtection.schema.optional(),
     schema: schemaProtection.schema.optional(),
     server_requests: serverRequestsProtection.schema.optional(),
+    methods: methodsProtection.schema.optional(),
     text: text.schema.optional(),
   })
   .describe('Protections for the use of tools. Without this section none is on.')

@@ -2,8 +2,8 @@
 import { compilePattern, PatternError } from '@svc/core/match'
 import { z } from 'zod'
 import type { ProtectionPreset } from '../shared/protection.js'
+import { parseUrlHost } from '../shared/url-hosts.js'
 import type { AskedKind } from './kinds.js'
-import { parseUrlHost } from './url-hosts.js'
 
 const action = z.enum(['allow', 'deny', 'record']).optional()
 

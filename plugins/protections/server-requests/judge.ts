@@ -18,10 +18,10 @@ import { canonicalize, isJsonObject, type JsonObject, sha256Hex } from '@svc/cor
 import { compilePatternMap } from '@svc/core/match'
 import { BoundedMap } from '@svc/core/store'
 import { digested, type SchemaThread } from '../schema/schema-thread.js'
+import { parseUrlHost, urlProblem } from '../shared/url-hosts.js'
 import { askedText, asksForSecret, imitatesGateway, maxText } from './asked-text.js'
 import type { RequestAction, ServerRequestsConfig } from './config.js'
 import { type AskedKind, kindOf } from './kinds.js'
-import { parseUrlHost, urlProblem } from './url-hosts.js'
 
 /** Requests of a server to one caller in a minute. */
 const maxPerMinute = 60

@@ -1,5 +1,5 @@
 // The protection `server_requests`.
-import { resolve, resolveOptional, serverRequestRules, services, tokens } from '@svc/core'
+import { type RecordEvent, resolve, resolveOptional, serverRequestRules, services, tokens } from '@svc/core'
 import { foldName } from '@svc/core/match'
 import { SchemaThread } from '../schema/schema-thread.js'
 import { defineProtection } from '../shared/protection.js'
@@ -24,14 +24,18 @@ export const serverRequestsProtection = defineProtection({
       create({ container, publicUrl }) {
         const schemas = new SchemaThread()
         const clock = resolve(container, tokens.Clock)
+        let record: RecordEvent | undefined
         const rules = new ServerRequestJudge(config, {
           schemas,
           ownHosts: publicUrl === undefined ? [] : [foldName(new URL(publicUrl).host)],
           meter: resolveOptional(container, tokens.Meter),
           now: () => clock.monotonic(),
-          record: () => resolveOptional(container, services.record),
+          record: () => record,
         })
         return {
+          async start() {
+            record = resolveOptional(container, services.record)
+          },
           handle(call, next) {
             call.set(serverRequestRules, rules)
             return next()

@@ -1,0 +1,52 @@
+// Interfaces of tools (MCP Apps, SEP-1865): HTML that a client shows, with the hosts that it declares to contact.
+import { isJsonObject } from '@svc/core/json'
+import { foldName } from '@svc/core/match'
+import { allowsHost, type UrlHost } from '../shared/url-hosts.js'
+
+type Fields = Readonly<Record<string, unknown>>
+
+/** URI schemes have no case. */
+export function isInterfaceUri(uri: unknown): boolean {
+  return typeof uri === 'string' && foldName(uri.slice(0, 16)).startsWith('ui:')
+}
+
+/** Whether only interfaces may call the tool, by its definition. */
+export function servesAppsAlone(definition: Fields): boolean {
+  const { _meta: meta } = definition
+  const ui = isJsonObject(meta) ? meta['ui'] : undefined
+  const visibility = isJsonObject(ui) ? ui['visibility'] : undefined
+  return Array.isArray(visibility) && visibility.includes('app') && !visibility.includes('model')
+}
+
+/** The interfaces in a result: the contents of a resource, and resources that a tool embeds. */
+export function interfacesIn(result: unknown): Fields[] {
+  const { contents, content } = isJsonObject(result) ? result : {}
+  const embedded = itemsOf(content).flatMap(({ resource }) => (isJsonObject(resource) ? [resource] : []))
+  return [...itemsOf(contents), ...embedded].filter(({ uri }) => isInterfaceUri(uri))
+}
+
+function itemsOf(list: unknown): Fields[] {
+  return Array.isArray(list) ? list.filter((item: unknown) => isJsonObject(item)) : []
+}
+
+/** The first host that an interface declares or is, and that the list does not allow. */
+export function foreignOrigin(shown: Fields, allowed: readonly UrlHost[]): string | undefined {
+  return declaredIn(shown).find((origin) => !goesNowhere.has(origin) && !allowsHost(origin, allowed))
+}
+
+const goesNowhere: ReadonlySet<string> = new Set(['data:', 'blob:', "'self'", "'none'"])
+
+/** Clients allow an interface what it declares, and nothing else. */
+function declaredIn({ _meta: meta, mimeType, text }: Fields): string[] {
+  const { ui, 'openai/widgetCSP': former } = isJsonObject(meta) ? meta : {}
+  const csp = isJsonObject(ui) ? ui['csp'] : undefined
+  const declared = [csp, former].flatMap((lists) =>
+    isJsonObject(lists) ? Object.values(lists).flat() : lists === undefined ? [] : [lists],
+  )
+  // Such a resource is a page elsewhere.
+  const isElsewhere = typeof mimeType === 'string' && mimeType.toLowerCase().startsWith('text/uri-list')
+  const lines = isElsewhere && typeof text === 'string' ? text.split(/\s+/).filter((line) => line !== '') : []
+  return [...declared, ...lines].map((origin) =>
+    typeof origin === 'string' ? origin : JSON.stringify(origin),
+  )
+}
