@@ -95,6 +95,7 @@ export type { Settlement } from './call/settle-handlers.js'
 export { isSideEffecting, type SideEffectKnowledge } from './call/side-effects.js'
 export { type Slot, slot } from './call/slot.js'
 export {
+  callLabels,
   credential,
   decidingPattern,
   escalation,
@@ -151,6 +152,7 @@ export {
   type ConfiguredRule,
   type DenyRule,
   type EscalatingRule,
+  escalatingRules,
   hostOf,
   type PolicyHost,
   policyTokens,

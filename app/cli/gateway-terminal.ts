@@ -148,8 +148,8 @@ export function placesAtTerminal(
   adminUrl: string | undefined,
 ): Pick<Started, 'logDir' | 'approvals'> {
   const { logDir, admin } = placesOf(policy, file === undefined ? process.cwd() : baseDirOf(file))
-  const { escalationRule, ruleEscalations } = policyTokens
-  const escalates = [escalationRule, ruleEscalations].some((token) =>
+  const { escalationRule, ruleEscalations, flowEscalations } = policyTokens
+  const escalates = [escalationRule, ruleEscalations, flowEscalations].some((token) =>
     policy.container.isRegistered(token, true),
   )
   if (admin === undefined || !escalates) return { logDir }

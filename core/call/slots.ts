@@ -109,6 +109,8 @@ export interface KeptValues {
 export const decidingPattern = slot<string>('decidingPattern')
 /** Read by the record. */
 export const kept = slot<KeptValues>('kept')
+/** Labels for the response, given by a stage that judges the request. */
+export const callLabels = slot<readonly string[]>('callLabels')
 /** Read by the record and by the dispatchers. */
 export const mandates = slot<MandateReport>('mandates')
 

@@ -56,6 +56,10 @@ export const policyTokens = {
   escalationRule: token<EscalationRule>('EscalationRule'),
   /** Rules that escalate, whatever `escalationRule` says; not bound if none does. */
   ruleEscalations: token<readonly EscalatingRule[]>('RuleEscalations'),
+  /** The same for flows of labelled data. */
+  flowEscalations: token<readonly EscalatingRule[]>('FlowEscalations'),
+  /** The labels that rules give to responses; not bound if they give none. */
+  ruleLabels: token<readonly string[]>('RuleLabels'),
   /** The JSON Schema of a tool's arguments, by a pattern that names one tool, if its definition is pinned. */
   toolSchemas: token<(pattern: string) => unknown>('ToolSchemas'),
   rules: token<readonly ConfiguredRule[]>('ConfiguredRules'),
@@ -70,6 +74,13 @@ export const policyTokens = {
   /** Whether rules refuse tools by name, so that `svc policy check` asks servers for theirs. */
   refusesTools: token<boolean>('RefusesTools'),
 } as const
+
+/** The rules and flows that escalate, whatever `escalationRule` says. */
+export function escalatingRules(container: DependencyContainer): readonly EscalatingRule[] {
+  return [policyTokens.ruleEscalations, policyTokens.flowEscalations].flatMap(
+    (one) => resolveOptional(container, one) ?? [],
+  )
+}
 
 /** Empty if no host has bound its keys. */
 export function hostOf(container: DependencyContainer): PolicyHost {

@@ -11,6 +11,7 @@ import {
   type EscalatingRule,
   type EscalationRule,
   type EscalationStore,
+  escalatingRules,
   escalation,
   externalDecision,
   hostOf,
@@ -132,7 +133,7 @@ const defaults = enforcementSchema.parse({})
 /** How calls escalate; undefined if none does. */
 function ruleOf(container: DependencyContainer): EscalationRule | undefined {
   const rule = resolveOptional(container, policyTokens.escalationRule)
-  if (resolveOptional(container, policyTokens.ruleEscalations) !== undefined) {
+  if (escalatingRules(container).length > 0) {
     return rule ?? { ...defaultEscalation, isForRulingsAlone: true }
   }
   return rule?.isForRulingsAlone === true ? undefined : rule
@@ -206,7 +207,7 @@ type KeyPath = (key?: string) => ConfigConflict['path']
 /** Rules that escalate: each approval set is checked once. */
 function unsatisfiableRulings(rule: EscalationRule, bindings: DependencyContainer): ConfigConflict[] {
   const bySet = new Map<string | undefined, EscalatingRule>()
-  for (const one of resolveOptional(bindings, policyTokens.ruleEscalations) ?? []) {
+  for (const one of escalatingRules(bindings)) {
     if (!bySet.has(one.setId)) bySet.set(one.setId, one)
   }
   return [...bySet].flatMap(([setId, { path }]) => {

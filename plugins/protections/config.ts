@@ -2,6 +2,7 @@
 import type { ConfigConflict } from '@svc/core'
 import { z } from 'zod'
 import { definitionsProtection } from './definitions/protection.js'
+import { flowsProtection } from './flows/protection.js'
 import { methodsProtection } from './methods/protection.js'
 import { schemaProtection } from './schema/protection.js'
 import { serverRequestsProtection } from './server-requests/protection.js'
@@ -16,6 +17,8 @@ export const protections: Readonly<Record<string, Protection>> = {
   server_requests: serverRequestsProtection,
   methods: methodsProtection,
   text,
+  // Inside text, so that it sees what text removes.
+  flows: flowsProtection,
 }
 
 export const protectionsSchema = z
@@ -30,6 +33,7 @@ export const protectionsSchema = z
     schema: schemaProtection.schema.optional(),
     server_requests: serverRequestsProtection.schema.optional(),
     methods: methodsProtection.schema.optional(),
+    flows: flowsProtection.schema.optional(),
     text: text.schema.optional(),
   })
   .describe('Protections for the use of tools. Without this section none is on.')

@@ -36,6 +36,13 @@ const ruleSchema = z
       .max(MAX_KEPT)
       .optional()
       .describe('Paths such as `args.amount`, whose values the record keeps if they are single values.'),
+    labels: z
+      .array(z.string().regex(/^[a-z][a-z0-9_-]{0,31}$/))
+      .min(1)
+      .optional()
+      .describe(
+        'Labels for the response of a call on which the rule has its effect, for `protections.flows`.',
+      ),
     approval_set_id: z
       .string()
       .min(1)

@@ -1,6 +1,6 @@
 // The `rules` section: conditions on calls, in the Common Expression Language.
 import { createRequire } from 'node:module'
-import { definePlugin, identity, kept, owned, policyTokens, sideEffects } from '@svc/core'
+import { callLabels, definePlugin, identity, kept, owned, policyTokens, sideEffects } from '@svc/core'
 import { compareRules } from './compare.js'
 import { type RulesConfig, rulesSchema } from './config.js'
 import { explainedRules } from './explained-rules.js'
@@ -16,8 +16,12 @@ export const rulesPlugin = definePlugin({
   schema: rulesSchema,
   phase: 'inspection',
   uses: [identity, sideEffects],
-  provides: [kept, explainedRules],
+  provides: [kept, callLabels, explainedRules],
   owns: [
+    owned(policyTokens.ruleLabels, (rules: RulesConfig) => {
+      const labels = new Set(rules.flatMap((rule) => rule.labels ?? []))
+      return labels.size === 0 ? undefined : [...labels]
+    }),
     owned(policyTokens.ruleEscalations, (rules: RulesConfig) => {
       const escalating = rules.flatMap(({ then, approval_set_id: setId }, index) =>
         then === 'escalate' ? [{ path: ['rules', index], ...(setId === undefined ? {} : { setId }) }] : [],

@@ -26,6 +26,7 @@ export interface Rule {
   readonly patterns: PatternSet | undefined
   readonly expression: Expression | undefined
   readonly message: string
+  readonly labels: readonly string[]
   readonly approval: { readonly setId?: string; readonly digest: string }
 }
 
@@ -50,6 +51,7 @@ export function compilePolicyRule(config: RuleConfig, vars: Readonly<Record<stri
     kind: config.require !== undefined ? 'require' : config.when !== undefined ? 'when' : 'always',
     source,
     then,
+    labels: config.labels ?? [],
     keep: keep.map((path) => compilePath(path, { vars })),
     patterns: tools === undefined ? undefined : compilePatternSet(tools),
     expression: source === undefined ? undefined : compileExpression(source, { vars }),

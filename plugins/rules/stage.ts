@@ -4,6 +4,7 @@ import {
   type Call,
   type CallRequest,
   type Clock,
+  callLabels,
   kept,
   type MaybePromise,
   type Next,
@@ -98,6 +99,8 @@ export class RulesStage implements Stage {
     this.#report(call, judged, readings[0].vars)
     if (call.get(recordedCall) !== undefined) return judged
     if (paths.size > 0) call.set(kept, keptValues(paths, readings[0], scope))
+    const labels = judged.flatMap(({ rule, result }) => (result.applies ? rule.labels : []))
+    if (labels.length > 0) call.set(callLabels, labels)
     if (this.#isTimed) this.#judgeAgain(call, request, judged)
     return judged
   }

@@ -4,6 +4,7 @@ import {
   type ConfiguredRule,
   type DependencyContainer,
   definePlugin,
+  escalatingRules,
   identity,
   owned,
   type PluginContext,
@@ -98,7 +99,7 @@ function ineffective(
   bindings: DependencyContainer,
 ): ConfigConflict[] {
   const found: ConfigConflict[] = []
-  const isForRules = resolveOptional(bindings, policyTokens.ruleEscalations) !== undefined
+  const isForRules = escalatingRules(bindings).length > 0
   if (section?.human_escalation !== undefined && section.approve_high_risk !== true && !isForRules) {
     const path = ['security', 'side_effects', 'human_escalation']
     const message = 'has no effect without approve_high_risk: true, or a rule that escalates'

@@ -1,6 +1,6 @@
 // Reads and changes what the gateways know of each server's definitions, in the store that they share.
 import { type Clock, type MaybePromise, Refusal, type SharedMap } from '@svc/core'
-import type { OpenMaps } from '../shared/store.js'
+import { available, type OpenMaps } from '../shared/store.js'
 import { emptyDocument, KnownDefinitions, type KnownDocument } from './known-document.js'
 
 /** Milliseconds for which a document is used before it is read again. */
@@ -104,14 +104,5 @@ export class DefinitionRegistry {
 
   #now(): string {
     return new Date(this.#clock.now()).toISOString()
-  }
-}
-
-/** @throws {Refusal} `STORE_UNAVAILABLE` if the operation fails */
-export async function available<T>(operation: Promise<T>): Promise<T> {
-  try {
-    return await operation
-  } catch (cause) {
-    throw new Refusal('STORE_UNAVAILABLE', 'The store of definitions is not available.', { cause })
   }
 }

@@ -3,8 +3,7 @@
 import { after, type Clock, type MaybePromise, type SharedMap } from '@svc/core'
 import { canonicalize, sha256Hex } from '@svc/core/json'
 import { BoundedMap } from '@svc/core/store'
-import type { OpenMaps } from '../shared/store.js'
-import { available } from './registry.js'
+import { available, type OpenMaps } from '../shared/store.js'
 
 /** By kind and name: the hash of the definition, and whether it was withheld. */
 export type ServedPage = Readonly<Record<string, readonly [sha256: string, isWithheld: boolean]>>

@@ -4,6 +4,7 @@ import {
   type Clock,
   type MapBounds,
   type PluginContext,
+  Refusal,
   resolve,
   resolveOptional,
   type SharedMap,
@@ -46,4 +47,13 @@ export async function openMaps(context: PluginContext): Promise<OpenMaps> {
 
 function memoryMaps(clock: Clock): OpenMaps {
   return { map: (_name, bounds) => new MemoryMap(bounds, clock), close: async () => undefined }
+}
+
+/** @throws {Refusal} `STORE_UNAVAILABLE` if the operation fails */
+export async function available<T>(operation: Promise<T>): Promise<T> {
+  try {
+    return await operation
+  } catch (cause) {
+    throw new Refusal('STORE_UNAVAILABLE', 'The store of protections is not available.', { cause })
+  }
 }

@@ -1,0 +1,48 @@
+// The protection `flows`: data with a label does not go where the policy says it must not.
+import { callLabels, identity, owned, policyTokens, resolveOptional, sideEffects } from '@svc/core'
+import { defineProtection } from '../shared/protection.js'
+import { type FlowsConfig, flowsSchema } from './config.js'
+import { FlowsStage, flowReasons } from './stage.js'
+
+export const flowsProtection = defineProtection({
+  schema: flowsSchema,
+  owns: [
+    owned(policyTokens.flowEscalations, ({ flows }: { flows?: FlowsConfig | undefined }) =>
+      flows?.effect === 'escalate'
+        ? [
+            {
+              path: ['protections', 'flows'],
+              ...(flows.approval_set_id === undefined ? {} : { setId: flows.approval_set_id }),
+            },
+          ]
+        : undefined,
+    ),
+  ],
+  reasons: [...flowReasons],
+  uses: [identity, sideEffects, callLabels],
+  metrics: { svc_flow_labels_total: { kind: 'counter', help: 'Labels that callers got with responses.' } },
+  /** A preset has no labels of its own: which data is private, only the policy knows. */
+  configure(settings) {
+    if (settings === undefined) return undefined
+    return {
+      check(bindings) {
+        const labels = new Set([
+          ...settings.labels.map(({ label }) => label),
+          ...(resolveOptional(bindings, policyTokens.ruleLabels) ?? []),
+        ])
+        return settings.deny_flow.flatMap(({ from }, index) =>
+          labels.has(from)
+            ? []
+            : [
+                {
+                  path: ['protections', 'flows', 'deny_flow', index],
+                  message: `no call has the label "${from}": neither \`labels\` nor a rule gives it`,
+                },
+              ],
+        )
+      },
+      create: (context) =>
+        new FlowsStage(settings, resolveOptional(context.container, policyTokens.ruleLabels) ?? [], context),
+    }
+  },
+})
