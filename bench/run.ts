@@ -18,6 +18,7 @@ import { measureMemory } from './memory.js'
 import { measurePolicy } from './policy.js'
 import { measureProfile } from './profile.js'
 import { measureRedis } from './redis.js'
+import { measureReplay } from './replay.js'
 import { measureRules } from './rules.js'
 import { measureScale } from './scale.js'
 import { measureSignals } from './signals.js'
@@ -36,6 +37,7 @@ const measures: Readonly<Record<string, (disk: string, quick: boolean) => Promis
   policy: measurePolicy,
   rules: measureRules,
   signals: measureSignals,
+  replay: measureReplay,
   cold: measureColdStart,
   import: measureImportTime,
   json: measureJson,

@@ -5,6 +5,7 @@ import {
   type CallRequest,
   type Identity,
   type KeptValues,
+  type RecordedCall,
   type RequestKind,
   recordedCall,
   requestReference,
@@ -62,24 +63,43 @@ export function controlOf(
 ): CallControl | undefined {
   const request = requestOf(record, subject, isInPath)
   if (request === undefined) return undefined
-  const control = unsentCall(request, {
-    headers: recordedHeaders,
-    agent: new RecordedAgent(record),
-    receivedAt: Date.parse(record.ts),
-  })
-  control.call.set(recordedCall, { kept: plainValues(record.kept) })
-  const caller = record.principal ?? {}
-  if (caller.user !== undefined || caller.user_id !== undefined || caller.client_id !== undefined) {
-    control.call.set(trustedCaller, new RecordedCaller(record))
-  }
+  const { agent, receivedAt, recorded, caller } = factsOf(record)
+  const control = unsentCall(request, { headers: recordedHeaders, agent, receivedAt })
+  control.call.set(recordedCall, recorded)
+  if (caller !== undefined) control.call.set(trustedCaller, caller)
   return control
+}
+
+/** What does not depend on the policy. Each record is judged by two policies, one after the other. */
+interface RecordFacts {
+  readonly record: SignedEnvelope
+  readonly receivedAt: number
+  readonly agent: CallAgent
+  readonly recorded: RecordedCall
+  readonly caller: RecordedCaller | undefined
+}
+
+let last: RecordFacts | undefined
+
+function factsOf(record: SignedEnvelope): RecordFacts {
+  if (last?.record === record) return last
+  const { user, user_id, client_id } = record.principal ?? {}
+  const isNamed = user !== undefined || user_id !== undefined || client_id !== undefined
+  last = {
+    record,
+    receivedAt: Date.parse(record.ts),
+    agent: new RecordedAgent(record),
+    recorded: { kept: plainValues(record.kept) },
+    caller: isNamed ? new RecordedCaller(record) : undefined,
+  }
+  return last
 }
 
 function plainValues(kept: KeptValues | undefined): KeptValues | undefined {
   if (kept === undefined) return undefined
-  const plain = Object.entries(kept.values).filter(
-    ([, value]) => typeof value !== 'string' || !value.includes(PSEUDONYM),
-  )
+  const isPlain = (value: unknown) => typeof value !== 'string' || !value.includes(PSEUDONYM)
+  if (Object.values(kept.values).every(isPlain)) return kept
+  const plain = Object.entries(kept.values).filter(([, value]) => isPlain(value))
   return { ...kept, values: Object.fromEntries(plain) }
 }
 
@@ -91,7 +111,7 @@ function missing(...facts: string[]): never {
 function define(object: object, member: string, value: string | null | undefined, fact: string): void {
   if (value === undefined) return
   if (value?.includes(PSEUDONYM) === true) Object.defineProperty(object, member, { get: () => missing(fact) })
-  else Object.defineProperty(object, member, { value, enumerable: true })
+  else (object as Record<string, unknown>)[member] = value
 }
 
 class RecordedCaller {
@@ -194,7 +214,7 @@ function requestOf(
   isInPath: boolean,
 ): CallRequest | undefined {
   const { kind, server, name, version, method } = subject
-  const key = JSON.stringify([kind, server, name, version, method, isInPath])
+  const key = `${kind}\n${server}\n${name}\n${version}\n${method ?? ''}\n${isInPath}`
   let found = named.get(key)
   if (found === undefined) {
     found = namesOf(subject, isInPath) ?? null

@@ -5,6 +5,7 @@ import {
   type Identity,
   identity,
   isSideEffecting,
+  type KeptValues,
   recordedCall,
   sideEffects,
   Unrecorded,
@@ -57,14 +58,30 @@ export function variablesByReading(
   read: ReadCall,
   sources: VariableSources,
 ): readonly [Variables, ...Variables[]] {
-  const { request } = read
+  const { call, request } = read
   const others = request.readings.filter((reading) => reading !== request.reference)
+  const kept = call.get(recordedCall)?.kept
   return [
-    variablesOf(read, sources),
+    withKept(variablesOf(read, sources), kept),
     ...others.map((reading) =>
       variablesOf({ ...read, request: requestAs(request, toolIn(reading)) }, sources),
     ),
   ]
+}
+
+/** What rules kept of a recorded call beside its arguments, such as `caller.client`. */
+function withKept(variables: Variables, kept: KeptValues | undefined): Variables {
+  if (kept === undefined) return variables
+  const values = [
+    ...Object.entries(kept.values),
+    ...(kept.absent ?? []).map((path) => [path, undefined] as const),
+  ]
+  for (const [path, value] of values) {
+    const [, record, member] = /^(caller|claimed|tool|call)\.(\w+)$/.exec(path) ?? []
+    if (record === undefined || member === undefined || member === 'time') continue
+    Object.defineProperty(variables[record as 'caller'], member, { value })
+  }
+  return variables
 }
 
 function requestAs(request: CallRequest, { name, version }: { name: string; version: string }): CallRequest {

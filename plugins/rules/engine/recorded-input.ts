@@ -11,8 +11,8 @@ type Names = readonly (string | number)[]
 
 interface PartialObject {
   readonly names: Names
-  /** By folded name: the value; undefined for a member that is absent. */
-  readonly members: Map<string, JsonValue | undefined>
+  /** Folded names of members that are known: the object has those that are there, under these names. */
+  readonly known: Set<string>
 }
 
 class RecordedMembers extends FoldedMembers {
@@ -20,8 +20,9 @@ class RecordedMembers extends FoldedMembers {
 
   /** An object of which no member is known. */
   create(names: Names): JsonObject {
+    // Without a prototype, a member of any name is its own.
     const object: JsonObject = Object.create(null)
-    this.#partial.set(object, { names, members: new Map() })
+    this.#partial.set(object, { names, known: new Set() })
     return object
   }
 
@@ -35,14 +36,16 @@ class RecordedMembers extends FoldedMembers {
     if (partial === undefined || typeof name !== 'string' || typeof inner[0] === 'number') return
     const folded = foldName(name)
     if (inner.length === 0) {
-      partial.members.set(folded, value)
+      partial.known.add(folded)
+      if (value !== undefined) object[folded] = value
       return
     }
-    let within = partial.members.get(folded)
+    let { [folded]: within } = object
     if (!isObject(within)) {
       if (value === undefined) return
       within = this.create([...partial.names, name])
-      partial.members.set(folded, within)
+      partial.known.add(folded)
+      object[folded] = within
     }
     this.add(within, inner, value)
   }
@@ -55,11 +58,8 @@ class RecordedMembers extends FoldedMembers {
   override find(object: JsonObject, folded: string, budget: CostBudget): string | undefined {
     const partial = this.#partial.get(object)
     if (partial === undefined) return super.find(object, folded, budget)
-    if (!partial.members.has(folded)) return missing([...partial.names, folded])
-    const value = partial.members.get(folded)
-    if (value === undefined) return undefined
-    Object.defineProperty(object, folded, { value, configurable: true })
-    return folded
+    if (!partial.known.has(folded)) return missing([...partial.names, folded])
+    return object[folded] === undefined ? undefined : folded
   }
 }
 

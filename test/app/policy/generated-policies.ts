@@ -38,6 +38,7 @@ const condition = fc.constantFrom(
   'args.n in [3, 9] && !tool.side_effecting',
   "has(args.URL) || call.protocol == 'a2a'",
   "caller.tenant == 'acme' && size(args.text) < 30",
+  "!has(caller.client) && args.n != 3",
 )
 
 /** Each part is drawn for both policies alike, or anew. */
@@ -72,7 +73,7 @@ const parts = {
         name: fc.constantFrom('one', 'two'),
         tools: optional(fc.constantFrom(['a/*'], ['a/get'], ['*drop'])),
         require: optional(condition),
-        keep: optional(fc.subarray(['args.n', 'args.url'], { minLength: 1 })),
+        keep: optional(fc.subarray(['args.n', 'args.url', 'caller.client'], { minLength: 1 })),
         then: fc.constantFrom('deny', 'escalate', 'report'),
       }),
       { selector: ({ name }) => name, maxLength: 2 },
