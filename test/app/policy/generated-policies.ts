@@ -38,7 +38,7 @@ const condition = fc.constantFrom(
   'args.n in [3, 9] && !tool.side_effecting',
   "has(args.URL) || call.protocol == 'a2a'",
   "caller.tenant == 'acme' && size(args.text) < 30",
-  "!has(caller.client) && args.n != 3",
+  '!has(caller.client) && args.n != 3',
 )
 
 /** Each part is drawn for both policies alike, or anew. */
