@@ -1,5 +1,5 @@
 // The Dockerfile, step by step in scratch directories, and the compose file, by its schema. No container runs here.
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
@@ -111,7 +111,7 @@ describe('the compose file for a host', () => {
 
   it('mounts files that are there, and gives the gateway every variable of its policy', () => {
     const mounts = Object.values(services).flatMap(({ volumes = [] }) =>
-      volumes.filter((one) => one.startsWith('./')),
+      volumes.filter((one) => /^\.{1,2}\//.test(one)),
     )
     const missing = mounts
       .map((one) => one.split(':')[0] ?? '')
@@ -129,6 +129,13 @@ describe('the compose file for a host', () => {
       ([, one, other]) => one ?? other,
     )
     expect([...new Set(used)].filter((name) => !head.includes(`${name}`))).to.deep.equal([])
+  })
+
+  it('configures Prometheus, if promtool is installed to check it', function () {
+    if (spawnSync('promtool', ['--version']).error !== undefined) this.skip()
+    execFileSync('promtool', ['check', 'config', '--syntax-only', join(hosts, 'prometheus.yaml')], {
+      stdio: 'pipe',
+    })
   })
 
   it('is read by Docker, if it is installed', function () {

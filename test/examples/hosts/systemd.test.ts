@@ -44,6 +44,8 @@ describe('the unit for systemd', function () {
       args.map((word) => word.replace('$MAINPID', String(gateway.pid))),
     )
     await gateway.prints('"policy reloaded"')
+    // To this process alone, as others of the unit have calls to end.
+    expect(settings.get('KillMode')).to.equal('mixed')
     gateway.kill('SIGTERM')
     expect(await gateway.exit).to.equal(0)
   })
