@@ -7,6 +7,7 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { messageOf } from 'svc-sdk/core/json'
 import { policyFor, startExampleGateway } from './gateway.js'
+import { protections } from './protections.js'
 import { severalServers, startSeveralServers } from './several-servers.js'
 import { svc } from './svc.js'
 import { startToolServer } from './tool-server.js'
@@ -18,7 +19,7 @@ const closers: Closer[] = []
 let failures = 0
 
 try {
-  failures += await walk(await setUp(), [...tour, ...severalServers])
+  failures += await walk(await setUp(), [...tour, ...severalServers, ...protections])
 } catch (error) {
   failures++
   console.log(`✗ The set-up failed: ${messageOf(error)}`)
