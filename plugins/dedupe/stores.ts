@@ -14,7 +14,7 @@ export function dedupeStore(config: DedupeConfig, context: PluginContext): Store
       kinds: {
         async lmdb({ dir, clock }) {
           const { LmdbDedupeStore } = await import('./store/lmdb/store.js')
-          return new LmdbDedupeStore({ dir, now: () => clock.now() })
+          return new LmdbDedupeStore({ dir, now: () => clock.now(), monotonic: () => clock.monotonic() })
         },
         async redis({ redis }) {
           const { RedisDedupeStore } = await import('./store/redis/store.js')

@@ -1,6 +1,7 @@
-// Keys on this host's disk, shared by its processes; they survive a restart and a crash.
+// Keys on this host's disk, shared by its processes; they survive a restart and a crash. They end after the time that has
+// passed, whatever the wall clock shows: a clock that is set ahead must not let a call run twice.
 import type { DedupeClaim, DedupeClaimResult, DedupeStore } from '@svc/core'
-import { LmdbStore } from '@svc/core/lmdb'
+import { type HostInstant, isSameBoot, LmdbStore, thisBoot } from '@svc/core/lmdb'
 import { claimed, type Entry, ended, isRunning, mayEnd, phases, resultOf, sent } from '../entry.js'
 
 interface LmdbDedupeOptions {
@@ -8,10 +9,12 @@ interface LmdbDedupeOptions {
   readonly dir: string
   /** Milliseconds since the epoch. */
   readonly now?: () => number
+  /** Milliseconds of a clock that all processes of the host share and nobody sets. Default: `now`. */
+  readonly monotonic?: () => number
 }
 
-/** An entry, or an index record by expiry, in the order of time. */
-type Key = ['key', key: string] | ['until', expiresAt: number, key: string]
+/** An entry, an index record by expiry, in the order of time, or the instant from which time is counted. */
+type Key = ['key', key: string] | ['until', expiresAt: number, key: string] | ['time']
 
 /** Expired entries that each new one deletes: more than one, so that their number falls. */
 const SWEPT = 4
@@ -19,12 +22,12 @@ const SWEPT = 4
 const NOTHING = Buffer.alloc(0)
 
 export class LmdbDedupeStore implements DedupeStore {
-  #now: () => number
+  #instant: () => HostInstant
   #store: LmdbStore<Key>
 
   /** Throws when the directory cannot be opened. */
-  constructor({ dir, now = Date.now }: LmdbDedupeOptions) {
-    this.#now = now
+  constructor({ dir, now = Date.now, monotonic = now }: LmdbDedupeOptions) {
+    this.#instant = () => ({ wall: now(), steady: monotonic(), boot: thisBoot })
     this.#store = new LmdbStore({ dir, name: 'the dedupe store', isSecret: true })
   }
 
@@ -84,6 +87,16 @@ export class LmdbDedupeStore implements DedupeStore {
     return this.#store.close()
   }
 
+  /** Within a transaction: the wall clock as it was at the first use since the host booted, and the time since then. */
+  #now(): number {
+    const at = this.#instant()
+    const stored = this.#store.db.get(['time'])
+    const first = stored === undefined ? undefined : decodeInstant(stored)
+    if (first !== undefined && isSameBoot(first, at)) return first.wall + at.steady - first.steady
+    this.#store.db.put(['time'], encodeInstant(at))
+    return at.wall
+  }
+
   #end(claim: DedupeClaim, response: Uint8Array | null | undefined): Promise<boolean> {
     return this.#store.transact(() => {
       const now = this.#now()
@@ -116,6 +129,17 @@ export class LmdbDedupeStore implements DedupeStore {
       if (note.length === 3) db.remove(['key', note[2]])
     }
   }
+}
+
+function encodeInstant({ wall, steady, boot }: HostInstant): Buffer {
+  return Buffer.from(JSON.stringify([wall, steady, boot]))
+}
+
+/** @throws {Error} if the bytes are not an instant */
+function decodeInstant(bytes: Buffer): HostInstant {
+  const [wall, steady, boot] = headOf(Buffer.concat([bytes, Buffer.from('\n')]))
+  if (typeof wall !== 'number' || typeof steady !== 'number' || typeof boot !== 'number') throw foreign(bytes)
+  return { wall, steady, boot }
 }
 
 const LINE_FEED = 10

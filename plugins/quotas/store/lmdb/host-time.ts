@@ -1,25 +1,6 @@
-// Time of a host whose wall clock may be set: days by the wall clock, and durations by the monotonic clock, which all
-// processes of the host share until it boots again.
-import { readFileSync } from 'node:fs'
+// The days of a host whose wall clock may be set.
+import { elapsed, type HostInstant, isSameBoot } from '@svc/core/lmdb'
 import { DAY_MS, dayOf } from '../token-bucket.js'
-
-export interface HostInstant {
-  /** Milliseconds since the epoch. */
-  readonly wall: number
-  /** Milliseconds of the monotonic clock. */
-  readonly steady: number
-  /** Identifies the boot since which `steady` counts. */
-  readonly boot: number
-}
-
-export function isSameBoot(from: HostInstant, to: HostInstant): boolean {
-  return from.boot === to.boot && to.steady >= from.steady
-}
-
-/** Milliseconds from one instant to a later one; after a boot, what the wall clock shows. */
-export function elapsed(from: HostInstant, to: HostInstant): number {
-  return isSameBoot(from, to) ? to.steady - from.steady : Math.max(0, to.wall - from.wall)
-}
 
 /** The last instant that was seen, and a time that the wall clock had and that has passed. */
 export interface SeenTime extends HostInstant {
@@ -52,18 +33,4 @@ export function clockWarning(last: SeenTime | undefined, now: HostInstant): stri
   const aheadMs = now.wall - last.wall - elapsed(last, now)
   if (aheadMs < DAY_MS) return undefined
   return `the clock of this host was set ahead by ${Math.round(aheadMs / DAY_MS)} days, to ${at}: a new day of calls has begun`
-}
-
-/** Counts of other boots are not comparable; 0 where the system does not name the boot. */
-export const thisBoot = bootNumber()
-
-function bootNumber(): number {
-  try {
-    const id = readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').replaceAll('-', '')
-    return Number.parseInt(id.slice(0, 13), 16) || 0
-  } catch (error) {
-    // Another system: a clock that reads less than before shows that it booted.
-    if (error instanceof Error) return 0
-    throw error
-  }
 }

@@ -1,17 +1,8 @@
 // Counts on this host's disk, shared by its processes; they survive a restart, and a wall clock that is set.
 import type { QuotaAdapter } from '@svc/core'
-import { LmdbStore } from '@svc/core/lmdb'
+import { elapsed, type HostInstant, isSameBoot, LmdbStore, thisBoot } from '@svc/core/lmdb'
 import { checkDailyLimit, checkedSize, DAY_MS, dayOf, keyOf, TokenBucket } from '../token-bucket.js'
-import {
-  clockWarning,
-  elapsed,
-  type HostInstant,
-  isSameBoot,
-  oldestDay,
-  type SeenTime,
-  seen,
-  thisBoot,
-} from './host-time.js'
+import { clockWarning, oldestDay, type SeenTime, seen } from './host-time.js'
 
 interface LmdbQuotaOptions {
   /** On a local filesystem; made if it is missing. */
