@@ -25,6 +25,7 @@ const isWhole = ({ text }: Block) => /^tenant:/m.test(text)
 const others: Readonly<Record<string, string>> = {
   'docs/admin.md: scrape_configs:': 'for Prometheus',
   'docs/policies.md: callers:': 'cases of `policy test`',
+  'docs/policies.md: allowlist:': 'lists of a tenant',
   'docs/writing-a-stage.md: plugins: [{ use: ./read-only.mjs, version: ^1 }]':
     'test/examples/whole-stage.test.ts',
   'docs/writing-a-stage.md: plugins:': 'test/examples/change-freeze.test.ts',

@@ -44,6 +44,16 @@ const elsewhere: Readonly<Record<string, string>> = {
     'test/examples/page-operations.test.ts',
   'docs/operations/recover.md: curl --cacert tls/gateway.crt https://localhost:8787/readyz':
     'test/examples/page-operations.test.ts',
+  "docs/policies.md: sed 's/max_refund: 500/max_refund: 450/' policy.yaml > next.yaml":
+    'test/examples/page-policies.test.ts',
+  'docs/policies.md: npx svc-sdk policy replay next.yaml --log .svc/audit --keys .svc/signing.key':
+    'test/examples/page-policies.test.ts',
+  "docs/policies.md: echo 'shadow: { policy: next.yaml }' >> policy.yaml":
+    'test/examples/page-policies.test.ts',
+  'docs/policies.md: npx svc-sdk policy shadow --policy policy.yaml': 'test/examples/page-policies.test.ts',
+  'docs/policies.md: mv next.yaml policy.yaml': 'test/examples/page-policies.test.ts',
+  'docs/policies.md: npx svc-sdk policy suggest policy.yaml --log .svc/audit --min-days 0 --out narrow.yaml':
+    'test/examples/page-policies.test.ts',
   'docs/policies.md: npx svc-sdk policy test policy.test.yaml': 'test/app/cli/policy-test.test.ts',
   'docs/policies.md: npx svc-sdk policy suggest policy.yaml --log .svc/audit --out narrow.yaml':
     'test/app/cli/policy-suggest.test.ts',
