@@ -25,6 +25,7 @@ import { measureSignals } from './signals.js'
 import { measureStreams } from './streams.js'
 import { measureTamperEvidence } from './tamper-evidence.js'
 import { measureUpload } from './upload.js'
+import { measureWorkers } from './workers.js'
 
 /** The benchmarks: each prints its report, and returns its raw rounds. */
 const measures: Readonly<Record<string, (disk: string, quick: boolean) => Promise<unknown>>> = {
@@ -45,6 +46,7 @@ const measures: Readonly<Record<string, (disk: string, quick: boolean) => Promis
   streams: measureStreams,
   redis: measureRedis,
   scale: measureScale,
+  workers: measureWorkers,
 }
 
 const { values } = parseArgs({

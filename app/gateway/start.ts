@@ -28,7 +28,7 @@ import type { GatewayOptions, GatewaySettings } from './options.js'
 import { Policies, type PreparedPolicy } from './policies.js'
 import { causeOfWatch, watchPolicy } from './policy-watch.js'
 import { describeRefusal, type ReloadCause, type ReloadedPolicy } from './reload-records.js'
-import { createDispatcher, createMcpProxy, createServers } from './upstreams.js'
+import { createDispatcher, createMcpProxy, createServers, createSharedServers } from './upstreams.js'
 import type { PolicySource, WorkerLink } from './worker-link.js'
 
 /** The addresses of a gateway that listens. */
@@ -150,7 +150,9 @@ export class Gateway implements GatewayHandle {
     this.#metrics = this.#createMetrics()
     const memory = { state: this.#state, sessions: () => this.#sessionBinding(host) }
     const upstream = createDispatcher(bindings, server)
-    const servers = createServers(bindings, server, upstream)
+    const local = createServers(bindings, server, upstream)
+    const { link } = this.#parts
+    const servers = link === undefined ? local : await createSharedServers(local, server, link.commands)
     const policies = new Policies(
       this.#builder,
       server.drainMs,
@@ -167,7 +169,7 @@ export class Gateway implements GatewayHandle {
       await policies.activate(policy)
       this.#blocks = blocking.blocks
       await blocking.blocks.start()
-      const { sharesAdmin: isShared = false, openListener = openCallListener, link } = this.#parts
+      const { sharesAdmin: isShared = false, openListener = openCallListener } = this.#parts
       const { logger } = this.#builder
       const adminUrl = await listenAdmin(async () => admin?.listen(), { isShared, logger })
       this.#listener = await openListener(host, {

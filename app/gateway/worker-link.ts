@@ -12,6 +12,8 @@ export interface WorkerLink {
   readonly createLimit: CreateUseLimit
   /** The connections that this worker gets. */
   connections(listener: ListenerName): ConnectionSource
+  /** The worker that has the processes of targets which are commands, and where the others reach it. */
+  readonly commands: { readonly isOwner: boolean; readonly path: string }
   /** Puts a policy, or that of the file, in force in all workers, or in none. Rejects with the reason. */
   reload(policy: PolicySource | undefined, cause: ReloadCause): Promise<ReloadedPolicy>
   /** The metrics of all workers in the text format. */

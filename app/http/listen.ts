@@ -31,6 +31,17 @@ export function listenOn(
   })
 }
 
+/** Listens on a socket of the file system. */
+export function listenOnPath(server: Server, path: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(path, () => {
+      server.off('error', reject)
+      resolve()
+    })
+  })
+}
+
 export function listenerUrl(host: string, port: number, isSecure: boolean): string {
   return `${isSecure ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${port}`
 }

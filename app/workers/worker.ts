@@ -39,6 +39,8 @@ export function runWorker(create: CreateWorkerGateway): void {
 }
 
 class Worker implements WorkerLink {
+  /** From the settings. */
+  commands: WorkerLink['commands'] = { isOwner: false, path: '' }
   #create: CreateWorkerGateway
   #main: Calls<MainMethods>
   #limits = new Map<string, HeldLimit>()
@@ -114,6 +116,7 @@ class Worker implements WorkerLink {
   }
 
   async #start(settings: WorkerSettings): Promise<void> {
+    this.commands = { isOwner: settings.number === 0, path: settings.commandsPath }
     this.#running = await this.#create(settings, this)
   }
 

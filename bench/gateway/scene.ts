@@ -62,6 +62,17 @@ export class Scene {
     return this.#start(module, module === 'relay' ? String(port) : await this.policyFile(), options)
   }
 
+  /** `svc gateway` with this number of workers, on the cores that it may have. */
+  async workers(count: string): Promise<Child> {
+    const args = [await this.policyFile(), count]
+    const child = await Child.start('gateway/workers', {
+      cores: this.pinned ? SUBJECT_CORES : undefined,
+      args,
+    })
+    this.#subjects.push(child)
+    return child
+  }
+
   /** The relay without its upstream half. */
   async echo(): Promise<Child> {
     return this.#start('relay', undefined, {})
