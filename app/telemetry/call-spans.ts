@@ -58,13 +58,15 @@ export class CallSpans implements CallObserver {
     this.#waits.delete(call)
     const { SpanKind, trace } = this.#api
     const redacts = call.get(redactor)
-    const attributes = { ...attributesOf(call, redacts), ...outcomeAttributes(call, settlement) }
     this.#ids.preset(call.trace)
     const span = this.#tracer.startSpan(
       nameOf(call, redacts).slice(0, maxSpanText),
-      { kind: SpanKind.SERVER, startTime: instant(from), attributes },
+      { kind: SpanKind.SERVER, startTime: instant(from) },
       this.#parentOf(call),
     )
+    // A span that is not sampled has nothing of what follows.
+    if (!span.isRecording()) return
+    span.setAttributes({ ...attributesOf(call, redacts), ...outcomeAttributes(call, settlement) })
     const inside = trace.setSpan(this.#api.ROOT_CONTEXT, span)
     for (const wait of waits) this.#wait(wait, call, inside)
     this.#setStatus(span, settlement)

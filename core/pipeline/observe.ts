@@ -50,24 +50,32 @@ function handled(
   // The part of the stage before `next()`, then the part after it. The work of one turn is not a wait.
   let began = performance.now()
   let isSameTurn = true
+  let inner: ReturnType<Next> | undefined
   const end = (): void => {
     const now = performance.now()
     if (!isSameTurn && now - began >= minWaitMs) observer.waited(call, name, began, now)
   }
+  const resume = (): void => {
+    began = performance.now()
+  }
   const observedNext: Next = () => {
     end()
-    const inner = next()
-    const resume = (): void => {
-      began = performance.now()
-    }
-    if (isPending(inner)) inner.then(resume, resume)
-    else resume()
+    inner = next()
+    if (!isSameTurn) resumeAfter(inner, resume)
     return inner
   }
   const returned = stage.handle(call, observedNext)
   isSameTurn = false
+  // Most stages return what `next()` returned, and so have no part after it.
+  if (returned === inner) return returned
+  if (inner !== undefined) resumeAfter(inner, resume)
   if (isPending(returned)) returned.then(end, end)
   return returned
+}
+
+function resumeAfter(inner: ReturnType<Next>, resume: () => void): void {
+  if (isPending(inner)) inner.then(resume, resume)
+  else resume()
 }
 
 /** The dispatcher, whose wait is that for the response to begin, or to be complete if it is not a stream. */
