@@ -135,6 +135,11 @@ rules:${lines(
     '  ',
   )}
 
+# Definitions of tools that changed are withheld until they are accepted, and what attacks the model is removed.
+protections:
+  preset: guard
+  definitions: { trust: scan } # accept: the first definition of each tool waits, too
+
 # Where calls are counted for the limits: on disk, for all processes of this machine.
 quotas: { adapter: lmdb }
 

@@ -18,8 +18,9 @@ import type { DefinitionsConfig } from './config.js'
 import type { Digested, Digests } from './digest.js'
 import { type KnownDefinitions, withEntries, withNew } from './known-document.js'
 import type { LockedDefinitions } from './lock-file.js'
+import { Pins } from './pins.js'
 import type { DefinitionRegistry } from './registry.js'
-import type { ServedDefinitions, ServedPage } from './served.js'
+import { pageKey, type ServedDefinitions, type ServedPage } from './served.js'
 
 /** Why a definition is not known. */
 export type UnknownReason =
@@ -64,9 +65,8 @@ export class CallDefinitions implements DefinitionFilter {
     const { server } = this.#call.target
     const digested = await this.#digested(received)
     const known = await this.#known(server, digested)
-    const judged = withNamesakes(
-      digested.map((one) => ({ ...one, reason: this.#reasonOf(server, one, known) })),
-    )
+    const pins = new Pins(server, known, this.#parts.locked)
+    const judged = withNamesakes(digested.map((one) => ({ ...one, reason: reasonOf(one, known, pins) })))
     const isWithholding = this.isWithholding
     const shown = judged.map(({ reason }) => reason === undefined || !isWithholding)
     const delivered = judged.filter((_one, index) => shown[index])
@@ -114,28 +114,13 @@ export class CallDefinitions implements DefinitionFilter {
       server,
       kept.map(({ sha256, text }) => [sha256, text]),
     )
+    const pins = new Pins(server, after, locked)
     await this.#announce(
       server,
-      kept.filter(({ sha256 }) => !this.#isPinned(server, sha256, after)),
-      after,
+      kept.filter(({ sha256 }) => !pins.has(sha256)),
+      pins,
     )
     return after
-  }
-
-  #isPinned(server: string, sha256: string, known: KnownDefinitions): boolean {
-    return known.entry(sha256)?.state === 'pinned' || this.#parts.locked.has(server, sha256)
-  }
-
-  #reasonOf(
-    server: string,
-    { received, sha256 }: Digested,
-    known: KnownDefinitions,
-  ): UnknownReason | undefined {
-    if (sha256 === undefined || known.entry(sha256) === undefined) return 'tool_definition_over_limit'
-    if (this.#isPinned(server, sha256, known)) return undefined
-    return isNamed(this.#parts.locked, server, received, known)
-      ? 'tool_definition_changed'
-      : 'tool_definition_unknown'
   }
 
   /** Records each definition that callers are served, once for its content, before the first of them gets it. */
@@ -173,13 +158,13 @@ export class CallDefinitions implements DefinitionFilter {
   async #announce(
     server: string,
     waiting: readonly (ReceivedDefinition & { readonly sha256: string })[],
-    known: KnownDefinitions,
+    pins: Pins,
   ): Promise<void> {
-    const { record, notices, meter, locked } = this.#parts
+    const { record, notices, meter } = this.#parts
     if (waiting.length === 0) return
     const { trace } = this.#call
     const effect = this.isWithholding ? 'deny' : 'reported'
-    const changed = waiting.filter((one) => isNamed(locked, server, one, known))
+    const changed = waiting.filter(({ kind, name }) => pins.of(kind, name).length > 0)
     meter?.count('svc_definitions_changed_total', changed.length)
     const findings = [
       findingOf('tool_definition_changed', changed),
@@ -238,14 +223,14 @@ function findingOf(reason: UnknownReason, found: readonly ReceivedDefinition[]) 
   return { reason, stage: 'protections', detail: `${names.join(', ')}${more}` }
 }
 
-/** Whether a definition with this name is pinned. */
-export function isNamed(
-  locked: LockedDefinitions,
-  server: string,
-  { kind, name }: Pick<ReceivedDefinition, 'kind' | 'name'>,
+function reasonOf(
+  { received: { kind, name }, sha256 }: Digested,
   known: KnownDefinitions,
-): boolean {
-  return known.pinned(kind, name).length > 0 || locked.pinned(server, kind, name).length > 0
+  pins: Pins,
+): UnknownReason | undefined {
+  if (sha256 === undefined || known.entry(sha256) === undefined) return 'tool_definition_over_limit'
+  if (pins.has(sha256)) return undefined
+  return pins.of(kind, name).length > 0 ? 'tool_definition_changed' : 'tool_definition_unknown'
 }
 
 /** If a response has a name twice, neither is shown unless both are known: the server may run either. */
@@ -271,10 +256,6 @@ function pageOf(judged: readonly Judged[], shown: readonly boolean[]): ServedPag
     page[pageKey(received)] = [isOver ? overLimit : sha256, shown[index] !== true]
   }
   return page
-}
-
-export function pageKey({ kind, name }: Pick<ReceivedDefinition, 'kind' | 'name'>): string {
-  return `${kind} ${name}`
 }
 
 export function callerKeyOf(call: Call, tenant: string): string {

@@ -4,7 +4,8 @@ import type { DefinitionKind } from '@svc/core'
 export interface KnownEntry {
   readonly kind: DefinitionKind
   readonly name: string
-  readonly state: 'pinned' | 'waiting'
+  /** Pinned by its first use or by a person, or neither. */
+  readonly state: 'first_use' | 'accepted' | 'waiting'
   /** ISO 8601: when it was first received. */
   readonly at: string
   /** Whether its content is on record. */
@@ -42,6 +43,7 @@ export interface NewDefinition {
 export class KnownDefinitions {
   readonly document: KnownDocument
   #pinned: Map<string, string[]> | undefined
+  #names: Set<string> | undefined
 
   constructor(document: KnownDocument) {
     this.document = document
@@ -49,6 +51,14 @@ export class KnownDefinitions {
 
   entry(sha256: string): KnownEntry | undefined {
     return Object.hasOwn(this.document.entries, sha256) ? this.document.entries[sha256] : undefined
+  }
+
+  /** Whether a definition with this name was received, pinned or not. */
+  hasName(kind: DefinitionKind, name: string): boolean {
+    this.#names ??= new Set(
+      Object.values(this.document.entries).map((entry) => keyOf(entry.kind, entry.name)),
+    )
+    return this.#names.has(keyOf(kind, name))
   }
 
   /** Hashes of the pinned definitions with this name. */
@@ -61,7 +71,7 @@ export class KnownDefinitions {
 function pinnedIn({ entries }: KnownDocument): Map<string, string[]> {
   const pinned = new Map<string, string[]>()
   for (const [sha256, { kind, name, state }] of Object.entries(entries)) {
-    if (state !== 'pinned') continue
+    if (state === 'waiting') continue
     const key = keyOf(kind, name)
     pinned.set(key, [...(pinned.get(key) ?? []), sha256])
   }
@@ -106,7 +116,7 @@ export function withNew(
     const isTrusted =
       !isLocked && !trusted.has(key) && known.pinned(kind, name).length === 0 && isFirstTrusted(definition)
     if (isTrusted) trusted.add(key)
-    entries.set(sha256, { kind, name, state: isTrusted ? 'pinned' : 'waiting', at })
+    entries.set(sha256, { kind, name, state: isTrusted ? 'first_use' : 'waiting', at })
     room -= 1
   }
   if (entries.size === 0) return document

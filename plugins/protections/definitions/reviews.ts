@@ -9,7 +9,8 @@ import {
 } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
 import type { DefinitionParts } from './filter.js'
-import { type KnownDefinitions, withEntries } from './known-document.js'
+import { withEntries } from './known-document.js'
+import { Pins } from './pins.js'
 
 /** Hexadecimal digits of the name of a review. */
 const reviewDigits = 16
@@ -56,7 +57,7 @@ export class StoredReviews implements DefinitionReviews {
       withEntries(
         document,
         accepted.map(({ sha256 }) => sha256),
-        (entry) => ({ ...entry, state: 'pinned' }),
+        (entry) => ({ ...entry, state: 'accepted' }),
       ),
     )
     const names = accepted.map(({ kind, name }) => (name === '' ? kind : name))
@@ -70,9 +71,8 @@ export class StoredReviews implements DefinitionReviews {
   async #of(server: string): Promise<ServerReview> {
     const { registry, locked } = this.#parts
     const known = await registry.known(server)
-    const waiting = Object.entries(known.document.entries).filter(
-      ([sha256, { state }]) => state === 'waiting' && !locked.has(server, sha256),
-    )
+    const pins = new Pins(server, known, locked)
+    const waiting = Object.entries(known.document.entries).filter(([sha256]) => !pins.has(sha256))
     const texts = await registry.texts(
       server,
       waiting.map(([sha256]) => sha256),
@@ -80,7 +80,7 @@ export class StoredReviews implements DefinitionReviews {
     const definitions = await Promise.all(
       waiting.map(async ([sha256, { kind, name, at }], index): Promise<WaitingDefinition> => {
         const text = texts[index]
-        const pinned = await this.#pinned(server, { kind, name }, known)
+        const pinned = await this.#textsOf(server, pins.of(kind, name))
         return { kind, name, sha256, at, ...(text === undefined ? {} : { text }), pinned }
       }),
     )
@@ -88,16 +88,9 @@ export class StoredReviews implements DefinitionReviews {
     return { server, review: sha256Hex(hashes.join(' ')).slice(0, reviewDigits), definitions }
   }
 
-  async #pinned(
-    server: string,
-    { kind, name }: Pick<WaitingDefinition, 'kind' | 'name'>,
-    known: KnownDefinitions,
-  ): Promise<readonly string[]> {
-    const { registry, locked } = this.#parts
-    const ofLock = locked.pinned(server, kind, name).flatMap((sha256) => locked.textOf(sha256) ?? [])
-    const hashes = known.pinned(kind, name)
-    if (hashes.length === 0) return ofLock
-    const kept = await registry.texts(server, hashes)
-    return [...ofLock, ...kept.filter((text) => text !== undefined)]
+  async #textsOf(server: string, hashes: readonly string[]): Promise<readonly string[]> {
+    if (hashes.length === 0) return []
+    const kept = await this.#parts.registry.texts(server, hashes)
+    return hashes.flatMap((sha256, index) => this.#parts.locked.textOf(sha256) ?? kept[index] ?? [])
   }
 }

@@ -115,6 +115,11 @@ export class ServedDefinitions {
   }
 }
 
+/** The name of a definition in a page. */
+export function pageKey({ kind, name }: { readonly kind: string; readonly name: string }): string {
+  return `${kind} ${name}`
+}
+
 function keyOf(server: string, caller: string): string {
   return `${caller} ${server}`
 }

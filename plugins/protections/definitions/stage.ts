@@ -20,19 +20,13 @@ import {
 import { type OpenMaps, openMaps } from '../shared/store.js'
 import type { DefinitionsConfig } from './config.js'
 import { Digests } from './digest.js'
-import {
-  CallDefinitions,
-  callerKeyOf,
-  type DefinitionParts,
-  isNamed,
-  pageKey,
-  type UnknownReason,
-} from './filter.js'
+import { CallDefinitions, callerKeyOf, type DefinitionParts, type UnknownReason } from './filter.js'
 import type { KnownDefinitions } from './known-document.js'
 import type { LockedDefinitions } from './lock-file.js'
+import { Pins } from './pins.js'
 import { DefinitionRegistry } from './registry.js'
 import { StoredReviews } from './reviews.js'
-import { type Served, ServedDefinitions } from './served.js'
+import { pageKey, type Served, ServedDefinitions } from './served.js'
 
 const firstUse = {
   first_use: 'is pinned',
@@ -125,13 +119,13 @@ export class DefinitionsStage implements Stage {
   #judge(parts: DefinitionParts, call: Call, request: CallRequest): MaybePromise<void> {
     const { registry, served, tenant } = parts
     const name = pageKey({ kind: request.kind === 'prompt' ? 'prompt' : 'tool', name: request.name })
-    return after(served.of(request.server, callerKeyOf(call, tenant), name), (last) => {
-      return after(registry.known(request.server), (known) => {
+    return after(served.of(request.server, callerKeyOf(call, tenant), name), (last) =>
+      after(registry.known(request.server), (known) => {
         call.set(servedDefinition, this.#servedOf(parts, request, last, known))
         const reason = this.#reasonOf(request, last, known)
         if (reason !== undefined) call.addFinding(this.#findingOf(reason, request))
-      })
-    })
+      }),
+    )
   }
 
   #servedOf(
@@ -141,7 +135,7 @@ export class DefinitionsStage implements Stage {
     known: KnownDefinitions,
   ): ServedDefinition {
     const ofKind = kind === 'prompt' ? 'prompt' : 'tool'
-    const pinned = [...known.pinned(ofKind, name), ...this.#locked.pinned(server, ofKind, name)]
+    const pinned = new Pins(server, known, this.#locked).of(ofKind, name)
     return {
       sha256,
       judging: sha256 === null ? pinned : [sha256],
@@ -154,14 +148,17 @@ export class DefinitionsStage implements Stage {
     last: Served,
     known: KnownDefinitions,
   ): UnknownReason | undefined {
-    const isPinned = (sha256: string): boolean =>
-      known.entry(sha256)?.state === 'pinned' || this.#locked.has(server, sha256)
-    const named = isNamed(this.#locked, server, { kind: kind === 'prompt' ? 'prompt' : 'tool', name }, known)
-    const unpinned = named ? 'tool_definition_changed' : 'tool_definition_unknown'
-    if (last.withheld !== undefined && !isPinned(last.withheld)) return unpinned
-    if (last.sha256 !== null) return isPinned(last.sha256) ? undefined : unpinned
-    const isAwaited = this.#config.trust !== 'first_use' || this.#locked.hasServer(server)
-    return named || !isAwaited ? undefined : unpinned
+    const pins = new Pins(server, known, this.#locked)
+    const kindOf = kind === 'prompt' ? 'prompt' : 'tool'
+    const isNamed = pins.of(kindOf, name).length > 0
+    const unpinned = isNamed ? 'tool_definition_changed' : 'tool_definition_unknown'
+    if (last.withheld !== undefined && !pins.has(last.withheld)) return unpinned
+    if (last.sha256 !== null) return pins.has(last.sha256) ? undefined : unpinned
+    if (isNamed) return undefined
+    // A tool that nobody has listed has no definition that could wait.
+    const { trust } = this.#config
+    const isTrusted = trust === 'first_use' || (trust === 'scan' && !known.hasName(kindOf, name))
+    return isTrusted && !this.#locked.hasServer(server) ? undefined : unpinned
   }
 
   #findingOf(reason: UnknownReason, { kind, name }: CallRequest): Finding {

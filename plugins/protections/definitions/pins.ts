@@ -1,0 +1,36 @@
+// The pins of a server: its definitions in the lock file, those that somebody accepted, and those of a first use. The last
+// count only for servers that the lock file does not have.
+import type { DefinitionKind } from '@svc/core'
+import type { KnownDefinitions, KnownEntry } from './known-document.js'
+import type { LockedDefinitions } from './lock-file.js'
+
+export class Pins {
+  readonly #server: string
+  readonly #known: KnownDefinitions
+  readonly #locked: LockedDefinitions
+
+  constructor(server: string, known: KnownDefinitions, locked: LockedDefinitions) {
+    this.#server = server
+    this.#known = known
+    this.#locked = locked
+  }
+
+  has(sha256: string): boolean {
+    if (this.#locked.has(this.#server, sha256)) return true
+    const entry = this.#known.entry(sha256)
+    return entry !== undefined && this.#counts(entry)
+  }
+
+  /** The hashes of the pinned definitions with this name. */
+  of(kind: DefinitionKind, name: string): readonly string[] {
+    const locked = this.#locked.pinned(this.#server, kind, name)
+    const known = this.#known
+      .pinned(kind, name)
+      .filter((sha256) => !locked.includes(sha256) && this.has(sha256))
+    return [...locked, ...known]
+  }
+
+  #counts({ state }: KnownEntry): boolean {
+    return state === 'accepted' || (state === 'first_use' && !this.#locked.hasServer(this.#server))
+  }
+}
