@@ -139,6 +139,7 @@ rules:${lines(
 protections:
   preset: guard
   definitions: { trust: scan } # accept: the first definition of each tool waits, too
+  schema: report # enforce: refuses arguments that do not fit the schema of their tool
 
 # Where calls are counted for the limits: on disk, for all processes of this machine.
 quotas: { adapter: lmdb }
