@@ -47,6 +47,16 @@ describe('a reload', () => {
     })
   })
 
+  it('of a large policy does not wait for a comparison, and says that there is none', async () => {
+    await using gateway = await startTestGateway({ targets: {}, policyYaml: policyOf('a/b') })
+    await gateway.handle.reload(`${policyOf('a/c')}# ${'x'.repeat(20_000)}\n`)
+    const { gains, changes } = gateway.records().at(-1)?.event ?? {}
+    expect({ gains, changes }).to.deep.equal({
+      gains: null,
+      changes: ['? the policies are too large to be compared here; run svc-sdk policy diff'],
+    })
+  })
+
   it('that is refused changes nothing, and is recorded', async () => {
     await using upstream = await startUpstream()
     const old = policyOf('files/read')
