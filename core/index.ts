@@ -113,6 +113,7 @@ export {
   mcpFacts,
   publicBaseUrl,
   type RequestedResource as UsedResource,
+  receivedDigest,
   redactor,
   requestedResource,
   responseChange,

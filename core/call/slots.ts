@@ -125,6 +125,8 @@ export interface McpFacts {
 
 /** Set by a stage that changes the call's response: another stream, which the stage does not see, must not carry it. */
 export const responseChange = slot<true>('responseChange')
+/** SHA-256, hex, of the response as it was received, if a stage changed it: as `output_sha256` is of the delivered one. */
+export const receivedDigest = slot<string | null>('receivedDigest')
 /** Milliseconds left for the response, if the policy denies a later one; set by the stage that limits the time. */
 export const responseTimeLeft = slot<() => number | undefined>('responseTimeLeft')
 

@@ -1,9 +1,11 @@
 // Rewrites responses of the MCP endpoint, and what the server sends beside them on the stream of a call.
+import type { Call } from '../call/call.js'
 import type { ErrorCode } from '../call/errors.js'
 import { type Completed, failed, type ResponseChunk, type ResponseStream } from '../call/outcome.js'
 import type { CallRequest } from '../call/request.js'
 import { eventOf, readEvent, SseSplitter } from '../http/index.js'
 import { canonicalize, isJsonObject, parseJsonObject, sha256Hex } from '../json/index.js'
+import { keepReceived } from './received.js'
 import type { ResponseRewriter } from './rewriter.js'
 
 /** Larger than any event that the MCP endpoint accepts. */
@@ -13,6 +15,7 @@ const maxEventBytes = 256 * 1024 * 1024
 const removedEvent = Buffer.from(': withheld\n\n')
 
 export async function rewriteMcpBody(
+  call: Call,
   response: Completed,
   body: Uint8Array,
   request: CallRequest,
@@ -26,6 +29,7 @@ export async function rewriteMcpBody(
       ? response
       : { ...response, body: new Uint8Array(), digest: null }
   if (rewritten.text === text) return response
+  keepReceived(call, response.status >= 400 ? null : rewritten.received)
   const error = response.error ?? rewritten.error
   return {
     ...response,
@@ -37,13 +41,15 @@ export async function rewriteMcpBody(
 
 export class RewrittenMcpStream implements ResponseStream {
   readonly drainWhenAbandoned: boolean
+  #call: Call
   #body: ResponseStream
   #request: CallRequest
   #rewriter: ResponseRewriter
   #splitter = new SseSplitter(maxEventBytes)
 
-  constructor(body: ResponseStream, request: CallRequest, rewriter: ResponseRewriter) {
+  constructor(call: Call, body: ResponseStream, request: CallRequest, rewriter: ResponseRewriter) {
     this.drainWhenAbandoned = body.drainWhenAbandoned === true
+    this.#call = call
     this.#body = body
     this.#request = request
     this.#rewriter = rewriter
@@ -67,6 +73,7 @@ export class RewrittenMcpStream implements ResponseStream {
     if (rewritten?.text === data || (rewritten === undefined && this.#rewriter.unreadable === undefined))
       return chunk
     if (rewritten !== undefined) {
+      keepReceived(this.#call, rewritten.received)
       // A stored response must hold what the caller received.
       const { text: content, digest } = rewritten
       return { bytes: eventOf(content), response: { ...response, digest, content } }
@@ -100,6 +107,8 @@ interface RewrittenResponse {
   readonly text: string
   /** SHA-256, hex, of the canonical result; null for an error. */
   readonly digest: string | null
+  /** The same of the response before. */
+  readonly received: string | null
   readonly error?: ErrorCode
 }
 
@@ -114,15 +123,17 @@ async function rewrittenResponse(
   const { id = null, result, error } = message
   if (result !== undefined) {
     const shown = await rewriter.result(result, method, text.length)
+    const digest = sha256Hex(canonicalize(shown))
     const isError = isJsonObject(shown) && shown['isError'] === true
     return {
       text: shown === result ? text : JSON.stringify({ jsonrpc: '2.0', id, result: shown }),
-      digest: sha256Hex(canonicalize(shown)),
+      digest,
+      received: shown === result ? digest : sha256Hex(canonicalize(result)),
       ...(isError ? { error: 'UPSTREAM' as const } : {}),
     }
   }
   if (error === undefined) return undefined
   const shown = await rewriter.error(error, text.length)
   const changed = shown === error ? text : JSON.stringify({ jsonrpc: '2.0', id, error: shown })
-  return { text: changed, digest: null, error: 'UPSTREAM' }
+  return { text: changed, digest: null, received: null, error: 'UPSTREAM' }
 }

@@ -1,4 +1,5 @@
 // Rewrites responses of the invoke protocol: JSON as a value, other text as text.
+import type { Call } from '../call/call.js'
 import { isRefusal } from '../call/errors.js'
 import {
   type Completed,
@@ -8,7 +9,8 @@ import {
   type ResponseStream,
 } from '../call/outcome.js'
 import { readEvent, SseSplitter } from '../http/index.js'
-import { isTooCostly } from '../json/index.js'
+import { isTooCostly, sha256Hex } from '../json/index.js'
+import { keepReceived } from './received.js'
 import type { ResponseRewriter } from './rewriter.js'
 
 /** A large streamed body is buffered up to this size; beyond it, it cannot be read. */
@@ -26,6 +28,7 @@ const originalBodyHeaders: ReadonlySet<string> = new Set([
 ])
 
 export async function rewriteBody(
+  call: Call,
   response: Completed,
   body: Uint8Array,
   rewriter: ResponseRewriter,
@@ -33,9 +36,12 @@ export async function rewriteBody(
   if (body.byteLength === 0) return changed(response, body)
   const text = readableText(response, body)
   const rewritten = text === undefined ? undefined : await rewriteText(response, text, rewriter)
-  if (rewritten === undefined)
-    return rewriter.unreadable === undefined ? response : replaced(response, rewriter.unreadable)
-  return rewritten === text ? response : changed(response, Buffer.from(rewritten))
+  const isKept = rewritten === undefined ? rewriter.unreadable === undefined : rewritten === text
+  if (isKept) return response
+  keepReceived(call, response.digest === undefined ? sha256Hex(body) : response.digest)
+  return rewritten === undefined
+    ? replaced(response, rewriter.unreadable ?? '')
+    : changed(response, Buffer.from(rewritten))
 }
 
 function changed(response: Completed, body: Uint8Array): Completed {
@@ -51,6 +57,7 @@ function replaced(response: Completed, replacement: string): Completed {
 
 /** Buffers a streamed body that is not an event stream, then rewrites it. */
 export async function rewriteBuffered(
+  call: Call,
   response: Completed,
   body: ResponseStream,
   rewriter: ResponseRewriter,
@@ -70,7 +77,7 @@ export async function rewriteBuffered(
     return failed('UPSTREAM_UNREACHABLE', message, { cause: error })
   }
   if (size > maxBuffered) return replaced(response, rewriter.unreadable ?? '')
-  return rewriteBody(response, Buffer.concat(chunks), rewriter)
+  return rewriteBody(call, response, Buffer.concat(chunks), rewriter)
 }
 
 /** Each event is rewritten as a separate value, unless what is sought may span several. */

@@ -19,12 +19,14 @@ export function rewriteOutcome(
   if (call.protocol === 'mcp') {
     // Every MCP stream is an event stream.
     return isStream(body)
-      ? { ...outcome, body: new RewrittenMcpStream(body, request, rewriter) }
-      : rewriteMcpBody(outcome, body, request, rewriter)
+      ? { ...outcome, body: new RewrittenMcpStream(call, body, request, rewriter) }
+      : rewriteMcpBody(call, outcome, body, request, rewriter)
   }
   // A replayed event stream has a whole body.
   if (isEventStream(outcome)) return rewriteEvents(outcome, isStream(body) ? body : streamOf(body), rewriter)
-  return isStream(body) ? rewriteBuffered(outcome, body, rewriter) : rewriteBody(outcome, body, rewriter)
+  return isStream(body)
+    ? rewriteBuffered(call, outcome, body, rewriter)
+    : rewriteBody(call, outcome, body, rewriter)
 }
 
 function isEventStream({ headers }: Completed): boolean {

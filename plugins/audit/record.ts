@@ -14,6 +14,7 @@ import {
   type Outcome,
   type PluginContext,
   type RecordedFinding,
+  receivedDigest,
   redactor,
   type Sent,
   type Settlement,
@@ -161,6 +162,8 @@ function envelopeOf(context: RecordContext, call: Call, result: Result): AuditEn
   if (keptByRules !== undefined) envelope.kept = keptByRules
   const served = call.get(servedDefinition)
   if (served !== undefined) envelope.definition_sha256 = served.sha256
+  const received = call.get(receivedDigest)
+  if (received !== undefined) envelope.received_sha256 = received
   const seen = call.get(idempotency)
   if (seen !== undefined) envelope.dedupe = seen
   const redacts = call.get(redactor)

@@ -34,6 +34,7 @@ export function checkEnvelope(envelope: AuditEnvelope): void {
   if (typeof retries !== 'number') throw wrong('retries', 'a number')
   textOrNull('input_sha256', envelope.input_sha256)
   textOrNull('output_sha256', envelope.output_sha256)
+  textOrNull('received_sha256', envelope.received_sha256)
   textOrNull('idempotency_key', envelope.idempotency_key)
   textOrNull('nodeId', envelope.nodeId)
   textOrNull('agentRef', envelope.agentRef)

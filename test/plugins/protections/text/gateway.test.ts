@@ -1,4 +1,5 @@
 // What callers get, and what is recorded, when a server's text attacks the model or arguments carry secrets.
+import { canonicalize, sha256Hex } from '@svc/core/json'
 import { expect } from 'chai'
 import type { Setting } from '../../../support/mcp-gateway.js'
 import { withGateway } from '../../../support/mcp-gateway.js'
@@ -99,6 +100,8 @@ describe('the protection of texts in a gateway', () => {
           expect(found?.detail).to.match(
             /^removed: override-instructions at \/(?:content|structuredContent|messages|contents)/,
           )
+          expect(record?.received_sha256).to.equal(sha256Hex(canonicalize(value)))
+          expect(record?.output_sha256).to.equal(sha256Hex(canonicalize(shown)))
           expect(JSON.stringify(record)).not.to.contain('Ignore all')
         }))
     }
