@@ -28,6 +28,8 @@ export interface Identity {
   readonly scopes?: readonly string[]
   /** The node that the token names, in contrast to the header `x-node-id`, which is not verified. */
   readonly nodeId?: string
+  /** The unit of callers that the token names, in the claim that the policy names. */
+  readonly unit?: string
 }
 
 /** A caller that the embedding program vouches for. */

@@ -67,6 +67,8 @@ export const policyTokens = {
   needsToken: token<boolean>('NeedsToken'),
   /** Whether bearer tokens are validated, so that users are known. */
   knowsUsers: token<boolean>('KnowsUsers'),
+  /** Whether tokens name units of callers. */
+  knowsUnits: token<boolean>('KnowsUnits'),
   /** Whether idempotency keys are claimed in the `DedupeStore`. */
   claimsKeys: token<boolean>('ClaimsKeys'),
   /** Whether a remote runtime decides about calls and may escalate them. */

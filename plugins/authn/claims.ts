@@ -10,7 +10,7 @@ const maxLength = 256
 export type TokenClaims = Readonly<Record<string, unknown>>
 type ClaimNames = Pick<
   OidcConfig,
-  'tenantClaim' | 'userClaim' | 'rolesClaim' | 'subjectClaim' | 'clientIdClaim' | 'nodeClaim'
+  'tenantClaim' | 'userClaim' | 'rolesClaim' | 'subjectClaim' | 'clientIdClaim' | 'nodeClaim' | 'unitClaim'
 >
 
 /** Throws `Refusal`: `UNAUTHORIZED_TENANT` for the tenant claim, else `UNAUTHENTICATED`. */
@@ -30,6 +30,7 @@ export function identityOf(claims: TokenClaims, names: ClaimNames): Identity {
     )
   }
   const nodeId = names.nodeClaim === undefined ? undefined : text(claims, names.nodeClaim)
+  const unit = names.unitClaim === undefined ? undefined : text(claims, names.unitClaim)
   return Object.freeze({
     tenant,
     authenticated: true,
@@ -41,6 +42,7 @@ export function identityOf(claims: TokenClaims, names: ClaimNames): Identity {
     ...(client === undefined ? {} : { client }),
     roles: Object.freeze(rolesOf(claims, names.rolesClaim)),
     ...(nodeId === undefined ? {} : { nodeId }),
+    ...(unit === undefined ? {} : { unit }),
   })
 }
 

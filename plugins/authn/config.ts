@@ -104,6 +104,11 @@ const oidcSchema = z
       .describe(
         'Claim with the name of a service agent; if it is absent: `azp`, `client_id`, `sub`, in this order.',
       ),
+    unitClaim: claimName
+      .optional()
+      .describe(
+        'Claim with a unit of callers, such as a workspace, who share the labels of `protections.flows` with `unit: claim`.',
+      ),
     nodeClaim: claimName
       .optional()
       .describe('Claim with the agent node; only a node named by it may use the allowlists of agent_nodes.'),

@@ -50,6 +50,7 @@ export const authnPlugin = definePlugin({
       policyTokens.needsToken,
       ({ oidc, allowUnauthenticated }: AuthnConfig) => oidc !== undefined || !allowUnauthenticated,
     ),
+    owned(policyTokens.knowsUnits, ({ oidc }: AuthnConfig) => oidc?.unitClaim !== undefined),
     owned(policyTokens.knowsUsers, ({ oidc }: AuthnConfig) => oidc !== undefined),
     owned(services.signIn, ({ oidc, stdioCaller }: AuthnConfig) => {
       if (oidc === undefined || stdioCaller !== undefined) return undefined

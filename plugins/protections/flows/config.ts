@@ -58,9 +58,11 @@ export const flowsSchema = z
       .describe('What such a call has: `escalate` needs an approval.'),
     approval_set_id: z.string().min(1).optional().describe('Whose approval, with `effect: escalate`.'),
     unit: z
-      .enum(['principal', 'user', 'client', 'tenant'])
+      .enum(['principal', 'user', 'client', 'tenant', 'claim'])
       .default('principal')
-      .describe('Who has a label: the person at one client, the person, the client, or the tenant.'),
+      .describe(
+        'Who has a label: the person at one client, the person, the client, the tenant, or all whose tokens have the same `authn.oidc.unitClaim`.',
+      ),
     for_seconds: z.int().min(1).max(2_592_000).default(3600).describe('How long a caller has a label.'),
   })
   .superRefine(({ sinks, deny_flow }, context) => {

@@ -30,7 +30,16 @@ export const flowsProtection = defineProtection({
           ...settings.labels.map(({ label }) => label),
           ...(resolveOptional(bindings, policyTokens.ruleLabels) ?? []),
         ])
-        return settings.deny_flow.flatMap(({ from }, index) =>
+        const unnamed =
+          settings.unit === 'claim' && resolveOptional(bindings, policyTokens.knowsUnits) !== true
+            ? [
+                {
+                  path: ['protections', 'flows', 'unit'],
+                  message: 'needs authn.oidc.unitClaim, the claim with the unit',
+                },
+              ]
+            : []
+        const unknown = settings.deny_flow.flatMap(({ from }, index) =>
           labels.has(from)
             ? []
             : [
@@ -40,6 +49,7 @@ export const flowsProtection = defineProtection({
                 },
               ],
         )
+        return [...unnamed, ...unknown]
       },
       create: (context) =>
         new FlowsStage(settings, resolveOptional(context.container, policyTokens.ruleLabels) ?? [], context),

@@ -194,12 +194,14 @@ export class FlowsStage implements Stage {
 
   #unitOf(call: Call): string {
     const caller = call.get(identity) ?? { tenant: this.#context.tenant, authenticated: false, roles: [] }
-    const { tenant, issuer, userId, user, subject, client, clientId } = caller
+    const { tenant, issuer, userId, user, subject, client, clientId, unit } = caller
     const parts = {
       principal: [principalKeyOf(caller)],
       user: [issuer, userId ?? subject ?? user],
       client: [issuer, client ?? clientId],
       tenant: [],
+      // A token without the claim is one of a person at one client.
+      claim: unit === undefined ? [null, principalKeyOf(caller)] : [issuer, unit],
     }[this.#config.unit]
     // A caller without a user or a client shares the label of all like it.
     return `unit:${sha256Hex(JSON.stringify([this.#config.unit, tenant, ...parts.map((part) => part ?? null)]))}`

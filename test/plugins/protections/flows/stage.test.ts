@@ -12,7 +12,7 @@ const flows = {
   effect: 'deny',
 }
 type Caller = Partial<Identity>
-const alice: Caller = { userId: 'alice', clientId: 'cli', issuer: 'i' }
+const alice: Caller = { userId: 'alice', clientId: 'cli', issuer: 'i', unit: 'team' }
 
 async function rigOf(more: object = {}): Promise<{ rig: StageRig; stage: Stage }> {
   const rig = new StageRig()
@@ -64,6 +64,7 @@ describe('the protection of flows', () => {
     user: [true, false, false, false],
     client: [false, true, false, false],
     tenant: [true, true, false, true],
+    claim: [true, true, false, false],
   }
   for (const [unit, expected] of Object.entries(shares)) {
     it(`with the unit ${unit} labels ${
