@@ -31,7 +31,8 @@ export class BlocksFile {
     try {
       text = readFileSync(this.#path, 'utf8')
     } catch (error) {
-      if (error instanceof Error && 'code' in error && error.code === 'ENOENT')
+      // With a file in the place of a directory there is none either; whoever writes there says so.
+      if (error instanceof Error && 'code' in error && (error.code === 'ENOENT' || error.code === 'ENOTDIR'))
         return { version: '', blocks: [] }
       throw this.#unreadable(error)
     }

@@ -35,7 +35,7 @@ describe('docs/admin.md', () => {
   it('names only metrics that exist', () => {
     const known = [ownMetrics, ...builtinPlugins.map(({ metrics = {} }) => metrics)].flatMap(Object.keys)
     const named = [...page.matchAll(/svc_[a-z_]+/g)].map(([name]) => name.replace(/_bucket$/, ''))
-    expect(named.length).to.be.greaterThan(3)
+    expect(named).not.to.deep.equal([])
     expect(known).to.include.members(named)
   })
 })

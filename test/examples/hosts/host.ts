@@ -1,5 +1,5 @@
 // A host in a scratch directory: its absolute paths are below the directory, and the gateway's surroundings are real.
-import { execFile, spawn } from 'node:child_process'
+import { execFile, spawn, spawnSync } from 'node:child_process'
 import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
@@ -8,13 +8,23 @@ import { endWithRunner } from '../../support/child-lifetime.js'
 import { TestIssuer } from '../../support/issuer.js'
 import { root } from '../../support/pages.js'
 import { type RedisServer, startRedis } from '../../support/redis.js'
+import { svc } from '../../support/svc.js'
 import { TemporaryDir } from '../../support/temporary-dir.js'
 
 export const hosts = join(root, 'examples/hosts')
 export const fileOf = (name: string): string => readFileSync(join(hosts, name), 'utf8')
 
-/** Not the superuser, if the test is: what the user may not write is then read-only. */
-export const user = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {}
+const nobody = { uid: 65_534, gid: 65_534 }
+
+/**
+ * Not the superuser, if the test is: what the user may not write is then read-only. In a checkout that others may not read
+ * it is the superuser.
+ */
+export const user: { readonly uid?: number; readonly gid?: number } =
+  process.getuid?.() === 0 &&
+  spawnSync(process.execPath, [svc, '--version'], { ...nobody, stdio: 'ignore' }).status === 0
+    ? nobody
+    : {}
 
 export class ScratchHost implements AsyncDisposable {
   readonly #dir = new TemporaryDir()
@@ -60,10 +70,12 @@ export class ScratchHost implements AsyncDisposable {
     return join(this.#dir.path, absolute)
   }
 
-  /** The text with the host's paths and ports for those that it names. */
+  /** The text with the host's paths and ports for those that it names, beside those of the checkout. */
   map(text: string): string {
-    const paths = text.replaceAll(/(?<![\w.])\/(?:etc|opt|tmp|var)\//g, (at) => `${this.#dir.path}${at}`)
-    return paths.replaceAll(/\b(?:8787|9090)\b/g, (port) => String(this.#ports.get(port)))
+    const paths = text
+      .split(root)
+      .map((part) => part.replaceAll(/(?<![\w.])\/(?:etc|opt|tmp|var)\//g, (at) => `${this.#dir.path}${at}`))
+    return paths.join(root).replaceAll(/\b(?:8787|9090)\b/g, (port) => String(this.#ports.get(port)))
   }
 
   /** The example's policy in /etc/svc, an empty /var/lib/svc that belongs to the user, and what the policy names. */
