@@ -9,7 +9,7 @@ import {
   type ResponseStream,
 } from '../call/outcome.js'
 import { readEvent, SseSplitter } from '../http/index.js'
-import { isTooCostly, sha256Hex } from '../json/index.js'
+import { hasDuplicateMembers, isTooCostly, sha256Hex } from '../json/index.js'
 import { keepReceived } from './received.js'
 import type { ResponseRewriter } from './rewriter.js'
 
@@ -132,7 +132,8 @@ async function rewriteText(
   try {
     const value: unknown = JSON.parse(text)
     const rewritten = await rewriter.json(value, text.length)
-    return rewritten === value ? text : JSON.stringify(rewritten)
+    // Of members with one name the rewriter has seen one.
+    return rewritten === value && !hasDuplicateMembers(text, value) ? text : JSON.stringify(rewritten)
   } catch (error) {
     if (error instanceof SyntaxError) return undefined
     throw error

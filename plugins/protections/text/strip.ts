@@ -15,20 +15,21 @@ interface Cut extends Span {
 /** The text without what was found for certain, and without uncertain findings near it. */
 export function stripped(text: string, findings: readonly TextFinding[]): string {
   if (findings.length >= MAX_FINDINGS && findings.some(({ certain }) => certain))
-    return mark('too many findings')
+    return removedMark('too many findings')
   const certain = findings.filter((one) => one.certain)
   if (certain.length === 0) return text
   const cuts = certain.map((one) => cutOf(text, one)).sort((a, b) => a.start - b.start)
   let shown = ''
   let copied = 0
   for (const { start, end, rule, isSilent } of joined(cuts)) {
-    shown += text.slice(copied, Math.max(copied, start)) + (isSilent ? '' : mark(rule))
+    shown += text.slice(copied, Math.max(copied, start)) + (isSilent ? '' : removedMark(rule))
     copied = Math.max(copied, end)
   }
   return shown + text.slice(copied)
 }
 
-function mark(what: string): string {
+/** What stands in place of removed text. */
+export function removedMark(what: string): string {
   return `[removed: ${what}]`
 }
 

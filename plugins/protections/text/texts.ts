@@ -1,7 +1,7 @@
 // The texts of a JSON value: finds what rules describe in each of them, and puts other text in their place.
-import { isJsonObject, pathSegment } from '@svc/core/json'
+import { hasDuplicateMembers, isJsonObject, pathSegment } from '@svc/core/json'
 import { MAX_FINDINGS, type TextFinding, type TextScanner } from './scan.js'
-import { stripped } from './strip.js'
+import { removedMark, stripped } from './strip.js'
 
 /** A finding in a JSON value. */
 export interface PlacedFinding {
@@ -17,6 +17,10 @@ const PART = 64 * 1024
 /** What is shorter than this is found at the border of two parts. */
 const OVERLAP = 1024
 const MAX_DEPTH = 512
+/** Values of one response or request; those behind them count as unread. */
+const MAX_VALUES = 500_000
+/** Values after which other calls have their turn. */
+const AT_ONCE = 10_000
 
 /** Members of images, audio and other files, which no model reads as text. */
 const BINARY: ReadonlySet<string> = new Set(['data', 'blob'])
@@ -28,6 +32,7 @@ export class TextSearch {
   #scanner: TextScanner
   #isStripping: boolean
   #left = MAX_SEARCHED
+  #values = 0
 
   /** `isStripping`: the value is rebuilt without what was certainly found. */
   constructor(scanner: TextScanner, isStripping = false) {
@@ -37,9 +42,11 @@ export class TextSearch {
 
   /** The same value if nothing is stripped from it. */
   async value(value: unknown, pointer = '', depth = 0): Promise<unknown> {
+    this.#values += 1
+    if (this.#values % AT_ONCE === 0) await new Promise((resolve) => setImmediate(resolve))
     if (typeof value === 'string') return this.#text(value, pointer, depth)
     if (typeof value !== 'object' || value === null) return value
-    if (depth > MAX_DEPTH) {
+    if (depth > MAX_DEPTH || this.#values > MAX_VALUES) {
       this.isIncomplete = true
       return this.#isStripping ? null : value
     }
@@ -49,8 +56,30 @@ export class TextSearch {
   async #list(value: readonly unknown[], pointer: string, depth: number): Promise<unknown> {
     const changed: unknown[] = []
     for (const [index, item] of value.entries())
-      changed.push(await this.value(item, `${pointer}/${index}`, depth + 1))
-    return changed.some((item, index) => item !== value[index]) ? changed : value
+      changed.push(hasText(item) ? await this.value(item, `${pointer}/${index}`, depth + 1) : item)
+    const whole = this.#acrossItems(value, changed, pointer)
+    return whole.some((item, index) => item !== value[index]) ? whole : value
+  }
+
+  /** A model reads the texts of a result as one: what begins in one item and ends in the next is found too. */
+  #acrossItems(value: readonly unknown[], changed: readonly unknown[], pointer: string): readonly unknown[] {
+    const texts = changed.map((item) =>
+      isJsonObject(item) && typeof item['text'] === 'string' ? item['text'] : '',
+    )
+    if (texts.filter((text) => text !== '').length < 2) return changed
+    const joined = texts.join('\n')
+    if (joined.length > PART) return changed
+    const known = new Set(this.found.map(({ finding }) => finding.rule))
+    const findings = this.#scanner.scan(joined).filter(({ certain, rule }) => certain && !known.has(rule))
+    if (findings.length === 0) return changed
+    for (const finding of findings)
+      if (this.found.length < MAX_FINDINGS) this.found.push({ pointer, finding })
+    if (!this.#isStripping) return changed
+    const rule = findings[0]?.rule.id ?? ''
+    return value.map((_item, index) => {
+      const item = changed[index]
+      return texts[index] === '' || !isJsonObject(item) ? item : { ...item, text: removedMark(rule) }
+    })
   }
 
   async #object(value: object, pointer: string, depth: number): Promise<unknown> {
@@ -62,7 +91,8 @@ export class TextSearch {
       const before = this.found.length
       const shownName = await this.#text(name, pointer, depth)
       const at = `${pointer}/${this.found.length > before ? '*' : pathSegment(name)}`
-      const shown = isFile && BINARY.has(name) ? member : await this.value(member, at, depth + 1)
+      const isRead = hasText(member) && !(isFile && BINARY.has(name))
+      const shown = isRead ? await this.value(member, at, depth + 1) : member
       isChanged ||= shown !== member || shownName !== name
       changed.push([shownName, shown])
     }
@@ -71,7 +101,8 @@ export class TextSearch {
 
   async #text(text: string, pointer: string, depth: number): Promise<string> {
     const inner = depth < MAX_DEPTH ? containerIn(text) : undefined
-    if (inner !== undefined) {
+    // Of members with one name a parser keeps one, and a model reads all.
+    if (inner !== undefined && !hasDuplicateMembers(text, inner)) {
       const shown = await this.value(inner, pointer, depth + 1)
       return shown === inner ? text : JSON.stringify(shown)
     }
@@ -98,6 +129,10 @@ export class TextSearch {
     }
     return findings
   }
+}
+
+function hasText(value: unknown): boolean {
+  return typeof value === 'string' || (typeof value === 'object' && value !== null)
 }
 
 /** The JSON array or object that a text holds; undefined for other text. */
