@@ -7,7 +7,7 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { messageOf } from 'svc-sdk/core/json'
 import { policyFor, startExampleGateway } from './gateway.js'
-import { protections } from './protections.js'
+import { protections, startNotes } from './protections.js'
 import { severalServers, startSeveralServers } from './several-servers.js'
 import { svc } from './svc.js'
 import { startToolServer } from './tool-server.js'
@@ -47,6 +47,8 @@ async function setUp(): Promise<Tour> {
 
   const several = await startSeveralServers(directory, tools.url)
   closers.push(['the gateway of several servers', several.close])
+  const notes = await startNotes(directory, keyFile, tokenFile)
+  closers.push(['the gateway of the notes', notes.close])
 
   return {
     client: await connect(`${url}/mcp/billing`),
@@ -56,6 +58,7 @@ async function setUp(): Promise<Tour> {
       svc('escalations', ...args, '--admin', adminUrl, '--token-ref', `file://${tokenFile}`),
     tools,
     severalServers: several,
+    notes,
     auditDir,
     keyFile,
     directory,

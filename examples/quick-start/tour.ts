@@ -5,6 +5,7 @@ import { cp, readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { McpError } from '@modelcontextprotocol/sdk/types.js'
+import type { Notes } from './protections.js'
 import type { SeveralServers } from './several-servers.js'
 import { svc } from './svc.js'
 import type { ToolServer } from './tool-server.js'
@@ -19,6 +20,7 @@ export interface Tour {
   escalations(...args: string[]): Promise<{ exit: number; output: string }>
   readonly tools: ToolServer
   readonly severalServers: SeveralServers
+  readonly notes: Notes
   readonly auditDir: string
   readonly keyFile: string
   /** Temporary: removed after the tour. */
@@ -260,7 +262,7 @@ interface Refused {
   readonly text: string
 }
 
-async function refusalOf(call: Promise<unknown>): Promise<Refused> {
+export async function refusalOf(call: Promise<unknown>): Promise<Refused> {
   const response = await call.then((result) => ({ result }), refusalFrom)
   if ('result' in response) throw new Error(`it was served: ${JSON.stringify(response.result)}`)
   return response
