@@ -65,19 +65,46 @@ export async function rewriteBuffered(
   if (rewriter.unreadable === undefined && typeOf(response) === undefined) return response
   const chunks: Uint8Array[] = []
   let size = 0
+  const iterator = body[Symbol.asyncIterator]()
   try {
-    for await (const { bytes } of body) {
-      size += bytes.byteLength
-      if (size > maxBuffered) break
-      chunks.push(bytes)
+    for (let next = await iterator.next(); next.done !== true; next = await iterator.next()) {
+      chunks.push(next.value.bytes)
+      size += next.value.bytes.byteLength
+      if (size > maxBuffered) return await largeResponse(response, body, { chunks, iterator }, rewriter)
     }
   } catch (error) {
     if (isRefusal(error)) throw error
     const message = 'The upstream closed the connection before its response was complete.'
     return failed('UPSTREAM_UNREACHABLE', message, { cause: error })
   }
-  if (size > maxBuffered) return replaced(response, rewriter.unreadable ?? '')
   return rewriteBody(call, response, Buffer.concat(chunks), rewriter)
+}
+
+/** A body of which the first part was read. */
+interface BegunBody {
+  readonly chunks: readonly Uint8Array[]
+  readonly iterator: AsyncIterator<ResponseChunk>
+}
+
+async function largeResponse(
+  response: Completed,
+  body: ResponseStream,
+  { chunks, iterator }: BegunBody,
+  rewriter: ResponseRewriter,
+): Promise<Completed> {
+  const replacement = rewriter.tooLarge === undefined ? rewriter.unreadable : await rewriter.tooLarge()
+  if (replacement !== undefined) {
+    await iterator.return?.()
+    return replaced(response, replacement)
+  }
+  const whole: ResponseStream = {
+    ...(body.drainWhenAbandoned === undefined ? {} : { drainWhenAbandoned: body.drainWhenAbandoned }),
+    async *[Symbol.asyncIterator]() {
+      for (const bytes of chunks) yield { bytes }
+      yield* { [Symbol.asyncIterator]: () => iterator }
+    },
+  }
+  return { ...response, body: whole }
 }
 
 /** Each event is rewritten as a separate value, unless what is sought may span several. */

@@ -20,6 +20,8 @@ export interface ResponseRewriter {
    * them pass.
    */
   readonly unreadable: string | undefined
+  /** In place of a plain body that is too large to be read; undefined lets it pass. Absent: as `unreadable`. */
+  tooLarge?(): MaybePromise<string | undefined>
   /** Whether events of a plain stream must not be judged one by one: all are removed, and `unreadable` ends the stream. */
   readonly spansEvents: boolean
 }

@@ -20,7 +20,7 @@ export class Labels {
 
   /** `names` are all labels of the policy. */
   constructor(maps: OpenMaps, names: readonly string[], ttlMs: number) {
-    this.#map = maps.map('flow-labels', { ttlMs, maxEntries: MAX_LABELS })
+    this.#map = maps.map('flow-labels', { ttlMs, maxEntries: Math.max(names.length, MAX_LABELS) })
     this.#names = names
   }
 

@@ -183,6 +183,11 @@ export class FlowsStage implements Stage {
       json: see,
       text: see,
       unreadable: undefined,
+      // What was not read may have all of them.
+      tooLarge: async () => {
+        await this.#give(call, request, new Set(detected.map(([, label]) => label)))
+        return undefined
+      },
       spansEvents: false,
     }
   }

@@ -19,10 +19,16 @@ const SPACED = /(?<![A-Za-z])(?:[A-Za-z][ ._*-]{1,3}){5,}[A-Za-z](?![A-Za-z])/g
 /** Encodings within encodings are followed this far. */
 const MAX_DEPTH = 3
 /** Decoded text in all, in UTF-16 code units, as a multiple of the given text. Each encoding shortens what it decodes. */
-const MAX_GROWTH = 3
+const MAX_GROWTH = 6
 
-/** The decoded parts of a text, and theirs, with at most three times its length in all. */
-export function decodedParts(text: string): Layer[] {
+export interface DecodedParts {
+  readonly parts: readonly Layer[]
+  /** False if there is more to decode than is decoded. */
+  readonly isComplete: boolean
+}
+
+/** The decoded parts of a text, and theirs, with at most six times its length in all. */
+export function decodedParts(text: string): DecodedParts {
   const layers: Layer[] = []
   let left = Math.max(text.length, 1024) * MAX_GROWTH
   let outer: readonly Layer[] = [{ encoding: 'spaced', text, start: 0, end: text.length }]
@@ -31,14 +37,14 @@ export function decodedParts(text: string): Layer[] {
     for (const { text: within, start, end } of outer) {
       for (const layer of decoded(within)) {
         left -= layer.text.length
-        if (left < 0) return layers
+        if (left < 0) return { parts: [...layers, ...found], isComplete: false }
         found.push(depth === 0 ? layer : { ...layer, start, end })
       }
     }
     layers.push(...found)
     outer = found
   }
-  return layers
+  return { parts: layers, isComplete: true }
 }
 
 function* decoded(text: string): Generator<Layer> {

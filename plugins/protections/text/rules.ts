@@ -24,6 +24,8 @@ const detectors: Readonly<Record<string, (text: string) => Span[]>> = {
 
 /** They need the definitions of other servers; see shadowing.ts. */
 const ON_LISTS = ['shadowed-name', 'names-other-tool']
+/** See layers.ts. */
+const ON_ENCODINGS = 'too-many-encodings'
 
 const classes = [
   'instruction',
@@ -48,7 +50,7 @@ const ruleSchema = z.strictObject({
   certain: roles.optional(),
   words: z.array(z.string().transform(parsePhrase)).default([]),
   contains: z.array(z.string().min(2)).default([]),
-  detector: z.enum([...Object.keys(detectors), ...ON_LISTS]).optional(),
+  detector: z.enum([...Object.keys(detectors), ...ON_LISTS, ON_ENCODINGS]).optional(),
   for: z.array(z.string()).default([]),
   against: z.array(z.string()).default([]),
   source: z.string(),

@@ -27,6 +27,8 @@ export class TextScanner {
   readonly #literals: readonly (readonly [string, TextRule])[]
   readonly #detectors: readonly TextRule[]
   readonly #certain: ReadonlySet<TextRule>
+  /** For a text with more encoded parts than are decoded. */
+  readonly #unread: TextRule | undefined
 
   constructor(role: TextRole, disabled: ReadonlySet<string> = new Set()) {
     const rules = textRules().filter((rule) => rule.in.includes(role) && !disabled.has(rule.id))
@@ -35,24 +37,28 @@ export class TextScanner {
     this.#byPhrase = phrases.map(({ rule }) => rule)
     this.#literals = rules.flatMap((rule) => rule.contains.map((text) => [text, rule] as const))
     this.#certain = new Set(rules.filter((rule) => rule.certain?.includes(role) ?? true))
+    this.#unread = rules.find(({ detector }) => detector === 'too-many-encodings')
     this.#detectors = rules.filter(({ detect }) => detect !== undefined)
   }
 
-  /** In the order of the rules; each rule at most once per place. */
+  /** Those that are certain first, if there are more than `MAX_FINDINGS`; else in the order of the text. */
   scan(text: string): TextFinding[] {
-    return this.#found(text)
-      .slice(0, MAX_FINDINGS)
-      .map((one, _index, findings) => ({
-        ...one,
-        certain:
-          this.#certain.has(one.rule) ||
-          findings.some((other) => other.rule !== one.rule && distance(one, other) <= NEAR),
-      }))
+    const findings = this.#found(text).sort((a, b) => a.start - b.start)
+    const near = besideOthers(findings)
+    const judged = findings.map((one, index) => ({
+      ...one,
+      certain: this.#certain.has(one.rule) || near[index] === true,
+    }))
+    if (judged.length <= MAX_FINDINGS) return judged
+    return judged.sort((a, b) => Number(b.certain) - Number(a.certain)).slice(0, MAX_FINDINGS)
   }
 
   #found(text: string): Found[] {
     const findings: Found[] = this.#within(text)
-    for (const { encoding, text: inner, start, end } of decodedParts(text)) {
+    const { parts, isComplete } = decodedParts(text)
+    const unread = isComplete ? undefined : this.#unread
+    if (unread !== undefined) findings.push({ rule: unread, start: 0, end: text.length })
+    for (const { encoding, text: inner, start, end } of parts) {
       for (const { rule } of this.#within(inner)) {
         // Written as an escape, a character that hides text is seen.
         if (rule.class === 'hidden' && (encoding === 'escapes' || encoding === 'entities')) continue
@@ -81,6 +87,15 @@ export class TextScanner {
   }
 }
 
-function distance(one: Span, other: Span): number {
-  return Math.max(one.start - other.end, other.start - one.end)
+/** For each finding, in the order of their starts, whether one of another rule is near it. */
+function besideOthers(findings: readonly Found[]): readonly boolean[] {
+  const near = findings.map(() => false)
+  for (const [index, one] of findings.entries()) {
+    for (let next = index + 1; next < findings.length; next++) {
+      const other = findings[next]
+      if (other === undefined || other.start - one.end > NEAR) break
+      if (other.rule !== one.rule) near[index] = near[next] = true
+    }
+  }
+  return near
 }

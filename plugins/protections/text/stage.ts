@@ -97,6 +97,7 @@ export class TextStage implements Stage {
   }
 
   #rewriter(call: Call, isStripping: boolean, isObserved: boolean): ResponseRewriter {
+    const { result } = this.#effects
     const inResult = (value: unknown): Promise<unknown> =>
       this.#inResult(call, value, isStripping, isObserved)
     return {
@@ -113,6 +114,10 @@ export class TextStage implements Stage {
       json: inResult,
       text: async (text) => String(await inResult(text)),
       unreadable: undefined,
+      tooLarge: () => {
+        this.#reportUnchecked(call, 'the response', result === 'withhold' && !isObserved)
+        return isStripping ? '[removed: too long to be checked]' : undefined
+      },
       spansEvents: false,
     }
   }
