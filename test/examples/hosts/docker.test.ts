@@ -132,7 +132,10 @@ describe('the compose file for a host', () => {
   })
 
   it('configures Prometheus, if promtool is installed to check it', function () {
-    if (spawnSync('promtool', ['--version']).error !== undefined) this.skip()
+    if (spawnSync('promtool', ['--version']).error !== undefined) {
+      process.stderr.write('skipped, as promtool is not installed: apt-get install prometheus\n')
+      this.skip()
+    }
     execFileSync('promtool', ['check', 'config', '--syntax-only', join(hosts, 'prometheus.yaml')], {
       stdio: 'pipe',
     })
