@@ -145,6 +145,7 @@ describe('the compose file for a host', () => {
     try {
       execFileSync('docker', ['compose', 'version'], { stdio: 'ignore' })
     } catch {
+      process.stderr.write('skipped, as Docker is not installed\n')
       this.skip()
     }
     execFileSync('docker', ['compose', 'config', '--no-interpolate', '--quiet'], { cwd: hosts })
