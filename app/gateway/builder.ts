@@ -28,6 +28,7 @@ import {
 import { loadHost, loadPolicy, PolicyError, type PolicyLayer, pluginUses } from '@svc/core/policy'
 import { KeyReader, loadOrCreateKey } from '@svc/core/secret'
 import type { DependencyContainer } from 'tsyringe'
+import { ApprovalPages } from '../admin/approval-pages.js'
 import { SessionBinding } from '../mcp/session-binding.js'
 import type { SharedState } from '../mcp/shared-state.js'
 import { gatewayMetrics } from '../metrics/gateway-metrics.js'
@@ -82,6 +83,7 @@ export class GatewayBuilder {
   readonly host: HostConfig
   #policy: Promise<Policy> | undefined
   #webhooks: WebhookNotices
+  readonly approvalPages = new ApprovalPages()
   #adaptation: PolicyAdaptation
   #redactor: Redactor | undefined
 
@@ -108,6 +110,9 @@ export class GatewayBuilder {
     bindDefaults(this.#bindings, this.host.admin !== undefined)
     this.#webhooks = this.#createWebhooks(this.host)
     bindDefault(this.#bindings, tokens.Notices, { useValue: this.#webhooks })
+    bindDefault(this.#bindings, services.approvalPage, {
+      useValue: (id) => this.approvalPages.urlOf(id),
+    })
   }
 
   #createWebhooks(host: HostConfig): WebhookNotices {
@@ -309,6 +314,7 @@ export class GatewayBuilder {
     const takeOver = (): void => {
       this.#running.switchTo(container, policy.plugins)
       this.#redactor = resolveOptional(container, services.redactor)
+      this.approvalPages.use(policy.host.admin)
       this.#webhooks.use(policy.host.notices, this.keyReader(policy.host))
     }
     return { pipeline, container, takeOver }

@@ -172,6 +172,7 @@ export class Gateway implements GatewayHandle {
       const { sharesAdmin: isShared = false, openListener = openCallListener } = this.#parts
       const { logger } = this.#builder
       const adminUrl = await listenAdmin(async () => admin?.listen(), { isShared, logger })
+      this.#builder.approvalPages.listening(adminUrl)
       this.#listener = await openListener(host, {
         link,
         builder: this.#builder,

@@ -17,6 +17,12 @@ export const noticesSchema = z
         .min(1)
         .default([...noticeTypes])
         .describe('The events that are posted; default: all.'),
+      format: z
+        .enum(['json', 'text'])
+        .default('json')
+        .describe(
+          '`json`: the event as Standard Webhooks has it. `text`: a sentence in `{"text": …}`, as the incoming webhooks of Slack, Mattermost and Google Chat take it.',
+        ),
       secretRef: keyRefSchema
         .optional()
         .describe(

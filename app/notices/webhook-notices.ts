@@ -8,6 +8,7 @@ import type { KeyReader } from '@svc/core/secret'
 import type { NoticesConfig } from './config.js'
 import { NoticeQueue, type QueuedNotice } from './queue.js'
 import { readSecret, signedHeaders } from './signature.js'
+import { noticeText } from './text.js'
 
 /** The recommended schedule of Standard Webhooks, in milliseconds; the last one repeats until `maxAgeMs`. */
 const retryDelaysMs: readonly number[] = [5_000, 30_000, 120_000, 600_000, 1_800_000, 3_600_000, 18_000_000]
@@ -71,7 +72,10 @@ export class WebhookNotices implements Notices {
         continue
       }
       const at = this.#parts.clock.now()
-      const body = JSON.stringify({ type, timestamp: new Date(at).toISOString(), data })
+      const isText = subscribed.find((one) => one.url === each)?.format === 'text'
+      const body = JSON.stringify(
+        isText ? { text: noticeText({ type, data }) } : { type, timestamp: new Date(at).toISOString(), data },
+      )
       const id = `msg_${randomBytes(16).toString('hex')}`
       const notice = {
         id,

@@ -2,6 +2,7 @@
 import { keyRefSchema } from '@svc/core/policy'
 import { z } from 'zod'
 import { allowedHostsSchema, isLocalAddress } from '../http/allowed-hosts.js'
+import { publicUrlSchema } from '../http/public-url.js'
 import { tlsSchema } from '../tls/certificates.js'
 
 const names = z.array(z.string().min(1))
@@ -23,6 +24,9 @@ export const adminSchema = z
       .describe('Address to listen on; one that is not loopback needs tokenRef.'),
     allowedHosts: allowedHostsSchema.describe(
       'Host names that the listener responds to, beside its addresses; *.example.com means subdomains, * any name.',
+    ),
+    publicUrl: publicUrlSchema.describe(
+      'URL under which people reach the listener through a proxy, for links to its pages. Default: http://localhost:<port>.',
     ),
     tls: tlsSchema.describe('TLS on the port of this listener; plain HTTP if absent.'),
     tokenRef: keyRefSchema

@@ -80,6 +80,8 @@ export const services = {
   /** Redacts personal data outside calls; absent if identities are not redacted. */
   redactor: token<Redactor>('Redactor'),
   escalations: token<EscalationService>('EscalationService'),
+  /** The URL of the page of an escalation, by its id; undefined without an admin listener. Bound by the host. */
+  approvalPage: token<(id: string) => string | undefined>('ApprovalPage'),
   /** Absent if no stage knows the definitions of servers. */
   definitionReviews: token<DefinitionReviews>('DefinitionReviews'),
   /** Absent if no stage has a store that several hosts share. */

@@ -62,6 +62,7 @@ export class Escalations {
       record,
       resolveOptional(container, tokens.Meter),
       resolveOptional(container, tokens.Notices),
+      resolveOptional(container, services.approvalPage),
     )
     const repository = new EscalationRepository({ store, clock: this.#store.clock, events, waiters, logger })
     const redactor = () => resolveOptional(container, services.redactor)

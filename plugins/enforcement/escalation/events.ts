@@ -1,19 +1,33 @@
 // Writes each step of an escalation to the audit log, counts it, and sends notices.
-import type { GatewayEvent, Identity, Meter, Notices, RecordEvent, Reviewer, VoteError } from '@svc/core'
+import type {
+  GatewayEvent,
+  Identity,
+  Meter,
+  Notice,
+  Notices,
+  RecordEvent,
+  Reviewer,
+  VoteError,
+} from '@svc/core'
 import type { StoredEscalation, StoredVote } from './stored-escalation.js'
 
 type Step = 'open' | 'vote' | 'decide' | 'expire' | 'use' | 'give-back'
+
+type PageOf = (id: string) => string | undefined
 
 /** Every method rejects if the event cannot be recorded and `audit.failure_mode` is `block`. */
 export class EscalationEvents {
   #record: RecordEvent
   #meter: Meter | undefined
   #notices: Notices | undefined
+  #pageOf: PageOf
 
-  constructor(record: RecordEvent, meter: Meter | undefined, notices: Notices | undefined) {
+  /** `pageOf` gives the URL of the page of an escalation. */
+  constructor(record: RecordEvent, meter?: Meter, notices?: Notices, pageOf: PageOf = () => undefined) {
     this.#record = record
     this.#meter = meter
     this.#notices = notices
+    this.#pageOf = pageOf
   }
 
   async opened(value: StoredEscalation, caller: Identity): Promise<void> {
@@ -22,7 +36,7 @@ export class EscalationEvents {
       principal: caller,
     })
     this.#meter?.count('svc_escalations_opened_total')
-    this.#notices?.send({ type: 'escalation.opened', data: factsOf(value) })
+    this.#notify('escalation.opened', value)
   }
 
   /** `error` if the vote came too late to be counted. */
@@ -61,9 +75,14 @@ export class EscalationEvents {
 
   #finish(value: StoredEscalation): void {
     const { status } = value
-    this.#notices?.send({ type: 'escalation.decided', data: { ...factsOf(value), status } })
+    this.#notify('escalation.decided', value, { status })
     if (status === 'approved') this.#meter?.count('svc_escalations_approved_total')
     else this.#meter?.count('svc_escalations_rejected_total')
+  }
+
+  #notify(type: Notice['type'], value: StoredEscalation, more: Notice['data'] = {}): void {
+    const url = this.#pageOf(value.id)
+    this.#notices?.send({ type, data: { ...factsOf(value), ...more, ...(url === undefined ? {} : { url }) } })
   }
 
   #write(

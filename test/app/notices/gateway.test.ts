@@ -3,6 +3,7 @@ import { Webhook as Verifier } from 'standardwebhooks'
 import { startTestGateway } from '../../support/gateway.js'
 import { startUpstream } from '../../support/upstream.js'
 import { startWebhook, type Webhook } from '../../support/webhook.js'
+import { adminToken } from '../admin/rig.js'
 
 const secret = `whsec_${Buffer.alloc(32, 7).toString('base64')}`
 
@@ -38,6 +39,38 @@ describe('a gateway notifies webhooks', () => {
       reasons: ['egress_violation'],
     })
   })
+
+  for (const [publicUrl, base] of [
+    [undefined, /^http:\/\/localhost:\d+$/],
+    ['https://gate.example/ops/', /^https:\/\/gate\.example\/ops$/],
+  ] as const) {
+    it(`with the page of the escalation ${publicUrl === undefined ? 'on this machine' : 'below admin.publicUrl'}, as an event and as a sentence`, async () => {
+      await using events = await startWebhook()
+      await using chat = await startWebhook()
+      await using gateway = await startTestGateway({
+        targets: { billing: 'http://127.0.0.1:1' },
+        notices: [{ url: events.url }, { url: chat.url, format: 'text' }],
+        admin: { port: 0, tokenRef: 'env:SVC_ADMIN', ...(publicUrl === undefined ? {} : { publicUrl }) },
+        env: { SVC_ADMIN: adminToken },
+        security: { egress_allowlist: [], side_effects: { approve_high_risk: true } },
+        enforcement: { escalate_on: ['egress_violation'], escalations: { adapter: 'memory' } },
+      })
+      await gateway.invoke('/mcp/billing/pay@1', { url: 'https://evil.example/secret' })
+      await Promise.all([events.until(1), chat.until(1)])
+      const { data } = eventsOf(events)[0] ?? expect.fail('no event')
+      const url = String(data['url'])
+      const [before, id] = url.split('/console/approvals/')
+      expect(before).to.match(base)
+      expect(id).to.equal(data['escalation_id'])
+      if (publicUrl === undefined)
+        expect(new URL(url).port).to.equal(new URL((await gateway.handle.ready()).adminUrl ?? '').port)
+      const { text, ...rest } = JSON.parse(chat.deliveries[0]?.body ?? '')
+      expect(rest).to.deep.equal({})
+      expect(text.split('\n')[1]).to.equal(url)
+      expect(text).to.match(/^Waits for approval: `mcp:\/\/billing\/pay@1`, tenant `acme`, severity `high`,/)
+      expect(text).to.not.contain('evil.example')
+    })
+  }
 
   it('of policies that it loads or refuses', async () => {
     await using hook = await startWebhook()
