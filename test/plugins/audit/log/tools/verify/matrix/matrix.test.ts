@@ -14,26 +14,11 @@ import { publicKeyLine } from '@svc/plugin-audit/internal/log/keys/public-key'
 import { readKeys, type VerifyReport, verifyLog } from '@svc/plugin-audit/tools'
 import { expect } from 'chai'
 import type { LogBuilder } from '../../../../../../support/audit-log.js'
-import { checkpointManipulations } from './checkpoint-manipulations.js'
 import { allKeys, buildLog, Files, trusted } from './fixture.js'
-import { journalManipulations } from './journal-manipulations.js'
 import type { Manipulation, VerifierOptions } from './manipulation.js'
-import { partyManipulations } from './party-manipulations.js'
+import { manipulations } from './manipulations.js'
 import { type PythonVerdict, verifyInPython } from './python.js'
-import { recordManipulations } from './record-manipulations.js'
-import { sealingManipulations } from './sealing-manipulations.js'
-import { summaryManipulations } from './summary-manipulations.js'
-import { vouchingManipulations } from './vouching-manipulations.js'
 
-const manipulations = [
-  ...recordManipulations,
-  ...sealingManipulations,
-  ...journalManipulations,
-  ...checkpointManipulations,
-  ...vouchingManipulations,
-  ...partyManipulations,
-  ...summaryManipulations,
-]
 const PAIRS = 60
 
 interface Judged {
