@@ -130,9 +130,9 @@ export class ReviewerEscalations {
   }
 
   /** Whether it is one of those that the reviewer votes on. */
-  #isOwn({ tenant, approvalSetId }: Escalation): boolean {
+  #isOwn({ tenant, approvalSetId, secondSetId }: Escalation): boolean {
     const { tenant: own, sets } = this.#access
-    return own === tenant || (approvalSetId !== undefined && sets.has(approvalSetId))
+    return own === tenant || [approvalSetId, secondSetId].some((id) => id !== undefined && sets.has(id))
   }
 
   #view(escalation: Escalation): object {

@@ -26,6 +26,10 @@ export interface EscalationRule {
   readonly showsArguments: boolean
   /** Default: `high` for a side-effecting call, else `medium`. */
   readonly severity?: EscalationSeverity
+  /** Milliseconds after which reviewers are reminded. */
+  readonly remindAfterMs?: number
+  /** Reviewers who may vote too after a time. */
+  readonly secondSet?: { readonly afterMs: number; readonly setId: string }
   /** Only what a stage rules to escalate does: `escalate_on` and a runtime's decision have no effect. */
   readonly isForRulingsAlone?: true
 }
@@ -91,6 +95,8 @@ export interface Escalation {
   readonly severity: EscalationSeverity
   readonly strategy: ApprovalStrategy
   readonly approvalSetId?: string
+  /** The set that may vote too, once its time has come. */
+  readonly secondSetId?: string
   readonly status: EscalationStatus
   /** What decided: votes, the timeout, or the strategy. */
   readonly decidedBy?: 'votes' | 'expiry' | 'strategy'

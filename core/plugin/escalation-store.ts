@@ -8,8 +8,10 @@ export interface EscalationEntry {
   /** The caller, as a person or a service agent; the pending entries of each are limited. */
   readonly principal: string
   readonly isPending: boolean
-  /** This and the next two are in milliseconds since the epoch. */
+  /** This and the next three are in milliseconds since the epoch. */
   readonly createdAt: number
+  /** When a pending entry has its next step, its expiry at the latest. */
+  readonly wakeAt: number
   /** When a pending entry expires. */
   readonly dueAt: number
   /** When the entry may be deleted. */
@@ -52,7 +54,7 @@ export interface EscalationStore extends StoreLifecycle {
   replace(entry: EscalationEntry): Promise<boolean>
   /** Deletes this version; false if another is stored. */
   remove(entry: EscalationEntry): Promise<boolean>
-  /** Pending entries that have expired, the earliest first. Also deletes some entries that may be deleted. */
+  /** Pending entries whose next step is due, the earliest first. Also deletes some entries that may be deleted. */
   due(now: number, limit: number): Promise<readonly EscalationEntry[]>
   /** The entries after `after`: newest first, entries of one millisecond by descending id. */
   page(after: EscalationEntry | undefined, limit: number): Promise<readonly EscalationEntry[]>

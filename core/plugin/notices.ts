@@ -3,6 +3,8 @@ import type { JsonValue } from '../json/value.js'
 
 export const noticeTypes = [
   'escalation.opened',
+  'escalation.reminder',
+  'escalation.second_set',
   'escalation.decided',
   'audit.unwritable',
   'audit.upload_behind',

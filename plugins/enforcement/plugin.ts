@@ -144,7 +144,8 @@ function checkTogether(
   bindings: DependencyContainer,
 ): readonly ConfigConflict[] {
   const rule = ruleOf(bindings)
-  const ofRules = rule === undefined ? [] : unsatisfiableRulings(rule, bindings)
+  const ofRules =
+    rule === undefined ? [] : [...unsatisfiableRulings(rule, bindings), ...unknownSecondSet(rule, bindings)]
   if (rule !== undefined && rule.isForRulingsAlone !== true) {
     const found = [
       ...unsatisfiableRules(rule, bindings, (key) => (key === undefined ? section : [...section, key])),
@@ -237,43 +238,53 @@ function unsatisfiableRules(
   return knowsUsers ? byUsers(rule, reviewers, at) : byAdminToken(rule, at)
 }
 
+const ADMIN_ALONE = 'without authn.oidc only the admin token votes, which is one person without roles'
+
 /** Without OIDC the admin token is the only voter: one person, without roles, in no approval set. */
 function byAdminToken(
   { requiredRoles, minApprovals, approvalSetId }: EscalationRule,
   at: KeyPath,
 ): ConfigConflict[] {
-  const alone = 'without authn.oidc only the admin token votes, which is one person without roles'
   const found: ConfigConflict[] = []
   if (requiredRoles.length > 0) {
-    found.push({ path: at('required_roles'), message: `never met: ${alone}` })
+    found.push({ path: at('required_roles'), message: `never met: ${ADMIN_ALONE}` })
   }
   if (minApprovals > 1) {
-    found.push({ path: at('min_approvals'), message: `never reached: ${alone}` })
+    found.push({ path: at('min_approvals'), message: `never reached: ${ADMIN_ALONE}` })
   }
   if (approvalSetId !== undefined) {
-    found.push({ path: at('approval_set_id'), message: `none of its members can vote: ${alone}` })
+    found.push({ path: at('approval_set_id'), message: `none of its members can vote: ${ADMIN_ALONE}` })
   }
   return found
 }
 
-function byUsers(
-  rule: EscalationRule,
-  { roles = [], approvalSets }: Reviewers,
-  at: KeyPath,
-): ConfigConflict[] {
+function unknownSecondSet({ secondSet }: EscalationRule, bindings: DependencyContainer): ConfigConflict[] {
+  const { reviewers } = hostOf(bindings)
+  if (secondSet === undefined || reviewers === undefined) return []
+  const path = [...section, 'second_set', 'approval_set_id']
+  if (resolveOptional(bindings, policyTokens.knowsUsers) === true) {
+    return setOf(secondSet.setId, reviewers, path).conflicts
+  }
+  return [{ path, message: `none of its members can vote: ${ADMIN_ALONE}` }]
+}
+
+function setOf(id: string, { approvalSets }: Reviewers, path: ConfigConflict['path']) {
+  const set = Object.hasOwn(approvalSets, id) ? approvalSets[id] : undefined
+  if (set !== undefined) return { set, conflicts: [] }
+  const known = Object.keys(approvalSets).join(', ') || 'none'
+  return { conflicts: [{ path, message: `there is no "${id}" in admin.approval_sets; known: ${known}` }] }
+}
+
+function byUsers(rule: EscalationRule, reviewers: Reviewers, at: KeyPath): ConfigConflict[] {
   const { approvalSetId, minApprovals } = rule
   if (approvalSetId === undefined) {
-    if (roles.length > 0) return []
+    if (reviewers.roles !== undefined && reviewers.roles.length > 0) return []
     const message = 'nobody can vote; name the roles that may decide of escalations'
     return [{ path: ['admin', 'roles', 'reviewer'], message }]
   }
   const path = at('approval_set_id')
-  const set = Object.hasOwn(approvalSets, approvalSetId) ? approvalSets[approvalSetId] : undefined
-  if (set === undefined) {
-    const known = Object.keys(approvalSets).join(', ') || 'none'
-    const message = `there is no "${approvalSetId}" in admin.approval_sets; known: ${known}`
-    return [{ path, message }]
-  }
+  const { set, conflicts } = setOf(approvalSetId, reviewers, path)
+  if (set === undefined) return conflicts
   const max = maxMembers(set)
   if (max >= minApprovals) return []
   const message = `never satisfied: ${minApprovals} have to approve, and the set names ${max}`

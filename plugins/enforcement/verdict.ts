@@ -144,7 +144,12 @@ export function describeStrategy(rule: EscalationRule): string {
   const { strategy, minApprovals, minRejections, requiredRoles, vetoRoles, approvalSetId } = rule
   if (strategy === 'auto_allow') return 'auto_allow, approved at once and recorded'
   const after = rule.timeoutAction === 'auto_approve' ? 'approved' : 'rejected'
-  const time = `undecided after ${rule.ttlMs / 1000} s it is ${after}`
+  const { secondSet } = rule
+  const second =
+    secondSet === undefined
+      ? ''
+      : `after ${secondSet.afterMs / 1000} s members of the approval set "${secondSet.setId}" vote too; `
+  const time = `${second}undecided after ${rule.ttlMs / 1000} s it is ${after}`
   const who =
     approvalSetId === undefined ? 'the reviewers of its tenant' : `the approval set "${approvalSetId}"`
   if (strategy === 'single_approver') return `single_approver, one vote of ${who} decides; ${time}`

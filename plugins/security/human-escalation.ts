@@ -3,6 +3,7 @@ import { defaultEscalation, type EscalationRule } from '@svc/core'
 import { z } from 'zod'
 
 const roles = z.array(z.string().min(1))
+const seconds = z.int().min(1).max(604_800)
 const votes = z.int().min(1).max(50)
 
 export const humanEscalationSchema = z
@@ -17,10 +18,7 @@ export const humanEscalationSchema = z
       .enum(['auto_approve', 'auto_reject'])
       .default(defaultEscalation.timeoutAction)
       .describe('The decision when reviewers reach none within `ttl_sec`.'),
-    ttl_sec: z
-      .int()
-      .min(1)
-      .max(604_800)
+    ttl_sec: seconds
       .default(defaultEscalation.ttlMs / 1000)
       .describe(
         'Seconds for reviewers to decide, for the caller to use an approval, and for which a rejection holds.',
@@ -38,6 +36,18 @@ export const humanEscalationSchema = z
       .describe(
         "Name of the set in `admin.approval_sets` whose members vote, instead of the reviewers of the call's tenant.",
       ),
+    remind_after_sec: seconds
+      .optional()
+      .describe('Seconds after which the notice `escalation.reminder` is sent if nobody has decided.'),
+    second_set: z
+      .strictObject({
+        after_sec: seconds.describe('Seconds after which they may vote.'),
+        approval_set_id: z.string().min(1).describe('Name of their set in `admin.approval_sets`.'),
+      })
+      .optional()
+      .describe(
+        'People who may vote too, beside those above, if nobody has decided after a time; the notice is `escalation.second_set`.',
+      ),
     severity: z
       .enum(['low', 'medium', 'high'])
       .optional()
@@ -50,6 +60,22 @@ export const humanEscalationSchema = z
       ),
   })
   .superRefine((section, context) => {
+    const { remind_after_sec: remindAfter, second_set: second, ttl_sec: ttl } = section
+    const order = [
+      { path: ['remind_after_sec'], value: remindAfter, before: second?.after_sec ?? ttl },
+      { path: ['second_set', 'after_sec'], value: second?.after_sec, before: ttl },
+    ]
+    for (const { path, value, before } of order) {
+      if (value === undefined || value < before) continue
+      const message = `never comes: it must be less than ${before}, when the next step is due`
+      context.addIssue({ code: 'custom', path, message })
+    }
+    if (section.approval_strategy === 'auto_allow') {
+      const message = 'applies only if somebody votes; auto_allow ignores it'
+      for (const key of ['remind_after_sec', 'second_set'] as const) {
+        if (section[key] !== undefined) context.addIssue({ code: 'custom', path: [key], message })
+      }
+    }
     if (section.approval_strategy === 'human_quorum') return
     const quorumKeys = {
       min_approvals: section.min_approvals > 1,
@@ -74,6 +100,7 @@ export function escalationRule(section: Section | undefined): EscalationRule | u
   const isOn = section?.approve_high_risk === true
   const rule = section?.human_escalation ?? (isOn ? humanEscalationSchema.parse({}) : undefined)
   if (rule === undefined) return undefined
+  const { second_set: second } = rule
   return {
     ...(isOn ? {} : { isForRulingsAlone: true }),
     strategy: rule.approval_strategy,
@@ -85,6 +112,10 @@ export function escalationRule(section: Section | undefined): EscalationRule | u
     vetoRoles: rule.veto_roles,
     ...(rule.approval_set_id === undefined ? {} : { approvalSetId: rule.approval_set_id }),
     showsArguments: rule.show_arguments,
+    ...(rule.remind_after_sec === undefined ? {} : { remindAfterMs: rule.remind_after_sec * 1000 }),
+    ...(second === undefined
+      ? {}
+      : { secondSet: { afterMs: second.after_sec * 1000, setId: second.approval_set_id } }),
     ...(rule.severity === undefined ? {} : { severity: rule.severity }),
   }
 }

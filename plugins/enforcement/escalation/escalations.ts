@@ -1,4 +1,4 @@
-// The escalation part of the stage: started and stopped with it; sweeps for expired escalations.
+// The escalation part of the stage: started and stopped with it; sweeps for steps that are due.
 import {
   type Call,
   type Denied,
@@ -18,7 +18,7 @@ import { EscalationHandler } from './handler.js'
 import { EscalationRepository, Waiters } from './repository.js'
 import { VotingService } from './voting-service.js'
 
-/** Milliseconds between two sweeps; an expired escalation that is read is decided at once. */
+/** Milliseconds between two sweeps; an escalation that is read takes a step that is due at once. */
 const SWEEP_MS = 5000
 
 interface Parts {
@@ -77,7 +77,9 @@ export class Escalations {
       maxWaitMs: this.#maxWaitMs,
     })
     const sweeper = setInterval(() => {
-      this.sweep().catch((err: unknown) => logger?.error({ err }, 'the sweep for expired escalations failed'))
+      this.sweep().catch((err: unknown) =>
+        logger?.error({ err }, 'the sweep for steps of escalations failed'),
+      )
     }, SWEEP_MS)
     this.#parts = { repository, service, handler, sweeper: sweeper.unref() }
   }
@@ -113,7 +115,7 @@ export class Escalations {
     return this.#parts
   }
 
-  /** Decides expired escalations. One sweep runs at a time. */
+  /** Takes the steps of escalations that are due. One sweep runs at a time. */
   async sweep(): Promise<void> {
     this.#sweeping ??= this.#parts?.repository.sweep().finally(() => {
       this.#sweeping = undefined

@@ -11,7 +11,7 @@ import type {
 } from '@svc/core'
 import type { StoredEscalation, StoredVote } from './stored-escalation.js'
 
-type Step = 'open' | 'vote' | 'decide' | 'expire' | 'use' | 'give-back'
+type Step = 'open' | 'remind' | 'second-set' | 'vote' | 'decide' | 'expire' | 'use' | 'give-back'
 
 type PageOf = (id: string) => string | undefined
 
@@ -54,6 +54,19 @@ export class EscalationEvents {
     const by = value.decidedBy === 'strategy' ? value.rule.strategy : voteCount(value)
     await this.#write('decide', value, `${value.status}: ${by}`, decisionOf(value))
     this.#finish(value)
+  }
+
+  /** Reviewers are reminded, or a second set is asked. */
+  async stepped(value: StoredEscalation): Promise<void> {
+    const { step, rule } = value
+    if (step === 'second_set') {
+      const setId = rule.secondSet?.setId ?? ''
+      await this.#write('second-set', value, `the approval set "${setId}" may vote too`, { decision: 'deny' })
+      this.#notify('escalation.second_set', value, { approval_set_id: setId })
+    } else {
+      await this.#write('remind', value, `undecided after ${voteCount(value)}`, { decision: 'deny' })
+      this.#notify('escalation.reminder', value)
+    }
   }
 
   async expired(value: StoredEscalation): Promise<void> {
@@ -106,13 +119,14 @@ export class EscalationEvents {
 }
 
 /** The notice omits the caller and the arguments, which may be private. */
-function factsOf({ id, tenant, reference, severity, reasons, traceId, expiresAt }: StoredEscalation) {
+function factsOf({ id, tenant, reference, severity, reasons, traceId, expiresAt, rule }: StoredEscalation) {
   return {
     escalation_id: id,
     tenant,
     tool: reference,
     severity,
     reasons: [...reasons],
+    ...(rule.approvalSetId === undefined ? {} : { approval_set_id: rule.approvalSetId }),
     trace_id: traceId,
     expires_at: new Date(expiresAt).toISOString(),
   }

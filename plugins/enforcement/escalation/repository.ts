@@ -1,8 +1,9 @@
-// The current escalations of a store. The first gateway that reads an expired escalation decides it, once.
+// The current escalations of a store. Of all gateways that read an expired escalation, or one with a step that is due, the
+// one whose change is stored records it and sends the notice.
 import { type Clock, type EscalationEntry, type EscalationStore, type Logger, Refusal } from '@svc/core'
 import type { EscalationEvents } from './events.js'
 import {
-  expiredAt,
+  advancedTo,
   fromEntry,
   type StoredEscalation,
   toEntry,
@@ -115,7 +116,7 @@ export class EscalationRepository {
     return found
   }
 
-  /** Decides expired escalations; a decision that fails is tried again at the next sweep. */
+  /** Takes the steps that are due; one that fails is tried again at the next sweep. */
   async sweep(): Promise<void> {
     const { store, logger } = this.#parts
     const due = await store.due(this.now, BATCH)
@@ -123,7 +124,7 @@ export class EscalationRepository {
       try {
         await this.#current(entry)
       } catch (err) {
-        logger?.error({ err, escalation_id: entry.id }, 'an expired escalation could not be decided')
+        logger?.error({ err, escalation_id: entry.id }, 'a step of an escalation that is due failed')
       }
     }
   }
@@ -131,25 +132,24 @@ export class EscalationRepository {
   async #current(entry: EscalationEntry | undefined): Promise<VersionedEscalation | undefined> {
     if (entry === undefined || entry.forgetAt <= this.now) return undefined
     const found = fromEntry(entry)
-    const value = expiredAt(found.value, this.now)
-    return value === found.value ? found : this.#expire(found, value)
+    const value = advancedTo(found.value, this.now)
+    return value === found.value ? found : this.#advance(found, value)
   }
 
-  async #expire(
+  async #advance(
     pending: VersionedEscalation,
     value: StoredEscalation,
   ): Promise<VersionedEscalation | undefined> {
     const { store, events } = this.#parts
     const version = pending.version + 1
-    // Of all gateways that read the escalation, the one whose change is stored records it.
     if (!(await this.#replace(value, pending.version))) return this.find(value.id)
     try {
-      await events.expired(value)
+      await (value.status === 'pending' ? events.stepped(value) : events.expired(value))
     } catch (error) {
       await store.replace(toEntry({ value: pending.value, version: version + 1 }))
       throw error
     }
-    await this.removeInput(value)
+    if (value.status !== 'pending') await this.removeInput(value)
     return { value, version }
   }
 

@@ -26,6 +26,8 @@ const ruleSchema = z.strictObject({
   requiredRoles: z.array(z.string()).readonly(),
   vetoRoles: z.array(z.string()).readonly(),
   approvalSetId: z.string().optional(),
+  remindAfterMs: z.number().optional(),
+  secondSet: z.strictObject({ afterMs: z.number(), setId: z.string() }).optional(),
 })
 
 const escalationSchema = z.strictObject({
@@ -52,6 +54,8 @@ const escalationSchema = z.strictObject({
   severity: z.enum(['low', 'medium', 'high']),
   rule: ruleSchema,
   status: z.enum(['pending', 'approved', 'rejected']),
+  /** The last step while it was pending. */
+  step: z.enum(['reminded', 'second_set']).optional(),
   decidedBy: z.enum(['votes', 'expiry', 'strategy']).optional(),
   votes: z.array(voteSchema).readonly(),
   /** The call that used the approval: its hold, and its idempotency key (hashed). */
@@ -80,6 +84,7 @@ export function toEntry({ value, version }: VersionedEscalation): EscalationEntr
     principal: personKey,
     isPending: status === 'pending',
     createdAt,
+    wakeAt: Math.min(expiresAt, ...openSteps(value).map(({ at }) => at)),
     dueAt: expiresAt,
     forgetAt: decidedBy === 'strategy' ? expiresAt : expiresAt + RETENTION_MS,
     version,
@@ -116,6 +121,9 @@ export function publicView(value: StoredEscalation): Escalation {
     severity,
     strategy: rule.strategy,
     ...(rule.approvalSetId === undefined ? {} : { approvalSetId: rule.approvalSetId }),
+    ...(value.step === 'second_set' && rule.secondSet !== undefined
+      ? { secondSetId: rule.secondSet.setId }
+      : {}),
     status,
     ...(decidedBy === undefined ? {} : { decidedBy }),
     votes: votes.map(({ reviewer, roles, vote, comment, at }) => ({
@@ -162,9 +170,29 @@ export function withVote(value: StoredEscalation, vote: StoredVote): StoredEscal
   return { ...decided(value, decision, vote.at), votes, decidedBy: 'votes' }
 }
 
-/** The escalation at `now`: decided by its `timeoutAction` if it is still pending after its time. */
-export function expiredAt(value: StoredEscalation, now: number): StoredEscalation {
-  if (value.status !== 'pending' || now < value.expiresAt) return value
+/** The steps that a pending escalation has not taken, in their order. Clocks that are set back take none again. */
+function openSteps({ step, rule, createdAt }: StoredEscalation) {
+  const { remindAfterMs, secondSet } = rule
+  const steps = [
+    { name: 'reminded' as const, after: remindAfterMs },
+    { name: 'second_set' as const, after: secondSet?.afterMs },
+  ]
+  const taken = steps.findIndex(({ name }) => name === step)
+  return steps.slice(taken + 1).flatMap(({ name, after }) => {
+    return after === undefined ? [] : [{ name, at: createdAt + after }]
+  })
+}
+
+/**
+ * The escalation at `now`: decided by its `timeoutAction` if it is still pending after its time, else with its last
+ * step that is due. A step whose successor is due too is left out.
+ */
+export function advancedTo(value: StoredEscalation, now: number): StoredEscalation {
+  if (value.status !== 'pending') return value
+  if (now < value.expiresAt) {
+    const step = openSteps(value).findLast(({ at }) => at <= now)?.name
+    return step === undefined ? value : { ...value, step }
+  }
   const decision = value.rule.timeoutAction === 'auto_approve' ? 'approved' : 'rejected'
   // Decided as of its expiry, whenever that is noticed, so that every gateway computes the same.
   return { ...decided(value, decision, value.expiresAt), decidedBy: 'expiry' }

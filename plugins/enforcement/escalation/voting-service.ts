@@ -196,7 +196,7 @@ function errorOf(
   reviewer: Reviewer,
   container: DependencyContainer,
 ): string | undefined {
-  const { approvalSetId } = value.rule
+  const { approvalSetId, secondSet } = value.rule
   if (reviewer.kind === 'admin') {
     if (resolveOptional(container, policyTokens.knowsUsers) === true)
       return 'The admin token has no vote, because users are known.'
@@ -207,14 +207,18 @@ function errorOf(
   if (!identity.authenticated || identity.user === undefined) return 'Only a person may vote.'
   const own = personOf(value.id, reviewer)
   if (own.some((name) => value.caller.includes(name))) return 'Nobody votes on a call of their own.'
+  const sets = reviewers?.approvalSets ?? {}
+  const isInSet = (id: string) => {
+    const set = Object.hasOwn(sets, id) ? sets[id] : undefined
+    return set !== undefined && isMember(set, identity)
+  }
+  if (value.step === 'second_set' && secondSet !== undefined && isInSet(secondSet.setId)) return undefined
   if (approvalSetId === undefined) {
     const isReviewer = (reviewers?.roles ?? []).some((role) => identity.roles.includes(role))
     if (!isReviewer) return "This needs a reviewer's role."
     return identity.tenant === value.tenant ? undefined : 'The call is another tenant’s.'
   }
-  const sets = reviewers?.approvalSets ?? {}
-  const set = Object.hasOwn(sets, approvalSetId) ? sets[approvalSetId] : undefined
-  return set !== undefined && isMember(set, identity) ? undefined : 'This needs a member of the approval set.'
+  return isInSet(approvalSetId) ? undefined : 'This needs a member of the approval set.'
 }
 
 function isMember({ users = [], roles = [] }: ApprovalSet, { user, userId, roles: own }: Identity): boolean {

@@ -8,6 +8,7 @@ const entrySchema = z.strictObject({
   principal: z.string(),
   isPending: z.boolean(),
   createdAt: z.number(),
+  wakeAt: z.number(),
   dueAt: z.number(),
   forgetAt: z.number(),
   version: z.int(),

@@ -36,10 +36,12 @@ describe('security: human escalation', () => {
     const base = 'tenant: acme\naudit: {dir: log}\nsecurity:\n  side_effects:\n    approve_high_risk: true\n'
     const snake = `    human_escalation: {approval_strategy: human_quorum, timeout_action: auto_approve, ttl_sec: 60,
       min_approvals: 2, min_rejections: 3, required_roles: [a], veto_roles: [b], approval_set_id: s,
-      severity: low, show_arguments: false}\n`
+      severity: low, show_arguments: false, remind_after_sec: 20,
+      second_set: {after_sec: 40, approval_set_id: t}}\n`
     const camel = `    humanEscalation: {approvalStrategy: human_quorum, timeoutAction: auto_approve, ttlSec: 60,
       minApprovals: 2, minRejections: 3, requiredRoles: [a], vetoRoles: [b], approvalSetId: s,
-      severity: low, showArguments: false}\n`
+      severity: low, showArguments: false, remindAfterSec: 20,
+      secondSet: {afterSec: 40, approvalSetId: t}}\n`
     for (const text of [snake, camel]) {
       const policy = accepted(load(base + text, { plugins: [...defaults, securityPlugin] }))
       expect(resolveOptional(policy.container, policyTokens.escalationRule)).to.deep.equal({
@@ -53,6 +55,8 @@ describe('security: human escalation', () => {
         approvalSetId: 's',
         showsArguments: false,
         severity: 'low',
+        remindAfterMs: 20_000,
+        secondSet: { afterMs: 40_000, setId: 't' },
       })
     }
   })
@@ -77,6 +81,24 @@ describe('security: human escalation', () => {
       expect(issues({ approval_strategy, min_approvals: 1, required_roles: [] })).to.deep.equal([])
     }
     expect(issues(quorum)).to.deep.equal([])
+  })
+
+  it('rejects steps that never come', () => {
+    const second_set = { after_sec: 60, approval_set_id: 't' }
+    const late = (number: number) => `never comes: it must be less than ${number}, when the next step is due`
+    const ignored = 'applies only if somebody votes; auto_allow ignores it'
+    for (const [given, expected] of [
+      [{ remind_after_sec: 30, second_set }, []],
+      [{ remind_after_sec: 60, second_set }, [`remind_after_sec: ${late(60)}`]],
+      [{ remind_after_sec: 900 }, [`remind_after_sec: ${late(900)}`]],
+      [{ ttl_sec: 60, second_set }, [`second_set.after_sec: ${late(60)}`]],
+      [
+        { approval_strategy: 'auto_allow', remind_after_sec: 30, second_set },
+        [`remind_after_sec: ${ignored}`, `second_set: ${ignored}`],
+      ],
+    ] as const) {
+      expect(issues(given)).to.deep.equal(expected)
+    }
   })
 
   it('is in the JSON Schema for editors', () => {

@@ -3,13 +3,13 @@ import type { EscalationEntry, EscalationStore, OpenConditions } from '@svc/core
 import { LmdbStore } from '@svc/core/lmdb'
 import { decodeEntry, encodeEntry } from '../entry.js'
 
-/** An entry, its input, the newest of a fingerprint, and four indexes: pending by principal, pending by expiry, age, deletion. */
+/** An entry, its input, the newest of a fingerprint, and four indexes: pending by principal, pending by next step, age, deletion. */
 type Key =
   | ['entry', id: string]
   | ['input', id: string]
   | ['newest', fingerprint: string]
   | ['pending', principal: string, dueAt: number, id: string]
-  | ['due', dueAt: number, id: string]
+  | ['wake', wakeAt: number, id: string]
   | ['age', createdAt: number, id: string]
   | ['forget', forgetAt: number, id: string]
 
@@ -87,7 +87,7 @@ export class LmdbEscalationStore implements EscalationStore {
   due(now: number, limit: number) {
     return this.#store.transact(() => {
       this.#forget(now)
-      const range = { start: ['due', 0, ''] satisfies Key, end: ['due', now, LAST] satisfies Key, limit }
+      const range = { start: ['wake', 0, ''] satisfies Key, end: ['wake', now, LAST] satisfies Key, limit }
       return this.#entries([...this.#store.db.getKeys(range)].map((key) => String(key[2])))
     })
   }
@@ -161,9 +161,9 @@ export class LmdbEscalationStore implements EscalationStore {
 }
 
 function indexesOf(entry: EscalationEntry): Key[] {
-  const { id, principal, isPending, dueAt, forgetAt } = entry
+  const { id, principal, isPending, wakeAt, dueAt, forgetAt } = entry
   const always: Key[] = [ageOf(entry), ['forget', forgetAt, id]]
-  return isPending ? [...always, ['pending', principal, dueAt, id], ['due', dueAt, id]] : always
+  return isPending ? [...always, ['pending', principal, dueAt, id], ['wake', wakeAt, id]] : always
 }
 
 function ageOf({ createdAt, id }: EscalationEntry): ['age', number, string] {

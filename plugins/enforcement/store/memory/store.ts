@@ -76,8 +76,8 @@ export class MemoryEscalationStore implements EscalationStore {
   async due(now: number, limit: number) {
     this.#forget(now)
     return [...this.#entries.values()]
-      .filter(({ isPending, dueAt }) => isPending && dueAt <= now)
-      .sort((a, b) => a.dueAt - b.dueAt)
+      .filter(({ isPending, wakeAt }) => isPending && wakeAt <= now)
+      .sort((a, b) => a.wakeAt - b.wakeAt)
       .slice(0, limit)
   }
 

@@ -12,15 +12,15 @@ local function newest(fingerprint)
   if id and redis.call('EXISTS', key('entry', id)) == 1 then return id end
   return ''
 end
-local function put(id, fingerprint, principal, pending, created, due, forget, version, text)
+local function put(id, fingerprint, principal, pending, created, wake, due, forget, version, text)
   redis.call('HSET', key('entry', id), 'version', version, 'fingerprint', fingerprint, 'principal', principal, 'json', text)
   redis.call('ZADD', P .. ':age', created, id)
   redis.call('ZADD', P .. ':forget', forget, id)
   if pending == '1' then
-    redis.call('ZADD', P .. ':due', due, id)
+    redis.call('ZADD', P .. ':wake', wake, id)
     redis.call('ZADD', key('pending', principal), due, id)
   else
-    redis.call('ZREM', P .. ':due', id)
+    redis.call('ZREM', P .. ':wake', id)
     redis.call('ZREM', key('pending', principal), id)
   end
 end
@@ -29,7 +29,7 @@ local function drop(id)
   redis.call('DEL', key('entry', id), key('input', id))
   redis.call('ZREM', P .. ':age', id)
   redis.call('ZREM', P .. ':forget', id)
-  redis.call('ZREM', P .. ':due', id)
+  redis.call('ZREM', P .. ':wake', id)
   if not known[1] then return end
   redis.call('ZREM', key('pending', known[2]), id)
   if redis.call('GET', key('newest', known[1])) == id then redis.call('DEL', key('newest', known[1])) end
@@ -52,18 +52,18 @@ end
  * the input.
  */
 export const openEntry = script(`${shared}
-local now = ARGV[12]
+local now = ARGV[13]
 forget(now)
-if redis.call('EXISTS', key('entry', ARGV[1])) == 1 or newest(ARGV[2]) ~= ARGV[10] then return 'raced' end
+if redis.call('EXISTS', key('entry', ARGV[1])) == 1 or newest(ARGV[2]) ~= ARGV[11] then return 'raced' end
 if ARGV[4] == '1' then
   local pending = redis.call('ZRANGEBYSCORE', key('pending', ARGV[3]), '(' .. now, '+inf')
-  if #pending >= tonumber(ARGV[11]) then return 'full' end
+  if #pending >= tonumber(ARGV[12]) then return 'full' end
   local used = 0
   for _, id in ipairs(pending) do used = used + redis.call('STRLEN', key('input', id)) end
-  if used > 0 and used + #ARGV[14] > tonumber(ARGV[13]) then return 'full' end
+  if used > 0 and used + #ARGV[15] > tonumber(ARGV[14]) then return 'full' end
 end
-put(unpack(ARGV, 1, 9))
-if ARGV[14] ~= '' then redis.call('SET', key('input', ARGV[1]), ARGV[14]) end
+put(unpack(ARGV, 1, 10))
+if ARGV[15] ~= '' then redis.call('SET', key('input', ARGV[1]), ARGV[15]) end
 redis.call('SET', key('newest', ARGV[2]), ARGV[1])
 return 'opened'
 `)
@@ -90,8 +90,8 @@ return json(newest(ARGV[1]))
 
 /** ARGV: the entry. */
 export const replaceEntry = script(`${shared}
-if tonumber(redis.call('HGET', key('entry', ARGV[1]), 'version')) ~= tonumber(ARGV[8]) - 1 then return 0 end
-put(unpack(ARGV, 1, 9))
+if tonumber(redis.call('HGET', key('entry', ARGV[1]), 'version')) ~= tonumber(ARGV[9]) - 1 then return 0 end
+put(unpack(ARGV, 1, 10))
 return 1
 `)
 
@@ -105,7 +105,7 @@ return 1
 /** ARGV: now, limit. */
 export const dueEntries = script(`${shared}
 forget(ARGV[1])
-return texts(redis.call('ZRANGEBYSCORE', P .. ':due', '-inf', ARGV[1], 'LIMIT', 0, ARGV[2]))
+return texts(redis.call('ZRANGEBYSCORE', P .. ':wake', '-inf', ARGV[1], 'LIMIT', 0, ARGV[2]))
 `)
 
 /** ARGV: limit, id and age of the entry before the page (empty: from the newest on). */

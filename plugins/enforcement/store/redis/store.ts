@@ -92,9 +92,10 @@ export class RedisEscalationStore implements EscalationStore {
 }
 
 function argsOf(entry: EscalationEntry): (string | number)[] {
-  const { id, fingerprint, principal, isPending, createdAt, dueAt, forgetAt, version } = entry
+  const { id, fingerprint, principal, isPending, createdAt, wakeAt, dueAt, forgetAt, version } = entry
   const text = encodeEntry(entry)
-  return [id, fingerprint, principal, isPending ? '1' : '0', createdAt, dueAt, forgetAt, version, text]
+  const times = [createdAt, wakeAt, dueAt, forgetAt]
+  return [id, fingerprint, principal, isPending ? '1' : '0', ...times, version, text]
 }
 
 function entryIn(response: unknown): EscalationEntry | undefined {

@@ -8,6 +8,7 @@ import {
   type Finding,
   type GatewayEvent,
   type Identity,
+  type Notice,
   type Outcome,
   type PluginContext,
   type Redactor,
@@ -78,6 +79,7 @@ export interface EscalationRig extends AsyncDisposable {
   readonly service: EscalationService
   readonly clock: FakeClock
   readonly events: GatewayEvent[]
+  readonly notices: Notice[]
   /** The counters that were incremented, in order. */
   readonly counted: string[]
   /** The calls that reached the upstream. */
@@ -90,6 +92,7 @@ export interface EscalationRig extends AsyncDisposable {
 
 export async function startRig(options: RigOptions = {}): Promise<EscalationRig> {
   const events: GatewayEvent[] = []
+  const notices: Notice[] = []
   const sent: Call[] = []
   const rig = new StageRig(options.context, options.clock)
   bindPolicy(rig.context.container, {
@@ -104,6 +107,7 @@ export async function startRig(options: RigOptions = {}): Promise<EscalationRig>
     await options.record?.(event)
     events.push(event)
   })
+  rig.bind(tokens.Notices, { send: (notice) => void notices.push(notice) })
   if (options.redactor !== undefined) rig.bind(services.redactor, options.redactor)
   rig.bind(tokens.Ids, { traceId: () => hex(16), spanId: () => hex(8) })
   if (options.store !== undefined) rig.bind(tokens.EscalationStore, options.store)
@@ -134,6 +138,7 @@ export async function startRig(options: RigOptions = {}): Promise<EscalationRig>
     service,
     clock: rig.clock,
     events,
+    notices,
     counted: rig.meter.counted,
     sent,
     make,

@@ -191,6 +191,15 @@ describe('the scheduler', () => {
     expect(expired(rig)).to.have.length(1)
   })
 
+  it('reminds reviewers even if nobody asks', async () => {
+    await using rig = await startRig({ rule: { remindAfterMs: TTL / 2 } })
+    await rig.call()
+    rig.clock.advance(TTL / 2)
+    await timers.tickAsync(5000)
+    await timers.tickAsync(60_000)
+    expect(rig.notices.map(({ type }) => type)).to.deep.equal(['escalation.opened', 'escalation.reminder'])
+  })
+
   it('retries a decision that could not be recorded', async () => {
     let isDown = true
     await using rig = await startRig({

@@ -18,6 +18,7 @@ export function entry(id: string, more: Partial<EscalationEntry> = {}): Escalati
     principal: 'ann',
     isPending: true,
     createdAt: NOON,
+    wakeAt: more.dueAt ?? NOON + 1000,
     dueAt: NOON + 1000,
     forgetAt: NOON + 10_000,
     version: 1,
@@ -198,6 +199,19 @@ export function escalationStoreSuite(name: string, open: () => Promise<OpenStore
         expect(await store.get('a')).to.equal(undefined)
         expect(await store.latest('of a')).to.equal(undefined)
         expect(ids(await store.page(undefined, 9))).to.deep.equal(['c', 'b'])
+      })
+
+      it('are due at their next step, and count for their principal until they expire', async () => {
+        const early = { wakeAt: NOON + 10, dueAt: NOON + 30 }
+        await store.open(entry('a', early), none)
+        expect(ids(await store.due(NOON + 9, 9))).to.deep.equal([])
+        expect(ids(await store.due(NOON + 10, 9))).to.deep.equal(['a'])
+        await store.replace(entry('a', { ...early, wakeAt: NOON + 30, version: 2 }))
+        expect(ids(await store.due(NOON + 29, 9))).to.deep.equal([])
+        expect(ids(await store.due(NOON + 30, 9))).to.deep.equal(['a'])
+        const limits = { ...none, maxPending: 1 }
+        expect(await store.open(entry('b'), { ...limits, now: NOON + 29 })).to.equal('full')
+        expect(await store.open(entry('b'), { ...limits, now: NOON + 30 })).to.equal('opened')
       })
 
       it('are deleted as others become due, and do not count for their principal', async () => {
