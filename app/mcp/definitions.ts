@@ -46,7 +46,7 @@ function placeOf(member: ListKind, kind: DefinitionKind, entry: unknown): Place[
 export async function withKnownInstructions(result: unknown, filter: DefinitionFilter): Promise<unknown> {
   if (!isJsonObject(result)) return result
   const { instructions, ...others } = result
-  if (typeof instructions !== 'string') return result
+  if (instructions === undefined) return result
   const [isShown] = await filter.mayShow([{ kind: 'instructions', name: '', value: instructions }])
   return isShown === true ? result : others
 }

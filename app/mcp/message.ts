@@ -109,12 +109,15 @@ export function memberNames(...names: readonly string[]): MemberNames {
   return { exact: new Set(names), skeletons: new Set(names.map(foldName)) }
 }
 
-/** Refuses members that a lenient decoder would read as one of `read`, such as `Name` or `argumentſ` for `arguments`. */
+/** Refuses members that a lenient decoder would read as one of `read`. */
 export function checkConfusables(params: JsonObject, read: MemberNames): void {
-  for (const name of Object.keys(params)) {
-    if (read.exact.has(name) || !read.skeletons.has(foldName(name))) continue
+  if (hasConfusable(params, read))
     throw invalidParams('params: a member differs from one of the protocol only in its letters.')
-  }
+}
+
+/** Whether a lenient decoder would read a member as one of `read`, such as `Name`, or `argumentſ` for `arguments`. */
+export function hasConfusable(object: object, read: MemberNames): boolean {
+  return Object.keys(object).some((name) => !read.exact.has(name) && read.skeletons.has(foldName(name)))
 }
 
 export function isRequestId(value: unknown): value is RequestId {

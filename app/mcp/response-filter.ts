@@ -129,13 +129,11 @@ export class ResponseFilter {
     const { result } = message
     if (hasServerInfo(this.#request.method)) await this.#learn(result)
     const filter = this.#control.call.get(definitionFilter)
-    if (!isListing(result)) {
-      const described = filter === undefined ? result : await withKnownInstructions(result, filter)
-      return described === result ? message : { ...message, result: described }
-    }
+    const described = filter === undefined ? result : await withKnownInstructions(result, filter)
+    if (!isListing(described)) return described === result ? message : { ...message, result: described }
     const version = await this.#caches.versions.of(this.#exchange.upstream(), this.#exchange.credential)
     this.#refineTarget(version)
-    const allowed = filterListing(result, (kind, name) => this.#mayRequest(kind, name, version))
+    const allowed = filterListing(described, (kind, name) => this.#mayRequest(kind, name, version))
     const filtered = filter === undefined ? allowed : await withKnownEntries(allowed, filter)
     await this.#learnTools(version, filter === undefined ? result : filtered)
     const shown = isStatelessExchange(this.#exchange) ? forOneCaller(filtered, filtered !== result) : filtered

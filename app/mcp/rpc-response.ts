@@ -7,7 +7,7 @@ import { canonicalize, isJsonObject, isTooCostly, MAX_COST, sha256Hex } from '@s
 import { smallBytes } from '../budget/process-budgets.js'
 import { isUpstreamError } from '../upstream/response.js'
 import { digestInThread } from './digest-thread.js'
-import type { RequestId } from './message.js'
+import { hasConfusable, memberNames, type RequestId } from './message.js'
 
 /** The upstream broke the protocol; the message may be shown to the caller. */
 export class ProtocolViolation extends Error {
@@ -49,8 +49,24 @@ function parsedMessage(text: string): Fields {
   return checkServerMessage(value)
 }
 
+const ofMessages = memberNames('jsonrpc', 'id', 'method', 'params', 'result', 'error')
+/** Members of results and params that the gateway judges, filters or replaces. */
+const judged = memberNames(
+  ...['tools', 'prompts', 'resources', 'resourceTemplates', 'instructions', 'content', 'structuredContent'],
+  ...['contents', 'messages', 'inputRequests', 'requestState', 'task', 'tasks', 'taskId', '_meta'],
+)
+
 /** Returns the message. Throws `ProtocolViolation`. */
 export function checkServerMessage(value: Fields): Fields {
+  // Some clients ignore the case of members, and would read what was not judged.
+  const { result, params } = value
+  if (
+    hasConfusable(value, ofMessages) ||
+    [result, params].some((part) => isJsonObject(part) && hasConfusable(part, judged))
+  )
+    throw new ProtocolViolation(
+      'The upstream sent a member that differs from one of the protocol only in its letters.',
+    )
   // A client could read it as a response although it was not judged as one.
   if ('method' in value && ('result' in value || 'error' in value))
     throw new ProtocolViolation('The upstream sent a message that is both a request and a response.')

@@ -20,7 +20,7 @@ import { type KnownDefinitions, withEntries, withNew } from './known-document.js
 import type { LockedDefinitions } from './lock-file.js'
 import { Pins } from './pins.js'
 import type { DefinitionRegistry } from './registry.js'
-import { pageKey, type ServedDefinitions, type ServedPage } from './served.js'
+import { type NotedResponse, overLimit, pageKey, type ServedDefinitions } from './served.js'
 
 /** Why a definition is not known. */
 export type UnknownReason =
@@ -36,6 +36,8 @@ const maxNamed = 5
 
 interface Judged extends Digested {
   readonly reason: UnknownReason | undefined
+  /** The definition for which its name is refused, which may be a namesake. */
+  readonly named: string | undefined
 }
 
 export interface DefinitionParts {
@@ -66,14 +68,21 @@ export class CallDefinitions implements DefinitionFilter {
     const digested = await this.#digested(received)
     const known = await this.#known(server, digested)
     const pins = new Pins(server, known, this.#parts.locked)
-    const judged = withNamesakes(digested.map((one) => ({ ...one, reason: reasonOf(one, known, pins) })))
+    const judged = withNamesakes(
+      digested.map((one) => ({ ...one, reason: reasonOf(one, known, pins), named: one.sha256 })),
+    )
     const isWithholding = this.isWithholding
     const shown = judged.map(({ reason }) => reason === undefined || !isWithholding)
     const delivered = judged.filter((_one, index) => shown[index])
     await this.#record(server, delivered, known)
-    await this.#parts.served.note(server, callerKeyOf(this.#call, this.#parts.tenant), pageOf(judged, shown))
-    this.#report(judged)
-    return [...shown, ...received.slice(maxJudged).map(() => !isWithholding)]
+    const beyond = received.slice(maxJudged)
+    const noted = { ...notedOf(judged, shown), isCut: beyond.length > 0 && isWithholding }
+    await this.#parts.served.note(server, callerKeyOf(this.#call, this.#parts.tenant), noted)
+    this.#report([
+      ...judged,
+      ...beyond.map((one) => ({ received: one, reason: 'tool_definition_over_limit' as const })),
+    ])
+    return [...shown, ...beyond.map(() => !isWithholding)]
   }
 
   /** In observe mode nothing is withheld. */
@@ -187,7 +196,7 @@ export class CallDefinitions implements DefinitionFilter {
     })
   }
 
-  #report(judged: readonly Judged[]): void {
+  #report(judged: readonly Pick<Judged, 'received' | 'reason'>[]): void {
     const { meter } = this.#parts
     const reasons = [
       'tool_definition_changed',
@@ -235,27 +244,30 @@ function reasonOf(
 
 /** If a response has a name twice, neither is shown unless both are known: the server may run either. */
 function withNamesakes(judged: readonly Judged[]): readonly Judged[] {
-  const refused = new Map<string, UnknownReason>()
-  for (const { received, reason } of judged) {
-    if (reason !== undefined) refused.set(pageKey(received), reason)
+  const refused = new Map<string, Pick<Judged, 'reason' | 'named'>>()
+  for (const { received, reason, named } of judged) {
+    if (reason !== undefined) refused.set(pageKey(received), { reason, named })
   }
   return refused.size === 0
     ? judged
-    : judged.map((one) => ({ ...one, reason: one.reason ?? refused.get(pageKey(one.received)) }))
+    : judged.map((one) => ({ ...one, ...refused.get(pageKey(one.received)) }))
 }
 
-/** All that is over a limit has one mark, so that a server cannot fill the store with pages. */
-const overLimit = 'over_limit'
-
-function pageOf(judged: readonly Judged[], shown: readonly boolean[]): ServedPage {
-  const page: Record<string, readonly [string, boolean]> = Object.create(null)
-  for (const [index, { received, sha256, reason }] of judged.entries()) {
+function notedOf(
+  judged: readonly Judged[],
+  shown: readonly boolean[],
+): Pick<NotedResponse, 'served' | 'withheld'> {
+  const served: [string, string][] = []
+  const withheld: [string, string][] = []
+  for (const [index, { received, named, reason }] of judged.entries()) {
     const { kind } = received
     if (kind !== 'tool' && kind !== 'prompt') continue
-    const isOver = reason === 'tool_definition_over_limit' || sha256 === undefined
-    page[pageKey(received)] = [isOver ? overLimit : sha256, shown[index] !== true]
+    const isOver = reason === 'tool_definition_over_limit' || named === undefined
+    const entry: [string, string] = [pageKey(received), isOver ? overLimit : named]
+    if (shown[index] === true) served.push(entry)
+    else withheld.push(entry)
   }
-  return page
+  return { served: Object.fromEntries(served), withheld: Object.fromEntries(withheld) }
 }
 
 export function callerKeyOf(call: Call, tenant: string): string {

@@ -1,6 +1,7 @@
 // Reads and changes what the gateways know of each server's definitions, in the store that they share.
-import { type Clock, type MaybePromise, Refusal, type SharedMap } from '@svc/core'
-import { available, type OpenMaps } from '../shared/store.js'
+import type { Clock, MaybePromise, SharedMap } from '@svc/core'
+import { available, changed, type OpenMaps } from '../shared/store.js'
+import { Turns } from '../shared/turns.js'
 import { emptyDocument, KnownDefinitions, type KnownDocument } from './known-document.js'
 
 /** Milliseconds for which a document is used before it is read again. */
@@ -9,9 +10,6 @@ const freshMs = 1_000
 const pinTtlMs = 315_360_000_000
 const contentTtlMs = pinTtlMs
 const maxContents = 10_000
-/** Attempts to change a document that other gateways change at the same time. */
-const maxAttempts = 20
-
 const documentName = 'document'
 
 interface ReadDocument {
@@ -26,8 +24,7 @@ export class DefinitionRegistry {
   #contents: SharedMap
   #clock: Clock
   #read = new Map<string, ReadDocument>()
-  /** The change under way of each server. */
-  #changes = new Map<string, Promise<unknown>>()
+  #turns = new Turns()
 
   constructor(maps: OpenMaps, clock: Clock) {
     this.#documents = maps.map('definitions', { ttlMs: pinTtlMs, maxEntries: 1 })
@@ -44,17 +41,7 @@ export class DefinitionRegistry {
 
   /** `change` returns the same document if there is nothing to change. Rejects with `Refusal` (`STORE_UNAVAILABLE`). */
   update(server: string, change: (document: KnownDocument) => KnownDocument): Promise<KnownDefinitions> {
-    const running = this.#changes.get(server) ?? Promise.resolve()
-    const next = running.then(
-      () => this.#change(server, change),
-      () => this.#change(server, change),
-    )
-    this.#changes.set(server, next)
-    const done = (): void => {
-      if (this.#changes.get(server) === next) this.#changes.delete(server)
-    }
-    next.then(done, done)
-    return next
+    return this.#turns.run(server, () => this.#change(server, change))
   }
 
   /** Keeps the canonical JSON of definitions by their hashes. */
@@ -66,22 +53,18 @@ export class DefinitionRegistry {
     return available(this.#contents.get(server, hashes))
   }
 
-  async #change(
-    server: string,
-    change: (document: KnownDocument) => KnownDocument,
-  ): Promise<KnownDefinitions> {
-    for (let attempt = 0; attempt < maxAttempts; attempt++) {
+  #change(server: string, change: (document: KnownDocument) => KnownDocument): Promise<KnownDefinitions> {
+    return changed(async () => {
       const { text, known } = await this.#load(server)
       const document = change(known.document)
       if (document === known.document) return known
-      const changed = JSON.stringify(document)
+      const after = JSON.stringify(document)
       const isStored =
         text === undefined
-          ? (await available(this.#documents.add(server, documentName, changed))) === undefined
-          : await available(this.#documents.replace(server, documentName, text, changed))
-      if (isStored) return this.#setRead(server, changed, document).known
-    }
-    throw new Refusal('STORE_UNAVAILABLE', 'The definitions of the server change too often to be kept.')
+          ? (await available(this.#documents.add(server, documentName, after))) === undefined
+          : await available(this.#documents.replace(server, documentName, text, after))
+      return isStored ? this.#setRead(server, after, document).known : undefined
+    })
   }
 
   async #load(server: string): Promise<ReadDocument> {

@@ -1,12 +1,21 @@
-// What each caller was served of each server: the pages of its lists, newest last. Pages are kept by their hash, as many
-// callers get the same.
+// What each caller was served of each server, and what was withheld from it since: the pages of its lists, newest last.
+// Pages are kept by their hash, as many callers get the same.
 import { after, type Clock, type MaybePromise, type SharedMap } from '@svc/core'
 import { canonicalize, sha256Hex } from '@svc/core/json'
 import { BoundedMap } from '@svc/core/store'
-import { available, type OpenMaps } from '../shared/store.js'
+import { available, changed, type OpenMaps } from '../shared/store.js'
+import { Turns } from '../shared/turns.js'
 
-/** By kind and name: the hash of the definition, and whether it was withheld. */
-export type ServedPage = Readonly<Record<string, readonly [sha256: string, isWithheld: boolean]>>
+/** The hashes of definitions by kind and name. */
+export type ServedPage = Readonly<Record<string, string>>
+
+/** The definitions of one response. */
+export interface NotedResponse {
+  readonly served: ServedPage
+  readonly withheld: ServedPage
+  /** Whether definitions were withheld whose names were not read. */
+  readonly isCut: boolean
+}
 
 export interface Served {
   /** The definition that the caller was served last. */
@@ -14,6 +23,9 @@ export interface Served {
   /** The definition that was received after it, and withheld. */
   readonly withheld: string | undefined
 }
+
+/** In place of the hash of a definition that is over a limit, so that a server cannot fill the store with pages. */
+export const overLimit = 'over_limit'
 
 /** Milliseconds, thirty days, for which it is known what a caller was served. */
 const ttlMs = 2_592_000_000
@@ -25,23 +37,33 @@ const maxCallers = 100_000
 const maxPages = 1_000
 /** Pages of one caller. */
 const maxOfCaller = 50
+/** Names of definitions that are withheld from one caller. */
+const maxWithheld = 5_000
 const maxKeptCallers = 10_000
 
+/** What is stored for a caller. Pages are named by their hashes. */
 interface CallerPages {
-  /** Hashes, newest last. */
+  /** Newest last. */
   readonly pages: readonly string[]
+  /** A page of all that was withheld and not served since. */
+  readonly withheld?: string
+  /** Whether something was withheld whose name is not known. The pages are those since. */
+  readonly isCut?: true
+}
+
+interface KnownCaller extends CallerPages {
+  readonly text: string | undefined
   /** Monotonic milliseconds. */
   readonly readAt: number
   readonly storedAt: number
 }
 
-const nothing: Served = { sha256: null, withheld: undefined }
-
 export class ServedDefinitions {
   #callers: SharedMap
   #pages: SharedMap
   #clock: Clock
-  #known = new BoundedMap<string, CallerPages>(maxKeptCallers)
+  #turns = new Turns()
+  #known = new BoundedMap<string, KnownCaller>(maxKeptCallers)
   #contents = new BoundedMap<string, ServedPage>(maxPages)
 
   constructor(maps: OpenMaps, clock: Clock) {
@@ -51,62 +73,96 @@ export class ServedDefinitions {
   }
 
   /** Notes a response before the caller gets it. Rejects with `Refusal` (`STORE_UNAVAILABLE`). */
-  async note(server: string, caller: string, page: ServedPage): Promise<void> {
-    const text = canonicalize(page)
-    const hash = sha256Hex(text)
-    const before = await this.#of(server, caller)
-    const isSame = before?.pages.at(-1) === hash
-    if (isSame && this.#clock.monotonic() < before.storedAt + renewMs) return
-    if (!this.#contents.has(hash) || !isSame) {
-      await available(this.#pages.set(server, [[hash, text]]))
-      this.#contents.set(hash, page)
-    }
-    const earlier = before?.pages.filter((one) => one !== hash) ?? []
-    const pages = [...earlier, hash].slice(-maxOfCaller)
-    await available(this.#callers.set(server, [[caller, JSON.stringify(pages)]]))
-    const now = this.#clock.monotonic()
-    this.#known.set(keyOf(server, caller), { pages, readAt: now, storedAt: now })
+  note(server: string, caller: string, response: NotedResponse): Promise<void> {
+    const key = keyOf(server, caller)
+    return this.#turns.run(key, async () => {
+      let before = await this.#of(server, caller)
+      await changed(async () => {
+        const next = await this.#with(server, before, response)
+        const text = JSON.stringify(next)
+        const now = this.#clock.monotonic()
+        if (text === before.text && now < before.storedAt + renewMs) return true
+        const isStored =
+          before.text === undefined
+            ? (await available(this.#callers.add(server, caller, text))) === undefined
+            : await available(this.#callers.replace(server, caller, before.text, text))
+        if (isStored) this.#known.set(key, { ...next, text, readAt: now, storedAt: now })
+        else before = await this.#load(server, caller)
+        return isStored || undefined
+      })
+    })
   }
 
   /** Rejects with `Refusal` (`STORE_UNAVAILABLE`). */
   of(server: string, caller: string, name: string): MaybePromise<Served> {
     return after(this.#of(server, caller), (known) => {
-      if (known === undefined) return nothing
-      const missing = known.pages.filter((page) => !this.#contents.has(page))
+      const needed = known.withheld === undefined ? known.pages : [...known.pages, known.withheld]
+      const missing = needed.filter((page) => !this.#contents.has(page))
       return missing.length === 0
-        ? this.#search(known.pages, name)
-        : this.#load(server, missing).then(() => this.#search(known.pages, name))
+        ? this.#search(known, name)
+        : this.#read(server, missing).then(() => this.#search(known, name))
     })
   }
 
-  #search(pages: readonly string[], name: string): Served {
-    let withheld: string | undefined
-    for (const page of pages.toReversed()) {
-      const content = this.#contents.get(page)
-      const found = content !== undefined && Object.hasOwn(content, name) ? content[name] : undefined
-      if (found === undefined) continue
-      const [sha256, isWithheld] = found
-      if (!isWithheld) return { sha256, withheld }
-      withheld ??= sha256
+  /** The caller's pages with those of a response. */
+  async #with(server: string, before: KnownCaller, response: NotedResponse): Promise<CallerPages> {
+    const { served, isCut } = response
+    const last = before.withheld
+    if (last !== undefined && !this.#contents.has(last)) await this.#read(server, [last])
+    const earlier = last === undefined ? {} : this.#contents.get(last)
+    const still = Object.entries(earlier ?? {}).filter(([name]) => !Object.hasOwn(served, name))
+    const withheld = [...still, ...Object.entries(response.withheld)]
+    const hash = await this.#keep(server, Object.fromEntries(withheld.slice(0, maxWithheld)))
+    const page = await this.#keep(server, served)
+    const isCutNow = isCut || withheld.length > maxWithheld || earlier === undefined
+    const pages = isCutNow ? [] : before.pages.filter((one) => one !== page)
+    return {
+      pages: [...pages, ...(page === undefined ? [] : [page])].slice(-maxOfCaller),
+      ...(hash === undefined ? {} : { withheld: hash }),
+      ...(isCutNow || before.isCut === true ? { isCut: true } : {}),
     }
-    return { sha256: null, withheld }
   }
 
-  #of(server: string, caller: string): MaybePromise<CallerPages | undefined> {
+  /** The hash of the page, which is kept; undefined for an empty one. */
+  async #keep(server: string, page: ServedPage): Promise<string | undefined> {
+    if (Object.keys(page).length === 0) return undefined
+    const text = canonicalize(page)
+    const hash = sha256Hex(text)
+    if (this.#contents.has(hash)) return hash
+    await available(this.#pages.set(server, [[hash, text]]))
+    this.#contents.set(hash, page)
+    return hash
+  }
+
+  #search({ pages, withheld, isCut }: KnownCaller, name: string): Served {
+    const of = (page: string | undefined): string | undefined => {
+      const content = page === undefined ? undefined : this.#contents.get(page)
+      return content !== undefined && Object.hasOwn(content, name) ? content[name] : undefined
+    }
+    const found = pages.findLast((page) => of(page) !== undefined)
+    const isUnknown = withheld !== undefined && !this.#contents.has(withheld)
+    const isLost = isUnknown || (isCut === true && found === undefined)
+    return { sha256: of(found) ?? null, withheld: of(withheld) ?? (isLost ? overLimit : undefined) }
+  }
+
+  #of(server: string, caller: string): MaybePromise<KnownCaller> {
+    const known = this.#known.get(keyOf(server, caller))
+    return known !== undefined && this.#clock.monotonic() < known.readAt + freshMs
+      ? known
+      : this.#load(server, caller)
+  }
+
+  async #load(server: string, caller: string): Promise<KnownCaller> {
     const key = keyOf(server, caller)
-    const known = this.#known.get(key)
-    const now = this.#clock.monotonic()
-    if (known !== undefined && now < known.readAt + freshMs) return known
-    return available(this.#callers.get(server, [caller])).then(([text]) => {
-      if (text === undefined) return undefined
-      const pages = JSON.parse(text) as string[]
-      const read = { pages, readAt: now, storedAt: known?.storedAt ?? Number.NEGATIVE_INFINITY }
-      this.#known.set(key, read)
-      return read
-    })
+    const [text] = await available(this.#callers.get(server, [caller]))
+    const pages: CallerPages = text === undefined ? { pages: [] } : JSON.parse(text)
+    const { storedAt = Number.NEGATIVE_INFINITY } = this.#known.get(key) ?? {}
+    const read = { ...pages, text, readAt: this.#clock.monotonic(), storedAt }
+    this.#known.set(key, read)
+    return read
   }
 
-  async #load(server: string, pages: readonly string[]): Promise<void> {
+  async #read(server: string, pages: readonly string[]): Promise<void> {
     const texts = await available(this.#pages.get(server, pages))
     for (const [index, text] of texts.entries()) {
       const hash = pages[index]

@@ -26,7 +26,7 @@ import type { LockedDefinitions } from './lock-file.js'
 import { Pins } from './pins.js'
 import { DefinitionRegistry } from './registry.js'
 import { StoredReviews } from './reviews.js'
-import { pageKey, type Served, ServedDefinitions } from './served.js'
+import { overLimit, pageKey, type Served, ServedDefinitions } from './served.js'
 
 const firstUse = {
   first_use: 'is pinned',
@@ -137,7 +137,7 @@ export class DefinitionsStage implements Stage {
     const ofKind = kind === 'prompt' ? 'prompt' : 'tool'
     const pinned = new Pins(server, known, this.#locked).of(ofKind, name)
     return {
-      sha256,
+      sha256: sha256 === overLimit ? null : sha256,
       judging: sha256 === null ? pinned : [sha256],
       text: async (one) => this.#locked.textOf(one) ?? (await registry.texts(server, [one]))[0],
     }

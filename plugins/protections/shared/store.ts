@@ -57,3 +57,15 @@ export async function available<T>(operation: Promise<T>): Promise<T> {
     throw new Refusal('STORE_UNAVAILABLE', 'The store of protections is not available.', { cause })
   }
 }
+
+/** Attempts to change a value that other gateways change at the same time. */
+const maxAttempts = 20
+
+/** The result of the first attempt that has one. Rejects with `Refusal` (`STORE_UNAVAILABLE`) if others change the value each time. */
+export async function changed<T>(attempt: () => Promise<T | undefined>): Promise<T> {
+  for (let tried = 0; tried < maxAttempts; tried++) {
+    const result = await attempt()
+    if (result !== undefined) return result
+  }
+  throw new Refusal('STORE_UNAVAILABLE', 'A value of protections changes too often to be kept.')
+}
