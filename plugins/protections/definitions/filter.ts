@@ -108,7 +108,13 @@ export class CallDefinitions implements DefinitionFilter {
       if (sha256 === undefined || !isNew(sha256)) return []
       const text = canonicalize(received.value)
       return [
-        { ...received, sha256, text, bytes: Buffer.byteLength(text), isLocked: locked.has(server, sha256) },
+        {
+          ...received,
+          sha256,
+          text,
+          bytes: Buffer.byteLength(text),
+          isLocked: locked.has(server, received.kind, sha256),
+        },
       ]
     })
     if (added.length === 0) return known
@@ -126,7 +132,7 @@ export class CallDefinitions implements DefinitionFilter {
     const pins = new Pins(server, after, locked)
     await this.#announce(
       server,
-      kept.filter(({ sha256 }) => !pins.has(sha256)),
+      kept.filter(({ kind, sha256 }) => !pins.has(kind, sha256)),
       pins,
     )
     return after
@@ -238,7 +244,7 @@ function reasonOf(
   pins: Pins,
 ): UnknownReason | undefined {
   if (sha256 === undefined || known.entry(sha256) === undefined) return 'tool_definition_over_limit'
-  if (pins.has(sha256)) return undefined
+  if (pins.has(kind, sha256)) return undefined
   return pins.of(kind, name).length > 0 ? 'tool_definition_changed' : 'tool_definition_unknown'
 }
 

@@ -1,23 +1,38 @@
 // The lock file: the definitions of servers that the operator has read, whole, so that a review of the file is one of them.
-import { readFileSync } from 'node:fs'
+import { readFileSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import type { DefinitionKind } from '@svc/core'
-import { canonicalize, messageOf, sha256Hex } from '@svc/core/json'
+import { CanonicalJsonError, canonicalize, messageOf, sha256Hex } from '@svc/core/json'
 import { formatDiagnostic, readDocument } from '@svc/core/policy'
 import { BoundedMap } from '@svc/core/store'
 import { z } from 'zod'
 
-const named = z.array(z.looseObject({ name: z.string() })).optional()
+/** Bytes of a file: it is read while calls wait. */
+const maxBytes = 33_554_432
+
+/** YAML has texts and numbers that JSON has not. */
+function definition<Schema extends z.ZodType>(schema: Schema): Schema {
+  return schema.superRefine((value, context) => {
+    try {
+      canonicalize(value)
+    } catch (error) {
+      if (!(error instanceof CanonicalJsonError)) throw error
+      context.addIssue({ code: 'custom', message: error.message })
+    }
+  })
+}
+
+const named = z.array(definition(z.looseObject({ name: z.string() }))).optional()
 
 const lockSchema = z.strictObject({
   version: z.literal(1),
   servers: z.record(
     z.string(),
     z.strictObject({
-      instructions: z.array(z.string()).optional(),
+      instructions: z.array(definition(z.string())).optional(),
       tools: named,
       prompts: named,
-      templates: z.array(z.looseObject({ uriTemplate: z.string() })).optional(),
+      templates: z.array(definition(z.looseObject({ uriTemplate: z.string() }))).optional(),
     }),
   ),
 })
@@ -33,8 +48,8 @@ export class LockFileError extends Error {
 
 export class LockedDefinitions {
   readonly servers: LockFile['servers']
-  /** Hashes by server. */
-  #sha256 = new Map<string, Set<string>>()
+  /** Kinds and hashes by server. */
+  #pinned = new Map<string, Set<string>>()
   /** Hashes by server, kind and name. */
   #byName = new Map<string, string[]>()
   #texts = new Map<string, string>()
@@ -46,7 +61,7 @@ export class LockedDefinitions {
     for (const [server, { instructions = [], tools = [], prompts = [], templates = [] }] of Object.entries(
       servers,
     )) {
-      this.#sha256.set(server, new Set())
+      this.#pinned.set(server, new Set())
       for (const text of instructions) this.#add(server, 'instructions', '', text)
       for (const tool of tools) {
         this.#add(server, 'tool', tool.name, tool)
@@ -62,17 +77,17 @@ export class LockedDefinitions {
     const text = canonicalize(value)
     const sha256 = sha256Hex(text)
     this.#texts.set(sha256, text)
-    this.#sha256.get(server)?.add(sha256)
+    this.#pinned.get(server)?.add(`${kind} ${sha256}`)
     const key = keyOf(server, kind, name)
     this.#byName.set(key, [...(this.#byName.get(key) ?? []), sha256])
   }
 
   hasServer(server: string): boolean {
-    return this.#sha256.has(server)
+    return this.#pinned.has(server)
   }
 
-  has(server: string, sha256: string): boolean {
-    return this.#sha256.get(server)?.has(sha256) === true
+  has(server: string, kind: DefinitionKind, sha256: string): boolean {
+    return this.#pinned.get(server)?.has(`${kind} ${sha256}`) === true
   }
 
   /** The hashes of the definitions with this name. */
@@ -104,6 +119,7 @@ export function readLockFile(lock: string, baseDir: string): LockedDefinitions {
   const path = resolve(baseDir, lock)
   let text: string
   try {
+    if (statSync(path).size > maxBytes) throw new Error(`it has more than ${maxBytes} bytes`)
     text = readFileSync(path, 'utf8')
   } catch (cause) {
     throw new LockFileError(`${lock} cannot be read: ${messageOf(cause)}`, { cause })

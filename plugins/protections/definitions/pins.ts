@@ -15,10 +15,10 @@ export class Pins {
     this.#locked = locked
   }
 
-  has(sha256: string): boolean {
-    if (this.#locked.has(this.#server, sha256)) return true
+  /** Of this kind: a tool with the text of a prompt that was accepted is not accepted. */
+  has(kind: DefinitionKind, sha256: string): boolean {
     const entry = this.#known.entry(sha256)
-    return entry !== undefined && this.#counts(entry)
+    return (entry?.kind === kind && this.#counts(entry)) || this.#locked.has(this.#server, kind, sha256)
   }
 
   /** The hashes of the pinned definitions with this name. */
@@ -26,7 +26,7 @@ export class Pins {
     const locked = this.#locked.pinned(this.#server, kind, name)
     const known = this.#known
       .pinned(kind, name)
-      .filter((sha256) => !locked.includes(sha256) && this.has(sha256))
+      .filter((sha256) => !locked.includes(sha256) && this.has(kind, sha256))
     return [...locked, ...known]
   }
 

@@ -72,7 +72,9 @@ export class StoredReviews implements DefinitionReviews {
     const { registry, locked } = this.#parts
     const known = await registry.known(server)
     const pins = new Pins(server, known, locked)
-    const waiting = Object.entries(known.document.entries).filter(([sha256]) => !pins.has(sha256))
+    const waiting = Object.entries(known.document.entries).filter(
+      ([sha256, { kind }]) => !pins.has(kind, sha256),
+    )
     const texts = await registry.texts(
       server,
       waiting.map(([sha256]) => sha256),

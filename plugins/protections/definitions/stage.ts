@@ -34,6 +34,9 @@ const firstUse = {
   accept: 'waits for svc tools accept',
 } as const
 
+/** A server that the invoke protocol reaches by MCP. */
+const mcpTarget = /^(?:mcp\+https?|stdio):/i
+
 export class DefinitionsStage implements Stage {
   #config: DefinitionsConfig
   #locked: LockedDefinitions
@@ -121,11 +124,19 @@ export class DefinitionsStage implements Stage {
     const name = pageKey({ kind: request.kind === 'prompt' ? 'prompt' : 'tool', name: request.name })
     return after(served.of(request.server, callerKeyOf(call, tenant), name), (last) =>
       after(registry.known(request.server), (known) => {
+        if (!this.#mayBeDefined(request, known)) return
         call.set(servedDefinition, this.#servedOf(parts, request, last, known))
         const reason = this.#reasonOf(request, last, known)
         if (reason !== undefined) call.addFinding(this.#findingOf(reason, request))
       }),
     )
+  }
+
+  /** A tool that is not called by MCP has no definition, unless its server has sent some. */
+  #mayBeDefined({ server, method }: CallRequest, { document }: KnownDefinitions): boolean {
+    const target = this.#context.targets[server] ?? ''
+    if (method !== null || mcpTarget.test(target) || this.#locked.hasServer(server)) return true
+    return Object.keys(document.entries).length > 0
   }
 
   #servedOf(
@@ -152,8 +163,8 @@ export class DefinitionsStage implements Stage {
     const kindOf = kind === 'prompt' ? 'prompt' : 'tool'
     const isNamed = pins.of(kindOf, name).length > 0
     const unpinned = isNamed ? 'tool_definition_changed' : 'tool_definition_unknown'
-    if (last.withheld !== undefined && !pins.has(last.withheld)) return unpinned
-    if (last.sha256 !== null) return pins.has(last.sha256) ? undefined : unpinned
+    if (last.withheld !== undefined && !pins.has(kindOf, last.withheld)) return unpinned
+    if (last.sha256 !== null) return pins.has(kindOf, last.sha256) ? undefined : unpinned
     if (isNamed) return undefined
     // A tool that nobody has listed has no definition that could wait.
     const { trust } = this.#config

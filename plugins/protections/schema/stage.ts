@@ -96,9 +96,11 @@ export class SchemaStage implements Stage {
     if (until !== undefined && this.#clock.monotonic() < until)
       return { kind: 'overrun', reason: 'those of a call before took too long' }
     const served = call.get(servedDefinition)
+    // A tool without MCP has no definition.
+    if (served === undefined) return { kind: 'fits' }
     let result: SchemaResult = { kind: 'unusable', reason: 'no definition of the tool is known' }
-    for (const sha256 of served?.judging ?? []) {
-      const schema = this.#schemas.get(sha256) ?? this.#keep(sha256, await served?.text(sha256))
+    for (const sha256 of served.judging) {
+      const schema = this.#schemas.get(sha256) ?? this.#keep(sha256, await served.text(sha256))
       if (schema === undefined) continue
       const checked = await this.#thread.check(schema, args)
       if (checked.kind === 'fits') return checked

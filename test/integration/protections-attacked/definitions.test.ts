@@ -241,4 +241,15 @@ describe('known definitions under attack', function () {
     expect(digests).to.have.length(2).and.not.to.include(null)
     expect(digests).not.to.include(undefined)
   })
+
+  it('are needed for tools of MCP, and for those of a server that has sent some', async () => {
+    await using server = await startRawServer({ protections: { preset: 'guard' } })
+    restore(server)
+    const call = async (name: string): Promise<unknown> =>
+      reasonIn(await (await server.gateway.invoke(`/mcp/${name}/search@1.0.0`)).text())
+    expect(await call('files')).to.equal('tool_definition_unknown')
+    expect(await call('events')).to.equal(undefined)
+    await server.ask('handshake, events', 'tools/list')
+    expect(await call('events')).to.equal('tool_definition_unknown')
+  })
 })
