@@ -22,12 +22,13 @@ export async function rewriteMcpBody(
   rewriter: ResponseRewriter,
 ): Promise<Completed> {
   if (body.byteLength === 0) return response
-  const text = Buffer.from(body).toString('utf8')
+  const text = new TextDecoder().decode(body)
   const rewritten = await rewrittenResponse(text, request, rewriter)
-  if (rewritten === undefined)
-    return rewriter.unreadable === undefined
-      ? response
-      : { ...response, body: new Uint8Array(), digest: null }
+  if (rewritten === undefined) {
+    if (rewriter.unreadable !== undefined) return { ...response, body: new Uint8Array(), digest: null }
+    const shown = await rewriter.text(text)
+    return shown === text ? response : { ...response, body: Buffer.from(shown), digest: null }
+  }
   if (rewritten.text === text) return response
   keepReceived(call, response.status >= 400 ? null : rewritten.received)
   const error = response.error ?? rewritten.error
@@ -120,13 +121,15 @@ async function rewrittenResponse(
 ): Promise<RewrittenResponse | undefined> {
   const message = parseJsonObject(text)
   if (message === undefined || 'method' in message) return undefined
-  const { id = null, result, error } = message
+  const { jsonrpc: _version, id = null, result, error, ...others } = message
+  // Members that no revision of MCP has are not passed on.
+  const isWhole = Object.keys(others).length === 0 && !(result !== undefined && error !== undefined)
   if (result !== undefined) {
     const shown = await rewriter.result(result, method, text.length)
     const digest = sha256Hex(canonicalize(shown))
     const isError = isJsonObject(shown) && shown['isError'] === true
     return {
-      text: shown === result ? text : JSON.stringify({ jsonrpc: '2.0', id, result: shown }),
+      text: shown === result && isWhole ? text : JSON.stringify({ jsonrpc: '2.0', id, result: shown }),
       digest,
       received: shown === result ? digest : sha256Hex(canonicalize(result)),
       ...(isError ? { error: 'UPSTREAM' as const } : {}),
@@ -134,6 +137,6 @@ async function rewrittenResponse(
   }
   if (error === undefined) return undefined
   const shown = await rewriter.error(error, text.length)
-  const changed = shown === error ? text : JSON.stringify({ jsonrpc: '2.0', id, error: shown })
+  const changed = shown === error && isWhole ? text : JSON.stringify({ jsonrpc: '2.0', id, error: shown })
   return { text: changed, digest: null, received: null, error: 'UPSTREAM' }
 }

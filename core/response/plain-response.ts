@@ -1,6 +1,7 @@
 // Rewrites responses of the invoke protocol: JSON as a value, other text as text.
 import type { Call } from '../call/call.js'
 import { isRefusal } from '../call/errors.js'
+import type { MaybePromise } from '../call/maybe-promise.js'
 import {
   type Completed,
   failed,
@@ -10,6 +11,7 @@ import {
 } from '../call/outcome.js'
 import { readEvent, SseSplitter } from '../http/index.js'
 import { hasDuplicateMembers, isTooCostly, sha256Hex } from '../json/index.js'
+import { type BodyText, bodyText, contentType, isCoded, isMedium } from './body-text.js'
 import { keepReceived } from './received.js'
 import type { ResponseRewriter } from './rewriter.js'
 
@@ -34,14 +36,26 @@ export async function rewriteBody(
   rewriter: ResponseRewriter,
 ): Promise<Completed> {
   if (body.byteLength === 0) return changed(response, body)
-  const text = readableText(response, body)
-  const rewritten = text === undefined ? undefined : await rewriteText(response, text, rewriter)
-  const isKept = rewritten === undefined ? rewriter.unreadable === undefined : rewritten === text
-  if (isKept) return response
+  const read = bodyText(response, body)
+  const rewritten = read && (await rewriteText(read, rewriter))
+  if (read !== undefined && rewritten === read.text) return response
+  const isPassed = rewriter.unreadable === undefined && !isCoded(response)
+  const instead = rewritten === undefined && !isPassed ? await insteadOfUnread(rewriter) : undefined
+  if (rewritten === undefined && instead === undefined) return response
   keepReceived(call, response.digest === undefined ? sha256Hex(body) : response.digest)
-  return rewritten === undefined
-    ? replaced(response, rewriter.unreadable ?? '')
-    : changed(response, Buffer.from(rewritten))
+  return rewritten === undefined || read?.form === 'other'
+    ? replaced(response, rewritten ?? instead ?? '')
+    : changed(inUtf8(response), Buffer.from(rewritten))
+}
+
+function insteadOfUnread(rewriter: ResponseRewriter): MaybePromise<string | undefined> {
+  return rewriter.unread === undefined ? rewriter.unreadable : rewriter.unread()
+}
+
+function inUtf8(response: Completed): Completed {
+  const { type, charset } = contentType(response)
+  if (charset === 'utf-8') return response
+  return { ...response, headers: { ...response.headers, 'content-type': `${type}; charset=utf-8` } }
 }
 
 function changed(response: Completed, body: Uint8Array): Completed {
@@ -62,7 +76,6 @@ export async function rewriteBuffered(
   body: ResponseStream,
   rewriter: ResponseRewriter,
 ): Promise<Outcome> {
-  if (rewriter.unreadable === undefined && typeOf(response) === undefined) return response
   const chunks: Uint8Array[] = []
   let size = 0
   const iterator = body[Symbol.asyncIterator]()
@@ -92,7 +105,11 @@ async function largeResponse(
   { chunks, iterator }: BegunBody,
   rewriter: ResponseRewriter,
 ): Promise<Completed> {
-  const replacement = rewriter.tooLarge === undefined ? rewriter.unreadable : await rewriter.tooLarge()
+  const isPassed =
+    rewriter.unreadable === undefined &&
+    isMedium(response) &&
+    bodyText(response, Buffer.concat(chunks)) === undefined
+  const replacement = isPassed ? undefined : await insteadOfUnread(rewriter)
   if (replacement !== undefined) {
     await iterator.return?.()
     return replaced(response, replacement)
@@ -127,12 +144,26 @@ function keptHeaders({ headers }: Completed): Completed['headers'] {
 
 async function* rewriteEach(body: ResponseStream, rewriter: ResponseRewriter): AsyncGenerator<ResponseChunk> {
   const splitter = new SseSplitter(maxEventBytes)
+  let before = ''
   for await (const chunk of body) {
     for (const { bytes, isEvent } of splitter.push(chunk.bytes)) {
-      const isPassed = !isEvent && rewriter.unreadable === undefined
-      yield { bytes: isEvent ? await rewrittenEvent(bytes, rewriter) : isPassed ? bytes : removedEvent }
+      if (!isEvent) {
+        yield { bytes: (await isUnchanged(bytes, rewriter)) ? bytes : removedEvent }
+        continue
+      }
+      const shown = await rewrittenEvent(bytes, before, rewriter)
+      yield { bytes: shown }
+      const { context = 0 } = rewriter
+      before = shown === bytes && context > 0 ? `${before}${readEvent(bytes).data}\n`.slice(-context) : ''
     }
   }
+}
+
+/** Of bytes between events: line ends and comments. */
+async function isUnchanged(bytes: Uint8Array, rewriter: ResponseRewriter): Promise<boolean> {
+  if (rewriter.unreadable !== undefined) return false
+  const text = Buffer.from(bytes).toString()
+  return text.trim() === '' || (await rewriter.text(text)) === text
 }
 
 async function* removeAll(body: ResponseStream, rewriter: ResponseRewriter): AsyncGenerator<ResponseChunk> {
@@ -140,50 +171,42 @@ async function* removeAll(body: ResponseStream, rewriter: ResponseRewriter): Asy
   yield { bytes: Buffer.from(`data: ${JSON.stringify(rewriter.unreadable ?? '')}\n\n`) }
 }
 
-async function rewrittenEvent(bytes: Uint8Array, rewriter: ResponseRewriter): Promise<Uint8Array> {
+/** Whoever reads the stream as a text reads all lines of an event, and the events before it. */
+async function rewrittenEvent(
+  bytes: Uint8Array,
+  before: string,
+  rewriter: ResponseRewriter,
+): Promise<Uint8Array> {
   const { type, data } = readEvent(bytes)
   const rewritten = await rewriter.text(data)
-  if (rewritten === data) return bytes
+  if (rewritten === data) {
+    const others = Buffer.from(bytes)
+      .toString()
+      .replace(/^data:.*$/gm, '')
+      .trim()
+    const joined = before === '' ? [] : [`${before}${data}`, `${before}${data}`.replaceAll('\n', '')]
+    for (const text of [others, ...joined])
+      if (text !== '' && (await rewriter.text(text)) !== text) return removedEvent
+    return bytes
+  }
   const lines = rewritten.split(/\r\n|\r|\n/).map((line) => `data: ${line}\n`)
   return Buffer.from(`${eventType.test(type) ? `event: ${type}\n` : ''}${lines.join('')}\n`)
 }
 
 /** Undefined for content that cannot be rewritten. */
 async function rewriteText(
-  response: Completed,
-  text: string,
+  { text, form }: BodyText,
   rewriter: ResponseRewriter,
 ): Promise<string | undefined> {
-  if (typeOf(response) === 'text') return rewriter.text(text)
-  if (isTooCostly(text)) return undefined
-  try {
-    const value: unknown = JSON.parse(text)
-    const rewritten = await rewriter.json(value, text.length)
-    // Of members with one name the rewriter has seen one.
-    return rewritten === value && !hasDuplicateMembers(text, value) ? text : JSON.stringify(rewritten)
-  } catch (error) {
-    if (error instanceof SyntaxError) return undefined
-    throw error
+  if (form === 'json' && !isTooCostly(text)) {
+    try {
+      const value: unknown = JSON.parse(text)
+      const rewritten = await rewriter.json(value, text.length)
+      // Of members with one name the rewriter has seen one.
+      return rewritten === value && !hasDuplicateMembers(text, value) ? text : JSON.stringify(rewritten)
+    } catch (error) {
+      if (!(error instanceof SyntaxError)) throw error
+    }
   }
-}
-
-function readableText(response: Completed, body: Uint8Array): string | undefined {
-  return typeOf(response) === undefined ? undefined : decodeUtf8(body)
-}
-
-function typeOf({ headers }: Completed): 'json' | 'text' | undefined {
-  const { 'content-type': header, 'content-encoding': encoding = 'identity' } = headers
-  if (encoding !== 'identity' || typeof header !== 'string') return undefined
-  const type = (header.split(';', 1)[0] ?? '').trim().toLowerCase()
-  if (type === 'application/json' || type.endsWith('+json')) return 'json'
-  return type.startsWith('text/') ? 'text' : undefined
-}
-
-function decodeUtf8(bytes: Uint8Array): string | undefined {
-  try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
-  } catch (error) {
-    if (error instanceof TypeError) return undefined
-    throw error
-  }
+  return form === 'text' || rewriter.unreadable === undefined ? rewriter.text(text) : undefined
 }

@@ -16,12 +16,14 @@ export interface ResponseRewriter {
   /** Another response that is text, or what one of its events has. */
   text(text: string): MaybePromise<string>
   /**
-   * In place of what is neither JSON nor text, or larger than can be read; of a stream such parts are removed. Undefined lets
-   * them pass.
+   * In place of what is neither JSON nor text, or larger than can be read; of a stream such parts are removed. Undefined has
+   * such a body, except one of a medium, read as text: what clients take for text is not up to its type.
    */
   readonly unreadable: string | undefined
-  /** In place of a plain body that is too large to be read; undefined lets it pass. Absent: as `unreadable`. */
-  tooLarge?(): MaybePromise<string | undefined>
+  /** In place of a plain body that is too large, or in a coding; undefined lets it pass. Absent: as `unreadable`. */
+  unread?(): MaybePromise<string | undefined>
+  /** Characters of the plain stream before an event that are read with it. */
+  readonly context?: number
   /** Whether events of a plain stream must not be judged one by one: all are removed, and `unreadable` ends the stream. */
   readonly spansEvents: boolean
 }

@@ -23,6 +23,7 @@ import { sha256Hex } from '@svc/core/json'
 import { type ResponseRewriter, rewriteOutcome } from '@svc/core/response'
 import { type OpenMaps, openMaps } from '../shared/store.js'
 import { detectorsIn } from '../text/detectors.js'
+import { OVERLAP } from '../text/texts.js'
 import type { FlowsConfig } from './config.js'
 import { type LabelCause, Labels } from './labels.js'
 import { type Flow, FlowRules, isWriting } from './rules.js'
@@ -184,11 +185,12 @@ export class FlowsStage implements Stage {
       text: see,
       unreadable: undefined,
       // What was not read may have all of them.
-      tooLarge: async () => {
+      unread: async () => {
         await this.#give(call, request, new Set(detected.map(([, label]) => label)))
         return undefined
       },
       spansEvents: false,
+      context: OVERLAP,
     }
   }
 

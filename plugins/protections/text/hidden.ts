@@ -4,11 +4,11 @@ import type { Span } from '@svc/core/pii'
 type Find = (text: string) => Span[]
 
 const FLAG = /\u{1f3f4}[\u{e0020}-\u{e007e}]{1,8}\u{e007f}/gu
-const TAGS = /[\u{e0000}-\u{e007f}]+/gu
+const TAGS = /[\u{e0000}-\u{e007f}]+|[\ufe00-\ufe0f\u{e0100}-\u{e01ef}]{4,}/gu
 
-/** Tag characters, which repeat ASCII and are not shown. The flags of England, Scotland and Wales are made of them. */
+/** Tag characters, which repeat ASCII and are not shown, and bytes as variation selectors. The flags of England, Scotland and Wales are made of them. */
 const hiddenTags: Find = (text) =>
-  text.includes('\udb40')
+  text.includes('\udb40') || /[\ufe00-\ufe0f]{4}/.test(text)
     ? spansOf(
         text.replace(FLAG, (flag) => ' '.repeat(flag.length)),
         TAGS,

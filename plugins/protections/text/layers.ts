@@ -2,14 +2,19 @@
 
 /** A decoded part, with the bounds of the part that it comes from in the outermost text. */
 export interface Layer {
-  readonly encoding: 'base64' | 'hex' | 'percent' | 'escapes' | 'entities' | 'spaced'
+  readonly encoding: 'base64' | 'hex' | 'percent' | 'escapes' | 'entities' | 'spaced' | 'look-alikes'
   readonly text: string
   readonly start: number
   readonly end: number
 }
 
-const BASE64 = /(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{16,}={0,2}/g
-const HEX = /(?<![0-9A-Fa-f])(?:[0-9A-Fa-f]{2}[ :]?){8,}/g
+/** Lines of it are one text (RFC 2045 §6.8), however short they are. */
+const BASE64 =
+  /(?<![A-Za-z0-9+/_-])(?:[A-Za-z0-9+/_-]{16,}|[A-Za-z0-9+/_-]{4,}(?=[ \t]{0,8}\r?\n))(?:[ \t]{0,8}\r?\n[ \t]{0,8}[A-Za-z0-9+/_-]{4,})*={0,2}/g
+const HEX = /(?<![0-9A-Fa-f])(?:(?:0x)?[0-9A-Fa-f]{2}[ ,:;-]{0,2}){8,}/g
+/** A word in which a character has another form, or is not shown. */
+const WORD = /\S{12,4096}/g
+const NOT_ASCII = /\P{ASCII}/u
 const PERCENT = /%[0-9A-Fa-f]{2}/g
 const ESCAPES = /\\(?:x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|u\{[0-9A-Fa-f]{1,6}\}|[0-3][0-7]{2})/g
 const ENTITIES = /&(?:#\d{1,7}|#x[0-9A-Fa-f]{1,6}|lt|gt|amp|quot|apos|nbsp);/g
@@ -54,6 +59,7 @@ function* decoded(text: string): Generator<Layer> {
   if (text.includes('\\')) yield* around('escapes', text, ESCAPES, fromEscapes)
   if (text.includes('&')) yield* around('entities', text, ENTITIES, fromEntities)
   yield* each('spaced', text, SPACED, fromSpaced)
+  if (NOT_ASCII.test(text)) yield* each('look-alikes', text, WORD, fromLookAlikes)
 }
 
 /** Characters beside an escape that are decoded with it, when no white space ends the word before. */
@@ -108,15 +114,22 @@ function* each(
 }
 
 function fromBase64(run: string): string | undefined {
+  const letters = run.replace(/\s+/g, '')
   // Words and paths have no digits, capitals and small letters at once; what is encoded has two of them in 16 characters.
-  if (!/[A-Z]/.test(run) || !/[a-z]/.test(run)) return undefined
-  return readable(Buffer.from(run, 'base64'))
+  if (letters.length < 16 || !/[A-Z]/.test(letters) || !/[a-z]/.test(letters)) return undefined
+  return readableAt([0, 1, 2, 3], (from) => Buffer.from(letters.slice(from), 'base64'))
 }
 
-/** A digit of the text before it can be at its beginning. */
 function fromHex(run: string): string | undefined {
-  const digits = run.replace(/[ :]/g, '')
-  return readable(Buffer.from(digits, 'hex')) ?? readable(Buffer.from(digits.slice(1), 'hex'))
+  const digits = run.replace(/0x|[ ,:;-]/gi, '')
+  return readableAt([0, 1], (from) => Buffer.from(digits.slice(from), 'hex'))
+}
+
+/** In ASCII; undefined for a word of another script. */
+function fromLookAlikes(run: string): string | undefined {
+  if (!NOT_ASCII.test(run)) return undefined
+  const plain = run.normalize('NFKD').replace(/[\p{M}\p{Default_Ignorable_Code_Point}]/gu, '')
+  return NOT_ASCII.test(plain) ? undefined : plain
 }
 
 function fromPercent(run: string): string {
@@ -169,10 +182,21 @@ function character(code: number): string {
 
 /** Control characters other than white space and escape, and what stands for bytes that are no UTF-8. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: escape is the one that text may have.
-const UNREADABLE = /[^\P{Cc}\t\n\v\f\r\x1b]|\ufffd/u
+const UNREADABLE = /(?:[^\P{Cc}\t\n\v\f\r\x1b]|\ufffd)+/u
+/** Shorter text among bytes that are none is there by chance. */
+const MIN_READABLE = 12
 
-/** The bytes as text; undefined if they are no UTF-8 or have other control characters than white space. */
-function readable(bytes: Buffer): string | undefined {
-  const text = bytes.toString()
-  return text === '' || UNREADABLE.test(text) ? undefined : text
+/**
+ * What is encoded can stand behind other characters of the alphabet, such as those of a path: the whole as text, else the parts
+ * of it that are text, read from each of the given places. Undefined if there are none. UTF-16 is read as its low bytes.
+ */
+function readableAt(places: readonly number[], decode: (from: number) => Buffer): string | undefined {
+  const parts: string[] = []
+  for (const from of places) {
+    const text = decode(from).toString().replaceAll('\0', '')
+    const readable = text.split(UNREADABLE)
+    if (readable.length === 1) return text === '' ? undefined : text
+    parts.push(...readable.filter((part) => part.length >= MIN_READABLE))
+  }
+  return parts.length === 0 ? undefined : parts.join('\n')
 }

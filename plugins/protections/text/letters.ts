@@ -22,8 +22,15 @@ export function letterOf(unit: number): number {
 /** The same for a pair of surrogates; `SEPARATOR` for one without such a letter. */
 export function letterOfPair(high: number, low: number): number {
   if (high === 0xd835) return mathematical[low - 0xdc00] ?? SEPARATOR
+  if (high === 0xd83c) return framed(low - 0xdc00)
   // Tags (U+E0000 to U+E007F) repeat ASCII without being shown; variation selectors follow them.
   return high === 0xdb40 ? (low < 0xdc80 ? letterOf(low - 0xdc00) : SKIPPED) : SEPARATOR
+}
+
+/** Letters in brackets, squares, circles and flags: alphabets within U+1F000 to U+1F3FF. */
+function framed(low: number): number {
+  const first = [0x110, 0x130, 0x150, 0x170, 0x1e6].find((begin) => low >= begin && low < begin + 26)
+  return first === undefined ? SEPARATOR : 0x61 + low - first
 }
 
 function fill(): void {
@@ -47,6 +54,17 @@ function fill(): void {
   ] as const) {
     for (let unit = first; unit <= last; unit++) table[unit] = unit
   }
+  // Letters above and below the line.
+  for (const [first, last] of [
+    [0x2b0, 0x2e4],
+    [0x1d2c, 0x1dbf],
+    [0x2071, 0x209c],
+  ] as const) {
+    for (let unit = first; unit <= last; unit++) {
+      const letter = asciiOf(String.fromCharCode(unit))
+      if (letter > 0x39) table[unit] = letter
+    }
+  }
   for (const [lookalike = '', latin = ''] of LOOKALIKES.split(' ').map((pair) => [...pair])) {
     const code = latin.charCodeAt(0)
     table[lookalike.charCodeAt(0)] = code
@@ -54,6 +72,11 @@ function fill(): void {
   }
   for (const [first, last] of [
     [0x300, 0x36f],
+    [0x180b, 0x180f],
+    [0x1ab0, 0x1aff],
+    [0x1dc0, 0x1dff],
+    [0x20d0, 0x20ff],
+    [0xfe20, 0xfe2f],
     [0xfe00, 0xfe0f],
     [0x200b, 0x200f],
     [0x202a, 0x202e],
@@ -61,7 +84,8 @@ function fill(): void {
   ] as const) {
     table.fill(SKIPPED, first, last + 1)
   }
-  for (const unit of [0xad, 0x34f, 0x61c, 0x180e, 0xfeff]) table[unit] = SKIPPED
+  for (const unit of [0xad, 0x34f, 0x61c, 0x115f, 0x1160, 0x17b4, 0x17b5, 0x3164, 0xfeff, 0xffa0])
+    table[unit] = SKIPPED
 }
 
 function asciiOf(character: string): number {

@@ -17,7 +17,7 @@ import { type ResponseRewriter, rewriteOutcome } from '@svc/core/response'
 import type { TextConfig } from './config.js'
 import { DefinitionTexts, summaryOf } from './definitions.js'
 import { TextScanner } from './scan.js'
-import { TextSearch } from './texts.js'
+import { OVERLAP, TextSearch } from './texts.js'
 
 /** The reasons of findings: text that attacks the model; a secret that leaves; a command that is disguised. */
 export const textReasons = [
@@ -101,24 +101,24 @@ export class TextStage implements Stage {
     const inResult = (value: unknown): Promise<unknown> =>
       this.#inResult(call, value, isStripping, isObserved)
     return {
-      result: (value) =>
-        isJsonObject(value) && isDescription(value)
-          ? this.#inDefinitions(call, value, isObserved)
+      result: (value, method) =>
+        isJsonObject(value) && method !== null && describing.has(method)
+          ? this.#inDefinitions(call, value, isObserved, inResult)
           : inResult(value),
       error: inResult,
       message: async (message) => {
-        const { params } = message
-        const shown = await inResult(params)
-        return shown === params ? message : { ...message, params: shown }
+        const shown = await inResult(message)
+        return isJsonObject(shown) ? shown : undefined
       },
       json: inResult,
       text: async (text) => String(await inResult(text)),
       unreadable: undefined,
-      tooLarge: () => {
+      unread: () => {
         this.#reportUnchecked(call, 'the response', result === 'withhold' && !isObserved)
         return isStripping ? '[removed: too long to be checked]' : undefined
       },
       spansEvents: false,
+      context: OVERLAP,
     }
   }
 
@@ -143,13 +143,18 @@ export class TextStage implements Stage {
 
   async #inDefinitions(
     call: Call,
-    result: Readonly<Record<string, unknown>>,
+    result: Fields,
     isObserved: boolean,
-  ): Promise<unknown> {
-    if (this.#effects.definition === 'off') return result
+    inResult: (others: Fields) => Promise<unknown>,
+  ): Promise<Fields> {
+    const { definitions, others } = parted(result)
+    const judged = await inResult(others)
+    const shownOthers = isJsonObject(judged) ? judged : {}
+    if (this.#effects.definition === 'off')
+      return shownOthers === others ? result : { ...shownOthers, ...definitions }
     const isWithholding = this.#effects.definition === 'withhold' && !isObserved
     let count = 0
-    const shown = await this.#definitions.filter(call.target.server, result, isWithholding, (found) => {
+    const shown = await this.#definitions.filter(call.target.server, definitions, isWithholding, (found) => {
       if (!found.isCertain) return
       this.#meter?.count('svc_text_findings_total')
       if (isWithholding) this.#meter?.count('svc_text_withheld_total')
@@ -157,7 +162,7 @@ export class TextStage implements Stage {
       const what = `${isWithholding ? 'withheld: ' : ''}${found.kind} ${found.name.slice(0, 128)}: ${found.summary}`
       call.addFinding({ ...findingOf('text_attack', what), isLate: true, ruling: 'report' })
     })
-    return shown
+    return shown === definitions && shownOthers === others ? result : { ...shownOthers, ...shown }
   }
 
   #reportUnchecked(call: Call, what: string, isDenied: boolean): void {
@@ -170,15 +175,29 @@ export class TextStage implements Stage {
 /** Findings of one list that are recorded. */
 const MAX_LISTED = 20
 
-/** A list of definitions, or a handshake. */
-function isDescription(result: Readonly<Record<string, unknown>>): boolean {
-  return (
-    Array.isArray(result['tools']) ||
-    Array.isArray(result['prompts']) ||
-    Array.isArray(result['resources']) ||
-    Array.isArray(result['resourceTemplates']) ||
-    isJsonObject(result['serverInfo'])
-  )
+type Fields = Readonly<Record<string, unknown>>
+
+/** The methods whose results are lists of definitions, and handshakes. */
+const describing: ReadonlySet<string> = new Set([
+  'initialize',
+  'server/discover',
+  'tools/list',
+  'prompts/list',
+  'resources/list',
+  'resources/templates/list',
+])
+
+const lists: ReadonlySet<string> = new Set(['tools', 'prompts', 'resources', 'resourceTemplates'])
+
+/** The members that are definitions, and the others. */
+function parted(result: Fields): { readonly definitions: Fields; readonly others: Fields } {
+  const isDefinition = ([name, value]: [string, unknown]): boolean =>
+    lists.has(name) ? Array.isArray(value) : name === 'instructions' && typeof value === 'string'
+  const members = Object.entries(result)
+  return {
+    definitions: Object.fromEntries(members.filter(isDefinition)),
+    others: Object.fromEntries(members.filter((member) => !isDefinition(member))),
+  }
 }
 
 function findingOf(reason: (typeof textReasons)[number], detail: string): Finding {

@@ -1,5 +1,5 @@
 // The texts of a JSON value: finds what rules describe in each of them, and puts other text in their place.
-import { hasDuplicateMembers, isJsonObject, pathSegment } from '@svc/core/json'
+import { hasDuplicateMembers, isJsonObject, isTooCostly, pathSegment } from '@svc/core/json'
 import { MAX_FINDINGS, type TextFinding, type TextScanner } from './scan.js'
 import { removedMark, stripped } from './strip.js'
 
@@ -14,15 +14,15 @@ export interface PlacedFinding {
 const MAX_SEARCHED = 4 * 1024 * 1024
 /** A longer text is searched in parts of this size, between which other calls have their turn. */
 const PART = 64 * 1024
-/** What is shorter than this is found at the border of two parts. */
-const OVERLAP = 1024
+/** What is shorter than this is found at the border of two parts, and of two events. */
+export const OVERLAP = 1024
 const MAX_DEPTH = 512
 /** Values of one response or request; those behind them count as unread. */
 const MAX_VALUES = 500_000
 /** Values after which other calls have their turn. */
 const AT_ONCE = 10_000
 
-/** Members of images, audio and other files, which no model reads as text. */
+/** Members of images, audio and other files, in base64. */
 const BINARY: ReadonlySet<string> = new Set(['data', 'blob'])
 
 export class TextSearch {
@@ -85,18 +85,31 @@ export class TextSearch {
   async #object(value: object, pointer: string, depth: number): Promise<unknown> {
     let isChanged = false
     const changed: [string, unknown][] = []
-    const isFile = isJsonObject(value) && typeof value['mimeType'] === 'string'
+    const type: unknown = isJsonObject(value) ? value['mimeType'] : undefined
     for (const [name, member] of Object.entries(value)) {
       // A name with a finding, which may be a secret, is not a part of a place.
       const before = this.found.length
       const shownName = await this.#text(name, pointer, depth)
       const at = `${pointer}/${this.found.length > before ? '*' : pathSegment(name)}`
-      const isRead = hasText(member) && !(isFile && BINARY.has(name))
-      const shown = isRead ? await this.value(member, at, depth + 1) : member
+      const isFile = typeof type === 'string' && typeof member === 'string' && BINARY.has(name)
+      const shown = isFile
+        ? await this.#file(member, type, at, depth + 1)
+        : hasText(member)
+          ? await this.value(member, at, depth + 1)
+          : member
       isChanged ||= shown !== member || shownName !== name
       changed.push([shownName, shown])
     }
     return isChanged ? Object.fromEntries(changed) : value
+  }
+
+  /** What no model reads as text is left as it is. */
+  async #file(data: string, type: string, pointer: string, depth: number): Promise<string> {
+    if (!BASE64.test(data)) return this.#text(data, pointer, depth)
+    if (!TEXTUAL.test(type) && !isUtf8(Buffer.from(data.slice(0, 1024), 'base64'))) return data
+    const text = Buffer.from(data, 'base64').toString()
+    const shown = await this.#text(text, pointer, depth)
+    return shown === text ? data : Buffer.from(shown).toString('base64')
   }
 
   async #text(text: string, pointer: string, depth: number): Promise<string> {
@@ -131,13 +144,26 @@ export class TextSearch {
   }
 }
 
+const BASE64 = /^[A-Za-z0-9+/_\s-]*={0,2}\s*$/
+const TEXTUAL = /^text\/|json|xml|yaml|script/i
+
+/** Of the beginning of a text, which can end within a character. */
+function isUtf8(bytes: Uint8Array): boolean {
+  try {
+    return !new TextDecoder('utf-8', { fatal: true }).decode(bytes, { stream: true }).includes('\0')
+  } catch (error) {
+    if (error instanceof TypeError) return false
+    throw error
+  }
+}
+
 function hasText(value: unknown): boolean {
   return typeof value === 'string' || (typeof value === 'object' && value !== null)
 }
 
 /** The JSON array or object that a text holds; undefined for other text. */
 function containerIn(text: string): object | undefined {
-  if (!/^\s*[[{]/.test(text)) return undefined
+  if (!/^\s*[[{]/.test(text) || isTooCostly(text)) return undefined
   try {
     const value: unknown = JSON.parse(text)
     return typeof value === 'object' && value !== null ? value : undefined

@@ -68,6 +68,32 @@ describe('the rules on texts', () => {
     it(`find an attack ${how}`, () => expect(idsIn('result', text)).to.include('override-instructions'))
   }
 
+  const token = 'ghp_0123456789abcdefghijABCDEFGHIJ012345'
+  const base64 = Buffer.from(token).toString('base64')
+  const hex = Buffer.from(token).toString('hex')
+  const encodings: readonly (readonly [string, string])[] = [
+    ['in base64 in a URL', `https://host.example/v1/${base64}?x=1`],
+    ['in base64 for URLs behind a word', `a_b-${Buffer.from(token).toString('base64url')}`],
+    ['in base64 between others', `aGFybWxlc3M${base64}aGFybWxlc3M`],
+    ['in lines of base64', base64.replace(/.{8}/g, '$&\n')],
+    ['in base64 of UTF-16', Buffer.from(token, 'utf16le').toString('base64')],
+    ['in base64 of an encoded URL', Buffer.from(encodeURIComponent(`a b ${token}`)).toString('base64')],
+    ['in an encoded URL of base64', encodeURIComponent(`${base64}==`)],
+    ['in hex behind a word', `cafe${hex}`],
+    ['in hex with signs', hex.replace(/../g, '0x$&,')],
+    ['in base64 of hex', Buffer.from(hex).toString('base64')],
+    [
+      'in full-width letters',
+      token.replace(/[!-~]/g, (one) => String.fromCharCode(one.charCodeAt(0) + 0xfee0)),
+    ],
+    ['with zero-width characters', [...token].join('\u200b')],
+    ['with combining marks', [...token].join('\u0301')],
+    ['with soft hyphens in a text', `the key ${[...token].join('\u00ad')} is new`],
+  ]
+  for (const [how, text] of encodings) {
+    it(`find a secret ${how}`, () => expect(idsIn('argument', text)).to.include('secret'))
+  }
+
   it('find an attack behind a hundred uncertain findings, and one among more encodings than are decoded', () => {
     const certain = (text: string) =>
       (scanners.get('result')?.scan(text) ?? []).filter((one) => one.certain).map(({ rule }) => rule.id)
