@@ -3,6 +3,7 @@
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { bundleConsole } from './bundle-console.mjs'
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const bundle = join(root, 'app/dist/bundle')
@@ -37,6 +38,7 @@ const [{ rolldown }, { minify }] = await Promise.all([import('rolldown'), import
   },
 )
 
+await bundleConsole()
 const built = await rolldown({
   cwd: root,
   input: Object.fromEntries(entries.map((file) => [/([^/]+)\.js$/.exec(file)[1], join(root, file)])),

@@ -1,5 +1,5 @@
 // Generates docs/reference from the code: the policy's keys from the schemas, the codes from the error table, the metrics
-// from their tables; docs/contract.md from the statements that test/contract checks, and the help of
+// from their tables, the OpenAPI document of the admin API from its operations; docs/contract.md from the statements that test/contract checks, and the help of
 // every command for a test. `--check` writes nothing and fails
 // if a file is out of date.
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
@@ -15,6 +15,10 @@ const { hostSchema } = await built('app/dist/policy/config.js')
 const { noticeMetrics, ownMetrics, serverMetrics, shadowMetrics, stdioMetrics } = await built(
   'app/dist/metrics/metric-table.js',
 )
+const { allOperations } = await built('app/dist/admin/admin.js')
+const { openApiOf } = await built('app/dist/admin/openapi.js')
+const { gatewayOperations } = await built('app/dist/gateway/admin-operations.js')
+const { blockOperations } = await built('app/dist/blocks/operations.js')
 const { builtinPlugins } = await built('app/dist/gateway/plugins.js')
 
 // Imported without mocha, these register their statements and run nothing.
@@ -123,6 +127,12 @@ Each section that runs has its own; so has a plugin of yours that names some.
 ${markdown(heads, rows(Object.assign({}, ...inOrder(builtinPlugins).map(({ metrics }) => metrics))))}`
 }
 
+/** Operations use the parts of a gateway when they run, and none runs here. */
+function openApiPage() {
+  const operations = allOperations([...gatewayOperations({}), ...blockOperations()], {})
+  return `${JSON.stringify(openApiOf(operations), null, 2)}\n`
+}
+
 function contractPage() {
   const all = sections.flatMap(({ statements }) => statements)
   const holding = all.filter(({ difference }) => difference === undefined)
@@ -164,6 +174,7 @@ const pages = [
   ['docs/reference/policy.md', policyPage()],
   ['docs/reference/errors.md', errorsPage()],
   ['docs/reference/metrics.md', metricsPage()],
+  ['docs/reference/admin-api.openapi.json', openApiPage()],
   ['docs/contract.md', contractPage()],
 ]
 

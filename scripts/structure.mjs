@@ -19,16 +19,19 @@ const sources = execFileSync(
   },
 )
   .split('\n')
-  .filter((path) => path.endsWith('.ts') && existsSync(join(root, path)))
+  .filter((path) => /\.tsx?$/.test(path) && existsSync(join(root, path)))
 
 /** Every import of a file: relative ones as paths of the repository, the others as they are written. */
 function importsOf(path) {
   const text = read(path)
   return [...text.matchAll(/(?:\bfrom|\bimport|\bimport\()\s*'([^']+)'/g)].map(([, specifier]) =>
-    specifier.startsWith('.')
-      ? relative(root, join(root, dirname(path), specifier)).replace(/\.js$/, '.ts')
-      : specifier,
+    specifier.startsWith('.') ? sourceOf(relative(root, join(root, dirname(path), specifier))) : specifier,
   )
+}
+
+function sourceOf(target) {
+  const source = target.replace(/\.js$/, '.ts')
+  return existsSync(join(root, `${source}x`)) ? `${source}x` : source
 }
 
 const imports = new Map(sources.map((path) => [path, importsOf(path)]))
@@ -53,6 +56,27 @@ function checkFolders() {
     for (const [to, example] of targets) {
       const from = dirname(example.split(' ')[0])
       if (reaches(to, from)) errors.push(`${from} and ${to} are in a circle of folders: ${example}`)
+    }
+  }
+}
+
+/** The pages of the console also run in browsers: from the server they import types, and it imports nothing of them. */
+const pages = 'app/console/ui/'
+
+function checkPages() {
+  for (const path of sources) {
+    const isPage = path.startsWith(pages)
+    for (const [, kind, specifier] of read(path).matchAll(
+      /^(import type|import|export)\b[^'"]*?from '([^']+)'/gm,
+    )) {
+      if (!specifier.startsWith('.')) {
+        if (isPage && !/^preact/.test(specifier))
+          errors.push(`${path} imports ${specifier}; pages import preact alone`)
+        continue
+      }
+      const target = sourceOf(relative(root, join(root, dirname(path), specifier)))
+      if (target.startsWith(pages) !== isPage && !(isPage && kind === 'import type'))
+        errors.push(`${path} imports ${target}, across the border between server and pages`)
     }
   }
 }
@@ -131,7 +155,7 @@ function checkReferences() {
       errors.push(`${path} refers to ${folder}, which is not among its dependencies`)
   }
   const built = workspaces.filter((folder) => existsSync(join(root, folder, 'tsconfig.json')))
-  compare('tsconfig.json', built)
+  compare('tsconfig.json', [...built, pages.replace(/\/$/, '')].sort())
   for (const folder of built) compare(`${folder}/tsconfig.json`, wanted(folder))
 }
 
@@ -236,6 +260,7 @@ function checkNames() {
 }
 
 checkContract()
+checkPages()
 checkNames()
 checkSectionNames()
 checkFolders()

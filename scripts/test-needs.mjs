@@ -28,6 +28,7 @@ const optional = [
   { program: 'softhsm2-util', package: 'softhsm2' },
   { program: 'haproxy', package: 'haproxy' },
   { program: 'prometheus', package: 'prometheus' },
+  { program: 'chromium', package: 'chromium' },
   // With it comes rsyslog.
   { program: '/usr/sbin/rsyslogd', package: 'rsyslog-openssl' },
 ]

@@ -9,10 +9,11 @@ import {
   services,
 } from '@svc/core'
 import type { DependencyContainer } from 'tsyringe'
-import type { RecordedRoute } from './handler.js'
+import type { Operation } from './operation.js'
 
 export interface AdminRequest {
-  readonly route: RecordedRoute
+  readonly operation: Operation
+  readonly id: string | undefined
   /** With its query. */
   readonly path: string
   readonly traceId: string
@@ -20,15 +21,6 @@ export interface AdminRequest {
   readonly client: Reviewer | undefined
   /** Undefined if the request is allowed. */
   readonly refused: ErrorCode | undefined
-}
-
-/** The tools of the records. */
-const names: Record<Exclude<RecordedRoute['kind'], 'operation'>, string> = {
-  metrics: 'read_metrics',
-  list: 'list_escalations',
-  show: 'show_escalation',
-  input: 'read_input',
-  vote: 'vote',
 }
 
 /** A client that polls has one record in this time for each of its requests. */
@@ -73,10 +65,10 @@ export class AccessRecords {
   }
 }
 
-function eventOf({ route, path, traceId, client, refused }: AdminRequest): GatewayEvent {
+function eventOf({ operation, id, path, traceId, client, refused }: AdminRequest): GatewayEvent {
   const by = client?.kind === 'admin' ? ' with the admin token' : ''
   return {
-    name: `admin/${nameOf(route)}`,
+    name: `admin/${operation.name}`,
     traceId,
     decision: refused === undefined ? 'allow' : 'deny',
     findings: [
@@ -88,18 +80,14 @@ function eventOf({ route, path, traceId, client, refused }: AdminRequest): Gatew
       },
     ],
     ...(client?.kind === 'user' ? { principal: client.identity, tenant: client.identity.tenant } : {}),
-    ...('id' in route && route.kind !== 'operation' ? { escalationId: route.id } : {}),
+    ...(operation.idOf === 'escalation' && id !== undefined ? { escalationId: id } : {}),
     ...(refused === undefined ? {} : { error: refused }),
   }
 }
 
-function nameOf(route: RecordedRoute): string {
-  return route.kind === 'operation' ? route.operation.name : names[route.kind]
-}
-
-function keyOf({ route, path, client, refused }: AdminRequest): string {
+function keyOf({ operation, path, client, refused }: AdminRequest): string {
   // The whole identity: a service agent has no user.
   const who = client?.kind === 'user' ? client.identity : client?.kind
   // A client without a token may send any path, so that all its refusals of one kind share a record.
-  return JSON.stringify([who, nameOf(route), refused, client === undefined ? '' : path])
+  return JSON.stringify([who, operation.name, refused, client === undefined ? '' : path])
 }

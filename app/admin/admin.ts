@@ -5,12 +5,14 @@ import type { KeyReader } from '@svc/core/secret'
 import type { DependencyContainer } from 'tsyringe'
 import { AllowedHosts } from '../http/allowed-hosts.js'
 import { type ConnectionSource, HttpServer } from '../http/server.js'
-import { gatewayMetrics } from '../metrics/gateway-metrics.js'
+import { type GatewayMetrics, gatewayMetrics } from '../metrics/gateway-metrics.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 import type { AdminConfig } from '../policy/admin-config.js'
 import { Certificates } from '../tls/certificates.js'
-import { AdminHandler, type AdminHandlerParts } from './handler.js'
-import type { Operation } from './operation.js'
+import { type AdminConsole, AdminHandler, type AdminHandlerParts } from './handler.js'
+import { openApiOperation } from './openapi.js'
+import { type Operation, operation, PlainResponse } from './operation.js'
+import { sessionOperations } from './session.js'
 
 const limits = {
   maxHeaderBytes: 16_384,
@@ -27,8 +29,10 @@ interface WatchedGateway {
   /** The policy in force at this moment. */
   activePolicy(): ActivePolicy
   draining(): boolean
-  /** What operators may ask for. */
+  /** The API, without what each listener has. */
   readonly operations: readonly Operation[]
+  /** Loads the web pages. */
+  readonly console: () => Promise<AdminConsole>
   /** `directories` are those of `KeyReader`. */
   keyReader(directories: readonly string[] | undefined): KeyReader
   /** What a worker has from the others. */
@@ -55,17 +59,17 @@ export class Admin {
     this.#config = config
     this.#container = container
     this.#keyReader = (directories) => watched.keyReader(directories)
+    const text = () => watched.link?.metrics() ?? metrics.text()
+    const metricsText = { contentType: metrics.contentType, text }
+    const operations = allOperations(watched.operations, { metrics: metricsText, console: watched.console })
     this.#parts = {
       activePolicy: () => watched.activePolicy(),
       draining: () => watched.draining(),
       clock: resolve(container, tokens.Clock),
       ids: resolve(container, tokens.Ids),
       logger: resolve(container, tokens.Logger),
-      metrics: {
-        contentType: metrics.contentType,
-        text: () => watched.link?.metrics() ?? metrics.text(),
-      },
-      operations: watched.operations,
+      operations,
+      console: watched.console,
     }
     this.#connections = watched.link?.connections('admin')
   }
@@ -120,4 +124,36 @@ export class Admin {
   async close(): Promise<void> {
     await this.#server?.close(drainMs, drainMs)
   }
+}
+
+type MetricsText = Pick<GatewayMetrics, 'contentType' | 'text'>
+
+/** The whole API: those of the gateway, and those that each listener has. */
+export function allOperations(
+  given: readonly Operation[],
+  parts: { readonly metrics: MetricsText; console(): Promise<AdminConsole> },
+): Operation[] {
+  const all: Operation[] = [
+    metricsOperation(() => parts.metrics),
+    ...sessionOperations(() => parts.console()),
+    ...given,
+    openApiOperation(() => all),
+  ]
+  return all
+}
+
+function metricsOperation(metrics: () => MetricsText): Operation {
+  return operation({
+    method: 'GET',
+    path: '/metrics',
+    name: 'read_metrics',
+    summary: 'Returns the metrics in the text format of Prometheus.',
+    access: 'metrics',
+    isUnrecorded: true,
+    response: 'text',
+    async run() {
+      const { contentType, text } = metrics()
+      return new PlainResponse({ status: 200, headers: { 'content-type': contentType }, body: await text() })
+    },
+  })
 }

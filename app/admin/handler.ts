@@ -1,36 +1,65 @@
-// Responds to requests to the admin listener: health without a token, metrics and escalations with one.
+// Responds to requests to the admin listener: health without a token, the operations of the API with one, and the console.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import {
   type Clock,
   type Denied,
   type ErrorCode,
-  type GivenVote,
   type Ids,
   isRefusal,
   type Logger,
   Refusal,
+  type ResponseHeaders,
   type Reviewer,
   resolveOptional,
   services,
 } from '@svc/core'
-import { z } from 'zod'
-import { isEscalationId, notFound, ReviewerEscalations } from '../escalations/reviewer-escalations.js'
 import { jsonObjectIn, readBody } from '../http/body.js'
 import { errorResponse } from '../http/error-response.js'
 import { requestPath } from '../http/request-errors.js'
 import { type BufferedResponse, noCall, refusalResponse, writeWhole } from '../http/response.js'
-import type { GatewayMetrics } from '../metrics/gateway-metrics.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 import type { AdminAccess, AdminAuthorizer } from '../policy/admin-authorizer.js'
 import { AccessRecords } from './access-records.js'
-import { type FoundOperation, findOperation, type Operation } from './operation.js'
+import {
+  type AccessLevel,
+  type FoundOperation,
+  findOperation,
+  type Operation,
+  type OperationRequest,
+  PlainResponse,
+} from './operation.js'
+
+/** What a request to the admin listener is handled with. */
+export interface AdminExchange {
+  readonly traceId: string
+  /** The policy in force, which stays started while the request is handled. */
+  readonly policy: ActivePolicy
+  readonly authorizer: AdminAuthorizer
+}
+
+export interface ConsoleExchange extends AdminExchange {
+  /** Responds as to a GET request of the client to the API. Never rejects. */
+  ask(client: Reviewer, path: string): Promise<BufferedResponse>
+}
+
+/** The web pages of the listener, and who is signed in to them. */
+export interface AdminConsole {
+  /** Headers of a response that begins a session of the client. Rejects with `Refusal`. */
+  begin(request: OperationRequest): Promise<ResponseHeaders>
+  /** Headers of a response that ends the session of the request, which is over then. */
+  end(request: OperationRequest): Promise<ResponseHeaders>
+  respond(message: IncomingMessage, exchange: ConsoleExchange): Promise<BufferedResponse>
+  /** Undefined if the request has no session; rejects with `Refusal` if it may not use the session that it has. */
+  clientOf(message: IncomingMessage, exchange: AdminExchange): Promise<Reviewer | undefined>
+}
 
 export interface AdminHandlerParts {
   readonly clock: Clock
   readonly ids: Ids
   readonly logger: Logger
-  readonly metrics: Pick<GatewayMetrics, 'contentType' | 'text'>
   readonly operations: readonly Operation[]
+  /** Loaded when it is first used. */
+  console(): Promise<AdminConsole>
   /** The policy in force at this moment. */
   activePolicy(): ActivePolicy
   draining(): boolean
@@ -55,30 +84,33 @@ export class AdminHandler {
   }
 
   async handle(message: IncomingMessage, response: ServerResponse): Promise<void> {
-    const { ids, logger } = this.#parts
-    const traceId = ids.traceId()
-    let buffered: BufferedResponse
-    try {
-      const result = await this.#response(message, traceId)
-      buffered = 'kind' in result ? refusalResponse(result, noCall(traceId)) : result
-    } catch (error) {
-      buffered = errorResponse(error, { traceId, logger, realm: 'svc-admin' })
-    }
+    const traceId = this.#parts.ids.traceId()
+    const buffered = await this.#buffered(traceId, () => this.#response(message, traceId))
     // The unread rest of a body would be parsed as the next request.
     const closes = !message.complete || this.#parts.draining()
-    const headers = { ...buffered.headers, ...fixedHeaders, ...(closes ? { connection: 'close' } : {}) }
+    const headers = { ...fixedHeaders, ...buffered.headers, ...(closes ? { connection: 'close' } : {}) }
     writeWhole(response, { ...buffered, headers })
+  }
+
+  /** Never rejects. */
+  async #buffered(
+    traceId: string,
+    respond: () => Promise<BufferedResponse | Denied>,
+  ): Promise<BufferedResponse> {
+    try {
+      const result = await respond()
+      return 'kind' in result ? refusalResponse(result, noCall(traceId)) : result
+    } catch (error) {
+      return errorResponse(error, { traceId, logger: this.#parts.logger, realm: 'svc-admin' })
+    }
   }
 
   async #response(message: IncomingMessage, traceId: string): Promise<BufferedResponse | Denied> {
     checkOrigin(message)
-    const { operations } = this.#parts
-    const route = adminRouteOf(message.method ?? '', requestPath(message), operations)
-    if (route.kind === 'health') return json({ status: 'ok' })
-    if (route.kind === 'none') {
-      const known = [...new Set([...paths, ...operations.map(({ path }) => path.replace(':id', '<id>'))])]
-      throw new Refusal('TARGET_NOT_FOUND', `No such path; there are ${known.sort().join(', ')}.`)
-    }
+    const method = message.method ?? ''
+    const url = requestPath(message)
+    const [path = ''] = url.split('?')
+    if (path === '/healthz' && (method === 'GET' || method === 'HEAD')) return json({ status: 'ok' })
     const activePolicy = this.#parts.activePolicy()
     // A reload must not stop the stages while this request uses them.
     return activePolicy.hold(async () => {
@@ -86,86 +118,93 @@ export class AdminHandler {
       if (authorizer === undefined) {
         throw new Refusal('TARGET_NOT_FOUND', 'The policy in force has no admin section.')
       }
-      return this.#recorded(message, { route, traceId }, activePolicy, authorizer)
+      const exchange = { traceId, policy: activePolicy, authorizer }
+      if (path === '/console' || path.startsWith('/console/')) {
+        const console = await this.#parts.console()
+        return console.respond(message, {
+          ...exchange,
+          ask: (client, asked) =>
+            this.#buffered(traceId, () => this.#run(this.#find('GET', asked), async () => client, exchange)),
+        })
+      }
+      const identify = () => this.#clientOf(message, exchange)
+      return this.#run(this.#find(method, url), identify, exchange, message)
     })
   }
 
+  /** @throws {Refusal} */
+  #find(method: string, url: string): FoundRequest {
+    const { operations } = this.#parts
+    const found = findOperation(operations, method, url)
+    if (found !== undefined) return { ...found, url }
+    const known = [
+      ...new Set(['/healthz', '/console', ...operations.map(({ path }) => path.replace(':id', '<id>'))]),
+    ]
+    throw new Refusal('TARGET_NOT_FOUND', `No such path; there are ${known.sort().join(', ')}.`)
+  }
+
   /** Responds once the request, or its refusal, is recorded. */
-  async #recorded(
-    message: IncomingMessage,
-    { route, traceId }: { readonly route: RecordedRoute; readonly traceId: string },
-    activePolicy: ActivePolicy,
-    authorizer: AdminAuthorizer,
+  async #run(
+    { operation, id, query, url }: FoundRequest,
+    identify: () => Promise<Reviewer>,
+    { traceId, policy, authorizer }: AdminExchange,
+    message?: IncomingMessage,
   ): Promise<BufferedResponse | Denied> {
     let client: Reviewer | undefined
-    const record = (refused?: ErrorCode) => {
-      const { container } = activePolicy
-      return this.#records.add({ route, path: requestPath(message), traceId, client, refused }, container)
-    }
-    let result: BufferedResponse | Denied
+    const record = (refused?: ErrorCode) =>
+      this.#records.add({ operation, id, path: url, traceId, client, refused }, policy.container)
+    let result: object
     try {
-      if (route.kind === 'metrics' && authorizer.token === undefined) return await this.#metrics()
-      client = await clientOf(message, activePolicy, authorizer)
+      const isOpen = operation.access === 'metrics' && authorizer.token === undefined
+      client = isOpen ? { kind: 'admin' } : await identify()
       const access = authorizer.accessOf(client)
-      if (route.kind === 'metrics') result = await this.#metrics(access)
-      else if (route.kind === 'operation') result = await operate(message, route, access, client)
-      else result = await this.#escalations(message, route, activePolicy, authorizer, client)
+      const { headers = {} } = message ?? {}
+      checkAccess(operation.access, access)
+      const body = operation.body === undefined || message === undefined ? undefined : await readJson(message)
+      result = await operation.run({ client, access, authorizer, policy, headers, id, query, body })
     } catch (error) {
       if (isRefusal(error) && accessErrors.has(error.code)) await record(error.code)
       throw error
     }
-    if ('kind' in result) await record(result.code)
-    else if (!hasOwnRecord(route)) await record()
-    return result
+    if (isDenied(result)) await record(result.code)
+    else if (operation.isUnrecorded !== true) await record()
+    if (result instanceof PlainResponse) return result.buffered
+    return isDenied(result) ? result : json(result)
   }
 
-  async #metrics(access?: AdminAccess): Promise<BufferedResponse> {
-    const { metrics } = this.#parts
-    if (access?.readsMetrics === false) {
-      throw new Refusal('TOOL_NOT_ALLOWED', 'None of your roles in admin.roles may read metrics.')
-    }
-    return { status: 200, headers: { 'content-type': metrics.contentType }, body: await metrics.text() }
-  }
-
-  async #escalations(
-    message: IncomingMessage,
-    route: Exclude<RecordedRoute, { kind: 'metrics' | 'operation' }>,
-    { container }: ActivePolicy,
-    authorizer: AdminAuthorizer,
-    client: Reviewer,
-  ): Promise<BufferedResponse | Denied> {
-    const service = resolveOptional(container, services.escalations)
-    if (service === undefined) {
-      if (route.kind === 'list') return json({ escalations: [], more: false })
-      throw notFound()
-    }
-    const escalations = new ReviewerEscalations(service, authorizer, client)
-    if (route.kind === 'list') return json(await escalations.list(route.query))
-    if (route.kind === 'show') return json(await escalations.show(route.id))
-    if (route.kind === 'input') {
-      const { text, sha256 } = await escalations.input(route.id)
-      const headers = { 'content-type': 'application/json', etag: `"${sha256}"` }
-      return { status: 200, headers, body: text }
-    }
-    const voted = await escalations.vote(route.id, await readVote(message))
-    return 'kind' in voted ? voted : json(voted)
+  /** Who sends the request: by its token, else by the cookie of the console. Rejects with `Refusal`. */
+  async #clientOf(message: IncomingMessage, exchange: AdminExchange): Promise<Reviewer> {
+    const { authorization, cookie } = message.headers
+    if (authorization !== undefined) return clientOfToken(message, exchange)
+    const client =
+      cookie === undefined ? undefined : await (await this.#parts.console()).clientOf(message, exchange)
+    if (client !== undefined) return client
+    throw new Refusal('UNAUTHENTICATED', 'Send "Authorization: Bearer <token>", your own or the admin token.')
   }
 }
 
+interface FoundRequest extends FoundOperation {
+  readonly url: string
+}
+
 /** Rejects with `Refusal`. */
-async function operate(
-  message: IncomingMessage,
-  { operation, id }: FoundOperation,
-  access: AdminAccess,
-  client: Reviewer,
-): Promise<BufferedResponse> {
-  const { changes, body: schema, run } = operation
-  if (changes ? !access.operates : !access.readsAll) {
-    const roles = changes ? 'operator' : 'operator and auditor'
-    throw new Refusal('TOOL_NOT_ALLOWED', `This is for ${roles}, and admin.roles gives you no such role.`)
-  }
-  const body = schema === undefined ? undefined : await readJson(message)
-  return json(await run({ client, id, body }))
+function checkAccess(level: AccessLevel, access: AdminAccess): void {
+  const { operates, readsAll, readsMetrics, readsOutlines, tenant, sets } = access
+  const isReader = readsOutlines || readsAll || tenant !== undefined || sets.size > 0
+  const missing = {
+    'signed-in': undefined,
+    reader: isReader ? undefined : 'None of your roles is in admin.roles, and you are in no approval set.',
+    metrics: readsMetrics ? undefined : 'None of your roles in admin.roles may read metrics.',
+    auditor: readsAll
+      ? undefined
+      : 'This is for operator and auditor, and admin.roles gives you no such role.',
+    operator: operates ? undefined : 'This is for operator, and admin.roles gives you no such role.',
+  }[level]
+  if (missing !== undefined) throw new Refusal('TOOL_NOT_ALLOWED', missing)
+}
+
+function isDenied(result: object): result is Denied {
+  return 'kind' in result && result.kind === 'denied'
 }
 
 /** Web pages of other origins are refused, even with a token. */
@@ -174,27 +213,21 @@ function checkOrigin({ headers: { origin, host } }: IncomingMessage): void {
   throw new Refusal('TOOL_NOT_ALLOWED', 'A web page of this origin may not send requests here.')
 }
 
-/** Who sends the request. Rejects with `Refusal`. */
-async function clientOf(
+/** Rejects with `Refusal`. */
+async function clientOfToken(
   message: IncomingMessage,
-  { container }: ActivePolicy,
-  authorizer: AdminAuthorizer,
+  { policy, authorizer }: AdminExchange,
 ): Promise<Reviewer> {
-  if (message.headers.authorization === undefined) {
-    throw new Refusal('UNAUTHENTICATED', 'Send "Authorization: Bearer <token>", your own or the admin token.')
-  }
   if (await hasToken(message, authorizer)) return { kind: 'admin' }
   // Without OIDC only the admin token is valid, and authn's reason for refusing another would mislead.
-  const identify = authorizer.tokenVotes ? undefined : resolveOptional(container, services.identify)
+  const identify = authorizer.tokenVotes ? undefined : resolveOptional(policy.container, services.identify)
   const identity = await identify?.(message.headers)
-  if (identity?.authenticated !== true) {
-    const message =
-      authorizer.token === undefined
-        ? 'No token is valid here: the policy has neither admin.tokenRef nor authn.oidc.'
-        : 'This is not the admin token.'
-    throw new Refusal('UNAUTHENTICATED', message)
-  }
-  return { kind: 'user', identity }
+  if (identity?.authenticated === true) return { kind: 'user', identity }
+  const reason =
+    authorizer.token === undefined
+      ? 'No token is valid here: the policy has neither admin.tokenRef nor authn.oidc.'
+      : 'This is not the admin token.'
+  throw new Refusal('UNAUTHENTICATED', reason)
 }
 
 async function hasToken({ headers }: IncomingMessage, { token }: AdminAuthorizer): Promise<boolean> {
@@ -215,52 +248,7 @@ function json(value: object): BufferedResponse {
   }
 }
 
-/** A route to which the access is recorded. */
-export type RecordedRoute =
-  | { readonly kind: 'metrics' }
-  | { readonly kind: 'list'; readonly query: URLSearchParams }
-  | { readonly kind: 'show'; readonly id: string }
-  | { readonly kind: 'input'; readonly id: string }
-  | { readonly kind: 'vote'; readonly id: string }
-  | ({ readonly kind: 'operation' } & FoundOperation)
-
-/** Votes and changes by operators are recorded as what they are, polls of metrics not at all. */
-function hasOwnRecord(route: RecordedRoute): boolean {
-  if (route.kind === 'operation') return route.operation.changes
-  return route.kind === 'metrics' || route.kind === 'vote'
-}
-
-type AdminRoute = RecordedRoute | { readonly kind: 'health' } | { readonly kind: 'none' }
-
-const onePath = /^\/api\/escalations\/([^/]+)(\/votes|\/input)?$/
-
-function adminRouteOf(method: string, url: string, operations: readonly Operation[]): AdminRoute {
-  const [path = '', ...rest] = url.split('?')
-  const found = findOperation(operations, method, path)
-  if (found !== undefined) return { kind: 'operation', ...found }
-  const [, one, part] = onePath.exec(path) ?? []
-  if (one !== undefined && !isEscalationId(one)) return none
-  if (method === 'POST') return one === undefined || part !== '/votes' ? none : { kind: 'vote', id: one }
-  if (method !== 'GET' && method !== 'HEAD') return none
-  if (path === '/healthz') return { kind: 'health' }
-  if (path === '/metrics') return { kind: 'metrics' }
-  if (path === '/api/escalations') return { kind: 'list', query: new URLSearchParams(rest.join('?')) }
-  if (one === undefined || part === '/votes') return none
-  return { kind: part === undefined ? 'show' : 'input', id: one }
-}
-
-const none: AdminRoute = { kind: 'none' }
-const paths = ['/api/escalations', '/api/escalations/<id>', '/healthz', '/metrics']
-
 const maxBodyBytes = 16_384
-/** UTF-16 units. */
-const maxComment = 1000
-
-const voteSchema = z.strictObject({
-  vote: z.enum(['approve', 'reject']),
-  comment: z.string().optional(),
-  input_sha256: z.string().optional(),
-})
 
 /** A web page cannot send this type to another origin unasked. Rejects with `Refusal`. */
 async function readJson(message: IncomingMessage): Promise<object> {
@@ -269,24 +257,4 @@ async function readJson(message: IncomingMessage): Promise<object> {
     throw new Refusal('BAD_REQUEST', 'content-type: expected application/json.')
   }
   return jsonObjectIn(await readBody(message, maxBodyBytes))
-}
-
-/** `{ "vote": "approve" | "reject", "comment"?: string, "input_sha256"?: string }`. Rejects with `Refusal`. */
-async function readVote(message: IncomingMessage): Promise<GivenVote> {
-  const body = voteSchema.safeParse(await readJson(message))
-  if (!body.success) {
-    throw new Refusal(
-      'BAD_REQUEST',
-      'Expected {"vote": "approve" | "reject", "comment"?: string, "input_sha256"?: string}.',
-    )
-  }
-  const { vote, comment, input_sha256: inputSha256 } = body.data
-  if (comment !== undefined && comment.length > maxComment) {
-    throw new Refusal('BAD_REQUEST', `comment: expected at most ${maxComment} characters.`)
-  }
-  return {
-    vote,
-    ...(comment === undefined ? {} : { comment }),
-    ...(inputSha256 === undefined ? {} : { inputSha256 }),
-  }
 }

@@ -1,6 +1,16 @@
-// What operators do over the admin listener, beside escalations: each operation is one route.
-import { Refusal, type Reviewer } from '@svc/core'
-import type { z } from 'zod'
+// The operations of the admin API: each is one route, with the schemas from which its OpenAPI document is made.
+import type { IncomingHttpHeaders } from 'node:http'
+import { type Denied, Refusal, type Reviewer } from '@svc/core'
+import { z } from 'zod'
+import type { BufferedResponse } from '../http/response.js'
+import type { ActivePolicy } from '../policy/active-policy.js'
+import type { AdminAccess, AdminAuthorizer } from '../policy/admin-authorizer.js'
+
+/**
+ * Who may use an operation: everybody who is signed in; clients with any role or set, who see what is theirs; those who may
+ * read metrics; operators and auditors; operators.
+ */
+export type AccessLevel = 'signed-in' | 'reader' | 'metrics' | 'auditor' | 'operator'
 
 interface Route {
   readonly method: 'GET' | 'POST' | 'DELETE'
@@ -8,59 +18,105 @@ interface Route {
   readonly path: string
   /** The event in the record of an access. */
   readonly name: string
+  /** What `:id` names, if records have its id. */
+  readonly idOf?: 'escalation'
+  /** What it does, in one sentence. */
+  readonly summary: string
+  readonly access: AccessLevel
 }
 
-export interface OperationRequest<Body> {
+export interface OperationRequest<Body = unknown, Query = unknown> {
   readonly client: Reviewer
+  readonly access: AdminAccess
+  readonly authorizer: AdminAuthorizer
+  /** Those of the request; empty if the console asks for its pages. */
+  readonly headers: IncomingHttpHeaders
+  /** The policy in force, which stays started while the operation runs. */
+  readonly policy: ActivePolicy
   /** Undefined if the path has none. */
   readonly id: string | undefined
+  readonly query: Query
   readonly body: Body
 }
 
-/** An operation that reads is for operators and auditors; one that changes something is for operators alone. */
-export interface Operation<Body = unknown> extends Route {
-  readonly changes: boolean
-  /** Of the JSON in the request; absent: it has none. */
-  readonly body?: z.ZodType<Body>
-  /** Resolves to the response, as JSON. Rejects with `Refusal`. */
-  run(request: OperationRequest<Body>): Promise<object>
+/** A response that is not the JSON of an object, written as it is. */
+export class PlainResponse {
+  constructor(readonly buffered: BufferedResponse) {}
 }
 
-/** Keeps the type of the body between schema and function. */
-export function operation<Body>(given: Operation<Body>): Operation {
-  const { body: schema, run, ...rest } = given
+export interface Operation<Body = unknown, Query = unknown> extends Route {
+  /** Absent: it has no query. Values are texts; each name may be there once. */
+  readonly query?: z.ZodType<Query>
+  /** Of the JSON in the request; absent: it has none. */
+  readonly body?: z.ZodType<Body>
+  /** Of the JSON in the response; `text` for plain text. */
+  readonly response: z.ZodType | 'text'
+  /** The access is not recorded: the operation writes records of its own, or says nothing about anybody. */
+  readonly isUnrecorded?: true
+  /** Resolves to the response, as JSON. Rejects with `Refusal`. */
+  run(request: OperationRequest<Body, Query>): Promise<object | PlainResponse | Denied>
+}
+
+/** Keeps the types of body and query between schemas and function. */
+export function operation<Body, Query>(given: Operation<Body, Query>): Operation {
+  const { body, query, run, ...rest } = given
   return {
     ...rest,
-    ...(schema === undefined ? {} : { body: schema }),
-    run({ client, id, body }) {
-      const parsed = schema?.safeParse(body)
-      if (parsed?.success === false) {
-        const [issue] = parsed.error.issues
-        throw new Refusal('BAD_REQUEST', `${issue?.path.join('.') || 'the body'}: ${issue?.message}.`)
-      }
-      return run({ client, id, body: parsed?.data as Body })
-    },
+    ...(body === undefined ? {} : { body }),
+    ...(query === undefined ? {} : { query }),
+    run: (request) =>
+      run({
+        ...request,
+        query: parsed(query ?? noQuery, request.query, 'the query') as Query,
+        body: (body === undefined ? undefined : parsed(body, request.body, 'the body')) as Body,
+      }),
   }
+}
+
+const noQuery = z.strictObject({})
+
+function parsed(schema: z.ZodType, given: unknown, what: string): unknown {
+  const result = schema.safeParse(given)
+  if (result.success) return result.data
+  const [issue] = result.error.issues
+  throw new Refusal('BAD_REQUEST', `${issue?.path.join('.') || what}: ${issue?.message}.`)
 }
 
 export interface FoundOperation {
   readonly operation: Operation
   readonly id: string | undefined
+  readonly query: Readonly<Record<string, string>>
 }
 
+/** @throws {Refusal} `BAD_REQUEST` if a name is in the query twice */
 export function findOperation(
   operations: readonly Operation[],
   method: string,
-  path: string,
+  url: string,
 ): FoundOperation | undefined {
+  const [path = '', ...rest] = url.split('?')
   const segments = path.split('/')
+  const wantedMethod = method === 'HEAD' ? 'GET' : method
   for (const found of operations) {
     const wanted = found.path.split('/')
-    if (found.method !== method || wanted.length !== segments.length) continue
+    if (found.method !== wantedMethod || wanted.length !== segments.length) continue
     const at = wanted.indexOf(':id')
     if (wanted.some((segment, index) => index !== at && segment !== segments[index])) continue
     const id = segments[at]
-    if (id === undefined || /^[\w-]{1,64}$/.test(id)) return { operation: found, id }
+    if (id === undefined || isId(id)) return { operation: found, id, query: queryOf(rest.join('?')) }
   }
   return undefined
+}
+
+/** The characters of ids, so that nothing else reaches a store. */
+function isId(text: string): boolean {
+  return /^[A-Za-z0-9_-]{1,128}$/.test(text)
+}
+
+function queryOf(text: string): Record<string, string> {
+  const query = new URLSearchParams(text)
+  for (const name of query.keys()) {
+    if (query.getAll(name).length > 1) throw new Refusal('BAD_REQUEST', `${name}: expected at most once.`)
+  }
+  return Object.fromEntries(query)
 }

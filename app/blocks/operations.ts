@@ -3,7 +3,7 @@ import { type GatewayEvent, type Notices, Refusal, type Reviewer } from '@svc/co
 import { compilePattern, PatternError } from '@svc/core/match'
 import { z } from 'zod'
 import { type Operation, operation } from '../admin/operation.js'
-import { type Block, blockKinds } from './block.js'
+import { type Block, blockKinds, blockSchema } from './block.js'
 import type { Blocks, Changed } from './blocks.js'
 
 const MAX_SECONDS = 30 * 86_400
@@ -13,6 +13,14 @@ const setSchema = z.strictObject({
   pattern: z.string().min(1).max(1000),
   for_sec: z.int().min(1).max(MAX_SECONDS),
   reason: z.string().min(1).max(500),
+})
+
+const changedSchema = z.object({
+  block: blockSchema,
+  acknowledged: z.array(z.string()).describe('Gateways that apply it.'),
+  silent: z.array(z.object({ gateway: z.string(), silent_ms: z.number() })),
+  store_error: z.string().optional(),
+  recorded: z.boolean(),
 })
 
 type Step = 'set' | 'lift' | 'expire'
@@ -59,15 +67,20 @@ export function blockOperations(blocks: () => Blocks, journal: BlockJournal): Op
       method: 'GET',
       path: '/api/blocks',
       name: 'list_blocks',
-      changes: false,
+      summary: 'Lists the blocks in force.',
+      access: 'auditor',
+      response: z.object({ blocks: z.array(blockSchema) }),
       run: async () => ({ blocks: blocks().list.blocks }),
     }),
     operation({
       method: 'POST',
       path: '/api/blocks',
       name: 'set_block',
-      changes: true,
+      summary: 'Blocks callers, tools or servers at once.',
+      access: 'operator',
+      isUnrecorded: true,
       body: setSchema,
+      response: changedSchema,
       async run({ client, body: { kind, pattern, reason, for_sec } }) {
         checkPattern(kind, pattern)
         const given = { kind, pattern, reason, by: nameOf(client) }
@@ -78,8 +91,11 @@ export function blockOperations(blocks: () => Blocks, journal: BlockJournal): Op
       method: 'POST',
       path: '/api/blocks/:id/lift',
       name: 'lift_block',
-      changes: true,
+      summary: 'Ends a block.',
+      access: 'operator',
+      isUnrecorded: true,
       body: z.strictObject({}),
+      response: changedSchema,
       async run({ client, id = '' }) {
         const lifted = blocks().lift(id)
         if (lifted === undefined)

@@ -1,4 +1,4 @@
-// Escalations that a reviewer of the admin API may list, read and vote on; and their JSON, in part for callers.
+// Escalations that a reviewer of the admin API may list, read and vote on.
 import {
   type Denied,
   denied,
@@ -15,13 +15,15 @@ import {
   type VoteErrorCode,
 } from '@svc/core'
 import type { AdminAccess, AdminAuthorizer } from '../policy/admin-authorizer.js'
+import {
+  type EscalationJson,
+  type EscalationList,
+  type EscalationQuery,
+  reviewerView,
+} from './escalation-json.js'
 
-const maxListed = 500
-const defaultListed = 100
 /** Number of escalations that are searched, as the service filters by one tenant and a reviewer may see several. */
 const maxSearched = 5000
-
-const statuses: readonly EscalationStatus[] = ['pending', 'approved', 'rejected']
 
 /** The errors of refused votes; `denial_reason` distinguishes those with the same code. */
 const voteErrors: Record<VoteErrorCode, { readonly code: ErrorCode; readonly reason: string }> = {
@@ -38,24 +40,15 @@ export class ReviewerEscalations {
   #reviewer: Reviewer
   #access: AdminAccess
 
-  /** Throws `Refusal` for a user who is not a reviewer. */
   constructor(service: EscalationService, authorizer: AdminAuthorizer, reviewer: Reviewer) {
     this.#service = service
     this.#authorizer = authorizer
     this.#reviewer = reviewer
     this.#access = authorizer.accessOf(reviewer)
-    const { readsOutlines, readsAll, tenant, sets } = this.#access
-    if (!readsOutlines && !readsAll && tenant === undefined && sets.size === 0) {
-      throw new Refusal(
-        'TOOL_NOT_ALLOWED',
-        'None of your roles is in admin.roles, and you are in no approval set.',
-      )
-    }
   }
 
   /** The newest first. */
-  async list(query: URLSearchParams): Promise<object> {
-    const { status, tenant, limit } = readQuery(query)
+  async list({ status, tenant, limit }: EscalationQuery): Promise<EscalationList> {
     const { readsAll, readsOutlines, tenant: own, sets } = this.#access
     const isAll = readsAll || readsOutlines
     const isSearch = !isAll && sets.size > 0
@@ -75,7 +68,7 @@ export class ReviewerEscalations {
     }
   }
 
-  async show(id: string): Promise<object> {
+  async show(id: string): Promise<EscalationJson> {
     return this.#view(await this.#find(id))
   }
 
@@ -92,7 +85,7 @@ export class ReviewerEscalations {
     )
   }
 
-  async vote(id: string, vote: GivenVote): Promise<object | Denied> {
+  async vote(id: string, vote: GivenVote): Promise<EscalationJson | Denied> {
     const found = await this.#find(id)
     const { status } = found
     if (this.#reviewer.kind === 'admin' && !this.#authorizer.tokenVotes) {
@@ -135,7 +128,7 @@ export class ReviewerEscalations {
     return own === tenant || [approvalSetId, secondSetId].some((id) => id !== undefined && sets.has(id))
   }
 
-  #view(escalation: Escalation): object {
+  #view(escalation: Escalation): EscalationJson {
     if (this.#mayReadInput(escalation)) return reviewerView(escalation)
     // What was found may quote the arguments.
     const { args, isTruncated, detail, ...outline } = escalation
@@ -161,82 +154,6 @@ export async function withStoreRefusal<T>(ask: () => Promise<T>): Promise<T> {
       cause,
     })
   }
-}
-
-interface Query {
-  readonly status: EscalationStatus | undefined
-  readonly tenant: string | undefined
-  readonly limit: number
-}
-
-function readQuery(query: URLSearchParams): Query {
-  for (const name of query.keys()) {
-    if (!['status', 'tenant', 'limit'].includes(name) || query.getAll(name).length > 1) {
-      throw new Refusal('BAD_REQUEST', 'Expected ?status=, ?tenant= and ?limit=, each at most once.')
-    }
-  }
-  const wanted = query.get('status')
-  const status = statuses.find((one) => one === wanted)
-  if (wanted !== null && status === undefined) {
-    throw new Refusal('BAD_REQUEST', `status: expected one of ${statuses.join(', ')}.`)
-  }
-  const limit = query.get('limit') ?? String(defaultListed)
-  if (!/^[1-9]\d{0,2}$/.test(limit) || Number(limit) > maxListed) {
-    throw new Refusal('BAD_REQUEST', `limit: expected 1 to ${maxListed}.`)
-  }
-  return { status, tenant: query.get('tenant') ?? undefined, limit: Number(limit) }
-}
-
-/** The view for reviewers: all fields, votes and comments included. Times are ISO 8601. */
-function reviewerView(escalation: Escalation): object {
-  const { id, status, tenant, server, tool, reference, principal, votes, traceId } = escalation
-  const { reason, detail, args, severity, strategy, approvalSetId, isTruncated } = escalation
-  return {
-    id,
-    status,
-    tenant,
-    server,
-    tool,
-    reference,
-    principal,
-    reason,
-    ...(detail === undefined ? {} : { detail }),
-    ...(args === undefined ? {} : { args }),
-    ...(isTruncated === true ? { args_truncated: true } : {}),
-    severity,
-    strategy,
-    ...(approvalSetId === undefined ? {} : { approval_set_id: approvalSetId }),
-    votes: votes.map(({ reviewer, roles, vote, comment, at }) => ({
-      reviewer,
-      roles,
-      vote,
-      ...(comment === undefined ? {} : { comment }),
-      at: instant(at),
-    })),
-    ...outcome(escalation),
-    fingerprint: escalation.fingerprint,
-    trace_id: traceId,
-  }
-}
-
-/** The view for callers: without reviewers and principals, as every caller of the tenant may read it. */
-export function callerView(escalation: Escalation): object {
-  const { id, status, reference, reason, severity } = escalation
-  return { escalation_id: id, escalation_status: status, reference, reason, severity, ...outcome(escalation) }
-}
-
-function outcome({ createdAt, expiresAt, decidedAt, decidedBy, isUsed }: Escalation): object {
-  return {
-    created_at: instant(createdAt),
-    expires_at: instant(expiresAt),
-    ...(decidedAt === undefined ? {} : { decided_at: instant(decidedAt) }),
-    ...(decidedBy === undefined ? {} : { decided_by: decidedBy }),
-    used: isUsed,
-  }
-}
-
-function instant(milliseconds: number): string {
-  return new Date(milliseconds).toISOString()
 }
 
 /** The characters of an escalation's id, so that nothing else reaches a store. */

@@ -18,8 +18,18 @@ export function reloadOperation(reload: (cause: ReloadCause) => Promise<Reloaded
     method: 'POST',
     path: '/api/policy/reload',
     name: 'reload_policy',
-    changes: true,
+    summary: 'Loads the policy file anew.',
+    access: 'operator',
+    isUnrecorded: true,
     body: z.strictObject({}),
+    response: z.object({
+      policy_sha256: z.string().nullable(),
+      previous_sha256: z.string().nullable(),
+      by: z.string(),
+      gains: z.boolean().nullable().optional().describe('Whether somebody gains; null if that is not known.'),
+      changes: z.array(z.string()).optional(),
+      more: z.int().optional().describe('Number of changes that are left out.'),
+    }),
     async run({ client }) {
       try {
         return await reload({ by: `admin API${describeToken(client)}`, user: userOf(client) })
@@ -31,6 +41,21 @@ export function reloadOperation(reload: (cause: ReloadCause) => Promise<Reloaded
     },
   })
 }
+
+const serverReviewSchema = z.object({
+  server: z.string(),
+  review: z.string().describe('Names this set of definitions.'),
+  definitions: z.array(
+    z.object({
+      kind: z.enum(['tool', 'prompt', 'template', 'instructions']),
+      name: z.string(),
+      sha256: z.string(),
+      at: z.string().describe('When it was first received.'),
+      text: z.string().optional().describe('Canonical JSON; absent if it is no longer kept.'),
+      pinned: z.array(z.string()).describe('Canonical JSON of the pinned definitions of its name.'),
+    }),
+  ),
+})
 
 /** `container` has the bindings of the policy in force. */
 export function definitionOperations(container: () => DependencyContainer): Operation[] {
@@ -44,15 +69,20 @@ export function definitionOperations(container: () => DependencyContainer): Oper
       method: 'GET',
       path: '/api/definitions',
       name: 'list_definitions',
-      changes: false,
+      summary: 'Lists the servers with definitions that wait.',
+      access: 'auditor',
+      response: z.object({ servers: z.array(serverReviewSchema) }),
       run: async () => ({ servers: await reviews().waiting() }),
     }),
     operation({
       method: 'POST',
       path: '/api/definitions/accept',
       name: 'accept_definitions',
-      changes: true,
+      summary: 'Pins the definitions of a review, and returns it.',
+      access: 'operator',
+      isUnrecorded: true,
       body: z.strictObject({ server: z.string(), review: z.string() }),
+      response: serverReviewSchema,
       run: ({ client, body: { server, review } }) => reviews().accept(server, review, client),
     }),
   ]
@@ -64,7 +94,18 @@ export function shadowOperation(status: () => object | undefined): Operation {
     method: 'GET',
     path: '/api/policy/shadow',
     name: 'show_shadow',
-    changes: false,
+    summary: 'Compares the shadow policy with the one in force.',
+    access: 'auditor',
+    response: z.object({
+      policy: z.string(),
+      error: z.string().optional().describe('Why it judges nothing.'),
+      policy_sha256: z.string().nullable().optional(),
+      judged: z.int().optional(),
+      of: z.int().optional(),
+      failed: z.int().optional(),
+      different: z.int().optional(),
+      differences: z.array(z.looseObject({})).optional(),
+    }),
     async run() {
       const shadow = status()
       if (shadow !== undefined) return shadow

@@ -19,11 +19,12 @@ import { gatewayMetrics } from '../metrics/gateway-metrics.js'
 import { GatewayState } from '../metrics/gateway-state.js'
 import type { HostConfig, Policy } from '../policy/config.js'
 import { settingsRequiringRestart } from '../policy/facts.js'
+import { gatewayOperations } from './admin-operations.js'
 import { GatewayBuilder } from './builder.js'
 import { type CallListenerParts, type Listener, openCallListener } from './call-listener.js'
 import { gatewayBlocks } from './gateway-blocks.js'
+import { lazyConsole } from './lazy-console.js'
 import { listenAdmin } from './listen-admin.js'
-import { definitionOperations, reloadOperation, shadowOperation } from './operations.js'
 import type { GatewayOptions, GatewaySettings } from './options.js'
 import { Policies, type PreparedPolicy } from './policies.js'
 import { causeOfWatch, watchPolicy } from './policy-watch.js'
@@ -207,11 +208,15 @@ export class Gateway implements GatewayHandle {
       activePolicy: () => requireStarted(this.#policies).current,
       draining: () => this.#closing !== undefined,
       operations: [
-        reloadOperation((cause) => this.reloadFile(cause)),
-        shadowOperation(() => requireStarted(this.#policies).shadow?.status),
-        ...definitionOperations(() => requireStarted(this.#policies).current.container),
+        ...gatewayOperations({
+          container: () => requireStarted(this.#policies).current.container,
+          policySha256: () => requireStarted(this.#policies).sha256,
+          shadowStatus: () => requireStarted(this.#policies).shadow?.status,
+          reloadFile: (cause) => this.reloadFile(cause),
+        }),
         ...blockOperations,
       ],
+      console: lazyConsole(this.#builder.bindings, this.#state, () => this.#sessionBinding(host)),
       keyReader: (directories) => this.#builder.keyReader(host, directories),
       link: this.#parts.link,
     })

@@ -120,6 +120,14 @@ export class AdminToken {
     return timingSafeEqual(digestOf(presented), await this.#digest())
   }
 
+  /** Changes with the token, which it does not reveal. Rejects with `KeyError` if the token cannot be read. */
+  async fingerprint(): Promise<string> {
+    return createHash('sha256')
+      .update(await this.#digest())
+      .digest('hex')
+      .slice(0, 32)
+  }
+
   async #load(): Promise<Buffer> {
     const token = await this.#reader.read(this.#ref)
     if (token.length < minLength) {

@@ -59,6 +59,14 @@ export type RecordEvent = (event: GatewayEvent) => Promise<void>
  */
 export type RecordOnSettle = (call: Call, inputSha256: string) => void
 
+/** The audit log of the gateway. */
+export interface AuditLog {
+  /** `<name>@<version>` of the gateway, as in records. */
+  readonly gateway: string
+  /** The directory of the built-in log; undefined if code writes the records. */
+  readonly dir: string | undefined
+}
+
 /** The issuer at which users of this gateway sign in. */
 export interface SignInIssuer {
   readonly issuer: string
@@ -77,6 +85,7 @@ export const services = {
   identify: token<Identify>('Identify'),
   record: token<RecordEvent>('RecordEvent'),
   recordOnSettle: token<RecordOnSettle>('RecordOnSettle'),
+  auditLog: token<AuditLog>('AuditLog'),
   /** Redacts personal data outside calls; absent if identities are not redacted. */
   redactor: token<Redactor>('Redactor'),
   escalations: token<EscalationService>('EscalationService'),

@@ -18,7 +18,7 @@ import {
 import { auditSchema } from './config.js'
 import { checkLog } from './doctor.js'
 import { metrics } from './metrics.js'
-import { LogSource } from './open-log.js'
+import { LogSource, logDirectory } from './open-log.js'
 import { recordContextOf } from './record.js'
 import { recordListener } from './record-listener.js'
 import { keyError, missingSigner } from './signer-key.js'
@@ -98,6 +98,10 @@ export const auditPlugin = definePlugin({
 
   create(config, context) {
     const { container } = context
+    const log = resolve(container, logSource)
+    const recordContext = recordContextOf(config, context)
+    const dir = log.isExternal ? undefined : logDirectory(config, context)
+    bindDefault(container, services.auditLog, { useValue: { gateway: recordContext.gateway, dir } })
     const stage = new AuditStage({
       clock: resolve(container, tokens.Clock),
       ids: resolve(container, tokens.Ids),
@@ -106,8 +110,8 @@ export const auditPlugin = definePlugin({
       failureMode: config.failure_mode,
       intent: config.intent,
       ...(config.raw_payloads ? { rawPreviewBytes: config.rawPreviewBytes } : {}),
-      recordContext: recordContextOf(config, context),
-      log: resolve(container, logSource),
+      recordContext,
+      log,
       redactor: () => resolveOptional(container, services.redactor),
       onRecord: resolveOptional(container, recordListener),
     })

@@ -31,15 +31,7 @@ describe('the admin listener', () => {
     expect({ status, json }).to.deep.equal({ status: 200, json: { status: 'ok' } })
   })
 
-  for (const path of [
-    '/',
-    '/console',
-    '/api',
-    '/api/escalations/',
-    '/mcp/billing/x@1',
-    '/readyz',
-    '/metrics/',
-  ]) {
+  for (const path of ['/', '/api', '/api/escalations/', '/mcp/billing/x@1', '/readyz', '/metrics/']) {
     it(`returns 404 in the error shape for ${path}`, async () => {
       await using rig = await startAdminRig()
       const { status, json } = await rig.admin(path)

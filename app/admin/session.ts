@@ -1,0 +1,104 @@
+// The operation that says who is signed in to the admin listener, and what they may do.
+import { z } from 'zod'
+import type { AdminConsole } from './handler.js'
+import { type Operation, type OperationRequest, operation, PlainResponse } from './operation.js'
+
+export const sessionSchema = z.object({
+  kind: z.enum(['admin', 'user']).describe('The admin token, or a user.'),
+  name: z.string(),
+  tenant: z.string().optional(),
+  roles: z.array(z.string()).readonly(),
+  votes: z
+    .enum(['person', 'admin_token', 'none'])
+    .describe('As what the client votes on what it may vote on.'),
+  may: z.object({
+    read_metrics: z.boolean(),
+    read_outlines: z.boolean().describe('Every escalation, without the input of its call.'),
+    read_all: z.boolean().describe('Everything, of every tenant.'),
+    operate: z.boolean().describe('Change what the gateway does.'),
+  }),
+  approval_sets: z.array(z.string()),
+})
+
+export type SessionJson = z.output<typeof sessionSchema>
+
+const showSession = operation({
+  method: 'GET',
+  path: '/api/session',
+  name: 'show_session',
+  summary: 'Returns who is signed in, and what they may do.',
+  access: 'signed-in',
+  isUnrecorded: true,
+  response: sessionSchema,
+  run: async (request) => sessionOf(request),
+})
+
+/** `console` keeps the sessions. */
+export function sessionOperations(console: () => Promise<AdminConsole>): Operation[] {
+  return [
+    showSession,
+    operation({
+      method: 'POST',
+      path: '/api/session',
+      name: 'sign_in',
+      summary: 'Begins a session of the console for the client of the token, and sets its cookie.',
+      access: 'signed-in',
+      body: z.strictObject({}),
+      response: sessionSchema,
+      async run(request) {
+        const headers = await (await console()).begin(request)
+        const body = `${JSON.stringify(sessionOf(request))}\n`
+        return new PlainResponse({
+          status: 200,
+          headers: { 'content-type': 'application/json', ...headers },
+          body,
+        })
+      },
+    }),
+    operation({
+      method: 'DELETE',
+      path: '/api/session',
+      name: 'sign_out',
+      summary: 'Ends the session of the cookie.',
+      access: 'signed-in',
+      response: z.object({}),
+      async run(request) {
+        const headers = await (await console()).end(request)
+        return new PlainResponse({
+          status: 200,
+          headers: { 'content-type': 'application/json', ...headers },
+          body: '{}\n',
+        })
+      },
+    }),
+  ]
+}
+
+export function sessionOf({
+  client,
+  access,
+  authorizer,
+}: Pick<OperationRequest, 'client' | 'access' | 'authorizer'>): SessionJson {
+  const { readsMetrics, readsOutlines, readsAll, operates, tenant, sets } = access
+  const may = {
+    read_metrics: readsMetrics,
+    read_outlines: readsOutlines,
+    read_all: readsAll,
+    operate: operates,
+  }
+  const approval_sets = [...sets]
+  if (client.kind === 'admin') {
+    const votes = authorizer.tokenVotes ? ('admin_token' as const) : ('none' as const)
+    return { kind: 'admin', name: 'the admin token', roles: [], votes, may, approval_sets }
+  }
+  const { user, userId, subject, roles } = client.identity
+  return {
+    kind: 'user',
+    name: user ?? userId ?? subject ?? 'a user',
+    tenant: client.identity.tenant,
+    roles,
+    votes: tenant !== undefined || sets.size > 0 ? 'person' : 'none',
+    may,
+    approval_sets,
+  }
+}

@@ -1,0 +1,46 @@
+// What every component may know of the page it is on.
+import { createContext } from 'preact'
+import { useContext, useEffect, useState } from 'preact/hooks'
+import type { Location, PageState } from '../../api.js'
+import type { Api } from './api.js'
+
+export interface PageContext extends Pick<PageState, 'session' | 'now' | 'login'> {
+  readonly api: Api
+}
+
+export const Page = createContext<PageContext | undefined>(undefined)
+
+export function usePage(): PageContext {
+  const page = useContext(Page)
+  if (page === undefined) throw new Error('a component is outside of the page')
+  return page
+}
+
+/** False on the server and while the page is hydrated, so that both render the same. */
+export function useIsLive(): boolean {
+  const [isLive, setLive] = useState(false)
+  useEffect(() => setLive(true), [])
+  return isLive
+}
+
+/** The time in milliseconds, by the clock of the gateway; it proceeds by the second. */
+export function useNow(): number {
+  const { now: atStart } = usePage()
+  const [now, setNow] = useState(atStart)
+  useEffect(() => {
+    const skew = atStart - performance.timeOrigin - loadedAfter()
+    const tick = () => setNow(performance.timeOrigin + performance.now() + skew)
+    tick()
+    const timer = setInterval(tick, 1000)
+    return () => clearInterval(timer)
+  }, [atStart])
+  return now
+}
+
+/** Milliseconds from the page's start to its response: the gateway's clock was read then. */
+function loadedAfter(): number {
+  const [entry] = performance.getEntriesByType('navigation')
+  return entry instanceof PerformanceNavigationTiming ? entry.responseStart : 0
+}
+
+export type { Location }

@@ -1,0 +1,33 @@
+// A view: one entry of the rail, with its pages below `/console/<id>`.
+import type { ComponentType } from 'preact'
+import type { SessionJson } from '../../../admin/session.js'
+import type { Location } from '../../api.js'
+import type { StatusJson } from '../../status-operation.js'
+import type { Api } from './api.js'
+
+export interface ViewProps<Data> {
+  /** What `load` gave for this location. */
+  readonly data: Data
+  readonly location: Location
+}
+
+export interface ViewParts<Data> {
+  /** The first segment of its paths. */
+  readonly id: string
+  readonly title: string
+  readonly Icon: ComponentType
+  /** Whether the rail has it for this client. */
+  isFor(session: SessionJson): boolean
+  /** The number beside its name in the rail; 0 for none. */
+  count?(status: StatusJson): number
+  /** What the page begins with. Runs on the server; in the browser a view calls it again as it likes. */
+  load(api: Pick<Api, 'get'>, location: Location): Promise<Data>
+  readonly View: ComponentType<ViewProps<Data>>
+}
+
+export type AnyView = ViewParts<unknown>
+
+/** Forgets the type of the data, which goes from `load` to `View`. */
+export function defineView<Data>(parts: ViewParts<Data>): AnyView {
+  return parts as ViewParts<unknown>
+}

@@ -1,0 +1,11 @@
+// The browser's side: goes on with the page that the server has rendered.
+import { hydrate } from 'preact'
+import type { PageState } from '../api.js'
+import { App } from './app.js'
+import { browserApi } from './kit/api.js'
+
+const [root, json] = [document.getElementById('app'), document.getElementById('state')?.textContent]
+if (root === null || json === undefined || json === null) throw new Error('the page has no state')
+const state: PageState = JSON.parse(json)
+hydrate(<App state={state} api={browserApi(state.csrf)} />, root)
+root.dataset['ready'] = ''

@@ -1,0 +1,170 @@
+// The frame of every page: rail, header, help.
+import type { ComponentChildren, JSX } from 'preact'
+import { useRef } from 'preact/hooks'
+import type { PageState, Theme } from '../api.js'
+import type { StatusJson } from '../status-operation.js'
+import { Copy } from './kit/copy.js'
+import { ThemeIcon } from './kit/icons.js'
+import { useKeys } from './kit/keys.js'
+import { usePage } from './kit/page.js'
+import { Untrusted } from './kit/untrusted.js'
+import { viewAt, views } from './views.js'
+
+interface ShellProps {
+  readonly state: PageState
+  readonly children: ComponentChildren
+}
+
+export function Shell({ state, children }: ShellProps): JSX.Element {
+  const { session, status, location } = state
+  const help = useRef<HTMLDialogElement>(null)
+  const current = viewAt(location.path)
+  useKeys({ '?': () => help.current?.showModal() })
+  return (
+    <div class="frame">
+      <a class="skip" href="#main">
+        Skip to the content
+      </a>
+      <nav class="rail" aria-label="Views">
+        <a class="brand" href="/console" aria-label="svc console">
+          <span class="mark">svc</span>
+        </a>
+        <ul>
+          {views
+            .filter((view) => session !== undefined && view.isFor(session))
+            .map(({ id, title, Icon, count }) => {
+              const waiting = status === undefined ? 0 : (count?.(status) ?? 0)
+              return (
+                <li key={id}>
+                  <a href={`/console/${id}`} aria-current={id === current?.id ? 'page' : undefined}>
+                    <Icon />
+                    <span>{title}</span>
+                    {waiting > 0 && (
+                      <span class="count">
+                        {waiting}
+                        <span class="sr"> waiting</span>
+                      </span>
+                    )}
+                  </a>
+                </li>
+              )
+            })}
+        </ul>
+      </nav>
+      <header class="top">
+        {status !== undefined && <State status={status} />}
+        <Account onHelp={() => help.current?.showModal()} />
+      </header>
+      <main id="main" tabIndex={-1}>
+        {children}
+      </main>
+      <Help dialog={help} />
+    </div>
+  )
+}
+
+const logStates = {
+  ok: ['good', 'log sealed and signed'],
+  warning: ['warn', 'log has a warning'],
+  not_writable: ['bad', 'log not writable'],
+} as const
+
+function State({ status }: { readonly status: StatusJson }): JSX.Element {
+  const { gateway, mode, policy_sha256: policy, log } = status
+  const [level, text] = logStates[log.state]
+  return (
+    <ul class="state">
+      <li class="gateway">
+        <Untrusted text={gateway} cut={60} />
+      </li>
+      <li>
+        <span class={mode === 'enforce' ? 'badge good' : 'badge warn'}>{mode}</span>
+      </li>
+      {policy !== null && (
+        <li>
+          <span class="label">policy</span>{' '}
+          <Copy value={policy} label="the hash of the policy">
+            {policy.slice(0, 8)}
+          </Copy>
+        </li>
+      )}
+      <li title={log.reason}>
+        <span class={`dot ${level}`} aria-hidden="true" /> {text}
+      </li>
+    </ul>
+  )
+}
+
+function Account({ onHelp }: { readonly onHelp: () => void }): JSX.Element {
+  const { session, api } = usePage()
+  const leave = async () => {
+    await api.send('DELETE', '/api/session')
+    location.assign('/console')
+  }
+  return (
+    <div class="account">
+      <span class="who">
+        <Untrusted text={session?.name ?? ''} cut={40} />
+      </span>
+      <button
+        type="button"
+        class="quiet"
+        onClick={switchTheme}
+        title="Light or dark"
+        aria-label="Light or dark"
+      >
+        <ThemeIcon />
+      </button>
+      <button type="button" class="quiet" onClick={onHelp} title="Keys (?)" aria-label="Keys">
+        ?
+      </button>
+      <button type="button" class="quiet" onClick={() => void leave()}>
+        Sign out
+      </button>
+    </div>
+  )
+}
+
+/** The choice is in a cookie, so that the next page is rendered with it. */
+function switchTheme(): void {
+  const root = document.documentElement
+  const isDark =
+    (root.dataset['theme'] ?? (matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : '')) === 'dark'
+  const theme: Theme = isDark ? 'light' : 'dark'
+  root.dataset['theme'] = theme
+  // biome-ignore lint/suspicious/noDocumentCookie: the Cookie Store API is not in every browser
+  document.cookie = `svc-theme=${theme}; Path=/; Max-Age=31536000; SameSite=Strict`
+}
+
+const helpRows = [
+  ['j', 'next row'],
+  ['k', 'previous row'],
+  ['Enter', 'open the row'],
+  ['/', 'filter'],
+  ['?', 'this list'],
+  ['a', 'approve: opens a comment'],
+  ['r', 'reject: opens a comment'],
+  ['Ctrl+Enter', 'send the vote'],
+  ['Space', 'pause what moves'],
+] as const
+
+function Help({ dialog }: { readonly dialog: { readonly current: HTMLDialogElement | null } }): JSX.Element {
+  return (
+    <dialog ref={dialog} class="help" aria-labelledby="help-title">
+      <h2 id="help-title">Keys</h2>
+      <dl>
+        {helpRows.map(([key, text]) => (
+          <div key={key}>
+            <dt>
+              <kbd>{key}</kbd>
+            </dt>
+            <dd>{text}</dd>
+          </div>
+        ))}
+      </dl>
+      <form method="dialog">
+        <button type="submit">Close</button>
+      </form>
+    </dialog>
+  )
+}

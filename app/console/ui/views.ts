@@ -1,0 +1,10 @@
+// The views, in the order of the rail.
+import { approvalsView } from './approvals/view.js'
+import type { AnyView } from './kit/view.js'
+
+export const views: readonly AnyView[] = [approvalsView]
+
+export function viewAt(path: string): AnyView | undefined {
+  const [, id] = path.split('/')
+  return views.find((view) => view.id === id)
+}

@@ -1,0 +1,92 @@
+// The operations of the admin API on escalations.
+import { type GivenVote, resolveOptional, services } from '@svc/core'
+import { z } from 'zod'
+import { type Operation, type OperationRequest, operation, PlainResponse } from '../admin/operation.js'
+import { escalationListSchema, escalationQuery, escalationSchema } from './escalation-json.js'
+import { notFound, ReviewerEscalations } from './reviewer-escalations.js'
+
+/** UTF-16 units. */
+const maxComment = 1000
+
+const voteSchema = z.strictObject({
+  vote: z.enum(['approve', 'reject'], { error: 'expected approve or reject' }),
+  comment: z.string().max(maxComment, `expected at most ${maxComment} characters`).optional(),
+  input_sha256: z.string().optional(),
+})
+
+export const escalationOperations: readonly Operation[] = [
+  operation({
+    method: 'GET',
+    path: '/api/escalations',
+    name: 'list_escalations',
+    summary: 'Lists escalations, the newest first.',
+    access: 'reader',
+    query: escalationQuery,
+    response: escalationListSchema,
+    run: async (request) =>
+      (await escalationsOf(request)?.list(request.query)) ?? { escalations: [], more: false },
+  }),
+  operation({
+    method: 'GET',
+    path: '/api/escalations/:id',
+    name: 'show_escalation',
+    idOf: 'escalation',
+    summary: 'Returns one escalation.',
+    access: 'reader',
+    response: escalationSchema,
+    run: (request) => requireEscalations(request).show(request.id ?? ''),
+  }),
+  operation({
+    method: 'GET',
+    path: '/api/escalations/:id/input',
+    name: 'read_input',
+    idOf: 'escalation',
+    summary: 'Returns the whole input of the call in canonical JSON, with its SHA-256 in hex as ETag.',
+    access: 'reader',
+    response: z.unknown(),
+    async run(request) {
+      const { text, sha256 } = await requireEscalations(request).input(request.id ?? '')
+      const headers = { 'content-type': 'application/json', etag: `"${sha256}"` }
+      return new PlainResponse({ status: 200, headers, body: text })
+    },
+  }),
+  operation({
+    method: 'POST',
+    path: '/api/escalations/:id/votes',
+    name: 'vote',
+    idOf: 'escalation',
+    summary: 'Casts a vote, and returns the escalation with it.',
+    access: 'reader',
+    isUnrecorded: true,
+    body: voteSchema,
+    response: escalationSchema,
+    run: (request) => requireEscalations(request).vote(request.id ?? '', voteOf(request.body)),
+  }),
+]
+
+/** Those that the client sees; undefined if the policy in force escalates nothing. */
+export function escalationsOf({
+  client,
+  authorizer,
+  policy,
+}: Pick<OperationRequest, 'client' | 'authorizer' | 'policy'>): ReviewerEscalations | undefined {
+  const service = resolveOptional(policy.container, services.escalations)
+  return service && new ReviewerEscalations(service, authorizer, client)
+}
+
+/** Throws `Refusal` (`TARGET_NOT_FOUND`) if the policy in force escalates nothing. */
+function requireEscalations(
+  request: Pick<OperationRequest, 'client' | 'authorizer' | 'policy'>,
+): ReviewerEscalations {
+  const found = escalationsOf(request)
+  if (found === undefined) throw notFound()
+  return found
+}
+
+function voteOf({ vote, comment, input_sha256: inputSha256 }: z.output<typeof voteSchema>): GivenVote {
+  return {
+    vote,
+    ...(comment === undefined ? {} : { comment }),
+    ...(inputSha256 === undefined ? {} : { inputSha256 }),
+  }
+}

@@ -1,0 +1,27 @@
+// The operations of the admin API that a gateway has, without those that each listener has.
+import type { DependencyContainer } from 'tsyringe'
+import type { Operation } from '../admin/operation.js'
+import { statusOperation } from '../console/status-operation.js'
+import { escalationOperations } from '../escalations/operations.js'
+import { definitionOperations, reloadOperation, shadowOperation } from './operations.js'
+import type { ReloadCause, ReloadedPolicy } from './reload-records.js'
+
+export interface OperatedGateway {
+  /** The bindings of the policy in force. */
+  container(): DependencyContainer
+  policySha256(): string | null
+  /** Undefined if the policy in force names no shadow policy. */
+  shadowStatus(): object | undefined
+  reloadFile(cause: ReloadCause): Promise<ReloadedPolicy>
+}
+
+/** `gateway` is used when an operation runs, and not before. */
+export function gatewayOperations(gateway: OperatedGateway): Operation[] {
+  return [
+    ...escalationOperations,
+    statusOperation(() => gateway.policySha256()),
+    reloadOperation((cause) => gateway.reloadFile(cause)),
+    shadowOperation(() => gateway.shadowStatus()),
+    ...definitionOperations(() => gateway.container()),
+  ]
+}

@@ -1,0 +1,29 @@
+// Loads the console with its first request, as most gateways run without anybody looking at it.
+import { type MaybePromise, resolve, tokens } from '@svc/core'
+import type { DependencyContainer } from 'tsyringe'
+import type { AdminConsole } from '../admin/handler.js'
+import type { SessionBinding } from '../mcp/session-binding.js'
+import type { SharedState } from '../mcp/shared-state.js'
+
+/** `binding` has the key from which that of its sessions is derived, so that all workers have the same. */
+export function lazyConsole(
+  bindings: DependencyContainer,
+  state: SharedState,
+  binding: () => MaybePromise<SessionBinding>,
+): () => Promise<AdminConsole> {
+  let opened: Promise<AdminConsole> | undefined
+  const open = async (): Promise<AdminConsole> => {
+    const { Console } = await import('../console/console.js')
+    const key = (await binding()).deriveKey('console session')
+    const clock = resolve(bindings, tokens.Clock)
+    return new Console({ key, clock, ended: state.map('console-ended', Console.endedBounds) })
+  }
+  return () => {
+    opened ??= open().catch((error: unknown) => {
+      // The next request tries again.
+      opened = undefined
+      throw error
+    })
+    return opened
+  }
+}

@@ -1,0 +1,63 @@
+import { Ajv2020 } from 'ajv/dist/2020.js'
+import { expect } from 'chai'
+import { adminToken, startAdminRig } from './rig.js'
+
+interface OpenApi {
+  readonly paths: Record<
+    string,
+    Record<string, { responses: Record<string, { content: Record<string, { schema: object }> }> }>
+  >
+}
+
+/** A request for each operation, with the rest of its path in place of `{id}`. Those that change something come last. */
+const requests: readonly (readonly [operation: string, id?: string | undefined, body?: object])[] = [
+  ['get /metrics'],
+  ['get /api/openapi.json'],
+  ['get /api/session'],
+  ['get /api/status'],
+  ['get /api/escalations'],
+  ['get /api/escalations/{id}', 'E1'],
+  ['get /api/escalations/{id}/input', 'E1'],
+  ['get /api/blocks'],
+  ['post /api/escalations/{id}/votes', 'E1', { vote: 'approve', comment: 'seen' }],
+  ['post /api/blocks', undefined, { kind: 'server', pattern: 'x', for_sec: 60, reason: 'a test' }],
+  ['post /api/session', undefined, {}],
+  ['delete /api/session'],
+]
+
+/** Their features have rigs of their own: the tests of these call the operations. */
+const elsewhere = [
+  'get /api/definitions',
+  'get /api/policy/shadow',
+  'post /api/blocks/{id}/lift',
+  'post /api/definitions/accept',
+  'post /api/policy/reload',
+]
+
+describe('the OpenAPI document of the admin API', () => {
+  it('describes the responses of the operations, and all of them', async () => {
+    await using rig = await startAdminRig()
+    rig.service.open('E1', { args: '{"a":1}', detail: 'a rule', approvalSetId: 'finance' })
+    rig.service.inputs.set('E1', { text: '{"a":1}', sha256: '0'.repeat(64) })
+    const { paths } = (await rig.admin('/api/openapi.json')).json as unknown as OpenApi
+    const known = Object.entries(paths).flatMap(([path, methods]) =>
+      Object.keys(methods).map((method) => `${method} ${path}`),
+    )
+    expect([...requests.map(([name]) => name), ...elsewhere]).to.have.members(known)
+    const ajv = new Ajv2020({ strict: false, validateFormats: false })
+    for (const [name, id = '', body] of requests) {
+      const [method = '', path = ''] = name.split(' ')
+      const { status, text } = await rig.admin(path.replace('{id}', id), {
+        method: method.toUpperCase(),
+        headers: { authorization: `Bearer ${adminToken}`, 'content-type': 'application/json' },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      })
+      expect(status, `${name}: ${text}`).to.equal(200)
+      const { content } = paths[path]?.[method]?.responses['200'] ?? {}
+      const schema = content?.['application/json']?.schema
+      if (schema === undefined) continue
+      const isValid = ajv.validate(schema, JSON.parse(text))
+      expect(isValid, `${name}: ${ajv.errorsText()} in ${text}`).to.equal(true)
+    }
+  })
+})

@@ -1,0 +1,87 @@
+// Debian's Chromium without a window, driven by playwright-core: one for a test file. What a page must never do, such as a
+// violation of its policy or an error in its script, fails the test.
+import { spawnSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
+
+const program = ['chromium', 'chromium-browser', 'google-chrome'].find(
+  (name) => spawnSync(name, ['--version'], { stdio: 'ignore' }).status === 0,
+)
+
+/** Skips the tests of the suite if there is no Chromium, and says so; in CI they fail. */
+export function needsChromium(context: Mocha.Context): void {
+  if (program !== undefined) return
+  const message = 'tests of the console need Chromium, on Debian: apt-get install chromium'
+  if (process.env['CI'] !== undefined) throw new Error(message)
+  process.stderr.write(`skipped: ${message}\n`)
+  context.skip()
+}
+
+export interface Chromium extends AsyncDisposable {
+  /** A page in a context of its own, as of another person. */
+  open(options?: BrowserContextOptions): Promise<Page>
+  /** What pages did that they must not do, since the last call. */
+  problems(): string[]
+}
+
+export async function startChromium(): Promise<Chromium> {
+  const { stdout } = spawnSync('which', [program ?? 'chromium'], { encoding: 'utf8' })
+  const browser: Browser = await chromium.launch({
+    executablePath: stdout.trim(),
+    // The tests may run as root, and with a small /dev/shm.
+    args: ['--no-sandbox', '--disable-dev-shm-usage'],
+  })
+  let problems: string[] = []
+  return {
+    async open(options = {}) {
+      const context = await browser.newContext({
+        viewport: { width: 1280, height: 800 },
+        locale: 'en-GB',
+        timezoneId: 'Europe/Berlin',
+        reducedMotion: 'reduce',
+        ...options,
+      })
+      const page = await context.newPage()
+      page.on('pageerror', (error) => problems.push(`error in the page: ${error.message}`))
+      page.on('console', (message) => {
+        const text = message.text()
+        if (message.type() === 'error' && !text.startsWith('Failed to load resource')) problems.push(text)
+      })
+      page.on('request', (request) => {
+        const { hostname, protocol } = new URL(request.url())
+        const isLocal = hostname === 'localhost' || hostname === '127.0.0.1'
+        if (!isLocal && protocol !== 'data:') problems.push(`request to another host: ${request.url()}`)
+      })
+      return page
+    },
+    problems() {
+      const found = problems
+      problems = []
+      return found
+    },
+    [Symbol.asyncDispose]: () => browser.close(),
+  }
+}
+
+const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+
+interface AxeViolation {
+  readonly id: string
+  readonly nodes: readonly { readonly html: string; readonly failureSummary?: string }[]
+}
+
+/** What axe-core finds against WCAG 2.2 A and AA, one line for each element. */
+export async function accessibilityViolations(page: Page): Promise<string[]> {
+  await page.evaluate(axeSource)
+  const violations = await page.evaluate(async () => {
+    const { axe } = globalThis as unknown as {
+      axe: { run(options: object): Promise<{ violations: AxeViolation[] }> }
+    }
+    const tags = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']
+    return (await axe.run({ runOnly: { type: 'tag', values: tags } })).violations
+  })
+  return violations.flatMap(({ id, nodes }) =>
+    nodes.map(({ html, failureSummary = '' }) => `${id}: ${html.slice(0, 200)} ${failureSummary}`),
+  )
+}
