@@ -1,7 +1,7 @@
 // Generates docs/reference from the code: the policy's keys from the schemas, the codes from the error table, the metrics
-// from their tables, the OpenAPI document of the admin API from its operations; docs/contract.md from the statements that test/contract checks, and the help of
-// every command for a test. `--check` writes nothing and fails
-// if a file is out of date.
+// from their tables, the OpenAPI document of the admin API from its operations; docs/contract.md from the statements that
+// test/contract checks, the help of every command for a test, and the hashes of evidence pages. `--check` writes nothing
+// and fails if a file is out of date.
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { dirname, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -169,6 +169,15 @@ function markdown(heads, rows) {
 
 const { helpOfAll } = await built('test/dist/support/command.js')
 
+/** The hash of the page of evidence files: of this version, after those of the versions before. */
+async function evidencePages() {
+  const { version } = JSON.parse(await readFile(`${root}app/package.json`, 'utf8'))
+  const { frameHash } = await built('plugins/audit/dist/log/tools/evidence/page-frame.js')
+  const known = (await readFile(`${root}examples/verifier/pages.txt`, 'utf8').catch(() => '')).split('\n')
+  const former = known.filter((line) => line !== '' && !line.endsWith(` ${version}`))
+  return [...former, `${frameHash()} ${version}`, ''].join('\n')
+}
+
 const pages = [
   ['test/fixtures/help.txt', await helpOfAll()],
   ['docs/reference/policy.md', policyPage()],
@@ -176,6 +185,7 @@ const pages = [
   ['docs/reference/metrics.md', metricsPage()],
   ['docs/reference/admin-api.openapi.json', openApiPage()],
   ['docs/contract.md', contractPage()],
+  ['examples/verifier/pages.txt', await evidencePages()],
 ]
 
 const isCheck = process.argv.includes('--check')

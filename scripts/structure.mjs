@@ -128,6 +128,9 @@ const workspaces = JSON.parse(read('package.json')).workspaces.flatMap((pattern)
     .map(dirname),
 )
 
+/** The script of evidence pages, a project of its own with the types of browsers. */
+const evidencePage = 'plugins/audit/log/browser/page'
+
 /** TypeScript builds what a package depends on first; its references therefore follow from its dependencies. */
 function checkReferences() {
   const folderOf = new Map(
@@ -155,7 +158,7 @@ function checkReferences() {
       errors.push(`${path} refers to ${folder}, which is not among its dependencies`)
   }
   const built = workspaces.filter((folder) => existsSync(join(root, folder, 'tsconfig.json')))
-  compare('tsconfig.json', [...built, pages.replace(/\/$/, '')].sort())
+  compare('tsconfig.json', [...built, pages.replace(/\/$/, ''), evidencePage].sort())
   for (const folder of built) compare(`${folder}/tsconfig.json`, wanted(folder))
 }
 

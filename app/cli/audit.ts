@@ -1,6 +1,7 @@
 // `svc audit`: verifying and reading the audit log.
 import { forkLog, resumeLog } from '@svc/plugin-audit/log'
 import { Command, Option } from 'commander'
+import { type BundleArguments, bundle, type CheckBundleArguments, checkBundle } from './audit-evidence.js'
 import { type FetchArguments, fetchUploaded } from './audit-fetch.js'
 import { KEYS_HELP, type LogPlace, logOf, withFilter, withLog, withWitnesses } from './audit-options.js'
 import {
@@ -67,6 +68,24 @@ function judging(io: CliIo): Command[] {
     .option('--json', 'print the result as JSON')
     .action((file: string, options: CheckProofArguments) => checkProofFile(file, options, io))
 
+  const bundling = withFilter(new Command('bundle'))
+    .description('write records and their proofs as one page, which checks itself in a browser')
+    .argument('[dirs...]', 'the directories of the logs')
+    .option('--policy <file>', "the gateway's policy, which says where the log is, instead of DIR")
+    .option('--limit <n>', 'at most this number of records, from the first on', wholeNumber(1))
+    .option('--out <file>', 'the page, an HTML file of at most 50 MiB')
+    .option('--estimate', 'write nothing; say how many records and bytes it would have')
+    .action(async ([first, ...more]: string[], { policy, ...options }: BundleArguments & LogPlace) =>
+      bundle([await logOf(first, policy), ...more], options, io),
+    )
+
+  const checkingBundle = withWitnesses(new Command('check-bundle'))
+    .description('check such a page without running it: its records, and that nothing in it was changed')
+    .argument('<file>', 'the page, as `audit bundle` writes it')
+    .requiredOption('--keys <file>', KEYS_HELP)
+    .option('--json', 'print the result as JSON')
+    .action((file: string, options: CheckBundleArguments) => checkBundle(file, options, io))
+
   const comparing = new Command('consistency')
     .description('check that a log was only appended to between two checkpoints')
     .argument('<old>', 'a file with the older checkpoint')
@@ -108,6 +127,11 @@ function judging(io: CliIo): Command[] {
     withManual(verifying, { example: '.svc/audit --keys keys.txt', verdicts: intact }),
     withManual(proving, { example: '.svc/audit --trace-id 4bf92f3577b34da6a3ce929d0e0e4736 --out proof' }),
     withManual(checkingProof, { example: 'proof --keys keys.txt', verdicts: ['proven', 'not proven'] }),
+    withManual(bundling, { example: '.svc/audit --since 2026-11-01 --tenant acme --out evidence.html' }),
+    withManual(checkingBundle, {
+      example: 'evidence.html --keys keys.txt',
+      verdicts: ['every record proven, the page unchanged', 'a record not proven, or the page changed'],
+    }),
     withManual(comparing, {
       example: 'old.checkpoint new.checkpoint --dir .svc/audit --keys keys.txt',
       verdicts: ['consistent', 'not consistent'],

@@ -23,6 +23,7 @@ export type AuditErrorCode =
   | 'day_removed'
   | 'not_found'
   | 'ambiguous'
+  | 'over_limit'
   | 'not_sealed'
   | 'read_failed'
   | 'backpressure'

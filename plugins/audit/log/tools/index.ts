@@ -5,12 +5,17 @@ export { readInput } from '../files/read-input.js'
 export { toEcs } from '../format/ecs.js'
 export { toOcsf } from '../format/ocsf.js'
 export type { NamedKey } from '../tree/vkey.js'
+export type { EvidenceFailure, EvidenceJudgement } from './evidence/check-evidence.js'
+export type { EvidenceEstimate, EvidenceOptions } from './evidence/collect.js'
 export type { FetchOptions, FetchReport } from './fetch/fetch-log.js'
 export type { ControlPlaneSource, ObjectSource } from './fetch/object-source.js'
 export {
   auditReport,
   checkConsistency,
+  checkEvidence,
   controlPlaneSource,
+  estimateEvidence,
+  evidenceOf,
   fetchLog,
   logStats,
   proveRecord,

@@ -10,6 +10,11 @@ export const proveRecords = onDemand(async () => (await import('./prove/prove.js
 export const checkConsistency = onDemand(
   async () => (await import('./prove/consistency.js')).checkConsistency,
 )
+export const checkEvidence = onDemand(
+  async () => (await import('./evidence/check-evidence.js')).checkEvidence,
+)
+export const evidenceOf = onDemand(async () => (await import('./evidence/collect.js')).evidenceOf)
+export const estimateEvidence = onDemand(async () => (await import('./evidence/collect.js')).estimateEvidence)
 export const vkeysOfLog = onDemand(async () => (await import('./prove/vkeys.js')).vkeysOfLog)
 export const vkeyOf = onDemand(async () => (await import('./prove/vkeys.js')).vkeyOf)
 export const readKeys = onDemand(async () => (await import('../keys/read-keys.js')).readKeys)

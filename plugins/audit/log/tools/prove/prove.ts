@@ -7,8 +7,8 @@ import { linesOf } from '../../files/lines.js'
 import { AuditError } from '../../format/errors.js'
 import { dailyLog } from '../../format/paths.js'
 import { isEnvelope, objectIn } from '../../format/stored-record.js'
-import { inclusionRanges, verifyInclusion } from '../../merkle/proof.js'
-import { leafHash } from '../../merkle/tree-hash.js'
+import { inclusionRanges, type LeafSpan, verifyInclusion } from '../../merkle/proof.js'
+import { type Digest, leafHash } from '../../merkle/tree-hash.js'
 import type { Head } from '../../tree/checkpoint.js'
 import { newestCheckpoint, type StoredCheckpoint } from '../../tree/checkpoint-file.js'
 import { readGenesis } from '../../tree/journal-file.js'
@@ -27,7 +27,7 @@ export interface RecordIds {
   readonly spanId?: string
 }
 
-interface Match extends LinePosition {
+export interface Match extends LinePosition {
   /** The stored line, without its newline. */
   readonly record: Buffer
   readonly spanId: string
@@ -69,58 +69,104 @@ export async function proveRecords(dir: string, filter: LogFilter): Promise<stri
 }
 
 async function prove(dir: string, matches: readonly Match[]): Promise<string> {
-  const newest = await checkpointOf(dir)
+  const prover = await Prover.open(dir)
   const leaves = await leavesOf(dir, matches)
-  return matches.map((match, at) => proofOf(dir, match, leaves[at], newest)).join('')
+  return matches.map((match, at) => prover.proofOf(match, leaves[at])).join('')
 }
 
-/** The newest checkpoint that a key of the log has signed: a proof must not repeat another one. */
-async function checkpointOf(dir: string): Promise<StoredCheckpoint> {
-  const genesis = readGenesis(nodeFileSystem, dir)
-  const keys = (await factsOfLog(dir))?.keys
-  const isSigned = (note: Note, head: Head) => isVerified(note, head.origin, keys?.allAt(head.size - 1) ?? [])
-  const newest = genesis && newestCheckpoint(nodeFileSystem, dir, genesis.origin, isSigned)
-  if (newest !== undefined) return newest
-  throw new AuditError('not_sealed', `the log at ${dir} has no checkpoint`)
-}
+// Proofs of neighbours share most of their hashes.
+const MAX_KNOWN_ROOTS = 100_000
 
-function proofOf(
-  dir: string,
-  { day, line, record }: Match,
-  index: number | undefined,
-  { head, signed }: StoredCheckpoint,
-): string {
-  const name = `${dailyLog(day)}:${line}`
-  if (index === undefined || index >= head.size) {
-    throw new AuditError('not_sealed', `${name} is not sealed yet: try again after the next checkpoint`)
+/** Makes proofs that are based on the newest checkpoint which a key of the log has signed: not on a forged one after it. */
+export class Prover {
+  readonly #newest: StoredCheckpoint
+  readonly #roots = new Map<string, Digest>()
+
+  private constructor(
+    readonly dir: string,
+    newest: StoredCheckpoint,
+  ) {
+    this.#newest = newest
   }
-  const path = rootsOf(nodeFileSystem, dir, inclusionRanges(index, head.size))
-  if (!verifyInclusion(leafHash(record), { index, size: head.size }, path, head.root)) {
-    throw new AuditError(
-      'log_unlinked',
-      `${name} does not lead to the newest checkpoint; npx svc-sdk audit verify shows why`,
-    )
+
+  /** @throws {AuditError} `not_sealed` */
+  static async open(dir: string): Promise<Prover> {
+    const genesis = readGenesis(nodeFileSystem, dir)
+    const keys = (await factsOfLog(dir))?.keys
+    const isSigned = (note: Note, head: Head) =>
+      isVerified(note, head.origin, keys?.allAt(head.size - 1) ?? [])
+    const newest = genesis && newestCheckpoint(nodeFileSystem, dir, genesis.origin, isSigned)
+    if (newest !== undefined) return new Prover(dir, newest)
+    throw new AuditError('not_sealed', `the log at ${dir} has no checkpoint`)
   }
-  return proofText({ record, index, path, checkpoint: signed })
+
+  /** Leaves that the checkpoint covers. */
+  get size(): number {
+    return this.#newest.head.size
+  }
+
+  get noteBytes(): number {
+    return this.#newest.signed.length
+  }
+
+  /** The leaf of each record that the checkpoint covers; undefined for others. */
+  async leavesOf(matches: readonly Match[]): Promise<(number | undefined)[]> {
+    const leaves = await leavesOf(this.dir, matches)
+    return leaves.map((leaf) => (leaf === undefined || leaf >= this.size ? undefined : leaf))
+  }
+
+  /** @throws {AuditError} `not_sealed`, `log_unlinked`, `read_failed`. */
+  proofOf({ day, line, record }: Match, index: number | undefined): string {
+    const { head, signed } = this.#newest
+    const name = `${dailyLog(day)}:${line}`
+    if (index === undefined || index >= head.size) {
+      throw new AuditError('not_sealed', `${name} is not sealed yet: try again after the next checkpoint`)
+    }
+    const path = inclusionRanges(index, head.size).map((span) => this.#rootOf(span))
+    if (!verifyInclusion(leafHash(record), { index, size: head.size }, path, head.root)) {
+      throw new AuditError(
+        'log_unlinked',
+        `${name} does not lead to the newest checkpoint; npx svc-sdk audit verify shows why`,
+      )
+    }
+    return proofText({ record, index, path, checkpoint: signed })
+  }
+
+  #rootOf(span: LeafSpan): Digest {
+    const key = `${span.start} ${span.end}`
+    const known = this.#roots.get(key)
+    if (known !== undefined) return known
+    const [root = ''] = rootsOf(nodeFileSystem, this.dir, [span])
+    if (this.#roots.size >= MAX_KNOWN_ROOTS) this.#roots.clear()
+    this.#roots.set(key, root)
+    return root
+  }
 }
 
 async function find(dir: string, filter: LogFilter): Promise<Match[]> {
-  const compiled = compileFilter(filter)
   const matches: Match[] = []
   const limit = filter.limit ?? Number.POSITIVE_INFINITY
+  for await (const match of matchesOf(dir, filter)) {
+    if (matches.length >= limit) break
+    matches.push(match)
+  }
+  return matches
+}
+
+/** The records of the log that match, in written order; lines that are not records are left out. */
+export async function* matchesOf(dir: string, filter: LogFilter): AsyncGenerator<Match, void, void> {
+  const compiled = compileFilter(filter)
   for (const { name, day } of await dailyFiles(dir)) {
     if (!compiled.day(day)) continue
     let offset = 0
     for await (const { bytes, number: line } of linesOf(join(dir, name))) {
-      if (matches.length >= limit) return matches
       const start = offset
       offset += bytes.length + 1
       // Most lines are skipped without being parsed.
       if (filter.traceId !== undefined && !bytes.includes(filter.traceId)) continue
       const record = objectIn(bytes)
       if (record === undefined || !isEnvelope(record) || !compiled.record(record)) continue
-      matches.push({ day, line, offset: start, record: Buffer.from(bytes), spanId: record.span_id })
+      yield { day, line, offset: start, record: Buffer.from(bytes), spanId: record.span_id }
     }
   }
-  return matches
 }

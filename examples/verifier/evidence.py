@@ -1,0 +1,204 @@
+#!/usr/bin/env python3
+"""
+Checks an evidence file, as `svc-sdk audit bundle` writes it, without running its page. Written from
+docs/audit-format.md alone. Exit 0: every record is proven and the page is one of svc-sdk, 1: not, 2: cannot be judged.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import sys
+from hashlib import sha256
+
+import proofs
+from canonical import NotCanonical, canonical, parse_object
+from keys import NEVER, Keys, key_id, read_keys
+from lines import INSTANT, utc_day
+from witnesses import cosigned_at, read_witness_keys
+
+START = '<script type="application/json" id="evidence">'
+PAGES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pages.txt")
+ESCAPED = {character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
+COUNTS, LISTS = ("more", "not_sealed"), ("records", "definitions")
+MEMBERS = {"evidence", "made_at", "made_by", "filter", *COUNTS, *LISTS}
+FILTER = "since until tenant tool server decision status trace_id span_id agent principal error escalation policy_sha256"
+
+
+class NotEvidence(ValueError):
+    """The file is not an evidence file, or was changed around its data."""
+
+
+def read_evidence(raw):
+    """The data of the page, which has nothing else that is not in a page of svc-sdk."""
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError:
+        raise NotEvidence("the file is not UTF-8")
+    start = text.find(START) + len(START)
+    end = text.find("<", start)
+    with open(PAGES, encoding="ascii") as file:
+        known = {line.split()[0] for line in file if line.strip()}
+    if start < len(START) or end < 0 or sha256((text[:start] + text[end:]).encode("utf-8")).hexdigest() not in known:
+        raise NotEvidence("around its data, the file is not a page of svc-sdk: it may show other than its data")
+    data = text[start:end]
+    value = parse_object(data)
+    if value is None or not is_evidence(value):
+        raise NotEvidence("its data is not that of an evidence file")
+    try:
+        written = canonical(value)
+    except NotCanonical:
+        written = ""
+    for character, escape in ESCAPED.items():
+        written = written.replace(character, escape)
+    if written != data:
+        raise NotEvidence("its data is not in the form in which it is written")
+    return value
+
+
+def is_evidence(value):
+    is_text = lambda one: isinstance(one, str)
+    return (
+        set(value) == MEMBERS
+        and value["evidence"] == 1
+        and value["evidence"] is not True
+        and is_text(value["made_at"])
+        and is_text(value["made_by"])
+        and all(type(value[name]) is float and value[name] >= 0 and value[name].is_integer() for name in COUNTS)
+        and all(isinstance(value[name], list) and all(map(is_text, value[name])) for name in LISTS)
+        and isinstance(value["filter"], dict)
+        and set(value["filter"]) <= set(FILTER.split())
+        and all(map(is_text, value["filter"].values()))
+    )
+
+
+def instant(text):
+    """Milliseconds since the epoch, None for another text."""
+    if utc_day(text) is None:
+        return None
+    match = INSTANT.fullmatch(text)
+    day = datetime.datetime(int(match[1]), int(match[2]), int(match[3]), tzinfo=datetime.timezone.utc)
+    time, zone = text[11 : len(text) - len(match[6])], match[6]
+    hours, minutes, *seconds = time.replace(",", ".").split(":")
+    shift = 0 if zone == "Z" else (1 if zone[0] == "+" else -1) * (int(zone[1:3]) * 60 + int(zone[4:6]))
+    whole, _, fraction = (seconds or ["0"])[0].partition(".")
+    if int(whole) == 60:
+        return None
+    of_day = ((int(hours) * 60 + int(minutes) - shift) * 60 + int(whole)) * 1000
+    return int(day.timestamp()) * 1000 + of_day + int((fraction + "000")[:3])
+
+
+def is_selected(record, chosen):
+    """Whether the record is of the selection that the file states."""
+    policy, principal = record.get("policy"), record.get("principal")
+    principal = principal if isinstance(principal, dict) else {}
+    named = lambda wanted, actual: actual == wanted or str(actual).startswith(f"{wanted}@")
+    equal = {"tenant": "tenant", "status": "status", "trace_id": "trace_id", "span_id": "span_id", "error": "error"}
+    equal["escalation"] = "escalation_id"
+    at = instant(record.get("ts"))
+    for name, wanted in chosen.items():
+        if name in equal:
+            fits = record.get(equal[name]) == wanted
+        elif name in ("tool", "server"):
+            fits = named(wanted, record.get(name))
+        elif name == "decision":
+            fits = isinstance(policy, dict) and policy.get("decision") == wanted
+        elif name == "agent":
+            fits = wanted in (record.get("agentRef"), record.get("nodeId"))
+        elif name == "principal":
+            fits = wanted in (principal.get("user"), principal.get("user_id"), principal.get("client_id"))
+        elif name == "policy_sha256":
+            fits = str(record.get("policy_sha256", "\0")).startswith(wanted)
+        else:
+            bound = instant(f"{wanted}T00:00:00Z" if len(wanted) == 10 else wanted)
+            fits = bound is not None and at is not None and (at >= bound if name == "since" else at < bound)
+        if not fits:
+            return False
+    return True
+
+
+def definition_failure(record, named):
+    event = record.get("event")
+    if not isinstance(event, dict) or not isinstance(event.get("text"), str):
+        return "it is not the record of a definition"
+    digest = sha256(event["text"].encode("utf-8", "surrogatepass")).hexdigest()
+    if digest != event.get("sha256"):
+        return "its definition has another hash"
+    return None if digest in named else "no record names its definition"
+
+
+def cosignature_failure(checkpoint, witnesses, quorum):
+    times = [cosigned_at(checkpoint, witness) for witness in witnesses]
+    if False in times:
+        return "a cosignature of its checkpoint is wrong"
+    valid = sum(time is not None for time in times)
+    return None if valid >= quorum else f"{valid} of {quorum} required witnesses cosigned its checkpoint"
+
+
+def check(raw, given, witnesses=(), quorum=None):
+    """The failures: triples of list, number from 1, and reason. @raise NotEvidence"""
+    evidence = read_evidence(raw)
+    if not evidence["records"]:
+        raise NotEvidence("it has no record")
+    keys = Keys()
+    keys.terms = {
+        key_id(key): {"key": key, "from": first, "until": until, "by": None} for key, (first, until) in given.items()
+    }
+    quorum = len(witnesses) if quorum is None else quorum
+    failures, named, logs = [], set(), {}
+    for name in LISTS:
+        places = set()
+        for number, text in enumerate(evidence[name], 1):
+            proof = proofs.parse(text)
+            reason, record = proofs.failure(proof, keys) if proof else ("it is not a proof of a record", None)
+            if reason is None:
+                origin, leaf = proof["checkpoint"]["origin"], proof["leaf"]
+                logs[origin] = max(logs.get(origin, 0), proof["checkpoint"]["size"])
+                if (origin, leaf) in places:
+                    reason = "it is in the file twice"
+                places.add((origin, leaf))
+                reason = reason or cosignature_failure(proof["checkpoint"], witnesses, quorum)
+                if name == "definitions":
+                    reason = reason or definition_failure(record, named)
+                else:
+                    # As `check-bundle`, which takes the definitions of every proven record.
+                    named.add(record.get("definition_sha256"))
+                    if not reason and not is_selected(record, evidence["filter"]):
+                        reason = "it is not of the selection that the file states"
+            if reason:
+                failures.append((name, number, reason))
+    return evidence, logs, failures
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("file")
+    parser.add_argument("--keys", required=True, help="file of trusted public key lines")
+    parser.add_argument("--witness-keys", help="file of verifier keys of witnesses that must have cosigned")
+    parser.add_argument("--quorum", type=int, help="how many of them, instead of all")
+    options = parser.parse_args()
+    try:
+        given = read_keys(options.keys)
+        witnesses = read_witness_keys(options.witness_keys) if options.witness_keys else ()
+        with open(options.file, "rb") as file:
+            raw = file.read()
+    except (OSError, ValueError) as error:
+        print(f"cannot be judged: {error}", file=sys.stderr)
+        sys.exit(2)
+    try:
+        evidence, logs, failures = check(raw, given, witnesses, options.quorum)
+    except NotEvidence as error:
+        print(f"NOT PROVEN: {error}")
+        sys.exit(1)
+    for origin, size in logs.items():
+        print(f"log {json.dumps(origin)}, a checkpoint of {size} leaves")
+    for name, number, reason in failures[:20]:
+        print(f"{name} {number}: {reason}")
+    print(f"selected, as the file says, by: {json.dumps(evidence['filter'])}")
+    print("not shown by such a file: whether these are all the records of the selection")
+    print(f"NOT PROVEN: {len(failures)} failures" if failures else f"proven: {len(evidence['records'])} records")
+    sys.exit(1 if failures else 0)
+
+
+if __name__ == "__main__":
+    main()

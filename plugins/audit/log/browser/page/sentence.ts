@@ -1,0 +1,67 @@
+// A record in one sentence.
+
+import { element, untrusted } from './dom.js'
+
+export type ShownRecord = Readonly<Record<string, unknown>>
+
+/** The member of an object; undefined of anything else. */
+export function memberOf(value: unknown, name: string): unknown {
+  return typeof value === 'object' && value !== null && Object.hasOwn(value, name)
+    ? (value as Record<string, unknown>)[name]
+    : undefined
+}
+
+export function sentenceOf(record: ShownRecord | undefined): (Node | string)[] {
+  if (record === undefined) return ['A line that is not a record.']
+  const { ts, tenant, server, tool, status, error, latency_ms: latency } = record
+  const time = element('time', {}, untrusted(ts))
+  const isEvent =
+    record['event'] !== undefined || (record['gateway'] !== undefined && record['gateway'] === server)
+  const caller = callerOf(record)
+  if (isEvent) {
+    return [
+      time,
+      ' — the gateway ',
+      untrusted(server),
+      ' recorded ',
+      untrusted(tool),
+      ...(caller ? [' by ', ...caller] : []),
+      '.',
+    ]
+  }
+  const isDenied = memberOf(record['policy'], 'decision') === 'deny'
+  const outcome = isDenied
+    ? ['was ', element('strong', {}, 'denied'), ' (', untrusted(error ?? 'no reason'), ')']
+    : [
+        'was allowed; ',
+        ...outcomeOf(status, error),
+        ` after ${typeof latency === 'number' ? latency : '?'} ms`,
+      ]
+  return [
+    time,
+    ' — ',
+    ...(caller ?? ['a caller without a name']),
+    ' of tenant ',
+    untrusted(tenant),
+    ' called ',
+    untrusted(tool),
+    ' of ',
+    untrusted(server),
+    ': it ',
+    ...outcome,
+    '.',
+  ]
+}
+
+function outcomeOf(status: unknown, error: unknown): (Node | string)[] {
+  if (status === 'ok') return ['it succeeded']
+  return ['it failed (', untrusted(error ?? 'error'), ')']
+}
+
+function callerOf({ principal, agentRef, nodeId }: ShownRecord): (Node | string)[] | undefined {
+  const agent = agentRef ?? nodeId
+  const names = ['user', 'user_id', 'client_id'].map((name) => memberOf(principal, name))
+  const person = names.find((name) => typeof name === 'string')
+  if (typeof agent !== 'string') return person === undefined ? undefined : [untrusted(person)]
+  return ['agent ', untrusted(agent), ...(person === undefined ? [] : [' for ', untrusted(person)])]
+}

@@ -1,0 +1,153 @@
+// The page of an evidence file, without its data: the same bytes for every file of a version, so that a reader's tool can
+// see that nothing around the data was changed. Its script are the modules of the verifier for browsers.
+
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { dirname, join } from 'node:path'
+import { sha256Hex } from '@svc/core/json'
+
+/** In the order of their imports. */
+const MODULES = [
+  'bytes',
+  'check-result',
+  'tree-walk',
+  'given-keys',
+  'signed-checkpoint',
+  'check-tlog-proof',
+  'page/dom',
+  'page/sentence',
+  'page/evidence',
+  'page/main',
+]
+
+export interface PageFrame {
+  /** Up to the data, which has no `<`. */
+  readonly before: string
+  readonly after: string
+}
+
+/** The end of the first part. */
+export const DATA_START = '<script type="application/json" id="evidence">'
+
+let made: PageFrame | undefined
+
+export function pageFrame(): PageFrame {
+  made ??= frameOf(scriptText())
+  return made
+}
+
+/** SHA-256 of both parts, one after the other, in hexadecimal. */
+export function frameHash({ before, after }: PageFrame = pageFrame()): string {
+  return sha256Hex(before + after)
+}
+
+function scriptText(): string {
+  // From the package, as the command may be a bundle that has no modules.
+  const folder = dirname(createRequire(import.meta.url).resolve('@svc/plugin-audit/browser'))
+  return MODULES.map((name) => withoutImports(readFileSync(join(folder, `${name}.js`), 'utf8'))).join('')
+}
+
+/** The modules share one scope in the page. */
+function withoutImports(code: string): string {
+  return code
+    .replaceAll(/^import [^;]*;\n/gm, '')
+    .replaceAll(/^export (?=async |function |const |class )/gm, '')
+    .replaceAll(/^(?:export \{\};|\/\/# sourceMappingURL=.*)\n?/gm, '')
+}
+
+function sourceHash(text: string): string {
+  return `'sha256-${Buffer.from(sha256Hex(text), 'hex').toString('base64')}'`
+}
+
+function frameOf(script: string): PageFrame {
+  const rules = [
+    "default-src 'none'",
+    `script-src ${sourceHash(script)}`,
+    `style-src ${sourceHash(STYLE)}`,
+    "base-uri 'none'",
+    "form-action 'none'",
+    "require-trusted-types-for 'script'",
+    "trusted-types 'none'",
+  ]
+  const before = `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="${rules.join('; ')}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="referrer" content="no-referrer">
+<title>Evidence from an audit log</title>
+<style>${STYLE}</style>
+</head>
+<body>
+${BODY}
+${DATA_START}`
+  return { before, after: `</script>\n<script type="module">${script}</script>\n</body>\n</html>\n` }
+}
+
+const STYLE = `
+:root { color-scheme: light dark; --line: #c9ccd1; --soft: #f3f4f6; --ok: #116329; --bad: #b3131b; --off: #57606a }
+@media (prefers-color-scheme: dark) {
+  :root { --line: #444c56; --soft: #1c2128; --ok: #57d364; --bad: #ff8b85; --off: #9da7b3 }
+}
+html { background: Canvas; color: CanvasText }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 64rem; margin: 2rem auto; padding: 0 1rem }
+h1 { font-size: 1.5rem } h2 { font-size: 1.15rem; margin-top: 2rem } h3 { font-size: 1rem }
+code, pre, textarea { font: 13px/1.45 ui-monospace, monospace; overflow-wrap: anywhere }
+pre { white-space: pre-wrap; background: var(--soft); padding: .75rem; border-radius: 4px; max-height: 24rem; overflow: auto }
+textarea { width: 100%; box-sizing: border-box; padding: .5rem }
+button { font: inherit; padding: .35rem 1rem; margin: .5rem 0 }
+table { border-collapse: collapse } td ul { margin: 0; padding-left: 1rem }
+th { text-align: left; font-weight: 600; vertical-align: top; padding: .15rem 1.5rem .15rem 0; white-space: nowrap }
+#verdict { border: 1px solid var(--line); border-left-width: 8px; padding: .75rem 1rem; font-weight: 600 }
+#records { list-style: none; padding: 0 }
+#records > li { border: 1px solid var(--line); border-left-width: 6px; margin: .4rem 0; padding: .4rem .8rem }
+summary { cursor: pointer } .mark { display: inline-block; min-width: 7.5rem }
+.ok { border-left-color: var(--ok) !important } .failed { border-left-color: var(--bad) !important }
+.ok > details > summary > .mark, li.ok > b, #verdict.ok { color: var(--ok) }
+.failed > details > summary > .mark, li.failed > b, #verdict.failed { color: var(--bad) }
+.unchecked > details > summary > .mark, li.unchecked > b, #verdict.unchecked { color: var(--off) }
+`
+
+const BODY = `<main>
+<h1>Evidence from an audit log</h1>
+<p id="verdict" class="unchecked" role="status">Not checked. Enter the public key of the log.</p>
+<noscript><p>The records are in this file, and are shown by its script. Without it, use the commands at the end.</p></noscript>
+<form id="form">
+<label for="keys">Public keys of the log, one a line (<code>ed25519:…</code>), and of witnesses that must have cosigned
+(<code>name+id+key</code>)</label>
+<textarea id="keys" rows="3" spellcheck="false" autocomplete="off"></textarea>
+<button>Check</button>
+</form>
+<p>Checked by code from this file, on your computer; nothing is sent. Who could change the records could change this code
+too, and make it say "proven": for a decision that matters, use one of the commands at the end.</p>
+<details><summary>Which key, and why is it not in this file?</summary>
+<p>Take the key from who runs the log, or from who audits it, by a way that does not pass through the sender of this file: a
+page that they control, a contract, an earlier audit. A key in this file would prove nothing: who makes other records signs
+them with a key of their own, and puts that key beside them.
+The operator writes the keys, with the leaves that each may sign, by
+<code>svc-sdk audit verify DIR --write-keys FILE</code>.</p></details>
+<h2>What this file has</h2>
+<table id="summary"></table>
+<p>The selection, the numbers of what is not here, and who made the file and when, are statements of its maker: no
+signature covers them.</p>
+<h2>Records</h2>
+<ol id="records"></ol>
+<button id="more" type="button" hidden>Show more</button>
+<h2>What it does not show</h2>
+<ul>
+<li>Whether these are all records of the selection. The maker may have left some out, and retention may have removed
+days. Whether the log itself is complete, <code>svc-sdk audit verify</code> on the log says.</li>
+<li>Calls that did not go through the gateway, and what a tool did with a call.</li>
+<li>The content of arguments and responses: records have their SHA-256.</li>
+<li>Whether the holder of the key rewrote the log before this checkpoint, unless a witness cosigned it or you kept an
+earlier checkpoint.</li>
+<li>Whether the log is the one you mean: compare its name above.</li>
+</ul>
+<h2>Check it without this page</h2>
+<pre>npx svc-sdk audit check-bundle FILE.html --keys KEYS
+python3 evidence.py FILE.html --keys KEYS</pre>
+<p>The first is of svc-sdk, the second in <code>examples/verifier</code> of its sources shares no code with it. Both read the
+data in this file without running the page, and compare the page with the one that svc-sdk writes. Each proof in the data is
+a <code>c2sp.org/tlog-proof@v1</code>, which other tools for transparency logs read.</p>
+</main>`
