@@ -11,9 +11,9 @@ import { evidenceOf, type LogFilter } from '@svc/plugin-audit/tools'
 import { LogBuilder, signerOf } from '../../../../../support/audit-log.js'
 
 export const DAY = '2026-11-21'
-export const signer = signerOf(7)
+const signer = signerOf(7)
 export const keyLine = publicKeyLine(signer.publicKey)
-export const definition = '{"description":"Refunds","name":"refund"}'
+const definition = '{"description":"Refunds","name":"refund"}'
 const SEED_OF_STRANGER = 99
 
 export interface EvidenceRig {
