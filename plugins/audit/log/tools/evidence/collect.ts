@@ -6,7 +6,7 @@ import { dailyFiles } from '../../files/daily-files.js'
 import { linesOf } from '../../files/lines.js'
 import { AuditError } from '../../format/errors.js'
 import { isEnvelope, objectIn } from '../../format/stored-record.js'
-import { type Match, matchesOf, Prover } from '../prove/prove.js'
+import { type Match, matchingLines, Prover } from '../prove/prove.js'
 import { compileFilter, type LogFilter } from '../read/filter.js'
 import { type Evidence, evidencePage, filterData } from './evidence-data.js'
 import { pageFrame } from './page-frame.js'
@@ -139,7 +139,7 @@ class Selection {
 
   async #read(dir: string, take: (match: Match, leaf: number) => void): Promise<Prover> {
     const prover = await Prover.open(dir)
-    for await (const batch of batches(matchesOf(dir, this.#filter))) {
+    for await (const batch of batches(matchingLines(dir, this.#filter))) {
       const leaves = await prover.leavesOf(batch)
       for (const [at, match] of batch.entries()) {
         const leaf = leaves[at]

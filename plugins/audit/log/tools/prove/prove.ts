@@ -146,7 +146,7 @@ export class Prover {
 async function find(dir: string, filter: LogFilter): Promise<Match[]> {
   const matches: Match[] = []
   const limit = filter.limit ?? Number.POSITIVE_INFINITY
-  for await (const match of matchesOf(dir, filter)) {
+  for await (const match of matchingLines(dir, filter)) {
     if (matches.length >= limit) break
     matches.push(match)
   }
@@ -154,7 +154,7 @@ async function find(dir: string, filter: LogFilter): Promise<Match[]> {
 }
 
 /** The records of the log that match, in written order; lines that are not records are left out. */
-export async function* matchesOf(dir: string, filter: LogFilter): AsyncGenerator<Match, void, void> {
+export async function* matchingLines(dir: string, filter: LogFilter): AsyncGenerator<Match, void, void> {
   const compiled = compileFilter(filter)
   for (const { name, day } of await dailyFiles(dir)) {
     if (!compiled.day(day)) continue
