@@ -55,12 +55,16 @@ class References {
     this.#root = root
   }
 
+  /** A reference may point to a member that no keyword makes a schema. */
   problem(): string | undefined {
-    const pending: JsonObject[] = [this.#root]
-    for (let schema = pending.pop(); schema !== undefined; schema = pending.pop()) {
+    const schemas = new Set([this.#root])
+    for (const schema of schemas) {
       const found = this.#problemOf(schema)
       if (found !== undefined) return found
-      for (const [, child] of childrenOf(schema)) pending.push(child)
+      for (const [, child] of childrenOf(schema)) schemas.add(child)
+      const { $ref } = schema
+      const target = $ref === undefined ? undefined : this.#target($ref)
+      if (isJsonObject(target)) schemas.add(target)
     }
     return undefined
   }
@@ -132,4 +136,21 @@ function childrenOf(schema: JsonObject): [keyword: string, child: JsonObject][] 
     if (isJsonObject(named)) add(keyword, Object.values(named))
   }
   return found
+}
+
+/** The schema with others in place of those of which it consists. */
+export function withSchemas(schema: JsonObject, change: (child: JsonObject) => JsonObject): JsonObject {
+  const one = (value: JsonValue): JsonValue => (isJsonObject(value) ? change(value) : value)
+  const kept = Object.entries(schema).map(([name, value]): [string, JsonValue] => {
+    if (Array.isArray(value)) return [name, isOne(keywords.list, name) ? value.map(one) : value]
+    if (!isJsonObject(value)) return [name, value]
+    if (isOne(keywords.one, name)) return [name, change(value)]
+    if (!isOne(keywords.named, name)) return [name, value]
+    return [name, Object.fromEntries(Object.entries(value).map(([member, inner]) => [member, one(inner)]))]
+  })
+  return Object.fromEntries(kept)
+}
+
+function isOne(names: readonly string[], name: string): boolean {
+  return names.includes(name)
 }

@@ -1,6 +1,7 @@
 // Validates values by the schemas of servers in one thread, one after the other. Each step has a time limit; past it the
-// thread is ended, and another one serves the next value.
-import { withinLimit } from '@svc/core'
+// thread is ended, and another one serves the next value. Users of the thread take turns, and one who needs much of its time
+// waits until it is free of him: his values are not checked for a minute.
+import { type Clock, withinLimit } from '@svc/core'
 import { type JsonObject, type JsonValue, messageOf, sha256Hex } from '@svc/core/json'
 import { BoundedMap } from '@svc/core/store'
 import { startWorker, Thread } from '@svc/core/thread'
@@ -16,6 +17,12 @@ const validateMs = 1_000
 const maxMemoryMb = 192
 /** Schemas that cannot be used, whose reason is remembered. */
 const maxRefused = 2_000
+/** Milliseconds of a step that are not counted. */
+const freeMs = 20
+/** Milliseconds of the thread beyond those for one user, in a minute. */
+const maxSpentMs = 1_000
+const minuteMs = 60_000
+const maxUsers = 10_000
 
 /** A schema with its digest. The text of a definition that was pinned does not change. */
 export interface DigestedSchema {
@@ -27,69 +34,127 @@ export function digested(schema: JsonObject): DigestedSchema {
   return { digest: sha256Hex(JSON.stringify(schema)), schema }
 }
 
-/** `unusable`: the schema is outside the limits, or is none. `overrun`: this value took too long. */
+/** `unchecked`: the schema or the value is outside the limits, the schema is none, or the user's values took too long. */
 export type SchemaResult =
   | { readonly kind: 'fits' }
   | ({ readonly kind: 'mismatch' } & Mismatch)
-  | { readonly kind: 'unusable' | 'overrun'; readonly reason: string }
+  | { readonly kind: 'unchecked'; readonly reason: string }
 
 const fits: SchemaResult = { kind: 'fits' }
 
+interface Spent {
+  readonly until: number
+  ms: number
+}
+
 export class SchemaThread {
+  #clock: Pick<Clock, 'monotonic'>
   #thread: Thread<SchemaMethods> | undefined
-  #queue: Promise<unknown> = Promise.resolve()
+  /** What waits, by user; the first user is the next. */
+  #waiting = new Map<string, (() => Promise<void>)[]>()
+  #running: Promise<void> | undefined
+  #spent = new BoundedMap<string, Spent>(maxUsers)
   #unusable = new BoundedMap<string, string>(maxRefused)
 
-  /** Never rejects for what a schema or a value is. */
-  check(schema: DigestedSchema, value: JsonValue): Promise<SchemaResult> {
+  constructor(clock: Pick<Clock, 'monotonic'>) {
+    this.#clock = clock
+  }
+
+  /** `user` is who causes the work: a caller at a server. Never rejects for what a schema or a value is. */
+  check(schema: DigestedSchema, value: JsonValue, user: string): Promise<SchemaResult> {
     const known = this.#unusable.get(schema.digest)
-    if (known !== undefined) return Promise.resolve({ kind: 'unusable', reason: known })
-    const checking = this.#queue.then(() => this.#check(schema, value))
-    this.#queue = checking.catch(() => undefined)
-    return checking
+    if (known !== undefined) return Promise.resolve({ kind: 'unchecked', reason: known })
+    return new Promise((resolve, reject) => {
+      const work = (): Promise<void> => this.#check(schema, value, user).then(resolve, reject)
+      const waiting = this.#waiting.get(user)
+      if (waiting === undefined) this.#waiting.set(user, [work])
+      else waiting.push(work)
+      this.#running ??= this.#runAll()
+    })
+  }
+
+  async #runAll(): Promise<void> {
+    for (const [user, [work, ...others]] of this.#waiting) {
+      this.#waiting.delete(user)
+      // Behind the other users; the iteration comes to it again.
+      if (others.length > 0) this.#waiting.set(user, others)
+      await work?.()
+    }
+    this.#running = undefined
   }
 
   async close(): Promise<void> {
-    await this.#queue
+    await this.#running
     await this.#thread?.close()
     this.#thread = undefined
   }
 
-  async #check(schema: DigestedSchema, value: JsonValue): Promise<SchemaResult> {
+  async #check(schema: DigestedSchema, value: JsonValue, user: string): Promise<SchemaResult> {
+    if (this.#spentBy(user).ms > maxSpentMs)
+      return { kind: 'unchecked', reason: 'those of calls before took too long' }
     const { digest } = schema
-    const found = this.#thread === undefined ? 'unknown' : await this.#validate(digest, value)
+    const found = this.#thread === undefined ? 'unknown' : await this.#validate(digest, value, user)
     if (found !== 'unknown') return found
-    const problem = schemaProblem(schema.schema) ?? (await this.#compile(schema))
+    const problem = schemaProblem(schema.schema) ?? (await this.#compile(schema, user))
     if (problem === undefined) {
-      const result = await this.#validate(digest, value)
-      return result === 'unknown' ? { kind: 'overrun', reason: 'the thread has ended' } : result
+      const result = await this.#validate(digest, value, user)
+      return result === 'unknown' ? { kind: 'unchecked', reason: 'the thread has ended' } : result
     }
     this.#unusable.set(digest, problem)
-    return { kind: 'unusable', reason: problem }
+    return { kind: 'unchecked', reason: problem }
   }
 
-  async #validate(digest: string, value: JsonValue): Promise<SchemaResult | 'unknown'> {
-    const mismatch = await this.#within(validateMs, (thread) => thread.call('validate', digest, value))
-    if (mismatch instanceof Error) return { kind: 'overrun', reason: mismatch.message }
-    if (mismatch === 'unknown') return mismatch
-    return mismatch === null ? fits : { kind: 'mismatch', ...mismatch }
+  async #validate(digest: string, value: JsonValue, user: string): Promise<SchemaResult | 'unknown'> {
+    const validated = await this.#within(validateMs, user, (thread) => thread.call('validate', digest, value))
+    if (validated instanceof Error) return { kind: 'unchecked', reason: validated.message }
+    const { found, ms } = validated
+    this.#spend(user, ms)
+    if (found === 'unknown') return found
+    if (found === 'error') return { kind: 'unchecked', reason: 'the value is too deep' }
+    return found === null ? fits : { kind: 'mismatch', ...found }
   }
 
-  async #compile({ digest, schema }: DigestedSchema): Promise<string | undefined> {
-    const failed = await this.#within(compileMs, (thread) => thread.call('compile', digest, schema))
-    return failed instanceof Error ? `it is not a schema: ${failed.message}` : undefined
+  async #compile({ digest, schema }: DigestedSchema, user: string): Promise<string | undefined> {
+    const ms = await this.#within(compileMs, user, (thread) => thread.call('compile', digest, schema))
+    if (ms instanceof Error) return `it is not a schema: ${ms.message}`
+    this.#spend(user, ms)
+    return undefined
+  }
+
+  /** What the user needed of the current minute. */
+  #spentBy(user: string): Spent {
+    const now = this.#clock.monotonic()
+    const known = this.#spent.get(user)
+    return known !== undefined && now < known.until ? known : { until: now + minuteMs, ms: 0 }
+  }
+
+  #spend(user: string, ms: number): void {
+    if (ms <= freeMs) return
+    const spent = this.#spentBy(user)
+    spent.ms += ms
+    this.#spent.set(user, spent)
   }
 
   /** The result of a step, or its error; the thread is ended if it takes longer. */
-  async #within<T>(ms: number, step: (thread: Thread<SchemaMethods>) => Promise<T>): Promise<T | Error> {
+  async #within<T>(
+    ms: number,
+    user: string,
+    step: (thread: Thread<SchemaMethods>) => Promise<T>,
+  ): Promise<T | Error> {
     const thread = await this.#started()
+    const stepping = step(thread).catch((error: Error) => {
+      const hasEnded = this.#thread !== thread
+      if (hasEnded) this.#spend(user, Number.POSITIVE_INFINITY)
+      return error
+    })
     try {
-      return await withinLimit(
-        'it',
-        step(thread).catch((error: Error) => error),
-        ms,
-      )
+      return await withinLimit('it', stepping, ms)
     } catch (error) {
+      // The process may have been busy for longer than the thread.
+      await new Promise((resolve) => setImmediate(resolve))
+      const late = await Promise.race([stepping, undefined])
+      if (late !== undefined) return late
+      this.#spend(user, Number.POSITIVE_INFINITY)
       if (this.#thread === thread) this.#thread = undefined
       await thread.close()
       return new Error(messageOf(error))

@@ -17,10 +17,16 @@ export interface Mismatch {
 export interface SchemaMethods {
   /** Its reply tells that the thread has loaded its modules. */
   started(): void
-  /** Compiles the schema, and keeps it under `digest`. Throws if it is not a schema. */
-  compile(digest: string, schema: JsonObject): void
-  /** Null if the value fits; `unknown` if no schema is kept under `digest`. */
-  validate(digest: string, value: JsonValue): Mismatch | 'unknown' | null
+  /** Compiles the schema, and keeps it under `digest`; returns the milliseconds. Throws if it is not a schema. */
+  compile(digest: string, schema: JsonObject): number
+  validate(digest: string, value: JsonValue): ValidatedValue
+}
+
+export interface ValidatedValue {
+  /** Null if the value fits; `unknown` if no schema is kept under the digest, `error` if the validator fails. */
+  readonly found: Mismatch | 'unknown' | 'error' | null
+  /** Milliseconds. */
+  readonly ms: number
 }
 
 const maxCompiled = 2_000
@@ -43,6 +49,8 @@ const options: Options = {
   // A name of Object.prototype is no member.
   ownProperties: true,
   messages: false,
+  // 19.99 is a multiple of 0.01.
+  multipleOfPrecision: 9,
   code: { regExp: Object.assign(linear, { code: 'linear' }) },
 }
 
@@ -100,15 +108,27 @@ function mismatchOf({ instancePath, keyword, params }: ErrorObject): Mismatch {
 const methods: SchemaMethods = {
   started: () => undefined,
   compile(digest, schema) {
+    const began = performance.now()
     compiled.set(digest, compile(schema))
+    return performance.now() - began
   },
   validate(digest, value) {
+    const began = performance.now()
     const validate = compiled.get(digest)
-    if (validate === undefined) return 'unknown'
-    if (validate(value)) return null
-    const [error] = validate.errors ?? []
-    return error === undefined ? { pointer: '', keyword: 'false schema' } : mismatchOf(error)
+    const found = validate === undefined ? 'unknown' : foundBy(validate, value)
+    return { found, ms: performance.now() - began }
   },
+}
+
+function foundBy(validate: ValidateFunction, value: JsonValue): ValidatedValue['found'] {
+  try {
+    if (validate(value)) return null
+  } catch {
+    // The value is too deep for the stack.
+    return 'error'
+  }
+  const [error] = validate.errors ?? []
+  return error === undefined ? { pointer: '', keyword: 'false schema' } : mismatchOf(error)
 }
 
 Calls.ofThread({ ...methods })

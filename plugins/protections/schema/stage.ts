@@ -23,9 +23,6 @@ export const schemaReasons = ['arguments_invalid', 'arguments_unchecked'] as con
 
 /** Schemas that are kept by the hash of their definition. */
 const maxKept = 2_000
-/** Time for which the calls of a caller are refused after one whose arguments took too long, in milliseconds. */
-const overrunMs = 60_000
-const maxOverruns = 10_000
 const maxPointer = 200
 
 const strictness: readonly SchemaEffect[] = ['off', 'report', 'enforce']
@@ -33,17 +30,14 @@ const strictness: readonly SchemaEffect[] = ['off', 'report', 'enforce']
 export class SchemaStage implements Stage {
   #config: SchemaConfig
   #tools: PatternMap<SchemaEffect>
-  #clock: Clock
   #meter: Meter | undefined
-  #thread = new SchemaThread()
+  #thread: SchemaThread
   #schemas = new BoundedMap<string, DigestedSchema>(maxKept)
-  /** When calls are checked again, by caller and tool. */
-  #overruns = new BoundedMap<string, number>(maxOverruns)
 
   constructor(config: SchemaConfig, clock: Clock, meter: Meter | undefined) {
     this.#config = config
     this.#tools = compilePatternMap(config.tools)
-    this.#clock = clock
+    this.#thread = new SchemaThread(clock)
     this.#meter = meter
   }
 
@@ -89,34 +83,36 @@ export class SchemaStage implements Stage {
   }
 
   /** They fit if they fit one of the schemas. */
-  async #check(call: Call, { args, reference }: CallRequest): Promise<SchemaResult> {
-    const caller = call.get(identity)
-    const key = `${caller === undefined ? '' : principalKeyOf(caller)} ${reference}`
-    const until = this.#overruns.get(key)
-    if (until !== undefined && this.#clock.monotonic() < until)
-      return { kind: 'overrun', reason: 'those of a call before took too long' }
+  async #check(call: Call, { args }: CallRequest): Promise<SchemaResult> {
     const served = call.get(servedDefinition)
     // A tool without MCP has no definition.
     if (served === undefined) return { kind: 'fits' }
-    let result: SchemaResult = { kind: 'unusable', reason: 'no definition of the tool is known' }
+    let result: SchemaResult = { kind: 'unchecked', reason: 'no definition of the tool is known' }
     for (const sha256 of served.judging) {
       const schema = this.#schemas.get(sha256) ?? this.#keep(sha256, await served.text(sha256))
       if (schema === undefined) continue
-      const checked = await this.#thread.check(schema, args)
+      const checked = await this.#thread.check(schema, args, userOf(call))
       if (checked.kind === 'fits') return checked
-      if (checked.kind === 'overrun') this.#overruns.set(key, this.#clock.monotonic() + overrunMs)
       result = checked
     }
     return result
   }
 
-  /** The schema in a definition; one without a schema takes any arguments. */
+  /** The schema in a definition; one without a schema takes any arguments. A boolean is one (JSON Schema 2020-12). */
   #keep(sha256: string, text: string | undefined): DigestedSchema | undefined {
     const definition = text === undefined ? undefined : parseJsonObject(text)
     if (definition === undefined) return undefined
     const { inputSchema } = definition
-    const schema = digested(isJsonObject(inputSchema) ? (inputSchema as DigestedSchema['schema']) : {})
+    // An array, for example, is no schema, and is refused as one.
+    const given = inputSchema === undefined || inputSchema === true ? {} : { allOf: [inputSchema] }
+    const schema = digested((isJsonObject(inputSchema) ? inputSchema : given) as DigestedSchema['schema'])
     this.#schemas.set(sha256, schema)
     return schema
   }
+}
+
+/** Who causes the work of a check. */
+export function userOf(call: Call): string {
+  const caller = call.get(identity)
+  return JSON.stringify([caller === undefined ? null : principalKeyOf(caller), call.target.server])
 }

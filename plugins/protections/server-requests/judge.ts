@@ -18,6 +18,7 @@ import { canonicalize, isJsonObject, type JsonObject, sha256Hex } from '@svc/cor
 import { compilePatternMap } from '@svc/core/match'
 import { BoundedMap } from '@svc/core/store'
 import { digested, type SchemaThread } from '../schema/schema-thread.js'
+import { userOf } from '../schema/stage.js'
 import { parseUrlHost, urlProblem } from '../shared/url-hosts.js'
 import { askedText, asksForSecret, imitatesGateway, maxText } from './asked-text.js'
 import type { RequestAction, ServerRequestsConfig } from './config.js'
@@ -93,7 +94,7 @@ export class ServerRequestJudge implements ServerRequestRules {
 
   async judgeReply(call: Call, asked: AskedRequest | undefined, reply: JsonObject): Promise<void> {
     const problem =
-      asked === undefined ? 'to a request that is not known' : await this.#replyProblem(asked, reply)
+      asked === undefined ? 'to a request that is not known' : await this.#replyProblem(call, asked, reply)
     if (problem === undefined) return
     this.#parts.meter?.count('svc_server_requests_refused_total')
     call.addFinding(
@@ -154,6 +155,7 @@ export class ServerRequestJudge implements ServerRequestRules {
 
   /** What is wrong with the client's response; an error and a refusal of the user are always right. */
   async #replyProblem(
+    call: Call,
     { method, params }: AskedRequest,
     { result, error }: JsonObject,
   ): Promise<string | undefined> {
@@ -167,7 +169,7 @@ export class ServerRequestJudge implements ServerRequestRules {
     if (params['mode'] === 'url') return content === undefined ? undefined : 'to a URL has content'
     const { requestedSchema } = params
     if (!isJsonObject(requestedSchema)) return 'to a form without a schema'
-    const checked = await this.#parts.schemas.check(digested(requestedSchema), content ?? {})
+    const checked = await this.#parts.schemas.check(digested(requestedSchema), content ?? {}, userOf(call))
     if (checked.kind === 'fits') return undefined
     return checked.kind === 'mismatch'
       ? `does not fit its form: ${checked.pointer || '/'} (${checked.keyword})`

@@ -22,8 +22,8 @@ export const serverRequestsProtection = defineProtection({
     if (config === undefined) return undefined
     return {
       create({ container, publicUrl }) {
-        const schemas = new SchemaThread()
         const clock = resolve(container, tokens.Clock)
+        const schemas = new SchemaThread(clock)
         let record: RecordEvent | undefined
         const rules = new ServerRequestJudge(config, {
           schemas,

@@ -4,11 +4,12 @@ import { expect } from 'chai'
 import { Chance } from '../../support/chance.js'
 import { propertyRuns } from '../../support/property-runs.js'
 import {
+  client,
   type Face,
   type Fields,
   handshakeText,
-  messageIn,
   type RawServer,
+  reasonIn,
   startRawServer,
 } from './raw-server.js'
 
@@ -86,7 +87,6 @@ function listed(kind: Kind, text: string): string {
 const faces: readonly Face[] = ['handshake', 'handshake, events', 'stateless', 'several servers']
 const callFaces: readonly Face[] = [...faces, 'invoke']
 const trust = { definitions: { trust: 'first_use' } } as const
-const client = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'c', version: '1' } }
 
 /** All that the server sends is as it was at first. */
 function restore(server: RawServer): void {
@@ -102,11 +102,6 @@ async function pinned(): Promise<RawServer> {
   return server
 }
 
-const reasonIn = (text: string): unknown => {
-  const { error, denial_reason: direct } = messageIn(text) as { error?: Fields; denial_reason?: unknown }
-  return direct ?? (error?.['data'] as Fields | undefined)?.['denial_reason']
-}
-
 describe('known definitions under attack', function () {
   this.timeout(120_000)
   const seed = Number(process.env['SVC_SEED'] ?? 1)
@@ -120,7 +115,7 @@ describe('known definitions under attack', function () {
       ),
     )
     const passed: string[] = []
-    const share = propertyRuns(200) / cases.length
+    const share = propertyRuns(120) / cases.length
     for (const { manipulation, place, kind, face } of cases) {
       if (chance.next() > share || (face === 'stateless' && place === 'a handshake')) continue
       const name = `seed ${seed}: ${kind}, ${manipulation}, in ${place}, at ${face}`

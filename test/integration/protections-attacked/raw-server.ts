@@ -5,80 +5,96 @@ import { STATELESS } from '../../support/mcp-revisions.js'
 import { startUpstream } from '../../support/upstream.js'
 
 export type Fields = Record<string, unknown>
-
-const faces = ['handshake', 'handshake, events', 'stateless', 'several servers', 'invoke'] as const
-export type Face = (typeof faces)[number]
+export type Face = 'handshake' | 'handshake, events' | 'stateless' | 'several servers' | 'invoke'
 
 export interface RawServer extends AsyncDisposable {
   readonly gateway: TestGateway
   /** The text of the result by method; it gets the params. */
   readonly results: Record<string, ((params: Fields) => string) | undefined>
-  /** In place of a result: HTTP status, or messages before it on a stream. */
-  status: number
+  /** Events before the result of a call, of a server that responds with events. */
+  readonly events: string[]
   /** Names of the tools and prompts that the server ran. */
   readonly ran: string[]
-  /** The whole text that the client gets. */
-  ask(face: Face, method: string, params?: Fields, headers?: Record<string, string>): Promise<string>
+  /** Methods of requests and notifications that came, but the handshake. */
+  readonly methods: string[]
+  /** The whole text that the client gets. `raw` is written in place of the value `@raw`. */
+  ask(face: Face, method: string, params?: Fields, raw?: string): Promise<string>
 }
 
-export const messageIn = (text: string): Fields =>
-  JSON.parse(/^(?:[^{]*data: )?(\{.*)$/ms.exec(text)?.[1]?.split('\n')[0] ?? '{}') as Fields
+/** The message in a response, or in its last event. */
+export function messageIn(text: string): Fields {
+  const [line = '{}'] = text
+    .split('\n')
+    .flatMap((one) => /^(?:data: )?(\{.*)$/.exec(one)?.[1] ?? [])
+    .slice(-1)
+  return JSON.parse(line) as Fields
+}
+
+/** The reason of a denial. */
+export function reasonIn(text: string): unknown {
+  const { error, denial_reason: direct } = messageIn(text) as { error?: Fields; denial_reason?: unknown }
+  return direct ?? (error?.['data'] as Fields | undefined)?.['denial_reason']
+}
+
+export const client = {
+  protocolVersion: '2025-11-25',
+  capabilities: {},
+  clientInfo: { name: 'c', version: '1' },
+}
 
 const serverInfo = { name: 's', version: '1.0.0' }
-const info = { protocolVersion: '2025-11-25', serverInfo }
-const discovered = {
-  resultType: 'complete',
-  supportedVersions: [STATELESS],
-  ttlMs: 0,
-  cacheScope: 'private',
-  _meta: { 'io.modelcontextprotocol/serverInfo': serverInfo },
+const handshakes: Readonly<Record<string, object>> = {
+  initialize: { protocolVersion: '2025-11-25', serverInfo },
+  'server/discover': {
+    resultType: 'complete',
+    supportedVersions: [STATELESS],
+    ttlMs: 0,
+    cacheScope: 'private',
+    _meta: { 'io.modelcontextprotocol/serverInfo': serverInfo },
+  },
 }
-const capabilities = { tools: {}, prompts: {}, resources: {} }
-
-/** The members before those of the test, as text without the closing brace. */
-export const handshakeText = (method: string, more: string): string => {
-  const own = { ...(method === 'initialize' ? info : discovered), capabilities }
-  return `${JSON.stringify(own).slice(0, -1)}${more === '' ? '' : `,${more}`}}`
+const capabilities = {
+  tools: {},
+  prompts: {},
+  resources: {},
+  completions: {},
+  logging: {},
+  tasks: { list: {} },
 }
 
-export async function startRawServer(
-  settings: Partial<GatewaySettings> | ((home: string) => Partial<GatewaySettings>),
-  shared: { readonly url?: string } = {},
-): Promise<RawServer & { readonly url: string }> {
+/** The result of a handshake as text, with more members. */
+export function handshakeText(method: string, more: string): string {
+  const own = JSON.stringify({ ...handshakes[method], capabilities })
+  return more === '' ? own : `${own.slice(0, -1)},${more}}`
+}
+
+export async function startRawServer(settings: Partial<GatewaySettings>): Promise<RawServer> {
   const ran: string[] = []
+  const methods: string[] = []
+  const events: string[] = []
   const results: RawServer['results'] = {}
-  const server = { status: 200, ran, results }
   const upstream = await startUpstream((call, response) => {
-    const {
-      id,
-      method = '',
-      params = {},
-    } = JSON.parse(call.body || '{}') as {
-      id?: unknown
-      method?: string
-      params?: Fields
-    }
-    if (id === undefined) {
-      response.writeHead(202).end()
-      return
-    }
+    const message = JSON.parse(call.body || '{}') as { id?: unknown; method?: string; params?: Fields }
+    const { id, method = '', params = {} } = message
+    if (handshakes[method] === undefined && method !== 'notifications/initialized') methods.push(method)
+    if (id === undefined || method === '') return void response.writeHead(202).end()
     if (method === 'tools/call' || method === 'prompts/get') ran.push(String(params['name']))
-    const isHandshake = method === 'initialize' || method === 'server/discover'
-    const result = results[method]?.(params) ?? (isHandshake ? handshakeText(method, '') : '{}')
+    const result =
+      results[method]?.(params) ?? (handshakes[method] === undefined ? '{}' : handshakeText(method, ''))
     const text = `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${result}}`
-    const isEvents = call.headers['x-events'] === '1' || (call.path.endsWith('/events') && !isHandshake)
-    const status = isHandshake ? 200 : server.status
-    if (isEvents) {
-      response.writeHead(200, { 'content-type': 'text/event-stream' }).end(`data: ${text}\n\n`)
-    } else response.writeHead(status, { 'content-type': 'application/json' }).end(text)
+    if (!call.path.endsWith('/events') || handshakes[method] !== undefined)
+      return void response.writeHead(200, { 'content-type': 'application/json' }).end(text)
+    const all = [...(method === 'tools/call' ? events : []), text]
+    response.writeHead(200, { 'content-type': 'text/event-stream' })
+    response.end(all.map((one) => `data: ${one}\n\n`).join(''))
   })
-  const gateway = await startTestGateway((home) => ({
-    targets: { files: shared.url ?? `mcp+${upstream.url}/`, events: `${upstream.url}/events` },
+  const gateway = await startTestGateway({
+    targets: { files: `mcp+${upstream.url}/`, events: `${upstream.url}/events` },
     federation: { list_ttl_ms: 0 },
-    ...(typeof settings === 'function' ? settings(home) : settings),
-  }))
-  const session: Record<string, string> = {}
-  const post = async (path: string, message: Fields, headers: Record<string, string>): Promise<Response> =>
+    ...settings,
+  })
+  let session: Record<string, string> = {}
+  const post = (path: string, message: Fields, raw = 'null', headers = {}): Promise<Response> =>
     fetch(`${gateway.url}${path}`, {
       method: 'POST',
       headers: {
@@ -86,54 +102,50 @@ export async function startRawServer(
         accept: 'application/json, text/event-stream',
         ...headers,
       },
-      body: JSON.stringify({ jsonrpc: '2.0', id: 1, ...message }),
+      body: JSON.stringify({ jsonrpc: '2.0', id: 1, ...message }).replace('"@raw"', () => raw),
     })
-  return Object.assign(server, {
+  /** Of 2026-07-28, with the headers of the message. */
+  const stateless = (method: string, params: Fields, raw?: string): Promise<Response> => {
+    const _meta = {
+      'io.modelcontextprotocol/protocolVersion': STATELESS,
+      'io.modelcontextprotocol/clientInfo': client.clientInfo,
+      'io.modelcontextprotocol/clientCapabilities': {},
+    }
+    const name = params['name'] ?? params['uri']
+    const headers = {
+      'mcp-protocol-version': STATELESS,
+      'mcp-method': method,
+      ...(typeof name === 'string' ? { 'mcp-name': name } : {}),
+    }
+    return post('/mcp/files', { method, params: { ...params, _meta } }, raw, headers)
+  }
+  const several = async (method: string, params: Fields, raw?: string): Promise<Response> => {
+    if (method === 'initialize' || session['mcp-session-id'] === undefined) {
+      const opened = await post('/mcp', { method: 'initialize', params: client })
+      session = { 'mcp-session-id': String(opened.headers.get('mcp-session-id')) }
+      if (method === 'initialize') return opened
+      await opened.text()
+    }
+    return post('/mcp', { method, params }, raw, session)
+  }
+  const sends: Readonly<Record<Face, (method: string, params: Fields, raw?: string) => Promise<Response>>> = {
+    handshake: (method, params, raw) => post('/mcp/files', { method, params }, raw),
+    'handshake, events': (method, params, raw) => post('/mcp/events', { method, params }, raw),
+    stateless,
+    'several servers': several,
+    invoke: (_method, { name, arguments: args }, raw) =>
+      gateway.invoke(`/mcp/files/${String(name)}@1.0.0`, raw ?? args),
+  }
+  return {
     gateway,
-    url: upstream.url,
-    async ask(face: Face, method: string, params: Fields = {}, headers: Record<string, string> = {}) {
-      if (face === 'handshake') return (await post('/mcp/files', { method, params }, headers)).text()
-      if (face === 'handshake, events') return (await post('/mcp/events', { method, params }, headers)).text()
-      if (face === 'invoke') {
-        const response = await gateway.invoke(
-          `/mcp/files/${String(params['name'])}@1.0.0`,
-          params['arguments'],
-          headers,
-        )
-        return response.text()
-      }
-      if (face === 'stateless') {
-        const _meta = {
-          'io.modelcontextprotocol/protocolVersion': STATELESS,
-          'io.modelcontextprotocol/clientInfo': { name: 'c', version: '1' },
-          'io.modelcontextprotocol/clientCapabilities': {},
-        }
-        const name = params['name'] ?? params['uri']
-        const more = {
-          'mcp-protocol-version': STATELESS,
-          'mcp-method': method,
-          ...(typeof name === 'string' ? { 'mcp-name': name } : {}),
-          ...headers,
-        }
-        return (await post('/mcp/files', { method, params: { ...params, _meta } }, more)).text()
-      }
-      const isFirst = method === 'initialize' || session['mcp-session-id'] === undefined
-      if (isFirst) {
-        const client = {
-          protocolVersion: '2025-11-25',
-          capabilities: {},
-          clientInfo: { name: 'c', version: '1' },
-        }
-        const opened = await post('/mcp', { method: 'initialize', params: client }, headers)
-        session['mcp-session-id'] = String(opened.headers.get('mcp-session-id'))
-        const text = await opened.text()
-        if (method === 'initialize') return text
-      }
-      return (await post('/mcp', { method, params }, { ...session, ...headers })).text()
-    },
+    results,
+    events,
+    ran,
+    methods,
+    ask: async (face, method, params = {}, raw) => (await sends[face](method, params, raw)).text(),
     async [Symbol.asyncDispose]() {
       await gateway[Symbol.asyncDispose]()
       await upstream[Symbol.asyncDispose]()
     },
-  })
+  }
 }
