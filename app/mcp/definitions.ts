@@ -1,5 +1,5 @@
 // Removes from lists and handshakes what a stage that knows definitions withholds from the caller.
-import type { DefinitionFilter, DefinitionKind, ReceivedDefinition } from '@svc/core'
+import { type Call, type DefinitionKind, definitionFilter, type ReceivedDefinition } from '@svc/core'
 import { isJsonObject } from '@svc/core/json'
 import { type ListKind, listForms } from './listing.js'
 import type { Fields } from './rpc-response.js'
@@ -18,13 +18,18 @@ interface Place {
 }
 
 /** Returns the same object if nothing is withheld. */
-export async function withKnownEntries(result: Fields, filter: DefinitionFilter): Promise<Fields> {
+export async function withKnownEntries(result: Fields, call: Call): Promise<Fields> {
+  const filter = call.get(definitionFilter)
+  if (filter === undefined) return result
   const places = kinds.flatMap(([member, kind]) => {
     const entries: unknown = result[member]
     return Array.isArray(entries) ? entries.flatMap((entry: unknown) => placeOf(member, kind, entry)) : []
   })
   if (places.length === 0) return result
-  const shown = await filter.mayShow(places.map(({ definition }) => definition))
+  const shown = await filter.mayShow(
+    call,
+    places.map(({ definition }) => definition),
+  )
   const withheld = new Set(places.flatMap(({ entry }, index) => (shown[index] === true ? [] : [entry])))
   if (withheld.size === 0) return result
   const members = new Set(places.map(({ member }) => member))
@@ -43,10 +48,11 @@ function placeOf(member: ListKind, kind: DefinitionKind, entry: unknown): Place[
 }
 
 /** A handshake is recognised by its member, as a response that is replayed does not name its method. */
-export async function withKnownInstructions(result: unknown, filter: DefinitionFilter): Promise<unknown> {
-  if (!isJsonObject(result)) return result
+export async function withKnownInstructions(result: unknown, call: Call): Promise<unknown> {
+  const filter = call.get(definitionFilter)
+  if (filter === undefined || !isJsonObject(result)) return result
   const { instructions, ...others } = result
   if (instructions === undefined) return result
-  const [isShown] = await filter.mayShow([{ kind: 'instructions', name: '', value: instructions }])
+  const [isShown] = await filter.mayShow(call, [{ kind: 'instructions', name: '', value: instructions }])
   return isShown === true ? result : others
 }

@@ -128,14 +128,14 @@ export class ResponseFilter {
   async #ofProtocol(message: Fields): Promise<Fields> {
     const { result } = message
     if (hasServerInfo(this.#request.method)) await this.#learn(result)
-    const filter = this.#control.call.get(definitionFilter)
-    const described = filter === undefined ? result : await withKnownInstructions(result, filter)
+    const { call } = this.#control
+    const described = await withKnownInstructions(result, call)
     if (!isListing(described)) return described === result ? message : { ...message, result: described }
     const version = await this.#caches.versions.of(this.#exchange.upstream(), this.#exchange.credential)
     this.#refineTarget(version)
     const allowed = filterListing(described, (kind, name) => this.#mayRequest(kind, name, version))
-    const filtered = filter === undefined ? allowed : await withKnownEntries(allowed, filter)
-    await this.#learnTools(version, filter === undefined ? result : filtered)
+    const filtered = await withKnownEntries(allowed, call)
+    await this.#learnTools(version, call.get(definitionFilter) === undefined ? result : filtered)
     const shown = isStatelessExchange(this.#exchange) ? forOneCaller(filtered, filtered !== result) : filtered
     return shown === result ? message : { ...message, result: shown }
   }

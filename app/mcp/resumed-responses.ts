@@ -4,6 +4,7 @@ import {
   type Call,
   type Clock,
   type Denied,
+  definitionFilter,
   denied,
   type Failed,
   failed,
@@ -113,6 +114,7 @@ export class ResumedResponses {
     copySlot(identity, this.#call, resumed)
     copySlot(redactor, this.#call, resumed)
     copySlot(verdict, this.#call, resumed)
+    copySlot(definitionFilter, this.#call, resumed)
     copySlot(serverRequestRules, this.#call, resumed)
     copySlot(serverMethodRules, this.#call, resumed)
     control.takeReferenceRules(this.#control)

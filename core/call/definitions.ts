@@ -1,5 +1,6 @@
 // What servers say of themselves to models: the definitions in their lists, and their instructions.
 
+import type { Call } from './call.js'
 import type { Reviewer } from './escalation.js'
 import { slot } from './slot.js'
 
@@ -15,10 +16,10 @@ export interface ReceivedDefinition {
 
 export interface DefinitionFilter {
   /**
-   * Whether the caller may get each of the definitions of one response. Rejects with `Refusal` if it cannot be known or
-   * recorded.
+   * Whether the caller may get each of the definitions of one response to `call`. Rejects with `Refusal` if it cannot be
+   * known or recorded.
    */
-  mayShow(received: readonly ReceivedDefinition[]): Promise<readonly boolean[]>
+  mayShow(call: Call, received: readonly ReceivedDefinition[]): Promise<readonly boolean[]>
 }
 
 /** Set by a stage that knows definitions; the gateway asks it before a list or a handshake goes to the caller. */

@@ -2,7 +2,6 @@
 import {
   type Call,
   type Clock,
-  type DefinitionFilter,
   identity,
   type Logger,
   type Meter,
@@ -54,7 +53,7 @@ export interface DefinitionParts {
   readonly tenant: string
 }
 
-export class CallDefinitions implements DefinitionFilter {
+export class CallDefinitions {
   #parts: DefinitionParts
   #call: Call
 

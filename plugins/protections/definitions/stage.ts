@@ -3,12 +3,14 @@ import {
   after,
   type Call,
   type CallRequest,
+  type DefinitionFilter,
   definitionFilter,
   type Finding,
   type MaybePromise,
   type Next,
   type Outcome,
   type PluginContext,
+  type ReceivedDefinition,
   resolve,
   resolveOptional,
   type ServedDefinition,
@@ -37,7 +39,7 @@ const firstUse = {
 /** A server that the invoke protocol reaches by MCP. */
 const mcpTarget = /^(?:mcp\+https?|stdio):/i
 
-export class DefinitionsStage implements Stage {
+export class DefinitionsStage implements Stage, DefinitionFilter {
   #config: DefinitionsConfig
   #locked: LockedDefinitions
   #context: PluginContext
@@ -83,12 +85,16 @@ export class DefinitionsStage implements Stage {
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {
     const parts = this.parts
-    call.set(definitionFilter, new CallDefinitions(parts, call))
+    call.set(definitionFilter, this)
     return after(call.request(), (request) =>
       request.kind === 'tool' || request.kind === 'prompt'
         ? after(this.#judge(parts, call, request), next)
         : next(),
     )
+  }
+
+  mayShow(call: Call, received: readonly ReceivedDefinition[]): Promise<readonly boolean[]> {
+    return new CallDefinitions(this.parts, call).mayShow(received)
   }
 
   explain(_call: Call, next: Next, say: (line: string) => void): MaybePromise<Outcome> {

@@ -84,8 +84,16 @@ function listed(kind: Kind, text: string): string {
   return `{"${kinds[kind].member}":[${text}]}`
 }
 
-const faces: readonly Face[] = ['handshake', 'handshake, events', 'stateless', 'several servers']
-const callFaces: readonly Face[] = [...faces, 'invoke']
+const faces: readonly Face[] = [
+  ...(['handshake', 'handshake, events', 'a resumed stream', 'stateless', 'several servers'] as const),
+]
+const callFaces: readonly Face[] = [
+  'handshake',
+  'handshake, events',
+  'stateless',
+  'several servers',
+  'invoke',
+]
 const trust = { definitions: { trust: 'first_use' } } as const
 
 /** All that the server sends is as it was at first. */
@@ -97,7 +105,7 @@ function restore(server: RawServer): void {
 async function pinned(): Promise<RawServer> {
   const server = await startRawServer({ protections: trust })
   restore(server)
-  for (const face of ['handshake', 'handshake, events'] as const)
+  for (const face of ['handshake', 'handshake, events', 'a resumed stream'] as const)
     for (const { method } of Object.values(kinds)) await server.ask(face, method)
   return server
 }

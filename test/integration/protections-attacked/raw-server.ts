@@ -5,7 +5,13 @@ import { STATELESS } from '../../support/mcp-revisions.js'
 import { startUpstream } from '../../support/upstream.js'
 
 export type Fields = Record<string, unknown>
-export type Face = 'handshake' | 'handshake, events' | 'stateless' | 'several servers' | 'invoke'
+export type Face =
+  | 'handshake'
+  | 'handshake, events'
+  | 'a resumed stream'
+  | 'stateless'
+  | 'several servers'
+  | 'invoke'
 
 export interface RawServer extends AsyncDisposable {
   readonly gateway: TestGateway
@@ -73,7 +79,15 @@ export async function startRawServer(settings: Partial<GatewaySettings>): Promis
   const methods: string[] = []
   const events: string[] = []
   const results: RawServer['results'] = {}
+  /** What the stream of a request that broke off would have had. */
+  let broken: string | undefined
   const upstream = await startUpstream((call, response) => {
+    const isResumed = call.path.endsWith('/resumed')
+    if (isResumed) response.setHeader('mcp-session-id', 's')
+    if (call.method === 'GET' && broken !== undefined) {
+      response.writeHead(200, { 'content-type': 'text/event-stream' }).end(`id: 1\ndata: ${broken}\n\n`)
+      return
+    }
     const message = JSON.parse(call.body || '{}') as { id?: unknown; method?: string; params?: Fields }
     const { id, method = '', params = {} } = message
     if (handshakes[method] === undefined && method !== 'notifications/initialized') methods.push(method)
@@ -82,14 +96,23 @@ export async function startRawServer(settings: Partial<GatewaySettings>): Promis
     const result =
       results[method]?.(params) ?? (handshakes[method] === undefined ? '{}' : handshakeText(method, ''))
     const text = `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${result}}`
-    if (!call.path.endsWith('/events') || handshakes[method] !== undefined)
+    if (!/events$|resumed$/.test(call.path) || handshakes[method] !== undefined)
       return void response.writeHead(200, { 'content-type': 'application/json' }).end(text)
+    if (isResumed) {
+      broken = text
+      response.writeHead(200, { 'content-type': 'text/event-stream' }).end('id: 0\ndata:\n\n')
+      return
+    }
     const all = [...(method === 'tools/call' ? events : []), text]
     response.writeHead(200, { 'content-type': 'text/event-stream' })
     response.end(all.map((one) => `data: ${one}\n\n`).join(''))
   })
   const gateway = await startTestGateway({
-    targets: { files: `mcp+${upstream.url}/`, events: `${upstream.url}/events` },
+    targets: {
+      files: `mcp+${upstream.url}/`,
+      events: `${upstream.url}/events`,
+      resumed: `${upstream.url}/resumed`,
+    },
     federation: { list_ttl_ms: 0 },
     ...settings,
   })
@@ -128,9 +151,21 @@ export async function startRawServer(settings: Partial<GatewaySettings>): Promis
     }
     return post('/mcp', { method, params }, raw, session)
   }
+  const resumed = async (method: string, params: Fields): Promise<Response> => {
+    const opened = await post('/mcp/resumed', { method: 'initialize', params: client })
+    const headers = { 'mcp-session-id': String(opened.headers.get('mcp-session-id')) }
+    if (method === 'initialize') return opened
+    await opened.text()
+    await (await post('/mcp/resumed', { method, params }, undefined, headers)).text()
+    const accept = { accept: 'text/event-stream', 'last-event-id': '0', ...headers }
+    const stream = await fetch(`${gateway.url}/mcp/resumed`, { headers: accept })
+    // A stream with what is no message ends without its end.
+    return new Response(await stream.text().catch(({ message }: Error) => message))
+  }
   const sends: Readonly<Record<Face, (method: string, params: Fields, raw?: string) => Promise<Response>>> = {
     handshake: (method, params, raw) => post('/mcp/files', { method, params }, raw),
     'handshake, events': (method, params, raw) => post('/mcp/events', { method, params }, raw),
+    'a resumed stream': resumed,
     stateless,
     'several servers': several,
     invoke: (_method, { name, arguments: args }, raw) =>

@@ -33,7 +33,7 @@ export async function shownTo(
   })
   let shown: readonly boolean[] = []
   await stage.handle(call, async () => {
-    shown = await call.need(definitionFilter).mayShow(received)
+    shown = await call.need(definitionFilter).mayShow(call, received)
     return served
   })
   return received.flatMap(({ name }, index) => (shown[index] === true ? [name] : []))
