@@ -1,6 +1,7 @@
 // Reads the request of an exchange in the form that the stages judge.
 import { after, attempt, type CallRequest, callRequest, type MaybePromise } from '@svc/core'
 import { canonicalize, isJsonObject, type JsonValue } from '@svc/core/json'
+import { formatReference } from '@svc/core/match'
 import type { CallControl } from '@svc/core/pipeline'
 import { idempotencyKeyOf, isIdempotencyKey, keyExpected } from '../http/call-headers.js'
 import type { ParsedBody } from '../http/client-exchange.js'
@@ -14,7 +15,7 @@ import { META_ESCALATION_ID, META_IDEMPOTENCY_KEY } from './protocol.js'
 import { withValidNames } from './references.js'
 import { type ServerVersions, UNVERSIONED } from './server-versions.js'
 import { type MessageSubject, messageSubject } from './subject.js'
-import { splitTaskIds } from './tasks.js'
+import { splitTaskIds, TASKS_PREFIX } from './tasks.js'
 import type { UiResources } from './ui-resources.js'
 
 const maxId = 1024
@@ -104,9 +105,22 @@ function read(
       round,
       shownBy:
         kind === 'resource' ? interfaces.shownBy({ server, upstream, version: known }, name) : undefined,
+      ofTasks: toolsOfTasks(exchange, method, known),
     }
     return withValidNames(() => callRequest(init))
   })
+}
+
+/** Of a request about tasks, the references of their tools. */
+function toolsOfTasks(
+  { server, tasks }: McpExchange,
+  method: string | null,
+  version: string,
+): readonly string[] | undefined {
+  if (method?.startsWith(TASKS_PREFIX) !== true || tasks === undefined) return undefined
+  // An id that is not the gateway's has no tool, and is refused.
+  const tools = tasks.flatMap(({ tool }) => (tool === '' ? [] : tool))
+  return tools.length === 0 ? undefined : tools.map((tool) => formatReference({ server, tool, version }))
 }
 
 function readBody(

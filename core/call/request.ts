@@ -46,10 +46,12 @@ export interface CallRequest {
   readonly round?: string
   /** The references of the tools whose user interface the resource is (MCP Apps): who may use one of them may read it. */
   readonly shownBy?: readonly string[]
+  /** The references of the tools whose tasks an MCP request is about: its response is theirs. */
+  readonly ofTasks?: readonly string[]
 }
 
 type DerivedField = 'reference' | 'readings' | 'canonicalArgs' | 'canonicalParams'
-type OptionalField = 'params' | 'escalationId' | 'rpcId' | 'round' | 'shownBy'
+type OptionalField = 'params' | 'escalationId' | 'rpcId' | 'round' | 'shownBy' | 'ofTasks'
 
 /** A request without its derived fields; `bytes` defaults to the size of the canonical arguments. */
 export type CallRequestInit = Omit<CallRequest, DerivedField | OptionalField | 'bytes'> & {
@@ -88,6 +90,7 @@ export function callRequest(init: CallRequestInit): CallRequest {
   if (init.rpcId !== undefined) request.rpcId = init.rpcId
   if (init.round !== undefined) request.round = init.round
   if (init.shownBy !== undefined) request.shownBy = init.shownBy
+  if (init.ofTasks !== undefined) request.ofTasks = init.ofTasks
   return frozen(request)
 }
 

@@ -1,3 +1,3 @@
 // Rewrites the responses of calls, for stages.
-export { rewriteOutcome } from './rewrite.js'
+export { isEventStream, rewriteOutcome } from './rewrite.js'
 export type { ResponseRewriter } from './rewriter.js'

@@ -29,7 +29,7 @@ export function rewriteOutcome(
     : rewriteBody(call, outcome, body, rewriter)
 }
 
-function isEventStream({ headers }: Completed): boolean {
+export function isEventStream({ headers }: Pick<Completed, 'headers'>): boolean {
   return /^text\/event-stream\b/i.test(String(headers['content-type']))
 }
 

@@ -1,5 +1,13 @@
 // The protection `flows`: data with a label does not go where the policy says it must not.
-import { callLabels, identity, owned, policyTokens, resolveOptional, sideEffects } from '@svc/core'
+import {
+  callLabels,
+  identity,
+  owned,
+  policyTokens,
+  resolveOptional,
+  responseChange,
+  sideEffects,
+} from '@svc/core'
 import { defineProtection } from '../shared/protection.js'
 import { type FlowsConfig, flowsSchema } from './config.js'
 import { FlowsStage, flowReasons } from './stage.js'
@@ -20,6 +28,7 @@ export const flowsProtection = defineProtection({
   ],
   reasons: [...flowReasons],
   uses: [identity, sideEffects, callLabels],
+  provides: [responseChange],
   metrics: { svc_flow_labels_total: { kind: 'counter', help: 'Labels that callers got with responses.' } },
   /** A preset has no labels of its own: which data is private, only the policy knows. */
   configure(settings) {

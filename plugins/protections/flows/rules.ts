@@ -1,6 +1,6 @@
 // The compiled section: which labels a call's response has, and which flows it would complete.
 import { type Call, type CallRequest, isSideEffecting, type RequiredApproval, sideEffects } from '@svc/core'
-import { canonicalize, sha256Hex } from '@svc/core/json'
+import { canonicalize, isJsonObject, sha256Hex } from '@svc/core/json'
 import { compilePatternSet, type PatternSet } from '@svc/core/match'
 import { type FlowsConfig, type labelDetectors, SIDE_EFFECTING } from './config.js'
 
@@ -11,6 +11,8 @@ interface LabelRule {
   readonly tools: PatternSet | undefined
   readonly detector: LabelDetector | undefined
 }
+
+export type DetectedLabel = readonly [detector: LabelDetector, label: string]
 
 export interface Flow {
   readonly from: string
@@ -54,7 +56,7 @@ export class FlowRules {
   }
 
   /** Labels that the response has if its content is such. */
-  detectedLabels(request: CallRequest): readonly (readonly [detector: LabelDetector, label: string])[] {
+  detectedLabels(request: CallRequest): readonly DetectedLabel[] {
     return this.#labels.flatMap(({ label, tools, detector }) =>
       detector !== undefined && fits(tools, request) ? [[detector, label] as const] : [],
     )
@@ -66,16 +68,32 @@ export class FlowRules {
     return this.#flows.filter(
       ({ to }) =>
         (to === SIDE_EFFECTING && isWrite) ||
-        this.#sinks.some(([name, tools]) => name === to && fits(tools, request)),
+        this.#sinks.some(([name, tools]) => name === to && isInSink(tools, request)),
     )
   }
 }
 
-/** Protocol messages have no tool; what a rule says of all tools applies to them too. */
-function fits(tools: PatternSet | undefined, { readings }: CallRequest): boolean {
-  return tools === undefined || tools.findReading(readings) !== undefined
+/** Of protocol messages, those about tasks have the tools of the tasks; what a rule says of all tools applies to the others. */
+function fits(tools: PatternSet | undefined, { kind, readings, ofTasks }: CallRequest): boolean {
+  if (tools === undefined) return true
+  const judged = kind === 'protocol' ? (ofTasks ?? []) : readings
+  return tools.findReading(judged) !== undefined
+}
+
+/** What a client responds to a server goes to any of its tools. */
+function isInSink(tools: PatternSet, request: CallRequest): boolean {
+  return isInput(request) ? tools.mayMatchServer(request.server) : fits(tools, request)
+}
+
+/** Whether the message is what a client responds to a server that asked back. */
+export function isInput({ kind, method, args }: CallRequest): boolean {
+  if (kind !== 'protocol') return false
+  if (method === 'tasks/update') return true
+  // An empty result confirms a message, and has no data.
+  const result = method === null && isJsonObject(args) ? args['result'] : undefined
+  return isJsonObject(result) && Object.keys(result).length > 0
 }
 
 export function isWriting(call: Call, request: CallRequest): boolean {
-  return isSideEffecting(request, call.get(sideEffects))
+  return isInput(request) || isSideEffecting(request, call.get(sideEffects))
 }

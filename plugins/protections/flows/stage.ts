@@ -7,7 +7,9 @@ import {
   type Denied,
   denialBy,
   type Finding,
+  type Identity,
   identity,
+  isStream,
   type MaybePromise,
   type Next,
   type Outcome,
@@ -15,18 +17,18 @@ import {
   principalKeyOf,
   resolve,
   resolveOptional,
+  responseChange,
   type Stage,
   tokens,
   verdict,
 } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
-import { type ResponseRewriter, rewriteOutcome } from '@svc/core/response'
+import { isEventStream, rewriteOutcome } from '@svc/core/response'
 import { type OpenMaps, openMaps } from '../shared/store.js'
-import { detectorsIn } from '../text/detectors.js'
-import { OVERLAP } from '../text/texts.js'
 import type { FlowsConfig } from './config.js'
-import { type LabelCause, Labels } from './labels.js'
-import { type Flow, FlowRules, isWriting } from './rules.js'
+import { type HeldLabels, Labels } from './labels.js'
+import { ResponseLabels } from './response-labels.js'
+import { type Flow, FlowRules, isInput, isWriting } from './rules.js'
 
 export const flowReasons = ['flow_denied', 'flow_label'] as const
 
@@ -49,7 +51,11 @@ export class FlowsStage implements Stage {
 
   async start(): Promise<void> {
     const maps = await openMaps(this.#context)
-    this.#open = { maps, labels: new Labels(maps, this.#rules.labels, this.#config.for_seconds * 1000) }
+    const { clock } = this.#parts
+    this.#open = {
+      maps,
+      labels: new Labels(maps, this.#rules.labels, this.#config.for_seconds * 1000, clock),
+    }
   }
 
   async stop(): Promise<void> {
@@ -60,7 +66,7 @@ export class FlowsStage implements Stage {
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {
     return after(call.request(), (request) => {
-      if (request.kind === 'protocol')
+      if (request.kind === 'protocol' && !isInput(request))
         return after(next(), (outcome) => this.#labelled(call, request, outcome))
       return this.#judged(call, request)
         .then(next)
@@ -110,13 +116,13 @@ export class FlowsStage implements Stage {
   ): Promise<Denied | undefined> {
     const held = await this.#labels.of(this.#unitOf(call))
     const [late, ...others] = flows.filter((flow) => held.has(flow.from) && !judged.includes(flow))
-    if (late !== undefined && this.#config.effect !== 'report' && call.get(verdict)?.mode !== 'observe')
+    if (late !== undefined && this.#isEnforced(call))
       return denialBy([this.#findingOf(late, held), ...others.map((flow) => this.#findingOf(flow, held))])
-    if (isWriting(call, request)) await this.#labels.give(serverKey(request.server), held)
+    if (isWriting(call, request)) await this.#labels.pass(this.#serverOf(call, request), held)
     return undefined
   }
 
-  #findingOf({ from, to, approval }: Flow, held: ReadonlyMap<string, LabelCause>): Finding {
+  #findingOf({ from, to, approval }: Flow, held: HeldLabels): Finding {
     const cause = held.get(from)
     const since =
       cause === undefined ? '' : `, since ${cause.at} by ${cause.reference} (trace ${cause.traceId})`
@@ -130,68 +136,32 @@ export class FlowsStage implements Stage {
 
   async #labelled(call: Call, request: CallRequest, outcome: Outcome): Promise<Outcome> {
     if (outcome.kind !== 'completed') return outcome
-    const given =
-      request.kind === 'protocol' ? [] : [...this.#rules.labelsOf(request), ...(call.get(callLabels) ?? [])]
-    const kept = await this.#labels.of(serverKey(request.server))
-    await this.#give(call, request, new Set(given), kept)
+    const given = request.kind === 'protocol' ? [] : (call.get(callLabels) ?? [])
     const detected = this.#rules.detectedLabels(request)
-    if (detected.length === 0) return outcome
-    return rewriteOutcome(call, request, outcome, this.#observer(call, request, detected))
-  }
-
-  async #give(
-    call: Call,
-    request: CallRequest,
-    names: ReadonlySet<string>,
-    inherited: ReadonlyMap<string, LabelCause> = new Map(),
-  ): Promise<void> {
-    if (names.size === 0 && inherited.size === 0) return
-    const { clock } = this.#parts
-    const cause = {
-      at: new Date(clock.now()).toISOString(),
-      reference: request.reference.slice(0, 256),
-      traceId: call.trace.traceId,
-    }
-    const labels = new Map([...inherited, ...[...names].map((name) => [name, cause] as const)])
-    await this.#labels.give(this.#unitOf(call), labels)
-    this.#parts.meter?.count('svc_flow_labels_total', labels.size)
-    call.addFinding({
-      ...findingOf('flow_label', [...labels.keys()].join(', ')),
-      isLate: true,
-      ruling: 'report',
+    const labels = new ResponseLabels({
+      call,
+      request,
+      labels: this.#labels,
+      holder: this.#unitOf(call),
+      server: this.#serverOf(call, request),
+      always: [...this.#rules.labelsOf(request), ...given],
+      detected,
+      ...this.#parts,
     })
+    const isLabelled = await labels.give()
+    // A resumed stream would have the response without its labels.
+    if (
+      (isLabelled || detected.length > 0) &&
+      this.#isEnforced(call) &&
+      call.get(responseChange) === undefined
+    )
+      call.set(responseChange, true)
+    const isOpen = isStream(outcome.body) && isEventStream(outcome)
+    return isOpen || detected.length > 0 ? rewriteOutcome(call, request, outcome, labels.observer()) : outcome
   }
 
-  /** Changes nothing; each part of a response waits until its labels stand. */
-  #observer(
-    call: Call,
-    request: CallRequest,
-    detected: ReturnType<FlowRules['detectedLabels']>,
-  ): ResponseRewriter {
-    const see = async <T>(value: T): Promise<T> => {
-      const found = await detectorsIn(value)
-      await this.#give(
-        call,
-        request,
-        new Set(detected.flatMap(([name, label]) => (found.has(name) ? [label] : []))),
-      )
-      return value
-    }
-    return {
-      result: see,
-      error: see,
-      message: see,
-      json: see,
-      text: see,
-      unreadable: undefined,
-      // What was not read may have all of them.
-      unread: async () => {
-        await this.#give(call, request, new Set(detected.map(([, label]) => label)))
-        return undefined
-      },
-      spansEvents: false,
-      context: OVERLAP,
-    }
+  #isEnforced(call: Call): boolean {
+    return this.#config.effect !== 'report' && call.get(verdict)?.mode !== 'observe'
   }
 
   get #parts() {
@@ -199,8 +169,17 @@ export class FlowsStage implements Stage {
     return { clock: resolve(container, tokens.Clock), meter: resolveOptional(container, tokens.Meter) }
   }
 
+  #callerOf(call: Call): Identity {
+    return call.get(identity) ?? { tenant: this.#context.tenant, authenticated: false, roles: [] }
+  }
+
+  /** What one tenant writes to a server labels what that tenant reads there. */
+  #serverOf(call: Call, { server }: CallRequest): string {
+    return `server:${JSON.stringify([this.#callerOf(call).tenant, server])}`
+  }
+
   #unitOf(call: Call): string {
-    const caller = call.get(identity) ?? { tenant: this.#context.tenant, authenticated: false, roles: [] }
+    const caller = this.#callerOf(call)
     const { tenant, issuer, userId, user, subject, client, clientId, unit } = caller
     const parts = {
       principal: [principalKeyOf(caller)],
@@ -213,10 +192,6 @@ export class FlowsStage implements Stage {
     // A caller without a user or a client shares the label of all like it.
     return `unit:${sha256Hex(JSON.stringify([this.#config.unit, tenant, ...parts.map((part) => part ?? null)]))}`
   }
-}
-
-function serverKey(server: string): string {
-  return `server:${server}`
 }
 
 function findingOf(reason: (typeof flowReasons)[number], detail: string): Finding {

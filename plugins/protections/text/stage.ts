@@ -66,8 +66,9 @@ export class TextStage implements Stage {
     return next()
   }
 
-  #checkArguments(call: Call, { kind, args, params }: CallRequest): MaybePromise<void> {
-    if (this.#effects.argument === 'off' || kind === 'protocol') return
+  /** Of a protocol's message too: the client's response to a server, or a method that is not known, can have a secret. */
+  #checkArguments(call: Call, { args, params }: CallRequest): MaybePromise<void> {
+    if (this.#effects.argument === 'off') return
     return this.#searchArguments(call, params === undefined ? args : { arguments: args, params })
   }
 
@@ -91,8 +92,8 @@ export class TextStage implements Stage {
     if (definition === 'off' && result === 'off') return outcome
     const isObserved = call.get(verdict)?.mode === 'observe'
     const isStripping = result === 'strip' && !isObserved
-    if ((isStripping || (definition === 'withhold' && !isObserved)) && call.get(responseChange) === undefined)
-      call.set(responseChange, true)
+    const isChanging = isStripping || result === 'withhold' || definition === 'withhold'
+    if (isChanging && !isObserved && call.get(responseChange) === undefined) call.set(responseChange, true)
     return rewriteOutcome(call, request, outcome, this.#rewriter(call, isStripping, isObserved))
   }
 

@@ -29,6 +29,11 @@ async function read(stage: Stage, caller: Caller = alice): Promise<void> {
   await send(stage, callOf(caller, 'files', 'read'))
 }
 
+/** With the holds of the call, as a dispatcher sends it. */
+async function sendSent(stage: Stage, call: Call): Promise<void> {
+  await sendWithHolds('protections', stage, call, async () => (await controlOf(call).commitHolds()) ?? served)
+}
+
 async function isDenied(
   stage: Stage,
   caller: Caller = alice,
@@ -51,6 +56,48 @@ describe('the protection of flows', () => {
     expect(await isDenied(stage)).to.equal(true)
     rig.clock.advance(2_000)
     expect(await isDenied(stage)).to.equal(false)
+  })
+
+  it('lets a label expire that callers pass on through servers, however often', async () => {
+    const { rig, stage } = await rigOf({ for_seconds: 60, effect: 'report' })
+    await using _ = rig
+    const bob = { ...alice, userId: 'bob' }
+    await read(stage)
+    for (let turn = 0; turn < 3; turn++) {
+      rig.clock.advance(18_000)
+      for (const caller of [alice, bob]) {
+        await sendSent(stage, callOf(caller, 'notes', 'write_note'))
+        await send(stage, callOf(caller === alice ? bob : alice, 'notes', 'show'))
+      }
+      expect([await isDenied(stage, alice), await isDenied(stage, bob)]).to.deep.equal([true, true])
+    }
+    rig.clock.advance(7_000)
+    expect([await isDenied(stage, alice), await isDenied(stage, bob)]).to.deep.equal([false, false])
+  })
+
+  it('keeps a newer label of a caller who gets an older one from a server', async () => {
+    const { rig, stage } = await rigOf({ for_seconds: 60, effect: 'report' })
+    await using _ = rig
+    const bob = { ...alice, userId: 'bob' }
+    await read(stage)
+    await sendSent(stage, callOf(alice, 'notes', 'write_note'))
+    rig.clock.advance(30_000)
+    await read(stage, bob)
+    await send(stage, callOf(bob, 'notes', 'show'))
+    rig.clock.advance(40_000)
+    expect([await isDenied(stage, alice), await isDenied(stage, bob)]).to.deep.equal([false, true])
+  })
+
+  it('labels what a server returns to the tenant that wrote to it', async () => {
+    const { rig, stage } = await rigOf({ effect: 'report' })
+    await using _ = rig
+    const other = { ...alice, userId: 'bob' }
+    await read(stage)
+    await sendSent(stage, callOf(alice, 'notes', 'write_note'))
+    const tenants = ['acme', 'other']
+    for (const tenant of tenants) await send(stage, callOf({ ...other, tenant }, 'notes', 'show'))
+    const denied = await Promise.all(tenants.map((tenant) => isDenied(stage, { ...other, tenant })))
+    expect(denied).to.deep.equal([true, false])
   })
 
   const others: readonly (readonly [string, Caller])[] = [

@@ -1,0 +1,87 @@
+// The labels that the response of one call gives its caller, before each part of it leaves.
+import type { Call, CallRequest, Clock, Finding, Meter } from '@svc/core'
+import type { ResponseRewriter } from '@svc/core/response'
+import { detectorsIn } from '../text/detectors.js'
+import { OVERLAP } from '../text/texts.js'
+import type { Labels } from './labels.js'
+import type { DetectedLabel } from './rules.js'
+
+export interface ResponseLabelParts {
+  readonly call: Call
+  readonly request: CallRequest
+  readonly labels: Labels
+  /** The keys of the caller and of the server in the store. */
+  readonly holder: string
+  readonly server: string
+  /** Labels of the response whatever it is. */
+  readonly always: readonly string[]
+  /** Labels by what is found in it. */
+  readonly detected: readonly DetectedLabel[]
+  readonly clock: Clock
+  readonly meter: Meter | undefined
+}
+
+export class ResponseLabels {
+  #parts: ResponseLabelParts
+  #reported = new Set<string>()
+
+  constructor(parts: ResponseLabelParts) {
+    this.#parts = parts
+  }
+
+  /** Gives the labels, those of the server as it has them now, and `found`. Whether there are any. */
+  async give(found: readonly string[] = []): Promise<boolean> {
+    const { labels, holder, server, always, request, call, clock, meter } = this.#parts
+    const names = new Set([...always, ...found])
+    const passed = await labels.of(server)
+    if (names.size === 0 && passed.size === 0) return false
+    await labels.pass(holder, new Map([...passed].filter(([name]) => !names.has(name))))
+    await labels.give(holder, names, {
+      at: new Date(clock.now()).toISOString(),
+      reference: request.reference.slice(0, 256),
+      traceId: call.trace.traceId,
+    })
+    const all = new Set([...names, ...passed.keys()])
+    meter?.count('svc_flow_labels_total', all.size)
+    const unreported = [...all].filter((name) => !this.#reported.has(name))
+    for (const name of unreported) this.#reported.add(name)
+    if (unreported.length > 0) call.addFinding(labelFinding(unreported))
+    return true
+  }
+
+  /** Changes nothing; each part of a response waits until its labels stand. */
+  observer(): ResponseRewriter {
+    const { detected } = this.#parts
+    const see = async <T>(value: T): Promise<T> => {
+      const found = detected.length === 0 ? undefined : await detectorsIn(value)
+      await this.give(detected.flatMap(([name, label]) => (found?.has(name) === true ? [label] : [])))
+      return value
+    }
+    return {
+      result: see,
+      error: see,
+      message: see,
+      json: see,
+      text: see,
+      unreadable: undefined,
+      // What was not read may have all of them.
+      unread: async () => {
+        await this.give(detected.map(([, label]) => label))
+        return undefined
+      },
+      spansEvents: false,
+      ...(detected.length === 0 ? {} : { context: OVERLAP }),
+    }
+  }
+}
+
+function labelFinding(names: readonly string[]): Finding {
+  return {
+    reason: 'flow_label',
+    stage: 'protections',
+    level: 'gateway',
+    detail: names.join(', '),
+    isLate: true,
+    ruling: 'report',
+  }
+}

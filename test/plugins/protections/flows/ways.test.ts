@@ -1,0 +1,341 @@
+// Ways to get labelled data without its label, and to send it away past the sinks: each ends in a denial.
+import type { ServerResponse } from 'node:http'
+import { expect } from 'chai'
+import { startTestGateway, type TestGateway } from '../../../support/gateway.js'
+import { TestIssuer } from '../../../support/issuer.js'
+import { event, type HttpResponse, info, json, type Message, result } from '../../../support/mcp-server.js'
+import { type RedisServer, startRedis } from '../../../support/redis.js'
+import { startUpstream } from '../../../support/upstream.js'
+
+type Params = Record<string, unknown>
+
+const flows = {
+  labels: [
+    { label: 'private', tools: ['files/*', 'files/prompts/*', 'files/resources/*'] },
+    { label: 'secret', tools: ['keys/*'], detector: 'secret' },
+  ],
+  sinks: { external: ['mail/send'] },
+  deny_flow: ['private -> external', 'secret -> external'],
+  effect: 'deny',
+}
+const token = 'ghp_0123456789abcdefghijABCDEFGHIJ012345'
+const said = (text: string) => ({ content: [{ type: 'text', text }] })
+
+describe('data with a label', function () {
+  this.timeout(60_000)
+  let redis: RedisServer
+  let issuer: TestIssuer
+  let gateway: TestGateway
+  let stop: () => Promise<void>
+  let callers = 0
+  let who: string
+  /** Open streams of the server, by the caller's `x-agent-ref`. */
+  const streams = new Map<string, ServerResponse>()
+
+  const server: HttpResponse = (message, response, { method: verb, headers }) => {
+    const method = String(message['method'] ?? '')
+    const params = (message['params'] ?? {}) as Params
+    const open = () => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders()
+      streams.set(String(headers['x-agent-ref']), response)
+    }
+    if (verb === 'GET') {
+      open()
+      const last = headers['last-event-id']
+      if (last === undefined) response.write(': open\n\n')
+      else
+        response.end(
+          `id: 2\n${event({ jsonrpc: '2.0', id: Number(String(last).slice(1)), result: said(token) })}`,
+        )
+      return
+    }
+    if (method === '') return response.writeHead(202).end()
+    if (params['name'] === 'slow') {
+      open()
+      response.write(': open\n\n')
+      return
+    }
+    if (params['name'] === 'cut') {
+      open()
+      response.end(`id: e${message['id']}\ndata:\n\n`)
+      return
+    }
+    if (params['name'] === 'error')
+      return json(response, { jsonrpc: '2.0', id: message['id'], error: { code: 1, message: token } })
+    if (params['name'] === 'broken')
+      return json(response, { jsonrpc: '2.0', id: message['id'], error: { code: 1, message: token } }, 500)
+    if (method === 'initialize')
+      return json(response, result(message, { ...info, capabilities: { tools: {} } }))
+    if (method === 'tools/list')
+      return json(
+        response,
+        result(message, {
+          tools: ['read', 'send'].map((name) => ({ name, inputSchema: { type: 'object' } })),
+        }),
+      )
+    if (params['task'] !== undefined)
+      return json(response, result(message, { task: { taskId: 't1', status: 'working', ttl: 60_000 } }))
+    if (method === 'tasks/get')
+      return json(
+        response,
+        result(message, { taskId: params['taskId'], status: 'completed', result: said(token) }),
+      )
+    if (method === 'prompts/get')
+      return json(
+        response,
+        result(message, { messages: [{ role: 'user', content: { type: 'text', text: token } }] }),
+      )
+    if (method === 'resources/read')
+      return json(response, result(message, { contents: [{ uri: 'a:b', text: token }] }))
+    if (method === 'completion/complete')
+      return json(response, result(message, { completion: { values: [token] } }))
+    json(response, result(message, said(token)))
+  }
+
+  before(async () => {
+    redis = await startRedis()
+    issuer = await TestIssuer.start()
+    const started = await Promise.all(
+      ['files', 'keys', 'notes', 'mail'].map((name) =>
+        startUpstream((call, response) => {
+          response.setHeader('mcp-session-id', `s-${name}`)
+          server(JSON.parse(call.body || '{}'), response, call)
+        }),
+      ),
+    )
+    const [files, keys, notes, mail] = started.map(({ url }) => url)
+    gateway = await startTestGateway({
+      targets: { files, keys, notes, mail },
+      quotas: { adapter: 'redis', redisUrl: redis.url },
+      dedupe: { redisUrl: redis.url },
+      authn: { oidc: issuer.oidc },
+      protections: { flows },
+    } as never)
+    stop = async () => {
+      for (const upstream of started) await upstream[Symbol.asyncDispose]()
+    }
+  })
+  after(async () => {
+    for (const stream of streams.values()) stream.destroy()
+    await gateway?.[Symbol.asyncDispose]()
+    await stop?.()
+    await issuer[Symbol.asyncDispose]()
+    await redis[Symbol.asyncDispose]()
+  })
+  beforeEach(() => {
+    who = `caller-${++callers}`
+  })
+
+  async function post(path: string, body: object, { as = who, ...headers }: Record<string, string> = {}) {
+    return fetch(`${gateway.url}${path}`, {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        accept: 'application/json, text/event-stream',
+        authorization: `Bearer ${await issuer.sign({ sub: as, tenant: 'acme' })}`,
+        'x-agent-ref': as,
+        ...headers,
+      },
+      body: JSON.stringify(body),
+    })
+  }
+
+  async function asked(path: string, method: string, params: object = {}, headers = {}): Promise<Message> {
+    const response = await post(path, { jsonrpc: '2.0', id: 1, method, params }, headers)
+    const text = await response.text()
+    return JSON.parse(/\{"jsonrpc".*\}/.exec(text)?.[0] ?? '{}')
+  }
+
+  const call = (server: string, name: string, more: object = {}, headers = {}) =>
+    asked(`/mcp/${server}`, 'tools/call', { name, arguments: {}, ...more }, headers)
+
+  const session = async (server: string, as = who): Promise<string> => {
+    const response = await post(
+      `/mcp/${server}`,
+      {
+        jsonrpc: '2.0',
+        id: 0,
+        method: 'initialize',
+        params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'c', version: '1' } },
+      },
+      { as },
+    )
+    await response.text()
+    return String(response.headers.get('mcp-session-id'))
+  }
+
+  async function atAll(name: string): Promise<Message> {
+    const headers = { 'mcp-session-id': await session('') }
+    const { result: list } = await asked('/mcp', 'tools/list', {}, headers)
+    expect(JSON.stringify(list)).to.contain(name)
+    return asked('/mcp', 'tools/call', { name, arguments: {} }, headers)
+  }
+
+  async function stream(
+    server: string,
+    headers: Record<string, string>,
+  ): Promise<ReadableStreamDefaultReader<Uint8Array>> {
+    const response = await fetch(`${gateway.url}/mcp/${server}`, {
+      headers: {
+        accept: 'text/event-stream',
+        authorization: `Bearer ${await issuer.sign({ sub: who, tenant: 'acme' })}`,
+        'x-agent-ref': who,
+        ...headers,
+      },
+    })
+    expect(response.status).to.equal(200)
+    return (response.body as ReadableStream<Uint8Array>).getReader()
+  }
+
+  /** Until `text` was read, or the end. */
+  async function read(reader: ReadableStreamDefaultReader<Uint8Array>, text = ''): Promise<string> {
+    let seen = ''
+    for (;;) {
+      const { done, value } = await reader.read()
+      if (done) return seen
+      seen += Buffer.from(value).toString()
+      if (text !== '' && seen.includes(text)) {
+        await reader.cancel()
+        return seen
+      }
+    }
+  }
+
+  /** As if the time of all labels were over. */
+  async function expire(): Promise<void> {
+    const keys = (await redis.send('KEYS', '*flow-labels*')) as string[]
+    for (const key of keys) await redis.send('DEL', key)
+  }
+
+  async function labelServer(): Promise<void> {
+    await call('files', 'read', {}, { as: 'writer' })
+    await call('notes', 'write_note', {}, { as: 'writer' })
+  }
+
+  const ways: Readonly<Record<string, () => Promise<unknown>>> = {
+    'a tool': () => call('files', 'read'),
+    'a tool over the invoke protocol': async () => (await post('/mcp/files/read@1', {})).text(),
+    'a tool over A2A': async () =>
+      (await post('/a2a/invoke', { to: 'files', toolAtVersion: 'read@1', args: {} })).text(),
+    'a tool at the endpoint of all servers': () => atAll('files__read'),
+    'a prompt': () => asked('/mcp/files', 'prompts/get', { name: 'p' }),
+    'a resource': () => asked('/mcp/files', 'resources/read', { uri: 'a:b' }),
+    'a completion': () =>
+      asked('/mcp/files', 'completion/complete', {
+        ref: { type: 'ref/prompt', name: 'p' },
+        argument: { name: 'a', value: 'b' },
+      }),
+    'an error': () => call('files', 'error'),
+    'an error with a status': () => call('files', 'broken'),
+    'an error with what a detector finds': () => call('keys', 'error'),
+    'an error with a status and what a detector finds': () => call('keys', 'broken'),
+    'a repeated call with its idempotency key, after the time': async () => {
+      const meta = { _meta: { 'svc/idempotency-key': `k-${who}` } }
+      await call('files', 'read', meta, { 'idempotency-key': `k-${who}` })
+      await expire()
+      await call('files', 'read', meta, { 'idempotency-key': `k-${who}` })
+    },
+    ...Object.fromEntries(
+      (['files', 'keys'] as const).map((server) => [
+        `a task of ${server} that ends after the time`,
+        async () => {
+          const begun = JSON.stringify(await call(server, 'read', { task: { ttl: 60_000 } }))
+          await expire()
+          const taskId = /"taskId":"([^"]+)"/.exec(begun)?.[1]
+          const got = await asked(`/mcp/${server}`, 'tasks/get', { taskId })
+          expect(JSON.stringify(got)).to.contain(token)
+        },
+      ]),
+    ),
+    ...Object.fromEntries(
+      (['files', 'keys'] as const).map((server) => [
+        `a response of ${server} on a resumed stream, after the time`,
+        async () => {
+          const id = await session(server)
+          const cut = await post(
+            `/mcp/${server}`,
+            { jsonrpc: '2.0', id: 7, method: 'tools/call', params: { name: 'cut', arguments: {} } },
+            { 'mcp-session-id': id },
+          )
+          const last = /^id: (.*)$/m.exec(await cut.text())?.[1] ?? 'e7'
+          await expire()
+          const seen = await read(await stream(server, { 'mcp-session-id': id, 'last-event-id': last }))
+          // What is withheld needs no label.
+          if (!seen.includes(token)) await call('files', 'read')
+        },
+      ]),
+    ),
+    'a message on a stream that was open before its server got the label': async () => {
+      const reader = await stream('notes', { 'mcp-session-id': await session('notes') })
+      await labelServer()
+      streams
+        .get(who)
+        ?.write(
+          event({ jsonrpc: '2.0', method: 'notifications/message', params: { level: 'info', data: 'x' } }),
+        )
+      await read(reader, 'notifications/message')
+    },
+    'a response on a stream that was open before its server got the label': async () => {
+      const response = await post('/mcp/notes', {
+        jsonrpc: '2.0',
+        id: 5,
+        method: 'tools/call',
+        params: { name: 'slow', arguments: {} },
+      })
+      await labelServer()
+      streams.get(who)?.end(event({ jsonrpc: '2.0', id: 5, result: said('x') }))
+      await response.text()
+    },
+    'a response that began before the time and came after it': async () => {
+      const response = await post('/mcp/files', {
+        jsonrpc: '2.0',
+        id: 5,
+        method: 'tools/call',
+        params: { name: 'slow', arguments: {} },
+      })
+      await expire()
+      streams.get(who)?.end(event({ jsonrpc: '2.0', id: 5, result: said('x') }))
+      await response.text()
+    },
+  }
+  for (const [what, get] of Object.entries(ways)) {
+    it(`has it when it comes by ${what}`, async () => {
+      await get()
+      const { error } = (await call('mail', 'send')) as { error?: { data?: Params } }
+      expect(error?.data?.['denial_reason']).to.equal('flow_denied')
+    })
+  }
+
+  const sinks: Readonly<Record<string, () => Promise<unknown>>> = {
+    'a call': async () => (await call('mail', 'send'))['error'],
+    'a call over the invoke protocol': async () => (await post('/mcp/mail/send@1', {})).json(),
+    'a call over A2A': async () =>
+      (await post('/a2a/invoke', { to: 'mail', toolAtVersion: 'send@1', args: {} })).json(),
+    'a call at the endpoint of all servers': async () => (await atAll('mail__send'))['error'],
+    'a call with a task': async () => (await call('mail', 'send', { task: { ttl: 1 } }))['error'],
+    'what a model is asked for': async () =>
+      (
+        await post('/mcp/mail', {
+          jsonrpc: '2.0',
+          id: 3,
+          result: { role: 'assistant', model: 'm', content: { type: 'text', text: 'x' } },
+        })
+      ).json(),
+    'what a user is asked for': async () =>
+      (
+        await post('/mcp/mail', { jsonrpc: '2.0', id: 3, result: { action: 'accept', content: { a: 'x' } } })
+      ).json(),
+  }
+  for (const [what, send] of Object.entries(sinks)) {
+    it(`does not leave by ${what}`, async () => {
+      await call('files', 'read')
+      expect(JSON.stringify(await send())).to.contain('flow_denied')
+    })
+  }
+
+  it('does not keep a client from confirming a message of the server', async () => {
+    await call('files', 'read')
+    const { status } = await post('/mcp/mail', { jsonrpc: '2.0', id: 3, result: {} })
+    expect(status).to.equal(202)
+  })
+})
