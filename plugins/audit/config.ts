@@ -85,7 +85,7 @@ export const auditSchema = z
       .enum(['auto', 'on', 'off'])
       .default('auto')
       .describe(
-        'A thread that signs records in parallel to the event loop; `auto`: on if there is a second core.',
+        'A thread that signs records in parallel to the event loop; `auto`: on if there is a core more than workers.',
       ),
     checkpoints: z
       .boolean()

@@ -3,6 +3,7 @@
 import { resolve as resolvePath } from 'node:path'
 import {
   type Appender,
+  hostOf,
   type Ids,
   type Lease,
   type PluginContext,
@@ -165,7 +166,18 @@ function acquireLog(config: AuditConfig, context: PluginContext, signers: LogSig
   const checkpoints = config.checkpoints ? { intervalMs } : (false as const)
   const minFreeBytes = config.minFreeMb * 1_048_576
   const exports = exportsOf(config.export, context)
-  const settings = { dir, retentionDays, minFreeBytes, checkpoints, threads, hold, ...log, presign }
+  const { workers: processes } = hostOf(context.container)
+  const settings = {
+    dir,
+    retentionDays,
+    minFreeBytes,
+    checkpoints,
+    threads,
+    processes,
+    hold,
+    ...log,
+    presign,
+  }
   const logger = resolve(context.container, tokens.Logger)
   const clock = resolve(context.container, tokens.Clock)
   const meter = resolve(context.container, tokens.Meter)

@@ -39,8 +39,10 @@ export interface AppenderConfig {
   quorum?: number | undefined
   /** Days that retention does not remove. */
   hold?: readonly LegalHold[]
-  /** Whether a thread signs in parallel to the event loop; default `auto`: on if there is a second core. */
+  /** Whether a thread signs in parallel to the event loop; default `auto`: on if there is a core more than processes. */
   threads?: 'auto' | 'on' | 'off'
+  /** Processes of this host that append at the same time, for `threads`; default 1. */
+  processes?: number | undefined
 }
 
 export interface AppenderLimits extends UploadLimits {
@@ -190,9 +192,12 @@ function requireSigner(path: string, signer: Signer | undefined): void {
   throw configError(path, `has the keyId ${keyId}, but the id of its publicKey is ${keyIdOf(publicKey)}`)
 }
 
-/** With one core, a thread would only compete with the event loop. */
-export function usesThreads({ threads = 'auto' }: AppenderConfig): boolean {
-  return threads === 'on' || (threads === 'auto' && availableParallelism() > 1)
+/** Without a core more than the processes that append, a thread would only compete with their event loops. */
+export function usesThreads(
+  { threads = 'auto', processes = 1 }: Pick<AppenderConfig, 'threads' | 'processes'>,
+  cores = availableParallelism(),
+): boolean {
+  return threads === 'on' || (threads === 'auto' && cores > processes)
 }
 
 function configError(path: string, what: string): AuditError {

@@ -3,6 +3,7 @@ import { readdirSync } from 'node:fs'
 import { promisify } from 'node:util'
 import { Worker } from 'node:worker_threads'
 import type { SigningWorkerData } from '@svc/plugin-audit/internal/log/signing/signing-thread'
+import { usesThreads } from '@svc/plugin-audit/internal/log/writer/config'
 import {
   type AppenderOptions,
   type AuditEnvelope,
@@ -67,6 +68,20 @@ async function appendUntil(
 }
 
 describe('a log with a signing thread', () => {
+  it('is used if there is a core more than processes that append, unless the policy says', () => {
+    const rows = [
+      ['auto', 1, 1, false],
+      ['auto', 1, 2, true],
+      ['auto', 2, 2, false],
+      ['auto', 2, 3, true],
+      ['on', 2, 1, true],
+      ['off', 1, 8, false],
+    ] as const
+    for (const [threads, processes, cores, isUsed] of rows) {
+      expect(usesThreads({ threads, processes }, cores), `${threads} ${processes} ${cores}`).to.equal(isUsed)
+    }
+  })
+
   const dir = temporaryDir()
 
   it('has every record in order with its signature, most of them from the thread', async () => {
