@@ -25,7 +25,11 @@ export async function openGateway(
 ) {
   const output = new GatewayOutput(io.outLine, 1, flags)
   const { logger } = output
-  const telemetry = await openTelemetry(process.env, { version: CORE_VERSION }, logger)
+  const telemetry = await openTelemetry(
+    process.env,
+    { version: CORE_VERSION, worker: worker?.number },
+    logger,
+  )
   const builder = new GatewayBuilder(
     {
       ...settings,

@@ -11,7 +11,7 @@ export interface OperatedGateway {
   container(): DependencyContainer
   policySha256(): string | null
   /** Undefined if the policy in force names no shadow policy. */
-  shadowStatus(): object | undefined
+  shadowStatus(): Promise<object | undefined>
   reloadFile(cause: ReloadCause): Promise<ReloadedPolicy>
 }
 

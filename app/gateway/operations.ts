@@ -89,7 +89,7 @@ export function definitionOperations(container: () => DependencyContainer): Oper
 }
 
 /** `status` returns undefined if the policy in force names no shadow policy. */
-export function shadowOperation(status: () => object | undefined): Operation {
+export function shadowOperation(status: () => Promise<object | undefined>): Operation {
   return operation({
     method: 'GET',
     path: '/api/policy/shadow',
@@ -107,7 +107,7 @@ export function shadowOperation(status: () => object | undefined): Operation {
       differences: z.array(z.looseObject({})).optional(),
     }),
     async run() {
-      const shadow = status()
+      const shadow = await status()
       if (shadow !== undefined) return shadow
       throw new Refusal(
         'TARGET_NOT_FOUND',

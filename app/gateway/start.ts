@@ -23,6 +23,7 @@ import { gatewayOperations } from './admin-operations.js'
 import { GatewayBuilder } from './builder.js'
 import { type CallListenerParts, type Listener, openCallListener } from './call-listener.js'
 import { gatewayBlocks } from './gateway-blocks.js'
+import type { ShadowStatus } from './gateway-shadow.js'
 import { lazyConsole } from './lazy-console.js'
 import { listenAdmin } from './listen-admin.js'
 import type { GatewayOptions, GatewaySettings } from './options.js'
@@ -154,13 +155,8 @@ export class Gateway implements GatewayHandle {
     const local = createServers(bindings, server, upstream)
     const { link } = this.#parts
     const servers = link === undefined ? local : await createSharedServers(local, server, link.commands)
-    const policies = new Policies(
-      this.#builder,
-      server.drainMs,
-      this.#metrics?.calls,
-      servers,
-      blocking.stage,
-    )
+    const calls = this.#metrics?.calls
+    const policies = new Policies(this.#builder, server.drainMs, calls, servers, blocking.stage)
     const mcp = createMcpProxy(bindings, server, servers, memory)
     this.#admin = admin
     this.#policies = policies
@@ -211,7 +207,7 @@ export class Gateway implements GatewayHandle {
         ...gatewayOperations({
           container: () => requireStarted(this.#policies).current.container,
           policySha256: () => requireStarted(this.#policies).sha256,
-          shadowStatus: () => requireStarted(this.#policies).shadow?.status,
+          shadowStatus: async () => this.#parts.link?.shadow() ?? this.shadowStatus(),
           reloadFile: (cause) => this.reloadFile(cause),
         }),
         ...blockOperations,
@@ -221,6 +217,9 @@ export class Gateway implements GatewayHandle {
       link: this.#parts.link,
     })
   }
+
+  /** That of this process. */
+  readonly shadowStatus = (): ShadowStatus | undefined => this.#policies?.shadow?.status
 
   /** One key for the gateway's life, created when the first session begins. */
   #sessionBinding(host: HostConfig): MaybePromise<SessionBinding> {

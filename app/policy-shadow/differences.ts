@@ -45,8 +45,7 @@ export class Differences {
     this.#counts[result]++
     if (difference === undefined) return
     const tool = difference.tool.slice(0, MAX_NAME)
-    const { in_force, shadow, reason } = difference
-    const key = JSON.stringify([tool, in_force, shadow, reason])
+    const key = keyOf({ ...difference, tool })
     const known = this.#differences.get(key)
     if (known !== undefined) known.calls++
     // Callers choose the names of tools; the number of calls counts all.
@@ -71,5 +70,28 @@ export class Differences {
         .sort((a, b) => b.calls - a.calls)
         .map(({ first, calls }) => ({ ...first, calls })),
     }
+  }
+}
+
+function keyOf({ tool, in_force, shadow, reason }: Difference): string {
+  return JSON.stringify([tool, in_force, shadow, reason])
+}
+
+/** The report of several processes with one candidate. */
+export function sumOf(reports: readonly [ShadowReport, ...ShadowReport[]]): ShadowReport {
+  const all = new Map<string, CountedDifference>()
+  for (const one of reports.flatMap(({ differences }) => differences)) {
+    const key = keyOf(one)
+    all.set(key, { ...one, ...all.get(key), calls: one.calls + (all.get(key)?.calls ?? 0) })
+  }
+  const total = (count: (report: ShadowReport) => number): number =>
+    reports.reduce((sum, report) => sum + count(report), 0)
+  return {
+    policy_sha256: reports[0].policy_sha256,
+    judged: total(({ judged }) => judged),
+    of: total(({ of }) => of),
+    failed: total(({ failed }) => failed),
+    different: total(({ different }) => different),
+    differences: [...all.values()].sort((a, b) => b.calls - a.calls).slice(0, MAX_DIFFERENCES),
   }
 }

@@ -57,7 +57,7 @@ const closeMs = 5_000
 /** Undefined if the environment asks for none, or, with a warning, if the packages are not installed. */
 export async function openTelemetry(
   env: TelemetryVariables,
-  { version }: { readonly version: string },
+  { version, worker }: { readonly version: string; readonly worker?: number | undefined },
   logger: Logger,
 ): Promise<Telemetry | undefined> {
   const wanted = [...wantedSignals(env, logger)]
@@ -68,7 +68,7 @@ export async function openTelemetry(
       import('@opentelemetry/resources'),
     ])
     api.diag.setLogger(diagnosticsTo(logger), api.DiagLogLevel.WARN)
-    const resource = resourceOf(resources, version)
+    const resource = resourceOf(resources, version, worker)
     const metrics = new GatewayMetrics(logger)
     const losses = wanted.map((signal) => new SignalLosses(signal, logger, queueOf(env, signal)))
     countLosses(losses, metrics)
@@ -94,16 +94,22 @@ function resourceOf(
     resourceFromAttributes,
   }: typeof import('@opentelemetry/resources'),
   version: string,
+  worker: number | undefined,
 ): SignalParts['resource'] {
+  const name = 'service.instance.id'
   const own = resourceFromAttributes({
     'service.name': 'svc-gateway',
     'service.version': version,
     // Several processes may have one name; their counters must not be taken for one.
-    'service.instance.id': randomUUID(),
+    [name]: randomUUID(),
   })
+  const given = detectResources({ detectors: [envDetector] })
+  const instance = given.attributes[name]
+  const isShared = worker !== undefined && instance !== undefined
   return defaultResource()
     .merge(own)
-    .merge(detectResources({ detectors: [envDetector] }))
+    .merge(given)
+    .merge(resourceFromAttributes(isShared ? { [name]: `${instance}/${worker}` } : {}))
 }
 
 function queueOf(env: TelemetryVariables, signal: Signal): number {

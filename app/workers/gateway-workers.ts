@@ -231,6 +231,10 @@ export class GatewayWorkers {
       },
       reload: (policy, cause) => resultOf(this.reload(() => policy ?? this.#parts.readFile(), cause)),
       metrics: () => this.#metrics.text(this.#serving),
+      shadows: async () => {
+        const asked = await Promise.allSettled(this.#serving.map(({ calls }) => calls.call('shadow')))
+        return asked.flatMap((one) => (one.status === 'fulfilled' && one.value !== null ? [one.value] : []))
+      },
       draining: () => {
         worker.isServing = false
       },

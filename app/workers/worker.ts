@@ -3,6 +3,7 @@ import type { Socket } from 'node:net'
 import { isErrorCode, type Logger, Refusal } from '@svc/core'
 import { PolicyError } from '@svc/core/policy'
 import type { Calls } from '@svc/core/thread'
+import { type ShadowStatus, statusOfAll } from '../gateway/gateway-shadow.js'
 import type { ReloadCause, ReloadedPolicy } from '../gateway/reload-records.js'
 import type { Gateway } from '../gateway/start.js'
 import type { ListenerName, PolicySource, WorkerLink } from '../gateway/worker-link.js'
@@ -17,7 +18,7 @@ import {
 
 /** The gateway of this worker. */
 export interface WorkerGateway {
-  readonly gateway: Pick<Gateway, 'prepareReload' | 'announceRefusal'>
+  readonly gateway: Pick<Gateway, 'prepareReload' | 'announceRefusal' | 'shadowStatus'>
   readonly logger: Logger
   /** The metrics of this process alone. */
   metrics(): Promise<string>
@@ -65,6 +66,7 @@ class Worker implements WorkerLink {
       discard: async () => this.#takePrepared().discard(),
       announceRefusal: (reason, cause) => this.#gateway.announceRefusal(new Error(reason), cause),
       metrics: async () => this.#running?.metrics() ?? '',
+      shadow: () => this.#gateway.shadowStatus() ?? null,
       recall: (limit, key) => this.#limits.get(limit)?.recall(key) ?? 0,
       close: () => this.#close(),
     }
@@ -103,6 +105,10 @@ class Worker implements WorkerLink {
 
   metrics(): Promise<string> {
     return this.#main.call('metrics')
+  }
+
+  async shadow(): Promise<ShadowStatus | undefined> {
+    return statusOfAll(await this.#main.call('shadows'))
   }
 
   /** Ends the process when its calls have ended. */

@@ -1,12 +1,14 @@
 // What a client has at one worker it has at all: every request here has a connection of its own, and so another worker.
+import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { Agent, request } from 'node:http'
+import { Agent, type IncomingMessage, request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { generateKeyFile } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { Running } from '../../support/gateway-process.js'
+import { until } from '../../support/redis.js'
 
 const scripted = fileURLToPath(new URL('../../support/scripted-server.js', import.meta.url))
 
@@ -39,6 +41,28 @@ function post(url: string, message: object, session?: string): Promise<Reply> {
     sending.once('error', reject).once('close', () => agent.destroy())
     sending.end(JSON.stringify({ jsonrpc: '2.0', ...message }))
   })
+}
+
+/** The GET stream of a session. */
+async function openStream(url: string, session: string) {
+  const headers = {
+    accept: 'text/event-stream',
+    'mcp-session-id': session,
+    'mcp-protocol-version': '2025-06-18',
+  }
+  const asking = request(url, { agent: new Agent(), headers }).end()
+  const [response] = (await once(asking, 'response')) as [IncomingMessage]
+  expect(response.statusCode).to.equal(200)
+  let text = ''
+  response.setEncoding('utf8').on('data', (piece: string) => {
+    text += piece
+  })
+  return {
+    async until(pattern: RegExp) {
+      while (!pattern.test(text)) await once(response, 'data')
+    },
+    close: () => asking.destroy(),
+  }
 }
 
 const initialize = {
@@ -114,6 +138,31 @@ authn: { allowUnauthenticated: true }
         .and.to.match(new RegExp(`"id":${id}`))
     }
   })
+
+  it('is cancelled at one worker while it runs at the other', async () => {
+    const { session } = await post(`${url}/mcp/files`, initialize)
+    const send = (message: object) => post(`${url}/mcp/files`, message, session)
+    for (const id of [1, 2]) {
+      const running = send(calling(id, 'hang'))
+      await until(async () => textIn(await send(calling(id + 10, 'running'))) === String(id + 1))
+      const cancellation = { method: 'notifications/cancelled', params: { requestId: id } }
+      expect((await send(cancellation)).status).to.equal(202)
+      await running
+      expect(textIn(await send(calling(id + 20, 'cancelled')))).to.equal(String(id))
+    }
+  })
+
+  for (const path of ['/mcp/files', '/mcp']) {
+    it(`at ${path} gets in a stream at one worker what a call at the other causes`, async () => {
+      const { session } = await post(`${url}${path}`, initialize)
+      for (const id of [1, 2]) {
+        const stream = await openStream(`${url}${path}`, session)
+        await post(`${url}${path}`, calling(id, path === '/mcp' ? 'files__changed' : 'changed'), session)
+        await stream.until(/notifications\/tools\/list_changed/)
+        stream.close()
+      }
+    })
+  }
 
   it('is refused at every worker with an id that none has given', async () => {
     const statuses = await Promise.all(
