@@ -80,6 +80,7 @@ export {
   canonicalInput,
   frozen,
   type RequestKind,
+  repeatableInput,
   requestReference,
 } from './call/request.js'
 export {

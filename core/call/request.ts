@@ -120,6 +120,28 @@ export function canonicalInput(
   return `{"arguments":${canonicalArgs},"params":${canonicalParams ?? '{}'}}`
 }
 
+/** The members of `_meta` by which a client describes itself in each request (2026-07-28). */
+const clientMembers: ReadonlySet<string> = new Set(
+  ['protocolVersion', 'clientInfo', 'clientCapabilities', 'logLevel'].map(
+    (name) => `io.modelcontextprotocol/${name}`,
+  ),
+)
+
+/**
+ * The input of `canonicalInput` without what the client says of itself, which does not make a call another one: of two
+ * calls with the same text one repeats the other.
+ */
+export function repeatableInput(request: CallRequest): string {
+  const { params: { _meta: meta, ...others } = {} } = request
+  if (typeof meta !== 'object' || meta === null || Array.isArray(meta)) return canonicalInput(request)
+  const kept = Object.entries(meta).filter(([name]) => !clientMembers.has(name))
+  const params = kept.length === 0 ? others : { ...others, _meta: Object.fromEntries(kept) }
+  const { canonicalParams: _, ...rest } = request
+  return canonicalInput(
+    Object.keys(params).length === 0 ? rest : { ...rest, canonicalParams: canonicalize(params) },
+  )
+}
+
 function hasInputMembers(args: JsonValue): boolean {
   if (typeof args !== 'object' || args === null || Array.isArray(args)) return false
   return Object.keys(args).length === 2 && Object.hasOwn(args, 'arguments') && Object.hasOwn(args, 'params')

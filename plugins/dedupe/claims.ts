@@ -4,7 +4,6 @@ import { randomBytes } from 'node:crypto'
 import {
   type Call,
   type CallRequest,
-  canonicalInput,
   type DedupeClaim,
   type DedupeClaimResult,
   type DedupeStore,
@@ -13,6 +12,7 @@ import {
   type Hold,
   identity,
   principalKeyOf,
+  repeatableInput,
 } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
 import { type WaitDeadline, WaitQueue } from './wait-queue.js'
@@ -184,7 +184,7 @@ export function claimOf(call: Call, request: CallRequest, rule: ClaimRule): Dedu
   return {
     key: digest([namespace, principalKeyOf(caller), server, name, idempotencyKey, round]),
     // Over MCP the version is the server's, which may change between a call and its repeat.
-    fingerprint: digest([isMcp ? 'mcp' : 'invoke', isMcp ? '' : version, canonicalInput(request)]),
+    fingerprint: digest([isMcp ? 'mcp' : 'invoke', isMcp ? '' : version, repeatableInput(request)]),
     owner: randomBytes(16).toString('base64url'),
     leaseMs,
     ttlMs,

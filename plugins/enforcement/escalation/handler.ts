@@ -16,6 +16,7 @@ import {
   principalKeyOf,
   Refusal,
   redactor,
+  repeatableInput,
   servedDefinition,
   sideEffects,
 } from '@svc/core'
@@ -329,5 +330,5 @@ function fingerprintOf(
     ...(setId === undefined ? {} : { set: setId }),
     tool: reference,
   })
-  return sha256Hex(`{"args":${canonicalInput(request)},${rest.slice(1)}`)
+  return sha256Hex(`{"args":${repeatableInput(request)},${rest.slice(1)}`)
 }
