@@ -1,18 +1,12 @@
 // Routes a request to one server: replaces the client's names by the server's own, and passes the response on.
-import {
-  type Call,
-  type Denied,
-  type Failed,
-  isStream,
-  type Outcome,
-  type ResponseChunk,
-  type ResponseStream,
-} from '@svc/core'
+import { type Call, isStream, type Outcome, type ResponseChunk, type ResponseStream } from '@svc/core'
 import { isJsonObject, type JsonObject } from '@svc/core/json'
+import type { Attempt } from '../elicitation/held-calls.js'
+import { attemptOf, writeAttempt } from '../elicitation/write-attempt.js'
 import type { ClientExchange } from '../http/client-exchange.js'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
-import type { BufferedResponse } from '../http/response.js'
-import { writeOutcome } from '../http/write-outcome.js'
+import { type Answer, type AskedClient, progressTokenOf } from '../mcp/elicitation.js'
+import { acceptsEvents, declaredModes, type ElicitationModes, noModes } from '../mcp/elicitation-modes.js'
 import { invalidParams } from '../mcp/mcp-refusal.js'
 import type { RpcRequest } from '../mcp/message.js'
 import { isStateless } from '../mcp/protocol.js'
@@ -29,6 +23,7 @@ import { isInterface } from './resource-uris.js'
 import { isLaterRound, parkableCall, resumeParked, withServerAsks, writeFirstRound } from './server-asks.js'
 import { withClientEventId } from './server-ids.js'
 import { type ServerLink, ServerUnavailable } from './server-link.js'
+import type { FederationSession } from './session.js'
 import { cancelOnLeave, isShared, withOwnId } from './shared-session.js'
 
 /** The server of a request, and the request with the server's own names. */
@@ -131,13 +126,23 @@ export async function forwardRouted(
             onCall,
           }
     const settled = ownId === undefined ? undefined : cancelOnLeave(request, link, ownId, client)
-    try {
-      await request.calls.run(sending, async (control, outcome, encoding) => {
+    const { heldCalls } = request.calls
+    const modes = modesOfClient(request, client)
+    /** Resolves to a call whose response waits for the person at the client. */
+    const run = async (answer?: Answer): Promise<Attempt | undefined> => {
+      let waiting: Attempt | undefined
+      const asked = answer === undefined ? { modes } : { modes, answer }
+      await request.calls.run({ ...sending, ...asked }, async (control, outcome, encoding) => {
+        const { call } = control
         if (mayRepeat && outcome.kind === 'completed' && outcome.status === 404) {
           status = 404
           return
         }
         const shown = outcomeOfClient(outcome, server)
+        if (heldCalls.asks(call, outcome)) {
+          waiting = attemptOf(client, control, outcome, encoding)
+          return
+        }
         if (ownId !== undefined && settled !== undefined && shown.kind === 'completed') {
           parked = parkableCall(request, control, shown, { link, ownId, message })
           if (parked !== undefined) {
@@ -145,14 +150,13 @@ export async function forwardRouted(
             return
           }
         }
-        const encode = (refused: Denied | Failed): BufferedResponse => encoding.encode(refused, control.call)
         if (outcome.kind !== 'completed' || !hasInputRounds(request.session)) {
-          await writeOutcome(client, control, shown, encode)
+          await writeAttempt(client, control, shown, encoding)
           return
         }
         const left = new AbortController()
         const stopListening = client.onDisconnect(() => left.abort())
-        const signals = [left.signal, control.call.signal, cancellable?.signal ?? []].flat()
+        const signals = [left.signal, call.signal, cancellable?.signal ?? []].flat()
         const rounds: InputRounds = {
           session: request.session,
           id: message['id'],
@@ -165,16 +169,20 @@ export async function forwardRouted(
           },
         }
         try {
-          await writeOutcome(
-            client,
-            control,
-            outcomeOfClient(withInputRounds(outcome, rounds), server),
-            encode,
-          )
+          const rest = outcomeOfClient(withInputRounds(outcome, rounds), server)
+          await writeAttempt(client, control, rest, encoding)
         } finally {
           stopListening()
         }
       })
+      return waiting
+    }
+    try {
+      const waiting = await run()
+      if (waiting !== undefined) {
+        const asked = askedClient(request.session, client, message, cancellable?.signal)
+        await heldCalls.hold(asked, waiting, run)
+      }
     } finally {
       await settled?.()
     }
@@ -188,6 +196,27 @@ export async function forwardRouted(
     const { revision } = request.session.client
     const session = { revision, isStateless: isStateless(revision), sessionId: undefined }
     await send({ server, ...session, capabilities: {}, serverInfo: {} })
+  }
+}
+
+function modesOfClient({ session }: ClientRequest, client: ClientExchange): ElicitationModes {
+  const { capabilities, revision } = session.client
+  const takesEvents = client.http === undefined || acceptsEvents(client.headers.accept)
+  return takesEvents || isStateless(revision) ? declaredModes(capabilities, revision) : noModes
+}
+
+function askedClient(
+  session: FederationSession,
+  exchange: ClientExchange,
+  { params }: JsonObject,
+  cancelled = new AbortController().signal,
+): AskedClient {
+  return {
+    exchange,
+    progressToken: progressTokenOf(params),
+    cancelled,
+    nextId: () => session.nextOwnId(),
+    responseTo: (id, signal) => session.asked.responseTo(id, signal),
   }
 }
 

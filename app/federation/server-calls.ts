@@ -11,9 +11,12 @@ import type {
 } from '@svc/core'
 import type { JsonObject } from '@svc/core/json'
 import type { CallControl } from '@svc/core/pipeline'
+import type { HeldCalls } from '../elicitation/held-calls.js'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
 import type { BufferedResponse } from '../http/response.js'
 import type { MessageOutcome } from '../mcp/batch.js'
+import type { Answer } from '../mcp/elicitation.js'
+import type { ElicitationModes } from '../mcp/elicitation-modes.js'
 import type { McpExchange, Translation } from '../mcp/exchange.js'
 import type { ServerReply } from '../mcp/handshake.js'
 import type { Fields } from '../mcp/rpc-response.js'
@@ -28,6 +31,10 @@ export interface ServerRequest {
   readonly message: JsonObject | null
   readonly translation?: Translation
   readonly inputFor?: InputReceivers
+  /** How the person at the client can be asked about the call; if not given, nobody can. */
+  readonly modes?: ElicitationModes
+  /** What they replied; set if the call is repeated. */
+  readonly answer?: Answer
   /** Runs when the call exists, before the stages. */
   onCall?(call: Call): void
   /** Runs when the stages have allowed the call, before it is sent. */
@@ -47,6 +54,8 @@ export interface ServerCalls {
     request: ServerRequest,
     respond: (control: CallControl, outcome: Outcome, encoding: Encoding) => MaybePromise<void>,
   ): Promise<void>
+  /** Asks people about calls that were not sent. */
+  readonly heldCalls: HeldCalls
   /** Records the refusal of a request that reaches no server, and responds with it. */
   refuse(refusal: Refusal, exchange: McpExchange, used: RequestedResource): Promise<void>
 }

@@ -63,6 +63,7 @@ export function createRouter(host: HostConfig, parts: CallListenerParts, warning
     limitedLogger: new LimitedLogger(logger, clock),
     maxBodyBytes: server.maxBodyBytes,
     keepAliveMs: server.mcp.keep_alive_ms,
+    maxHoldMs: server.mcp.elicit_ms,
     isHandshakeOnly: server.mcp.revisions === 'handshake',
     mcp,
     upstream,
@@ -110,6 +111,9 @@ export async function openCallListener(host: HostConfig, parts: CallListenerPart
     listen: () => http.listen(),
     refresh: async () => certificates?.refresh(),
     stopListening: () => http.stopListening(),
-    close: () => http.close(closeMs),
+    async close() {
+      await router.idle(closeMs)
+      await http.close(closeMs)
+    },
   }
 }

@@ -43,7 +43,7 @@ async function writeStream(
   headers['x-trace-id'] = call.trace.traceId
   headers['x-span-id'] = call.trace.spanId
   headers['traceparent'] = traceparentOf(call)
-  if (!exchange.isDisconnected) exchange.begin(outcome.status, headers)
+  if (!exchange.isDisconnected && !exchange.isBegun) exchange.begin(outcome.status, headers)
   // A call whose outcome must be recorded is read to its end, until it has settled.
   const mustDrain = (): boolean => body.drainWhenAbandoned === true && !call.isSettled
   // A stream may be silent for hours: a disconnect must end it without waiting for its next piece.

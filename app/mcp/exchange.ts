@@ -10,6 +10,8 @@ import {
   type Token,
 } from '@svc/core'
 import { LAST_EVENT_ID_HEADER, PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
+import type { Answer } from './elicitation.js'
+import type { ElicitationModes } from './elicitation-modes.js'
 import type { Message, RequestId } from './message.js'
 import { revisionIn } from './meta.js'
 import { isStateless, type ProtocolError } from './protocol.js'
@@ -56,6 +58,10 @@ export interface ExchangeHead {
   /** Whether the endpoint offers only revisions with a handshake. */
   readonly isHandshakeOnly?: boolean | undefined
   readonly inputFor?: InputReceivers | undefined
+  /** How the client can be asked, if it uses several servers as one; else the message or its session says so. */
+  readonly modes?: ElicitationModes | undefined
+  /** Set if the gateway repeats a call. */
+  readonly answer?: Answer | undefined
   /** Names the connection of an MCP server in this process; as in a session, each request id is used once. */
   readonly connection?: string | undefined
   /** The tag that came with the id of a session; `headers` have the id as the server gave it. */
@@ -63,6 +69,8 @@ export interface ExchangeHead {
 }
 
 export interface McpExchange extends ExchangeHead {
+  /** What the person at the client replied. */
+  answer?: Answer | undefined
   /** Set if the message is part of a batch, whose responses are not streams. */
   isInBatch?: boolean
   /** The tasks that the message names. */
@@ -124,6 +132,8 @@ export function openExchange(head: ExchangeHead): McpExchange {
     isHeaderless: head.isHeaderless,
     isHandshakeOnly: head.isHandshakeOnly,
     inputFor: head.inputFor,
+    modes: head.modes,
+    answer: head.answer,
     connection: head.connection,
     sessionTag: head.sessionTag,
     learned: {},

@@ -7,6 +7,7 @@ import {
   type Clock,
   type Credential,
   type Denied,
+  denied,
   type Failed,
   type Ids,
   isStream,
@@ -14,6 +15,7 @@ import {
   type Outcome,
 } from '@svc/core'
 import type { CallControl } from '@svc/core/pipeline'
+import type { ClientExchange } from '../http/client-exchange.js'
 import { type EventStreamRules, eventStreamRules } from '../http/event-stream-rules.js'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
 import type { BufferedResponse } from '../http/response.js'
@@ -24,11 +26,17 @@ import { AccessChecks } from './access-checks.js'
 import type { AnnotationCache } from './annotation-cache.js'
 import { type MessageOutcome, readMessageOutcome } from './batch.js'
 import { withoutWithheld, withTrace } from './call-meta.js'
+import { ClientRequests, isForGateway } from './client-requests.js'
+import { type AskedClient, progressTokenOf } from './elicitation.js'
+import { declaredModes, modesTag } from './elicitation-modes.js'
 import { type Denials, encodeRefusal } from './encode-refusal.js'
 import { type McpExchange, mcpExchange } from './exchange.js'
+import { GatewayRounds } from './gateway-rounds.js'
 import type { ServerSession } from './handshake.js'
 import type { Implementation } from './implementation.js'
+import type { RpcResponse } from './message.js'
 import { createSend, endSession, type OwnRequestParts } from './own-requests.js'
+import { HANDSHAKE_REVISION } from './protocol.js'
 import { type RequestBody, readRequest } from './request.js'
 import type { LearningCaches } from './response-filter.js'
 import { outcomeOfResponse, type ResponseParts } from './response-outcome.js'
@@ -74,6 +82,9 @@ export class McpProxy {
   #responses: ResponseParts
   #running: RunningCalls
   #tools: McpToolClient
+  #requests: ClientRequests
+  /** The gateway's own requests for input in results. */
+  readonly rounds: GatewayRounds
 
   constructor(parts: McpProxyOptions) {
     this.#parts = parts
@@ -93,6 +104,8 @@ export class McpProxy {
     const resumableCalls = new ResumableCalls(state, clock)
     this.#responses = { resumableCalls, caches, clock, ids, maxResponseBytes, denials }
     this.#tools = new McpToolClient(this.#own, clock)
+    this.#requests = new ClientRequests(state)
+    this.rounds = new GatewayRounds(state, clock, () => this.#parts.sessions())
   }
 
   /** The request of an exchange; `body` is null unless the method is POST. Throws or rejects with `Refusal`. */
@@ -104,6 +117,7 @@ export class McpProxy {
         passParams,
         dropMeta,
         interfaces: this.#responses.caches.interfaces,
+        rounds: this.rounds,
         begin: () => this.#running.begin(control.call, exchange),
       }),
       (request) => {
@@ -156,6 +170,8 @@ export class McpProxy {
 
   #send(control: CallControl, exchange: McpExchange, request: CallRequest): MaybePromise<Outcome> {
     const { call } = control
+    if (exchange.message?.type === 'response' && isForGateway(exchange.message))
+      return this.#takeReply(control, exchange, exchange.message)
     const headers = upstreamHeaders(call, request)
     addHeadersUpstream(headers, exchange)
     const { message, method, connection, inputFor } = exchange
@@ -184,6 +200,26 @@ export class McpProxy {
       control.markSent('no')
       return { ...accepted }
     })
+  }
+
+  /** The client's response to the gateway itself. */
+  async #takeReply(control: CallControl, exchange: McpExchange, reply: RpcResponse): Promise<Outcome> {
+    control.markSent('no')
+    if (await this.#requests.give(control.call, exchange, reply)) return { ...accepted }
+    return denied('BAD_REQUEST', 'No request of the gateway waits for this response.')
+  }
+
+  /** The client of a call that was not sent, to be asked on the call's own stream; `release` ends the wait. */
+  askedClient(call: Call, client: ClientExchange): AskedClient & { release(): void } {
+    const exchange = call.need(mcpExchange)
+    const { message } = exchange
+    return {
+      ...this.#running.hold(call, exchange),
+      exchange: client,
+      progressToken: message?.type === 'request' ? progressTokenOf(message.params) : undefined,
+      nextId: () => this.#requests.nextId(),
+      responseTo: (id, signal) => this.#requests.responseTo(call, exchange, id, signal),
+    }
   }
 
   #exchange(
@@ -229,11 +265,17 @@ export class McpProxy {
     // The tag of the request was checked for the same caller and id.
     if (sessionTag !== undefined && id === headers[SESSION_ID_HEADER])
       return shown(boundSessionId(sessionTag, id))
-    return after(this.#parts.sessions(), (sessions) => shown(sessions.bind(call, id)))
+    return after(this.#parts.sessions(), (sessions) => shown(sessions.bind(call, id, modesIn(exchange))))
   }
 }
 
-/** A notification that the server need not get. */
+/** What the client declares of elicitation when it begins a session. */
+function modesIn({ message }: McpExchange): string {
+  if (message?.type !== 'request' || message.method !== 'initialize') return ''
+  return modesTag(declaredModes(message.params['capabilities'], HANDSHAKE_REVISION))
+}
+
+/** A message that the server need not get. */
 const accepted: Outcome = {
   kind: 'completed',
   status: 202,

@@ -1,8 +1,8 @@
-// Seals the `requestState` of servers (2026-07-28): the client gets ciphertext that only the same caller can send back, to the
-// same server, in the same request. It also carries what the server asked, so that any gateway can judge the client's responses.
+// Seals a `requestState` (2026-07-28): the client gets ciphertext that only the same caller can send back, to the same server,
+// in the same request, at any gateway of the deployment.
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
-import type { AskedRequest, Call, Clock } from '@svc/core'
-import { canonicalize, type JsonValue, sha256Hex } from '@svc/core/json'
+import type { Call, Clock } from '@svc/core'
+import { canonicalize, sha256Hex } from '@svc/core/json'
 import { callerKey } from '../upstream/send.js'
 import type { RpcRequest } from './message.js'
 
@@ -10,21 +10,15 @@ const algorithm = 'aes-256-gcm'
 const nonceBytes = 12
 const tagBytes = 16
 /** Time that a client has to send a state back, in milliseconds; a person may have to respond first. */
-const ttlMs = 3_600_000
-
-export interface RequestState {
-  /** The server's own state; undefined if it gave none. */
-  readonly own: JsonValue | undefined
-  /** What the client was asked, by the keys of `inputRequests`. */
-  readonly asked: Readonly<Record<string, AskedRequest>>
-}
+export const stateTtlMs = 3_600_000
 
 type StatefulRequest = Pick<RpcRequest, 'method' | 'params'>
 
 /** The params by which a request is repeated, which differ between its rounds. */
 const ofRound: ReadonlySet<string> = new Set(['requestState', 'inputResponses', '_meta'])
 
-export class RequestStates {
+/** `State` survives JSON. */
+export class RequestStates<State extends object> {
   #key: Buffer
   #clock: Clock
 
@@ -34,17 +28,17 @@ export class RequestStates {
     this.#clock = clock
   }
 
-  seal(call: Call, request: StatefulRequest, state: RequestState): string {
+  seal(call: Call, request: StatefulRequest, state: State): string {
     const nonce = randomBytes(nonceBytes)
     const cipher = createCipheriv(algorithm, this.#key, nonce).setAAD(boundTo(call, request))
-    const text = JSON.stringify({ ...state, until: this.#clock.now() + ttlMs })
+    const text = JSON.stringify({ state, until: this.#clock.now() + stateTtlMs })
     return Buffer.concat([nonce, cipher.update(text), cipher.final(), cipher.getAuthTag()]).toString(
       'base64url',
     )
   }
 
   /** Undefined for everything but a state that was sealed for this caller and request, and has not expired. */
-  open(call: Call, request: StatefulRequest, sealed: unknown): RequestState | undefined {
+  open(call: Call, request: StatefulRequest, sealed: unknown): State | undefined {
     if (typeof sealed !== 'string') return undefined
     const bytes = Buffer.from(sealed, 'base64url')
     // The decoder skips what is not base64url.
@@ -61,7 +55,7 @@ export class RequestStates {
       return undefined
     }
     // A gateway has written it, because the tag fits.
-    const { until, ...state } = JSON.parse(text) as RequestState & { readonly until: number }
+    const { until, state } = JSON.parse(text) as { readonly until: number; readonly state: State }
     return this.#clock.now() < until ? state : undefined
   }
 }

@@ -7,6 +7,7 @@ import { idempotencyKeyOf, isIdempotencyKey, keyExpected } from '../http/call-he
 import type { ParsedBody } from '../http/client-exchange.js'
 import { continueTrace } from './call-meta.js'
 import { isStatelessExchange, type McpExchange } from './exchange.js'
+import type { GatewayRounds } from './gateway-rounds.js'
 import { checkContentType, checkRequestHead } from './header-validation.js'
 import { invalidParams, McpRefusal } from './mcp-refusal.js'
 import { idOf, type Message, parseJsonBody, readMessage } from './message.js'
@@ -28,6 +29,7 @@ export interface RequestRules {
   readonly dropMeta: readonly string[]
   /** The interfaces of tools, which callers that may use the tools may read. */
   readonly interfaces: UiResources
+  readonly rounds: Pick<GatewayRounds, 'opened'>
   /** Runs when the message is read. */
   begin(): MaybePromise<void>
 }
@@ -69,12 +71,22 @@ function read(
   body: RequestBody | null,
   rules: RequestRules,
 ): MaybePromise<CallRequest> {
-  const { versions, interfaces, begin } = rules
+  if (body === null || exchange.method !== 'POST') {
+    return requestOf(subjectOfMethod(exchange), control, exchange, { ...rules, bytes: 0 })
+  }
+  const bytes = body instanceof Uint8Array ? body.byteLength : body.bytes
+  return after(readBody(control, exchange, body, rules), (subject) =>
+    requestOf(subject, control, exchange, { ...rules, bytes }),
+  )
+}
+
+function requestOf(
+  subject: MessageSubject,
+  control: CallControl,
+  exchange: McpExchange,
+  { versions, interfaces, begin, bytes }: RequestRules & { readonly bytes: number },
+): MaybePromise<CallRequest> {
   const { server } = exchange
-  const subject =
-    body === null || exchange.method !== 'POST'
-      ? subjectOfMethod(exchange)
-      : readBody(control, exchange, body, rules)
   control.refineTarget({ tool: subject.name, mcpMethod: subject.method })
   const idempotencyKey = keyOf(exchange)
   const escalationId = escalationOf(exchange)
@@ -98,7 +110,7 @@ function read(
       version: known,
       args,
       params,
-      bytes: sizeOf(body),
+      bytes,
       idempotencyKey,
       escalationId,
       rpcId,
@@ -127,8 +139,8 @@ function readBody(
   control: CallControl,
   exchange: McpExchange,
   body: RequestBody,
-  { passParams, dropMeta }: RequestRules,
-): MessageSubject {
+  { passParams, dropMeta, rounds }: RequestRules,
+): MaybePromise<MessageSubject> {
   const value = jsonOf(body, exchange)
   exchange.id = exchange.translation?.clientId ?? idOf(value)
   const message = readMessage(value)
@@ -140,7 +152,17 @@ function readBody(
   if (message.type !== 'response') control.refineTarget({ mcpMethod: message.method })
   continueTrace(control, message)
   checkRequestHead(exchange, message)
-  return messageSubject(split.message, { passParams, isStateless: isStatelessExchange(exchange) })
+  const subjectOf = (judged: Message): MessageSubject =>
+    messageSubject(judged, { passParams, isStateless: isStatelessExchange(exchange) })
+  const opening =
+    split.message.type === 'request' ? rounds.opened(control.call, split.message, exchange.answer) : undefined
+  if (opening === undefined) return subjectOf(split.message)
+  return opening.then((opened) => {
+    exchange.message = opened.message
+    exchange.answer = opened.answer
+    delete exchange.text
+    return subjectOf(opened.message)
+  })
 }
 
 function withoutMeta(message: Message, names: readonly string[]): Message {
@@ -151,11 +173,6 @@ function withoutMeta(message: Message, names: readonly string[]): Message {
   const whole = replaceMeta(message.whole, Object.fromEntries(kept))
   const { params } = whole
   return isJsonObject(params) ? { ...message, whole, params } : message
-}
-
-function sizeOf(body: RequestBody | null): number {
-  if (body === null) return 0
-  return body instanceof Uint8Array ? body.byteLength : body.bytes
 }
 
 /** A GET opens a stream, a DELETE ends a session: neither carries a message. */
@@ -175,9 +192,10 @@ function keyOf(exchange: McpExchange): string | null {
   return inBody
 }
 
-/** The id in `_meta`; the enforcement stage reads the header. */
-function escalationOf({ headers, message }: McpExchange): string | undefined {
+/** The id that a person was asked about, else that in `_meta`; the enforcement stage reads the header. */
+function escalationOf({ headers, message, answer }: McpExchange): string | undefined {
   const inBody = inMeta(message, META_ESCALATION_ID)
+  if (answer?.escalationId !== undefined) return answer.escalationId
   if (inBody === undefined) return undefined
   if (typeof inBody !== 'string' || inBody === '' || inBody.length > maxId) {
     throw invalidParams(`_meta["${META_ESCALATION_ID}"]: expected an id of 1 to ${maxId} characters.`)

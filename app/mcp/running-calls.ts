@@ -23,6 +23,8 @@ interface RunningRequest {
   readonly exchange: McpExchange
   /** Monotonic time, in milliseconds. */
   readonly since: number
+  /** Set while no call runs, as a person decides whether it is repeated; aborted by a cancellation. */
+  readonly held?: AbortController
 }
 
 export class RunningCalls {
@@ -63,16 +65,35 @@ export class RunningCalls {
     const name = nameOf(call, exchange, message.id)
     const running = { call, exchange, since: this.#clock.monotonic() }
     const named = this.#running.get(name) ?? new Set()
-    if (named.size > 0 && conversationOf(exchange) !== undefined) {
+    const isRunning = [...named].some(({ held }) => held === undefined)
+    if (isRunning && conversationOf(exchange) !== undefined) {
       throw invalidRequest('A request with this id is running in the session.')
     }
+    call.afterSettle(this.#add(name, running))
+    return running.since < this.#earlyUntil ? this.#endIfCancelled(running, name) : undefined
+  }
+
+  /** Keeps the request of a call that has settled, and that a person decides about. Aborts when the client cancels it. */
+  hold(call: Call, exchange: McpExchange): { readonly cancelled: AbortSignal; release(): void } {
+    const held = new AbortController()
+    const { message } = exchange
+    if (message?.type !== 'request' || !isCancelledByMessage(exchange)) {
+      return { cancelled: held.signal, release: () => undefined }
+    }
+    const running = { call, exchange, since: this.#clock.monotonic(), held }
+    const release = this.#add(nameOf(call, exchange, message.id), running)
+    return { cancelled: held.signal, release }
+  }
+
+  /** The returned function removes it. */
+  #add(name: string, running: RunningRequest): () => void {
+    const named = this.#running.get(name) ?? new Set()
     this.#running.set(name, named.add(running))
-    call.afterSettle(() => {
+    if (this.#state.isShared) this.#poll()
+    return () => {
       named.delete(running)
       if (named.size === 0) this.#running.delete(name)
-    })
-    if (this.#state.isShared) this.#poll()
-    return running.since < this.#earlyUntil ? this.#endIfCancelled(running, name) : undefined
+    }
   }
 
   /** To be awaited before a call is sent: looks up whether another gateway got a cancellation since the last poll. */
@@ -98,8 +119,12 @@ export class RunningCalls {
   async #cancel(call: Call, exchange: McpExchange, { method, params }: RpcNotification): Promise<boolean> {
     if (method !== 'notifications/cancelled') return true
     const name = nameOf(call, exchange, params['requestId'])
-    const [running, ...others] = this.#running.get(name) ?? []
+    const named = [...(this.#running.get(name) ?? [])]
+    const held = named.filter((one) => one.held !== undefined)
+    for (const one of held) this.#stop(one)
+    const [running, ...others] = named.filter((one) => one.held === undefined)
     if (running !== undefined) return others.length > 0 || this.#stop(running)
+    if (held.length > 0) return false
     this.#earlyUntil = this.#clock.monotonic() + earlyBounds.ttlMs
     await this.#early.set(callerKey(call), [[name, String(call.receivedAt)]])
     // An id names only one request within a session alone.
@@ -110,7 +135,9 @@ export class RunningCalls {
   }
 
   /** Returns whether the call was sent to the server. */
-  #stop({ call, exchange }: RunningRequest): boolean {
+  #stop({ call, exchange, held }: RunningRequest): boolean {
+    held?.abort()
+    if (held !== undefined) return false
     const isSent = call.sent !== 'no'
     if (exchange.isCancelled === true) return isSent
     exchange.isCancelled = true

@@ -14,13 +14,14 @@ import {
 import { isJsonObject, type JsonObject, type JsonValue } from '@svc/core/json'
 import { PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
 import { callerKey, callerOf } from '../upstream/send.js'
+import { isForGateway } from './client-requests.js'
 import type { McpExchange } from './exchange.js'
 import { invalidParams } from './mcp-refusal.js'
 import { isRequestId, type RequestId, type RpcRequest, type RpcResponse } from './message.js'
 import { createRespond, createSend, type OwnRequestParts } from './own-requests.js'
 import { rpcCodes } from './protocol.js'
 import { keepProtocolError } from './request.js'
-import { type RequestState, RequestStates } from './request-state.js'
+import { RequestStates } from './request-state.js'
 import { type Fields, ProtocolViolation } from './rpc-response.js'
 import type { SessionBinding } from './session-binding.js'
 import type { SharedState } from './shared-state.js'
@@ -33,13 +34,20 @@ const bounds = { ttlMs: 3_600_000, maxEntries: 1_000 }
 const UPDATE = 'tasks/update'
 const PURPOSE = 'svc requestState 1'
 
+interface RequestState {
+  /** The server's own state; undefined if it gave none. */
+  readonly own: JsonValue | undefined
+  /** What the client was asked, by the keys of `inputRequests`, so that any gateway can judge the responses. */
+  readonly asked: Readonly<Record<string, AskedRequest>>
+}
+
 export class ServerRequests {
   #own: OwnRequestParts
   #clock: Clock
   #sessions: () => MaybePromise<SessionBinding>
   /** What clients were asked, by caller and session. */
   #asked: SharedMap
-  #states: RequestStates | undefined
+  #states: RequestStates<RequestState> | undefined
 
   /** `sessions` has the key from which that of states is derived. */
   constructor(
@@ -100,6 +108,7 @@ export class ServerRequests {
     const rules = rulesFor(call, exchange)
     const { message } = exchange
     if (rules === undefined || message === undefined || message.type === 'notification') return
+    if (message.type === 'response' && isForGateway(message)) return
     if (message.type === 'response') return this.#judgeResponse(call, exchange, rules, message)
     const { inputResponses, requestState } = message.params
     if (inputResponses === undefined && requestState === undefined) return
@@ -138,7 +147,7 @@ export class ServerRequests {
     delete exchange.text
   }
 
-  async #requestStates(): Promise<RequestStates> {
+  async #requestStates(): Promise<RequestStates<RequestState>> {
     const sessions = await this.#sessions()
     this.#states ??= new RequestStates(sessions.deriveKey(PURPOSE), this.#clock)
     return this.#states

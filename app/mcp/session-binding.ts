@@ -9,8 +9,9 @@ import { PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names
 import { MAX_NAME } from './name-limits.js'
 import { isStateless } from './protocol.js'
 
-/** A tag of 128 bits in base64url, a dot, the server's id. */
-const boundId = /^([A-Za-z0-9_-]{22})\.(.+)$/s
+/** A tag of 128 bits in base64url, what the client declared of elicitation, a dot, the server's id. */
+const boundId = /^([A-Za-z0-9_-]{22}(?:~[fu]{1,2})?)\.(.+)$/s
+const tagLength = 22
 
 /**
  * The headers with the server's own session id in place of the client's, and the tag of the client's id. The tag is empty if
@@ -96,14 +97,14 @@ export class SessionBinding {
     const principal = principalOf(call)
     const bound = this.#remembered.get(tag)
     if (bound?.server === server && bound.principal === principal && bound.id === id) return true
-    if (!isEqual(tag, this.#tagOf(call, id))) return false
+    if (!isEqual(tag, this.#sessionTag(call, id, tag.slice(tagLength + 1)))) return false
     if (id.length <= MAX_NAME) this.#remembered.set(tag, { server, principal, id })
     return true
   }
 
-  /** The client's id of the session. */
-  bind(call: Call, id: string): string {
-    return boundSessionId(this.#tagOf(call, id), id)
+  /** The client's id of the session; `modes` are kept in it. */
+  bind(call: Call, id: string, modes = ''): string {
+    return boundSessionId(this.#sessionTag(call, id, modes), id)
   }
 
   bindTask(call: Call, tool: string, id: string): BoundTask {
@@ -114,9 +115,13 @@ export class SessionBinding {
     return server === call.target.server && isEqual(tag, this.#tagOf(call, 'task', tool, id))
   }
 
+  #sessionTag(call: Call, id: string, modes: string): string {
+    return modes === '' ? this.#tagOf(call, id) : `${this.#tagOf(call, id, modes)}~${modes}`
+  }
+
   #tagOf(call: Call, ...parts: readonly string[]): string {
     const text = JSON.stringify([call.target.server, principalOf(call), ...parts])
-    return createHmac('sha256', this.#key).update(text).digest('base64url').slice(0, 22)
+    return createHmac('sha256', this.#key).update(text).digest('base64url').slice(0, tagLength)
   }
 }
 

@@ -59,6 +59,7 @@ export class ActivePolicy {
   readonly #configured: HostConfig['targets']
   #calls = new InFlight<CallControl>()
   #requests = new InFlight<true>()
+  #waits = new InFlight<AbortController>()
 
   constructor(
     { pipeline, container }: { readonly pipeline: Pipeline; readonly container: DependencyContainer },
@@ -155,6 +156,17 @@ export class ActivePolicy {
     }
   }
 
+  /** The same for a wait for a person's decision, which ends when the policy is replaced or the gateway shuts down. */
+  async wait<T>(ask: (ended: AbortSignal) => T | Promise<T>): Promise<T> {
+    const ended = new AbortController()
+    const place = this.#waits.add(ended)
+    try {
+      return await this.hold(async () => ask(ended.signal))
+    } finally {
+      this.#waits.delete(place)
+    }
+  }
+
   /**
    * Ends streams of notifications, which do not end by themselves and which clients open again, and calls that wait for
    * a person's decision.
@@ -165,6 +177,7 @@ export class ActivePolicy {
       if (isListening(call)) call.abort('DRAINING', 'The gateway is shutting down; open the stream again.')
       else control.drain()
     }
+    for (const wait of this.#waits) wait.abort()
   }
 
   /** The calls in progress. */
@@ -175,6 +188,7 @@ export class ActivePolicy {
   /** Ends calls that wait for a person's decision, now or later; their callers repeat them under the policy in force. */
   endWaits(): void {
     for (const control of this.#calls) control.drain()
+    for (const wait of this.#waits) wait.abort()
   }
 
   /** Waits for calls to end, aborts those still running after `drainMs`, and waits for their records. */

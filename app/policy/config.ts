@@ -112,6 +112,14 @@ const serverSchema = z
           15_000,
           'Silence of a stream of events after which its caller gets a comment',
         ),
+        elicit_ms: z
+          .int()
+          .min(0)
+          .max(45_000)
+          .default(45_000)
+          .describe(
+            'The longest time that a call which waits for a person is held, in milliseconds, if its client can ask them (elicitation); SDKs wait for 60 seconds. 0: no client is asked.',
+          ),
         abandoned_ms: milliseconds(
           0,
           30_000,

@@ -80,17 +80,26 @@ export class CallHandler {
     this.#parts = parts
   }
 
-  handle(exchange: ClientExchange, endpoint: CallEndpoint, policy: ActivePolicy): Promise<void> {
+  /** The response of a call for which `waits` returns true is not written. */
+  handle(
+    exchange: ClientExchange,
+    endpoint: CallEndpoint,
+    policy: ActivePolicy,
+    waits?: (control: CallControl, outcome: Outcome) => boolean,
+  ): Promise<void> {
     return this.run(exchange, endpoint, policy, (control, outcome) => {
+      if (waits?.(control, outcome) === true) return
       const { call } = control
       const { http } = exchange
       const isUnread = http?.complete === false
       const write = (): MaybePromise<void> => {
         // A body that nobody reads, or an open connection during a drain, must not keep the connection in use.
-        if (http?.complete === false || this.#parts.draining()) exchange.setHeader('connection', 'close')
+        const closes = http?.complete === false || this.#parts.draining()
+        if (closes && !exchange.isBegun) exchange.setHeader('connection', 'close')
         const batch = endpoint.batch?.()
         return batch === undefined
-          ? writeOutcome(exchange, control, outcome, (refused) => endpoint.encode(refused, call))
+          ? (endpoint.write?.(exchange, control, outcome) ??
+              writeOutcome(exchange, control, outcome, (refused) => endpoint.encode(refused, call)))
           : this.#writeBatch(exchange, batch, policy, { call, outcome })
       }
       return isUnread ? skipBody(http).then(write) : write()

@@ -17,10 +17,13 @@ import {
   resolveOptional,
 } from '@svc/core'
 import type { CallControl } from '@svc/core/pipeline'
+import { writeAttempt } from '../elicitation/write-attempt.js'
 import type { ServerRequest } from '../federation/server-calls.js'
 import type { ClientExchange } from '../http/client-exchange.js'
 import { type BufferedResponse, refusalResponse } from '../http/response.js'
 import { type MessageOutcome, messagesIn, writtenBody } from '../mcp/batch.js'
+import type { Answer } from '../mcp/elicitation.js'
+import { noModes } from '../mcp/elicitation-modes.js'
 import { attachExchange, disconnectCancels, type McpExchange, openExchange } from '../mcp/exchange.js'
 import type { McpProxy } from '../mcp/proxy.js'
 import { keepProtocolError, type RequestBody } from '../mcp/request.js'
@@ -45,6 +48,8 @@ export interface CallEndpoint {
   prepare?(call: Call): void
   /** The other messages of a batch, each a call of its own; undefined if the body is not a batch or was not read. */
   batch?(): BatchEndpoints | undefined
+  /** Writes the outcome into a response that has begun, else undefined. */
+  write?(client: ClientExchange, control: CallControl, outcome: Outcome): Promise<void> | undefined
   /** Whether the request opens a stream of notifications, as far as its head says so. */
   isStream?(): boolean
   /** Whether a caller that disconnects before the response begins wants the call to stop. */
@@ -55,6 +60,12 @@ export interface CallEndpoint {
 export interface MessageEndpoint extends CallEndpoint {
   /** The part of the response that belongs to this message. */
   response(outcome: Outcome, call: Call): Promise<MessageOutcome>
+}
+
+/** A message whose call is repeated while its client waits. */
+export interface RepeatableEndpoint extends MessageEndpoint {
+  /** The same request once more, with what the person at the client replied. */
+  again(answer: Answer, policy: ActivePolicy): RepeatableEndpoint
 }
 
 export interface BatchEndpoints {
@@ -115,7 +126,7 @@ export class CallEndpoints {
     }
   }
 
-  mcp(client: ClientExchange, route: ServerEndpoint, policy: ActivePolicy): CallEndpoint {
+  mcp(client: ClientExchange, route: ServerEndpoint, policy: ActivePolicy): RepeatableEndpoint {
     const { maxBodyBytes, isHandshakeOnly } = this.#parts
     // Without a spread: properties after one would give each request a hidden class of its own.
     const request = {
@@ -127,9 +138,10 @@ export class CallEndpoints {
       isHandshakeOnly: isHandshakeOnly && policy.isCommand(route.server),
     }
     let others: readonly MessageEndpoint[] | undefined
+    let sent: RequestBody | undefined
     const body = async (exchange: McpExchange): Promise<RequestBody | null> => {
       if (route.method !== 'POST') return null
-      const sent = await client.body(maxBodyBytes)
+      sent = await client.body(maxBodyBytes)
       const messages = sent instanceof Uint8Array ? batchIn(exchange, sent) : undefined
       if (messages === undefined) return sent
       const [first, ...rest] = messages
@@ -145,14 +157,28 @@ export class CallEndpoints {
     const first: MessageEndpoint = this.#messageEndpoint(request, policy, body, () =>
       others === undefined ? undefined : { first, others },
     )
-    return first
+    const again = (answer: Answer, current: ActivePolicy): RepeatableEndpoint => {
+      const endpoint = this.#messageEndpoint({ ...request, answer }, current, async () => sent ?? null)
+      return {
+        ...endpoint,
+        again,
+        write: (to, control, outcome) =>
+          to.isBegun ? writeAttempt(to, control, outcome, endpoint) : undefined,
+      }
+    }
+    return { ...first, again }
   }
 
   /** A request to one server, which is part of a request to one or more. */
   server(request: ServerRequest, policy: ActivePolicy): MessageEndpoint {
     const { message: value, onCall, onJudged } = request
     const body = value === null ? null : writtenBody(value)
-    const endpoint = this.#messageEndpoint({ ...request, isHeaderless: true }, policy, async () => body)
+    const { modes = noModes } = request
+    const endpoint = this.#messageEndpoint(
+      { ...request, modes, isHeaderless: true },
+      policy,
+      async () => body,
+    )
     return {
       ...endpoint,
       dispatch(call, control) {
@@ -194,8 +220,10 @@ export class CallEndpoints {
       isHeaderless,
       isHandshakeOnly,
       inputFor,
+      modes,
+      answer,
     }: ServerEndpoint &
-      Pick<ServerRequest, 'headers' | 'translation' | 'inputFor'> &
+      Pick<ServerRequest, 'headers' | 'translation' | 'inputFor' | 'modes' | 'answer'> &
       Pick<McpExchange, 'isHeaderless' | 'isHandshakeOnly'>,
     policy: ActivePolicy,
     body: (exchange: McpExchange) => Promise<RequestBody | null>,
@@ -212,6 +240,8 @@ export class CallEndpoints {
       isHeaderless,
       isHandshakeOnly,
       inputFor,
+      modes,
+      answer,
       upstream: () => policy.target(server).url,
       credential: () => policy.pipeline.ownCredential(server),
       service: (token) => resolveOptional(policy.container, token),

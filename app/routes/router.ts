@@ -3,6 +3,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { denied, type ErrorCode, isRefusal, type MaybePromise, Refusal } from '@svc/core'
 import { metadataPath } from '@svc/core/http'
 import type { Pipeline } from '@svc/core/pipeline'
+import { type Attempt, HeldCalls } from '../elicitation/held-calls.js'
+import { attemptOf } from '../elicitation/write-attempt.js'
 import type { Federation } from '../federation/federation.js'
 import type { ServerCalls } from '../federation/server-calls.js'
 import type { ServerLink } from '../federation/server-link.js'
@@ -12,12 +14,14 @@ import { type BufferedResponse, writeRefusal, writeWhole } from '../http/respons
 import { gatewayImplementation } from '../mcp/implementation.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 import { CallHandler, type CallHandlerParts } from './call-handler.js'
-import { CallEndpoints, type CallEndpointsParts } from './endpoints.js'
+import { CallEndpoints, type CallEndpointsParts, type RepeatableEndpoint } from './endpoints.js'
 import { respondToEscalationPoll } from './escalation-polls.js'
 import { resourceMetadata } from './resource-metadata.js'
 import { type Route, routeOf, unknownPath } from './route.js'
 
 interface RouterParts extends CallHandlerParts, CallEndpointsParts {
+  /** The longest time that a call is held while a person decides, in milliseconds. */
+  readonly maxHoldMs: number
   /** Silence of a stream after which its client gets a comment, in milliseconds. */
   readonly keepAliveMs: number
   /** The policy in force at this moment. */
@@ -36,11 +40,19 @@ export class Router {
   #parts: RouterParts
   #endpoints: CallEndpoints
   #calls: CallHandler
+  #heldCalls: HeldCalls
   #federation: Promise<Federation> | undefined
 
   constructor(parts: RouterParts) {
     this.#parts = parts
     this.#endpoints = new CallEndpoints(parts)
+    this.#heldCalls = new HeldCalls({
+      rounds: parts.mcp.rounds,
+      maxHoldMs: parts.maxHoldMs,
+      keepAliveMs: parts.keepAliveMs,
+      activePolicy: () => parts.activePolicy(),
+      draining: () => parts.draining(),
+    })
     this.#calls = new CallHandler(parts)
   }
 
@@ -82,12 +94,15 @@ export class Router {
     const used = name === undefined ? policy.allServers : policy.group(name)
     if (used === undefined) {
       const endpoint = this.#endpoints.mcp(exchange, { server: name ?? '', method }, policy)
-      return this.#calls.handle(exchange, endpoint, policy)
+      return this.#handleHeld(exchange, endpoint, policy)
     }
     const calls: ServerCalls = {
+      heldCalls: this.#heldCalls,
       run: (request, response) => {
-        const endpoint = this.#endpoints.server(request, policy)
-        return this.#calls.run(exchange, endpoint, policy, (control, outcome) =>
+        // A call that waited for a person is repeated under the policy in force.
+        const current = request.answer === undefined ? policy : this.#parts.activePolicy()
+        const endpoint = this.#endpoints.server(request, current)
+        return this.#calls.run(exchange, endpoint, current, (control, outcome) =>
           response(control, outcome, endpoint),
         )
       },
@@ -99,6 +114,42 @@ export class Router {
     return this.#loadFederation().then((federation) =>
       federation.handle({ exchange, method, used, policy, calls }),
     )
+  }
+
+  /** Resolves when the calls that wait for a person have their responses, or after `withinMs`. */
+  idle(withinMs: number): Promise<void> {
+    return this.#heldCalls.idle(withinMs)
+  }
+
+  /** Runs a call of one server, and holds it while the person at its client is asked. */
+  async #handleHeld(
+    exchange: ClientExchange,
+    first: RepeatableEndpoint,
+    policy: ActivePolicy,
+  ): Promise<void> {
+    const { mcp, activePolicy } = this.#parts
+    let held: Attempt | undefined
+    const run = async (endpoint: RepeatableEndpoint, current: ActivePolicy): Promise<Attempt | undefined> => {
+      held = undefined
+      await this.#calls.handle(exchange, endpoint, current, (control, outcome) => {
+        const { call } = control
+        if (!this.#heldCalls.asks(call, outcome)) return false
+        held = attemptOf(exchange, control, outcome, endpoint)
+        return true
+      })
+      return held
+    }
+    const waiting = await run(first, policy)
+    if (waiting === undefined) return
+    const client = mcp.askedClient(waiting.control.call, exchange)
+    try {
+      await this.#heldCalls.hold(client, waiting, (answer) => {
+        const current = activePolicy()
+        return run(first.again(answer, current), current)
+      })
+    } finally {
+      client.release()
+    }
   }
 
   /** Loads it with the first request to several servers: loading takes time, and most gateways get none. */

@@ -56,6 +56,12 @@ export interface Denial {
   readonly limit?: string
 }
 
+interface ConfirmationRequest {
+  readonly message: string
+  /** SHA-256, hex, of the message. */
+  readonly sha256: string
+}
+
 export interface Denied {
   readonly kind: 'denied'
   readonly code: ErrorCode
@@ -63,6 +69,8 @@ export interface Denied {
   readonly denial?: Denial
   /** The escalation of the call. */
   readonly escalation?: { readonly id: string; readonly status: EscalationStatus }
+  /** What the person at the client has to confirm, as they are shown it. */
+  readonly confirmation?: ConfirmationRequest
   readonly headers?: ResponseHeaders
 }
 

@@ -2,12 +2,29 @@
 import { type Denied, denied, type Finding } from '@svc/core'
 import type { StoredEscalation } from './stored-escalation.js'
 
-export function pending({ id, status }: StoredEscalation, findings: readonly Finding[]): Denied {
+/** A model reads the message: what waits, for whom, and what it has to do. */
+export function pending(value: StoredEscalation, findings: readonly Finding[]): Denied {
+  const { id, status, server, tool } = value
   return denied(
     'ESCALATION_PENDING',
-    `A person has to decide: ${describeFindings(findings)}. Escalation ${id}: once it is approved, repeat the same call.`,
+    [
+      `A person has to decide about ${server}/${tool}, which was not sent: ${describeFindings(findings)}.`,
+      `It needs ${describeApprovals(value)}.`,
+      `Escalation ${id}: once it is approved, repeat the same call.`,
+    ].join(' '),
     { ...denialOf(findings), escalation: { id, status } },
   )
+}
+
+function describeApprovals({ rule, tenant, votes }: StoredEscalation): string {
+  const { strategy, minApprovals, requiredRoles, approvalSetId } = rule
+  const needed = strategy === 'human_quorum' ? minApprovals : 1
+  const one = approvalSetId === undefined ? `a reviewer of ${tenant}` : `a member of "${approvalSetId}"`
+  const all = approvalSetId === undefined ? `reviewers of ${tenant}` : `members of "${approvalSetId}"`
+  const given = votes.filter(({ vote }) => vote === 'approve').length
+  const roles = requiredRoles.length === 0 ? '' : `, among them the roles ${requiredRoles.join(', ')}`
+  const count = given === 0 ? '' : ` (${given} given)`
+  return `${needed === 1 ? `the approval of ${one}` : `${needed} approvals by ${all}`}${roles}${count}`
 }
 
 export function rejected({ id, status, decidedBy }: StoredEscalation, findings: readonly Finding[]): Denied {

@@ -1,0 +1,277 @@
+// Holds calls that wait for a person: the client of a session is asked on the stream of its call, and the gateway repeats the
+// call once it is decided. Each repetition is a call of its own, judged anew under the policy in force: what has changed since
+// the first is not sent.
+import { type Call, isRefusal, type MaybePromise, type Outcome, resolveOptional, services } from '@svc/core'
+import { eventOf } from '@svc/core/http'
+import type { JsonObject } from '@svc/core/json'
+import type { CallControl } from '@svc/core/pipeline'
+import { eventStreamHeaders } from '../http/event-stream-rules.js'
+import { InFlight } from '../http/in-flight.js'
+import {
+  type Answer,
+  type AskedClient,
+  actionOf,
+  confirmationOf,
+  elicitationParams,
+  type Question,
+  questionOf,
+} from '../mcp/elicitation.js'
+import { acceptsEvents } from '../mcp/elicitation-modes.js'
+import { isClientStateless, mcpExchange } from '../mcp/exchange.js'
+import type { GatewayRounds } from '../mcp/gateway-rounds.js'
+import type { ActivePolicy } from '../policy/active-policy.js'
+import { traceparentOf } from '../upstream/headers.js'
+import { callerKey } from '../upstream/send.js'
+
+/** Calls of one caller, and of all, that are held at a time; the response to another does not wait. */
+const maxHeldOfCaller = 20
+const maxHeld = 1_000
+/** Time between two notifications of progress, in milliseconds. */
+const progressMs = 5_000
+
+interface HeldCallsParts {
+  readonly rounds: GatewayRounds
+  /** The longest time that a call is held, in milliseconds; 0: nobody is asked. */
+  readonly maxHoldMs: number
+  readonly keepAliveMs: number
+  activePolicy(): ActivePolicy
+  draining(): boolean
+}
+
+/** A call that was not sent. */
+export interface Attempt {
+  readonly control: CallControl
+  readonly outcome: Outcome
+  /** Writes the response that the client then gets. */
+  write(): MaybePromise<void>
+  /** Writes a result in place of the response. */
+  writeResult(result: object): MaybePromise<void>
+}
+
+/** Runs the call again. Resolves to it if its response is not written, because it asks for something. */
+export type Repeat = (answer: Answer) => Promise<Attempt | undefined>
+
+export class HeldCalls {
+  #parts: HeldCallsParts
+  #held = new Map<string, number>()
+  #writing = new InFlight<true>()
+  #count = 0
+
+  constructor(parts: HeldCallsParts) {
+    this.#parts = parts
+  }
+
+  /** Whether the response waits: the person at the client can be asked for what the call lacks. */
+  asks(call: Call, outcome: Outcome): boolean {
+    return this.#questionOf(call, outcome) !== undefined
+  }
+
+  /** Resolves when every held call has its response, which a shutdown brings about, or after `withinMs`. */
+  idle(withinMs: number): Promise<void> {
+    return this.#writing.idle(withinMs)
+  }
+
+  /** Asks, repeats and writes, until there is a response. */
+  async hold(client: AskedClient, first: Attempt, repeat: Repeat): Promise<void> {
+    const place = this.#writing.add(true)
+    const { call } = first.control
+    const release = this.#take(callerKey(call))
+    const ended = new AbortController()
+    const end = (): void => ended.abort()
+    const timer = setTimeout(end, this.#parts.maxHoldMs)
+    const stopListening = client.exchange.onDisconnect(end)
+    client.cancelled.addEventListener('abort', end)
+    if (client.exchange.isDisconnected || client.cancelled.aborted || release === undefined) end()
+    try {
+      let attempt: Attempt | undefined = first
+      while (attempt !== undefined) {
+        const answer = await this.#answerTo(client, attempt, ended.signal)
+        if (client.exchange.isDisconnected) return
+        if (client.cancelled.aborted) return client.exchange.end()
+        if (answer === 'asked') return
+        if (answer === undefined) return await attempt.write()
+        attempt = await repeat(answer)
+      }
+    } finally {
+      clearTimeout(timer)
+      stopListening()
+      client.cancelled.removeEventListener('abort', end)
+      release?.()
+      this.#writing.delete(place)
+    }
+  }
+
+  #questionOf(call: Call, outcome: Outcome): Question | undefined {
+    if (this.#parts.maxHoldMs === 0) return undefined
+    const pageOf = resolveOptional(this.#parts.activePolicy().container, services.approvalPage)
+    return questionOf(call, outcome, pageOf)
+  }
+
+  /** Undefined if the caller has as many held calls as it may have. */
+  #take(caller: string): (() => void) | undefined {
+    const own = this.#held.get(caller) ?? 0
+    if (own >= maxHeldOfCaller || this.#count >= maxHeld) return undefined
+    this.#held.set(caller, own + 1)
+    this.#count++
+    return () => {
+      const left = (this.#held.get(caller) ?? 1) - 1
+      if (left === 0) this.#held.delete(caller)
+      else this.#held.set(caller, left)
+      this.#count--
+    }
+  }
+
+  /** Undefined if there is no answer, and the call has its response; `asked` if the client repeats the call itself. */
+  async #answerTo(
+    client: AskedClient,
+    { control: { call }, outcome, writeResult }: Attempt,
+    signal: AbortSignal,
+  ): Promise<Answer | 'asked' | undefined> {
+    const question = this.#questionOf(call, outcome)
+    if (question === undefined) return undefined
+    const exchange = call.need(mcpExchange)
+    if (!isClientStateless(exchange)) {
+      return signal.aborted ? undefined : this.#ask(client, call, question, signal)
+    }
+    const { answer } = exchange
+    if (question.kind === 'approval' && answer?.escalationId === question.escalationId) {
+      if (answer.opened !== true || signal.aborted) return undefined
+      return this.#whileWaiting(client, call, async () =>
+        (await this.#isDecided(question.escalationId, signal))
+          ? { escalationId: question.escalationId }
+          : undefined,
+      )
+    }
+    const result = await this.#parts.rounds.resultFor(call, exchange, question)
+    if (result === undefined) return undefined
+    await writeResult(result)
+    return 'asked'
+  }
+
+  /** Asks the client of a session on the stream of its call. */
+  #ask(
+    client: AskedClient,
+    call: Call,
+    question: Question,
+    signal: AbortSignal,
+  ): Promise<Answer | undefined> {
+    return this.#whileWaiting(client, call, async () => {
+      const id = client.nextId()
+      const over = new AbortController()
+      const until = AbortSignal.any([signal, over.signal])
+      let isOpen = true
+      const replying = client.responseTo(id, until).then(
+        (reply) => {
+          isOpen = false
+          return reply
+        },
+        (error: unknown) => {
+          // The wait is over, or the response cannot be read: then it has no effect.
+          if (until.aborted || isRefusal(error)) return undefined
+          throw error
+        },
+      )
+      await send(client, { id, method: 'elicitation/create', params: elicitationParams(question, false) })
+      const { escalationId } = call.need(mcpExchange).answer ?? {}
+      const waiting =
+        question.kind === 'approval'
+          ? this.#approval(client, question.escalationId, replying, until)
+          : replying.then((reply) => ({
+              ...(escalationId === undefined ? {} : { escalationId }),
+              confirmation: {
+                sha256: question.sha256,
+                action: reply === undefined ? ('none' as const) : confirmationOf(reply['result']),
+              },
+            }))
+      try {
+        return await waiting
+      } finally {
+        over.abort()
+        const params = { requestId: id, reason: 'The call no longer waits.' }
+        if (isOpen) await send(client, { method: 'notifications/cancelled', params })
+      }
+    })
+  }
+
+  /** Waits for the decision, while the person wants the page: to accept is to open it. */
+  async #approval(
+    client: AskedClient,
+    escalationId: string,
+    replying: Promise<JsonObject | undefined>,
+    signal: AbortSignal,
+  ): Promise<Answer | undefined> {
+    const refused = replying.then((reply) =>
+      reply === undefined || actionOf(reply['result']) === 'accept'
+        ? new Promise<never>(() => undefined)
+        : false,
+    )
+    const isDecided = await Promise.race([this.#isDecided(escalationId, signal), refused])
+    if (!isDecided) return undefined
+    await send(client, {
+      method: 'notifications/elicitation/complete',
+      params: { elicitationId: escalationId },
+    })
+    return { escalationId }
+  }
+
+  /** Whether the repeated call will have another response: the escalation is decided, or it cannot be read. */
+  async #isDecided(escalationId: string, signal: AbortSignal): Promise<boolean> {
+    const { activePolicy, draining } = this.#parts
+    while (!signal.aborted && !draining()) {
+      try {
+        const policy = activePolicy()
+        const found = await policy.wait((ended) => {
+          const escalations = resolveOptional(policy.container, services.escalations)
+          return escalations?.wait(escalationId, this.#parts.maxHoldMs, AbortSignal.any([signal, ended]))
+        })
+        if (found?.status !== 'pending') return true
+      } catch {
+        // The response to the repeated call says why.
+        return true
+      }
+    }
+    return false
+  }
+
+  /** Keeps the connection in use, and the client's time limit from passing. */
+  async #whileWaiting<T>(client: AskedClient, call: Call, wait: () => Promise<T>): Promise<T> {
+    const { exchange, progressToken } = client
+    if (!begin(client, call)) return wait()
+    let progress = 0
+    const tick = (): void => {
+      if (progressToken === undefined) {
+        exchange.keepAlive()
+        return
+      }
+      // Small, as the server's own progress follows and must be larger.
+      progress += 1e-6
+      const params = { progressToken, progress, message: 'Waiting for a person to decide' }
+      void send(client, { method: 'notifications/progress', params })
+    }
+    const timer = setInterval(tick, progressToken === undefined ? this.#parts.keepAliveMs : progressMs)
+    try {
+      return await wait()
+    } finally {
+      clearInterval(timer)
+    }
+  }
+}
+
+/** Begins the stream of the call. False if the client takes no stream. */
+function begin({ exchange }: AskedClient, call: Call): boolean {
+  if (exchange.isBegun) return true
+  if (exchange.isDisconnected) return false
+  if (exchange.http !== undefined && !acceptsEvents(exchange.headers.accept)) return false
+  const { traceId, spanId } = call.trace
+  exchange.begin(200, {
+    ...eventStreamHeaders,
+    'x-trace-id': traceId,
+    'x-span-id': spanId,
+    traceparent: traceparentOf(call),
+  })
+  return true
+}
+
+async function send({ exchange }: AskedClient, message: JsonObject): Promise<void> {
+  if (!exchange.isDisconnected) await exchange.write(eventOf(JSON.stringify({ jsonrpc: '2.0', ...message })))
+}

@@ -1,0 +1,120 @@
+// What a call that was not sent asks of the person at its client, and the requests by which a client asks them.
+import type { Call, Outcome } from '@svc/core'
+import { isJsonObject, type JsonObject, type JsonValue, visibleInLine } from '@svc/core/json'
+import type { ClientExchange } from '../http/client-exchange.js'
+import { modesOf } from './elicitation-modes.js'
+import { mcpExchange } from './exchange.js'
+import type { Fields } from './rpc-response.js'
+
+/** An escalation, which reviewers decide on its page, or a form that the person at the client answers. */
+export type Question =
+  | {
+      readonly kind: 'approval'
+      readonly escalationId: string
+      readonly message: string
+      readonly url: string
+    }
+  | { readonly kind: 'confirmation'; readonly sha256: string; readonly message: string }
+
+/** The person's reply to a form; `none` if none came in time. */
+export interface Confirmation {
+  /** SHA-256, hex, of what was shown. */
+  readonly sha256: string
+  readonly action: 'accept' | 'decline' | 'cancel' | 'none'
+}
+
+/** What the gateway knows when it repeats a call, or when the client does. */
+export interface Answer {
+  /** The escalation of the call, whose approval is used and no other. */
+  readonly escalationId?: string
+  /** Whether the person agreed to open its page, which is no approval. */
+  readonly opened?: boolean
+  readonly confirmation?: Confirmation
+}
+
+/** The client of a held call. */
+export interface AskedClient {
+  readonly exchange: ClientExchange
+  readonly progressToken: JsonValue | undefined
+  /** Fires when the client cancels its request. */
+  readonly cancelled: AbortSignal
+  /** The id of a request of the gateway. */
+  nextId(): string
+  /** The response to it. Rejects with the reason of the signal, or with `Refusal`. */
+  responseTo(id: string, signal: AbortSignal): Promise<JsonObject>
+}
+
+/** Undefined if nobody at the client can be asked. `pageOf` has the pages of escalations. */
+export function questionOf(
+  call: Call,
+  outcome: Outcome,
+  pageOf: ((escalationId: string) => string | undefined) | undefined,
+): Question | undefined {
+  if (outcome.kind !== 'denied') return undefined
+  const { code, confirmation, escalation } = outcome
+  const exchange = call.get(mcpExchange)
+  if (exchange === undefined) return undefined
+  if (confirmation !== undefined) {
+    return modesOf(exchange).form ? { kind: 'confirmation', ...confirmation } : undefined
+  }
+  if (code !== 'ESCALATION_PENDING' || escalation?.status !== 'pending' || !modesOf(exchange).url) {
+    return undefined
+  }
+  const url = pageOf?.(escalation.id)
+  if (url === undefined) return undefined
+  return { kind: 'approval', escalationId: escalation.id, message: approvalMessage(call), url }
+}
+
+/** For the person at the client, whose consent approves nothing. */
+function approvalMessage(call: Call): string {
+  const { server, name } = call.parsedRequest ?? { server: '', name: '' }
+  const reasons = call
+    .judgedFindings()
+    .flatMap(({ effect, reason, detail }) => (effect === 'escalate' ? (detail ?? reason) : []))
+  return visibleInLine(
+    `${server}/${name} waits for an approval: ${reasons.join('; ')}. The page shows its state; to open it approves nothing.`,
+  )
+}
+
+/** The params of `elicitation/create`. From 2026-07-28 on an elicitation has no id. */
+export function elicitationParams(question: Question, isStateless: boolean): JsonObject {
+  const { message } = question
+  if (question.kind === 'approval') {
+    const { url, escalationId } = question
+    return { mode: 'url', message, url, ...(isStateless ? {} : { elicitationId: escalationId }) }
+  }
+  return { mode: 'form', message, requestedSchema: confirmationSchema }
+}
+
+/** A client that fills in defaults by itself does not confirm. */
+const confirmationSchema: JsonObject = {
+  type: 'object',
+  properties: { confirm: { type: 'boolean', title: 'Yes, do this', default: false } },
+  required: ['confirm'],
+}
+
+type Action = Confirmation['action']
+
+/** The action of a client's result; `cancel` for one that is no valid result. */
+export function actionOf(result: unknown): Exclude<Action, 'none'> {
+  const { action } = fieldsOf(result)
+  return action === 'accept' || action === 'decline' ? action : 'cancel'
+}
+
+/** The action of a confirmation: to accept a form without its tick is to decline. */
+export function confirmationOf(result: unknown): Exclude<Action, 'none'> {
+  const action = actionOf(result)
+  if (action !== 'accept') return action
+  return fieldsOf(fieldsOf(result)['content'])['confirm'] === true ? 'accept' : 'decline'
+}
+
+function fieldsOf(value: unknown): Fields {
+  return isJsonObject(value) ? value : {}
+}
+
+/** The token by which a request asks for notifications of progress. */
+export function progressTokenOf(params: unknown): JsonValue | undefined {
+  const meta = isJsonObject(params) ? params['_meta'] : undefined
+  const token = isJsonObject(meta) ? meta['progressToken'] : undefined
+  return typeof token === 'string' || typeof token === 'number' ? token : undefined
+}

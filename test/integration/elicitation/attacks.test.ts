@@ -1,0 +1,191 @@
+// What a client, another caller or a change in between can do to a call that waits for a person: nothing is sent.
+import { expect } from 'chai'
+import { TestIssuer } from '../../support/issuer.js'
+import { until } from '../../support/stdio-target.js'
+import { startHandClient } from './hand-client.js'
+import { adminToken, type Billing, bothModes, idIn, startBilling, startGateway, waiting } from './rig.js'
+
+const accept = { action: 'accept' }
+
+describe('a call that waits for a person, attacked', function () {
+  this.timeout(60_000)
+  let billing: Billing
+  let issuer: TestIssuer
+
+  before(async () => {
+    billing = await startBilling()
+    issuer = await TestIssuer.start()
+  })
+  after(async () => {
+    await billing[Symbol.asyncDispose]()
+    await issuer[Symbol.asyncDispose]()
+  })
+  beforeEach(() => {
+    billing.refunds.length = 0
+  })
+
+  const oidc = () => ({
+    ...waiting,
+    authn: { oidc: issuer.oidc },
+    admin: { port: 0, roles: { reviewer: ['approver'] } },
+  })
+  const bearer = async (user: string) =>
+    `Bearer ${await issuer.sign({ sub: user, email: `${user}@example.com` })}`
+
+  for (const path of ['/mcp/billing', '/mcp'] as const) {
+    it(`is not ended at ${path} by another caller's response to its elicitation, nor by an unknown one`, async () => {
+      await using gateway = await startGateway(path, billing.urls.handshake, oidc())
+      const ada = await startHandClient(gateway.url, { authorization: await bearer('ada') }, bothModes)
+      const bob = await startHandClient(gateway.url, { authorization: await bearer('bob') }, bothModes)
+      const call = await ada.call(path === '/mcp' ? 'billing__refund' : 'refund', { amount: 1 })
+      const asked = await call.request('elicitation/create')
+      const refusal = { jsonrpc: '2.0', id: asked.id, result: { action: 'decline' } }
+      const foreign = await bob.post(refusal)
+      const inSession = await bob.post(refusal, ada.sessionId)
+      const unknown = await ada.post({ ...refusal, id: `${asked.id}0` })
+      expect([foreign.status, inSession.status]).to.satisfy((all: number[]) =>
+        all.every((one) => one !== 200),
+      )
+      expect(inSession.status).to.equal(404)
+      expect(unknown.status).to.be.oneOf([202, 400])
+      expect(call.messages.some((message) => 'result' in message || 'error' in message)).to.equal(false)
+      expect((await ada.post(refusal)).status).to.equal(202)
+      expect(JSON.stringify(await call.response())).to.contain('ESCALATION_PENDING')
+      expect(billing.refunds).to.deep.equal([])
+    })
+
+    it(`is not sent at ${path} once its client has cancelled it or left, and the approval stays`, async () => {
+      await using gateway = await startGateway(path, billing.urls.handshake)
+      const name = path === '/mcp' ? 'billing__refund' : 'refund'
+      const client = await startHandClient(gateway.url, {}, bothModes)
+      const cancelled = await client.call(name, { amount: 1 })
+      const first = await cancelled.request('elicitation/create')
+      await client.post({
+        jsonrpc: '2.0',
+        method: 'notifications/cancelled',
+        params: { requestId: cancelled.id },
+      })
+      await cancelled.ended
+      await gateway.vote(idIn(first.params), 'approve')
+      const left = await client.call(name, { amount: 2 })
+      const second = await left.request('elicitation/create')
+      left.leave()
+      await gateway.vote(idIn(second.params), 'approve')
+      const again = await client.call(name, { amount: 1 })
+      expect(JSON.stringify(await again.response())).to.contain('refunded 1')
+      expect(billing.refunds).to.deep.equal([1])
+    })
+
+    it(`holds 20 calls of one caller at ${path}, and the others get their response at once`, async () => {
+      await using gateway = await startGateway(path, billing.urls.handshake)
+      const name = path === '/mcp' ? 'billing__refund' : 'refund'
+      const client = await startHandClient(gateway.url, {}, bothModes)
+      const calls = await Promise.all(Array.from({ length: 60 }, () => client.call(name, { amount: 1 })))
+      const ended = () => calls.filter(({ messages }) => messages.some((message) => 'error' in message))
+      const asked = () =>
+        calls.filter(({ messages }) => messages.some(({ method }) => method === 'elicitation/create'))
+      await until(() => ended().length === 40)
+      await until(() => asked().length === 20)
+      const [request] = await Promise.all([asked()[0]?.request('elicitation/create')])
+      await gateway.vote(idIn(request?.params ?? { message: '' }), 'reject')
+      await until(() => ended().length === 60)
+      const next = await client.call(name, { amount: 2 })
+      await next.request('elicitation/create')
+      next.leave()
+    })
+  }
+
+  it('runs once, however often its state is sent back', async () => {
+    for (const path of ['/mcp/billing', '/mcp'] as const) {
+      billing.refunds.length = 0
+      await using gateway = await startGateway(path, billing.urls.stateless)
+      const states: string[] = []
+      const round = await roundAt(gateway.url, path)
+      const first = await round({})
+      const { requestState, inputRequests } = first.result
+      states.push(requestState)
+      const back = { requestState, inputResponses: { svc: accept } }
+      await gateway.vote(idIn(inputRequests.svc.params), 'approve')
+      const results = await Promise.all(Array.from({ length: 5 }, () => round(back)))
+      expect(billing.refunds).to.deep.equal([1])
+      results.push(await round(back))
+      const refused = results.filter(({ error }) => error !== undefined)
+      expect(refused).to.have.length(5)
+      for (const { error } of refused) expect(error?.message).to.contain('The approval was for one call')
+      const { json } = await gateway.admin('/api/escalations')
+      expect(json['escalations']).to.have.length(1)
+    }
+  })
+
+  it('does not open a state of another caller or call, nor take more responses than it asked for', async () => {
+    await using gateway = await startGateway('/mcp/billing', billing.urls.stateless, oidc())
+    const round = await roundAt(gateway.url, '/mcp/billing', { authorization: await bearer('ada') })
+    const bob = await roundAt(gateway.url, '/mcp/billing', { authorization: await bearer('bob') })
+    const { requestState } = (await round({})).result
+    const inputResponses = { svc: accept }
+    const attacks: Readonly<Record<string, Promise<Round>>> = {
+      'another caller': bob({ requestState, inputResponses }),
+      'other arguments': round({ requestState, inputResponses, arguments: { amount: 2 } }),
+      'a changed state': round({ requestState: `${requestState.slice(0, -2)}AA`, inputResponses }),
+      'an own state': round({ requestState: 'svc1.AAAA', inputResponses }),
+      'more responses': round({ requestState, inputResponses: { ...inputResponses, q: accept } }),
+    }
+    for (const [name, attack] of Object.entries(attacks)) {
+      expect((await attack).error, name).to.include({ code: -32602 })
+    }
+    expect(billing.refunds).to.deep.equal([])
+  })
+
+  it('keeps the token of the admin listener out of what the client gets', async () => {
+    await using gateway = await startGateway('/mcp/billing', billing.urls.handshake)
+    const client = await startHandClient(gateway.url, {}, bothModes)
+    const call = await client.call('refund', { amount: 1 })
+    await call.request('elicitation/create')
+    call.leave()
+    expect(JSON.stringify(call.messages)).not.to.contain(adminToken)
+  })
+})
+
+interface Round {
+  readonly result: {
+    readonly requestState: string
+    readonly inputRequests: { readonly svc: { readonly params: { message: string; url: string } } }
+  }
+  readonly error?: { readonly code: number; readonly message: string }
+}
+
+/** Sends `refund` of 1 as a client of 2026-07-28 does, with these params. */
+async function roundAt(
+  url: string,
+  path: '/mcp' | '/mcp/billing',
+  headers: Record<string, string> = {},
+): Promise<(params: object) => Promise<Round>> {
+  const name = path === '/mcp' ? 'billing__refund' : 'refund'
+  const _meta = {
+    'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+    'io.modelcontextprotocol/clientCapabilities': bothModes,
+  }
+  return async (params) => {
+    const response = await fetch(url, {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        accept: 'application/json, text/event-stream',
+        'mcp-protocol-version': '2026-07-28',
+        'mcp-method': 'tools/call',
+        'mcp-name': name,
+        ...headers,
+      },
+      body: JSON.stringify({
+        jsonrpc: '2.0',
+        id: 1,
+        method: 'tools/call',
+        params: { name, arguments: { amount: 1 }, ...params, _meta },
+      }),
+    })
+    const lines = (await response.text())
+      .split('\n')
+      .flatMap((line) => /^(?:data: )?(\{.*)$/.exec(line)?.[1] ?? [])
+    return JSON.parse(lines.at(-1) ?? '{}') as Round
+  }
+}

@@ -1,0 +1,108 @@
+// A client of 2025-11-25 that does nothing by itself: the test reads each message and writes each response.
+import { EventEmitter, on } from 'node:events'
+import type { Elicited } from './rig.js'
+
+interface Message {
+  readonly id?: string
+  readonly method?: string
+  readonly params: Elicited
+}
+
+interface HandCall {
+  readonly id: number
+  readonly messages: readonly Message[]
+  /** Resolves when the response has ended. */
+  readonly ended: Promise<void>
+  /** The request or notification of this method. */
+  request(method: string): Promise<Message>
+  /** The JSON-RPC response. */
+  response(): Promise<Message>
+  /** Closes the connection. */
+  leave(): void
+}
+
+export interface HandClient {
+  readonly sessionId: string
+  call(name: string, args: object, meta?: object): Promise<HandCall>
+  post(message: object, sessionId?: string): Promise<Response>
+}
+
+export async function startHandClient(
+  url: string,
+  more: Record<string, string>,
+  capabilities: object,
+): Promise<HandClient> {
+  const headers = {
+    'content-type': 'application/json',
+    accept: 'application/json, text/event-stream',
+    'mcp-protocol-version': '2025-11-25',
+    ...more,
+  }
+  const send = (message: object, session: Record<string, string>, signal?: AbortSignal): Promise<Response> =>
+    fetch(url, {
+      method: 'POST',
+      headers: { ...headers, ...session },
+      body: JSON.stringify(message),
+      signal: signal ?? null,
+    })
+  const params = { protocolVersion: '2025-11-25', capabilities, clientInfo: { name: 'hand', version: '1' } }
+  const begun = await send({ jsonrpc: '2.0', id: 0, method: 'initialize', params }, {})
+  await begun.text()
+  const sessionId = begun.headers.get('mcp-session-id') ?? ''
+  const session = { 'mcp-session-id': sessionId }
+  await (await send({ jsonrpc: '2.0', method: 'notifications/initialized' }, session)).text()
+  let ids = 0
+  return {
+    sessionId,
+    async post(message, other = sessionId) {
+      const response = await send(message, { 'mcp-session-id': other })
+      await response.text()
+      return response
+    },
+    async call(name, args, _meta = {}) {
+      const id = ++ids
+      const left = new AbortController()
+      const messages: Message[] = []
+      const emitter = new EventEmitter().setMaxListeners(0)
+      const request = { jsonrpc: '2.0', id, method: 'tools/call', params: { name, arguments: args, _meta } }
+      const read = async (): Promise<void> => {
+        const response = await send(request, session, left.signal)
+        const decoder = new TextDecoder()
+        let text = ''
+        for await (const piece of response.body ?? []) {
+          text += decoder.decode(piece as Uint8Array, { stream: true })
+          const lines = text.split('\n')
+          text = lines.pop() ?? ''
+          for (const line of lines) take(line)
+        }
+        take(text)
+      }
+      const take = (line: string): void => {
+        const json = /^(?:data: )?(\{.*)$/.exec(line)?.[1]
+        if (json === undefined) return
+        messages.push(JSON.parse(json) as Message)
+        emitter.emit('message')
+      }
+      const ended = read()
+        .catch(() => undefined)
+        .finally(() => emitter.emit('message'))
+      const found = async (matches: (message: Message) => boolean): Promise<Message> => {
+        const first = messages.find(matches)
+        if (first !== undefined) return first
+        for await (const _ of on(emitter, 'message')) {
+          const one = messages.find(matches)
+          if (one !== undefined) return one
+        }
+        throw new Error('no such message')
+      }
+      return {
+        id,
+        messages,
+        ended,
+        request: (method) => found((message) => message.method === method),
+        response: () => found((message) => 'result' in message || 'error' in message),
+        leave: () => left.abort(),
+      }
+    },
+  }
+}

@@ -1,0 +1,252 @@
+// A billing server behind a gateway, clients that can ask a person, and reviewers at the admin listener.
+import { Client as Client2, StreamableHTTPClientTransport as Transport2 } from '@modelcontextprotocol/client'
+import { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
+import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
+import {
+  ElicitationCompleteNotificationSchema,
+  ElicitRequestSchema,
+} from '@modelcontextprotocol/sdk/types.js'
+import { bind, tokens } from '@svc/core'
+import type { GatewaySettings } from 'svc-sdk'
+import { GatewayBuilder } from 'svc-sdk/internal/gateway/builder'
+import { Bridge } from 'svc-sdk/internal/stdio-gateway/bridge'
+import { LineGateway } from 'svc-sdk/internal/stdio-gateway/line-gateway'
+import { z } from 'zod'
+import { ask, type HttpResponse } from '../../app/admin/rig.js'
+import { recordingTo, startTestGateway } from '../../support/gateway.js'
+import { keepingLogger } from '../../support/logger.js'
+import { startSessionServer, startStatelessServer } from '../../support/tool-servers.js'
+
+export const adminToken = 'a-token-of-the-tests-0123456789'
+export const eras = ['handshake', 'stateless'] as const
+type Era = (typeof eras)[number]
+export const routes = ['/mcp/billing', '/mcp', 'svc stdio'] as const
+export type Route = (typeof routes)[number]
+
+export interface Billing extends AsyncDisposable {
+  readonly urls: Readonly<Record<Era, string>>
+  /** The amounts that were refunded. */
+  readonly refunds: number[]
+}
+
+const input = { amount: z.number(), note: z.string().optional() }
+
+export async function startBilling(): Promise<Billing> {
+  const refunds: number[] = []
+  const refund = ({ amount }: { amount: number }) => {
+    refunds.push(amount)
+    return { content: [{ type: 'text' as const, text: `refunded ${amount}` }] }
+  }
+  const handshake = await startSessionServer('billing', (server) => {
+    server.registerTool('refund', { inputSchema: input }, refund)
+  })
+  const stateless = await startStatelessServer('billing', (server) => {
+    server.registerTool('refund', { inputSchema: z.object(input) }, refund)
+  })
+  return {
+    urls: { handshake: handshake.url, stateless: stateless.url },
+    refunds,
+    async [Symbol.asyncDispose]() {
+      await handshake[Symbol.asyncDispose]()
+      await stateless[Symbol.asyncDispose]()
+    },
+  }
+}
+
+/** Every refund waits for a reviewer. */
+export const waiting = {
+  rules: [{ name: 'refunds', tools: ['*/refund'], then: 'escalate', message: 'A person approves refunds.' }],
+  admin: { port: 0, tokenRef: 'env:SVC_ADMIN' },
+  env: { SVC_ADMIN: adminToken },
+} as const
+
+export interface Elicited {
+  readonly mode?: string
+  readonly message: string
+  readonly url?: string
+  readonly elicitationId?: string
+  readonly requestedSchema?: unknown
+}
+type Reply = { readonly action: string; readonly content?: object }
+/** What the person at the client does. */
+type Person = (request: Elicited) => Reply | Promise<Reply>
+
+interface Asked extends AsyncDisposable {
+  readonly client: Client
+  readonly asked: Elicited[]
+  /** The ids in `notifications/elicitation/complete`. */
+  readonly completed: string[]
+  /** The text of the result, or the message of the error. */
+  refund(amount: number, options?: object): Promise<string>
+}
+
+export interface Gateway extends AsyncDisposable {
+  readonly url: string
+  readonly adminUrl: string
+  connect(person: Person, options?: Connecting): Promise<Asked>
+  records(): readonly Record<string, unknown>[]
+  admin(path: string, body?: object): Promise<HttpResponse>
+  vote(id: string, vote: 'approve' | 'reject'): Promise<HttpResponse>
+  reload(policy: Record<string, unknown>): Promise<void>
+  close(): Promise<void>
+}
+
+interface Connecting {
+  readonly era?: Era
+  readonly capabilities?: object
+  readonly headers?: Record<string, string>
+}
+
+export const bothModes = { elicitation: { form: {}, url: {} } }
+
+const tool = (route: Route) => (route === '/mcp/billing' ? 'refund' : 'billing__refund')
+
+/** The id of the escalation in the URL of its page. */
+export function idIn({ url = '' }: Elicited): string {
+  return decodeURIComponent(url.slice(url.lastIndexOf('/') + 1))
+}
+
+export async function startGateway(
+  route: Route,
+  target: string,
+  settings: object = waiting,
+): Promise<Gateway> {
+  return route === 'svc stdio' ? startStdio(target, settings) : startHttp(route, target, settings)
+}
+
+const adminOf = (adminUrl: string): Pick<Gateway, 'adminUrl' | 'admin' | 'vote'> => {
+  const admin = (path: string, body?: object) =>
+    ask(adminUrl, path, {
+      headers: { authorization: `Bearer ${adminToken}`, 'content-type': 'application/json' },
+      ...(body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) }),
+    })
+  return { adminUrl, admin, vote: (id, vote) => admin(`/api/escalations/${id}/votes`, { vote }) }
+}
+
+async function startHttp(route: Route, target: string, settings: object): Promise<Gateway> {
+  const gateway = await startTestGateway({ targets: { billing: target }, ...settings } as GatewaySettings)
+  const { adminUrl = '' } = await gateway.handle.ready()
+  const url = `${gateway.url}${route}`
+  return {
+    url,
+    ...adminOf(adminUrl),
+    connect: (person, options) => connect(url, tool(route), person, options),
+    records: () => gateway.records() as unknown as Record<string, unknown>[],
+    reload: (policy) => gateway.handle.reload(policy),
+    close: () => gateway.handle.close(),
+    [Symbol.asyncDispose]: () => gateway[Symbol.asyncDispose](),
+  }
+}
+
+/** A client of the SDK that declares elicitation. */
+async function connect(
+  url: string,
+  name: string,
+  person: Person,
+  { era = 'handshake', capabilities = bothModes, headers = {} }: Connecting = {},
+): Promise<Asked> {
+  const requestInit = { headers }
+  if (era === 'handshake') {
+    const client = new Client({ name: 'test', version: '1' }, { capabilities })
+    const transport = new StreamableHTTPClientTransport(new URL(url), { requestInit })
+    const asked = listen(client, person)
+    await client.connect(transport as Parameters<Client['connect']>[0])
+    return askedBy(client, name, asked)
+  }
+  const client = new Client2(
+    { name: 'test', version: '1' },
+    { capabilities, versionNegotiation: { mode: 'auto' } },
+  )
+  const asked = { asked: [] as Elicited[], completed: [] as string[] }
+  client.setRequestHandler('elicitation/create', async ({ params }) => {
+    asked.asked.push(params as unknown as Elicited)
+    return (await person(params as unknown as Elicited)) as never
+  })
+  await client.connect(new Transport2(new URL(url), { requestInit }))
+  return askedBy(client as unknown as Client, name, asked)
+}
+
+function listen(client: Client, person: Person): Pick<Asked, 'asked' | 'completed'> {
+  const asked: Elicited[] = []
+  const completed: string[] = []
+  client.setRequestHandler(ElicitRequestSchema, async ({ params }) => {
+    asked.push(params as Elicited)
+    return (await person(params as Elicited)) as never
+  })
+  client.setNotificationHandler(ElicitationCompleteNotificationSchema, ({ params }) => {
+    completed.push(params.elicitationId)
+  })
+  return { asked, completed }
+}
+
+function askedBy(client: Client, name: string, asked: Pick<Asked, 'asked' | 'completed'>): Asked {
+  return {
+    client,
+    ...asked,
+    refund: (amount, options) =>
+      client.callTool({ name, arguments: { amount } }, undefined, options as never).then(
+        ({ content }) => (content as { text: string }[])[0]?.text ?? '',
+        ({ message }: Error) => message,
+      ),
+    [Symbol.asyncDispose]: () => client.close(),
+  }
+}
+
+/** `svc stdio` in this process: a client whose transport is the bridge. */
+async function startStdio(target: string, settings: object): Promise<Gateway> {
+  const records: Record<string, unknown>[] = []
+  const { audit, configure } = recordingTo({
+    append: async (envelope) => void records.push(envelope as Record<string, unknown>),
+  })
+  const gateway = new LineGateway(
+    new GatewayBuilder({
+      port: 0,
+      tenant: 'acme',
+      targets: { billing: target },
+      quotas: { adapter: 'memory' },
+      authn: { allowUnauthenticated: true },
+      entitlements: 'open',
+      enforcement: { escalations: { adapter: 'memory' } },
+      ...settings,
+      audit,
+      configure(container) {
+        configure(container)
+        bind(container, tokens.Logger, { useValue: keepingLogger() })
+      },
+    }),
+    undefined,
+  )
+  const { adminUrl = '' } = await gateway.ready()
+  return {
+    url: '',
+    ...adminOf(adminUrl),
+    async connect(person, { capabilities = bothModes } = {}) {
+      const client = new Client({ name: 'test', version: '1' }, { capabilities })
+      const asked = listen(client, person)
+      const transport: Transport = {
+        start: async () => undefined,
+        send: async (message) => bridge.receive(JSON.stringify(message)),
+        close: async () => undefined,
+      }
+      const bridge = new Bridge({
+        logger: keepingLogger(),
+        send: (exchange, method) => gateway.send(exchange, method),
+        write: async (line) => transport.onmessage?.(JSON.parse(line)),
+      })
+      await client.connect(transport)
+      const found = askedBy(client, tool('svc stdio'), asked)
+      return {
+        ...found,
+        async [Symbol.asyncDispose]() {
+          await client.close()
+          await bridge.close()
+        },
+      }
+    },
+    records: () => records,
+    reload: () => Promise.reject(new Error('not reloaded here')),
+    close: () => gateway.close(),
+    [Symbol.asyncDispose]: () => gateway.close(),
+  }
+}
