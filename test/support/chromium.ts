@@ -51,7 +51,8 @@ export async function startChromium(): Promise<Chromium> {
       page.on('request', (request) => {
         const { hostname, protocol } = new URL(request.url())
         const isLocal = hostname === 'localhost' || hostname === '127.0.0.1'
-        if (!isLocal && protocol !== 'data:') problems.push(`request to another host: ${request.url()}`)
+        if (!isLocal && protocol !== 'data:' && protocol !== 'file:')
+          problems.push(`request to another host: ${request.url()}`)
       })
       return page
     },
