@@ -16,6 +16,7 @@ const entries = [
   'app/dist/cli/gateway-worker.js',
   'app/dist/mcp/digest-worker.js',
   'plugins/audit/dist/log/signing/signing-worker.js',
+  'plugins/audit/dist/log/tools/browse/browse-worker.js',
   'plugins/audit/dist/log/tools/verify/scan-worker.js',
   'plugins/audit/dist/log/upload/upload-worker.js',
   'plugins/protections/dist/schema/schema-worker.js',

@@ -3,6 +3,7 @@ import type { DependencyContainer } from 'tsyringe'
 import type { Operation } from '../admin/operation.js'
 import { statusOperation } from '../console/status-operation.js'
 import { escalationOperations } from '../escalations/operations.js'
+import { logOperations } from '../log/operations.js'
 import { definitionOperations, reloadOperation, shadowOperation } from './operations.js'
 import type { ReloadCause, ReloadedPolicy } from './reload-records.js'
 
@@ -19,6 +20,7 @@ export interface OperatedGateway {
 export function gatewayOperations(gateway: OperatedGateway): Operation[] {
   return [
     ...escalationOperations,
+    ...logOperations,
     statusOperation(() => gateway.policySha256()),
     reloadOperation((cause) => gateway.reloadFile(cause)),
     shadowOperation(() => gateway.shadowStatus()),

@@ -78,6 +78,24 @@ export interface Meter {
   observe?(name: string, seconds: number): void
 }
 
+/** Whether records can be written, and what waits; an appender need not know all of it. */
+interface AppenderHealth {
+  writable: boolean
+  error?: Error
+  warning?: string
+  /** Bytes of records that are not on disk yet. */
+  pendingBytes?: number
+  /** `pendingSince` in milliseconds since the epoch. */
+  upload?: { readonly state: string; readonly pendingBytes: number; readonly pendingSince?: number }
+  exports?: readonly {
+    readonly receiver: string
+    readonly state: string
+    readonly pendingBytes: number
+    readonly lagMs: number
+    readonly error?: string
+  }[]
+}
+
 /** The writer of audit records as stages use it; the class is in `svc-sdk/audit`. */
 export interface Appender {
   /** Rejects when the log cannot be written. */
@@ -88,7 +106,7 @@ export interface Appender {
   flush?(): Promise<void>
   close?(): Promise<void>
   /** False, with the reason, while the log cannot be written. */
-  status?(): { writable: boolean; error?: Error; warning?: string }
+  status?(): AppenderHealth
 }
 
 export const tokens = {

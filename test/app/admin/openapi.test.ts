@@ -27,6 +27,12 @@ const requests: readonly (readonly [operation: string, id?: string | undefined, 
 
 /** Their features have rigs of their own: the tests of these call the operations. */
 const elsewhere = [
+  'get /api/evidence',
+  'get /api/evidence/estimate',
+  'get /api/log',
+  'get /api/records',
+  'get /api/records/{id}',
+  'get /api/records/{id}/proof',
   'get /api/definitions',
   'get /api/policy/shadow',
   'post /api/blocks/{id}/lift',

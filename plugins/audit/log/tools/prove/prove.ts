@@ -12,6 +12,7 @@ import { type Digest, leafHash } from '../../merkle/tree-hash.js'
 import type { Head } from '../../tree/checkpoint.js'
 import { newestCheckpoint, type StoredCheckpoint } from '../../tree/checkpoint-file.js'
 import { readGenesis } from '../../tree/journal-file.js'
+import type { KeyHistory } from '../../tree/key-history.js'
 import { isVerified, type Note } from '../../tree/note.js'
 import { rootsOf } from '../../tree/tree-store.js'
 import { compileFilter, type LogFilter } from '../read/filter.js'
@@ -89,10 +90,13 @@ export class Prover {
     this.#newest = newest
   }
 
-  /** @throws {AuditError} `not_sealed` */
-  static async open(dir: string): Promise<Prover> {
+  /**
+   * @param known the keys of the log; without them, the journal is read for them.
+   * @throws {AuditError} `not_sealed`
+   */
+  static async open(dir: string, known?: KeyHistory): Promise<Prover> {
     const genesis = readGenesis(nodeFileSystem, dir)
-    const keys = (await factsOfLog(dir))?.keys
+    const keys = known ?? (await factsOfLog(dir))?.keys
     const isSigned = (note: Note, head: Head) =>
       isVerified(note, head.origin, keys?.allAt(head.size - 1) ?? [])
     const newest = genesis && newestCheckpoint(nodeFileSystem, dir, genesis.origin, isSigned)
@@ -129,6 +133,13 @@ export class Prover {
         `${name} does not lead to the newest checkpoint; npx svc-sdk audit verify shows why`,
       )
     }
+    return proofText({ record, index, path, checkpoint: signed })
+  }
+
+  /** The proof of a leaf that the checkpoint covers, whether the record leads to it or not. */
+  uncheckedProof(record: Uint8Array, index: number): string {
+    const { head, signed } = this.#newest
+    const path = inclusionRanges(index, head.size).map((span) => this.#rootOf(span))
     return proofText({ record, index, path, checkpoint: signed })
   }
 

@@ -1,0 +1,75 @@
+// The proof of one record for a reader who checks it: nothing is judged here, so that a changed record is seen as one.
+
+import { nodeFileSystem } from '../../files/file-system.js'
+import { consistencyRanges } from '../../merkle/proof.js'
+import { digestToBase64 } from '../../tree/journal-codec.js'
+import type { LineOf } from '../../tree/journal-line.js'
+import { KeyHistory } from '../../tree/key-history.js'
+import { rootsOf } from '../../tree/tree-store.js'
+import { Prover } from '../prove/prove.js'
+import { recordAt } from './browse-records.js'
+import { journalBackwards } from './journal-search.js'
+
+export interface BrowsedProof {
+  readonly leaf: number
+  /** `c2sp.org/tlog-proof@v1` of the record as it is stored now. */
+  readonly proof: string
+  /** SHA-256 of the leaf as the log's tree has it, in hexadecimal. */
+  readonly sealed_sha256: string
+  /** Public key lines with the leaves that each may sign. */
+  readonly keys: readonly string[]
+  /** Base64 of each hash that proves the newest head to continue the older one; absent without an older one. */
+  readonly consistency?: readonly string[]
+}
+
+/**
+ * Undefined if there is no such record, or the newest checkpoint does not cover it.
+ *
+ * @param older number of leaves of a head that the reader has kept.
+ * @throws {AuditError} `not_sealed` without a checkpoint; `read_failed` if the tree lacks a hash.
+ */
+export async function browseProof(
+  dir: string,
+  leaf: number,
+  older?: number,
+): Promise<BrowsedProof | undefined> {
+  const stored = recordAt(dir, leaf)
+  if (stored === undefined) return undefined
+  const keys = statedKeys(dir)
+  const prover = await Prover.open(dir, keys)
+  if (leaf >= prover.size) return undefined
+  const [sealed = ''] = rootsOf(nodeFileSystem, dir, [{ start: leaf, end: leaf + 1 }])
+  return {
+    leaf,
+    proof: prover.uncheckedProof(stored.line, leaf),
+    sealed_sha256: Buffer.from(sealed, 'binary').toString('hex'),
+    keys: keyLines(keys),
+    ...consistencyFrom(dir, older, prover.size),
+  }
+}
+
+function consistencyFrom(dir: string, older: number | undefined, size: number) {
+  if (older === undefined) return {}
+  // Of a log that is shorter than it was, there is no proof; the reader sees both sizes.
+  if (older < 1 || older >= size) return { consistency: [] }
+  return { consistency: rootsOf(nodeFileSystem, dir, consistencyRanges(older, size)).map(digestToBase64) }
+}
+
+/** The keys that the newest lines of the journal state. A reader compares them with keys that it has kept. */
+export function statedKeys(dir: string): KeyHistory {
+  const changes: LineOf<'key' | 'revoke' | 'genesis'>[] = []
+  for (const line of journalBackwards(dir)) {
+    if (line.kind === 'key' || line.kind === 'revoke' || line.kind === 'genesis') changes.push(line)
+    if (line.kind !== 'seal' || line.keys === undefined) continue
+    const keys = KeyHistory.of(line.keys)
+    for (const change of changes.reverse()) keys.takeSigned(change)
+    return keys
+  }
+  const keys = new KeyHistory()
+  for (const change of changes.reverse()) keys.takeSigned(change)
+  return keys
+}
+
+export function keyLines(keys: KeyHistory): string[] {
+  return keys.spans().map(([key, from, until]) => `${key} ${from}${until === null ? '' : ` ${until}`}`)
+}

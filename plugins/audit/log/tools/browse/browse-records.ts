@@ -1,0 +1,156 @@
+// Records from the newest to the oldest, as far as a budget allows, and one record by its leaf. What is read is bounded by the
+// budget, not by the size of the log.
+
+import { join } from 'node:path'
+import { dailyFiles } from '../../files/daily-files.js'
+import { nodeFileSystem, readExisting, sizeOf } from '../../files/file-system.js'
+import type { SignedEnvelope } from '../../format/envelope.js'
+import { dailyLog } from '../../format/paths.js'
+import { isEnvelope, objectIn } from '../../format/stored-record.js'
+import { coveredBy, type PlacedRange, placeRanges } from '../../tree/seal-ranges.js'
+import { type CompiledFilter, compileFilter, type LogFilter } from '../read/filter.js'
+import { journalBackwards, journalLineAt } from './journal-search.js'
+
+const MAX_READ_BYTES = 64 * 2 ** 20
+/** Of the records that are not sealed yet, the newest. */
+const MAX_UNSEALED_BYTES = 4 * 2 ** 20
+const MAX_RANGE_BYTES = 128 * 2 ** 20
+/** The clocks of writers differ. */
+const CLOCK_MARGIN_MS = 3_600_000
+const NEWLINE = 0x0a
+
+export interface BrowsedRecord {
+  /** Null if it is not sealed yet. */
+  readonly leaf: number | null
+  readonly record: SignedEnvelope
+}
+
+export interface BrowsedRecords {
+  readonly records: readonly BrowsedRecord[]
+  /** The leaf before which the search can go on; null at the beginning of the log. */
+  readonly next: number | null
+}
+
+export interface BrowseOptions {
+  readonly limit: number
+  /** Only records that were sealed before this leaf; absent: from the newest record on, sealed or not. */
+  readonly before?: number
+  readonly maxBytes?: number
+}
+
+/** @throws {AuditError} `read_failed`; `bad_timestamp` if a bound of the filter is not an instant. */
+export async function browseRecords(
+  dir: string,
+  filter: LogFilter,
+  { limit, before, maxBytes = MAX_READ_BYTES }: BrowseOptions,
+): Promise<BrowsedRecords> {
+  const compiled = compileFilter(filter)
+  const sinceMs = filter.since === undefined ? Number.NEGATIVE_INFINITY : Date.parse(filter.since)
+  const records = before === undefined ? await unsealedRecords(dir, compiled) : []
+  let left = maxBytes
+  // The line that seals the leaf is read too, as it seals those before it.
+  const end = before === undefined ? undefined : journalLineAt(dir, before)?.end
+  for (const line of journalBackwards(dir, end)) {
+    if (Date.parse(line.at) < sinceMs - CLOCK_MARGIN_MS) break
+    if (line.kind !== 'seal') continue
+    for (const range of placeRanges(line.ranges, line.leaf - coveredBy(line)).reverse()) {
+      if (before !== undefined && range.leaf >= before) continue
+      if (records.length >= limit || left <= 0) return pageOf(records, limit, range.leaf + range.lines)
+      if (!compiled.day(range.day)) continue
+      left -= range.end - range.start
+      const found = linesIn(dir, range).flatMap((bytes, at): BrowsedRecord[] => {
+        const leaf = range.leaf + at
+        const record = before !== undefined && leaf >= before ? undefined : matching(bytes, compiled)
+        return record === undefined ? [] : [{ leaf, record }]
+      })
+      records.push(...found.reverse())
+    }
+  }
+  return records.length > limit ? pageOf(records, limit, 0) : { records, next: null }
+}
+
+/** @param end the leaf after those that were not read. */
+function pageOf(records: BrowsedRecord[], limit: number, end: number): BrowsedRecords {
+  const omitted = records[limit]?.leaf ?? null
+  return { records: records.slice(0, limit), next: omitted === null ? end : omitted + 1 }
+}
+
+export interface StoredRecord {
+  readonly leaf: number
+  /** The stored line as it is now. */
+  readonly line: Buffer
+}
+
+/** The record at a leaf; undefined if there is none, the leaf is a line of the journal, or its day was removed. */
+export function recordAt(dir: string, leaf: number): StoredRecord | undefined {
+  const line = journalLineAt(dir, leaf)?.line
+  if (line?.kind !== 'seal') return undefined
+  for (const range of placeRanges(line.ranges, line.leaf - coveredBy(line))) {
+    if (leaf < range.leaf || leaf >= range.leaf + range.lines) continue
+    const found = linesIn(dir, range)[leaf - range.leaf]
+    return found && { leaf, line: Buffer.from(found) }
+  }
+  return undefined
+}
+
+/** The same, parsed. */
+export function browsedRecord(dir: string, leaf: number): BrowsedRecord | undefined {
+  const record = objectIn(recordAt(dir, leaf)?.line ?? Buffer.alloc(0))
+  return record !== undefined && isEnvelope(record) ? { leaf, record } : undefined
+}
+
+function matching(bytes: Buffer, compiled: CompiledFilter): SignedEnvelope | undefined {
+  const record = objectIn(bytes)
+  return record !== undefined && isEnvelope(record) && compiled.record(record) ? record : undefined
+}
+
+function linesIn(dir: string, { day, start, end }: Pick<PlacedRange, 'day' | 'start' | 'end'>): Buffer[] {
+  const length = Math.min(end - start, MAX_RANGE_BYTES)
+  const bytes = readExisting(nodeFileSystem, join(dir, dailyLog(day)), (fd) => {
+    const buffer = Buffer.allocUnsafe(length)
+    return buffer.subarray(0, nodeFileSystem.readSync(fd, buffer, 0, length, start))
+  })
+  const lines: Buffer[] = []
+  for (let at = 0; bytes !== undefined && at < bytes.length; ) {
+    const newline = bytes.indexOf(NEWLINE, at)
+    if (newline < 0) break
+    lines.push(bytes.subarray(at, newline))
+    at = newline + 1
+  }
+  return lines
+}
+
+async function unsealedRecords(dir: string, compiled: CompiledFilter): Promise<BrowsedRecord[]> {
+  const ends = sealedEnds(dir)
+  const records: BrowsedRecord[] = []
+  for (const { name, day } of (await dailyFiles(dir)).reverse()) {
+    const end = sizeOf(nodeFileSystem, join(dir, name)) ?? 0
+    const start = ends.get(day) ?? 0
+    if (start >= end || !compiled.day(day)) continue
+    const from = Math.max(start, end - MAX_UNSEALED_BYTES)
+    const lines = linesIn(dir, { day, start: from, end })
+    // The first one may be the rest of a line.
+    for (const bytes of (from > start ? lines.slice(1) : lines).reverse()) {
+      const record = matching(bytes, compiled)
+      if (record !== undefined) records.push({ leaf: null, record })
+    }
+  }
+  return records
+}
+
+/** Sealed bytes of every day, from the newest lines of the journal. */
+export function sealedEnds(dir: string): ReadonlyMap<string, number> {
+  const ends = new Map<string, number>()
+  const take = (day: string, end: number) => {
+    if (!ends.has(day)) ends.set(day, end)
+  }
+  for (const line of journalBackwards(dir)) {
+    if (line.kind === 'fault') take(line.day, line.resume)
+    if (line.kind !== 'seal') continue
+    for (const [day, , end] of line.ranges.toReversed()) take(day, end)
+    if (line.ends === undefined) continue
+    for (const [day, end] of line.ends) take(day, end)
+    break
+  }
+  return ends
+}

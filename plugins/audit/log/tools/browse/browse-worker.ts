@@ -1,0 +1,45 @@
+// Reads the log in a thread of its own, so that nobody who looks at it delays a call.
+
+import { Calls } from '@svc/core/thread'
+import {
+  type EvidenceEstimate,
+  type EvidenceOptions,
+  estimateEvidence,
+  evidenceOf,
+} from '../evidence/collect.js'
+import type { LogFilter } from '../read/filter.js'
+import { type BrowsedProof, browseProof } from './browse-proof.js'
+import {
+  type BrowsedRecord,
+  type BrowsedRecords,
+  type BrowseOptions,
+  browsedRecord,
+  browseRecords,
+} from './browse-records.js'
+import { LogDays, type LogSummary } from './log-days.js'
+
+export interface BrowseMethods {
+  summary(dir: string): Promise<LogSummary>
+  records(dir: string, filter: LogFilter, options: BrowseOptions): Promise<BrowsedRecords>
+  record(dir: string, leaf: number): BrowsedRecord | undefined
+  proof(dir: string, leaf: number, older?: number): Promise<BrowsedProof | undefined>
+  estimate(dir: string, filter: LogFilter): Promise<EvidenceEstimate>
+  evidence(dir: string, filter: LogFilter, options: EvidenceOptions): Promise<string>
+}
+
+const days = new Map<string, LogDays>()
+
+const methods: BrowseMethods = {
+  summary(dir) {
+    const known = days.get(dir) ?? new LogDays(dir)
+    days.set(dir, known)
+    return known.summary()
+  },
+  records: browseRecords,
+  record: browsedRecord,
+  proof: browseProof,
+  estimate: (dir, filter) => estimateEvidence([dir], filter),
+  evidence: (dir, filter, options) => evidenceOf([dir], filter, options),
+}
+
+Calls.ofThread({ ...methods })
