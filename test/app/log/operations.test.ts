@@ -120,7 +120,8 @@ describe('the admin API on the audit log', () => {
       expect((await get(`/api/records/${leaf}`, as.auditor)).status, leaf).to.equal(404)
     }
     const { json: api } = await get('/api/openapi.json', adminToken)
-    const { paths } = api as { paths: Record<string, { get: { responses: object } }> }
+    type Responses = Record<string, { content: Record<string, { schema: object }> }>
+    const { paths } = api as unknown as { paths: Record<string, { get: { responses: Responses } }> }
     const ajv = new Ajv2020({ strict: false, validateFormats: false })
     for (const [path, id] of [
       ['/api/log', ''],
@@ -130,9 +131,7 @@ describe('the admin API on the audit log', () => {
       ['/api/evidence/estimate', ''],
     ] as const) {
       const { text } = await get(path.replace('{id}', String(id)), as.auditor)
-      const { content } = (
-        paths[path]?.get.responses as Record<string, { content: Record<string, { schema: object }> }>
-      )['200']!
+      const { content } = paths[path]!.get.responses['200']!
       expect(
         ajv.validate(content['application/json']!.schema, JSON.parse(text)),
         `${path}: ${ajv.errorsText()}`,
