@@ -1,7 +1,8 @@
 // Statistics of a log in constant memory: calls, denials by reason, latency percentiles per tool.
 
-import type { SignedEnvelope } from '../../format/envelope.js'
 import type { LogFilter } from './filter.js'
+import { LatencyHistogram } from './latency-histogram.js'
+import { isGatewayEvent, refusalReasons } from './outcome.js'
 import { type ReadOptions, readLog } from './read-log.js'
 import { Timeline, type TimelineBucket } from './timeline.js'
 
@@ -31,42 +32,11 @@ export interface LogStats {
   readonly timeline: readonly TimelineBucket[]
 }
 
-/** A histogram whose buckets span 2 % each, so that percentiles are within 1 %. */
-class LatencyHistogram {
-  readonly #buckets = new Map<number, number>()
-  #count = 0
-  max = 0
-
-  add(ms: number): void {
-    const bucket = ms <= 0 ? Number.NEGATIVE_INFINITY : Math.floor(Math.log(ms) / LatencyHistogram.#step)
-    this.#buckets.set(bucket, (this.#buckets.get(bucket) ?? 0) + 1)
-    this.#count++
-    if (ms > this.max) this.max = ms
-  }
-
-  percentile(share: number): number {
-    let rest = Math.ceil(this.#count * share)
-    for (const [bucket, count] of [...this.#buckets].sort(([a], [b]) => a - b)) {
-      rest -= count
-      // The middle of the bucket, on the logarithmic scale.
-      if (rest <= 0) return Math.min(this.max, Math.exp((bucket + 0.5) * LatencyHistogram.#step))
-    }
-    return 0
-  }
-
-  static readonly #step = Math.log(1.02)
-}
-
 interface Tally {
   calls: number
   denials: number
   errors: number
   latency: LatencyHistogram
-}
-
-/** Whether the record is an event of the gateway, such as a vote on an escalation, and not a call. */
-function isGatewayEvent({ server, gateway, tool }: SignedEnvelope): boolean {
-  return server === gateway && tool.includes('/')
 }
 
 /** @throws {AuditError} as `readLog`. */
@@ -91,12 +61,7 @@ export async function logStats(
     if (record.policy.decision === 'deny') {
       total.denied++
       tally.denials++
-      const denying = (record.findings ?? []).filter(
-        ({ effect }) => effect === 'deny' || effect === 'escalate',
-      )
-      const names =
-        denying.length > 0 ? denying.map((finding) => finding.reason) : [record.error ?? 'unstated']
-      for (const reason of new Set(names)) reasons.set(reason, (reasons.get(reason) ?? 0) + 1)
+      for (const reason of refusalReasons(record)) reasons.set(reason, (reasons.get(reason) ?? 0) + 1)
     } else if (record.status === 'error') {
       total.errors++
       tally.errors++

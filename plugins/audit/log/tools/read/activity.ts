@@ -1,0 +1,309 @@
+// What callers did in the last 24 hours, counted from the lines of a log. Each read continues where the one before it
+// ended, so that a page that is loaded again costs the new lines only.
+import { closeSync, openSync, readSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { dailyFiles } from '../../files/daily-files.js'
+import { lineBlocksOf, lineStartFrom } from '../../files/lines.js'
+import type { SignedEnvelope } from '../../format/envelope.js'
+import { isEnvelope, objectIn } from '../../format/stored-record.js'
+import { LatencyHistogram } from './latency-histogram.js'
+import { isGatewayEvent, refusalReasons } from './outcome.js'
+
+/** What happened to calls. */
+export interface CallCounts {
+  allowed: number
+  denied: number
+  /** Of those allowed: calls that failed. */
+  failed: number
+}
+
+/** Calls of one caller to one tool. */
+export interface RouteCounts extends CallCounts {
+  readonly tenant: string
+  /** The user, subject, client or agent reference; empty for a caller without a name. */
+  readonly caller: string
+  /** Names without versions. */
+  readonly server: string
+  readonly tool: string
+}
+
+export interface ReasonCount {
+  readonly reason: string
+  /** The effect on the call that the finding had, or would have had. */
+  readonly effect: string
+  readonly calls: number
+}
+
+export interface ActivityBucket extends CallCounts {
+  /** Milliseconds since the epoch at which it begins. */
+  readonly from: number
+  /** Milliseconds, within 1 %; 0 without a call. */
+  readonly p50: number
+  readonly p99: number
+}
+
+export interface ActivityCounts extends CallCounts {
+  readonly bucketMs: number
+  /** Without gaps, the oldest first. */
+  readonly buckets: readonly ActivityBucket[]
+  /** Milliseconds, within 1 %. */
+  readonly latency: {
+    readonly p50: number
+    readonly p90: number
+    readonly p99: number
+    readonly max: number
+  }
+  /** In descending order of calls. */
+  readonly reasons: readonly ReasonCount[]
+  readonly routes: readonly RouteCounts[]
+  /** Whether there were more routes or reasons in a bucket than are kept apart: the rest is in totals only. */
+  readonly isCut: boolean
+  /** Milliseconds since the epoch: older lines were not read. Undefined if all of the time was. */
+  readonly readFrom: number | undefined
+}
+
+const DAY_MS = 86_400_000
+export const ACTIVITY_BUCKET_MS = 600_000
+/** Bytes of the log that a first read goes back at most. */
+const MAX_BYTES = 256 * 1024 * 1024
+/** Routes and reasons that a bucket counts apart, each. */
+const MAX_APART = 2_000
+const SEARCHED_BYTES = 65_536
+
+export interface ActivityFilter {
+  /** Undefined for all. */
+  readonly tenant?: string | undefined
+  /** Milliseconds since the epoch. */
+  readonly since: number
+  readonly until: number
+}
+
+export class Activity {
+  readonly #dir: string
+  readonly #maxBytes: number
+  /** By number since the epoch. */
+  readonly #buckets = new Map<number, Map<string, Tally>>()
+  /** The offset after the last whole line, by file. */
+  readonly #read = new Map<string, number>()
+  #readFrom: number | undefined
+  #reading: Promise<void> | undefined
+
+  constructor(dir: string, maxBytes = MAX_BYTES) {
+    this.#dir = dir
+    this.#maxBytes = maxBytes
+  }
+
+  /**
+   * Reads what was appended since the last read; calls at the same time share one.
+   *
+   * @throws {AuditError} `read_failed`
+   */
+  async refresh(now: number): Promise<void> {
+    this.#reading ??= this.#append(now).finally(() => {
+      this.#reading = undefined
+    })
+    await this.#reading
+  }
+
+  counts({ tenant, since, until }: ActivityFilter): ActivityCounts {
+    const total = new Tally()
+    const first = Math.floor(since / ACTIVITY_BUCKET_MS)
+    const last = Math.max(first, Math.floor(until / ACTIVITY_BUCKET_MS))
+    const buckets = Array.from({ length: last - first + 1 }, (_, index): ActivityBucket => {
+      const tally = new Tally()
+      for (const [name, one] of this.#buckets.get(first + index) ?? []) {
+        if (tenant === undefined || name === tenant) tally.merge(one)
+      }
+      total.merge(tally)
+      const { counts, latency } = tally
+      const [p50, p99] = [latency.percentile(0.5), latency.percentile(0.99)]
+      return { from: (first + index) * ACTIVITY_BUCKET_MS, ...counts, p50, p99 }
+    })
+    const { counts, latency, reasons, routes, isCut } = total
+    return {
+      ...counts,
+      bucketMs: ACTIVITY_BUCKET_MS,
+      buckets,
+      latency: {
+        p50: latency.percentile(0.5),
+        p90: latency.percentile(0.9),
+        p99: latency.percentile(0.99),
+        max: latency.max,
+      },
+      reasons: [...reasons.values()].sort((a, b) => b.calls - a.calls),
+      routes: [...routes.values()].sort((a, b) => callsOf(b) - callsOf(a)),
+      isCut,
+      readFrom: this.#readFrom !== undefined && this.#readFrom > since ? this.#readFrom : undefined,
+    }
+  }
+
+  async #append(now: number): Promise<void> {
+    const since = now - DAY_MS
+    this.#forget(since)
+    const firstDay = new Date(since).toISOString().slice(0, 10)
+    const files = (await dailyFiles(this.#dir)).filter(({ day }) => day >= firstDay)
+    const names = new Set(files.map(({ name }) => name))
+    for (const name of this.#read.keys()) if (!names.has(name)) this.#read.delete(name)
+    let left = this.#maxBytes
+    const starts = new Map<string, number>()
+    for (const { name } of [...files].reverse()) {
+      const path = join(this.#dir, name)
+      const { size } = statSync(path)
+      const begin = this.#read.get(name) ?? firstLineAt(path, size, since)
+      const start = size - begin <= left ? begin : lineStartFrom(path, size - left, size)
+      if (start > begin) this.#readFrom = timeAt(path, start, size) ?? now
+      left -= size - start
+      starts.set(name, start)
+      if (left <= 0) break
+    }
+    for (const { name } of files) {
+      const start = starts.get(name)
+      if (start !== undefined) await this.#readFile(name, start, since)
+    }
+  }
+
+  /** Resolves after the last whole line. Blocks are read one by one, so that calls proceed between them. */
+  async #readFile(name: string, start: number, since: number): Promise<void> {
+    let offset = start
+    for await (const lines of lineBlocksOf(join(this.#dir, name), start)) {
+      for (const { bytes, complete } of lines) {
+        if (!complete) break
+        offset += bytes.length + 1
+        const record = objectIn(bytes)
+        if (record !== undefined && isEnvelope(record) && !isGatewayEvent(record)) this.#add(record, since)
+      }
+      this.#read.set(name, offset)
+    }
+  }
+
+  #add(record: SignedEnvelope, since: number): void {
+    const time = Date.parse(record.ts)
+    if (!(time >= since)) return
+    const number = Math.floor(time / ACTIVITY_BUCKET_MS)
+    const tenants = getOrSet(this.#buckets, number, () => new Map<string, Tally>())
+    getOrSet(tenants, record.tenant, () => new Tally()).add(record)
+  }
+
+  #forget(since: number): void {
+    const oldest = Math.floor(since / ACTIVITY_BUCKET_MS)
+    for (const number of this.#buckets.keys()) if (number < oldest) this.#buckets.delete(number)
+  }
+}
+
+class Tally {
+  readonly counts: CallCounts = { allowed: 0, denied: 0, failed: 0 }
+  readonly latency = new LatencyHistogram()
+  readonly reasons = new Map<string, { reason: string; effect: string; calls: number }>()
+  readonly routes = new Map<string, RouteCounts>()
+  isCut = false
+
+  add(record: SignedEnvelope): void {
+    const isDenied = record.policy.decision === 'deny'
+    const own = { allowed: isDenied ? 0 : 1, denied: isDenied ? 1 : 0, failed: 0 }
+    if (!isDenied && record.status === 'error') own.failed = 1
+    addTo(this.counts, own)
+    this.latency.add(record.latency_ms)
+    const { tenant } = record
+    const caller = callerOf(record)
+    const [server, tool] = [nameIn(record.server), nameIn(record.tool)]
+    const key = JSON.stringify([tenant, caller, server, tool])
+    this.#apart(
+      this.routes,
+      key,
+      () => ({ tenant, caller, server, tool, allowed: 0, denied: 0, failed: 0 }),
+      own,
+    )
+    const found = new Map(
+      (record.findings ?? []).map(({ reason, effect }) => [`${reason} ${effect}`, { reason, effect }]),
+    )
+    if (isDenied && found.size === 0) {
+      for (const reason of refusalReasons(record)) found.set(`${reason} deny`, { reason, effect: 'deny' })
+    }
+    for (const [name, one] of found) this.#reason(name, { ...one, calls: 1 })
+  }
+
+  merge({ counts, latency, reasons, routes, isCut }: Tally): void {
+    addTo(this.counts, counts)
+    this.latency.merge(latency)
+    for (const [key, one] of routes) {
+      this.#apart(this.routes, key, () => ({ ...one, allowed: 0, denied: 0, failed: 0 }), one)
+    }
+    for (const [name, one] of reasons) this.#reason(name, one)
+    this.isCut ||= isCut
+  }
+
+  #apart(kept: Map<string, RouteCounts>, key: string, create: () => RouteCounts, counts: CallCounts): void {
+    const one = kept.get(key) ?? this.#room(kept, key, create)
+    if (one !== undefined) addTo(one, counts)
+  }
+
+  #reason(name: string, { reason, effect, calls }: ReasonCount): void {
+    const one = this.reasons.get(name) ?? this.#room(this.reasons, name, () => ({ reason, effect, calls: 0 }))
+    if (one !== undefined) one.calls += calls
+  }
+
+  #room<Kept>(kept: Map<string, Kept>, key: string, create: () => Kept): Kept | undefined {
+    if (kept.size >= MAX_APART) {
+      this.isCut = true
+      return undefined
+    }
+    const created = create()
+    kept.set(key, created)
+    return created
+  }
+}
+
+function addTo(sum: CallCounts, { allowed, denied, failed }: CallCounts): void {
+  sum.allowed += allowed
+  sum.denied += denied
+  sum.failed += failed
+}
+
+function callsOf({ allowed, denied }: CallCounts): number {
+  return allowed + denied
+}
+
+function callerOf({ principal, agentRef, nodeId }: SignedEnvelope): string {
+  const { user, user_id: userId, client_id: clientId } = principal ?? {}
+  return user ?? userId ?? clientId ?? agentRef ?? nodeId ?? ''
+}
+
+/** `<name>` of `<name>@<version>`. */
+function nameIn(versioned: string): string {
+  const at = versioned.lastIndexOf('@')
+  return at <= 0 ? versioned : versioned.slice(0, at)
+}
+
+function getOrSet<Key, Value>(map: Map<Key, Value>, key: Key, create: () => Value): Value {
+  const found = map.get(key)
+  if (found !== undefined) return found
+  const created = create()
+  map.set(key, created)
+  return created
+}
+
+/** An offset before which all lines are older than `time`: a binary search, as lines are in the order of time. */
+function firstLineAt(path: string, size: number, time: number): number {
+  let [low, high] = [0, size]
+  while (high - low > SEARCHED_BYTES) {
+    const middle = lineStartFrom(path, Math.floor((low + high) / 2), high)
+    const at = middle >= high ? undefined : timeAt(path, middle, high)
+    if (at === undefined || at >= time) high = Math.floor((low + high) / 2)
+    else low = middle
+  }
+  return low
+}
+
+/** Milliseconds since the epoch of the record in the line that begins at `start`; undefined if it is not a record. */
+function timeAt(path: string, start: number, size: number): number | undefined {
+  const end = lineStartFrom(path, start + 1, size)
+  const bytes = Buffer.alloc(end - start)
+  const fd = openSync(path, 'r')
+  try {
+    readSync(fd, bytes, 0, bytes.length, start)
+  } finally {
+    closeSync(fd)
+  }
+  const time = Date.parse(String(objectIn(bytes)?.['ts']))
+  return Number.isNaN(time) ? undefined : time
+}
