@@ -164,6 +164,7 @@ export { type Lease, Resources } from './plugin/resources.js'
 export {
   type GatewayEvent,
   type Identify,
+  type LimitInUse,
   type RecordEvent,
   type RecordOnSettle,
   type SignInIssuer,

@@ -23,6 +23,10 @@ const changedSchema = z.object({
   recorded: z.boolean(),
 })
 
+const listSchema = z.object({ blocks: z.array(blockSchema) })
+
+export type BlocksJson = z.output<typeof listSchema>
+
 type Step = 'set' | 'lift' | 'expire'
 
 export interface BlockJournal {
@@ -69,8 +73,8 @@ export function blockOperations(blocks: () => Blocks, journal: BlockJournal): Op
       name: 'list_blocks',
       summary: 'Lists the blocks in force.',
       access: 'auditor',
-      response: z.object({ blocks: z.array(blockSchema) }),
-      run: async () => ({ blocks: blocks().list.blocks }),
+      response: listSchema,
+      run: async (): Promise<BlocksJson> => ({ blocks: [...blocks().list.blocks] }),
     }),
     operation({
       method: 'POST',

@@ -1,6 +1,8 @@
 // The operations of the admin API that a gateway has, without those that each listener has.
 import type { DependencyContainer } from 'tsyringe'
 import type { Operation } from '../admin/operation.js'
+import { ActivityReader, activityOperation } from '../console/activity-operation.js'
+import { healthOperation } from '../console/health-operation.js'
 import { statusOperation } from '../console/status-operation.js'
 import { escalationOperations } from '../escalations/operations.js'
 import { logOperations } from '../log/operations.js'
@@ -22,6 +24,8 @@ export function gatewayOperations(gateway: OperatedGateway): Operation[] {
     ...escalationOperations,
     ...logOperations,
     statusOperation(() => gateway.policySha256()),
+    activityOperation(new ActivityReader()),
+    healthOperation,
     reloadOperation((cause) => gateway.reloadFile(cause)),
     shadowOperation(() => gateway.shadowStatus()),
     ...definitionOperations(() => gateway.container()),

@@ -59,6 +59,17 @@ export type RecordEvent = (event: GatewayEvent) => Promise<void>
  */
 export type RecordOnSettle = (call: Call, inputSha256: string) => void
 
+/** What calls of today have used of a limit per day. */
+export interface LimitInUse {
+  readonly tenant: string
+  /** What is counted. */
+  readonly key: string
+  readonly used: number
+  readonly limit: number
+  /** Milliseconds since the epoch. */
+  readonly resetAt: number
+}
+
 /** The audit log of the gateway. */
 export interface AuditLog {
   /** `<name>@<version>` of the gateway, as in records. */
@@ -101,6 +112,8 @@ export const services = {
   signIn: token<SignInIssuer>('SignIn'),
   /** The tenants that the policy names. Absent if rules do not differ between tenants. */
   namedTenants: token<readonly string[]>('NamedTenants'),
+  /** Limits per day as calls of this process last counted them. Absent if nothing counts calls. */
+  limitsInUse: token<() => readonly LimitInUse[]>('LimitsInUse'),
   describeResource: token<DescribeResource>('DescribeResource'),
   /** Absent if tokens are not validated. */
   testToken: token<MakeTestToken>('TestToken'),

@@ -1,6 +1,7 @@
 // Counts limited calls; `failure_mode` decides about them while the store is down.
 import { after, attempt, type MaybePromise } from '@svc/core'
 import type { QuotasConfig } from './config.js'
+import type { LimitsInUse } from './limits-in-use.js'
 import type { MemoryCounts } from './store/memory/counts.js'
 import type { QuotaStore } from './store/token-bucket.js'
 import { instantOf } from './stores.js'
@@ -16,11 +17,18 @@ export class LimitCounter {
   #store: QuotaStore
   #failureMode: QuotasConfig['failure_mode']
   #local: MemoryCounts | undefined
+  #inUse: LimitsInUse
 
   /** `local` is the counter for the failure mode `local`. */
-  constructor(store: QuotaStore, failureMode: QuotasConfig['failure_mode'], local: MemoryCounts | undefined) {
+  constructor(
+    store: QuotaStore,
+    failureMode: QuotasConfig['failure_mode'],
+    inUse: LimitsInUse,
+    local: MemoryCounts | undefined,
+  ) {
     this.#store = store
     this.#failureMode = failureMode
+    this.#inUse = inUse
     this.#local = local
   }
 
@@ -43,6 +51,7 @@ export class LimitCounter {
           // When the store goes down, the local count continues from here.
           this.#local?.raiseTo(tenant, key, Math.min(count, limit))
           const instant = instantOf(resetAt)
+          this.#inUse.note({ tenant, key, used: Math.min(count, limit), limit, resetAt: instant })
           const refund = () => this.#refund(tenant, key, instant - 1)
           return { count, resetAt: instant, refund: this.#store.refundDaily && refund }
         }),

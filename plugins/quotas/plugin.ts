@@ -11,17 +11,20 @@ import {
   type QuotaAdapter,
   resolve,
   resolveOptional,
+  services,
   token,
   tokens,
 } from '@svc/core'
 import { nearest } from '@svc/core/policy'
 import { bindSharedStore, checkForWorkers, type StoreResource } from '@svc/core/store'
 import { isQuotaAdapter, quotasSchema } from './config.js'
+import { LimitsInUse } from './limits-in-use.js'
 import { QuotasStage } from './stage.js'
 import { MemoryQuotaAdapter } from './store/memory/counts.js'
 import { adapterOf, type QuotaStore } from './store/token-bucket.js'
 import { builtInAdapters, quotaAdapters, quotaStore } from './stores.js'
 
+const limitsInUse = token<LimitsInUse>('quotas/LimitsInUse')
 const quotaResource = token<StoreResource<QuotaStore>>('quotas/StoreResource')
 
 const members: LateBoundMembers<QuotaAdapter> = {
@@ -79,13 +82,21 @@ export const quotasPlugin = definePlugin({
   register(config, context) {
     const resource = quotaStore(config, context)
     const adapter = lateBound(`the ${resource.name}`, () => adapterOf(resource.running), members)
+    const inUse = new LimitsInUse()
+    bind(context.container, limitsInUse, { useValue: inUse })
+    bind(context.container, services.limitsInUse, { useValue: () => inUse.all })
     bind(context.container, quotaResource, { useValue: resource })
     bindSharedStore(context.container, resource)
     bindDefault(context.container, tokens.QuotaAdapter, { useValue: adapter })
   },
 
   create: (config, { container, tenant }) =>
-    new QuotasStage(resolve(container, quotaResource), config.failure_mode, tenant),
+    new QuotasStage(
+      resolve(container, quotaResource),
+      config.failure_mode,
+      tenant,
+      resolve(container, limitsInUse),
+    ),
 
   doctor: (_config, { container }) => resolve(container, quotaResource).doctor(),
 })

@@ -19,6 +19,7 @@ import { CallCount } from './call-count.js'
 import type { QuotasConfig } from './config.js'
 import { LimitCounter } from './limit-counter.js'
 import { describeLimit, limitPartsOf } from './limit-parts.js'
+import type { LimitsInUse } from './limits-in-use.js'
 import { MemoryCounts } from './store/memory/counts.js'
 import type { QuotaStore } from './store/token-bucket.js'
 
@@ -26,10 +27,17 @@ export class QuotasStage implements Stage {
   #store: StoreResource<QuotaStore>
   #failureMode: QuotasConfig['failure_mode']
   #tenant: string
+  #inUse: LimitsInUse
   #counter: LimitCounter | undefined
 
   /** Callers without an identity are counted under `tenant`. */
-  constructor(store: StoreResource<QuotaStore>, failureMode: QuotasConfig['failure_mode'], tenant: string) {
+  constructor(
+    store: StoreResource<QuotaStore>,
+    failureMode: QuotasConfig['failure_mode'],
+    tenant: string,
+    inUse: LimitsInUse,
+  ) {
+    this.#inUse = inUse
     this.#store = store
     this.#failureMode = failureMode
     this.#tenant = tenant
@@ -40,6 +48,7 @@ export class QuotasStage implements Stage {
     this.#counter ??= new LimitCounter(
       this.#store.running,
       this.#failureMode,
+      this.#inUse,
       this.#failureMode === 'local' ? this.#localCounts() : undefined,
     )
   }

@@ -55,7 +55,7 @@ export function Shell({ state, children }: ShellProps): JSX.Element {
         {status !== undefined && <State status={status} />}
         <Account onHelp={() => help.current?.showModal()} />
       </header>
-      <main id="main" tabIndex={-1}>
+      <main id="main" tabIndex={0}>
         {children}
       </main>
       <Help dialog={help} />

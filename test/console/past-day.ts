@@ -1,0 +1,86 @@
+// A day of calls in a log, before its gateway starts: what a console shows of yesterday.
+import { join } from 'node:path'
+import { generateKeyFile, LocalDevSigner, SvcAppender } from '@svc/plugin-audit/log'
+import { Chance } from '../support/chance.js'
+
+interface Kind {
+  readonly server: string
+  readonly tool: string
+  readonly user: string
+  readonly share: number
+  readonly ms: number
+  /** The reason of a denial. */
+  readonly reason?: string
+  readonly effect?: 'deny' | 'escalate'
+}
+
+const kinds: readonly Kind[] = [
+  { server: 'billing', tool: 'get_invoice', user: 'ann', share: 40, ms: 12 },
+  { server: 'billing', tool: 'list_invoices', user: 'agent-7', share: 25, ms: 30 },
+  { server: 'crm', tool: 'find_customer', user: 'bob', share: 20, ms: 55 },
+  { server: 'mail', tool: 'send', user: 'agent-7', share: 4, ms: 3, reason: 'flow:private_to_external' },
+  {
+    server: 'billing',
+    tool: 'refund_payment',
+    user: 'agent-7',
+    share: 3,
+    ms: 2,
+    reason: 'rule:large-refunds',
+  },
+  {
+    server: 'billing',
+    tool: 'refund_payment',
+    user: 'ann',
+    share: 2,
+    ms: 2,
+    reason: 'tool_not_in_allowlist',
+    effect: 'escalate',
+  },
+  { server: 'crm', tool: 'delete_customer', user: 'bob', share: 1, ms: 1, reason: 'tool_in_denylist' },
+]
+
+/** Writes a log of `count` calls in the 24 hours before `now` below `home`; resolves to the options of its gateway. */
+export async function pastDay(home: string, now: number, count: number) {
+  const keyRef = `file://${join(home, 'day-key')}`
+  generateKeyFile(join(home, 'day-key'))
+  const dir = join(home, 'day-audit')
+  const appender = new SvcAppender({
+    signer: LocalDevSigner.fromKeyRef(keyRef),
+    config: { dir, retentionDays: 30 },
+  })
+  const chance = new Chance(11)
+  const random = () => chance.next()
+  const total = kinds.reduce((sum, { share }) => sum + share, 0)
+  const times = Array.from({ length: count }, () => random() ** 0.7 * 86_000_000).sort((a, b) => a - b)
+  const pending = times.map((offset) => {
+    let at = random() * total
+    const kind = kinds.find(({ share }) => (at -= share) < 0) ?? kinds[0]
+    if (kind === undefined) throw new Error('no kinds')
+    const { server, tool, user, ms, reason, effect = 'deny' } = kind
+    const isFailed = reason === undefined && random() < 0.02
+    return appender.append({
+      ts: new Date(now - 86_400_000 + offset).toISOString(),
+      trace_id: hexadecimal(random, 32),
+      span_id: hexadecimal(random, 16),
+      tenant: 'acme',
+      server: `${server}@1.2.0`,
+      tool: `${tool}@1.2.0`,
+      status: reason === undefined && !isFailed ? 'ok' : 'error',
+      latency_ms: ms * (0.6 + random()) * (random() < 0.02 ? 8 : 1),
+      principal: { user },
+      gateway: 'gw@1.0.0',
+      policy: { decision: reason === undefined ? 'allow' : 'deny', retention: 'standard' },
+      ...(isFailed ? { error: 'UPSTREAM' } : {}),
+      ...(reason === undefined
+        ? {}
+        : { error: 'TOOL_NOT_ALLOWED', findings: [{ reason, stage: 'rules', effect }] }),
+    })
+  })
+  await Promise.all(pending)
+  await appender.close()
+  return { audit: { gatewayName: 'gw', gatewayVersion: '1.0.0', dir, signer: { keyRef } } }
+}
+
+function hexadecimal(random: () => number, digits: number): string {
+  return Array.from({ length: digits }, () => Math.floor(random() * 16).toString(16)).join('')
+}
