@@ -50,13 +50,9 @@ export async function pastDay(home: string, now: number, count: number) {
   })
   const chance = new Chance(11)
   const random = () => chance.next()
-  const total = kinds.reduce((sum, { share }) => sum + share, 0)
   const times = Array.from({ length: count }, () => random() ** 0.7 * 86_000_000).sort((a, b) => a - b)
   const pending = times.map((offset) => {
-    let at = random() * total
-    const kind = kinds.find(({ share }) => (at -= share) < 0) ?? kinds[0]
-    if (kind === undefined) throw new Error('no kinds')
-    const { server, tool, user, ms, reason, effect = 'deny' } = kind
+    const { server, tool, user, ms, reason, effect = 'deny' } = pick(random())
     const isFailed = reason === undefined && random() < 0.02
     return appender.append({
       ts: new Date(now - 86_400_000 + offset).toISOString(),
@@ -79,6 +75,15 @@ export async function pastDay(home: string, now: number, count: number) {
   await Promise.all(pending)
   await appender.close()
   return { audit: { gatewayName: 'gw', gatewayVersion: '1.0.0', dir, signer: { keyRef } } }
+}
+
+const shares = kinds.flatMap((kind) => Array.from({ length: kind.share }, () => kind))
+
+/** A kind by its share; `at` is from 0 to 1. */
+function pick(at: number): Kind {
+  const kind = shares[Math.floor(at * shares.length)]
+  if (kind === undefined) throw new RangeError(`${at} is not below 1`)
+  return kind
 }
 
 function hexadecimal(random: () => number, digits: number): string {

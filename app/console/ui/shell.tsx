@@ -55,6 +55,7 @@ export function Shell({ state, children }: ShellProps): JSX.Element {
         {status !== undefined && <State status={status} />}
         <Account onHelp={() => help.current?.showModal()} />
       </header>
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reached by keys */}
       <main id="main" tabIndex={0}>
         {children}
       </main>
