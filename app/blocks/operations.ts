@@ -1,6 +1,6 @@
 // Blocks over the admin listener: each step is in force, then a record and a notice.
 import { type GatewayEvent, type Notices, Refusal, type Reviewer } from '@svc/core'
-import { compilePattern, PatternError } from '@svc/core/match'
+import { compilePattern, foldName, PatternError } from '@svc/core/match'
 import { z } from 'zod'
 import { type Operation, operation } from '../admin/operation.js'
 import { type Block, blockKinds, blockSchema } from './block.js'
@@ -110,8 +110,15 @@ export function blockOperations(blocks: () => Blocks, journal: BlockJournal): Op
   ]
 }
 
-/** @throws {Refusal} `BAD_REQUEST` */
+/** A pattern that matches nothing would be acknowledged like any other. @throws {Refusal} `BAD_REQUEST` */
 function checkPattern(kind: Block['kind'], pattern: string): void {
+  if (kind === 'server' && !/^(?:mcp:\/\/)?[^/]+$/.test(pattern))
+    throw new Refusal(
+      'BAD_REQUEST',
+      'pattern: a server is given by its name, without "/"; tools by kind tool.',
+    )
+  if (kind === 'principal' && foldName(pattern) === '')
+    throw new Refusal('BAD_REQUEST', 'pattern: it has no character that a name can have.')
   try {
     if (kind !== 'principal') compilePattern(kind === 'server' ? `${pattern}/*` : pattern)
   } catch (error) {

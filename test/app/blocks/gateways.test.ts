@@ -219,7 +219,10 @@ describe('svc block', () => {
     [['--tool', 'a', '--reason', 'r'], '--for is missing'],
     [['--tool', 'a', '--for', '2h'], '--reason is missing'],
     [['--tool', 'a', '--for', '31d', '--reason', 'r'], 'expected a time such as 30s'],
-    [['--server', 'a/b/c@', ...forTwoHours], 'BAD_REQUEST: pattern: '],
+    [['--server', 'a@b', ...forTwoHours], 'BAD_REQUEST: pattern: '],
+    [['--server', 'files/*', ...forTwoHours], 'BAD_REQUEST: pattern: a server is given by its name'],
+    [['--server', 'files/**', ...forTwoHours], 'BAD_REQUEST: pattern: a server is given by its name'],
+    [['--principal', '\u200b.', ...forTwoHours], 'BAD_REQUEST: pattern: it has no character'],
     [['lift', 'nosuch'], 'TARGET_NOT_FOUND: There is no such block'],
   ] as const)
     it(`refuses ${args.join(' ')}`, async () => {

@@ -47,10 +47,10 @@ function judge(url: string, { status, headers, bytes, isCut }: HttpResponse): vo
   if (status === 200) {
     const text = bytes.toString('utf8')
     const response = text.trim() === '' ? {} : isCut ? undefined : parseJsonObject(text)
-    if (response === undefined) {
+    const { partialSuccess: partial, ...others } = response ?? { error: 'not an object' }
+    // A proxy or another service may respond with 200 to anything.
+    if (Object.keys(others).length > 0 || !(partial == null || isJsonObject(partial)))
       throw new ExportError('export_failed', `${url} responded with 200 and what is not an OTLP response`)
-    }
-    const partial = response['partialSuccess']
     const rejected = isJsonObject(partial) ? Number(partial['rejectedLogRecords'] ?? 0) : 0
     if (rejected === 0) return
     // OTLP: such a request must not be repeated. An audit log loses nothing, so it waits for an operator.

@@ -3,7 +3,7 @@
 // the lock of the upload, or of the exports, writes it.
 
 import { readFileSync, renameSync } from 'node:fs'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { isJsonObject, type JsonObject, messageOf, parseJsonObject } from '@svc/core/json'
 import { nodeFileSystem, replaceFile } from '../files/file-system.js'
 import { systemCode } from '../format/errors.js'
@@ -80,7 +80,8 @@ export class UploadState {
     }
     const stored = parse(text, path)
     if (stored === undefined) return new UploadState(parts, undefined, 'damaged')
-    if (!(await key.isSigned(stored.signed))) return new UploadState(parts, undefined, 'untrusted')
+    const isOwn = stored.signed['file'] === basename(path)
+    if (!isOwn || !(await key.isSigned(stored.signed))) return new UploadState(parts, undefined, 'untrusted')
     return new UploadState(parts, stored.content)
   }
 
@@ -159,6 +160,8 @@ export class UploadState {
       // A copy, because the state may change while it is signed.
       const state = {
         version: VERSION,
+        // The positions of another receiver, in the place of this file, would say that records were sent.
+        file: basename(this.path),
         files: Object.fromEntries([...this.#files].map(([path, progress]) => [path, { ...progress }])),
         ...(this.#listedBy === undefined ? {} : { listed_by: this.#listedBy }),
       }

@@ -1,9 +1,11 @@
 import { appendFileSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { signJson } from '@svc/plugin-audit/internal/log/keys/signed-json'
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { propertyRuns } from '../../../../support/property-runs.js'
 import { TemporaryDir, temporaryDir } from '../../../../support/temporary-dir.js'
+import { signer } from '../writer/records.js'
 import { ExportRig } from './rig.js'
 
 const DAYS = ['2026-11-19', '2026-11-20', '2026-11-21'] as const
@@ -126,6 +128,24 @@ describe('the export of a log', () => {
     await rig.round()
     expect(rig.receiver.taken).to.deep.equal([...spans, spans[0]])
     expect(rig.warnings[1]).to.include('the day is exported again')
+  })
+
+  it('begins anew with the positions of another receiver, or of the upload', async () => {
+    for (const file of ['.svc-export-other.json', '.svc-presign-state.json', undefined]) {
+      const rig = new ExportRig(dir.path)
+      const spans = [rig.append(DAYS[0])]
+      const files = {
+        [`audit-${DAYS[0]}.ndjson`]: { offset: statSync(rig.path(DAYS[0])).size, updatedAt: '' },
+      }
+      const signed = await signJson({ version: 1, file, files, key_id: signer.keyId }, signer)
+      writeFileSync(join(dir.path, '.svc-export-siem.json'), JSON.stringify(signed))
+      await rig.round()
+      expect(rig.receiver.taken, file).to.deep.equal(spans)
+      expect(rig.warnings, file).to.deep.equal([
+        'the positions of the export to siem are untrusted: it begins anew',
+      ])
+      rig.remove(DAYS[0])
+    }
   })
 
   it('holds a bounded number of records, of a backlog of any length', async () => {

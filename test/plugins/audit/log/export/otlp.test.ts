@@ -49,6 +49,24 @@ describe('the export by OTLP', () => {
       /not an OTLP response|no complete response/,
       (response) => response.end(`{"a":"${'x'.repeat(100_000)}"}`),
     ],
+    ...[
+      '{"status":"error"}',
+      '[]',
+      '"ok"',
+      'null',
+      '{"partialSuccess":"x"}',
+      '{"partialSuccess":[1]}',
+      '{',
+    ].map((body): (typeof misbehaviours)[number] => [
+      `says 200 with ${body}`,
+      /not an OTLP response/,
+      (response) => response.end(body),
+    ]),
+    ...['-1', 'x', '1e400', '0.5'].map((count): (typeof misbehaviours)[number] => [
+      `says that it rejected ${count}`,
+      /rejected .* records/,
+      (response) => response.end(JSON.stringify({ partialSuccess: { rejectedLogRecords: count } })),
+    ]),
     [
       'rejects some records',
       /rejected 2 records: no space/,

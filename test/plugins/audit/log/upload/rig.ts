@@ -73,6 +73,9 @@ export async function writeState(
   { by = signer, logId = undefined as string | undefined } = {},
 ): Promise<void> {
   const names = { key_id: by.keyId, ...(logId === undefined ? {} : { log_id: logId }) }
-  const signed = await signJson({ version: 1, files: { ...files }, ...names }, by)
+  const signed = await signJson(
+    { version: 1, file: '.svc-presign-state.json', files: { ...files }, ...names },
+    by,
+  )
   writeFileSync(join(dir, '.svc-presign-state.json'), JSON.stringify(signed))
 }
