@@ -239,7 +239,7 @@ function withParams(routed: Routed, more: JsonObject): Routed {
 
 /** An approval is valid for one call, and a repetition with input is another call. */
 function withoutEscalation(request: ClientRequest): ClientRequest {
-  const { 'x-escalation-id': _id, ...headers } = request.headers
+  const { 'x-escalation-id': _id, 'x-escalation-emergency': _reason, ...headers } = request.headers
   return { ...request, headers }
 }
 

@@ -25,7 +25,13 @@ const exchangeHeaders = [
   LAST_EVENT_ID_HEADER,
 ]
 /** Headers that name one call. */
-const callHeaders = ['idempotency-key', 'x-idempotency-key', 'x-escalation-id', 'x-escalation-wait']
+const callHeaders = [
+  'idempotency-key',
+  'x-idempotency-key',
+  'x-escalation-id',
+  'x-escalation-wait',
+  'x-escalation-emergency',
+]
 
 /** The headers of the gateway's own requests on behalf of a client. */
 export function headersOfOwnRequests(headers: IncomingHttpHeaders): IncomingHttpHeaders {

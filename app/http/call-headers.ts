@@ -26,6 +26,7 @@ const singletons = [
   'x-cause-span',
   'x-escalation-id',
   'x-escalation-wait',
+  'x-escalation-emergency',
   SESSION_ID_HEADER,
   PROTOCOL_VERSION_HEADER,
   'mcp-method',

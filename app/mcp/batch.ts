@@ -18,7 +18,7 @@ import { shownEvent, shownMessage } from './shown-messages.js'
 const maxMessages = 50
 
 /** Headers that name one call. */
-const single = ['idempotency-key', 'x-idempotency-key', 'x-escalation-id']
+const single = ['idempotency-key', 'x-idempotency-key', 'x-escalation-id', 'x-escalation-emergency']
 
 /** The messages of a batch; undefined if the body is not a batch. Throws `McpRefusal`. */
 export function messagesIn(

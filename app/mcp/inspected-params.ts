@@ -1,7 +1,7 @@
 // Inspects the params of a guarded method beside its arguments: each is judged, hashed and fingerprinted, or refused.
 import { isJsonObject, type JsonObject, type JsonValue } from '@svc/core/json'
 import { invalidParams } from './mcp-refusal.js'
-import { META_ESCALATION_ID, META_IDEMPOTENCY_KEY } from './protocol.js'
+import { META_EMERGENCY, META_ESCALATION_ID, META_IDEMPOTENCY_KEY } from './protocol.js'
 
 /** The params that a method knows. */
 export interface ParamNames {
@@ -22,6 +22,7 @@ const unjudgedMeta: Readonly<Record<string, (value: JsonValue) => boolean>> = {
   baggage: isShortText,
   [META_IDEMPOTENCY_KEY]: isShortText,
   [META_ESCALATION_ID]: isShortText,
+  [META_EMERGENCY]: isShortText,
 }
 
 /**

@@ -76,6 +76,9 @@ export const META_ERROR = 'svc/error'
 /** The id of an escalation, in place of its header. */
 export const META_ESCALATION_ID = 'svc/escalation-id'
 
+/** Why the call is an emergency, in place of its header. */
+export const META_EMERGENCY = 'svc/escalation-emergency'
+
 /** Revisions are dates, so their text sorts by age; drafts and other text are not revisions. */
 export function isStateless(version: string): boolean {
   return /^\d{4}-\d{2}-\d{2}$/.test(version) && version >= STATELESS_REVISION

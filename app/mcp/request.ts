@@ -12,14 +12,14 @@ import { checkContentType, checkRequestHead } from './header-validation.js'
 import { invalidParams, McpRefusal } from './mcp-refusal.js'
 import { idOf, type Message, parseJsonBody, readMessage } from './message.js'
 import { metaOf, replaceMeta } from './meta.js'
-import { META_ESCALATION_ID, META_IDEMPOTENCY_KEY } from './protocol.js'
+import { META_EMERGENCY, META_ESCALATION_ID, META_IDEMPOTENCY_KEY } from './protocol.js'
 import { withValidNames } from './references.js'
 import { type ServerVersions, UNVERSIONED } from './server-versions.js'
 import { type MessageSubject, messageSubject } from './subject.js'
 import { splitTaskIds, TASKS_PREFIX } from './tasks.js'
 import type { UiResources } from './ui-resources.js'
 
-const maxId = 1024
+const maxText = 1024
 
 export interface RequestRules {
   readonly versions: ServerVersions
@@ -89,7 +89,10 @@ function requestOf(
   const { server } = exchange
   control.refineTarget({ tool: subject.name, mcpMethod: subject.method })
   const idempotencyKey = keyOf(exchange)
-  const escalationId = escalationOf(exchange)
+  // The id that a person was asked about comes before the one in `_meta`.
+  const escalationId =
+    exchange.answer?.escalationId ?? textInMeta(exchange, META_ESCALATION_ID, 'x-escalation-id')
+  const emergency = textInMeta(exchange, META_EMERGENCY, 'x-escalation-emergency')
   const upstream = exchange.upstream()
   const { message } = exchange
   const round = roundOf(message)
@@ -113,6 +116,7 @@ function requestOf(
       bytes,
       idempotencyKey,
       escalationId,
+      emergency,
       rpcId,
       round,
       shownBy:
@@ -192,17 +196,16 @@ function keyOf(exchange: McpExchange): string | null {
   return inBody
 }
 
-/** The id that a person was asked about, else that in `_meta`; the enforcement stage reads the header. */
-function escalationOf({ headers, message, answer }: McpExchange): string | undefined {
-  const inBody = inMeta(message, META_ESCALATION_ID)
-  if (answer?.escalationId !== undefined) return answer.escalationId
+/** The text in `_meta`; the enforcement stage reads the header. */
+function textInMeta({ headers, message }: McpExchange, name: string, header: string): string | undefined {
+  const inBody = inMeta(message, name)
   if (inBody === undefined) return undefined
-  if (typeof inBody !== 'string' || inBody === '' || inBody.length > maxId) {
-    throw invalidParams(`_meta["${META_ESCALATION_ID}"]: expected an id of 1 to ${maxId} characters.`)
+  if (typeof inBody !== 'string' || inBody === '' || inBody.length > maxText) {
+    throw invalidParams(`_meta["${name}"]: expected 1 to ${maxText} characters.`)
   }
-  const inHeader = headers['x-escalation-id']
+  const inHeader = headers[header]
   if (inHeader !== undefined && inHeader !== inBody) {
-    throw invalidParams(`x-escalation-id and _meta["${META_ESCALATION_ID}"] are both given and differ.`)
+    throw invalidParams(`${header} and _meta["${name}"] are both given and differ.`)
   }
   return inBody
 }

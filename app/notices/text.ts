@@ -9,7 +9,18 @@ const maxValue = 200
 /** What comes before the tool in notices of an escalation. */
 const beginnings: Readonly<Record<string, string>> = {
   'escalation.opened': 'Waits for approval',
+  'escalation.reminder': 'Still waits for approval',
+  'escalation.second_set': 'Still waits for approval, and you may vote now',
+  'escalation.emergency': 'Runs in an emergency before it is approved, and needs a review',
+  'escalation.review_open': 'Ran in an emergency and still needs its review',
+  'escalation.reviewed': 'The review of an emergency call is done',
 }
+
+const isWaiting: ReadonlySet<string> = new Set([
+  'escalation.opened',
+  'escalation.reminder',
+  'escalation.second_set',
+])
 
 export function noticeText(notice: Notice): string {
   const { type, data } = notice
@@ -24,7 +35,9 @@ function escalationText({ type, data }: Notice): string {
     ['tenant', tenant],
     ['severity', severity],
     ['because of', reasons],
-    ['decide before', status === undefined ? expiresAt : undefined],
+    ['approval set', data['approval_set_id']],
+    ['review', data['review']],
+    ['decide before', isWaiting.has(type) ? expiresAt : undefined],
   ])
   const sentence = `${beginning}: ${[code(String(tool)), ...facts].join(', ')}.`
   return typeof url === 'string' ? `${sentence}\n${url}` : sentence

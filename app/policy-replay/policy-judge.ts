@@ -10,6 +10,7 @@ import {
   type Limit,
   limits,
   type MaybePromise,
+  mayRunInEmergency,
   type Outcome,
   type Plugin,
   policyTokens,
@@ -29,7 +30,7 @@ import { type TestPipeline, testPipeline } from '../policy-test/test-pipeline.js
 import { addressesOf } from '../stdio-targets/config.js'
 import { targetOf } from '../upstream/target.js'
 import { controlOf, recordedSubjectOf } from './recorded-call.js'
-import { type CallDecision, stricter } from './recorded-verdict.js'
+import { type CallDecision, isEmergency, stricter } from './recorded-verdict.js'
 
 /** A finding that may apply, and the decision if it does. */
 export interface Possibility {
@@ -137,9 +138,21 @@ export class PolicyJudge implements AsyncDisposable {
     // The stages find the request read, and run without waiting.
     return after(control.request(), () =>
       after(this.#run(control), (outcome) =>
-        judgementOf(control, this.#asksRuntime && mayPass(control, outcome) ? unsent : outcome),
+        this.#inEmergency(
+          record,
+          judgementOf(control, this.#asksRuntime && mayPass(control, outcome) ? unsent : outcome),
+        ),
       ),
     )
+  }
+
+  /** A call that ran in an emergency does so again if its caller still may. */
+  #inEmergency(record: SignedEnvelope, judgement: StageJudgement): StageJudgement {
+    if (judgement.decision !== 'escalate' || !isEmergency(record)) return judgement
+    const { user, roles = [] } = record.principal ?? {}
+    const rule = resolveOptional(this.policy.container, policyTokens.escalationRule)
+    const may = mayRunInEmergency({ authenticated: true, user, roles }, rule)
+    return may ? { ...judgement, decision: 'allow', reasons: [] } : judgement
   }
 }
 

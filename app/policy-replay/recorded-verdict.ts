@@ -26,6 +26,11 @@ export function isCall({ server, gateway }: SignedEnvelope): boolean {
   return server !== gateway && server !== 'many@unversioned'
 }
 
+/** Whether the caller let it run before people had decided. */
+export function isEmergency({ findings = [] }: SignedEnvelope): boolean {
+  return findings.some(({ stage, reason }) => stage === 'enforcement' && reason === 'emergency')
+}
+
 /**
  * Undefined for a call that the policy did not judge: one without a valid token, an invalid or a stopped one. `later` has
  * the stages after the verdict.
@@ -35,13 +40,15 @@ export function verdictOf(record: SignedEnvelope, later: ReadonlySet<string>): R
   // A call that was sent was not denied before; what denies it was found in the response.
   const isSent = sent !== 'no'
   const before = !isSent ? findings : findings.filter(({ effect }) => effect !== 'deny')
+  const ran = { decision: 'allow', reasons: [], findings: before, isWhole: true, isSent } as const
   for (const effect of ['deny', 'escalate'] as const) {
+    if (effect === 'escalate' && isEmergency(record)) return ran
     const reasons = before.filter((finding) => finding.effect === effect).map(({ reason }) => reason)
     if (reasons.length > 0) return { decision: effect, reasons, findings: before, isWhole: true, isSent }
   }
   const isAllowed = sent !== 'no' || error === undefined || OF_SERVER.has(error)
   if (isAllowed || later.has(decidedBy?.stage ?? '')) {
-    return { decision: 'allow', reasons: [], findings: before, isWhole: true, isSent }
+    return ran
   }
   if (decidedBy?.rule === undefined) return undefined
   return { decision: 'deny', reasons: [decidedBy.rule], findings: before, isWhole: false, isSent }

@@ -5,6 +5,9 @@ import type { Identity } from './slots.js'
 
 export type EscalationStatus = 'pending' | 'approved' | 'rejected'
 
+/** Whether the votes on an emergency call confirm it or object to it. */
+export type ReviewStatus = 'open' | 'confirmed' | 'objected'
+
 type ApprovalStrategy = 'auto_allow' | 'single_approver' | 'human_quorum'
 
 /** How calls escalate. */
@@ -30,6 +33,12 @@ export interface EscalationRule {
   readonly remindAfterMs?: number
   /** Reviewers who may vote too after a time. */
   readonly secondSet?: { readonly afterMs: number; readonly setId: string }
+  /** Users with one of these roles may run a call before it is approved; absent: nobody. */
+  readonly emergency?: {
+    readonly roles: readonly string[]
+    /** Emergency calls of one person whose review may be open. */
+    readonly maxOpenReviews: number
+  }
   /** Only what a stage rules to escalate does: `escalate_on` and a runtime's decision have no effect. */
   readonly isForRulingsAlone?: true
 }
@@ -44,6 +53,15 @@ export const defaultEscalation = {
   vetoRoles: [],
   showsArguments: true,
 } as const satisfies EscalationRule
+
+/** Whether the caller may run a call before it is approved: only a person whose roles the issuer states. */
+export function mayRunInEmergency(
+  { authenticated, user, roles }: Pick<Identity, 'authenticated' | 'roles'> & { user?: string | undefined },
+  rule: EscalationRule | undefined,
+): boolean {
+  const allowed = rule?.emergency?.roles ?? []
+  return authenticated && user !== undefined && roles.some((role) => allowed.includes(role))
+}
 
 /** A set of reviewers, of any tenant. */
 export interface ApprovalSet {
@@ -98,8 +116,10 @@ export interface Escalation {
   /** The set that may vote too, once its time has come. */
   readonly secondSetId?: string
   readonly status: EscalationStatus
-  /** What decided: votes, the timeout, or the strategy. */
-  readonly decidedBy?: 'votes' | 'expiry' | 'strategy'
+  /** What decided: votes, the timeout, the strategy, or the caller in an emergency. */
+  readonly decidedBy?: 'votes' | 'expiry' | 'strategy' | 'emergency'
+  /** Of a call that ran before it was approved: why, in the caller's words, and what reviewers said since. */
+  readonly emergency?: { readonly reason: string; readonly review: ReviewStatus }
   readonly votes: readonly EscalationVote[]
   /** Whether the approval was used by its call. */
   readonly isUsed: boolean
@@ -131,13 +151,20 @@ export interface GivenVote {
 /** A reviewer. The admin token counts as one reviewer without roles or tenant. */
 export type Reviewer = { readonly kind: 'admin' } | { readonly kind: 'user'; readonly identity: Identity }
 
+export interface EscalationFilter {
+  readonly status?: EscalationStatus
+  readonly review?: ReviewStatus
+  readonly tenant?: string
+  readonly limit: number
+}
+
 /** Finds escalations, casts votes and waits for decisions. Every method rejects when the store is not available. */
 export interface EscalationService {
   find(id: string): Promise<Escalation | undefined>
   /** Undefined for an input that does not exist, that the rule hides, or that was deleted after the decision. */
   input(id: string): Promise<EscalationInput | undefined>
   /** Newest first; only of the tenant, if given. */
-  list(filter: { status?: EscalationStatus; tenant?: string; limit: number }): Promise<readonly Escalation[]>
+  list(filter: EscalationFilter): Promise<readonly Escalation[]>
   /**
    * Casts a vote. Resolves to the escalation with it.
    *

@@ -37,6 +37,8 @@ export interface CallRequest {
   readonly idempotencyKey: string | null
   /** The escalation id of an MCP request from `_meta`, if the header has none. */
   readonly escalationId?: string
+  /** Why the call of an MCP request is to run before it is approved, from `_meta`. */
+  readonly emergency?: string
   /** The id of an MCP request (JSON-RPC 2.0 §4). */
   readonly rpcId?: string | number
   /**
@@ -51,7 +53,7 @@ export interface CallRequest {
 }
 
 type DerivedField = 'reference' | 'readings' | 'canonicalArgs' | 'canonicalParams'
-type OptionalField = 'params' | 'escalationId' | 'rpcId' | 'round' | 'shownBy' | 'ofTasks'
+type OptionalField = 'params' | 'escalationId' | 'emergency' | 'rpcId' | 'round' | 'shownBy' | 'ofTasks'
 
 /** A request without its derived fields; `bytes` defaults to the size of the canonical arguments. */
 export type CallRequestInit = Omit<CallRequest, DerivedField | OptionalField | 'bytes'> & {
@@ -87,6 +89,7 @@ export function callRequest(init: CallRequestInit): CallRequest {
     request.canonicalParams = canonicalize(init.params)
   }
   if (init.escalationId !== undefined) request.escalationId = init.escalationId
+  if (init.emergency !== undefined) request.emergency = init.emergency
   if (init.rpcId !== undefined) request.rpcId = init.rpcId
   if (init.round !== undefined) request.round = init.round
   if (init.shownBy !== undefined) request.shownBy = init.shownBy

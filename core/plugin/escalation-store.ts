@@ -7,6 +7,7 @@ export interface EscalationEntry {
   readonly fingerprint: string
   /** The caller, as a person or a service agent; the pending entries of each are limited. */
   readonly principal: string
+  /** Whether people have to vote on it: a decision is pending, or the review of an emergency call. */
   readonly isPending: boolean
   /** This and the next three are in milliseconds since the epoch. */
   readonly createdAt: number

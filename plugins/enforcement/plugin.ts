@@ -70,6 +70,14 @@ export const enforcementPlugin = definePlugin({
       kind: 'counter',
       help: 'Escalations decided by their time-out; also counted as approved or rejected.',
     },
+    svc_escalation_emergencies_total: {
+      kind: 'counter',
+      help: 'Calls that ran before they were approved, in an emergency.',
+    },
+    svc_escalation_reviews_open: {
+      kind: 'gauge',
+      help: 'Emergency calls in the store whose review is open, of which each process counts all, once a minute.',
+    },
     svc_escalations_used_total: { kind: 'counter', help: 'Approvals used to send a call.' },
     svc_escalation_store_failures_total: {
       kind: 'counter',
@@ -145,7 +153,13 @@ function checkTogether(
 ): readonly ConfigConflict[] {
   const rule = ruleOf(bindings)
   const ofRules =
-    rule === undefined ? [] : [...unsatisfiableRulings(rule, bindings), ...unknownSecondSet(rule, bindings)]
+    rule === undefined
+      ? []
+      : [
+          ...unsatisfiableRulings(rule, bindings),
+          ...unknownSecondSet(rule, bindings),
+          ...impossibleEmergency(rule, bindings),
+        ]
   if (rule !== undefined && rule.isForRulingsAlone !== true) {
     const found = [
       ...unsatisfiableRules(rule, bindings, (key) => (key === undefined ? section : [...section, key])),
@@ -254,6 +268,21 @@ function byAdminToken(
   }
   if (approvalSetId !== undefined) {
     found.push({ path: at('approval_set_id'), message: `none of its members can vote: ${ADMIN_ALONE}` })
+  }
+  return found
+}
+
+/** A review needs people, and a role somebody who states it. */
+function impossibleEmergency({ emergency }: EscalationRule, bindings: DependencyContainer): ConfigConflict[] {
+  if (emergency === undefined) return []
+  const { reviewers } = hostOf(bindings)
+  const path = [...section, 'emergency']
+  const found: ConfigConflict[] = []
+  if (resolveOptional(bindings, policyTokens.knowsUsers) !== true) {
+    found.push({ path, message: 'no caller has a role: there is no authn.oidc' })
+  }
+  if (reviewers === undefined) {
+    found.push({ path, message: 'there is no admin section, so nobody could review an emergency call' })
   }
   return found
 }

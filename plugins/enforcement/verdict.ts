@@ -149,7 +149,12 @@ export function describeStrategy(rule: EscalationRule): string {
     secondSet === undefined
       ? ''
       : `after ${secondSet.afterMs / 1000} s members of the approval set "${secondSet.setId}" vote too; `
-  const time = `${second}undecided after ${rule.ttlMs / 1000} s it is ${after}`
+  const { emergency } = rule
+  const sooner =
+    emergency === undefined
+      ? ''
+      : `; in an emergency the roles ${emergency.roles.join(', ')} run it at once, and it is reviewed afterwards`
+  const time = `${second}undecided after ${rule.ttlMs / 1000} s it is ${after}${sooner}`
   const who =
     approvalSetId === undefined ? 'the reviewers of its tenant' : `the approval set "${approvalSetId}"`
   if (strategy === 'single_approver') return `single_approver, one vote of ${who} decides; ${time}`

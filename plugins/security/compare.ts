@@ -3,6 +3,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { ChangeEffect, PolicyChange } from '@svc/core'
 import { findReference, NotComparableError } from '@svc/core/match'
 import type { SecurityConfig } from './config.js'
+import { humanEscalationSchema } from './human-escalation.js'
 
 export function compareSecurity(before: SecurityConfig, after: SecurityConfig): PolicyChange[] {
   const [old, now] = [before.side_effects ?? {}, after.side_effects ?? {}]
@@ -19,7 +20,12 @@ export function compareSecurity(before: SecurityConfig, after: SecurityConfig): 
     ...approvals(old.approve_high_risk === true, now.approve_high_risk === true),
     ...same('side_effects.tools', old.tools, now.tools),
     ...same('side_effects.trust_annotations', old.trust_annotations === true, now.trust_annotations === true),
-    ...same('side_effects.human_escalation', old.human_escalation, now.human_escalation),
+    ...same(
+      'side_effects.human_escalation',
+      withoutEmergency(old.human_escalation),
+      withoutEmergency(now.human_escalation),
+    ),
+    ...emergencies(old.human_escalation?.emergency, now.human_escalation?.emergency),
   ]
 }
 
@@ -45,6 +51,25 @@ function approvals(was: boolean, is: boolean): PolicyChange[] {
     is
       ? changeOf('wider', key, 'false -> true')
       : changeOf('unknown', key, 'true -> false: enforcement.deny_on decides'),
+  ]
+}
+
+type HumanEscalation = NonNullable<SecurityConfig['side_effects']>['human_escalation']
+type Emergency = NonNullable<HumanEscalation>['emergency']
+
+/** A section that is absent has the defaults. */
+function withoutEmergency(section: HumanEscalation = humanEscalationSchema.parse({})): object {
+  const { emergency: _, ...rest } = section
+  return rest
+}
+
+function emergencies(was: Emergency, is: Emergency): PolicyChange[] {
+  const key = 'side_effects.human_escalation.emergency'
+  return [
+    ...entries(`${key}.roles`, was?.roles ?? [], is?.roles ?? [], (entry, others) => others.includes(entry)),
+    ...(was === undefined || is === undefined
+      ? []
+      : bound(`${key}.max_open_reviews`, was.max_open_reviews, is.max_open_reviews)),
   ]
 }
 

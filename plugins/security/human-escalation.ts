@@ -48,6 +48,20 @@ export const humanEscalationSchema = z
       .describe(
         'People who may vote too, beside those above, if nobody has decided after a time; the notice is `escalation.second_set`.',
       ),
+    emergency: z
+      .strictObject({
+        roles: roles.min(1).describe("Roles whose users may do so, of the caller's token."),
+        max_open_reviews: z
+          .int()
+          .min(1)
+          .max(20)
+          .default(3)
+          .describe('Emergency calls of one person whose review may be open; further ones are refused.'),
+      })
+      .optional()
+      .describe(
+        'Lets a caller who sends `x-escalation-emergency: <reason>` run a call at once, before it is approved. It stays in review until reviewers have voted on it.',
+      ),
     severity: z
       .enum(['low', 'medium', 'high'])
       .optional()
@@ -72,7 +86,7 @@ export const humanEscalationSchema = z
     }
     if (section.approval_strategy === 'auto_allow') {
       const message = 'applies only if somebody votes; auto_allow ignores it'
-      for (const key of ['remind_after_sec', 'second_set'] as const) {
+      for (const key of ['remind_after_sec', 'second_set', 'emergency'] as const) {
         if (section[key] !== undefined) context.addIssue({ code: 'custom', path: [key], message })
       }
     }
@@ -100,7 +114,7 @@ export function escalationRule(section: Section | undefined): EscalationRule | u
   const isOn = section?.approve_high_risk === true
   const rule = section?.human_escalation ?? (isOn ? humanEscalationSchema.parse({}) : undefined)
   if (rule === undefined) return undefined
-  const { second_set: second } = rule
+  const { second_set: second, emergency } = rule
   return {
     ...(isOn ? {} : { isForRulingsAlone: true }),
     strategy: rule.approval_strategy,
@@ -116,6 +130,9 @@ export function escalationRule(section: Section | undefined): EscalationRule | u
     ...(second === undefined
       ? {}
       : { secondSet: { afterMs: second.after_sec * 1000, setId: second.approval_set_id } }),
+    ...(emergency === undefined
+      ? {}
+      : { emergency: { roles: emergency.roles, maxOpenReviews: emergency.max_open_reviews } }),
     ...(rule.severity === undefined ? {} : { severity: rule.severity }),
   }
 }

@@ -18,6 +18,10 @@ import { EscalationHandler } from './handler.js'
 import { EscalationRepository, Waiters } from './repository.js'
 import { VotingService } from './voting-service.js'
 
+/** Sweeps from one count of open reviews to the next. */
+const SWEEPS_PER_COUNT = 12
+/** Open reviews that are counted at most. */
+const MAX_COUNTED = 10_000
 /** Milliseconds between two sweeps; an escalation that is read takes a step that is due at once. */
 const SWEEP_MS = 5000
 
@@ -35,6 +39,7 @@ export class Escalations {
   #context: PluginContext
   #parts: Parts | undefined
   #sweeping: Promise<void> | undefined
+  #sweeps = 0
 
   /** A caller may wait for a decision for `maxWaitMs` milliseconds at most. */
   constructor(
@@ -117,9 +122,18 @@ export class Escalations {
 
   /** Takes the steps of escalations that are due. One sweep runs at a time. */
   async sweep(): Promise<void> {
-    this.#sweeping ??= this.#parts?.repository.sweep().finally(() => {
+    this.#sweeping ??= this.#sweep().finally(() => {
       this.#sweeping = undefined
     })
     await this.#sweeping
+  }
+
+  async #sweep(): Promise<void> {
+    const { repository, service } = this.#parts ?? {}
+    await repository?.sweep()
+    if (this.#rule.emergency === undefined || this.#sweeps++ % SWEEPS_PER_COUNT !== 0) return
+    const open = await service?.list({ review: 'open', limit: MAX_COUNTED })
+    const meter = resolveOptional(this.#context.container, tokens.Meter)
+    meter?.gauge?.('svc_escalation_reviews_open', open?.length ?? 0)
   }
 }

@@ -11,7 +11,18 @@ import type {
 } from '@svc/core'
 import type { StoredEscalation, StoredVote } from './stored-escalation.js'
 
-type Step = 'open' | 'remind' | 'second-set' | 'vote' | 'decide' | 'expire' | 'use' | 'give-back'
+type Step =
+  | 'emergency'
+  | 'review-open'
+  | 'review'
+  | 'open'
+  | 'remind'
+  | 'second-set'
+  | 'vote'
+  | 'decide'
+  | 'expire'
+  | 'use'
+  | 'give-back'
 
 type PageOf = (id: string) => string | undefined
 
@@ -51,15 +62,40 @@ export class EscalationEvents {
   }
 
   async decided(value: StoredEscalation): Promise<void> {
-    const by = value.decidedBy === 'strategy' ? value.rule.strategy : voteCount(value)
+    const { decidedBy, rule } = value
+    const by =
+      decidedBy === 'strategy'
+        ? rule.strategy
+        : decidedBy === 'emergency'
+          ? 'its caller ran it in an emergency'
+          : voteCount(value)
     await this.#write('decide', value, `${value.status}: ${by}`, decisionOf(value))
     this.#finish(value)
   }
 
+  /** The call runs before it is approved. */
+  async beganEmergency(value: StoredEscalation, caller: Identity): Promise<void> {
+    const detail = `runs before it is approved: ${value.emergency?.reason}`
+    await this.#write('emergency', value, detail, { decision: 'allow', principal: caller })
+    this.#meter?.count('svc_escalation_emergencies_total')
+    this.#notify('escalation.emergency', value)
+  }
+
+  /** The review of an emergency call is done. */
+  async reviewed(value: StoredEscalation): Promise<void> {
+    const review = value.emergency?.review ?? ''
+    const decision = review === 'confirmed' ? 'allow' : 'deny'
+    await this.#write('review', value, `${review}: ${voteCount(value)}`, { decision })
+    this.#notify('escalation.reviewed', value, { review })
+  }
+
   /** Reviewers are reminded, or a second set is asked. */
   async stepped(value: StoredEscalation): Promise<void> {
-    const { step, rule } = value
-    if (step === 'second_set') {
+    const { step, rule, emergency } = value
+    if (emergency !== undefined) {
+      await this.#write('review-open', value, `its review is open: ${voteCount(value)}`, { decision: 'deny' })
+      this.#notify('escalation.review_open', value)
+    } else if (step === 'second_set') {
       const setId = rule.secondSet?.setId ?? ''
       await this.#write('second-set', value, `the approval set "${setId}" may vote too`, { decision: 'deny' })
       this.#notify('escalation.second_set', value, { approval_set_id: setId })

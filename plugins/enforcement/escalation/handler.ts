@@ -13,6 +13,7 @@ import {
   identity,
   isRefusal,
   isSideEffecting,
+  mayRunInEmergency,
   principalKeyOf,
   Refusal,
   redactor,
@@ -23,7 +24,7 @@ import {
 import { canonicalize, sha256Hex } from '@svc/core/json'
 import { ApprovalHold, denialOfUsed, denyingHold } from './approval-hold.js'
 import type { EscalationEvents } from './events.js'
-import { denialOf, pending, rejected, tooMany } from './refusals.js'
+import { denialOf, emergencyRefused, pending, rejected, tooMany } from './refusals.js'
 import type { EscalationRepository, NewEscalation } from './repository.js'
 import {
   appliesTo,
@@ -37,8 +38,8 @@ import { hashesOfNames } from './voting-service.js'
 
 /** Characters of the arguments that reviewers see. */
 const MAX_SHOWN_ARGS = 2000
-/** Maximum length of an id, in characters; the gateway's own ids are shorter. */
-const MAX_ID = 200
+/** Maximum length of an id, or of the reason for an emergency, in characters. */
+const MAX_TEXT = 200
 /** Maximum attempts to open an escalation while identical calls open one. */
 const MAX_TRIES = 20
 
@@ -68,6 +69,8 @@ interface EscalatedCall {
   readonly setId: string | undefined
   /** Hash of the idempotency key. */
   readonly key: string | null
+  /** Why it is to run before it is approved, in the words of a caller who may have that. */
+  readonly emergency: string | undefined
 }
 
 export class EscalationHandler {
@@ -82,6 +85,10 @@ export class EscalationHandler {
     const request = await call.request()
     const caller = call.get(identity) ?? { tenant: this.#parts.tenant, authenticated: false, roles: [] }
     const waitMs = waitOf(call, this.#parts.maxWaitMs)
+    const emergency = emergencyOf(call, request)
+    if (emergency !== undefined && !mayRunInEmergency(caller, this.#parts.rule)) {
+      return emergencyRefused(findings)
+    }
     const { idempotencyKey } = request
     const key = idempotencyKey === null ? null : sha256Hex(idempotencyKey)
     const escalated = this.#bySet(findings).map(([setId, ofSet]): EscalatedCall => {
@@ -96,13 +103,19 @@ export class EscalationHandler {
         wanted: [...new Set(ofSet.map(coverageOf))],
         setId,
         key,
+        emergency,
       }
     })
-    const named = await this.#named(request.escalationId ?? escalationIdOf(call), escalated)
+    const named = await this.#named(request.escalationId ?? textOfHeader(call, 'x-escalation-id'), escalated)
     const found: [StoredEscalation, EscalatedCall][] = []
     for (const one of escalated) {
-      const value = named?.fingerprint === one.fingerprint ? named : await this.#existing(one)
-      if (value === undefined) return tooMany(one.findings)
+      const isNamed = named?.fingerprint === one.fingerprint && !isOverruled(named, one)
+      const value = isNamed ? named : await this.#existing(one)
+      if (value === undefined) return tooMany(one.findings, emergency !== undefined)
+      if (value.emergency !== undefined) {
+        const detail = redactedBy(call, value.emergency.reason)
+        call.addFinding({ reason: 'emergency', stage: 'enforcement', detail, ruling: 'report' })
+      }
       found.push([value, one])
     }
     return this.#decisionOf(found, waitMs, call)
@@ -165,13 +178,15 @@ export class EscalationHandler {
       const latest = (await repository.latest(escalated.fingerprint))?.value
       if (latest !== undefined) {
         const state = approvalStateOf(latest, repository.now, escalated.key)
-        if (appliesTo(latest, state, repository.now, escalated.wanted)) return latest
+        const applies = appliesTo(latest, state, repository.now, escalated.wanted)
+        if (applies && !isOverruled(latest, escalated)) return latest
       }
       const created = this.#newEscalation(escalated)
       const opened = await repository.open(created, latest?.id)
       if (opened === 'full') return undefined
       if (opened === 'raced') continue
       await this.#record(created.value, escalated.caller)
+      if (latest !== undefined && isOverruled(latest, escalated)) await this.#overrule(latest)
       return created.value
     }
     throw new Refusal('STORE_UNAVAILABLE', 'Too many identical calls arrive at once.')
@@ -181,11 +196,26 @@ export class EscalationHandler {
     const { repository, events } = this.#parts
     try {
       await events.opened(value, caller)
-      if (value.status !== 'pending') await events.decided(value)
+      if (value.emergency !== undefined) await events.beganEmergency(value, caller)
+      else if (value.status !== 'pending') await events.decided(value)
     } catch (error) {
       await repository.withdraw(value)
       throw error
     }
+  }
+
+  /** Nobody needs to decide about a call that runs in an emergency: an approval would let it run once more. */
+  async #overrule({ id }: StoredEscalation): Promise<void> {
+    const { repository, events } = this.#parts
+    const { now } = repository
+    let isOwn = false
+    const value = await repository.change(id, (found) => {
+      isOwn = found.status === 'pending'
+      return isOwn ? { ...decided(found, 'rejected', now), decidedBy: 'emergency' } : found
+    })
+    if (value === undefined || !isOwn) return
+    await events.decided(value)
+    await repository.removeInput(value)
   }
 
   async #wait(found: StoredEscalation, waitMs: number, call: Call): Promise<StoredEscalation> {
@@ -230,7 +260,7 @@ export class EscalationHandler {
   }
 
   #newEscalation(escalated: EscalatedCall): NewEscalation {
-    const { call, request, caller, fingerprint, findings, reasons, wanted, setId } = escalated
+    const { call, request, caller, fingerprint, findings, reasons, wanted, setId, emergency } = escalated
     const { repository, ids, rule } = this.#parts
     const { showsArguments, severity, isForRulingsAlone: _, approvalSetId: __, ...kept } = rule
     const id = `esc_${ids.traceId()}`
@@ -266,6 +296,14 @@ export class EscalationHandler {
       createdAt: now,
       expiresAt: now + rule.ttlMs,
     }
+    if (emergency !== undefined) {
+      const reason = redactedBy(call, emergency)
+      const begun = { ...decided(value, 'approved', now), decidedBy: 'emergency' } as const
+      return {
+        value: { ...begun, emergency: { reason, review: 'open' } },
+        input: isTruncated ? shown : undefined,
+      }
+    }
     return rule.strategy === 'auto_allow'
       ? { value: { ...decided(value, 'approved', now), decidedBy: 'strategy' }, input: undefined }
       : { value, input: isTruncated ? shown : undefined }
@@ -282,19 +320,33 @@ function personKeyOf(caller: Identity): string {
   return principalKeyOf(person)
 }
 
+/** Whether the call runs in an emergency although people have not decided yet. Their rejection stands. */
+function isOverruled({ status }: StoredEscalation, { emergency }: EscalatedCall): boolean {
+  return emergency !== undefined && status === 'pending'
+}
+
+function redactedBy(call: Call, text: string): string {
+  return call.get(redactor)?.text(text) ?? text
+}
+
 /** The beginning of the input; a cut text ends with `…`, with which no JSON ends. */
 function preview(shown: string): string {
   return shown.length <= MAX_SHOWN_ARGS ? shown : `${shown.slice(0, MAX_SHOWN_ARGS).toWellFormed()}…`
 }
 
-/** The id in the caller's header. */
-function escalationIdOf({ headers }: Call): string | undefined {
-  const named = headers['x-escalation-id']
-  if (named === undefined) return undefined
-  if (typeof named !== 'string' || named === '' || named.length > MAX_ID) {
-    throw new Refusal('BAD_REQUEST', `x-escalation-id: expected one id of 1 to ${MAX_ID} characters.`)
+/** The text in a header of the caller. */
+function textOfHeader({ headers }: Call, name: string): string | undefined {
+  const text = headers[name]
+  if (text === undefined) return undefined
+  if (typeof text !== 'string' || text.trim() === '' || text.length > MAX_TEXT) {
+    throw new Refusal('BAD_REQUEST', `${name}: expected 1 to ${MAX_TEXT} characters.`)
   }
-  return named
+  return text
+}
+
+/** The reason, as the caller states it. */
+function emergencyOf(call: Call, { emergency }: CallRequest): string | undefined {
+  return (emergency ?? textOfHeader(call, 'x-escalation-emergency'))?.toWellFormed()
 }
 
 /** The wait that the caller asks for, in milliseconds; 0 without one. */

@@ -35,11 +35,20 @@ export function rejected({ id, status, decidedBy }: StoredEscalation, findings: 
   })
 }
 
-export function tooMany(findings: readonly Finding[]): Denied {
-  return denied('RATE_LIMITED', 'Too many calls of yours wait for a person to decide.', {
+export function tooMany(findings: readonly Finding[], isEmergency: boolean): Denied {
+  const what = isEmergency
+    ? 'emergency calls of yours wait for their review'
+    : 'calls of yours wait for a person to decide'
+  return denied('RATE_LIMITED', `Too many ${what}.`, {
     ...denialOf(findings),
     headers: { 'retry-after': '60' },
   })
+}
+
+export function emergencyRefused(findings: readonly Finding[]): Denied {
+  const message =
+    'x-escalation-emergency: no role of yours may run a call before it is approved. Without it the call waits for a person.'
+  return denied('TOOL_NOT_ALLOWED', message, denialOf(findings))
 }
 
 export function denialOf([first]: readonly Finding[]): Pick<Denied, 'denial'> {

@@ -4,6 +4,7 @@ import { type Clock, type EscalationEntry, type EscalationStore, type Logger, Re
 import type { EscalationEvents } from './events.js'
 import {
   advancedTo,
+  awaitsVotes,
   fromEntry,
   type StoredEscalation,
   toEntry,
@@ -55,7 +56,9 @@ export class EscalationRepository {
 
   /** `replaces` is the id of the newest that the opener has read. See `EscalationStore.open`. */
   open({ value, input }: NewEscalation, replaces: string | undefined): Promise<'opened' | 'raced' | 'full'> {
-    const limits = { maxPending: MAX_PENDING, maxInputBytes: MAX_INPUT_BYTES }
+    const { emergency, rule } = value
+    const maxPending = emergency === undefined ? MAX_PENDING : (rule.emergency?.maxOpenReviews ?? 0)
+    const limits = { maxPending, maxInputBytes: MAX_INPUT_BYTES }
     const conditions = { replaces, now: this.now, ...limits }
     return this.#parts.store.open(toEntry({ value, version: 1 }), conditions, input)
   }
@@ -144,12 +147,12 @@ export class EscalationRepository {
     const version = pending.version + 1
     if (!(await this.#replace(value, pending.version))) return this.find(value.id)
     try {
-      await (value.status === 'pending' ? events.stepped(value) : events.expired(value))
+      await (awaitsVotes(value) ? events.stepped(value) : events.expired(value))
     } catch (error) {
       await store.replace(toEntry({ value: pending.value, version: version + 1 }))
       throw error
     }
-    if (value.status !== 'pending') await this.removeInput(value)
+    if (!awaitsVotes(value)) await this.removeInput(value)
     return { value, version }
   }
 

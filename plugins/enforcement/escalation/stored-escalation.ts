@@ -6,6 +6,12 @@ import { z } from 'zod'
 /** Milliseconds that a decided escalation is kept: an idempotency key should not outlive the approval it used. */
 const RETENTION_MS = 7 * 24 * 3_600_000
 
+/** Milliseconds between two notices of a review that is open. */
+const REVIEW_REMINDER_MS = 24 * 3_600_000
+
+/** A time that no clock reaches, and every store can order. */
+const NEVER = Number.MAX_SAFE_INTEGER
+
 const voteSchema = z.strictObject({
   reviewer: z.string(),
   /** Hashes of the voter's names: two votes with a common hash are by the same person. */
@@ -28,6 +34,7 @@ const ruleSchema = z.strictObject({
   approvalSetId: z.string().optional(),
   remindAfterMs: z.number().optional(),
   secondSet: z.strictObject({ afterMs: z.number(), setId: z.string() }).optional(),
+  emergency: z.strictObject({ roles: z.array(z.string()).readonly(), maxOpenReviews: z.number() }).optional(),
 })
 
 const escalationSchema = z.strictObject({
@@ -56,7 +63,17 @@ const escalationSchema = z.strictObject({
   status: z.enum(['pending', 'approved', 'rejected']),
   /** The last step while it was pending. */
   step: z.enum(['reminded', 'second_set']).optional(),
-  decidedBy: z.enum(['votes', 'expiry', 'strategy']).optional(),
+  decidedBy: z.enum(['votes', 'expiry', 'strategy', 'emergency']).optional(),
+  /** Of a call that ran before it was approved; the votes are on its review. */
+  emergency: z
+    .strictObject({
+      reason: z.string(),
+      review: z.enum(['open', 'confirmed', 'objected']),
+      doneAt: z.number().optional(),
+      /** When reviewers were last reminded of an open review. */
+      remindedAt: z.number().optional(),
+    })
+    .optional(),
   votes: z.array(voteSchema).readonly(),
   /** The call that used the approval: its hold, and its idempotency key (hashed). */
   use: z.strictObject({ by: z.string(), key: z.string().nullable() }).optional(),
@@ -77,19 +94,40 @@ export interface VersionedEscalation {
 }
 
 export function toEntry({ value, version }: VersionedEscalation): EscalationEntry {
-  const { id, fingerprint, personKey, status, createdAt, expiresAt, decidedBy } = value
+  const { id, fingerprint, createdAt } = value
   return {
     id,
     fingerprint,
-    principal: personKey,
-    isPending: status === 'pending',
+    // Emergency calls have a limit of their own.
+    principal: value.emergency === undefined ? value.personKey : `review of ${value.personKey}`,
+    isPending: awaitsVotes(value),
     createdAt,
-    wakeAt: Math.min(expiresAt, ...openSteps(value).map(({ at }) => at)),
-    dueAt: expiresAt,
-    forgetAt: decidedBy === 'strategy' ? expiresAt : expiresAt + RETENTION_MS,
+    ...timesOf(value),
     version,
     body: JSON.stringify(value),
   }
+}
+
+/** Whether people have to vote: on the call, or on the review of an emergency call. */
+export function awaitsVotes({ status, emergency }: StoredEscalation): boolean {
+  return status === 'pending' || emergency?.review === 'open'
+}
+
+function timesOf(value: StoredEscalation): Pick<EscalationEntry, 'wakeAt' | 'dueAt' | 'forgetAt'> {
+  const { expiresAt, decidedBy, emergency } = value
+  if (emergency?.review === 'open') {
+    return { wakeAt: reviewDueAt(value), dueAt: NEVER, forgetAt: NEVER }
+  }
+  const end = Math.max(expiresAt, emergency?.doneAt ?? 0)
+  return {
+    wakeAt: Math.min(expiresAt, ...openSteps(value).map(({ at }) => at)),
+    dueAt: expiresAt,
+    forgetAt: decidedBy === 'strategy' ? expiresAt : end + RETENTION_MS,
+  }
+}
+
+function reviewDueAt({ createdAt, emergency }: StoredEscalation): number {
+  return (emergency?.remindedAt ?? createdAt) + REVIEW_REMINDER_MS
 }
 
 /** @throws {Error} when the body cannot be read */
@@ -126,6 +164,9 @@ export function publicView(value: StoredEscalation): Escalation {
       : {}),
     status,
     ...(decidedBy === undefined ? {} : { decidedBy }),
+    ...(value.emergency === undefined
+      ? {}
+      : { emergency: { reason: value.emergency.reason, review: value.emergency.review } }),
     votes: votes.map(({ reviewer, roles, vote, comment, at }) => ({
       reviewer,
       roles,
@@ -160,13 +201,19 @@ function tally(rule: StoredRule, votes: readonly StoredVote[]): Decision | undef
 
 /** The escalation with one more vote. @throws {VoteError} `DECIDED` or `ALREADY_VOTED` */
 export function withVote(value: StoredEscalation, vote: StoredVote): StoredEscalation {
-  if (value.status !== 'pending') throw new VoteError('DECIDED', `It is ${value.status} already.`)
+  const { emergency } = value
+  if (!awaitsVotes(value))
+    throw new VoteError('DECIDED', `It is ${emergency?.review ?? value.status} already.`)
   if (value.votes.some(({ person }) => person.some((name) => vote.person.includes(name)))) {
     throw new VoteError('ALREADY_VOTED', 'Each person has one vote, and yours is cast.')
   }
   const votes = [...value.votes, vote]
   const decision = tally(value.rule, votes)
   if (decision === undefined) return { ...value, votes }
+  if (emergency !== undefined) {
+    const review = decision === 'approved' ? 'confirmed' : 'objected'
+    return { ...value, votes, emergency: { ...emergency, review, doneAt: vote.at } }
+  }
   return { ...decided(value, decision, vote.at), votes, decidedBy: 'votes' }
 }
 
@@ -188,6 +235,10 @@ function openSteps({ step, rule, createdAt }: StoredEscalation) {
  * step that is due. A step whose successor is due too is left out.
  */
 export function advancedTo(value: StoredEscalation, now: number): StoredEscalation {
+  const { emergency } = value
+  if (emergency?.review === 'open' && now >= reviewDueAt(value)) {
+    return { ...value, emergency: { ...emergency, remindedAt: now } }
+  }
   if (value.status !== 'pending') return value
   if (now < value.expiresAt) {
     const step = openSteps(value).findLast(({ at }) => at <= now)?.name

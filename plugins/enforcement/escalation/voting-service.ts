@@ -3,8 +3,8 @@
 import {
   type ApprovalSet,
   type DependencyContainer,
+  type EscalationFilter,
   type EscalationService,
-  type EscalationStatus,
   type GivenVote,
   hostOf,
   type Identity,
@@ -18,7 +18,13 @@ import {
 import { sha256Hex } from '@svc/core/json'
 import type { EscalationEvents } from './events.js'
 import type { EscalationRepository, Waiters } from './repository.js'
-import { publicView, type StoredEscalation, type StoredVote, withVote } from './stored-escalation.js'
+import {
+  awaitsVotes,
+  publicView,
+  type StoredEscalation,
+  type StoredVote,
+  withVote,
+} from './stored-escalation.js'
 
 const MAX_COMMENT = 1000
 
@@ -51,9 +57,11 @@ export class VotingService implements EscalationService {
     return text === undefined ? undefined : { text, sha256: sha256Hex(text) }
   }
 
-  async list({ status, tenant, limit }: { status?: EscalationStatus; tenant?: string; limit: number }) {
+  async list({ status, review, tenant, limit }: EscalationFilter) {
     const isWanted = (value: StoredEscalation) =>
-      (status === undefined || value.status === status) && (tenant === undefined || value.tenant === tenant)
+      (status === undefined || value.status === status) &&
+      (review === undefined || value.emergency?.review === review) &&
+      (tenant === undefined || value.tenant === tenant)
     return (await this.#parts.repository.list(isWanted, limit)).map(publicView)
   }
 
@@ -68,7 +76,7 @@ export class VotingService implements EscalationService {
     // A vote that cannot be recorded has no effect.
     await events.voted(found.value, vote, reviewer)
     const { value, before } = await this.#cast(found.value, vote, reviewer)
-    if (value.status !== 'pending') {
+    if (!awaitsVotes(value)) {
       await this.#recordDecision(value, before)
       await repository.removeInput(value)
     }
@@ -112,11 +120,12 @@ export class VotingService implements EscalationService {
   async #recordDecision(value: StoredEscalation, before: StoredEscalation): Promise<void> {
     const { repository, events } = this.#parts
     try {
-      await events.decided(value)
+      await (value.emergency === undefined ? events.decided(value) : events.reviewed(value))
     } catch (error) {
-      await repository.change(value.id, (now) =>
-        now.decidedAt === value.decidedAt && !now.use ? before : now,
-      )
+      await repository.change(value.id, (now) => {
+        if (value.emergency !== undefined) return { ...now, votes: before.votes, emergency: before.emergency }
+        return now.decidedAt === value.decidedAt && !now.use ? before : now
+      })
       throw error
     }
   }

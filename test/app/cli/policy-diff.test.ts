@@ -152,6 +152,23 @@ describe('svc policy diff', () => {
       1,
     ],
     [
+      'shows who may run a call before it is approved, and how often',
+      [
+        [
+          'security: {',
+          'security: { side_effects: { approve_high_risk: true, human_escalation: { emergency: { roles: [oncall] } } },',
+        ],
+        ['quotas:', 'admin: { port: 0, roles: { reviewer: [r] } }\nquotas:'],
+      ],
+      [
+        'every tenant',
+        '  ? admin  changed, not compared',
+        '  ~ security.side_effects.approve_high_risk  false -> true  wider',
+        '  ~ security.side_effects.human_escalation.emergency.roles  allows oncall  wider',
+      ],
+      1,
+    ],
+    [
       'shows a denylist that lets pass what waited for an approval',
       [
         ['[delete_customer]', '[delete_customer, "crm/*"]'],

@@ -137,6 +137,35 @@ describe('svc policy replay', () => {
     expect((await replay([['rules:', 'vars: { a: 1 }\nrules:']])).exit).to.equal(0)
   })
 
+  it('lets a call that ran in an emergency run again while its caller still may', async () => {
+    const findings = [
+      { reason: 'rule:large-refunds', stage: 'rules', effect: 'escalate' },
+      { reason: 'emergency', stage: 'enforcement', effect: 'reported', detail: 'the site is down' },
+    ]
+    const changes = (roles: string) =>
+      [
+        ['then: deny', 'then: escalate'],
+        [
+          'authn: { allowUnauthenticated: true }',
+          'authn: { oidc: { issuer: "https://id.example/", audience: a, jwks_uri: "https://id.example/jwks" } }',
+        ],
+        [
+          'quotas:',
+          `security: { side_effects: { human_escalation: { emergency: { roles: [${roles}] } } } }\nadmin: { port: 0, roles: { reviewer: [r] } }\nquotas:`,
+        ],
+      ] as const
+    const base = changes('support').reduce((text, [from, to]) => text.replace(from, to), old)
+    writeLog('audit', [['2026-11-20', { ...kept(200), findings, policy_sha256: sha256Hex(base) }]])
+    writeFileSync(join(at('audit'), 'policies', `${sha256Hex(base)}.yaml`), base)
+    const under = (roles: string) => replay(changes(roles))
+    const again = (await under('support')).lines.filter((line) => /same|now/.test(line))
+    expect(again).to.deep.equal(['  same                     1'])
+    const lost = (await under('other')).lines.filter((line) => line.includes(' now '))
+    expect(lost).to.deep.equal([
+      '  now escalated            1   billing/refund   rule:large-refunds   1 caller',
+    ])
+  })
+
   it('prints each change, JSON, and Markdown for a pull request', async () => {
     writeLog('audit', [
       ['2026-11-20', kept(80)],

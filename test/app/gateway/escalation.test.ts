@@ -3,6 +3,7 @@ import type { SignedEnvelope } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { type GatewaySettings, startGatewayServer } from 'svc-sdk'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
+import { TestIssuer } from '../../support/issuer.js'
 import { callEcho, initialize, json, result, serverOf } from '../../support/mcp-server.js'
 import { until } from '../../support/redis.js'
 import { startUpstream, type TestUpstream } from '../../support/upstream.js'
@@ -251,6 +252,55 @@ describe('an MCP call that needs approval', () => {
     expect((await call(named)).error?.data).to.include({ error: 'ESCALATION_REJECTED', escalation_id: id })
     const sent = upstream.calls.filter(({ body }) => body.includes('tools/call'))
     expect(sent).to.have.length(1)
+  })
+
+  it('runs at once in an emergency of its caller, over either protocol, and its record says so', async () => {
+    await using issuer = await TestIssuer.start()
+    const { upstream } = await serverOf((message, response) => json(response, result(message)))
+    await using _ = upstream
+    await using gateway = await startTestGateway((home) => {
+      const given = holding({
+        targets: { files: `${upstream.url}/mcp`, plain: upstream.url },
+        authn: { oidc: issuer.oidc },
+        admin: { port: 0, tokenRef: 'env:SVC_ADMIN', roles: { reviewer: ['approver'] } },
+      })(home)
+      const human_escalation = { emergency: { roles: ['oncall'] } }
+      const security = { egress_allowlist: [], side_effects: { approve_high_risk: true, human_escalation } }
+      return { ...given, security }
+    })
+    const reason = 'the site is down'
+    const args = { url: 'https://evil.example/' }
+    const tokenOf = async (roles: string[]) => `Bearer ${await issuer.sign({ roles })}`
+    const plain = async (roles: string[]) =>
+      gateway.invoke('/mcp/plain/fetch@1.0.0', args, {
+        authorization: await tokenOf(roles),
+        'x-escalation-emergency': reason,
+      })
+    const mcp = async (roles: string[], more: Record<string, string> = {}) => {
+      const { params } = callEcho
+      const _meta = { 'svc/escalation-emergency': reason }
+      const headers = { authorization: await tokenOf(roles), accept: 'application/json, text/event-stream' }
+      const message = { ...callEcho, params: { ...params, arguments: args, _meta } }
+      return (await gateway.invoke('/mcp/files', message, { ...headers, ...more })).json()
+    }
+    expect(await refusalOf(await plain([]))).to.include({ status: 403, error: 'TOOL_NOT_ALLOWED' })
+    expect(await mcp([])).to.have.nested.property('error.data.error', 'TOOL_NOT_ALLOWED')
+    const other = { 'x-escalation-emergency': 'another reason' }
+    expect(await mcp(['oncall'], other)).to.have.nested.property('error.code', -32602)
+    expect((await plain(['oncall'])).status).to.equal(200)
+    expect(await mcp(['oncall'])).to.have.property('result')
+    const ran = gateway.records().filter(({ sent }) => sent === 'yes')
+    expect(ran).to.have.length(2)
+    for (const { findings = [], escalation_id } of ran) {
+      expect(findings.at(-1)).to.deep.equal({
+        reason: 'emergency',
+        stage: 'enforcement',
+        effect: 'reported',
+        detail: reason,
+      })
+      expect(escalation_id).to.match(/^esc_/)
+    }
+    for (const { headers } of upstream.calls) expect(JSON.stringify(headers)).to.not.contain(reason)
   })
 
   it('is the first request of its client that a person decides about', async () => {

@@ -1,6 +1,6 @@
 // In any order of calls, votes and time on two gateways that share a store, no call is sent without an approval of
 // its own, each approval lets one call through, and the log has every step.
-import { type GatewayEvent, isVoteError } from '@svc/core'
+import { type Escalation, type GatewayEvent, isVoteError } from '@svc/core'
 import { MemoryEscalationStore } from '@svc/plugin-enforcement'
 import { RedisEscalationStore } from '@svc/plugin-enforcement/redis'
 import { expect } from 'chai'
@@ -8,9 +8,21 @@ import fc from 'fast-check'
 import { FakeClock } from 'svc-sdk/testing'
 import { controlOf } from '../../../support/call.js'
 import { type RedisServer, startRedis } from '../../../support/redis.js'
-import { type EscalationRig, MINUTE, type RigOptions, reviewer, startRig, summaryOf, TTL } from './rig.js'
+import {
+  caller,
+  type EscalationRig,
+  MINUTE,
+  type RigOptions,
+  reviewer,
+  startRig,
+  summaryOf,
+  TTL,
+} from './rig.js'
 
 const roles = ['legal', 'ops']
+
+const oncall = { ...caller, roles: ['oncall'] }
+const emergency = { roles: ['oncall'], maxOpenReviews: 2 }
 
 const gateway = fc.integer({ min: 0, max: 1 })
 const action = fc.oneof(
@@ -23,6 +35,7 @@ const action = fc.oneof(
       n: fc.integer({ min: 0, max: 1 }),
       key: fc.constantFrom(null, 'k1', 'k2'),
       isSent: fc.boolean(),
+      isEmergency: fc.boolean(),
     }),
   },
   {
@@ -55,6 +68,7 @@ const rules = fc.record({
   minRejections: fc.integer({ min: 1, max: 3 }),
   requiredRoles: fc.subarray(roles),
   vetoRoles: fc.subarray(roles),
+  emergency: fc.constantFrom(emergency, { roles: ['other'], maxOpenReviews: 2 }),
 })
 
 async function act(rigs: readonly EscalationRig[], clock: FakeClock, step: Action): Promise<void> {
@@ -71,7 +85,10 @@ async function act(rigs: readonly EscalationRig[], clock: FakeClock, step: Actio
       })
     return
   }
-  const options = { args: { n: step.n }, request: { idempotencyKey: step.key } }
+  const headers: Record<string, string> = step.isEmergency
+    ? { 'x-escalation-emergency': 'the site is down' }
+    : {}
+  const options = { args: { n: step.n }, request: { idempotencyKey: step.key }, headers, caller: oncall }
   if (step.isSent) await rig.call(options)
   else {
     const call = rig.make(options)
@@ -91,7 +108,7 @@ function checkStory(events: readonly GatewayEvent[], timeoutAction: string): voi
   const uses = count(events, 'use') - count(events, 'give-back')
   expect(uses).to.be.within(0, 1)
   expect(count(events, 'open')).to.equal(1)
-  const decisions = events.filter(({ name }) => /decide|expire/.test(name))
+  const decisions = events.filter(({ name }) => /decide|expire|emergency/.test(name))
   expect(decisions.length).to.be.below(2)
   const used = events.findIndex(({ name }) => name === 'escalations/use')
   if (used === -1) return
@@ -101,6 +118,8 @@ function checkStory(events: readonly GatewayEvent[], timeoutAction: string): voi
   expect(decision.decision).to.equal('allow')
   if (decision.name === 'escalations/expire') expect(timeoutAction).to.equal('auto_approve')
 }
+
+const isOpen = (found: Escalation) => found.emergency?.review === 'open'
 
 async function run(
   rule: NonNullable<RigOptions['rule']>,
@@ -132,14 +151,21 @@ async function run(
     expect(found.isUsed).to.equal(count(story, 'use') > count(story, 'give-back'))
     const late = story.filter(({ error }) => error !== undefined).length
     expect(count(story, 'vote') - late).to.equal(found.votes.length)
-    if (found.status !== 'approved' || found.decidedBy !== 'votes' || rule.strategy !== 'human_quorum')
-      continue
+    expect(count(story, 'review')).to.equal(Number(found.emergency !== undefined && !isOpen(found)))
+    const isApproved =
+      found.emergency?.review === 'confirmed' || (found.status === 'approved' && found.decidedBy === 'votes')
+    if (!isApproved || rule.strategy !== 'human_quorum') continue
     const approvals = found.votes.filter(({ vote }) => vote === 'approve')
     expect(approvals.length).to.be.at.least(rule.minApprovals ?? 0)
     for (const role of rule.requiredRoles ?? []) {
       expect(approvals.some((vote) => vote.roles.includes(role))).to.equal(true)
     }
   }
+  const open = listed.filter(isOpen)
+  expect(open.length).to.be.at.most(
+    rule.emergency?.roles.includes('oncall') === true ? emergency.maxOpenReviews : 0,
+  )
+  expect(await one.service.list({ review: 'open', limit: 99 })).to.deep.equal(open)
   expect(summaryOf(await one.call({ findings: [] }))).to.deep.equal({ code: 'sent' })
 }
 
