@@ -25,6 +25,7 @@ export {
   type EscalationRule,
   type EscalationService,
   type EscalationStatus,
+  emergencyReason,
   type GivenVote,
   isVoteError,
   mayRunInEmergency,
@@ -33,6 +34,7 @@ export {
   type ReviewStatus,
   VoteError,
   type VoteErrorCode,
+  type VoteProof,
 } from './call/escalation.js'
 export type { ExternalDecision } from './call/external-decision.js'
 export {

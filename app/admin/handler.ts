@@ -161,7 +161,15 @@ export class AdminHandler {
       const { headers = {} } = message ?? {}
       checkAccess(operation.access, access)
       const body = operation.body === undefined || message === undefined ? undefined : await readJson(message)
-      result = await operation.run({ client, access, authorizer, policy, headers, id, query, body })
+      const recordRefusal = (part: string, code: ErrorCode) =>
+        this.#records.add(
+          { operation, id: part, path: `${url}#${part}`, traceId, client, refused: code },
+          policy.container,
+        )
+      result = await operation.run({
+        ...{ client, access, authorizer, policy, headers, id, query, body },
+        recordRefusal,
+      })
     } catch (error) {
       if (isRefusal(error) && accessErrors.has(error.code)) await record(error.code)
       throw error

@@ -1,6 +1,6 @@
 // The operations of the admin API: each is one route, with the schemas from which its OpenAPI document is made.
 import type { IncomingHttpHeaders } from 'node:http'
-import { type Denied, Refusal, type Reviewer } from '@svc/core'
+import { type Denied, type ErrorCode, Refusal, type Reviewer } from '@svc/core'
 import { z } from 'zod'
 import type { BufferedResponse } from '../http/response.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
@@ -37,6 +37,8 @@ export interface OperationRequest<Body = unknown, Query = unknown> {
   readonly id: string | undefined
   readonly query: Query
   readonly body: Body
+  /** Records that a part of what is asked was refused, of which `id` names the object. */
+  recordRefusal(id: string, code: ErrorCode): Promise<void>
 }
 
 /** A response that is not the JSON of an object, written as it is. */

@@ -9,7 +9,8 @@ import { withManual } from './manual.js'
 import { table } from './table.js'
 
 interface ListFlags extends AdminFlags {
-  readonly status: 'pending' | 'approved' | 'rejected' | 'all'
+  readonly status?: 'pending' | 'approved' | 'rejected' | 'all'
+  readonly review?: 'open' | 'confirmed' | 'objected'
   readonly tenant?: string
   readonly limit: string
 }
@@ -34,9 +35,13 @@ const caseSchema = z.object({
   detail: z.string().optional(),
   args: z.string().optional(),
   args_truncated: z.boolean().optional(),
+  input_sha256: z.string().optional(),
   severity: z.string(),
   strategy: z.string(),
   approval_set_id: z.string().optional(),
+  second_set_id: z.string().optional(),
+  emergency: z.object({ reason: z.string().optional(), review: z.string() }).optional(),
+  approval_note: z.string().optional(),
   votes: z.array(
     z.object({ reviewer: z.string(), vote: z.string(), at: z.string(), comment: z.string().optional() }),
   ),
@@ -46,6 +51,15 @@ const caseSchema = z.object({
   decided_by: z.string().optional(),
   used: z.boolean(),
   trace_id: z.string(),
+})
+const resultsSchema = z.object({
+  results: z.array(
+    z.object({
+      id: z.string(),
+      escalation: caseSchema.optional(),
+      refused: z.object({ error: z.string(), message: z.string() }).optional(),
+    }),
+  ),
 })
 const listSchema = z.object({ escalations: z.array(caseSchema), more: z.boolean() })
 
@@ -57,9 +71,19 @@ export function escalationsCommand(io: CliIo = processIo(), env: Environment = p
   const listing = withAdminOptions(escalations.command('list'))
     .description('list escalations, newest first')
     .addOption(
-      new Option('--status <status>', 'only this status')
-        .choices(['pending', 'approved', 'rejected', 'all'])
-        .default('pending'),
+      new Option('--status <status>', 'only this status (default pending)').choices([
+        'pending',
+        'approved',
+        'rejected',
+        'all',
+      ]),
+    )
+    .addOption(
+      new Option('--review <state>', 'only emergency calls whose review is in this state').choices([
+        'open',
+        'confirmed',
+        'objected',
+      ]),
     )
     .option('--tenant <tenant>', 'only this tenant')
     .option('--limit <n>', 'at most this number, up to 500', '100')
@@ -75,11 +99,14 @@ export function escalationsCommand(io: CliIo = processIo(), env: Environment = p
 
   for (const choice of ['approve', 'reject'] as const) {
     const voting = withAdminOptions(escalations.command(choice))
-      .description(`vote to ${choice} an escalation`)
-      .argument('<id>', 'its id, as `escalations list` prints it')
+      .description(`vote to ${choice} escalations`)
+      .argument('<ids...>', 'their ids, as `escalations list` prints them')
       .option('--comment <text>', 'the reason, for the other reviewers and the record')
-      .option('--input-sha256 <hash>', 'hash of the whole input, as `escalations show --input` prints it')
-      .action((id: string, flags: VoteFlags) => vote(choice, id, flags, io, env))
+      .option(
+        '--input-sha256 <hash>',
+        'of one escalation: hash of the whole input, as `escalations show --input` prints it',
+      )
+      .action((ids: string[], flags: VoteFlags) => vote(choice, ids, flags, io, env))
     withManual(voting, { example: "esc_7f3a --policy policy.yaml --comment 'asked the owner'" })
   }
   return escalations
@@ -87,12 +114,14 @@ export function escalationsCommand(io: CliIo = processIo(), env: Environment = p
 
 async function vote(
   choice: 'approve' | 'reject',
-  id: string,
+  ids: readonly string[],
   flags: VoteFlags,
   io: CliIo,
   env: Environment,
 ): Promise<void> {
   const { comment, inputSha256 } = flags
+  const [id = '', ...others] = ids
+  if (others.length > 0) return voteOnSeveral(choice, ids, flags, io, env)
   const body = {
     vote: choice,
     ...(comment === undefined ? {} : { comment }),
@@ -102,11 +131,47 @@ async function vote(
   await print(caseIn(await client.ask(`${pathOf(id)}/votes`, body)), flags, io)
 }
 
+/** Prints what each vote is on, with its hash, and what became of it. */
+async function voteOnSeveral(
+  choice: 'approve' | 'reject',
+  ids: readonly string[],
+  { comment, inputSha256, ...flags }: VoteFlags,
+  io: CliIo,
+  env: Environment,
+): Promise<void> {
+  if (inputSha256 !== undefined) throw new AdminError('--input-sha256 is of one escalation')
+  const client = await adminClientOf(flags, env)
+  const shown = new Map<string, Case>()
+  for (const id of ids) shown.set(id, caseIn(await client.ask(pathOf(id))).shown)
+  const escalations = [...shown].map(([id, { input_sha256 }]) => ({ id, input_sha256 }))
+  const body = { vote: choice, escalations, ...(comment === undefined ? {} : { comment }) }
+  const response = await client.ask('api/escalations/votes', body)
+  const { results } = parseAdminResponse(resultsSchema, response)
+  if (flags.json === true) await io.out(`${JSON.stringify(response)}\n`)
+  else {
+    const rows = results.map(({ id, escalation, refused }) => {
+      const { reference = '', args = '', input_sha256: hash = '' } = shown.get(id) ?? {}
+      const became = refused === undefined ? stateOf(escalation) : `refused: ${refused.message}`
+      return [id, reference, args, hash, became].map(visibleInLine)
+    })
+    await io.out(table([['ID', 'CALL', 'ARGS', 'INPUT_SHA256', 'RESULT'], ...rows]))
+  }
+  const refused = results.filter((result) => result.refused !== undefined).length
+  if (refused > 0) throw new AdminError(`${refused} of ${results.length} votes were refused`)
+}
+
+/** The status, or the state of the review. */
+function stateOf(shown: Case | undefined): string {
+  return shown?.emergency === undefined ? (shown?.status ?? '') : `review ${shown.emergency.review}`
+}
+
 async function list(flags: ListFlags, io: CliIo, env: Environment): Promise<void> {
-  const { status, tenant, limit, json } = flags
+  const { review, tenant, limit, json } = flags
+  const { status = review === undefined ? 'pending' : 'all' } = flags
   const query = new URLSearchParams({
     limit,
     ...(status === 'all' ? {} : { status }),
+    ...(review === undefined ? {} : { review }),
     ...(tenant === undefined ? {} : { tenant }),
   })
   const client = await adminClientOf(flags, env)
@@ -146,8 +211,8 @@ function caseIn(response: unknown): { response: unknown; shown: Case } {
 const headings = ['ID', 'STATUS', 'OPENED', 'EXPIRES', 'TENANT', 'CALLER', 'CALL', 'WHY', 'VOTES']
 
 function row(shown: Case): string[] {
-  const { id, status, created_at, expires_at, tenant, principal, reference, reason } = shown
-  return [id, status, created_at, expires_at, tenant, principal, reference, reason, tally(shown)].map(
+  const { id, created_at, expires_at, tenant, principal, reference, reason } = shown
+  return [id, stateOf(shown), created_at, expires_at, tenant, principal, reference, reason, tally(shown)].map(
     visibleInLine,
   )
 }
@@ -163,7 +228,8 @@ async function print(
   io: CliIo,
 ): Promise<void> {
   if (flags.json === true) return io.out(`${JSON.stringify(response)}\n`)
-  const { decided_at: decidedAt, decided_by: decidedBy, approval_set_id: set } = shown
+  const { decided_at: decidedAt, decided_by: decidedBy, approval_set_id: set, second_set_id: second } = shown
+  const sets = [set, second].filter((one) => one !== undefined)
   const decided = decidedAt === undefined ? '' : ` by ${decidedBy ?? 'somebody'} at ${decidedAt}`
   const lines: [name: string, text: string | undefined][] = [
     ['id', shown.id],
@@ -177,7 +243,9 @@ async function print(
     ['caller', `${shown.principal} of ${shown.tenant}`],
     ['why', shown.detail === undefined ? shown.reason : `${shown.reason}: ${shown.detail}`],
     ['severity', shown.severity],
-    ['strategy', set === undefined ? shown.strategy : `${shown.strategy}, by ${set}`],
+    ['emergency', shown.emergency && `${shown.emergency.reason ?? ''}; review ${shown.emergency.review}`],
+    ['strategy', sets.length === 0 ? shown.strategy : `${shown.strategy}, by ${sets.join(' and ')}`],
+    ['note', shown.approval_note],
     ['opened', shown.created_at],
     ['expires', shown.expires_at],
     ['trace', shown.trace_id],

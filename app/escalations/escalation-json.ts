@@ -1,12 +1,15 @@
 // Escalations as JSON: for reviewers with the schemas of the admin API, and in part for callers.
-import type { Escalation } from '@svc/core'
+import type { Escalation, ReviewStatus } from '@svc/core'
+import { sha256Hex } from '@svc/core/json'
 import { z } from 'zod'
 
 const statuses = ['pending', 'approved', 'rejected'] as const
+const reviews = ['open', 'confirmed', 'objected'] as const
 const maxListed = 500
 
 export const escalationQuery = z.strictObject({
   status: z.enum(statuses, { error: `expected one of ${statuses.join(', ')}` }).optional(),
+  review: z.enum(reviews, { error: `expected one of ${reviews.join(', ')}` }).optional(),
   tenant: z.string().optional(),
   limit: z
     .string()
@@ -32,15 +35,26 @@ export const escalationSchema = z.object({
   detail: z.string().optional().describe('Why it escalated.'),
   args: z.string().optional().describe('The input in canonical JSON, its first characters if it is long.'),
   args_truncated: z.literal(true).optional(),
+  input_sha256: z
+    .string()
+    .optional()
+    .describe('SHA-256, hex, of `args`, which a vote may repeat; absent if `args` is not the whole input.'),
   severity: z.enum(['low', 'medium', 'high']),
   strategy: z.enum(['auto_allow', 'single_approver', 'human_quorum']),
   approval_set_id: z.string().optional(),
+  second_set_id: z.string().optional().describe('The set that may vote too, as nobody decided in time.'),
+  emergency: z
+    .object({ reason: z.string().optional(), review: z.enum(reviews) })
+    .optional()
+    .describe('The call ran before it was approved, for this reason of its caller; votes are on its review.'),
+  approval_note: z.string().optional().describe('What an approval does not prove; absent if people vote.'),
   votes: z.array(
     z.object({
       reviewer: z.string(),
       roles: z.array(z.string()).readonly(),
       vote: z.enum(['approve', 'reject']),
       comment: z.string().optional(),
+      proof: z.enum(['admin_token', 'user_token']).describe('What the vote proves possession of.'),
       at: instantSchema,
     }),
   ),
@@ -49,7 +63,7 @@ export const escalationSchema = z.object({
     'The timeout; once decided, the end of the approval or of the rejection.',
   ),
   decided_at: instantSchema.optional(),
-  decided_by: z.enum(['votes', 'expiry', 'strategy']).optional(),
+  decided_by: z.enum(['votes', 'expiry', 'strategy', 'emergency']).optional(),
   used: z.boolean().describe('Whether the call has used the approval.'),
   fingerprint: z.string(),
   trace_id: z.string(),
@@ -63,10 +77,22 @@ export const escalationListSchema = z.object({
 export type EscalationJson = z.output<typeof escalationSchema>
 export type EscalationList = z.output<typeof escalationListSchema>
 
-/** The view for reviewers: all fields, votes and comments included. Times are ISO 8601. */
-export function reviewerView(escalation: Escalation): EscalationJson {
+/** An escalation as its reader may see it. */
+export type ShownEscalation = Omit<Escalation, 'emergency'> & {
+  readonly emergency?: { readonly reason?: string; readonly review: ReviewStatus }
+}
+
+const tokenNote =
+  'An approval proves possession of the admin token and not who approved: without authn.oidc the gateway knows no person.'
+
+/**
+ * The view for reviewers: all fields, votes and comments included. Times are ISO 8601. `tokenVotes` says that the admin
+ * token votes, and not people.
+ */
+export function reviewerView(escalation: ShownEscalation, tokenVotes: boolean): EscalationJson {
   const { id, status, tenant, server, tool, reference, principal, votes, traceId } = escalation
   const { reason, detail, args, severity, strategy, approvalSetId, isTruncated } = escalation
+  const { secondSetId, emergency } = escalation
   return {
     id,
     status,
@@ -79,16 +105,14 @@ export function reviewerView(escalation: Escalation): EscalationJson {
     ...(detail === undefined ? {} : { detail }),
     ...(args === undefined ? {} : { args }),
     ...(isTruncated === true ? { args_truncated: true } : {}),
+    ...(args === undefined || isTruncated === true ? {} : { input_sha256: sha256Hex(args) }),
     severity,
     strategy,
     ...(approvalSetId === undefined ? {} : { approval_set_id: approvalSetId }),
-    votes: votes.map(({ reviewer, roles, vote, comment, at }) => ({
-      reviewer,
-      roles,
-      vote,
-      ...(comment === undefined ? {} : { comment }),
-      at: instant(at),
-    })),
+    ...(secondSetId === undefined ? {} : { second_set_id: secondSetId }),
+    ...(emergency === undefined ? {} : { emergency }),
+    ...(tokenVotes ? { approval_note: tokenNote } : {}),
+    votes: votes.map(({ at, ...vote }) => ({ ...vote, at: instant(at) })),
     ...outcome(escalation),
     fingerprint: escalation.fingerprint,
     trace_id: traceId,
@@ -101,7 +125,7 @@ export function callerView(escalation: Escalation): object {
   return { escalation_id: id, escalation_status: status, reference, reason, severity, ...outcome(escalation) }
 }
 
-function outcome({ createdAt, expiresAt, decidedAt, decidedBy, isUsed }: Escalation) {
+function outcome({ createdAt, expiresAt, decidedAt, decidedBy, isUsed }: ShownEscalation) {
   return {
     created_at: instant(createdAt),
     expires_at: instant(expiresAt),

@@ -3,15 +3,38 @@ import { type GivenVote, resolveOptional, services } from '@svc/core'
 import { z } from 'zod'
 import { type Operation, type OperationRequest, operation, PlainResponse } from '../admin/operation.js'
 import { escalationListSchema, escalationQuery, escalationSchema } from './escalation-json.js'
-import { notFound, ReviewerEscalations } from './reviewer-escalations.js'
+import { notFound, ReviewerEscalations, type VoteResult } from './reviewer-escalations.js'
 
 /** UTF-16 units. */
 const maxComment = 1000
 
-const voteSchema = z.strictObject({
+const given = {
   vote: z.enum(['approve', 'reject'], { error: 'expected approve or reject' }),
   comment: z.string().max(maxComment, `expected at most ${maxComment} characters`).optional(),
-  input_sha256: z.string().optional(),
+}
+const input_sha256 = z.string().optional()
+
+const voteSchema = z.strictObject({ ...given, input_sha256 })
+
+const maxVotes = 50
+
+const votesSchema = z.strictObject({
+  ...given,
+  escalations: z
+    .array(z.strictObject({ id: z.string().regex(/^[A-Za-z0-9_-]{1,128}$/, 'expected an id'), input_sha256 }))
+    .min(1)
+    .max(maxVotes, `expected at most ${maxVotes}`)
+    .refine((all) => new Set(all.map(({ id }) => id)).size === all.length, 'expected each id once')
+    .describe('Each with the hash of the input that is approved.'),
+})
+
+const voteResultSchema = z.object({
+  id: z.string(),
+  escalation: escalationSchema.optional().describe('The escalation with the vote.'),
+  refused: z
+    .object({ error: z.string(), message: z.string(), denial_reason: z.string().optional() })
+    .optional()
+    .describe('Why this vote was not cast; the others were.'),
 })
 
 export const escalationOperations: readonly Operation[] = [
@@ -62,6 +85,26 @@ export const escalationOperations: readonly Operation[] = [
     response: escalationSchema,
     run: (request) => requireEscalations(request).vote(request.id ?? '', voteOf(request.body)),
   }),
+  operation({
+    method: 'POST',
+    path: '/api/escalations/votes',
+    name: 'vote_on_several',
+    idOf: 'escalation',
+    summary: 'Casts the same vote on several escalations, one by one, and says of each what became of it.',
+    access: 'reader',
+    isUnrecorded: true,
+    body: votesSchema,
+    response: z.object({ results: z.array(voteResultSchema) }),
+    async run(request) {
+      const { escalations, ...given } = request.body
+      const votes = escalations.map(({ id, ...hash }) => ({ id, ...voteOf({ ...given, ...hash }) }))
+      const results = await requireEscalations(request).voteOnEach(votes)
+      for (const result of results) {
+        if ('refused' in result) await request.recordRefusal(result.id, result.refused.code)
+      }
+      return { results: results.map(resultJson) }
+    },
+  }),
 ]
 
 /** Those that the client sees; undefined if the policy in force escalates nothing. */
@@ -81,6 +124,13 @@ function requireEscalations(
   const found = escalationsOf(request)
   if (found === undefined) throw notFound()
   return found
+}
+
+function resultJson(result: VoteResult): z.output<typeof voteResultSchema> {
+  if ('escalation' in result) return result
+  const { code, message, denial } = result.refused
+  const reason = denial?.reason === undefined ? {} : { denial_reason: denial.reason }
+  return { id: result.id, refused: { error: code, message, ...reason } }
 }
 
 function voteOf({ vote, comment, input_sha256: inputSha256 }: z.output<typeof voteSchema>): GivenVote {

@@ -48,7 +48,7 @@ export class ReviewerEscalations {
   }
 
   /** The newest first. */
-  async list({ status, tenant, limit }: EscalationQuery): Promise<EscalationList> {
+  async list({ status, review, tenant, limit }: EscalationQuery): Promise<EscalationList> {
     const { readsAll, readsOutlines, tenant: own, sets } = this.#access
     const isAll = readsAll || readsOutlines
     const isSearch = !isAll && sets.size > 0
@@ -56,6 +56,7 @@ export class ReviewerEscalations {
     const found = await withStoreRefusal(() =>
       this.#service.list({
         ...(status === undefined ? {} : { status }),
+        ...(review === undefined ? {} : { review }),
         ...(asks === undefined ? {} : { tenant: asks }),
         limit: isSearch ? maxSearched : limit + 1,
       }),
@@ -107,6 +108,30 @@ export class ReviewerEscalations {
     }
   }
 
+  /** Votes on each, so that one refusal does not keep the others. An approval names the hash of what it shows. */
+  async voteOnEach(given: readonly (GivenVote & { readonly id: string })[]): Promise<VoteResult[]> {
+    const results: VoteResult[] = []
+    for (const { id, ...vote } of given) {
+      try {
+        const voted = await this.#voteByHash(id, vote)
+        results.push('kind' in voted ? { id, refused: voted } : { id, escalation: voted })
+      } catch (error) {
+        if (!isRefusal(error)) throw error
+        results.push({ id, refused: denied(error.code, error.message) })
+      }
+    }
+    return results
+  }
+
+  async #voteByHash(id: string, vote: GivenVote): Promise<EscalationJson | Denied> {
+    const { status, args } = await this.#find(id)
+    if (vote.vote === 'approve' && vote.inputSha256 === undefined && args !== undefined) {
+      const message = 'Of several votes each approval needs the input_sha256 of what it approves.'
+      return denied('BAD_REQUEST', message, refusalOf(id, status, 'input_not_seen'))
+    }
+    return this.vote(id, vote)
+  }
+
   /** Rejects for an escalation that the reviewer may not see as for one that does not exist. */
   async #find(id: string): Promise<Escalation> {
     const found = await withStoreRefusal(() => this.#service.find(id))
@@ -129,12 +154,20 @@ export class ReviewerEscalations {
   }
 
   #view(escalation: Escalation): EscalationJson {
-    if (this.#mayReadInput(escalation)) return reviewerView(escalation)
-    // What was found may quote the arguments.
-    const { args, isTruncated, detail, ...outline } = escalation
-    return reviewerView(outline)
+    const { tokenVotes } = this.#authorizer
+    if (this.#mayReadInput(escalation)) return reviewerView(escalation, tokenVotes)
+    // What was found, and what the caller says, may quote the arguments.
+    const { args, isTruncated, detail, emergency, ...outline } = escalation
+    const review = emergency === undefined ? {} : { emergency: { review: emergency.review } }
+    return reviewerView({ ...outline, ...review }, tokenVotes)
   }
 }
+
+/** What became of one of several votes. */
+export type VoteResult = { readonly id: string } & (
+  | { readonly escalation: EscalationJson }
+  | { readonly refused: Denied }
+)
 
 function refusalOf(id: string, status: EscalationStatus, reason: string) {
   return { escalation: { id, status }, denial: { type: 'escalation', reason } }

@@ -1,5 +1,5 @@
 // What a record says that the policy in force decided about its call.
-import type { RecordedFinding } from '@svc/core'
+import { emergencyReason, type RecordedFinding } from '@svc/core'
 import type { SignedEnvelope } from '@svc/plugin-audit/log'
 
 /** From the least strict on. */
@@ -27,8 +27,8 @@ export function isCall({ server, gateway }: SignedEnvelope): boolean {
 }
 
 /** Whether the caller let it run before people had decided. */
-export function isEmergency({ findings = [] }: SignedEnvelope): boolean {
-  return findings.some(({ stage, reason }) => stage === 'enforcement' && reason === 'emergency')
+export function isEmergency({ findings = [], escalation_id }: SignedEnvelope): boolean {
+  return escalation_id !== undefined && findings.some(({ reason }) => reason === emergencyReason)
 }
 
 /**

@@ -54,6 +54,9 @@ export const defaultEscalation = {
   showsArguments: true,
 } as const satisfies EscalationRule
 
+/** The reason of the finding that a call ran before it was approved. */
+export const emergencyReason = 'emergency'
+
 /** Whether the caller may run a call before it is approved: only a person whose roles the issuer states. */
 export function mayRunInEmergency(
   { authenticated, user, roles }: Pick<Identity, 'authenticated' | 'roles'> & { user?: string | undefined },
@@ -80,12 +83,16 @@ export interface Reviewers {
 
 type EscalationSeverity = 'low' | 'medium' | 'high'
 
+/** What shows that the reviewer cast the vote. */
+export type VoteProof = 'admin_token' | 'user_token'
+
 interface EscalationVote {
   /** The reviewer: the admin token, or a user of a tenant. */
   readonly reviewer: string
   readonly roles: readonly string[]
   readonly vote: 'approve' | 'reject'
   readonly comment?: string
+  readonly proof: VoteProof
   /** Milliseconds since the epoch. */
   readonly at: number
 }

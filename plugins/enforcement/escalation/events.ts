@@ -58,6 +58,7 @@ export class EscalationEvents {
       decision: vote.vote === 'approve' ? 'allow' : 'deny',
       ...(reviewer.kind === 'admin' ? {} : { principal: reviewer.identity }),
       ...(error === undefined ? {} : { error: error.code }),
+      facts: { vote: vote.vote, proof: vote.proof, fingerprint: value.fingerprint },
     })
   }
 
@@ -138,7 +139,7 @@ export class EscalationEvents {
     step: Step,
     value: StoredEscalation,
     detail: string,
-    more: Pick<GatewayEvent, 'decision' | 'principal' | 'error'>,
+    more: Pick<GatewayEvent, 'decision' | 'principal' | 'error' | 'facts'>,
   ): Promise<void> {
     const { id, tenant, traceId, spanId, reasons, inputSha256 } = value
     return this.#record({

@@ -6,6 +6,7 @@ import {
   type Denied,
   type EscalationRule,
   type EscalationService,
+  emergencyReason,
   escalation,
   type Finding,
   type Identity,
@@ -114,7 +115,7 @@ export class EscalationHandler {
       if (value === undefined) return tooMany(one.findings, emergency !== undefined)
       if (value.emergency !== undefined) {
         const detail = redactedBy(call, value.emergency.reason)
-        call.addFinding({ reason: 'emergency', stage: 'enforcement', detail, ruling: 'report' })
+        call.addFinding({ reason: emergencyReason, stage: 'enforcement', detail, ruling: 'report' })
       }
       found.push([value, one])
     }

@@ -19,6 +19,7 @@ const voteSchema = z.strictObject({
   roles: z.array(z.string()).readonly(),
   vote: z.enum(['approve', 'reject']),
   comment: z.string().optional(),
+  proof: z.enum(['admin_token', 'user_token']),
   at: z.number(),
 })
 
@@ -167,12 +168,9 @@ export function publicView(value: StoredEscalation): Escalation {
     ...(value.emergency === undefined
       ? {}
       : { emergency: { reason: value.emergency.reason, review: value.emergency.review } }),
-    votes: votes.map(({ reviewer, roles, vote, comment, at }) => ({
-      reviewer,
-      roles,
-      vote,
+    votes: votes.map(({ person, comment, ...vote }) => ({
+      ...vote,
       ...(comment === undefined ? {} : { comment }),
-      at,
     })),
     isUsed: use !== undefined,
     traceId,

@@ -139,6 +139,7 @@ export class VotingService implements EscalationService {
       roles: reviewer.kind === 'admin' ? [] : reviewer.identity.roles,
       vote,
       ...(text === undefined || text === '' ? {} : { comment: this.#parts.redactor()?.text(text) ?? text }),
+      proof: reviewer.kind === 'admin' ? 'admin_token' : 'user_token',
       at: repository.now,
     }
   }

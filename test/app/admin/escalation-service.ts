@@ -11,6 +11,7 @@ import {
   type Stage,
   services,
   VoteError,
+  type VoteProof,
 } from '@svc/core'
 import { z } from 'zod'
 
@@ -80,7 +81,15 @@ export class TestEscalationService implements EscalationService {
       throw new VoteError('INPUT_NOT_SEEN', 'The whole input is needed.')
     }
     const roles = reviewer.kind === 'admin' ? [] : reviewer.identity.roles
-    const cast = { reviewer: who, roles, vote, at: this.#now, ...(comment === undefined ? {} : { comment }) }
+    const proof: VoteProof = reviewer.kind === 'admin' ? 'admin_token' : 'user_token'
+    const cast = {
+      proof,
+      reviewer: who,
+      roles,
+      vote,
+      at: this.#now,
+      ...(comment === undefined ? {} : { comment }),
+    }
     const decided =
       found.strategy === 'single_approver'
         ? {

@@ -1,3 +1,4 @@
+import { sha256Hex } from '@svc/core/json'
 import { expect } from 'chai'
 import { type AdminRig, adminToken, startAdminRig } from './rig.js'
 
@@ -60,7 +61,16 @@ describe('escalations on the admin listener', () => {
         detail: 'refund_payment changes something',
         args: '{"amount":5}',
         approvalSetId: 'finance',
-        votes: [{ reviewer: 'eve', roles: ['auditor'], vote: 'reject', comment: 'why?', at: 0 }],
+        votes: [
+          {
+            reviewer: 'eve',
+            roles: ['auditor'],
+            vote: 'reject',
+            comment: 'why?',
+            proof: 'user_token',
+            at: 0,
+          },
+        ],
       })
       const { json } = await rig.admin('/api/escalations/E1')
       expect(json).to.deep.equal({
@@ -74,6 +84,9 @@ describe('escalations on the admin listener', () => {
         reason: 'high_risk_side_effect',
         detail: 'refund_payment changes something',
         args: '{"amount":5}',
+        input_sha256: sha256Hex('{"amount":5}'),
+        approval_note:
+          'An approval proves possession of the admin token and not who approved: without authn.oidc the gateway knows no person.',
         severity: 'high',
         strategy: 'single_approver',
         approval_set_id: 'finance',
@@ -83,6 +96,7 @@ describe('escalations on the admin listener', () => {
             roles: ['auditor'],
             vote: 'reject',
             comment: 'why?',
+            proof: 'user_token',
             at: '1970-01-01T00:00:00.000Z',
           },
         ],
@@ -103,6 +117,75 @@ describe('escalations on the admin listener', () => {
         { ...rig.service.cases.get('E1')?.votes[0], reviewer: 'admin', comment: 'seen the invoice' },
       ])
     })
+
+    it('are voted on together, each with the hash of what it shows, and each for itself', async () => {
+      rig.service.open('E1', { args: '{"amount":5}' })
+      rig.service.open('E2', { args: '{"te…', isTruncated: true })
+      rig.service.inputs.set('E2', { text: '{"text":"long"}', sha256: 'a'.repeat(64) })
+      rig.service.open('E3', { args: '{"amount":6}' })
+      rig.service.open('E4')
+      rig.service.open('E5', { status: 'rejected' })
+      const escalations = [
+        { id: 'E1', input_sha256: sha256Hex('{"amount":5}') },
+        { id: 'E2', input_sha256: sha256Hex('{"te…') },
+        { id: 'E3' },
+        { id: 'E4' },
+        { id: 'E5' },
+        { id: 'E9' },
+      ]
+      const { status, json } = await rig.admin('/api/escalations/votes', {
+        method: 'POST',
+        headers: { authorization: `Bearer ${adminToken}`, 'content-type': 'application/json' },
+        body: JSON.stringify({ vote: 'approve', comment: 'all fine', escalations }),
+      })
+      expect(status).to.equal(200)
+      const results = json['results'] as {
+        id: string
+        escalation?: object
+        refused?: Record<string, string>
+      }[]
+      expect(
+        results.map(({ id, refused }) => [id, refused?.['error'], refused?.['denial_reason']]),
+      ).to.deep.equal([
+        ['E1', undefined, undefined],
+        ['E2', 'BAD_REQUEST', 'input_not_seen'],
+        ['E3', 'BAD_REQUEST', 'input_not_seen'],
+        ['E4', undefined, undefined],
+        ['E5', 'IDEMPOTENT_DUPLICATE', 'decided'],
+        ['E9', 'TARGET_NOT_FOUND', undefined],
+      ])
+      expect(results[0]?.escalation).to.include({ id: 'E1', status: 'approved' })
+      expect([...rig.service.cases.values()].map((one) => one.status)).to.deep.equal([
+        'approved',
+        'pending',
+        'pending',
+        'approved',
+        'rejected',
+      ])
+      const refusals = rig.gateway.records().filter(({ tool }) => tool === 'admin/vote_on_several@1')
+      expect(refusals.map((record) => [record.escalation_id, record.error])).to.deep.equal([
+        ['E2', 'BAD_REQUEST'],
+        ['E3', 'BAD_REQUEST'],
+        ['E5', 'IDEMPOTENT_DUPLICATE'],
+        ['E9', 'TARGET_NOT_FOUND'],
+      ])
+    })
+
+    for (const [what, escalations] of [
+      ['none', []],
+      ['one twice', [{ id: 'E1' }, { id: 'E1' }]],
+      ['a malformed id', [{ id: '../E1' }]],
+      ['51', Array.from({ length: 51 }, (_, n) => ({ id: `E${n}` }))],
+    ] as const) {
+      it(`are not voted on together if the list has ${what}`, async () => {
+        const { status, json } = await rig.admin('/api/escalations/votes', {
+          method: 'POST',
+          headers: { authorization: `Bearer ${adminToken}`, 'content-type': 'application/json' },
+          body: JSON.stringify({ vote: 'reject', escalations }),
+        })
+        expect([status, json['error']]).to.deep.equal([400, 'BAD_REQUEST'])
+      })
+    }
 
     it('are not found under an unknown or malformed id', async () => {
       for (const id of ['E9', 'E'.repeat(129), 'E%31', '..', 'E1.x']) {

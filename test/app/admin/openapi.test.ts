@@ -22,6 +22,7 @@ const requests: readonly (readonly [operation: string, id?: string | undefined, 
   ['get /api/escalations/{id}/input', 'E1'],
   ['get /api/blocks'],
   ['post /api/escalations/{id}/votes', 'E1', { vote: 'approve', comment: 'seen' }],
+  ['post /api/escalations/votes', '', { vote: 'reject', escalations: [{ id: 'E2' }, { id: 'E9' }] }],
   ['post /api/blocks', undefined, { kind: 'server', pattern: 'x', for_sec: 60, reason: 'a test' }],
   ['post /api/session', undefined, {}],
   ['delete /api/session'],
@@ -46,6 +47,7 @@ describe('the OpenAPI document of the admin API', () => {
   it('describes the responses of the operations, and all of them', async () => {
     await using rig = await startAdminRig()
     rig.service.open('E1', { args: '{"a":1}', detail: 'a rule', approvalSetId: 'finance' })
+    rig.service.open('E2', { emergency: { reason: 'down', review: 'open' }, secondSetId: 'managers' })
     rig.service.inputs.set('E1', { text: '{"a":1}', sha256: '0'.repeat(64) })
     const { paths } = (await rig.admin('/api/openapi.json')).json as unknown as OpenApi
     const known = Object.entries(paths).flatMap(([path, methods]) =>

@@ -124,6 +124,50 @@ describe('svc escalations', () => {
     expect((await run(['show', id, '--input'], env)).code).to.equal(1)
   })
 
+  it('approves several together, and prints the hash of each and what became of it', async () => {
+    await start()
+    const opened: string[] = []
+    for (const args of [{ amount: 5 }, { amount: 6, note: 'x'.repeat(3000) }, { amount: 7 }]) {
+      const { escalation_id: id } = (await (await gateway.invoke(refund, args)).json()) as Record<
+        string,
+        unknown
+      >
+      opened.push(String(id))
+    }
+    const { out, err, code } = await run(['approve', ...opened, '--comment', 'all of one invoice'], env)
+    const [head, first, long, last] = out.split('\n')
+    expect(head).to.match(/^ID +CALL +ARGS +INPUT_SHA256 +RESULT$/)
+    expect(first).to.match(new RegExp(`^${opened[0]} .* ${sha256Hex('{"amount":5}')} +approved$`))
+    expect(long).to.match(new RegExp(`^${opened[1]} .*refused: .*input_sha256`))
+    expect(last).to.match(/ approved$/)
+    expect([err, code]).to.deep.equal(['svc-sdk escalations approve: 1 of 3 votes were refused\n', 1])
+    expect((await run(['list'], env)).out.match(/^esc_/gm)).to.have.length(1)
+    const both = await run(
+      ['reject', opened[1] ?? '', opened[0] ?? '', '--input-sha256', '0'.repeat(64)],
+      env,
+    )
+    expect(both.err).to.contain('--input-sha256 is of one escalation')
+  })
+
+  it('lists the emergency calls whose review is open, and does the review', async () => {
+    await using issuer = await TestIssuer.start()
+    const human_escalation = { emergency: { roles: ['oncall'] } }
+    await start({
+      authn: { oidc: issuer.oidc },
+      security: { side_effects: { approve_high_risk: true, human_escalation } },
+    })
+    const bob = await issuer.sign({ email: 'bob@acme.example', sub: 'bob', roles: ['oncall'] })
+    const ran = await call({ authorization: `Bearer ${bob}`, 'x-escalation-emergency': 'the site is down' })
+    expect(ran.status).to.equal(200)
+    const ada = { ...env, SVC_ADMIN_TOKEN: await issuer.sign({ roles: ['approver'] }) }
+    expect((await run(['list'], ada)).out).to.equal('none that are pending\n')
+    const listed = await run(['list', '--review', 'open'], ada)
+    const [, id = ''] = /^(esc_\S+) +review open /m.exec(listed.out) ?? []
+    const shown = await run(['approve', id], ada)
+    expect(shown.out).to.match(/^emergency the site is down; review confirmed$/m)
+    expect((await run(['list', '--review', 'open'], ada)).out).to.equal('none\n')
+  })
+
   it('lets an operator reject it', async () => {
     await start()
     const id = await held()

@@ -155,7 +155,9 @@ describe('svc policy replay', () => {
         ],
       ] as const
     const base = changes('support').reduce((text, [from, to]) => text.replace(from, to), old)
-    writeLog('audit', [['2026-11-20', { ...kept(200), findings, policy_sha256: sha256Hex(base) }]])
+    writeLog('audit', [
+      ['2026-11-20', { ...kept(200), findings, escalation_id: 'esc_1', policy_sha256: sha256Hex(base) }],
+    ])
     writeFileSync(join(at('audit'), 'policies', `${sha256Hex(base)}.yaml`), base)
     const under = (roles: string) => replay(changes(roles))
     const again = (await under('support')).lines.filter((line) => /same|now/.test(line))

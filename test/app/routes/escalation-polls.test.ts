@@ -10,7 +10,9 @@ describe("GET /escalations/<id> on the gateway's own port", () => {
       decidedBy: 'votes',
       decidedAt: Date.UTC(2026, 0, 2, 3, 5),
       detail: 'amount over the limit of eve',
-      votes: [{ reviewer: 'eve', roles: ['cfo'], vote: 'reject', comment: 'fraud?', at: 0 }],
+      votes: [
+        { reviewer: 'eve', roles: ['cfo'], vote: 'reject', comment: 'fraud?', proof: 'user_token', at: 0 },
+      ],
     })
     const { status, json, headers } = await rig.own('/escalations/E1')
     expect(status).to.equal(200)

@@ -32,7 +32,13 @@ describe('votes on an escalation', () => {
     rig.clock.advance(5)
     const found = await rig.service.vote(id, reviewer('ann', ['lead']), { vote: 'approve', comment: 'seen' })
     const at = rig.clock.now()
-    const vote = { reviewer: 'ann@acme.example of acme', roles: ['reviewer', 'lead'], comment: 'seen', at }
+    const vote = {
+      reviewer: 'ann@acme.example of acme',
+      roles: ['reviewer', 'lead'],
+      comment: 'seen',
+      proof: 'user_token',
+      at,
+    }
     expect(found).to.deep.include({ status: 'pending', votes: [{ ...vote, vote: 'approve' }] })
   })
 
@@ -199,6 +205,7 @@ describe('votes on an escalation', () => {
     it('count once, even if several people hold it', async () => {
       await open({ policy: withoutOidc, rule: { minApprovals: 2 } })
       expect((await cast(admin)).votes).to.deep.include({
+        proof: 'admin_token',
         reviewer: 'the admin token',
         roles: [],
         vote: 'approve',
