@@ -113,10 +113,6 @@ export class EscalationHandler {
       const isNamed = named?.fingerprint === one.fingerprint && !isOverruled(named, one)
       const value = isNamed ? named : await this.#existing(one)
       if (value === undefined) return tooMany(one.findings, emergency !== undefined)
-      if (value.emergency !== undefined) {
-        const detail = redactedBy(call, value.emergency.reason)
-        call.addFinding({ reason: emergencyReason, stage: 'enforcement', detail, ruling: 'report' })
-      }
       found.push([value, one])
     }
     return this.#decisionOf(found, waitMs, call)
@@ -251,6 +247,10 @@ export class EscalationHandler {
         // The approval may come from an escalation with fewer reasons: reviewers have not seen the others.
         if (!covers(value, wanted)) return pending(value, findings)
         call.hold(new ApprovalHold({ repository, events, value, caller, refusal }, call))
+        if (value.emergency !== undefined) {
+          const detail = value.emergency.reason
+          call.addFinding({ reason: emergencyReason, stage: 'enforcement', detail, ruling: 'report' })
+        }
         return undefined
       case 'used_by_key':
         call.hold(denyingHold(value, refusal))
