@@ -103,7 +103,7 @@ export class McpProxy {
     this.#access = new AccessChecks(caches)
     const resumableCalls = new ResumableCalls(state, clock)
     this.#responses = { resumableCalls, caches, clock, ids, maxResponseBytes, denials }
-    this.#tools = new McpToolClient(this.#own, clock)
+    this.#tools = new McpToolClient(this.#own, caches.requests, clock)
     this.#requests = new ClientRequests(state)
     this.rounds = new GatewayRounds(state, clock, () => this.#parts.sessions())
   }

@@ -10,7 +10,7 @@ import { filterListing, forOneCaller, isListing } from './listing.js'
 import { isRequestId } from './message.js'
 import { listedReference } from './references.js'
 import type { Fields } from './rpc-response.js'
-import type { ServerRequests } from './server-requests.js'
+import { asksClients, type ServerRequests } from './server-requests.js'
 import type { ServerVersions } from './server-versions.js'
 import type { SessionBinding } from './session-binding.js'
 import { createdTaskId, isStatus, type KnownTasks, namesTasks, TaskIds } from './tasks.js'
@@ -49,14 +49,14 @@ export class ResponseFilter {
    */
   response(message: Fields): MaybePromise<Fields> {
     return after(this.#withLists(message), (listed) => {
-      const { result } = listed
+      const { result, error } = listed
+      if (isJsonObject(error)) return this.#withUrls(listed, error)
       const input = isJsonObject(result) ? this.#withInput(result) : result
       const named = after(input, (asking) =>
         isJsonObject(asking) && namesTasks(listed) ? this.#withTasks(asking) : asking,
       )
       return after(named, (shown) => {
-        const response = shown === result ? listed : { ...listed, result: shown }
-        return this.#exchange.translation?.response(response) ?? response
+        return this.#translated(shown === result ? listed : { ...listed, result: shown })
       })
     })
   }
@@ -76,10 +76,22 @@ export class ResponseFilter {
     const { id, method, params } = message
     if ((await call.get(serverMethodRules)?.mayPass(call, String(method))) === false)
       return isRequestId(id) ? requests.refuse(call, this.#exchange, id) : undefined
-    if (id !== undefined) return requests.shown(call, this.#exchange, message)
+    if (id !== undefined || asksClients(method)) return requests.shown(call, this.#exchange, message)
     if (!isJsonObject(params)) return message
     const shown = await this.#withInput(params)
     return shown === params ? message : { ...message, params: shown }
+  }
+
+  #withUrls(message: Fields, error: Fields): MaybePromise<Fields> {
+    const { data } = error
+    if (!isJsonObject(data) || !('elicitations' in data)) return this.#translated(message)
+    return this.#caches.requests
+      .withUrls(this.#control.call, this.#exchange, error)
+      .then((shown) => this.#translated(shown === error ? message : { ...message, error: shown }))
+  }
+
+  #translated(response: Fields): Fields {
+    return this.#exchange.translation?.response(response) ?? response
   }
 
   #withInput(fields: Fields): MaybePromise<Fields> {

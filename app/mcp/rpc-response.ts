@@ -53,16 +53,28 @@ const ofMessages = memberNames('jsonrpc', 'id', 'method', 'params', 'result', 'e
 /** Members of results and params that the gateway judges, filters or replaces. */
 const judged = memberNames(
   ...['tools', 'prompts', 'resources', 'resourceTemplates', 'instructions', 'content', 'structuredContent'],
-  ...['contents', 'messages', 'inputRequests', 'requestState', 'task', 'tasks', 'taskId', '_meta'],
+  ...[
+    'contents',
+    'messages',
+    'inputRequests',
+    'requestState',
+    'task',
+    'tasks',
+    'taskId',
+    'data',
+    'elicitations',
+    '_meta',
+  ],
 )
 
 /** Returns the message. Throws `ProtocolViolation`. */
 export function checkServerMessage(value: Fields): Fields {
   // Some clients ignore the case of members, and would read what was not judged.
-  const { result, params } = value
+  const { result, params, error } = value
+  const data = isJsonObject(error) ? error['data'] : undefined
   if (
     hasConfusable(value, ofMessages) ||
-    [result, params].some((part) => isJsonObject(part) && hasConfusable(part, judged))
+    [result, params, error, data].some((part) => isJsonObject(part) && hasConfusable(part, judged))
   )
     throw new ProtocolViolation(
       'The upstream sent a member that differs from one of the protocol only in its letters.',

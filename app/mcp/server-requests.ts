@@ -25,6 +25,7 @@ import { RequestStates } from './request-state.js'
 import { type Fields, ProtocolViolation } from './rpc-response.js'
 import type { SessionBinding } from './session-binding.js'
 import type { SharedState } from './shared-state.js'
+import { methodSkeleton } from './subject.js'
 
 /** Requests in one result. */
 const maxRequests = 20
@@ -39,6 +40,16 @@ interface RequestState {
   readonly own: JsonValue | undefined
   /** What the client was asked, by the keys of `inputRequests`, so that any gateway can judge the responses. */
   readonly asked: Readonly<Record<string, AskedRequest>>
+}
+
+/** Without regard to what a lenient decoder leaves out. */
+const asking: ReadonlySet<string> = new Set(
+  ['sampling/createMessage', 'elicitation/create', 'roots/list'].map(methodSkeleton),
+)
+
+/** Whether a client could take the method for one that asks it for something. */
+export function asksClients(method: unknown): boolean {
+  return typeof method === 'string' && asking.has(methodSkeleton(method))
 }
 
 export class ServerRequests {
@@ -67,8 +78,11 @@ export class ServerRequests {
     const rules = rulesFor(call, exchange)
     if (rules === undefined) return message
     const { id } = message
-    // Nobody could respond to it.
-    if (!isRequestId(id)) return undefined
+    if (!isRequestId(id)) {
+      // Nobody could respond to it; the record says that it was sent.
+      await rules.judge(call, { method: '', params: {} })
+      return undefined
+    }
     const request = requestIn(message)
     const judged = await rules.judge(call, request)
     if (isRefusedAsk(judged)) return this.refuse(call, exchange, id)
@@ -98,6 +112,27 @@ export class ServerRequests {
     // It was parsed from JSON.
     const state = { own: own as RequestState['own'], asked: Object.fromEntries(kept) }
     return { ...shown, requestState: states.seal(call, message, state) }
+  }
+
+  /**
+   * An error with the URLs that the user is to open before the call is repeated (2025-11-25, -32042), as the client gets it.
+   * A refused URL denies the call.
+   */
+  async withUrls(call: Call, exchange: McpExchange, error: Fields): Promise<Fields> {
+    const rules = rulesFor(call, exchange)
+    const urls = urlsIn(error)
+    if (rules === undefined || urls === undefined) return error
+    const asked = await askedIn(call, rules, urls)
+    const elicitations = Object.values(asked).map(({ params }) => params)
+    return { ...error, data: { ...(error['data'] as Fields), elicitations } }
+  }
+
+  /** Judges what a response asks of a caller of the invoke protocol; what is refused denies the call. */
+  async judgeAsked(call: Call, { result, error }: Fields): Promise<void> {
+    const rules = call.get(serverRequestRules)
+    if (rules === undefined) return
+    if (isJsonObject(result)) await askedIn(call, rules, result['inputRequests'])
+    if (isJsonObject(error)) await askedIn(call, rules, urlsIn(error))
   }
 
   /**
@@ -217,6 +252,15 @@ async function askedIn(
     else asked.push([key, judged])
   }
   return Object.fromEntries(asked)
+}
+
+/** The URLs of an error as requests. Throws `ProtocolViolation`. */
+function urlsIn({ data }: Fields): Fields | undefined {
+  const elicitations = isJsonObject(data) ? data['elicitations'] : undefined
+  if (elicitations === undefined) return undefined
+  if (!Array.isArray(elicitations)) throw new ProtocolViolation('elicitations: expected an array.')
+  const requests = elicitations.map((params: unknown) => ({ method: 'elicitation/create', params }))
+  return Object.fromEntries(requests.entries())
 }
 
 /** What is needed to judge the response, without what only the client shows. */

@@ -186,6 +186,6 @@ function responseArguments(whole: JsonObject): JsonObject {
  * The fold of a name without spaces, punctuation and control characters: `Tools.Call ` becomes `toolscall`. Methods that a
  * lenient decoder could confuse have the same skeleton.
  */
-function methodSkeleton(method: string): string {
+export function methodSkeleton(method: string): string {
   return foldName(method).replace(notAlphanumeric, '')
 }

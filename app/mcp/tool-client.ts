@@ -36,6 +36,7 @@ import {
 } from './own-requests.js'
 import { checkHead } from './response-outcome.js'
 import { checkResponse, failureOf, ProtocolViolation, recordedResult } from './rpc-response.js'
+import type { ServerRequests } from './server-requests.js'
 import { inSession, ServerSessions } from './server-sessions.js'
 import { UNVERSIONED } from './server-versions.js'
 import type { McpResponse } from './servers.js'
@@ -56,10 +57,12 @@ export function reportVersionMismatch(call: Call, requested: NamedVersion, versi
 
 export class McpToolClient {
   #parts: OwnRequestParts
+  #requests: ServerRequests
   #sessions: ServerSessions<ServerSession>
 
-  constructor(parts: OwnRequestParts, clock: Clock) {
+  constructor(parts: OwnRequestParts, requests: ServerRequests, clock: Clock) {
     this.#parts = parts
+    this.#requests = requests
     this.#sessions = new ServerSessions(clock)
   }
 
@@ -84,7 +87,7 @@ export class McpToolClient {
         return this.#send(control, upstream, request, one)
       })
       const send = this.#ownSend(call, upstream, call.abortState)
-      return await this.#outcomeOf(response, createRespond(send, sessionHeaders(used)))
+      return await this.#outcomeOf(call, response, createRespond(send, sessionHeaders(used)))
     } catch (error) {
       return outcomeOfError(control, error)
     }
@@ -151,9 +154,9 @@ export class McpToolClient {
     return createSend(this.#parts, upstream, call.get(credential), { signal, caller: () => callerOf(call) })
   }
 
-  async #outcomeOf(response: McpResponse, respond: Respond): Promise<Outcome> {
+  async #outcomeOf(call: Call, response: McpResponse, respond: Respond): Promise<Outcome> {
     try {
-      return await this.#read(response, respond)
+      return await this.#read(call, response, respond)
     } catch (error) {
       return failureOf(error)
     } finally {
@@ -161,7 +164,7 @@ export class McpToolClient {
     }
   }
 
-  async #read(response: McpResponse, respond: Respond): Promise<Outcome> {
+  async #read(call: Call, response: McpResponse, respond: Respond): Promise<Outcome> {
     const { status, headers } = response
     const { maxBytes } = this.#parts
     checkHead(response)
@@ -172,6 +175,7 @@ export class McpToolClient {
       return failed('UPSTREAM_UNREACHABLE', 'The upstream sent no JSON-RPC response.')
     }
     checkResponse(message, ID)
+    await this.#requests.judgeAsked(call, message)
     // Rejects for a result that the record cannot hold, as over MCP.
     const shown = JSON.stringify(message['result'] ?? message['error'])
     const { error } = await recordedResult(message, `{"result":${shown}}`)

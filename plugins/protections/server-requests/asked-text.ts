@@ -3,118 +3,46 @@
 import { isJsonObject, type JsonValue } from '@svc/core/json'
 import { foldName, wordsOf } from '@svc/core/match'
 import { isSecretName } from '@svc/core/pii'
+import { decodedParts } from '../text/layers.js'
+import { letterOf, letterOfPair, SKIPPED } from '../text/letters.js'
+import { PhraseMatcher, parsePhrase } from '../text/phrases.js'
 
 /** Characters of all texts of an elicitation together. */
 export const maxText = 8_192
 
-/** In the form of `foldedText`. A phrase is looked for as whole words. */
-const secretPhrases = [
-  ...[
-    'password',
-    'passwd',
-    'passphrase',
-    'passcode',
-    'passwords',
-    'passphrases',
-    'credentials',
-    'credential',
-  ],
-  ...['api key', 'apikey', 'api keys', 'access key', 'private key', 'secret key', 'signing key', 'ssh key'],
-  ...[
-    'client secret',
-    'api secret',
-    'shared secret',
-    'access token',
-    'api token',
-    'auth token',
-    'bearer token',
-  ],
-  ...[
-    'refresh token',
-    'session token',
-    'personal token',
-    'bot token',
-    'your token',
-    'your secret',
-    'session cookie',
-  ],
-  ...[
-    'seed phrase',
-    'recovery phrase',
-    'recovery key',
-    'recovery code',
-    'mnemonic',
-    'backup code',
-    'backup codes',
-  ],
-  ...[
-    'one time code',
-    'one time password',
-    'verification code',
-    'security code',
-    'otp',
-    'totp',
-    '2fa code',
-    'mfa code',
-  ],
-  ...['pin code', 'pin number', 'your pin', 'card number', 'credit card', 'debit card', 'cvv', 'cvc', 'iban'],
-  ...['social security', 'ssn', 'passport number', 'login details', 'login data', 'log in with your'],
-  ...[
-    'passwort',
-    'kennwort',
-    'zugangsdaten',
-    'geheimzahl',
-    'contrasena',
-    'clave',
-    'mot de passe',
-    'identifiants',
-  ],
-  ...[
-    'senha',
-    'parola',
-    'wachtwoord',
-    'haslo',
-    'lozinka',
-    'losenord',
-    'adgangskode',
-    'salasana',
-    'sifre',
-    'пароль',
-  ],
-]
-/** Scripts without spaces between words. */
-const secretParts = [
-  '密码',
-  '密碼',
-  '口令',
-  '验证码',
-  '驗證碼',
-  'パスワード',
-  '暗証番号',
-  '비밀번호',
-  '密钥',
-  '密鑰',
-]
+/** Looked for in the letters of a text alone, so that spaces, signs and compounds hide none. */
+const secretParts = partsOf(`
+  password, passwd, passphrase, passcode, credential, api key, access key, private key, secret key, signing key, ssh key,
+  client secret, api secret, shared secret, access token, api token, auth token, bearer token, refresh token, session token,
+  personal token, bot token, session cookie, seed phrase, recovery phrase, recovery key, recovery code, backup code, mnemonic,
+  one time code, verification code, security code, mfa code, pin code, pin number, card number, credit card, debit card,
+  social security, passport number, login details, login data, log in with your,
+  passwort, kennwort, zugangsdaten, geheimzahl, geheimnummer, kreditkarte, bestätigungscode, sicherheitscode, contraseña,
+  código de verificación, número de tarjeta, mot de passe, code de vérification, code secret, carte bancaire, identifiants de,
+  palavra passe, parola d'ordine, código de verificação, wachtwoord, inloggegevens, passord, lösenord, adgangskode, salasana,
+  jelszó, lozinka, slaptažod, şifreniz, kata sandi, kata laluan, mật khẩu, пароль, парола, код подтверждения, κωδικός πρόσβασης,
+  पासवर्ड, รหัสผ่าน, كلمة المرور, كلمة السر, סיסמה, סיסמא, 密码, 密碼, 口令, 验证码, 驗證碼, 密钥, 密鑰, パスワード, 暗証番号, 비밀번호`)
+
+/** Whole words: shorter ones, which others contain. */
+const secretWords = new PhraseMatcher(
+  [
+    ...[
+      'your|the|a token|tokens',
+      'your secret|secrets',
+      'your pin',
+      'otp|totp|cvv|cvc|cvv2|iban|ssn',
+      '2fa code*',
+    ],
+    ...['clave*|senha*|haslo*|hasla|heslo*|hesla|parola|parool*|sifre*|identifiants'],
+  ].map(parsePhrase),
+)
 
 /** How the gateway speaks of itself. */
-const gatewayPhrases = [
-  'svc gateway',
-  'svc sdk',
-  'policy gateway',
-  'mcp gateway',
-  'the gateway asks',
-  'request of the server',
-]
-
-const notWord = /[^\p{L}\p{N}]+/gu
-/** Letters of one word, set apart. */
-const spaced = /(?<![\p{L}\p{N}])(?:[\p{L}\p{N}] ){3,}[\p{L}\p{N}](?![\p{L}\p{N}])/gu
-/** Digits and letters of other scripts, and the Latin letters that they look like. */
-const lookAlikes = new Map(
-  [...'0o1i3e4a5s7tаaеeоoрpсcуyхxіiѕsјjкkтtвbнhмmαaεeοoρpτtιiκkνvυu'.matchAll(/(.)(.)/gu)].map(
-    ([, other = '', latin = '']) => [other, latin],
-  ),
+const gatewayParts = partsOf(
+  'svc gateway, svc sdk, policy gateway, mcp gateway, the gateway asks, request of the server',
 )
+/** Addresses with fewer letters are looked for as they are written alone. */
+const minLetters = 8
 
 export interface AskedText {
   /** What the user reads. */
@@ -141,52 +69,54 @@ export function askedText(params: JsonValue): AskedText {
 }
 
 export function asksForSecret({ texts, names }: AskedText): boolean {
-  if (
-    names.some((name) => isSecretName(name) || hasPhrase(foldedText(wordsOf(name).join(' ')), secretPhrases))
-  )
-    return true
   return (
-    texts.some((text) => readings(text).some((folded) => hasPhrase(folded, secretPhrases))) || hasPart(texts)
+    names.some(isSecretName) ||
+    [...texts, ...names, ...names.map((name) => wordsOf(name).join(' '))]
+      .flatMap(readings)
+      .some((text) => hasPart(text, secretParts) || secretWords.find(text).length > 0)
   )
 }
 
 /** Whether a text speaks as the gateway does, or names one of its addresses. */
 export function imitatesGateway({ texts, names }: AskedText, own: readonly string[]): boolean {
-  return [...texts, ...names].some((text) => {
+  const parts = [...gatewayParts, ...own.map(lettersOf).filter((letters) => letters.length >= minLetters)]
+  return [...texts, ...names].flatMap(readings).some((text) => {
     const plain = foldName(text)
-    return (
-      own.some((address) => plain.includes(address)) ||
-      readings(text).some((folded) => hasPhrase(folded, gatewayPhrases))
-    )
+    return own.some((address) => plain.includes(address)) || hasPart(text, parts)
   })
 }
 
-function hasPart(texts: readonly string[]): boolean {
-  return texts.some((text) => {
-    const plain = foldName(text).replaceAll(/\s+/gu, '')
-    return secretParts.some((part) => plain.includes(part))
-  })
-}
-
-/** The text as it is, with the letters of spaced words together, and in the Latin letters that its characters look like. */
+/** The text as a user may read it: decoded, without tags, and in the other direction if it turns around. */
 function readings(text: string): string[] {
-  const plain = foldedText(text)
-  const joined = plain.replaceAll(spaced, (word) => word.replaceAll(' ', ''))
-  const lettered = joined.replaceAll(/./gu, (character) => lookAlikes.get(character) ?? character)
-  return [plain, joined, lettered]
+  const decoded = [text, ...decodedParts(text).parts.map((part) => part.text)]
+  const plain = decoded.map((one) => one.replaceAll(/<[^<>]{0,200}>/g, ''))
+  const turned = decoded.filter((one) => one.includes('\u202e')).map((one) => [...one].reverse().join(''))
+  return [...new Set([...decoded, ...plain, ...turned].map((one) => one.replaceAll(/\s+/g, ' ')))]
 }
 
-const marks = /\p{M}+/gu
-
-/** Lower case, without marks and invisible characters, with one space between words and at both ends. */
-function foldedText(text: string): string {
-  const folded = foldName(text)
-    .normalize('NFD')
-    .replaceAll(marks, '')
-    .replaceAll(/[@$]/g, (sign) => (sign === '@' ? 'a' : 's'))
-  return ` ${folded.replaceAll(notWord, ' ')} `
+function hasPart(text: string, parts: readonly string[]): boolean {
+  const letters = lettersOf(text)
+  const spelled = letters.replaceAll(/[013457]/g, (digit) => 'oi_eas_t'[Number(digit)] ?? digit)
+  return parts.some((part) => letters.includes(part) || spelled.includes(part))
 }
 
-function hasPhrase(folded: string, phrases: readonly string[]): boolean {
-  return phrases.some((phrase) => folded.includes(` ${phrase} `))
+/** The letters and digits alone, without marks, each as the one that it looks like. */
+function lettersOf(text: string): string {
+  const plain = text.toLowerCase().normalize('NFKD').replaceAll(/\p{M}/gu, '').replaceAll(/[@$!]/g, signs)
+  let letters = ''
+  for (let index = 0; index < plain.length; index++) {
+    const unit = plain.charCodeAt(index)
+    const isPair = unit >= 0xd800 && unit < 0xdc00
+    const letter = isPair ? letterOfPair(unit, plain.charCodeAt(++index)) : letterOf(unit)
+    if (letter > SKIPPED) letters += String.fromCharCode(letter)
+  }
+  return letters
+}
+
+function signs(sign: string): string {
+  return sign === '@' ? 'a' : sign === '$' ? 's' : 'i'
+}
+
+function partsOf(list: string): readonly string[] {
+  return list.split(',').map(lettersOf)
 }

@@ -24,11 +24,18 @@ export function kindOf({ method, params }: AskedRequest): AskedKind | 'passed' |
 /** A task of the client's is the response to a request that was judged. */
 const tasks: ReadonlySet<string> = new Set(['tasks/get', 'tasks/result', 'tasks/list', 'tasks/cancel'])
 
+/** The members that clients read. */
+const read = new Map(
+  ['mode', 'message', 'url', 'elicitationId', 'requestedSchema'].map((name) => [name.toLowerCase(), name]),
+)
+
 /** Without a mode it is a form. A client that does not know modes may read either member. */
 function elicitationKind(mode: unknown, params: AskedRequest['params']) {
-  const names = Object.keys(params).map((name) => foldName(name).replace(notAlphanumeric, ''))
-  const hasUrl = names.includes('url')
-  const hasForm = names.includes('requestedschema')
+  const isAlike = (name: string): boolean =>
+    (read.get(foldName(name).replace(notAlphanumeric, '')) ?? name) !== name
+  if (Object.keys(params).some(isAlike)) return 'unknown'
+  const hasUrl = 'url' in params
+  const hasForm = 'requestedSchema' in params
   if (mode === 'url') return hasForm ? 'unknown' : 'elicitation_url'
   return (mode === undefined || mode === 'form') && !hasUrl ? 'elicitation_form' : 'unknown'
 }

@@ -15,12 +15,17 @@ export function parseUrlHost(text: string): UrlHost | undefined {
   return { isDomain: star !== undefined, host: hostOf(new URL(`https://${name}/`)) }
 }
 
+/** What every program reads as the same host: browsers repair other forms, and leave out characters that are not shown. */
+const plainForm = /^https:\/\/[^/?#@]+(?:[/?#]|$)/i
+const misleading = /[\s\\\p{C}]/u
+
 /** Why a user is not sent there; undefined if the list allows it. */
 export function urlProblem(url: unknown, allowed: readonly UrlHost[]): string | undefined {
   if (typeof url !== 'string' || !URL.canParse(url)) return 'its URL cannot be read'
   const parsed = new URL(url)
   if (parsed.protocol !== 'https:') return 'its URL is not https'
   if (parsed.username !== '' || parsed.password !== '') return 'its URL has a user name'
+  if (!plainForm.test(url) || misleading.test(url)) return 'programs read its URL differently'
   return isListed(hostOf(parsed), allowed) ? undefined : 'the host of its URL is not on the list'
 }
 
@@ -30,7 +35,7 @@ function isListed(host: string, allowed: readonly UrlHost[]): boolean {
 
 /** Whether the list allows all that an origin of a content security policy means: a host, or `*.` and a domain. */
 export function allowsHost(origin: string, allowed: readonly UrlHost[]): boolean {
-  const [, star, rest = ''] = /^(?:https|wss):\/\/(\*\.)?([^*\s@]+)$/i.exec(origin) ?? []
+  const [, star, rest = ''] = /^(?:https|wss):\/\/(\*\.)?([^*\s@;,'"\\]+)$/i.exec(origin) ?? []
   if (rest === '' || !URL.canParse(`https://${rest}`)) return false
   const host = hostOf(new URL(`https://${rest}`))
   if (star === undefined) return isListed(host, allowed)

@@ -15,10 +15,10 @@ export type Face =
 
 export interface RawServer extends AsyncDisposable {
   readonly gateway: TestGateway
-  /** The text of the result by method; it gets the params. */
+  /** The text of the result by method, or of an error with its name; it gets the params. */
   readonly results: Record<string, ((params: Fields) => string) | undefined>
-  /** Events before the result of a call, of a server that responds with events. */
-  readonly events: string[]
+  /** Messages on a stream before and after a response, and on the stream of a session. */
+  readonly events: { before: string[]; after: string[]; session: string[] }
   /** Names of the tools and prompts that the server ran. */
   readonly ran: string[]
   /** Methods of requests and notifications that came, but the handshake. */
@@ -77,7 +77,7 @@ export function handshakeText(method: string, more: string): string {
 export async function startRawServer(settings: Partial<GatewaySettings>): Promise<RawServer> {
   const ran: string[] = []
   const methods: string[] = []
-  const events: string[] = []
+  const events: RawServer['events'] = { before: [], after: [], session: [] }
   const results: RawServer['results'] = {}
   /** What the stream of a request that broke off would have had. */
   let broken: string | undefined
@@ -85,7 +85,9 @@ export async function startRawServer(settings: Partial<GatewaySettings>): Promis
     const isResumed = call.path.endsWith('/resumed')
     if (isResumed) response.setHeader('mcp-session-id', 's')
     if (call.method === 'GET' && broken !== undefined) {
-      response.writeHead(200, { 'content-type': 'text/event-stream' }).end(`id: 1\ndata: ${broken}\n\n`)
+      const all = [...events.before, broken, ...events.after, ...events.session]
+      response.writeHead(200, { 'content-type': 'text/event-stream' })
+      response.end(all.map((one, i) => `id: ${i + 1}\ndata: ${one}\n\n`).join(''))
       return
     }
     const message = JSON.parse(call.body || '{}') as { id?: unknown; method?: string; params?: Fields }
@@ -95,7 +97,8 @@ export async function startRawServer(settings: Partial<GatewaySettings>): Promis
     if (method === 'tools/call' || method === 'prompts/get') ran.push(String(params['name']))
     const result =
       results[method]?.(params) ?? (handshakes[method] === undefined ? '{}' : handshakeText(method, ''))
-    const text = `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${result}}`
+    const outcome = result.startsWith('"error"') ? result : `"result":${result}`
+    const text = `{"jsonrpc":"2.0","id":${JSON.stringify(id)},${outcome}}`
     if (!/events$|resumed$/.test(call.path) || handshakes[method] !== undefined)
       return void response.writeHead(200, { 'content-type': 'application/json' }).end(text)
     if (isResumed) {
@@ -103,7 +106,7 @@ export async function startRawServer(settings: Partial<GatewaySettings>): Promis
       response.writeHead(200, { 'content-type': 'text/event-stream' }).end('id: 0\ndata:\n\n')
       return
     }
-    const all = [...(method === 'tools/call' ? events : []), text]
+    const all = [...events.before, text, ...events.after]
     response.writeHead(200, { 'content-type': 'text/event-stream' })
     response.end(all.map((one) => `data: ${one}\n\n`).join(''))
   })
