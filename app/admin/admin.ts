@@ -51,6 +51,7 @@ export class Admin {
   #parts: AdminHandlerParts
   #keyReader: WatchedGateway['keyReader']
   #server: HttpServer | undefined
+  #handler: AdminHandler | undefined
   #certificates: Certificates | undefined
   #connections: ConnectionSource | undefined
 
@@ -80,6 +81,7 @@ export class Admin {
     const { activePolicy, logger } = this.#parts
     const { host, port } = this.#config
     const handler = new AdminHandler(this.#parts)
+    this.#handler = handler
     // These are used after a reload has removed the admin section.
     const initialHosts = new AllowedHosts(this.#config)
     this.#server = new HttpServer(
@@ -122,6 +124,7 @@ export class Admin {
 
   /** Waits for requests in progress. */
   async close(): Promise<void> {
+    this.#handler?.close()
     await this.#server?.close(drainMs, drainMs)
   }
 }

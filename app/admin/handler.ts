@@ -20,8 +20,10 @@ import { type BufferedResponse, noCall, refusalResponse, writeWhole } from '../h
 import type { ActivePolicy } from '../policy/active-policy.js'
 import type { AdminAccess, AdminAuthorizer } from '../policy/admin-authorizer.js'
 import { AccessRecords } from './access-records.js'
+import { EventStreams } from './event-stream.js'
 import {
   type AccessLevel,
+  EventsResponse,
   type FoundOperation,
   findOperation,
   type Operation,
@@ -77,6 +79,7 @@ const accessErrors: ReadonlySet<ErrorCode> = new Set(['UNAUTHENTICATED', 'TOOL_N
 export class AdminHandler {
   #parts: AdminHandlerParts
   #records: AccessRecords
+  #streams = new EventStreams()
 
   constructor(parts: AdminHandlerParts) {
     this.#parts = parts
@@ -85,18 +88,27 @@ export class AdminHandler {
 
   async handle(message: IncomingMessage, response: ServerResponse): Promise<void> {
     const traceId = this.#parts.ids.traceId()
-    const buffered = await this.#buffered(traceId, () => this.#response(message, traceId))
+    const result = await this.#settled(traceId, () => this.#response(message, traceId))
+    if (result instanceof EventsResponse) {
+      await this.#streams.write(response, result)
+      return
+    }
     // The unread rest of a body would be parsed as the next request.
     const closes = !message.complete || this.#parts.draining()
-    const headers = { ...fixedHeaders, ...buffered.headers, ...(closes ? { connection: 'close' } : {}) }
-    writeWhole(response, { ...buffered, headers })
+    const headers = { ...fixedHeaders, ...result.headers, ...(closes ? { connection: 'close' } : {}) }
+    writeWhole(response, { ...result, headers })
+  }
+
+  /** Ends the responses that do not end by themselves. */
+  close(): void {
+    this.#streams.close()
   }
 
   /** Never rejects. */
-  async #buffered(
+  async #settled<T extends EventsResponse = never>(
     traceId: string,
-    respond: () => Promise<BufferedResponse | Denied>,
-  ): Promise<BufferedResponse> {
+    respond: () => Promise<BufferedResponse | Denied | T>,
+  ): Promise<BufferedResponse | T> {
     try {
       const result = await respond()
       return 'kind' in result ? refusalResponse(result, noCall(traceId)) : result
@@ -105,7 +117,7 @@ export class AdminHandler {
     }
   }
 
-  async #response(message: IncomingMessage, traceId: string): Promise<BufferedResponse | Denied> {
+  async #response(message: IncomingMessage, traceId: string): Promise<AdminResponse> {
     checkOrigin(message)
     const method = message.method ?? ''
     const url = requestPath(message)
@@ -115,19 +127,21 @@ export class AdminHandler {
     // A reload must not stop the stages while this request uses them.
     return activePolicy.hold(async () => {
       const { authorizer } = activePolicy
-      if (authorizer === undefined) {
-        throw new Refusal('TARGET_NOT_FOUND', 'The policy in force has no admin section.')
-      }
+      if (authorizer === undefined) throw noAdmin()
       const exchange = { traceId, policy: activePolicy, authorizer }
       if (path === '/console' || path.startsWith('/console/')) {
         const console = await this.#parts.console()
         return console.respond(message, {
           ...exchange,
           ask: (client, asked) =>
-            this.#buffered(traceId, () => this.#run(this.#find('GET', asked), async () => client, exchange)),
+            this.#settled<never>(traceId, async () => {
+              const result = await this.#run(this.#find('GET', asked), async () => client, exchange)
+              if (result instanceof EventsResponse) throw new Error('a page waits for no events')
+              return result
+            }),
         })
       }
-      const identify = () => this.#clientOf(message, exchange)
+      const identify = (now: AdminExchange) => this.#clientOf(message, now)
       return this.#run(this.#find(method, url), identify, exchange, message)
     })
   }
@@ -146,17 +160,18 @@ export class AdminHandler {
   /** Responds once the request, or its refusal, is recorded. */
   async #run(
     { operation, id, query, url }: FoundRequest,
-    identify: () => Promise<Reviewer>,
-    { traceId, policy, authorizer }: AdminExchange,
+    identify: (now: AdminExchange) => Promise<Reviewer>,
+    exchange: AdminExchange,
     message?: IncomingMessage,
-  ): Promise<BufferedResponse | Denied> {
+  ): Promise<AdminResponse> {
+    const { traceId, policy, authorizer } = exchange
     let client: Reviewer | undefined
     const record = (refused?: ErrorCode) =>
       this.#records.add({ operation, id, path: url, traceId, client, refused }, policy.container)
     let result: object
     try {
       const isOpen = operation.access === 'metrics' && authorizer.token === undefined
-      client = isOpen ? { kind: 'admin' } : await identify()
+      client = isOpen ? { kind: 'admin' } : await identify(exchange)
       const access = authorizer.accessOf(client)
       const { headers = {} } = message ?? {}
       checkAccess(operation.access, access)
@@ -166,10 +181,8 @@ export class AdminHandler {
           { operation, id: part, path: `${url}#${part}`, traceId, client, refused: code },
           policy.container,
         )
-      result = await operation.run({
-        ...{ client, access, authorizer, policy, headers, id, query, body },
-        recordRefusal,
-      })
+      const request = { client, access, authorizer, policy, headers, id, query, body, recordRefusal }
+      result = await operation.run({ ...request, again: this.#again(operation, request, identify, exchange) })
     } catch (error) {
       if (isRefusal(error) && accessErrors.has(error.code)) await record(error.code)
       throw error
@@ -177,7 +190,28 @@ export class AdminHandler {
     if (isDenied(result)) await record(result.code)
     else if (operation.isUnrecorded !== true) await record()
     if (result instanceof PlainResponse) return result.buffered
+    if (result instanceof EventsResponse) return result
     return isDenied(result) ? result : json(result)
+  }
+
+  #again(
+    { access: level }: Operation,
+    request: Omit<OperationRequest, 'again'>,
+    identify: (now: AdminExchange) => Promise<Reviewer>,
+    { traceId }: AdminExchange,
+  ): OperationRequest['again'] {
+    const again: OperationRequest['again'] = (use) => {
+      const policy = this.#parts.activePolicy()
+      return policy.hold(async () => {
+        const { authorizer } = policy
+        if (authorizer === undefined) throw noAdmin()
+        const client = await identify({ traceId, policy, authorizer })
+        const access = authorizer.accessOf(client)
+        checkAccess(level, access)
+        return use({ ...request, client, access, authorizer, policy, again })
+      })
+    }
+    return again
   }
 
   /** Who sends the request: by its token, else by the cookie of the console. Rejects with `Refusal`. */
@@ -189,6 +223,12 @@ export class AdminHandler {
     if (client !== undefined) return client
     throw new Refusal('UNAUTHENTICATED', 'Send "Authorization: Bearer <token>", your own or the admin token.')
   }
+}
+
+type AdminResponse = BufferedResponse | Denied | EventsResponse
+
+function noAdmin(): Refusal {
+  return new Refusal('TARGET_NOT_FOUND', 'The policy in force has no admin section.')
 }
 
 interface FoundRequest extends FoundOperation {

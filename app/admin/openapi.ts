@@ -47,7 +47,6 @@ function describe({ name, summary, access, path, query, body, response }: Operat
     ...(path.includes(':id') ? [{ name: 'id', in: 'path', required: true, schema: { type: 'string' } }] : []),
     ...parametersOf(query),
   ]
-  const isText = response === 'text'
   return {
     operationId: name,
     summary,
@@ -65,9 +64,7 @@ function describe({ name, summary, access, path, query, body, response }: Operat
     responses: {
       200: {
         description: 'The result.',
-        content: isText
-          ? { 'text/plain': { schema: { type: 'string' } } }
-          : { 'application/json': { schema: schemaOf(response, 'output') } },
+        content: contentOf(response),
       },
       default: {
         description: 'A refusal.',
@@ -75,6 +72,13 @@ function describe({ name, summary, access, path, query, body, response }: Operat
       },
     },
   }
+}
+
+function contentOf(response: Operation['response']): object {
+  if (response === 'text') return { 'text/plain': { schema: { type: 'string' } } }
+  if (response instanceof z.ZodType) return { 'application/json': { schema: schemaOf(response, 'output') } }
+  const events = Object.entries(response).map(([event, schema]) => [event, schemaOf(schema, 'output')])
+  return { 'text/event-stream': { schema: { type: 'string' }, 'x-svc-events': Object.fromEntries(events) } }
 }
 
 function parametersOf(query: z.ZodType | undefined): object[] {

@@ -25,6 +25,21 @@ interface Route {
   readonly access: AccessLevel
 }
 
+/** Where the events of a response go. */
+export interface EventSink {
+  /** Aborts when the client has left, or the listener closes. */
+  readonly signal: AbortSignal
+  /** Whether the client does not read what it was sent; what is sent then waits in memory. */
+  readonly isCongested: boolean
+  /** `data` goes out as JSON. `id` is for the client's `Last-Event-ID`. */
+  send(event: string, data: object, id?: string): void
+}
+
+/** A response of events, which ends when the function does. */
+export class EventsResponse {
+  constructor(readonly run: (sink: EventSink) => Promise<void>) {}
+}
+
 export interface OperationRequest<Body = unknown, Query = unknown> {
   readonly client: Reviewer
   readonly access: AdminAccess
@@ -39,6 +54,11 @@ export interface OperationRequest<Body = unknown, Query = unknown> {
   readonly body: Body
   /** Records that a part of what is asked was refused, of which `id` names the object. */
   recordRefusal(id: string, code: ErrorCode): Promise<void>
+  /**
+   * Uses the request by the policy that is in force now, and with what its client may do now. Rejects with `Refusal` if it
+   * is no longer allowed.
+   */
+  again<T>(use: (request: OperationRequest<Body, Query>) => Promise<T>): Promise<T>
 }
 
 /** A response that is not the JSON of an object, written as it is. */
@@ -51,12 +71,12 @@ export interface Operation<Body = unknown, Query = unknown> extends Route {
   readonly query?: z.ZodType<Query>
   /** Of the JSON in the request; absent: it has none. */
   readonly body?: z.ZodType<Body>
-  /** Of the JSON in the response; `text` for plain text. */
-  readonly response: z.ZodType | 'text'
+  /** Of the JSON in the response, or of the data of its events; `text` for plain text. */
+  readonly response: z.ZodType | 'text' | Readonly<Record<string, z.ZodType>>
   /** The access is not recorded: the operation writes records of its own, or says nothing about anybody. */
   readonly isUnrecorded?: true
   /** Resolves to the response, as JSON. Rejects with `Refusal`. */
-  run(request: OperationRequest<Body, Query>): Promise<object | PlainResponse | Denied>
+  run(request: OperationRequest<Body, Query>): Promise<object | PlainResponse | EventsResponse | Denied>
 }
 
 /** Keeps the types of body and query between schemas and function. */
@@ -66,12 +86,18 @@ export function operation<Body, Query>(given: Operation<Body, Query>): Operation
     ...rest,
     ...(body === undefined ? {} : { body }),
     ...(query === undefined ? {} : { query }),
-    run: (request) =>
-      run({
-        ...request,
+    async run(request) {
+      const values = {
         query: parsed(query ?? noQuery, request.query, 'the query') as Query,
         body: (body === undefined ? undefined : parsed(body, request.body, 'the body')) as Body,
-      }),
+      }
+      const typed = (one: OperationRequest): OperationRequest<Body, Query> => ({
+        ...one,
+        ...values,
+        again: (use) => one.again((later) => use(typed(later))),
+      })
+      return run(typed(request))
+    },
   }
 }
 

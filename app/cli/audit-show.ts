@@ -27,7 +27,7 @@ const FOLLOW_EVERY_MS = 250
 export async function show(dir: string, options: ShowOptions, io: CliIo, more = waitMoment): Promise<void> {
   const { format = 'ndjson', follow = false, explain = false, ...filter } = options
   // Imported here, because it loads the reader of policies.
-  const explainer = explain ? new (await import('./audit-explain.js')).Explainer(dir) : undefined
+  const explainer = explain ? new (await import('../explain/explainer.js')).Explainer(dir) : undefined
   let failure: string | undefined
   const reading = {
     ...badLines(io),

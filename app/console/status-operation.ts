@@ -1,10 +1,10 @@
 // The operation that returns the state of the gateway, as the header of each page shows it.
 import { policyTokens, resolve, resolveOptional, services, tokens } from '@svc/core'
 import { z } from 'zod'
-import { type Operation, operation } from '../admin/operation.js'
+import { type OperationRequest, operation } from '../admin/operation.js'
 import { escalationsOf } from '../escalations/operations.js'
 
-const statusSchema = z.object({
+export const statusSchema = z.object({
   gateway: z.string().describe('<name>@<version>, as in records.'),
   mode: z.enum(['observe', 'enforce']),
   policy_sha256: z.string().nullable(),
@@ -21,41 +21,35 @@ export type StatusJson = z.output<typeof statusSchema>
 
 const maxCounted = 500
 
-/** `policySha256` returns the hash of the policy in force. */
-export function statusOperation(policySha256: () => string | null): Operation {
-  return operation({
-    method: 'GET',
-    path: '/api/status',
-    name: 'show_status',
-    summary: 'Returns the state of the gateway: its policy, its log, what waits.',
-    access: 'reader',
-    isUnrecorded: true,
-    response: statusSchema,
-    async run(request): Promise<StatusJson> {
-      const { container } = request.policy
-      const {
-        writable = true,
-        error,
-        warning,
-      } = resolveOptional(container, tokens.SvcAppender)?.status?.() ?? {}
-      const reason = error?.message ?? warning
-      const pending = await escalationsOf(request)?.list({
-        status: 'pending',
-        tenant: undefined,
-        limit: maxCounted,
-      })
-      return {
-        gateway: resolveOptional(container, services.auditLog)?.gateway ?? '',
-        mode: resolveOptional(container, policyTokens.denyRule)?.mode ?? 'enforce',
-        policy_sha256: policySha256(),
-        log: {
-          state: writable ? (warning === undefined ? 'ok' : 'warning') : 'not_writable',
-          ...(reason === undefined ? {} : { reason }),
-        },
-        pending: pending?.escalations.length ?? 0,
-        pending_more: pending?.more ?? false,
-        at: new Date(resolve(container, tokens.Clock).now()).toISOString(),
-      }
+export const statusOperation = operation({
+  method: 'GET',
+  path: '/api/status',
+  name: 'show_status',
+  summary: 'Returns the state of the gateway: its policy, its log, what waits.',
+  access: 'reader',
+  isUnrecorded: true,
+  response: statusSchema,
+  run: (request) => statusOf(request),
+})
+
+export async function statusOf(request: OperationRequest): Promise<StatusJson> {
+  const { container } = request.policy
+  const log = resolveOptional(container, tokens.SvcAppender)?.status?.()
+  const { writable = true, error, warning } = log ?? {}
+  const reason = error?.message ?? warning
+  const list = { status: 'pending', tenant: undefined, limit: maxCounted } as const
+  const pending = await escalationsOf(request)?.list(list)
+  const { gateway = '', policySha256 = null } = resolveOptional(container, services.auditLog) ?? {}
+  return {
+    gateway,
+    mode: resolveOptional(container, policyTokens.denyRule)?.mode ?? 'enforce',
+    policy_sha256: policySha256,
+    log: {
+      state: writable ? (warning === undefined ? 'ok' : 'warning') : 'not_writable',
+      ...(reason === undefined ? {} : { reason }),
     },
-  })
+    pending: pending?.escalations.length ?? 0,
+    pending_more: pending?.more ?? false,
+    at: new Date(resolve(container, tokens.Clock).now()).toISOString(),
+  }
 }

@@ -41,6 +41,15 @@ export const escalationSchema = z.object({
     .describe('SHA-256, hex, of `args`, which a vote may repeat; absent if `args` is not the whole input.'),
   severity: z.enum(['low', 'medium', 'high']),
   strategy: z.enum(['auto_allow', 'single_approver', 'human_quorum']),
+  quorum: z
+    .object({
+      approvals: z.int(),
+      rejections: z.int(),
+      required_roles: z.array(z.string()).readonly().describe('Roles that approvals must include.'),
+      veto_roles: z.array(z.string()).readonly().describe('Roles whose rejection is final.'),
+    })
+    .optional()
+    .describe('What decides under human_quorum.'),
   approval_set_id: z.string().optional(),
   second_set_id: z.string().optional().describe('The set that may vote too, as nobody decided in time.'),
   emergency: z
@@ -108,6 +117,7 @@ export function reviewerView(escalation: ShownEscalation, tokenVotes: boolean): 
     ...(args === undefined || isTruncated === true ? {} : { input_sha256: sha256Hex(args) }),
     severity,
     strategy,
+    ...(escalation.quorum === undefined ? {} : { quorum: quorumView(escalation.quorum) }),
     ...(approvalSetId === undefined ? {} : { approval_set_id: approvalSetId }),
     ...(secondSetId === undefined ? {} : { second_set_id: secondSetId }),
     ...(emergency === undefined ? {} : { emergency }),
@@ -116,6 +126,20 @@ export function reviewerView(escalation: ShownEscalation, tokenVotes: boolean): 
     ...outcome(escalation),
     fingerprint: escalation.fingerprint,
     trace_id: traceId,
+  }
+}
+
+function quorumView({
+  minApprovals,
+  minRejections,
+  requiredRoles,
+  vetoRoles,
+}: NonNullable<Escalation['quorum']>) {
+  return {
+    approvals: minApprovals,
+    rejections: minRejections,
+    required_roles: requiredRoles,
+    veto_roles: vetoRoles,
   }
 }
 

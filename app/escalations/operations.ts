@@ -118,7 +118,7 @@ export function escalationsOf({
 }
 
 /** Throws `Refusal` (`TARGET_NOT_FOUND`) if the policy in force escalates nothing. */
-function requireEscalations(
+export function requireEscalations(
   request: Pick<OperationRequest, 'client' | 'authorizer' | 'policy'>,
 ): ReviewerEscalations {
   const found = escalationsOf(request)

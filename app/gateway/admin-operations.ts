@@ -3,6 +3,8 @@ import type { DependencyContainer } from 'tsyringe'
 import type { Operation } from '../admin/operation.js'
 import { ActivityReader, activityOperation } from '../console/activity-operation.js'
 import { healthOperation } from '../console/health-operation.js'
+import { callOperations } from '../console/calls/operations.js'
+import { eventsOperation } from '../console/events/operation.js'
 import { statusOperation } from '../console/status-operation.js'
 import { escalationOperations } from '../escalations/operations.js'
 import { logOperations } from '../log/operations.js'
@@ -12,7 +14,6 @@ import type { ReloadCause, ReloadedPolicy } from './reload-records.js'
 export interface OperatedGateway {
   /** The bindings of the policy in force. */
   container(): DependencyContainer
-  policySha256(): string | null
   /** Undefined if the policy in force names no shadow policy. */
   shadowStatus(): Promise<object | undefined>
   reloadFile(cause: ReloadCause): Promise<ReloadedPolicy>
@@ -23,9 +24,11 @@ export function gatewayOperations(gateway: OperatedGateway): Operation[] {
   return [
     ...escalationOperations,
     ...logOperations,
-    statusOperation(() => gateway.policySha256()),
     activityOperation(new ActivityReader()),
     healthOperation,
+    ...callOperations,
+    eventsOperation,
+    statusOperation,
     reloadOperation((cause) => gateway.reloadFile(cause)),
     shadowOperation(() => gateway.shadowStatus()),
     ...definitionOperations(() => gateway.container()),

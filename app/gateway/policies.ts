@@ -73,11 +73,6 @@ export class Policies {
     return this.#inForce.policy.texts[0]
   }
 
-  /** The hash of the policy in force, as in records. */
-  get sha256(): string | null {
-    return this.#inForce.policy.sha256
-  }
-
   /** The shadow policy beside the one in force; undefined if it names none. */
   get shadow(): GatewayShadow | undefined {
     return this.#inForce.shadow

@@ -206,7 +206,6 @@ export class Gateway implements GatewayHandle {
       operations: [
         ...gatewayOperations({
           container: () => requireStarted(this.#policies).current.container,
-          policySha256: () => requireStarted(this.#policies).sha256,
           shadowStatus: async () => this.#parts.link?.shadow() ?? this.shadowStatus(),
           reloadFile: (cause) => this.reloadFile(cause),
         }),

@@ -119,6 +119,8 @@ export interface Escalation {
   readonly isTruncated?: boolean
   readonly severity: EscalationSeverity
   readonly strategy: ApprovalStrategy
+  /** What votes decide it, under the strategy `human_quorum`. */
+  readonly quorum?: Pick<EscalationRule, 'minApprovals' | 'minRejections' | 'requiredRoles' | 'vetoRoles'>
   readonly approvalSetId?: string
   /** The set that may vote too, once its time has come. */
   readonly secondSetId?: string

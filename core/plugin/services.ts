@@ -74,6 +74,8 @@ export interface LimitInUse {
 export interface AuditLog {
   /** `<name>@<version>` of the gateway, as in records. */
   readonly gateway: string
+  /** The hash of the policy, as in records. */
+  readonly policySha256: string | null
   /** The directory of the built-in log; undefined if code writes the records. */
   readonly dir: string | undefined
 }

@@ -101,7 +101,8 @@ export const auditPlugin = definePlugin({
     const log = resolve(container, logSource)
     const recordContext = recordContextOf(config, context)
     const dir = log.isExternal ? undefined : logDirectory(config, context)
-    bindDefault(container, services.auditLog, { useValue: { gateway: recordContext.gateway, dir } })
+    const { gateway, policySha256 } = recordContext
+    bindDefault(container, services.auditLog, { useValue: { gateway, policySha256, dir } })
     const stage = new AuditStage({
       clock: resolve(container, tokens.Clock),
       ids: resolve(container, tokens.Ids),

@@ -29,12 +29,15 @@ export async function startConsole(
     '-e',
     `import(${JSON.stringify(join(root, 'scripts/bundle-console.mjs'))}).then(({ bundleConsole }) => bundleConsole())`,
   ])
-  const gateway = await startTestGateway((home) => ({
+  const defaults = {
     targets: { billing: 'http://127.0.0.1:1' },
     admin: { port: 0, tokenRef: 'env:SVC_ADMIN' },
-    env: { SVC_ADMIN: adminToken },
-    ...(typeof given === 'function' ? given(home) : given),
-  }))
+  }
+  const gateway = await startTestGateway((home) => {
+    const settings = typeof given === 'function' ? given(home) : given
+    const isWhole = settings.policyYaml !== undefined
+    return { ...(isWhole ? {} : defaults), env: { SVC_ADMIN: adminToken }, ...settings }
+  })
   const { adminUrl = '' } = await gateway.handle.ready()
   const origin = `http://localhost:${new URL(adminUrl).port}`
   return {

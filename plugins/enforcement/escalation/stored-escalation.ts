@@ -159,6 +159,7 @@ export function publicView(value: StoredEscalation): Escalation {
     ...(value.wholeSha256 === undefined ? {} : { isTruncated: true }),
     severity,
     strategy: rule.strategy,
+    ...(rule.strategy === 'human_quorum' ? { quorum: quorumOf(rule) } : {}),
     ...(rule.approvalSetId === undefined ? {} : { approvalSetId: rule.approvalSetId }),
     ...(value.step === 'second_set' && rule.secondSet !== undefined
       ? { secondSetId: rule.secondSet.setId }
@@ -178,6 +179,10 @@ export function publicView(value: StoredEscalation): Escalation {
     expiresAt,
     ...(decidedAt === undefined ? {} : { decidedAt }),
   }
+}
+
+function quorumOf({ minApprovals, minRejections, requiredRoles, vetoRoles }: StoredRule) {
+  return { minApprovals, minRejections, requiredRoles, vetoRoles }
 }
 
 type Decision = 'approved' | 'rejected'

@@ -26,6 +26,12 @@ const policySchema = z.looseObject({
 type ReadPolicy = z.output<typeof policySchema>
 type DecidedBy = NonNullable<SignedEnvelope['decided_by']>
 
+/** What of a record says where it was decided. */
+export interface DecidedRecord
+  extends Pick<SignedEnvelope, 'tenant' | 'server' | 'tool' | 'principal' | 'decided_by' | 'policy_sha256'> {
+  readonly findings?: readonly { readonly reason: string; readonly effect: string }[]
+}
+
 /** Keys of the findings whose rule is one key of the policy. */
 const keys: Readonly<Record<string, Path>> = {
   version_unpinned: ['security', 'allow_versions'],
@@ -37,7 +43,7 @@ const keys: Readonly<Record<string, Path>> = {
 }
 
 /** The paths, the most exact first; those that a policy does not have are passed over by the caller. `policy` is its value. */
-export function decisionPlaces(record: SignedEnvelope, policy: unknown): readonly Path[] {
+export function decisionPlaces(record: DecidedRecord, policy: unknown): readonly Path[] {
   const decided = record.decided_by
   if (decided === undefined) return []
   const read = policySchema.safeParse(policy).data
@@ -45,7 +51,7 @@ export function decisionPlaces(record: SignedEnvelope, policy: unknown): readonl
   return [...exactPlaces(record, decided, read), [decided.stage]]
 }
 
-function exactPlaces(record: SignedEnvelope, decided: DecidedBy, policy: ReadPolicy): readonly Path[] {
+function exactPlaces(record: DecidedRecord, decided: DecidedBy, policy: ReadPolicy): readonly Path[] {
   const { rule, pattern, limit, approval } = decided
   if (pattern !== undefined) return patternPlaces(record, pattern, policy)
   if (limit !== undefined) return limitPlaces(record, limit, policy)
@@ -56,7 +62,7 @@ function exactPlaces(record: SignedEnvelope, decided: DecidedBy, policy: ReadPol
   return rule === undefined ? [] : reasonPlaces(record, rule, policy)
 }
 
-function reasonPlaces(record: SignedEnvelope, reason: string, policy: ReadPolicy): readonly Path[] {
+function reasonPlaces(record: DecidedRecord, reason: string, policy: ReadPolicy): readonly Path[] {
   const key = Object.hasOwn(keys, reason) ? keys[reason] : undefined
   if (key !== undefined) return [key]
   if (reason === 'tool_not_in_allowlist')
@@ -66,7 +72,7 @@ function reasonPlaces(record: SignedEnvelope, reason: string, policy: ReadPolicy
 }
 
 /** The entries of the plan and of principals are after that of the tenant. */
-function entriesOf({ tenant, principal }: SignedEnvelope, { entitlements }: ReadPolicy): Path[] {
+function entriesOf({ tenant, principal }: DecidedRecord, { entitlements }: ReadPolicy): Path[] {
   const listed = Object.hasOwn(entitlements.tenants, tenant) ? entitlements.tenants[tenant] : undefined
   const plan = listed?.plan ?? entitlements.default_plan
   const { user = '', user_id = '', client_id = '', roles = [] } = principal ?? {}
@@ -78,7 +84,7 @@ function entriesOf({ tenant, principal }: SignedEnvelope, { entitlements }: Read
   ]
 }
 
-function patternPlaces(record: SignedEnvelope, pattern: string, policy: ReadPolicy): readonly Path[] {
+function patternPlaces(record: DecidedRecord, pattern: string, policy: ReadPolicy): readonly Path[] {
   return entriesOf(record, policy).flatMap((path) => {
     const found = entry.safeParse(valueAt(policy, path)).data
     if (found === undefined) return []
@@ -93,7 +99,7 @@ function patternPlaces(record: SignedEnvelope, pattern: string, policy: ReadPoli
 }
 
 /** The entry whose limit counts the tool, or the plan with the limit. */
-function limitPlaces(record: SignedEnvelope, limit: string, policy: ReadPolicy): readonly Path[] {
+function limitPlaces(record: DecidedRecord, limit: string, policy: ReadPolicy): readonly Path[] {
   const found = entriesOf(record, policy).flatMap((path) => {
     const perTool = entry.safeParse(valueAt(policy, path)).data?.per_tool ?? {}
     const pattern = Object.hasOwn(perTool, limit) ? limit : mostSpecific(perTool, referenceOf(record))
@@ -114,7 +120,7 @@ function mostSpecific(perTool: Record<string, unknown>, reference: string): stri
   }
 }
 
-function referenceOf({ server, tool }: SignedEnvelope): string {
+function referenceOf({ server, tool }: DecidedRecord): string {
   return `mcp://${server.slice(0, server.lastIndexOf('@'))}/${tool}`
 }
 

@@ -1,9 +1,9 @@
-// `svc audit show --explain`: what decided each call, with the text of the policy that was in force.
+// Says what decided a recorded call, with the text of the policy that was in force.
 import { visibleInLine } from '@svc/core/json'
 import { type Locate, locateInText, policyValue } from '@svc/core/policy'
 import type { SignedEnvelope } from '@svc/plugin-audit/log'
 import { keptPolicyFile, readKeptPolicy } from '@svc/plugin-audit/tools'
-import { decisionPlaces } from './decision-place.js'
+import { type DecidedRecord, decisionPlaces } from './decision-place.js'
 
 const MAX_LINES = 20
 const MAX_WIDTH = 160
@@ -14,6 +14,16 @@ interface ReadPolicy {
   readonly sha256: string
   readonly locate: Locate
   readonly value: unknown
+}
+
+/** An entry of a policy as it is written. */
+export interface PolicyPlaceText {
+  /** Counted from 1. */
+  readonly line: number
+  /** Its keys, such as `rules[2]`. */
+  readonly path: string
+  /** Its first lines, each with its number. */
+  readonly lines: readonly string[]
 }
 
 /** Keeps the policies that it has read. */
@@ -58,13 +68,24 @@ export class Explainer {
     if (policy === undefined)
       return [`  policy      ${sha256.slice(0, HASH_DIGITS)}, which is not kept here, or was changed`]
     const file = keptPolicyFile(policy.sha256)
+    const found = this.placeOf(record)
+    if (found === undefined)
+      return [`  policy      ${file}${decided === undefined ? '' : ', which does not mention it'}`]
+    const { line, path, lines } = found
+    return [`  policy      ${file}:${line}  ${path}`, ...lines.map((text) => `    ${text}`)]
+  }
+
+  /** The entry of the kept policy that decided the call. */
+  placeOf(record: DecidedRecord): PolicyPlaceText | undefined {
+    const { policy_sha256: sha256 } = record
+    const policy = sha256 === undefined ? undefined : this.#policyOf(sha256)
+    if (policy === undefined) return undefined
     for (const path of decisionPlaces(record, policy.value)) {
       const { node, origin, path: written } = policy.locate(path)
       if (node === undefined || origin.line === undefined) continue
-      const lines = linesFrom(policy.text, origin.line)
-      return [`  policy      ${file}:${origin.line}  ${written}`, ...lines.map((line) => `    ${line}`)]
+      return { line: origin.line, path: written, lines: linesFrom(policy.text, origin.line) }
     }
-    return [`  policy      ${file}${decided === undefined ? '' : ', which does not mention it'}`]
+    return undefined
   }
 
   #policyOf(sha256: string): ReadPolicy | undefined {

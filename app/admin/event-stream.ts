@@ -1,0 +1,49 @@
+// Writes a response of server-sent events: https://html.spec.whatwg.org/multipage/server-sent-events.html
+import type { ServerResponse } from 'node:http'
+import { eventStreamHeaders } from '../http/event-stream-rules.js'
+import type { EventSink, EventsResponse } from './operation.js'
+
+/** Silence after which a comment says that the listener lives, in milliseconds. */
+const KEEP_ALIVE_MS = 15_000
+/** What a client may leave unread. */
+const MAX_UNREAD = 262_144
+
+/** The responses of events of a listener. */
+export class EventStreams {
+  #open = new Set<AbortController>()
+
+  /** Resolves when the response has ended. Rejects with what `run` rejects with, after the response is closed. */
+  async write(response: ServerResponse, { run }: EventsResponse): Promise<void> {
+    const ended = new AbortController()
+    this.#open.add(ended)
+    response.once('close', () => ended.abort())
+    response.writeHead(200, { ...eventStreamHeaders, 'cache-control': 'no-store, no-transform' })
+    response.write(':\n\n')
+    const timer = setInterval(() => response.write(':\n\n'), KEEP_ALIVE_MS)
+    try {
+      await run(sinkOf(response, ended.signal))
+    } finally {
+      clearInterval(timer)
+      this.#open.delete(ended)
+      response.end()
+    }
+  }
+
+  close(): void {
+    for (const one of this.#open) one.abort()
+  }
+}
+
+function sinkOf(response: ServerResponse, signal: AbortSignal): EventSink {
+  return {
+    signal,
+    get isCongested() {
+      return response.writableLength > MAX_UNREAD
+    },
+    send(event, data, id) {
+      if (signal.aborted) return
+      const head = id === undefined ? '' : `id: ${id}\n`
+      response.write(`${head}event: ${event}\ndata: ${JSON.stringify(data)}\n\n`)
+    },
+  }
+}

@@ -1,0 +1,105 @@
+// Reads the newest lines of a log: from its end backward, and from a place onward as they are appended. Nothing is verified
+// here; what the console shows as verified is checked with a proof.
+import { open, readdir, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+
+/** A record's line and its place. */
+export interface TailLine {
+  /** `<day>:<byte after the line>`. */
+  readonly id: string
+  readonly text: string
+}
+
+/** Where reading goes on: a daily file, and a byte that is the start of a line. */
+export interface LogPlace {
+  readonly day: string
+  readonly offset: number
+}
+
+const CHUNK = 1_048_576
+const idForm = /^(\d{4}-\d{2}-\d{2}):(\d{1,15})$/
+
+export function placeOfId(id: string): LogPlace | undefined {
+  const [, day, offset] = idForm.exec(id) ?? []
+  return day === undefined ? undefined : { day, offset: Number(offset) }
+}
+
+/** The lines from the newest backward, of at most `maxBytes` at the end of the log. */
+export async function* linesBackward(dir: string, maxBytes: number): AsyncGenerator<TailLine, void, void> {
+  let left = maxBytes
+  for (const day of (await days(dir)).reverse()) {
+    if (left <= 0) return
+    const size = await sizeOf(dir, day)
+    const start = Math.max(0, size - left)
+    left -= size - start
+    const lines = linesIn(await bytesOf(dir, day, start, size), { day, offset: start }, start > 0)
+    yield* lines.reverse()
+  }
+}
+
+/** The whole lines after a place, as many as fit in `maxBytes`, and the place after them. */
+export async function linesAfter(
+  dir: string,
+  { day, offset }: LogPlace,
+  maxBytes = CHUNK,
+): Promise<{ readonly lines: readonly TailLine[]; readonly next: LogPlace; readonly isMore: boolean }> {
+  const size = await sizeOf(dir, day)
+  const end = Math.min(size, offset + maxBytes)
+  const bytes = end > offset ? await bytesOf(dir, day, offset, end) : Buffer.alloc(0)
+  const lines = linesIn(bytes, { day, offset }, false)
+  const read = bytes.lastIndexOf(0x0a) + 1
+  if (read > 0) return { lines, next: { day, offset: offset + read }, isMore: end < size }
+  // A line that is longer than what is read is no record of a call; it is passed over.
+  if (end < size) return { lines, next: { day, offset: end }, isMore: true }
+  const later = (await days(dir)).find((one) => one > day)
+  return later === undefined
+    ? { lines, next: { day, offset }, isMore: false }
+    : { lines, next: { day: later, offset: 0 }, isMore: true }
+}
+
+/** The place after the last line that is there now. */
+export async function endOf(dir: string): Promise<LogPlace> {
+  const day = (await days(dir)).at(-1) ?? new Date(0).toISOString().slice(0, 10)
+  const size = await sizeOf(dir, day)
+  const start = Math.max(0, size - CHUNK)
+  const last = (await bytesOf(dir, day, start, size)).lastIndexOf(0x0a) + 1
+  return { day, offset: start + last }
+}
+
+function linesIn(bytes: Buffer, { day, offset }: LogPlace, isCut: boolean): TailLine[] {
+  const lines: TailLine[] = []
+  let from = isCut ? bytes.indexOf(0x0a) + 1 : 0
+  for (let end = bytes.indexOf(0x0a, from); end >= 0; end = bytes.indexOf(0x0a, from)) {
+    lines.push({ id: `${day}:${offset + end + 1}`, text: bytes.toString('utf8', from, end) })
+    from = end + 1
+  }
+  return lines
+}
+
+async function days(dir: string): Promise<string[]> {
+  const names = await readdir(dir)
+  return names.flatMap((name) => /^audit-(\d{4}-\d{2}-\d{2})\.ndjson$/.exec(name)?.[1] ?? []).sort()
+}
+
+const pathOf = (dir: string, day: string) => join(dir, `audit-${day}.ndjson`)
+
+async function sizeOf(dir: string, day: string): Promise<number> {
+  try {
+    return (await stat(pathOf(dir, day))).size
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return 0
+    throw error
+  }
+}
+
+async function bytesOf(dir: string, day: string, start: number, end: number): Promise<Buffer> {
+  if (end <= start) return Buffer.alloc(0)
+  const handle = await open(pathOf(dir, day), 'r')
+  try {
+    const bytes = Buffer.allocUnsafe(end - start)
+    const { bytesRead } = await handle.read(bytes, 0, bytes.length, start)
+    return bytes.subarray(0, bytesRead)
+  } finally {
+    await handle.close()
+  }
+}

@@ -1,0 +1,97 @@
+// The operations of the admin API on the calls of the log, as the console shows them.
+import { resolveOptional, services } from '@svc/core'
+import { z } from 'zod'
+import { type Operation, type OperationRequest, operation } from '../../admin/operation.js'
+import { requireEscalations } from '../../escalations/operations.js'
+import { callRowSchema } from './call-row.js'
+
+const MAX_LISTED = 500
+
+const contextSchema = z.object({
+  rule: z
+    .object({
+      line: z.int(),
+      path: z.string().describe('Its keys in the policy, such as rules[2].'),
+      lines: z.array(z.string()),
+    })
+    .optional()
+    .describe('The entry of the policy that escalated the call; absent if the policy is not kept.'),
+  agent: z.string().optional().describe('The agent, as the caller names it.'),
+  agent_reason: z.string().optional().describe('What the agent says its reason is; nothing verifies it.'),
+  caller_calls: z.array(callRowSchema),
+  tool_calls: z.array(callRowSchema),
+  outcome: callRowSchema.optional().describe('The call that used the approval, once it has ended.'),
+})
+
+export type ContextJson = z.output<typeof contextSchema>
+
+const callsSchema = z.object({ calls: z.array(callRowSchema) })
+
+export type CallsJson = z.output<typeof callsSchema>
+
+export const callOperations: readonly Operation[] = [
+  operation({
+    method: 'GET',
+    path: '/api/calls',
+    name: 'list_calls',
+    summary: 'Lists the newest calls of the log, the newest first.',
+    access: 'reader',
+    query: z.strictObject({
+      limit: z
+        .string()
+        .regex(/^[1-9]\d{0,2}$/, `expected 1 to ${MAX_LISTED}`)
+        .default('100')
+        .transform(Number)
+        .refine((limit) => limit <= MAX_LISTED, `expected 1 to ${MAX_LISTED}`),
+      trace: z.string().optional(),
+    }),
+    response: callsSchema,
+    async run({ access, policy, query: { limit, trace } }): Promise<CallsJson> {
+      const dir = logDirectoryOf(policy)
+      if (dir === undefined) return { calls: [] }
+      const { findCalls, maySee } = await import('./find-calls.js')
+      const calls = await findCalls(
+        dir,
+        (row) =>
+          row.kind === 'call' && maySee(access, row) && (trace === undefined || row.trace_id === trace),
+        limit,
+      )
+      return { calls }
+    },
+  }),
+  operation({
+    method: 'GET',
+    path: '/api/escalations/:id/context',
+    name: 'show_context',
+    idOf: 'escalation',
+    summary:
+      'Returns what the log has around an escalation: why it was opened, what else was called, how it ended.',
+    access: 'reader',
+    response: contextSchema,
+    async run(request): Promise<ContextJson> {
+      const found = await requireEscalations(request).show(request.id ?? '')
+      const dir = logDirectoryOf(request.policy)
+      // Someone who sees outlines alone does not see what else happened.
+      if (dir === undefined || found.args === undefined) return { caller_calls: [], tool_calls: [] }
+      const { callsAround } = await import('./find-calls.js')
+      const { Explainer } = await import('../../explain/explainer.js')
+      const { opener, outcome, byCaller, byTool } = await callsAround(dir, found)
+      const place = opener && new Explainer(dir).placeOf(opener)
+      const reason = opener?.agentMetadata?.['reason']
+      const agent = opener?.agentRef
+      return {
+        ...(place === undefined ? {} : { rule: { ...place, lines: [...place.lines] } }),
+        ...(typeof agent === 'string' ? { agent } : {}),
+        ...(typeof reason === 'string' ? { agent_reason: reason } : {}),
+        caller_calls: [...byCaller],
+        tool_calls: [...byTool],
+        ...(outcome === undefined ? {} : { outcome }),
+      }
+    },
+  }),
+]
+
+/** Undefined if code writes the records. */
+export function logDirectoryOf(policy: OperationRequest['policy']): string | undefined {
+  return resolveOptional(policy.container, services.auditLog)?.dir
+}

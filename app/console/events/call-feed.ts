@@ -1,0 +1,120 @@
+// Follows the log for all who watch: read once, whoever writes it, and only while somebody watches.
+import { type CallRow, callRowOf, readRecord } from '../calls/call-row.js'
+import { endOf, type LogPlace, linesAfter, placeOfId, type TailLine } from '../calls/log-tail.js'
+
+const EVERY_MS = 250
+/** In one round; 1,000 a second. */
+const MAX_ROWS = 250
+/** Of a log that grows faster than it is read, what lies between is passed over. */
+const MAX_CHUNKS = 16
+
+export interface CallBatch {
+  readonly rows: readonly CallRow[]
+  readonly seen: number
+  readonly oneIn: number
+  /** The place after the last line. */
+  readonly id: string
+}
+
+type Watcher = (batch: CallBatch) => void
+
+export class CallFeed {
+  static #feeds = new Map<string, CallFeed>()
+  readonly #dir: string
+  #watchers = new Set<Watcher>()
+  #place: LogPlace | undefined
+  #timer: NodeJS.Timeout | undefined
+  #round: Promise<void> = Promise.resolve()
+
+  private constructor(dir: string) {
+    this.#dir = dir
+  }
+
+  static of(dir: string): CallFeed {
+    const feed = CallFeed.#feeds.get(dir) ?? new CallFeed(dir)
+    CallFeed.#feeds.set(dir, feed)
+    return feed
+  }
+
+  /** Calls `watcher` until the function that this resolves to is called. First with what was recorded after `id`. */
+  async watch(id: string, watcher: Watcher, onError: (error: unknown) => void): Promise<() => void> {
+    this.#place ??= await endOf(this.#dir)
+    // From here to the next await no round runs, so that nothing is twice in it and nothing is missing.
+    const end = this.#place
+    const missed = placeOfId(id)
+    let waiting: CallBatch[] | undefined = []
+    const one: Watcher = (batch) => (waiting === undefined ? watcher(batch) : void waiting.push(batch))
+    this.#watchers.add(one)
+    this.#start(onError)
+    const stop = () => {
+      this.#watchers.delete(one)
+      if (this.#watchers.size === 0) this.#stop()
+    }
+    try {
+      if (missed !== undefined) await this.#backfill(missed, end, watcher)
+    } catch (error) {
+      stop()
+      throw error
+    }
+    for (const batch of waiting) watcher(batch)
+    waiting = undefined
+    return stop
+  }
+
+  async #backfill(from: LogPlace, end: LogPlace, watcher: Watcher): Promise<void> {
+    let place = from
+    const lines: TailLine[] = []
+    for (let chunk = 0; chunk < MAX_CHUNKS && isBefore(place, end); chunk++) {
+      const read = await linesAfter(this.#dir, place)
+      lines.push(...read.lines.filter(({ id }) => !isBefore(end, placeOfId(id) ?? end)))
+      place = read.next
+      if (!read.isMore) break
+    }
+    watcher(batchOf(lines, end))
+  }
+
+  #start(onError: (error: unknown) => void): void {
+    this.#timer ??= setInterval(() => {
+      this.#round = this.#round.then(() => this.#read()).catch(onError)
+    }, EVERY_MS).unref()
+  }
+
+  #stop(): void {
+    clearInterval(this.#timer)
+    this.#timer = undefined
+    this.#place = undefined
+    CallFeed.#feeds.delete(this.#dir)
+  }
+
+  async #read(): Promise<void> {
+    let place = this.#place
+    if (place === undefined) return
+    const lines: TailLine[] = []
+    for (let chunk = 0; chunk < MAX_CHUNKS; chunk++) {
+      const read = await linesAfter(this.#dir, place)
+      lines.push(...read.lines)
+      place = read.next
+      if (!read.isMore) break
+    }
+    if (this.#place === undefined) return
+    this.#place = place
+    if (lines.length === 0) return
+    const batch = batchOf(lines, place)
+    for (const watcher of this.#watchers) watcher(batch)
+  }
+}
+
+/** Every n-th line is read if there are too many. */
+function batchOf(lines: readonly TailLine[], { day, offset }: LogPlace): CallBatch {
+  const oneIn = Math.max(1, Math.ceil(lines.length / MAX_ROWS))
+  const rows = lines.flatMap(({ id, text }, index) => {
+    const record = index % oneIn === 0 ? readRecord(text) : undefined
+    const row = record && callRowOf(record, id)
+    return row === undefined || row.kind === 'event' ? [] : [row]
+  })
+  return { rows, seen: lines.length, oneIn, id: `${day}:${offset}` }
+}
+
+function isBefore(a: LogPlace, b: LogPlace): boolean {
+  return a.day === b.day ? a.offset < b.offset : a.day < b.day
+}

@@ -1,0 +1,51 @@
+// The operation whose response is the events of the gateway: calls, escalations, its state.
+import { z } from 'zod'
+import { EventsResponse, operation } from '../../admin/operation.js'
+import { callRowSchema } from '../calls/call-row.js'
+import { logDirectoryOf } from '../calls/operations.js'
+import { statusSchema } from '../status-operation.js'
+
+const callsSchema = z.object({
+  rows: z.array(callRowSchema).describe('In the order of the log.'),
+  seen: z.int().describe('Calls that were recorded since the event before.'),
+  one_in: z.int().describe('Above 1: there were too many, and every n-th is shown.'),
+  is_backfill: z.boolean().describe('Whether they were recorded while the client was away.'),
+})
+
+const changedSchema = z.object({
+  changed: z.array(z.string()).describe('Ids of escalations that you may see and that are new or differ.'),
+})
+
+const endSchema = z.object({ error: z.string(), message: z.string() })
+
+export type CallsEvent = z.output<typeof callsSchema>
+export type EscalationsEvent = z.output<typeof changedSchema>
+export type EndEvent = z.output<typeof endSchema>
+
+export const eventsOperation = operation({
+  method: 'GET',
+  path: '/api/events',
+  name: 'watch_events',
+  summary: 'Sends events: calls as they are recorded, escalations that change, the state of the gateway.',
+  access: 'reader',
+  query: z.strictObject({
+    calls: z.enum(['all', 'none'], { error: 'expected all or none' }).default('all'),
+    after: z
+      .string()
+      .optional()
+      .describe('The id of a call: those after it are sent first. Last-Event-ID wins.'),
+  }),
+  response: {
+    calls: callsSchema,
+    escalations: changedSchema,
+    status: statusSchema,
+    end: endSchema.describe('The client may no longer watch, and need not come again.'),
+  },
+  async run(request) {
+    const { watch } = await import('./watch.js')
+    const { calls, after } = request.query
+    const dir = calls === 'all' ? logDirectoryOf(request.policy) : undefined
+    const id = String(request.headers['last-event-id'] ?? after ?? '')
+    return new EventsResponse((sink) => watch(request, { dir, id }, sink))
+  },
+})

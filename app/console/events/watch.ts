@@ -1,0 +1,137 @@
+// Sends one client its events. What it may see is decided anew each second.
+import { isRefusal, Refusal } from '@svc/core'
+import type { EventSink, OperationRequest } from '../../admin/operation.js'
+import { escalationsOf } from '../../escalations/operations.js'
+import type { AdminAccess } from '../../policy/admin-authorizer.js'
+import { maySee } from '../calls/find-calls.js'
+import { statusOf } from '../status-operation.js'
+import { CallFeed } from './call-feed.js'
+import type { CallsEvent, EndEvent, EscalationsEvent } from './operation.js'
+
+const EVERY_MS = 1_000
+const MAX_CLIENTS = 64
+/** Decided escalations that are watched for their use. */
+const WATCHED = 50
+const MAX_PENDING = 500
+
+interface Wanted {
+  /** Absent: no calls. */
+  readonly dir: string | undefined
+  /** Calls after it are sent first; empty for none. */
+  readonly id: string
+}
+
+let clients = 0
+
+/** Resolves when the client has left, or may no longer watch. */
+export async function watch(request: OperationRequest, { dir, id }: Wanted, sink: EventSink): Promise<void> {
+  if (clients >= MAX_CLIENTS) {
+    sink.send('end', endOf(new Refusal('RATE_LIMITED', `${MAX_CLIENTS} clients watch already.`)))
+    return
+  }
+  clients++
+  const watched = new Watched(sink, request.access)
+  let stop: (() => void) | undefined
+  try {
+    await watched.look(request)
+    if (dir !== undefined) stop = await watched.follow(CallFeed.of(dir), id)
+    while (await passed(EVERY_MS, sink.signal)) await request.again((now) => watched.look(now))
+  } catch (error) {
+    if (!isRefusal(error)) throw error
+    sink.send('end', endOf(error))
+  } finally {
+    stop?.()
+    clients--
+  }
+}
+
+class Watched {
+  #sink: EventSink
+  #access: AdminAccess
+  #status = ''
+  #escalations: ReadonlyMap<string, string> | undefined
+  #failure: unknown
+  #skipped = 0
+
+  constructor(sink: EventSink, access: AdminAccess) {
+    this.#sink = sink
+    this.#access = access
+  }
+
+  async follow(feed: CallFeed, id: string): Promise<() => void> {
+    let isBackfill = id !== ''
+    return feed.watch(
+      id,
+      (batch) => {
+        // A client that does not keep up gets fewer, and their number.
+        if (this.#sink.isCongested) {
+          this.#skipped += batch.seen
+          return
+        }
+        const rows = batch.rows.filter((row) => maySee(this.#access, row))
+        const seen = batch.seen + this.#skipped
+        const oneIn = this.#skipped === 0 ? batch.oneIn : Math.ceil(seen / Math.max(1, batch.rows.length))
+        this.#skipped = 0
+        const event: CallsEvent = { rows, seen, one_in: oneIn, is_backfill: isBackfill }
+        isBackfill = false
+        if (rows.length > 0 || event.is_backfill) this.#sink.send('calls', event, batch.id)
+      },
+      (error) => {
+        this.#failure = error
+      },
+    )
+  }
+
+  /** Sends what has changed since it was last called. */
+  async look(request: OperationRequest): Promise<void> {
+    if (this.#failure !== undefined) throw this.#failure
+    this.#access = request.access
+    const status = await statusOf(request)
+    const { at: _, ...state } = status
+    if (JSON.stringify(state) !== this.#status) this.#sink.send('status', status)
+    this.#status = JSON.stringify(state)
+    await this.#lookAtEscalations(request)
+  }
+
+  async #lookAtEscalations(request: OperationRequest): Promise<void> {
+    const escalations = escalationsOf(request)
+    if (escalations === undefined) return
+    const [pending, latest] = await Promise.all([
+      escalations.list({ status: 'pending', tenant: undefined, limit: MAX_PENDING }),
+      escalations.list({ status: undefined, tenant: undefined, limit: WATCHED }),
+    ])
+    const now = new Map(
+      [...pending.escalations, ...latest.escalations].map((one) => [
+        one.id,
+        `${one.status} ${one.votes.length} ${one.used} ${one.expires_at}`,
+      ]),
+    )
+    const before = this.#escalations
+    this.#escalations = now
+    if (before === undefined) return
+    const gone = [...before.keys()].filter((id) => !now.has(id))
+    const changed = [...now].filter(([id, version]) => before.get(id) !== version).map(([id]) => id)
+    const event: EscalationsEvent = { changed: [...changed, ...gone] }
+    if (event.changed.length > 0) this.#sink.send('escalations', event)
+  }
+}
+
+function endOf({ code, message }: Refusal): EndEvent {
+  return { error: code, message }
+}
+
+/** False if `signal` aborts first. */
+function passed(milliseconds: number, signal: AbortSignal): Promise<boolean> {
+  return new Promise((resolve) => {
+    if (signal.aborted) return resolve(false)
+    const abort = () => {
+      clearTimeout(timer)
+      resolve(false)
+    }
+    const timer = setTimeout(() => {
+      signal.removeEventListener('abort', abort)
+      resolve(true)
+    }, milliseconds)
+    signal.addEventListener('abort', abort, { once: true })
+  })
+}

@@ -1,0 +1,71 @@
+import { expect } from 'chai'
+import { adminToken, ask } from '../app/admin/rig.js'
+import { readEvents } from './event-reader.js'
+import { type Payments, startPayments } from './payments.js'
+
+const noBrowser = { problems: () => [] } as never
+
+describe('the events of the admin API', () => {
+  let rig: Payments
+
+  beforeEach(async () => {
+    rig = await startPayments(noBrowser)
+  })
+
+  afterEach(() => rig[Symbol.asyncDispose]())
+
+  it('are calls as they are recorded, and after a lost connection those that were missed', async () => {
+    await using events = await readEvents(rig.origin)
+    await events.next('status')
+    await rig.call('billing/get_invoice', { invoice: 'I1' })
+    await rig.call('crm/delete_contact', { id: 1 })
+    const rows: Record<string, unknown>[] = []
+    let id = ''
+    while (rows.length < 2) {
+      const { data, id: last = '' } = await events.next('calls')
+      rows.push(...(data['rows'] as typeof rows))
+      id = last
+    }
+    expect(rows.map(({ tool, decision, caller, agent }) => [tool, decision, caller, agent])).to.deep.equal([
+      ['get_invoice', 'allow', 'bob@example.com', 'agent-7'],
+      ['delete_contact', 'deny', 'bob@example.com', 'agent-7'],
+    ])
+    await events[Symbol.asyncDispose]()
+    await rig.call('billing/get_invoice', { invoice: 'I2' })
+    const headers = { authorization: `Bearer ${adminToken}`, 'last-event-id': id }
+    await using again = await readEvents(rig.origin, '', headers)
+    const { data } = await again.next('calls')
+    expect(data).to.deep.include({ seen: 1, one_in: 1, is_backfill: true })
+    expect((data['rows'] as typeof rows)[0]).to.include({ tool: 'get_invoice' })
+  })
+
+  it('name the escalations that changed, and the number that waits', async () => {
+    await using events = await readEvents(rig.origin, '?calls=none')
+    expect((await events.next('status')).data).to.include({
+      pending: 0,
+      mode: 'enforce',
+      gateway: 'gw@1.0.0',
+    })
+    const id = await rig.waits('billing/refund_payment', { amount: 240 })
+    expect((await events.next('status')).data).to.include({ pending: 1 })
+    expect((await events.next('escalations')).data).to.deep.equal({ changed: [id] })
+  })
+
+  it("show a reviewer their tenant's calls alone, and end with the token", async () => {
+    const token = await rig.issuer.sign(
+      { email: 'rae@globex.example', org: 'globex', roles: ['approver'] },
+      { expiresIn: 2 },
+    )
+    await using events = await readEvents(rig.origin, '', { authorization: `Bearer ${token}` })
+    await events.next('status')
+    await rig.call('billing/get_invoice', { invoice: 'I1' })
+    await rig.call('billing/get_invoice', { invoice: 'I2' }, { user: 'gus@globex.example', tenant: 'globex' })
+    const { data } = await events.next('calls')
+    expect((data['rows'] as { caller: string }[]).map(({ caller }) => caller)).to.deep.equal([
+      'gus@globex.example',
+    ])
+    const calls = await ask(rig.origin, '/api/calls', { headers: { authorization: `Bearer ${token}` } })
+    expect((calls.json['calls'] as unknown[]).length).to.equal(1)
+    expect((await events.next('end')).data).to.include({ error: 'UNAUTHENTICATED' })
+  })
+})

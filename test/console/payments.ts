@@ -1,0 +1,91 @@
+// A gateway in front of a billing service, whose refunds above 100 wait for approval: what the pictures of the console show.
+
+import type { Chromium } from '../support/chromium.js'
+import { TestIssuer } from '../support/issuer.js'
+import { startUpstream, type TestUpstream } from '../support/upstream.js'
+import { type ConsoleRig, startConsole } from './rig.js'
+
+export interface Payments extends ConsoleRig {
+  readonly issuer: TestIssuer
+  readonly upstream: TestUpstream
+  /** A call of `user` through agent-7. */
+  call(tool: string, args: object, given?: CallOptions): Promise<Response>
+  /** A call that waits; resolves to the id of its escalation. */
+  waits(tool: string, args: object, given?: CallOptions): Promise<string>
+}
+
+export interface CallOptions {
+  /** Default: bob@example.com. */
+  readonly user?: string
+  readonly tenant?: string
+  /** What the agent says its reason is. */
+  readonly reason?: string
+  readonly headers?: Record<string, string>
+}
+
+const policyOf = ({ issuer, audience, jwksUri }: TestIssuer, url: string, more: string) => `
+tenant: acme
+targets: { billing: ${url}, crm: ${url} }
+authn:
+  oidc:
+    issuer: ${issuer}
+    audience: ${audience}
+    jwks_uri: ${jwksUri}
+    clockToleranceSec: 0
+rules:
+  - name: refunds-over-100
+    tools: [billing/refund_payment]
+    when: args.amount > 100
+    then: escalate
+    message: Refunds over 100 EUR need a second pair of eyes.
+  - name: no-deletions
+    tools: ["*/delete_*"]
+    then: deny
+  - name: exports-wait
+    tools: [crm/export_contacts]
+    then: escalate
+security:
+  side_effects:
+    approve_high_risk: true
+    human_escalation: { approval_strategy: human_quorum, min_approvals: 1, ttl_sec: 900 }
+${more}`
+
+const admin = `admin:
+  port: 0
+  tokenRef: env:SVC_ADMIN
+  roles: { reviewer: [approver], auditor: [auditor], viewer: [viewer], operator: [ops] }
+`
+
+export async function startPayments(browser: Chromium, more = admin): Promise<Payments> {
+  const issuer = await TestIssuer.start()
+  const upstream = await startUpstream()
+  const rig = await startConsole(browser, { policyYaml: policyOf(issuer, upstream.url, more) })
+  const call: Payments['call'] = async (tool, args, options = {}) => {
+    const { user = 'bob@example.com', tenant = 'acme', reason, headers = {} } = options
+    const token = await issuer.sign({ email: user, sub: user, org: tenant })
+    const state = Buffer.from(JSON.stringify({ metadata: { reason } })).toString('base64url')
+    return rig.gateway.invoke(`/mcp/${tool}@1.0.0`, args, {
+      authorization: `Bearer ${token}`,
+      'x-agent-ref': 'agent-7',
+      ...(reason === undefined ? {} : { 'x-agent-state': state }),
+      ...headers,
+    })
+  }
+  return {
+    ...rig,
+    issuer,
+    upstream,
+    call,
+    async waits(tool, args, options) {
+      const response = await call(tool, args, options)
+      const { escalation_id: id } = (await response.json()) as { escalation_id?: string }
+      if (id === undefined) throw new Error(`the call does not wait: ${response.status}`)
+      return id
+    },
+    async [Symbol.asyncDispose]() {
+      await rig[Symbol.asyncDispose]()
+      await upstream[Symbol.asyncDispose]()
+      await issuer[Symbol.asyncDispose]()
+    },
+  }
+}
