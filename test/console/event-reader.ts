@@ -2,7 +2,7 @@
 import { EventSourceParserStream } from 'eventsource-parser/stream'
 import { adminToken } from '../app/admin/rig.js'
 
-export interface ReceivedEvent {
+interface ReceivedEvent {
   readonly event: string
   readonly id: string | undefined
   readonly data: Record<string, unknown>

@@ -14,7 +14,7 @@ export interface Payments extends ConsoleRig {
   waits(tool: string, args: object, given?: CallOptions): Promise<string>
 }
 
-export interface CallOptions {
+interface CallOptions {
   /** Default: bob@example.com. */
   readonly user?: string
   readonly tenant?: string
