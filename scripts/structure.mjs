@@ -202,8 +202,7 @@ async function checkKeys() {
  * A section belongs to its plugin. Core has mechanisms, and app finds what a section states by tokens; the list of what
  * ships names plugins, and so do the types and commands of the contract.
  */
-const namesSections = (path) =>
-  path === 'app/gateway/plugins.ts' || path === 'app/index.ts' || path.startsWith('app/cli/')
+const namesSections = (path) => /^app\/(gateway\/plugins\.ts|index\.ts|cli\/|explain\/)/.test(path)
 
 function checkSectionNames() {
   const sections = [...new Set(sources.flatMap((path) => /^plugins\/([\w-]+)\//.exec(path)?.[1] ?? []))]

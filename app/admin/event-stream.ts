@@ -1,7 +1,7 @@
 // Writes a response of server-sent events: https://html.spec.whatwg.org/multipage/server-sent-events.html
 import type { ServerResponse } from 'node:http'
 import { eventStreamHeaders } from '../http/event-stream-rules.js'
-import type { EventSink, EventsResponse } from './operation.js'
+import type { AdminEventStream, EventSink } from './operation.js'
 
 /** Silence after which a comment says that the listener lives, in milliseconds. */
 const KEEP_ALIVE_MS = 15_000
@@ -13,7 +13,7 @@ export class EventStreams {
   #open = new Set<AbortController>()
 
   /** Resolves when the response has ended. Rejects with what `run` rejects with, after the response is closed. */
-  async write(response: ServerResponse, { run }: EventsResponse): Promise<void> {
+  async write(response: ServerResponse, { run }: AdminEventStream): Promise<void> {
     const ended = new AbortController()
     this.#open.add(ended)
     response.once('close', () => ended.abort())

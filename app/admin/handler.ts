@@ -23,7 +23,7 @@ import { AccessRecords } from './access-records.js'
 import { EventStreams } from './event-stream.js'
 import {
   type AccessLevel,
-  EventsResponse,
+  AdminEventStream,
   type FoundOperation,
   findOperation,
   type Operation,
@@ -89,7 +89,7 @@ export class AdminHandler {
   async handle(message: IncomingMessage, response: ServerResponse): Promise<void> {
     const traceId = this.#parts.ids.traceId()
     const result = await this.#settled(traceId, () => this.#response(message, traceId))
-    if (result instanceof EventsResponse) {
+    if (result instanceof AdminEventStream) {
       await this.#streams.write(response, result)
       return
     }
@@ -105,7 +105,7 @@ export class AdminHandler {
   }
 
   /** Never rejects. */
-  async #settled<T extends EventsResponse = never>(
+  async #settled<T extends AdminEventStream = never>(
     traceId: string,
     respond: () => Promise<BufferedResponse | Denied | T>,
   ): Promise<BufferedResponse | T> {
@@ -136,7 +136,7 @@ export class AdminHandler {
           ask: (client, asked) =>
             this.#settled<never>(traceId, async () => {
               const result = await this.#run(this.#find('GET', asked), async () => client, exchange)
-              if (result instanceof EventsResponse) throw new Error('a page waits for no events')
+              if (result instanceof AdminEventStream) throw new Error('a page waits for no events')
               return result
             }),
         })
@@ -190,7 +190,7 @@ export class AdminHandler {
     if (isDenied(result)) await record(result.code)
     else if (operation.isUnrecorded !== true) await record()
     if (result instanceof PlainResponse) return result.buffered
-    if (result instanceof EventsResponse) return result
+    if (result instanceof AdminEventStream) return result
     return isDenied(result) ? result : json(result)
   }
 
@@ -225,7 +225,7 @@ export class AdminHandler {
   }
 }
 
-type AdminResponse = BufferedResponse | Denied | EventsResponse
+type AdminResponse = BufferedResponse | Denied | AdminEventStream
 
 function noAdmin(): Refusal {
   return new Refusal('TARGET_NOT_FOUND', 'The policy in force has no admin section.')

@@ -36,7 +36,7 @@ export interface EventSink {
 }
 
 /** A response of events, which ends when the function does. */
-export class EventsResponse {
+export class AdminEventStream {
   constructor(readonly run: (sink: EventSink) => Promise<void>) {}
 }
 
@@ -76,7 +76,7 @@ export interface Operation<Body = unknown, Query = unknown> extends Route {
   /** The access is not recorded: the operation writes records of its own, or says nothing about anybody. */
   readonly isUnrecorded?: true
   /** Resolves to the response, as JSON. Rejects with `Refusal`. */
-  run(request: OperationRequest<Body, Query>): Promise<object | PlainResponse | EventsResponse | Denied>
+  run(request: OperationRequest<Body, Query>): Promise<object | PlainResponse | AdminEventStream | Denied>
 }
 
 /** Keeps the types of body and query between schemas and function. */

@@ -29,10 +29,10 @@ export const statusOperation = operation({
   access: 'reader',
   isUnrecorded: true,
   response: statusSchema,
-  run: (request) => statusOf(request),
+  run: (request) => gatewayStatus(request),
 })
 
-export async function statusOf(request: OperationRequest): Promise<StatusJson> {
+export async function gatewayStatus(request: OperationRequest): Promise<StatusJson> {
   const { container } = request.policy
   const log = resolveOptional(container, tokens.SvcAppender)?.status?.()
   const { writable = true, error, warning } = log ?? {}

@@ -11,7 +11,7 @@ export interface TailLine {
 }
 
 /** Where reading goes on: a daily file, and a byte that is the start of a line. */
-export interface LogPlace {
+export interface TailPlace {
   readonly day: string
   readonly offset: number
 }
@@ -19,7 +19,7 @@ export interface LogPlace {
 const CHUNK = 1_048_576
 const idForm = /^(\d{4}-\d{2}-\d{2}):(\d{1,15})$/
 
-export function placeOfId(id: string): LogPlace | undefined {
+export function placeOfId(id: string): TailPlace | undefined {
   const [, day, offset] = idForm.exec(id) ?? []
   return day === undefined ? undefined : { day, offset: Number(offset) }
 }
@@ -40,9 +40,9 @@ export async function* linesBackward(dir: string, maxBytes: number): AsyncGenera
 /** The whole lines after a place, as many as fit in `maxBytes`, and the place after them. */
 export async function linesAfter(
   dir: string,
-  { day, offset }: LogPlace,
+  { day, offset }: TailPlace,
   maxBytes = CHUNK,
-): Promise<{ readonly lines: readonly TailLine[]; readonly next: LogPlace; readonly isMore: boolean }> {
+): Promise<{ readonly lines: readonly TailLine[]; readonly next: TailPlace; readonly isMore: boolean }> {
   const size = await sizeOf(dir, day)
   const end = Math.min(size, offset + maxBytes)
   const bytes = end > offset ? await bytesOf(dir, day, offset, end) : Buffer.alloc(0)
@@ -58,7 +58,7 @@ export async function linesAfter(
 }
 
 /** The place after the last line that is there now. */
-export async function endOf(dir: string): Promise<LogPlace> {
+export async function endOf(dir: string): Promise<TailPlace> {
   const day = (await days(dir)).at(-1) ?? new Date(0).toISOString().slice(0, 10)
   const size = await sizeOf(dir, day)
   const start = Math.max(0, size - CHUNK)
@@ -66,7 +66,7 @@ export async function endOf(dir: string): Promise<LogPlace> {
   return { day, offset: start + last }
 }
 
-function linesIn(bytes: Buffer, { day, offset }: LogPlace, isCut: boolean): TailLine[] {
+function linesIn(bytes: Buffer, { day, offset }: TailPlace, isCut: boolean): TailLine[] {
   const lines: TailLine[] = []
   let from = isCut ? bytes.indexOf(0x0a) + 1 : 0
   for (let end = bytes.indexOf(0x0a, from); end >= 0; end = bytes.indexOf(0x0a, from)) {

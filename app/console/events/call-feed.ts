@@ -1,6 +1,6 @@
 // Follows the log for all who watch: read once, whoever writes it, and only while somebody watches.
 import { type CallRow, callRowOf, readRecord } from '../calls/call-row.js'
-import { endOf, type LogPlace, linesAfter, placeOfId, type TailLine } from '../calls/log-tail.js'
+import { endOf, linesAfter, placeOfId, type TailLine, type TailPlace } from '../calls/log-tail.js'
 
 const EVERY_MS = 250
 /** In one round; 1,000 a second. */
@@ -22,7 +22,7 @@ export class CallFeed {
   static #feeds = new Map<string, CallFeed>()
   readonly #dir: string
   #watchers = new Set<Watcher>()
-  #place: LogPlace | undefined
+  #place: TailPlace | undefined
   #timer: NodeJS.Timeout | undefined
   #round: Promise<void> = Promise.resolve()
 
@@ -61,7 +61,7 @@ export class CallFeed {
     return stop
   }
 
-  async #backfill(from: LogPlace, end: LogPlace, watcher: Watcher): Promise<void> {
+  async #backfill(from: TailPlace, end: TailPlace, watcher: Watcher): Promise<void> {
     let place = from
     const lines: TailLine[] = []
     for (let chunk = 0; chunk < MAX_CHUNKS && isBefore(place, end); chunk++) {
@@ -105,7 +105,7 @@ export class CallFeed {
 }
 
 /** Every n-th line is read if there are too many. */
-function batchOf(lines: readonly TailLine[], { day, offset }: LogPlace): CallBatch {
+function batchOf(lines: readonly TailLine[], { day, offset }: TailPlace): CallBatch {
   const oneIn = Math.max(1, Math.ceil(lines.length / MAX_ROWS))
   const rows = lines.flatMap(({ id, text }, index) => {
     const record = index % oneIn === 0 ? readRecord(text) : undefined
@@ -115,6 +115,6 @@ function batchOf(lines: readonly TailLine[], { day, offset }: LogPlace): CallBat
   return { rows, seen: lines.length, oneIn, id: `${day}:${offset}` }
 }
 
-function isBefore(a: LogPlace, b: LogPlace): boolean {
+function isBefore(a: TailPlace, b: TailPlace): boolean {
   return a.day === b.day ? a.offset < b.offset : a.day < b.day
 }

@@ -1,6 +1,6 @@
 // The operation whose response is the events of the gateway: calls, escalations, its state.
 import { z } from 'zod'
-import { EventsResponse, operation } from '../../admin/operation.js'
+import { AdminEventStream, operation } from '../../admin/operation.js'
 import { callRowSchema } from '../calls/call-row.js'
 import { logDirectoryOf } from '../calls/operations.js'
 import { statusSchema } from '../status-operation.js'
@@ -46,6 +46,6 @@ export const eventsOperation = operation({
     const { calls, after } = request.query
     const dir = calls === 'all' ? logDirectoryOf(request.policy) : undefined
     const id = String(request.headers['last-event-id'] ?? after ?? '')
-    return new EventsResponse((sink) => watch(request, { dir, id }, sink))
+    return new AdminEventStream((sink) => watch(request, { dir, id }, sink))
   },
 })

@@ -4,7 +4,7 @@ import type { EventSink, OperationRequest } from '../../admin/operation.js'
 import { escalationsOf } from '../../escalations/operations.js'
 import type { AdminAccess } from '../../policy/admin-authorizer.js'
 import { maySee } from '../calls/find-calls.js'
-import { statusOf } from '../status-operation.js'
+import { gatewayStatus } from '../status-operation.js'
 import { CallFeed } from './call-feed.js'
 import type { CallsEvent, EndEvent, EscalationsEvent } from './operation.js'
 
@@ -86,7 +86,7 @@ class Watched {
   async look(request: OperationRequest): Promise<void> {
     if (this.#failure !== undefined) throw this.#failure
     this.#access = request.access
-    const status = await statusOf(request)
+    const status = await gatewayStatus(request)
     const { at: _, ...state } = status
     if (JSON.stringify(state) !== this.#status) this.#sink.send('status', status)
     this.#status = JSON.stringify(state)
