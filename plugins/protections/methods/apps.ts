@@ -5,10 +5,15 @@ import { allowsHost, type UrlHost } from '../shared/url-hosts.js'
 
 type Fields = Readonly<Record<string, unknown>>
 
-/** URI schemes have no case. */
+const notShown = /[\s\p{C}]/gu
+
+/** URI schemes have no case, and some clients leave out spaces and line breaks. */
 export function isInterfaceUri(uri: unknown): boolean {
-  return typeof uri === 'string' && foldName(uri.slice(0, 16)).startsWith('ui:')
+  return typeof uri === 'string' && foldName(uri.slice(0, 64).replace(notShown, '')).startsWith('ui:')
 }
+
+/** The types of MCP Apps, of the Apps SDK and of MCP-UI. */
+const interfaceType = /profile\s*=\s*"?mcp-app|\+skybridge|vnd\.mcp-ui/i
 
 /** Whether only interfaces may call the tool, by its definition. */
 export function servesAppsAlone(definition: Fields): boolean {
@@ -18,15 +23,22 @@ export function servesAppsAlone(definition: Fields): boolean {
   return Array.isArray(visibility) && visibility.includes('app') && !visibility.includes('model')
 }
 
-/** The interfaces in a result: the contents of a resource, and resources that a tool embeds. */
-export function interfacesIn(result: unknown): Fields[] {
-  const { contents, content } = isJsonObject(result) ? result : {}
-  const embedded = itemsOf(content).flatMap(({ resource }) => (isJsonObject(resource) ? [resource] : []))
-  return [...itemsOf(contents), ...embedded].filter(({ uri }) => isInterfaceUri(uri))
+/** The interfaces in a value: resources with content, wherever clients may take them from. */
+export function interfacesIn(value: unknown): Fields[] {
+  const found: Fields[] = []
+  const open = [value]
+  while (open.length > 0) {
+    const next = open.pop()
+    if (typeof next !== 'object' || next === null) continue
+    if (isJsonObject(next) && isInterface(next)) found.push(next)
+    for (const inner of Object.values(next)) if (typeof inner === 'object' && inner !== null) open.push(inner)
+  }
+  return found
 }
 
-function itemsOf(list: unknown): Fields[] {
-  return Array.isArray(list) ? list.filter((item: unknown) => isJsonObject(item)) : []
+function isInterface({ uri, mimeType, text, blob }: Fields): boolean {
+  if (typeof uri !== 'string' || (text === undefined && blob === undefined)) return false
+  return isInterfaceUri(uri) || (typeof mimeType === 'string' && interfaceType.test(mimeType))
 }
 
 /** The first host that an interface declares or is, and that the list does not allow. */

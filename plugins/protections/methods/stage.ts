@@ -67,7 +67,7 @@ export class MethodsStage implements Stage, ServerMethodRules {
     call.set(serverMethodRules, this)
     return after(call.request(), (request) =>
       after(this.#judge(call, request), () =>
-        this.#config.apps !== 'pass' && (request.kind === 'tool' || request.kind === 'resource')
+        this.#config.apps !== 'pass' && (request.kind !== 'protocol' || request.rpcId !== undefined)
           ? this.#withoutInterfaces(call, request, next)
           : next(),
       ),
@@ -144,7 +144,7 @@ export class MethodsStage implements Stage, ServerMethodRules {
     const rewriter: ResponseRewriter = {
       result: judged,
       error: (error) => error,
-      message: (message) => message,
+      message: judged,
       json: judged,
       text: (text) => text,
       unreadable: undefined,
